@@ -1,0 +1,15 @@
+//! SIP (RFC 3261) without I/O: messages, URIs, headers, digest authentication and transactions.
+//!
+//! Nothing here opens a socket, reads a clock or starts a thread. Parsers look at bytes that the
+//! caller owns and never panic on them; state machines are given events and the time, and say what
+//! to do.
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+#[cfg(test)]
+extern crate std;
+
+pub mod time;
+
+pub use time::{Duration, Instant};

@@ -1,0 +1,1 @@
+//! Drivers of the real programs that the tests start.

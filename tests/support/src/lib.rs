@@ -1,0 +1,26 @@
+//! What the tests of several crates share.
+
+use std::path::PathBuf;
+
+/// The folder of public test corpora: `BAREBELL_CORPORA`, or `../shared/corpora` beside the
+/// repository. `None`, with a line on standard error, where it is absent; under `CI=true` absence
+/// is a failure.
+///
+/// # Panics
+/// Under `CI=true`, when the folder is absent.
+pub fn corpora() -> Option<PathBuf> {
+    let root = std::env::var_os("BAREBELL_CORPORA").map_or_else(
+        || PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/corpora")),
+        PathBuf::from,
+    );
+    if root.is_dir() {
+        return Some(root);
+    }
+    assert!(
+        std::env::var("CI").as_deref() != Ok("true"),
+        "the test corpora are not at {}: set BAREBELL_CORPORA to their folder",
+        root.display()
+    );
+    eprintln!("SKIPPED: the test corpora are not at {}: set BAREBELL_CORPORA", root.display());
+    None
+}
