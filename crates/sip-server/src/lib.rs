@@ -9,6 +9,7 @@ extern crate std;
 pub mod config;
 pub mod flow;
 pub mod output;
+pub mod record;
 
 pub use config::Config;
 pub use flow::{Connection, Flow, Transport};
