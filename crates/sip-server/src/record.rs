@@ -1,0 +1,295 @@
+//! How the bindings of one address of record are written to storage, and read back.
+//!
+//! The engine appends a record to [`Output::journal`](crate::Output) at each change. A record says
+//! all there is about its address of record, so the one with the highest sequence number wins and
+//! the order in which several worker threads append does not matter. Integers are little-endian:
+//!
+//! ```text
+//! u32 length of what follows | u64 sequence | u16 length, address of record | binding ...
+//! ```
+//!
+//! No binding: the address of record has none any more.
+
+use crate::flow::{Connection, Flow, Transport};
+use alloc::vec::Vec;
+use core::fmt;
+use core::net::{IpAddr, SocketAddr};
+use core::num::NonZeroU64;
+use sip::Instant;
+
+/// One binding of a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StoredBinding<'a> {
+    /// The contact URI as it was registered.
+    pub contact: &'a [u8],
+    /// The Path that leads to the contact, as header field values joined by commas (RFC 3327);
+    /// empty for none.
+    pub path: &'a [u8],
+    /// `+sip.instance` of the contact (RFC 5626), without the quotes; empty for none.
+    pub instance: &'a [u8],
+    /// Keyed hash of the Call-ID of the REGISTER.
+    pub call_id: u64,
+    /// CSeq number of the REGISTER.
+    pub cseq: u32,
+    /// Preference in thousandths, 0 to 1000.
+    pub q: u16,
+    /// `reg-id` of the contact (RFC 5626), 0 for none.
+    pub reg_id: u32,
+    /// When the binding ends.
+    pub expires: Instant,
+    /// The flow that the REGISTER came on.
+    pub flow: Flow,
+    /// Whether requests follow `flow` rather than the address in `contact`.
+    pub flow_bound: bool,
+}
+
+/// A record as it stands in a buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Record<'a> {
+    /// Of two records of one address of record, the higher is the later.
+    pub sequence: u64,
+    /// The address of record, `user@domain` in canonical form.
+    pub address_of_record: &'a [u8],
+    /// The whole record, to be kept and restored as it is.
+    pub bytes: &'a [u8],
+    bindings: &'a [u8],
+}
+
+/// Bytes that are no record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BadRecord;
+
+impl fmt::Display for BadRecord {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("stored bindings are damaged: a record does not have the expected form")
+    }
+}
+
+impl core::error::Error for BadRecord {}
+
+/// Appends a record to `out`.
+pub fn write<'a>(
+    out: &mut Vec<u8>,
+    sequence: u64,
+    address_of_record: &[u8],
+    bindings: impl Iterator<Item = StoredBinding<'a>>,
+) {
+    let start = out.len();
+    out.extend_from_slice(&[0; 4]);
+    out.extend_from_slice(&sequence.to_le_bytes());
+    put_bytes(out, address_of_record);
+    for binding in bindings {
+        put_bytes(out, binding.contact);
+        put_bytes(out, binding.path);
+        put_bytes(out, binding.instance);
+        out.extend_from_slice(&binding.call_id.to_le_bytes());
+        out.extend_from_slice(&binding.cseq.to_le_bytes());
+        out.extend_from_slice(&binding.q.to_le_bytes());
+        out.extend_from_slice(&binding.reg_id.to_le_bytes());
+        out.extend_from_slice(&binding.expires.as_micros().to_le_bytes());
+        out.push(u8::from(binding.flow_bound));
+        put_flow(out, &binding.flow);
+    }
+    let length = u32::try_from(out.len() - start - 4).unwrap_or(u32::MAX);
+    out[start..start + 4].copy_from_slice(&length.to_le_bytes());
+}
+
+/// The records in `bytes`, one after the other. Ends after the first that is damaged.
+pub fn read(bytes: &[u8]) -> impl Iterator<Item = Result<Record<'_>, BadRecord>> {
+    let mut rest = bytes;
+    core::iter::from_fn(move || {
+        if rest.is_empty() {
+            return None;
+        }
+        let record = read_one(&mut rest);
+        if record.is_none() {
+            rest = &[];
+        }
+        Some(record.ok_or(BadRecord))
+    })
+}
+
+impl<'a> Record<'a> {
+    /// Whether the address of record has no binding any more.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.bindings.is_empty()
+    }
+
+    /// The bindings. Ends after the first that is damaged.
+    pub fn bindings(&self) -> impl Iterator<Item = Result<StoredBinding<'a>, BadRecord>> + use<'a> {
+        let mut rest = self.bindings;
+        core::iter::from_fn(move || {
+            if rest.is_empty() {
+                return None;
+            }
+            let binding = read_binding(&mut rest);
+            if binding.is_none() {
+                rest = &[];
+            }
+            Some(binding.ok_or(BadRecord))
+        })
+    }
+}
+
+/// Appends `flow` to `out` in the form that [`take_flow`] reads.
+pub(crate) fn put_flow(out: &mut Vec<u8>, flow: &Flow) {
+    out.push(match flow.transport {
+        Transport::Udp => 0,
+        Transport::Tcp => 1,
+    });
+    put_address(out, flow.local);
+    put_address(out, flow.remote);
+    if flow.transport.is_reliable() {
+        let connection = flow.connection.map_or(0, |connection| connection.0.get());
+        out.extend_from_slice(&connection.to_le_bytes());
+    }
+}
+
+/// Reads a flow from the start of `rest`.
+pub(crate) fn take_flow(rest: &mut &[u8]) -> Option<Flow> {
+    let transport = match take::<1>(rest)?[0] {
+        0 => Transport::Udp,
+        1 => Transport::Tcp,
+        _ => return None,
+    };
+    let local = take_address(rest)?;
+    let remote = take_address(rest)?;
+    let connection = if transport.is_reliable() {
+        NonZeroU64::new(u64::from_le_bytes(take(rest)?)).map(Connection)
+    } else {
+        None
+    };
+    Some(Flow { transport, local, remote, connection })
+}
+
+fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
+    let length = u16::try_from(bytes.len()).unwrap_or(u16::MAX);
+    out.extend_from_slice(&length.to_le_bytes());
+    out.extend_from_slice(&bytes[..usize::from(length)]);
+}
+
+fn put_address(out: &mut Vec<u8>, address: SocketAddr) {
+    match address.ip() {
+        IpAddr::V4(ip) => {
+            out.push(4);
+            out.extend_from_slice(&ip.octets());
+        }
+        IpAddr::V6(ip) => {
+            out.push(6);
+            out.extend_from_slice(&ip.octets());
+        }
+    }
+    out.extend_from_slice(&address.port().to_le_bytes());
+}
+
+fn read_one<'a>(rest: &mut &'a [u8]) -> Option<Record<'a>> {
+    let all = *rest;
+    let length = usize::try_from(u32::from_le_bytes(take(rest)?)).ok()?;
+    let (mut body, after) = rest.split_at_checked(length)?;
+    *rest = after;
+    let sequence = u64::from_le_bytes(take(&mut body)?);
+    let address_of_record = take_bytes(&mut body)?;
+    Some(Record { sequence, address_of_record, bytes: &all[..length + 4], bindings: body })
+}
+
+fn read_binding<'a>(rest: &mut &'a [u8]) -> Option<StoredBinding<'a>> {
+    Some(StoredBinding {
+        contact: take_bytes(rest)?,
+        path: take_bytes(rest)?,
+        instance: take_bytes(rest)?,
+        call_id: u64::from_le_bytes(take(rest)?),
+        cseq: u32::from_le_bytes(take(rest)?),
+        q: u16::from_le_bytes(take(rest)?),
+        reg_id: u32::from_le_bytes(take(rest)?),
+        expires: Instant::from_micros(u64::from_le_bytes(take(rest)?)),
+        flow_bound: take::<1>(rest)?[0] != 0,
+        flow: take_flow(rest)?,
+    })
+}
+
+fn take<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {
+    let (taken, after) = rest.split_first_chunk::<N>()?;
+    *rest = after;
+    Some(*taken)
+}
+
+fn take_bytes<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
+    let length = usize::from(u16::from_le_bytes(take(rest)?));
+    let (bytes, after) = rest.split_at_checked(length)?;
+    *rest = after;
+    Some(bytes)
+}
+
+fn take_address(rest: &mut &[u8]) -> Option<SocketAddr> {
+    let ip = match take::<1>(rest)?[0] {
+        4 => IpAddr::from(take::<4>(rest)?),
+        6 => IpAddr::from(take::<16>(rest)?),
+        _ => return None,
+    };
+    Some(SocketAddr::new(ip, u16::from_le_bytes(take(rest)?)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn binding(contact: &[u8], flow: Flow) -> StoredBinding<'_> {
+        StoredBinding {
+            contact,
+            path: b"<sip:edge.example.com;lr>",
+            instance: b"",
+            call_id: 7,
+            cseq: 314,
+            q: 500,
+            reg_id: 1,
+            expires: Instant::from_micros(1_700_000_000_000_000),
+            flow,
+            flow_bound: true,
+        }
+    }
+
+    #[test]
+    fn records_come_back_as_they_were_written() {
+        let udp = Flow {
+            transport: Transport::Udp,
+            local: "192.0.2.1:5060".parse().unwrap(),
+            remote: "192.0.2.9:40000".parse().unwrap(),
+            connection: None,
+        };
+        let tcp = Flow {
+            transport: Transport::Tcp,
+            local: "[2001:db8::1]:5060".parse().unwrap(),
+            remote: "[2001:db8::9]:40000".parse().unwrap(),
+            connection: NonZeroU64::new(99).map(Connection),
+        };
+        let bindings = [binding(b"sip:a@192.0.2.9", udp), binding(b"sip:b@host", tcp)];
+        let mut bytes = Vec::new();
+        write(&mut bytes, 5, b"alice@example.com", bindings.into_iter());
+        write(&mut bytes, 6, b"bob@example.com", core::iter::empty());
+        let records: Vec<_> = read(&bytes).map(Result::unwrap).collect();
+        assert_eq!(records.len(), 2);
+        assert_eq!(records[0].sequence, 5);
+        assert_eq!(records[0].address_of_record, b"alice@example.com");
+        assert!(records[0].bindings().map(Result::unwrap).eq(bindings));
+        assert_eq!(records[1].sequence, 6);
+        assert!(records[1].is_empty());
+        assert_eq!([records[0].bytes, records[1].bytes].concat(), bytes);
+    }
+
+    #[test]
+    fn a_cut_record_is_an_error_and_ends_the_reading() {
+        let flow = Flow {
+            transport: Transport::Udp,
+            local: "192.0.2.1:5060".parse().unwrap(),
+            remote: "192.0.2.9:40000".parse().unwrap(),
+            connection: None,
+        };
+        let mut bytes = Vec::new();
+        write(&mut bytes, 1, b"a@b", [binding(b"sip:a@b", flow)].into_iter());
+        for cut in 1..bytes.len() {
+            let results: Vec<_> = read(&bytes[..cut]).collect();
+            assert_eq!(results, [Err(BadRecord)], "cut at {cut}");
+        }
+    }
+}
