@@ -10,6 +10,7 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+pub mod digest;
 pub mod time;
 
 pub use time::{Duration, Instant};
