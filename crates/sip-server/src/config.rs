@@ -2,7 +2,8 @@
 
 use alloc::string::String;
 use alloc::vec::Vec;
-use sip::Duration;
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use sip::{Duration, Transport};
 
 /// What the server does with a request that is for one of its users (seed row A1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,6 +33,42 @@ pub struct Domain {
     pub name: String,
     /// Host names and IP addresses (IPv6 without brackets) that mean the same domain.
     pub aliases: Vec<String>,
+}
+
+/// Where the server is reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Listener {
+    /// What carries the messages.
+    pub transport: Transport,
+    /// The address, which may be unspecified (`0.0.0.0`, `::`), and the port.
+    pub address: SocketAddr,
+}
+
+/// A range of addresses, such as `192.0.2.0/24`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Network {
+    /// An address in the range.
+    pub address: IpAddr,
+    /// How many leading bits all addresses of the range share.
+    pub prefix: u8,
+}
+
+impl Network {
+    /// Whether `address` is in the range.
+    #[must_use]
+    pub fn contains(&self, address: IpAddr) -> bool {
+        match (self.address.to_canonical(), address.to_canonical()) {
+            (IpAddr::V4(network), IpAddr::V4(address)) => {
+                let differing = network.to_bits() ^ address.to_bits();
+                differing.leading_zeros() >= u32::from(self.prefix.min(32))
+            }
+            (IpAddr::V6(network), IpAddr::V6(address)) => {
+                let differing = network.to_bits() ^ address.to_bits();
+                differing.leading_zeros() >= u32::from(self.prefix.min(128))
+            }
+            _ => false,
+        }
+    }
 }
 
 /// The timers of RFC 3261 table 4 that others are derived from, and timer C.
@@ -67,6 +104,9 @@ pub struct Authentication {
     pub required: bool,
     /// The algorithms offered, most preferred first.
     pub algorithms: Vec<sip::digest::Algorithm>,
+    /// How the User-Agent header field of phones begins that fail when they are offered anything
+    /// but MD5. They are offered only MD5, if that is among the algorithms.
+    pub md5_only_agents: Vec<String>,
     /// How long a nonce is good.
     pub nonce_lifetime: Duration,
     /// Nonces in use whose counts are remembered, in the whole server.
@@ -74,7 +114,7 @@ pub struct Authentication {
 }
 
 /// Bounds on what strangers can make the server hold or do. Each has a counter.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Addresses of record with registrations.
     pub max_registered: usize,
@@ -83,13 +123,17 @@ pub struct Limits {
     /// Targets that one request is forked to, also the Max-Breadth given to a request without one
     /// (RFC 5393).
     pub max_forks: usize,
-    /// Requests a second from one source address before further ones are dropped; 0: no limit.
+    /// Addresses to which rates and bans do not apply.
+    pub trusted: Vec<Network>,
+    /// Requests a second without good credentials from one source address (of IPv6: one /64)
+    /// before further ones are dropped; 0: no limit.
     pub source_rate: u32,
-    /// Requests that one source address may send at once before `source_rate` binds.
+    /// Such requests that one source may send at once before `source_rate` binds.
     pub source_burst: u32,
-    /// Requests a second to our users from one source address without credentials; 0: no limit.
+    /// Requests a second to our users from one source that is not one of them; 0: no limit.
     pub foreign_rate: u32,
-    /// Failed authentications from one source address within `ban_window` that ban it; 0: no ban.
+    /// Failed authentications and requests for users who do not exist, from one source within
+    /// `ban_window`, that ban it; 0: no ban.
     pub ban_failures: u32,
     /// The time over which failures are counted.
     pub ban_window: Duration,
@@ -106,6 +150,8 @@ pub struct Config {
     pub mode: Mode,
     /// With or without transactions.
     pub state: State,
+    /// Where the server listens.
+    pub listeners: Vec<Listener>,
     /// The domains served; the first is the default.
     pub domains: Vec<Domain>,
     /// Transaction timers.
@@ -149,7 +195,14 @@ impl Default for Authentication {
     fn default() -> Self {
         Self {
             required: true,
-            algorithms: sip::digest::Algorithm::ALL.to_vec(),
+            // Several phones in the field fail where SHA-512-256 is offered at all.
+            algorithms: alloc::vec![
+                sip::digest::Algorithm::Sha256,
+                sip::digest::Algorithm::Md5
+            ],
+            md5_only_agents: ["baresip v0.", "baresip v1.", "baresip v2.", "baresip v3."]
+                .map(String::from)
+                .to_vec(),
             nonce_lifetime: Duration::from_secs(300),
             max_nonces: 1 << 20,
         }
@@ -162,8 +215,12 @@ impl Default for Limits {
             max_registered: 2_000_000,
             max_transactions: 1_000_000,
             max_forks: 10,
-            source_rate: 0,
-            source_burst: 1000,
+            trusted: alloc::vec![
+                Network { address: Ipv4Addr::LOCALHOST.into(), prefix: 8 },
+                Network { address: Ipv6Addr::LOCALHOST.into(), prefix: 128 },
+            ],
+            source_rate: 500,
+            source_burst: 2000,
             foreign_rate: 20,
             ban_failures: 100,
             ban_window: Duration::from_secs(60),
@@ -178,6 +235,7 @@ impl Default for Config {
         Self {
             mode: Mode::Proxy,
             state: State::Stateful,
+            listeners: Vec::new(),
             domains: Vec::new(),
             timers: Timers::default(),
             registrar: Registrar::default(),

@@ -52,7 +52,7 @@ macro_rules! header_names {
             #[must_use]
             pub fn new(bytes: &[u8]) -> Self {
                 $($(
-                    if bytes.len() == 1 && bytes[0].to_ascii_lowercase() == $compact {
+                    if bytes.len() == 1 && bytes[0].eq_ignore_ascii_case(&$compact) {
                         return Self::$name;
                     }
                 )?)*
