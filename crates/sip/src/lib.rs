@@ -12,5 +12,6 @@ extern crate std;
 
 pub mod digest;
 pub mod time;
+pub mod transaction;
 
 pub use time::{Duration, Instant};
