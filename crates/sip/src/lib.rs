@@ -11,7 +11,10 @@ extern crate alloc;
 extern crate std;
 
 pub mod digest;
+pub mod locate;
 pub mod time;
 pub mod transaction;
+pub mod transport;
 
 pub use time::{Duration, Instant};
+pub use transport::Transport;
