@@ -13,10 +13,12 @@ extern crate std;
 pub mod digest;
 pub mod header;
 mod lex;
+pub mod locate;
 pub mod message;
 mod method;
 pub mod param;
 pub mod time;
+pub mod transaction;
 mod transport;
 pub mod uri;
 

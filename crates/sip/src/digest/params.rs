@@ -73,7 +73,7 @@ impl<'a> Reader<'a> {
         Error::Syntax { at: self.at }
     }
 
-    /// Octets of line folding here: CRLF and the blank after it.
+    /// Octets of line folding here: the line end and the blank after it.
     fn fold_len(&self) -> usize {
         fold_len(&self.input[self.at..])
     }
@@ -84,7 +84,7 @@ impl<'a> Reader<'a> {
         loop {
             match self.peek() {
                 Some(b' ' | b'\t') => self.at += 1,
-                Some(b'\r') if self.fold_len() > 0 => self.at += self.fold_len(),
+                Some(b'\r' | b'\n') if self.fold_len() > 0 => self.at += self.fold_len(),
                 _ => return self.at > start,
             }
         }
@@ -119,7 +119,7 @@ impl<'a> Reader<'a> {
                     None | Some(b'\r' | b'\n') => return Err(self.error()),
                     Some(_) => 2,
                 },
-                Some(b'\r') if self.fold_len() > 0 => self.fold_len(),
+                Some(b'\r' | b'\n') if self.fold_len() > 0 => self.fold_len(),
                 None | Some(b'\r' | b'\n' | 0) => return Err(self.error()),
                 Some(_) => 1,
             };
@@ -128,14 +128,19 @@ impl<'a> Reader<'a> {
 }
 
 fn fold_len(input: &[u8]) -> usize {
-    if matches!(input, [b'\r', b'\n', b' ' | b'\t', ..]) { 3 } else { 0 }
+    match input {
+        [b'\r', b'\n', b' ' | b'\t', ..] => 3,
+        // Some senders end lines with LF alone.
+        [b'\n', b' ' | b'\t', ..] => 2,
+        _ => 0,
+    }
 }
 
 /// The meaning of what stands between the quotes of a quoted string: `\x` becomes `x`, and a folded
 /// line one space. Borrows if there is nothing to change.
 #[must_use]
 pub fn unquote(inner: &[u8]) -> Cow<'_, [u8]> {
-    if !inner.iter().any(|octet| matches!(octet, b'\\' | b'\r')) {
+    if !inner.iter().any(|octet| matches!(octet, b'\\' | b'\r' | b'\n')) {
         return Cow::Borrowed(inner);
     }
     let mut out = Vec::with_capacity(inner.len());

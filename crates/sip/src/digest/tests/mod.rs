@@ -166,6 +166,8 @@ fn what_is_accepted_and_what_is_refused() {
             None,
         ),
         (format!("Digest {base}, OPAQUE=abc=="), None),
+        (format!("Digest\n\t{base},\n opaque=\"a\n b\""), None),
+        (format!("Digest {base},\nopaque=x"), Some(Error::Syntax { at: 67 })),
         ("Digest=x".into(), Some(Error::Syntax { at: 6 })),
         (format!("Digest {base} opaque=\"x\""), Some(Error::Syntax { at: 67 })),
         (format!("Digest {base}, opaque=\"x"), Some(Error::Syntax { at: 77 })),
@@ -191,8 +193,13 @@ fn what_is_accepted_and_what_is_refused() {
 
 #[test]
 fn quoting_and_its_undoing() {
-    let cases: [(&[u8], &[u8]); 4] =
-        [(b"bob", b"bob"), (b"a\\\"b\\\\", b"a\"b\\"), (b"a\r\n \tb", b"a b"), (b"a\\", b"a")];
+    let cases: [(&[u8], &[u8]); 5] = [
+        (b"bob", b"bob"),
+        (b"a\\\"b\\\\", b"a\"b\\"),
+        (b"a\r\n \tb", b"a b"),
+        (b"a\n b", b"a b"),
+        (b"a\\", b"a"),
+    ];
     for (inner, meaning) in cases {
         assert_eq!(*unquote(inner), *meaning);
     }
