@@ -77,16 +77,13 @@ impl ServerTransaction {
         self.state == State::Accepted
     }
 
-    /// A response could not be sent. Whether the transaction user is to be told. The transaction
-    /// is over if [`ServerTransaction::state`] says so: RFC 6026 lets an INVITE that has no final
-    /// response or a 2xx go on.
+    /// A response could not be sent. Whether the transaction user is to be told.
+    ///
+    /// An INVITE transaction goes on, since RFC 6026: the request may come again, and sending then
+    /// succeed. One of another method is over (figure 8), as [`ServerTransaction::state`] says.
     pub fn on_transport_error(&mut self) -> bool {
-        let (tell, fatal) = match (self.kind, self.state) {
-            (Kind::Invite, State::Proceeding | State::Accepted) => (true, false),
-            (_, State::Proceeding | State::Completed) => (true, true),
-            _ => (false, false),
-        };
-        if fatal {
+        let tell = matches!(self.state, State::Proceeding | State::Completed | State::Accepted);
+        if tell && self.kind == Kind::NonInvite {
             self.state = State::Terminated;
             self.clock = Clock::STOPPED;
         }

@@ -237,10 +237,10 @@ fn a_late_poll_sends_once() {
 }
 
 #[test]
-fn a_transport_error_is_told_and_ends_all_but_an_open_invite() {
+fn a_transport_error_is_told_and_ends_all_but_invites() {
     for (transaction, told, state) in [
         (after(Invite, false, &[180]), true, Proceeding),
-        (after(Invite, false, &[486]), true, Terminated),
+        (after(Invite, false, &[486]), true, Completed),
         (acknowledged(false), false, Confirmed),
         (after(Invite, false, &[200]), true, Accepted),
         (after(NonInvite, false, &[]), false, Trying),
