@@ -3,6 +3,7 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use sip::transaction::Timers;
 use sip::{Duration, Transport};
 
 /// What the server does with a request that is for one of its users (seed row A1).
@@ -69,19 +70,6 @@ impl Network {
             _ => false,
         }
     }
-}
-
-/// The timers of RFC 3261 table 4 that others are derived from, and timer C.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Timers {
-    /// Round-trip time estimate, 500 ms.
-    pub t1: Duration,
-    /// Longest interval between retransmissions, 4 s.
-    pub t2: Duration,
-    /// Longest time that a message remains in the network, 5 s.
-    pub t4: Duration,
-    /// How long a proxied INVITE may go without a final response, more than 3 minutes.
-    pub c: Duration,
 }
 
 /// How registrations are kept (RFC 3261 section 10).
@@ -156,6 +144,9 @@ pub struct Config {
     pub domains: Vec<Domain>,
     /// Transaction timers.
     pub timers: Timers,
+    /// Timer C: how long a proxied INVITE may go without a final or another provisional response;
+    /// more than 3 minutes (RFC 3261 section 16.6 step 11).
+    pub timer_c: Duration,
     /// Registration policy.
     pub registrar: Registrar,
     /// Authentication policy.
@@ -167,17 +158,6 @@ pub struct Config {
     pub server_name: String,
     /// Bounds.
     pub limits: Limits,
-}
-
-impl Default for Timers {
-    fn default() -> Self {
-        Self {
-            t1: Duration::from_millis(500),
-            t2: Duration::from_secs(4),
-            t4: Duration::from_secs(5),
-            c: Duration::from_secs(185),
-        }
-    }
 }
 
 impl Default for Registrar {
@@ -204,7 +184,7 @@ impl Default for Authentication {
                 .map(String::from)
                 .to_vec(),
             nonce_lifetime: Duration::from_secs(300),
-            max_nonces: 1 << 20,
+            max_nonces: 1 << 18,
         }
     }
 }
@@ -238,6 +218,7 @@ impl Default for Config {
             listeners: Vec::new(),
             domains: Vec::new(),
             timers: Timers::default(),
+            timer_c: Duration::from_secs(185),
             registrar: Registrar::default(),
             authentication: Authentication::default(),
             record_route: true,

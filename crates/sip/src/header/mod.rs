@@ -14,6 +14,7 @@ pub use simple::{
 };
 pub use via::{MAGIC_COOKIE, Via};
 
+use crate::lex;
 use core::fmt;
 
 /// A header field value that has not the form of its grammar.
@@ -32,6 +33,13 @@ impl fmt::Display for HeaderError {
 }
 
 impl core::error::Error for HeaderError {}
+
+/// The elements of a comma-separated header field value (RFC 3261 section 7.3.1), trimmed. Commas in
+/// quoted strings and angle brackets do not separate. An element may be empty, which its parser
+/// refuses.
+pub fn elements(value: &[u8]) -> impl Iterator<Item = &[u8]> {
+    lex::split_list(value)
+}
 
 macro_rules! header_names {
     ($($(#[$doc:meta])* $name:ident = $text:literal $(, $compact:literal)?;)*) => {
