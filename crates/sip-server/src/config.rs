@@ -176,10 +176,7 @@ impl Default for Authentication {
         Self {
             required: true,
             // Several phones in the field fail where SHA-512-256 is offered at all.
-            algorithms: alloc::vec![
-                sip::digest::Algorithm::Sha256,
-                sip::digest::Algorithm::Md5
-            ],
+            algorithms: alloc::vec![sip::digest::Algorithm::Sha256, sip::digest::Algorithm::Md5],
             md5_only_agents: ["baresip v0.", "baresip v1.", "baresip v2.", "baresip v3."]
                 .map(String::from)
                 .to_vec(),

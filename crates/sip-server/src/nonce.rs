@@ -193,7 +193,7 @@ mod tests {
     fn a_count_is_good_once_in_any_order() {
         let table = table();
         let id = issue(&table, 0);
-        let mut used = |count, request| table.use_count(id, count, request, at(0), 100);
+        let used = |count, request| table.use_count(id, count, request, at(0), 100);
         assert!(used(Some(1), 10));
         assert!(used(Some(1), 10), "a retransmission");
         assert!(!used(Some(1), 11), "a replay");

@@ -50,8 +50,7 @@ impl Settings {
             Host::Ip(address) => self.addresses.get(&address.to_canonical()),
             Host::Name(name) => {
                 let name = name.strip_suffix(b".").unwrap_or(name);
-                let lower: SmallVec<[u8; 64]> =
-                    name.iter().map(u8::to_ascii_lowercase).collect();
+                let lower: SmallVec<[u8; 64]> = name.iter().map(u8::to_ascii_lowercase).collect();
                 self.names.get(&lower[..])
             }
         };
@@ -178,10 +177,12 @@ mod tests {
     fn our_end_is_chosen_by_family_and_nearness() {
         let settings = settings();
         let near = ["198.51.100.7:5060".parse().unwrap()];
-        let local = |transport, remote: &str| {
-            settings.local_for(transport, remote.parse().unwrap(), &near)
-        };
-        assert_eq!(local(Transport::Udp, "203.0.113.1"), Some("198.51.100.7:5060".parse().unwrap()));
+        let local =
+            |transport, remote: &str| settings.local_for(transport, remote.parse().unwrap(), &near);
+        assert_eq!(
+            local(Transport::Udp, "203.0.113.1"),
+            Some("198.51.100.7:5060".parse().unwrap())
+        );
         assert_eq!(local(Transport::Tcp, "203.0.113.1"), Some("192.0.2.1:5070".parse().unwrap()));
         assert_eq!(local(Transport::Udp, "2001:db8::5"), None);
     }

@@ -4,7 +4,6 @@ use crate::config::Limits;
 use crate::keys::Key;
 use alloc::boxed::Box;
 use core::net::{IpAddr, Ipv6Addr};
-use core::sync::atomic::{AtomicBool, Ordering};
 use hashbrown::HashTable;
 use lock_api::{Mutex, RawMutex};
 use sip::{Duration, Instant};
@@ -103,9 +102,7 @@ impl<R: RawMutex> Sources<R> {
     pub(crate) fn admit_foreign(&self, source: IpAddr, now: Instant, limits: &Limits) -> bool {
         // As many at once as in two seconds.
         let burst = limits.foreign_rate.saturating_mul(2);
-        self.with(source, now, limits, |known| {
-            known.foreign.take(now, limits.foreign_rate, burst)
-        })
+        self.with(source, now, limits, |known| known.foreign.take(now, limits.foreign_rate, burst))
     }
 
     /// Notes a failed authentication or a guess at a user. True where it bans the source.

@@ -99,10 +99,6 @@ impl Subscriber {
     pub(crate) fn current(&self, now: Instant) -> impl Iterator<Item = &Binding> {
         self.bindings.iter().filter(move |binding| binding.expires > now)
     }
-
-    pub(crate) const fn is_user(&self) -> bool {
-        self.ha1.is_some()
-    }
 }
 
 #[derive(Debug, Default)]
@@ -117,12 +113,6 @@ struct Shard {
 pub(crate) struct AddressOfRecord {
     bytes: SmallVec<[u8; 64]>,
     hash: u64,
-}
-
-impl AddressOfRecord {
-    pub(crate) fn as_bytes(&self) -> &[u8] {
-        &self.bytes
-    }
 }
 
 /// All users and bindings.
@@ -179,12 +169,10 @@ impl<R: RawMutex> Subscribers<R> {
         look: impl FnOnce(Option<&Subscriber>) -> T,
     ) -> T {
         let shard = self.shard(address.hash).lock();
-        look(shard.table.find(address.hash, |found| {
-            *found.address_of_record == *address.bytes
-        }))
+        look(shard.table.find(address.hash, |found| *found.address_of_record == *address.bytes))
     }
 
-    /// The secret of a user for `algorithm`, appended to `out`; false where there is no such user.
+    /// The secret of a user for `algorithm`; `None` where there is no such user.
     pub(crate) fn secret(
         &self,
         address: &AddressOfRecord,
@@ -208,8 +196,8 @@ impl<R: RawMutex> Subscribers<R> {
     ) -> Option<T> {
         let mut shard = self.shard(address.hash).lock();
         let Shard { table, expiries } = &mut *shard;
-        let found = table
-            .find_entry(address.hash, |found| *found.address_of_record == *address.bytes);
+        let found =
+            table.find_entry(address.hash, |found| *found.address_of_record == *address.bytes);
         let mut entry = match found {
             Ok(entry) => entry,
             Err(_) if !create => return None,
@@ -296,9 +284,9 @@ impl<R: RawMutex> Subscribers<R> {
             let mut shard = shard.lock();
             let Shard { table, expiries } = &mut *shard;
             while let Some(hash) = expiries.pop_due(now) {
-                let Ok(mut entry) = table.find_entry(hash, |found| {
-                    self.key.hash(&[&found.address_of_record]) == hash
-                }) else {
+                let Ok(mut entry) = table
+                    .find_entry(hash, |found| self.key.hash(&[&found.address_of_record]) == hash)
+                else {
                     continue;
                 };
                 let subscriber = entry.get_mut();

@@ -175,6 +175,12 @@ fn ipv6(bytes: &[u8]) -> Option<Ipv6Addr> {
     text.parse().ok()
 }
 
+/// The user part `user` with every `%HH` replaced by the byte it stands for, once (RFC 3261 section
+/// 19.1.2). A `%` that no two hexadecimal digits follow stands for itself.
+pub fn unescape(user: &[u8]) -> impl Iterator<Item = u8> + '_ {
+    lex::unescape(user)
+}
+
 /// Splits `host[:port]` at the colon before the port and reads both.
 pub(crate) fn host_port(bytes: &[u8]) -> Result<(Host<'_>, Option<u16>), UriError> {
     let host_end = match bytes.first() {
@@ -264,11 +270,6 @@ impl<'a> SipUri<'a> {
     #[must_use]
     pub fn is_loose(&self) -> bool {
         self.params.has("lr")
-    }
-
-    /// Appends the canonical user part: escapes undone. The bytes need not be printable.
-    pub fn write_canonical_user(&self, out: &mut Vec<u8>) {
-        out.extend(lex::unescape(self.user.unwrap_or_default()));
     }
 
     /// Whether both URIs are equal by RFC 3261 section 19.1.4.

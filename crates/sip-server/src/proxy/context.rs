@@ -106,7 +106,11 @@ enum Cancel {
     No,
     /// A CANCEL is to follow as soon as there is a provisional response (RFC 3261 section 9.1).
     Wanted,
-    Sent { client: ClientTransaction, message: Vec<u8>, give_up: Instant },
+    Sent {
+        client: ClientTransaction,
+        message: Vec<u8>,
+        give_up: Instant,
+    },
 }
 
 impl Context {
@@ -277,12 +281,8 @@ impl Context {
         self.conclude(env);
     }
 
-    /// A message of branch `index`, or the response where there is none, could not be delivered.
-    pub(crate) fn on_undeliverable(&mut self, index: Option<u8>, env: &mut Env<'_>) {
-        let Some(index) = index else {
-            self.server.on_transport_error();
-            return;
-        };
+    /// A message of branch `index` could not be delivered.
+    pub(crate) fn on_undeliverable(&mut self, index: u8, env: &mut Env<'_>) {
         let Some(fork) = self.branches.get_mut(usize::from(index)) else { return };
         let ForkState::Sent(sent) = &mut fork.state else { return };
         if sent.client.on_transport_error() && !sent.is_final {
@@ -363,11 +363,7 @@ impl Context {
             NextHop::Flow(flow) => self.send_on(index, flow, request, env),
             NextHop::Address { transport, remote, near } => {
                 let transport = transport.unwrap_or(Transport::Udp);
-                let local = env.settings.local_for(
-                    transport,
-                    remote.ip(),
-                    near.as_slice(),
-                );
+                let local = env.settings.local_for(transport, remote.ip(), near.as_slice());
                 let location = Location { transport, remote, local };
                 self.send_to(index, location, request, env);
             }
@@ -421,10 +417,8 @@ impl Context {
         let plan = &self.plan;
         let fork = &mut self.branches[index];
         let handle = self.handle;
-        let branch =
-            Branch::Stateful { handle, index: index as u8, loop_hash: plan.loop_hash };
-        let range =
-            write_request(plan, &fork.target, fork.breadth, &flow, branch, request, env);
+        let branch = Branch::Stateful { handle, index: index as u8, loop_hash: plan.loop_hash };
+        let range = write_request(plan, &fork.target, fork.breadth, &flow, branch, request, env);
         fork.state = ForkState::Sent(Box::new(Sent {
             flow,
             client: ClientTransaction::new(
@@ -484,10 +478,8 @@ impl Context {
     fn remember(&mut self, status: u16, response: &Message<'_>) {
         if matches!(status, 401 | 407) {
             for field in response.fields() {
-                if matches!(
-                    field.name,
-                    HeaderName::WwwAuthenticate | HeaderName::ProxyAuthenticate
-                ) {
+                if matches!(field.name, HeaderName::WwwAuthenticate | HeaderName::ProxyAuthenticate)
+                {
                     self.challenges.extend_from_slice(field.line);
                 }
             }
@@ -564,7 +556,10 @@ impl Context {
         let timers = &env.settings.config.timers;
         let late_success = self.kind == Kind::Invite
             && (200..300).contains(&status)
-            && matches!(self.server.state(), State::Completed | State::Confirmed | State::Terminated);
+            && matches!(
+                self.server.state(),
+                State::Completed | State::Confirmed | State::Terminated
+            );
         if !self.server.on_response(status, timers, env.now) && !late_success {
             return;
         }
@@ -595,9 +590,7 @@ impl Context {
                 reason: reason_phrase(status),
                 to_tag: (status > 100).then_some(&tag[..]),
             };
-            let range = env
-                .out
-                .send(self.plan.upstream, |bytes| response.write(bytes, |_| {}));
+            let range = env.out.send(self.plan.upstream, |bytes| response.write(bytes, |_| {}));
             self.keep_response(status, &env.out.bytes[range]);
         }
         self.request = kept;

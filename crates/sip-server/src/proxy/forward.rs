@@ -122,10 +122,9 @@ pub(crate) fn write_companion(
             HeaderName::Via if core::mem::take(&mut is_top_via) => {
                 out.extend_from_slice(field.line);
             }
-            HeaderName::From
-            | HeaderName::CallId
-            | HeaderName::Route
-            | HeaderName::MaxForwards => out.extend_from_slice(field.line),
+            HeaderName::From | HeaderName::CallId | HeaderName::Route | HeaderName::MaxForwards => {
+                out.extend_from_slice(field.line)
+            }
             HeaderName::To => match to {
                 Some(to) => write_line(out, b"To", to),
                 None => out.extend_from_slice(field.line),
@@ -212,7 +211,7 @@ fn after_first_element(value: &[u8]) -> Option<&[u8]> {
     Some(&value[start..])
 }
 
-fn write_via(out: &mut Vec<u8>, flow: &Flow, branch: &Branch) {
+pub(crate) fn write_via(out: &mut Vec<u8>, flow: &Flow, branch: &Branch) {
     out.extend_from_slice(b"Via: SIP/2.0/");
     out.extend_from_slice(flow.transport.via_name().as_bytes());
     out.push(b' ');
@@ -334,7 +333,11 @@ mod tests {
         let message = Message::parse(&bytes).unwrap();
         for (method, to, to_line) in [
             (Method::Cancel, None, "To: <sip:bob@example.com>\r\n"),
-            (Method::Ack, Some(&b"<sip:bob@example.com>;tag=9"[..]), "To: <sip:bob@example.com>;tag=9\r\n"),
+            (
+                Method::Ack,
+                Some(&b"<sip:bob@example.com>;tag=9"[..]),
+                "To: <sip:bob@example.com>;tag=9\r\n",
+            ),
         ] {
             let mut out = Vec::new();
             write_companion(method, &message, to, &mut out);

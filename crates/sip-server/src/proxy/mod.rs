@@ -4,7 +4,7 @@ pub(crate) mod branch;
 mod context;
 mod forward;
 mod route;
-mod stateless;
+pub(crate) mod stateless;
 mod target;
 mod token;
 mod transactions;
@@ -12,7 +12,7 @@ mod transactions;
 pub(crate) use context::{Context, Plan};
 pub(crate) use forward::{write_line, write_number_line};
 pub(crate) use route::{Destination, Preprocessed, preprocess};
-pub(crate) use target::{NextHop, Target, is_flow_bound};
+pub(crate) use target::{NoRoute, Target, is_flow_bound};
 pub(crate) use transactions::Transactions;
 
 use crate::counters::Counters;

@@ -99,7 +99,7 @@ impl<'a> Via<'a> {
     }
 }
 
-fn protocol_part<'a>(bytes: &'a [u8], accept: impl Fn(&[u8]) -> bool) -> Option<&'a [u8]> {
+fn protocol_part(bytes: &[u8], accept: impl Fn(&[u8]) -> bool) -> Option<&[u8]> {
     let (name, rest) = lex::split_while(bytes, lex::is_token);
     let rest = lex::trim_start(rest).strip_prefix(b"/")?;
     accept(name).then(|| lex::trim_start(rest))
