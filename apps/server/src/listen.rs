@@ -1,0 +1,98 @@
+//! Where the server listens, as it is written: `udp:0.0.0.0:5060`, `tcp:[::]:5060`.
+
+use sip_server::Transport;
+use std::fmt;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
+use std::str::FromStr;
+
+/// The port of SIP (RFC 3261 section 19.1.2).
+pub(crate) const DEFAULT_PORT: u16 = 5060;
+
+/// A transport and an address to listen on. Port 0 lets the system choose one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Listen {
+    /// What carries the messages.
+    pub(crate) transport: Transport,
+    /// The address, which may be a wildcard, and the port.
+    pub(crate) address: SocketAddr,
+}
+
+impl Listen {
+    /// UDP and TCP 5060 of all addresses, without IPv6 on a machine that has none.
+    pub(crate) fn defaults() -> Vec<Self> {
+        let v4 = SocketAddr::from((Ipv4Addr::UNSPECIFIED, DEFAULT_PORT));
+        let v6 = SocketAddr::from((Ipv6Addr::UNSPECIFIED, DEFAULT_PORT));
+        let has_v6 = UdpSocket::bind((Ipv6Addr::UNSPECIFIED, 0)).is_ok();
+        let addresses = [Some(v4), has_v6.then_some(v6)];
+        [Transport::Udp, Transport::Tcp]
+            .into_iter()
+            .flat_map(|transport| {
+                addresses.into_iter().flatten().map(move |address| Self { transport, address })
+            })
+            .collect()
+    }
+
+    /// Tries to listen, and stops at once: why it would fail now.
+    pub(crate) fn try_out(self) -> std::io::Result<()> {
+        match self.transport {
+            Transport::Udp => UdpSocket::bind(self.address).map(drop),
+            Transport::Tcp => TcpListener::bind(self.address).map(drop),
+        }
+    }
+}
+
+impl fmt::Display for Listen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.transport.uri_name(), self.address)
+    }
+}
+
+impl FromStr for Listen {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let expected = || {
+            format!(
+                "`{text}` is no address to listen on; expected udp:ADDRESS:PORT or \
+                 tcp:ADDRESS:PORT, such as udp:192.0.2.1:5060 or tcp:[::]:5060"
+            )
+        };
+        let (transport, address) = text.split_once(':').ok_or_else(expected)?;
+        let transport = match transport {
+            "udp" => Transport::Udp,
+            "tcp" => Transport::Tcp,
+            _ => return Err(expected()),
+        };
+        let address = address.parse().map_err(|_| expected())?;
+        Ok(Self { transport, address })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_to_listen_on_is_read_and_written_alike() {
+        for text in ["udp:0.0.0.0:5060", "tcp:[::]:5060", "udp:127.0.0.1:0", "tcp:[2001:db8::1]:1"]
+        {
+            assert_eq!(text.parse::<Listen>().unwrap().to_string(), text);
+        }
+    }
+
+    #[test]
+    fn what_is_no_address_to_listen_on_is_refused_with_an_example() {
+        for text in ["", "udp", "udp:", "udp:*:5060", "udp:1.2.3.4", "sctp:1.2.3.4:5", "1.2.3.4:5"]
+        {
+            let error = text.parse::<Listen>().unwrap_err();
+            assert!(error.contains("udp:192.0.2.1:5060"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_port_in_use_is_found_by_trying() {
+        let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+        let listen = Listen { transport: Transport::Tcp, address: taken.local_addr().unwrap() };
+        assert!(listen.try_out().is_err());
+    }
+}
