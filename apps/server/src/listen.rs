@@ -2,7 +2,7 @@
 
 use sip_server::Transport;
 use std::fmt;
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
 use std::str::FromStr;
 
 /// The port of SIP (RFC 3261 section 19.1.2).
@@ -18,18 +18,23 @@ pub(crate) struct Listen {
 }
 
 impl Listen {
-    /// UDP and TCP 5060 of all addresses, without IPv6 on a machine that has none.
+    /// UDP and TCP 5060 of all addresses.
     pub(crate) fn defaults() -> Vec<Self> {
-        let v4 = SocketAddr::from((Ipv4Addr::UNSPECIFIED, DEFAULT_PORT));
-        let v6 = SocketAddr::from((Ipv6Addr::UNSPECIFIED, DEFAULT_PORT));
-        let has_v6 = UdpSocket::bind((Ipv6Addr::UNSPECIFIED, 0)).is_ok();
-        let addresses = [Some(v4), has_v6.then_some(v6)];
+        let wildcards = [IpAddr::from(Ipv4Addr::UNSPECIFIED), Ipv6Addr::UNSPECIFIED.into()];
         [Transport::Udp, Transport::Tcp]
             .into_iter()
             .flat_map(|transport| {
-                addresses.into_iter().flatten().map(move |address| Self { transport, address })
+                wildcards.map(|ip| Self { transport, address: (ip, DEFAULT_PORT).into() })
             })
             .collect()
+    }
+
+    /// [`Listen::defaults`], without IPv6 on a machine that has none.
+    pub(crate) fn defaults_here() -> Vec<Self> {
+        let has_v6 = UdpSocket::bind((Ipv6Addr::UNSPECIFIED, 0)).is_ok();
+        let mut listens = Self::defaults();
+        listens.retain(|listen| has_v6 || listen.address.is_ipv4());
+        listens
     }
 
     /// Tries to listen, and stops at once: why it would fail now.

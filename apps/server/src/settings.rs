@@ -29,7 +29,7 @@ pub(crate) enum Sync {
 pub(crate) struct Settings {
     /// What the engine is told. Its domains are the configured ones.
     pub(crate) engine: sip_server::Config,
-    /// Where to listen; empty for [`Listen::defaults`].
+    /// Where to listen; empty for [`Listen::defaults_here`].
     pub(crate) listens: Vec<Listen>,
     /// The data directory, if not the default one.
     pub(crate) data: Option<PathBuf>,
@@ -97,7 +97,7 @@ impl Settings {
 
     /// Where to listen.
     pub(crate) fn listens(&self) -> Vec<Listen> {
-        if self.listens.is_empty() { Listen::defaults() } else { self.listens.clone() }
+        if self.listens.is_empty() { Listen::defaults_here() } else { self.listens.clone() }
     }
 
     /// How many worker threads to run.

@@ -81,7 +81,7 @@ impl<'r, 'i> Section<'r, 'i> {
         let Some(value) = self.table.get(name) else { return };
         let Some(table) = value.get_ref().as_table() else {
             let found = value.get_ref().type_str();
-            let text = format!("`{name}` is a {found}; expected a section [{name}]");
+            let text = format!("`{name}` is of type {found}; expected a section [{name}]");
             self.reader.problem(value.span().start, text);
             return;
         };

@@ -22,18 +22,18 @@ pub(crate) struct Restored {
 
 impl Storage {
     /// Hands the record of every address of record that is registered at `now` to `each`. Such a
-    /// record may also hold bindings that have expired.
+    /// record may also hold bindings that have expired. What a running [`Journal`] has not yet
+    /// taken into the database is not there.
+    ///
+    /// [`Journal`]: super::Journal
     ///
     /// # Errors
-    /// When the journals or the database cannot be used.
+    /// When the database fails.
     pub(crate) fn restore(
         &self,
         now: Instant,
         each: &mut dyn FnMut(Record<'_>),
     ) -> Result<Restored, Error> {
-        let journals = journal::files(self.path()).map_err(of(self.path()))?;
-        self.fold(&journals)?;
-        journal::delete(&journals)?;
         let database = self.database();
         let mut restored = Restored::default();
         let mut read = || -> rusqlite::Result<()> {

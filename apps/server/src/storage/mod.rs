@@ -122,7 +122,8 @@ fn of(path: &Path) -> impl FnOnce(io::Error) -> Error {
 }
 
 impl Storage {
-    /// Opens the database in `directory`, or makes one.
+    /// Opens the database in `directory`, or makes one, and takes into it what journal files a
+    /// crash left.
     ///
     /// # Errors
     /// When it cannot be opened, or is of a newer form.
@@ -138,7 +139,11 @@ impl Storage {
             .map_err(of(&path))?;
         let mut database = Connection::open(&path).map_err(to("open"))?;
         prepare(&mut database, &path)?;
-        Ok(Self { database: Mutex::new(database), directory })
+        let storage = Self { database: Mutex::new(database), directory };
+        let journals = journal::files(storage.path()).map_err(of(storage.path()))?;
+        storage.fold(&journals)?;
+        journal::delete(&journals)?;
+        Ok(storage)
     }
 
     /// Where the data is.
