@@ -1,0 +1,146 @@
+//! What the operator decided, in the configuration file and with flags, and what follows from it.
+
+use crate::cli::{Place, ServeFlags};
+use crate::config_file;
+use crate::data_dir;
+use crate::domains::{self, Host};
+use crate::failure::Failure;
+use crate::listen::Listen;
+use crate::log;
+use crate::storage::Storage;
+use sip_server::config::Domain;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// When registrations are safe from a power loss. They always are from a crash of the program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sync {
+    /// Before they are answered.
+    Always,
+    /// At most this long after they are answered.
+    Every(Duration),
+    /// When the system writes them by itself, often half a minute later.
+    Never,
+}
+
+/// What the operator decided, before anything is asked of the machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Settings {
+    /// What the engine is told. Its domains are the configured ones.
+    pub(crate) engine: sip_server::Config,
+    /// Where to listen; empty for [`Listen::defaults_here`].
+    pub(crate) listens: Vec<Listen>,
+    /// The data directory, if not the default one.
+    pub(crate) data: Option<PathBuf>,
+    /// Worker threads, if not one for each core.
+    pub(crate) workers: Option<usize>,
+    /// When registrations are safe from a power loss.
+    pub(crate) sync: Sync,
+    /// Log lines a second of one kind; 0: no limit.
+    pub(crate) log_lines_per_second: u32,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            engine: sip_server::Config::default(),
+            listens: Vec::new(),
+            data: None,
+            workers: None,
+            sync: Sync::Every(Duration::from_secs(1)),
+            log_lines_per_second: log::DEFAULT_LINES_PER_SECOND,
+        }
+    }
+}
+
+impl Settings {
+    /// The settings of `serve` with `flags`: what the file says, overruled by the flags. Can be
+    /// called again to read the file anew.
+    ///
+    /// # Errors
+    /// When the configuration file cannot be used.
+    pub(crate) fn load(flags: &ServeFlags) -> Result<Self, Failure> {
+        let mut settings = match &flags.place.config {
+            Some(file) => config_file::load(file)?,
+            None => Self::default(),
+        };
+        let engine = &mut settings.engine;
+        if !flags.domain.is_empty() {
+            let plain = |name: &String| Domain { name: name.clone(), aliases: Vec::new() };
+            engine.domains = flags.domain.iter().map(plain).collect();
+        }
+        engine.mode = flags.mode.unwrap_or(engine.mode);
+        engine.state = flags.state.unwrap_or(engine.state);
+        engine.authentication.required = flags.auth.unwrap_or(engine.authentication.required);
+        if !flags.listen.is_empty() {
+            settings.listens.clone_from(&flags.listen);
+        }
+        settings.workers = flags.workers.or(settings.workers);
+        settings.data = flags.place.data.clone().or(settings.data);
+        Ok(settings)
+    }
+
+    /// The settings of a command other than `serve`.
+    ///
+    /// # Errors
+    /// When the configuration file cannot be used.
+    pub(crate) fn at(place: &Place) -> Result<Self, Failure> {
+        Self::load(&ServeFlags { place: place.clone(), ..ServeFlags::default() })
+    }
+
+    /// What the engine is told on this machine: with the domains and aliases that are the host's.
+    pub(crate) fn engine_config(&self) -> sip_server::Config {
+        let domains = domains::served(&self.engine.domains, &Host::this());
+        sip_server::Config { domains, ..self.engine.clone() }
+    }
+
+    /// Where to listen.
+    pub(crate) fn listens(&self) -> Vec<Listen> {
+        if self.listens.is_empty() { Listen::defaults_here() } else { self.listens.clone() }
+    }
+
+    /// How many worker threads to run.
+    pub(crate) fn workers(&self) -> usize {
+        let cores = || std::thread::available_parallelism().map_or(1, usize::from);
+        self.workers.unwrap_or_else(cores)
+    }
+
+    /// The data directory.
+    ///
+    /// # Errors
+    /// When none is named and there is no default one.
+    pub(crate) fn data(&self) -> Result<PathBuf, Failure> {
+        self.data.clone().map_or_else(data_dir::default_path, Ok)
+    }
+}
+
+/// Keeps the domains that a server serves, for commands that find it stopped.
+///
+/// # Errors
+/// When storage fails.
+pub(crate) fn remember_domains(storage: &Storage, domains: &[Domain]) -> Result<(), Failure> {
+    let plain: Vec<_> = domains.iter().map(|domain| (&domain.name, &domain.aliases)).collect();
+    storage.set_setting("domains", &serde_json::to_vec(&plain)?)?;
+    Ok(())
+}
+
+/// The domains that the last server served, if there was one.
+///
+/// # Errors
+/// When storage fails.
+pub(crate) fn remembered_domains(storage: &Storage) -> Result<Option<Vec<Domain>>, Failure> {
+    let Some(stored) = storage.setting("domains")? else { return Ok(None) };
+    let plain: Vec<(String, Vec<String>)> = serde_json::from_slice(&stored)?;
+    Ok(Some(plain.into_iter().map(|(name, aliases)| Domain { name, aliases }).collect()))
+}
+
+/// Everything that [`serve::run`](crate::serve::run) starts from.
+pub(crate) struct Setup {
+    /// The flags, with which [`Settings::load`] reads the configuration again (SIGHUP).
+    pub(crate) flags: ServeFlags,
+    /// The settings as they are now.
+    pub(crate) settings: Settings,
+    /// Users, the secret and stored bindings; holds the lock on the data directory.
+    pub(crate) storage: Arc<Storage>,
+}
