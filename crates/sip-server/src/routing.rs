@@ -17,6 +17,7 @@ use crate::server::Server;
 use crate::settings::DomainIndex;
 use crate::subscribers::AddressOfRecord;
 use alloc::vec::Vec;
+use core::sync::atomic::Ordering;
 use lock_api::RawMutex;
 use sip::header::NameAddr;
 use sip::message::reason_phrase;
@@ -260,6 +261,13 @@ fn forward<R: RawMutex>(
     let Incoming { message, head, flow } = incoming;
     if head.method == Method::Invite {
         env.counters.invites.add();
+    }
+    let is_new = head.to.tag().is_none() && !matches!(head.method, Method::Ack | Method::Cancel);
+    if is_new && server.is_draining.load(Ordering::Relaxed) {
+        reply(message, flow, 503, "Shutting Down", env, |out, _| {
+            write_number_line(out, b"Retry-After", 10);
+        });
+        return;
     }
     let is_stateless = env.settings.config.state == State::Stateless || head.method == Method::Ack;
     if is_stateless {

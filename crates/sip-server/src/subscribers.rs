@@ -257,7 +257,7 @@ impl<R: RawMutex> Subscribers<R> {
 
     /// Takes in a record that was stored before, unless a later one is already here.
     pub(crate) fn restore(&self, record: &Record<'_>, now: Instant) {
-        self.sequence.fetch_max(record.sequence, Ordering::Relaxed);
+        self.continue_after(record.sequence);
         let address = self.from_canonical(record.address_of_record);
         // The record is in the journal already.
         let mut unused = Output::default();
@@ -272,6 +272,11 @@ impl<R: RawMutex> Subscribers<R> {
                 .collect();
             ((), Changed::Yes)
         });
+    }
+
+    /// Numbers records from above `sequence` on.
+    pub(crate) fn continue_after(&self, sequence: u64) {
+        self.sequence.fetch_max(sequence, Ordering::Relaxed);
     }
 
     /// Drops the bindings that have expired.
