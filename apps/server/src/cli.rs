@@ -149,7 +149,7 @@ pub(crate) struct ScreenFlags {
     /// Show it again every second, until Ctrl-C
     #[arg(long)]
     pub(crate) watch: bool,
-    /// Print JSON
+    /// Print JSON, one value on each line
     #[arg(long)]
     pub(crate) json: bool,
     #[command(flatten)]

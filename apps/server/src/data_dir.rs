@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long to wait for another command that is about to finish.
-const PATIENCE: Duration = Duration::from_secs(3);
+/// How long to wait for another process that has the directory and may be about to finish.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// A data directory that this process alone uses, for as long as the value lives.
 #[derive(Debug)]
@@ -18,15 +18,45 @@ pub(crate) struct DataDir {
 }
 
 impl DataDir {
-    /// Creates the directory if there is none, and locks it.
+    /// Creates the directory if there is none, and locks it; or returns what `instead` finds while
+    /// another process has it. A server that starts has it for a moment before it can be talked
+    /// to, so this waits a little.
     ///
     /// # Errors
-    /// When it cannot be created, or another process has it for longer than a short command does.
-    pub(crate) fn open(path: &Path) -> Result<Self, Failure> {
-        Self::open_within(path, PATIENCE)
+    /// When the directory cannot be created, or another process keeps it; and those of `instead`.
+    pub(crate) fn open<T>(
+        path: &Path,
+        instead: impl FnMut() -> Result<Option<T>, Failure>,
+    ) -> Result<Result<Self, T>, Failure> {
+        Self::open_within(PATIENCE, path, instead)
     }
 
-    fn open_within(path: &Path, patience: Duration) -> Result<Self, Failure> {
+    fn open_within<T>(
+        patience: Duration,
+        path: &Path,
+        mut instead: impl FnMut() -> Result<Option<T>, Failure>,
+    ) -> Result<Result<Self, T>, Failure> {
+        let give_up = Instant::now() + patience;
+        loop {
+            if let Some(found) = instead()? {
+                return Ok(Err(found));
+            }
+            if let Some(directory) = Self::try_open(path)? {
+                return Ok(Ok(directory));
+            }
+            if Instant::now() >= give_up {
+                return Err(Failure::said(format!(
+                    "the data directory {} is in use by another barebell that does not answer; \
+                     stop that one first, or choose another directory with --data",
+                    path.display()
+                )));
+            }
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Does not wait: `None` when another process has it.
+    fn try_open(path: &Path) -> Result<Option<Self>, Failure> {
         let cannot = |what: &str, error: &dyn std::fmt::Display| {
             Failure::said(format!(
                 "cannot {what} the data directory {}: {error}; choose another one with --data, or \
@@ -46,22 +76,10 @@ impl DataDir {
             .mode(0o600)
             .open(path.join("lock"))
             .map_err(|error| cannot("use", &error))?;
-        let give_up = Instant::now() + patience;
-        loop {
-            match lock.try_lock() {
-                Ok(()) => return Ok(Self { path: path.to_owned(), _lock: lock }),
-                Err(TryLockError::Error(error)) => return Err(cannot("lock", &error)),
-                Err(TryLockError::WouldBlock) if Instant::now() < give_up => {
-                    thread::sleep(Duration::from_millis(20));
-                }
-                Err(TryLockError::WouldBlock) => {
-                    return Err(Failure::said(format!(
-                        "the data directory {} is in use by another barebell that does not \
-                         answer; stop that one first, or choose another directory with --data",
-                        path.display()
-                    )));
-                }
-            }
+        match lock.try_lock() {
+            Ok(()) => Ok(Some(Self { path: path.to_owned(), _lock: lock })),
+            Err(TryLockError::WouldBlock) => Ok(None),
+            Err(TryLockError::Error(error)) => Err(cannot("lock", &error)),
         }
     }
 
@@ -104,13 +122,20 @@ mod tests {
     fn a_directory_is_made_private_and_used_once() {
         let temporary = tempfile::tempdir().unwrap();
         let path = temporary.path().join("a/b");
-        let first = DataDir::open(&path).unwrap();
+        let first = DataDir::try_open(&path).unwrap().unwrap();
         assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o700);
-        let Err(Failure::Said(text)) = DataDir::open_within(&path, Duration::ZERO) else {
-            panic!("opened twice")
-        };
+        assert!(DataDir::try_open(&path).unwrap().is_none());
+        let at_once = DataDir::open_within(Duration::ZERO, &path, || Ok(None::<()>));
+        let Err(Failure::Said(text)) = at_once else { panic!("opened twice") };
         assert!(text.contains("in use by another barebell"), "{text}");
+        let mut tries = 0;
+        let instead = DataDir::open(&path, || {
+            tries += 1;
+            Ok((tries == 3).then_some("a server"))
+        });
+        assert_eq!(instead.unwrap().unwrap_err(), "a server");
         drop(first);
-        assert_eq!(DataDir::open(&path).unwrap().path(), path);
+        let again = DataDir::open(&path, || Ok(None::<()>)).unwrap().unwrap();
+        assert_eq!(again.path(), path);
     }
 }

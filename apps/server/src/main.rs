@@ -18,6 +18,7 @@ mod settings;
 mod storage;
 mod users;
 
+use admin::client::Client;
 use clap::Parser;
 use cli::{Cli, Command, ServeFlags};
 use data_dir::DataDir;
@@ -57,6 +58,14 @@ fn main() -> ExitCode {
 
 fn serve(flags: &ServeFlags) -> Result<(), Failure> {
     let settings = Settings::load(flags)?;
-    let storage = Arc::new(Storage::open(DataDir::open(&settings.data()?)?)?);
+    let data = settings.data()?;
+    let directory = DataDir::open(&data, || Client::connect(&data))?.map_err(|_| {
+        Failure::said(format!(
+            "a server runs already with the data in {}: stop it first, or choose another directory \
+             with --data",
+            data.display()
+        ))
+    })?;
+    let storage = Arc::new(Storage::open(directory)?);
     serve::run(Setup { flags: flags.clone(), settings, storage })
 }

@@ -260,7 +260,7 @@ fn running_text(
     let Status { version, mode, state, .. } = status;
     let authentication = if status.authentication { "on" } else { "off" };
     let uptime = humantime::format_duration(Duration::from_secs(status.uptime));
-    writeln!(text, "barebell {version} runs since {uptime}")?;
+    writeln!(text, "barebell {version}, up {uptime}")?;
     writeln!(text, "mode          {mode}, {state}, authentication {authentication}")?;
     writeln!(text, "listens on    {}", status.listens.join(", "))?;
     writeln!(text, "domains       {}", status.domains.join(", "))?;

@@ -67,14 +67,18 @@ impl Settings {
         };
         let engine = &mut settings.engine;
         if !flags.domain.is_empty() {
-            let plain = |name: &String| Domain { name: name.clone(), aliases: Vec::new() };
-            engine.domains = flags.domain.iter().map(plain).collect();
+            let configured = std::mem::take(&mut engine.domains);
+            for name in distinct(&flags.domain) {
+                let known = configured.iter().find(|domain| domain.name == name);
+                let plain = || Domain { name, aliases: Vec::new() };
+                engine.domains.push(known.cloned().unwrap_or_else(plain));
+            }
         }
         engine.mode = flags.mode.unwrap_or(engine.mode);
         engine.state = flags.state.unwrap_or(engine.state);
         engine.authentication.required = flags.auth.unwrap_or(engine.authentication.required);
         if !flags.listen.is_empty() {
-            settings.listens.clone_from(&flags.listen);
+            settings.listens = distinct(&flags.listen);
         }
         settings.workers = flags.workers.or(settings.workers);
         settings.data = flags.place.data.clone().or(settings.data);
@@ -115,6 +119,17 @@ impl Settings {
     }
 }
 
+/// The first of each value.
+fn distinct<T: Clone + PartialEq>(values: &[T]) -> Vec<T> {
+    let mut distinct = Vec::new();
+    for value in values {
+        if !distinct.contains(value) {
+            distinct.push(value.clone());
+        }
+    }
+    distinct
+}
+
 /// Keeps the domains that a server serves, for commands that find it stopped.
 ///
 /// # Errors
@@ -143,4 +158,34 @@ pub(crate) struct Setup {
     pub(crate) settings: Settings,
     /// Users, the secret and stored bindings; holds the lock on the data directory.
     pub(crate) storage: Arc<Storage>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::{Cli, Command};
+    use clap::Parser;
+    use std::io::Write;
+
+    #[test]
+    fn flags_overrule_the_file_and_keep_what_it_says_of_a_domain() {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        let text = "mode = \"redirect\"\nworkers = 3\ndata = \"/from/file\"\n\
+                    domains = [\"a.com\", { name = \"b.com\", aliases = [\"sip.b.com\"] }]";
+        file.write_all(text.as_bytes()).unwrap();
+        let words = "barebell serve --domain b.com --domain c.com --domain b.com --auth off \
+                     --listen udp:127.0.0.1:1 --listen udp:127.0.0.1:1 --mode registrar --config";
+        let words = words.split(' ').map(str::to_owned);
+        let cli = Cli::parse_from(words.chain([file.path().display().to_string()]));
+        let Some(Command::Serve(flags)) = cli.command else { panic!("not serve") };
+        let settings = Settings::load(&flags).unwrap();
+        let names: Vec<_> = settings.engine.domains.iter().map(|d| d.name.as_str()).collect();
+        assert_eq!(names, ["b.com", "c.com"]);
+        assert_eq!(settings.engine.domains[0].aliases, ["sip.b.com"]);
+        assert_eq!(settings.engine.mode, sip_server::config::Mode::Registrar);
+        assert!(!settings.engine.authentication.required);
+        assert_eq!(settings.listens.len(), 1);
+        assert_eq!(settings.workers(), 3);
+        assert_eq!(settings.data().unwrap(), PathBuf::from("/from/file"));
+    }
 }

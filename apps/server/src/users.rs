@@ -10,6 +10,7 @@ use crate::failure::{Failure, during};
 use crate::output::Out;
 use crate::settings::{Settings, remembered_domains};
 use crate::storage::Storage;
+use nix::sys::termios::{LocalFlags, SetArg, tcgetattr, tcsetattr};
 use sip_server::config::Domain;
 use std::io::{self, IsTerminal, Read, Write};
 use std::path::Path;
@@ -166,10 +167,11 @@ impl Access {
 
     fn of(place: &Place, settings: &Settings) -> Result<Self, Failure> {
         let data = settings.data()?;
-        if let Some(client) = Client::connect(&data)? {
-            return Ok(Self::Running(client));
-        }
-        let storage = Storage::open(DataDir::open(&data)?)?;
+        let directory = match DataDir::open(&data, || Client::connect(&data))? {
+            Ok(directory) => directory,
+            Err(client) => return Ok(Self::Running(client)),
+        };
+        let storage = Storage::open(directory)?;
         let remembered = match place.config {
             Some(_) => None,
             None => remembered_domains(&storage)?,
@@ -180,11 +182,22 @@ impl Access {
 }
 
 fn read_password() -> Result<String, Failure> {
-    if io::stdin().is_terminal() {
-        let _ = write!(io::stderr(), "password (shown as it is typed): ");
-    }
+    let stdin = io::stdin();
     let mut line = String::new();
-    io::stdin().read_line(&mut line).map_err(during("cannot read the password"))?;
+    let read = if stdin.is_terminal() {
+        let _ = write!(io::stderr(), "password: ");
+        let shown = tcgetattr(&stdin)?;
+        let mut hidden = shown.clone();
+        hidden.local_flags.remove(LocalFlags::ECHO);
+        tcsetattr(&stdin, SetArg::TCSAFLUSH, &hidden)?;
+        let read = stdin.read_line(&mut line);
+        tcsetattr(&stdin, SetArg::TCSAFLUSH, &shown)?;
+        let _ = writeln!(io::stderr());
+        read
+    } else {
+        stdin.read_line(&mut line)
+    };
+    read.map_err(during("cannot read the password"))?;
     Ok(line.trim_end_matches(['\r', '\n']).to_owned())
 }
 

@@ -163,3 +163,6 @@ pub(crate) struct UserRemoved {
     /// The SIP URI the user had.
     pub(crate) uri: String,
 }
+
+#[cfg(test)]
+mod tests;

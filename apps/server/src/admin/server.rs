@@ -18,7 +18,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 /// Clients served at a time; further ones are told to come back.
-const MAX_CLIENTS: usize = 16;
+pub(super) const MAX_CLIENTS: usize = 16;
 /// Longest request line, in bytes.
 const MAX_REQUEST: u64 = 64 * 1024;
 /// How long a client may keep the server waiting.
@@ -72,15 +72,10 @@ fn accept(listener: &UnixListener, desk: &Arc<Desk>, ending: &AtomicBool) {
         if ending.load(Ordering::SeqCst) {
             return;
         }
-        match stream {
-            Ok(stream) => {
-                let desk = Arc::clone(desk);
-                thread::spawn(move || desk.serve(&stream));
-            }
-            Err(error) => {
-                log::warn("admin", || format!("the control socket cannot accept: {error}"));
-                thread::sleep(Duration::from_millis(100));
-            }
+        let result = stream.and_then(|stream| desk.receive(stream));
+        if let Err(error) = result {
+            log::warn("admin", || format!("a command cannot be received: {error}"));
+            thread::sleep(Duration::from_millis(100));
         }
     }
 }
@@ -93,18 +88,28 @@ struct Desk {
 }
 
 impl Desk {
-    fn serve(&self, stream: &UnixStream) {
-        let clients = self.clients.fetch_add(1, Ordering::SeqCst);
-        let result = if clients < MAX_CLIENTS {
-            self.serve_one(stream)
-        } else {
-            Answers::new(stream).error(&format!(
+    /// Gives `stream` a thread of its own, if there are not too many.
+    fn receive(self: &Arc<Self>, stream: UnixStream) -> io::Result<()> {
+        if self.clients.load(Ordering::SeqCst) >= MAX_CLIENTS {
+            return Answers::new(&stream).error(&format!(
                 "{MAX_CLIENTS} commands are being answered already: try again in a moment"
-            ))
-        };
-        self.clients.fetch_sub(1, Ordering::SeqCst);
+            ));
+        }
+        self.clients.fetch_add(1, Ordering::SeqCst);
+        let desk = Arc::clone(self);
+        let started = thread::Builder::new().name("admin".to_owned()).spawn(move || {
+            desk.serve(&stream);
+            desk.clients.fetch_sub(1, Ordering::SeqCst);
+        });
+        if started.is_err() {
+            self.clients.fetch_sub(1, Ordering::SeqCst);
+        }
+        started.map(drop)
+    }
+
+    fn serve(&self, stream: &UnixStream) {
         // A client that ended early, as `barebell registrations | head` does, is no event.
-        match result.map_err(|error| (error.kind(), error)) {
+        match self.serve_one(stream).map_err(|error| (error.kind(), error)) {
             Err((io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset, _)) | Ok(()) => {}
             Err((_, error)) => {
                 log::warn("admin", || format!("a command could not be answered: {error}"));

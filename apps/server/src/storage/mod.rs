@@ -231,7 +231,12 @@ pub(crate) mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     pub(crate) fn open(path: &Path) -> Storage {
-        Storage::open(DataDir::open(path).unwrap()).unwrap()
+        Storage::open(locked(path)).unwrap()
+    }
+
+    /// Waits for the lock: a process that another test starts holds a copy for a moment.
+    fn locked(path: &Path) -> DataDir {
+        DataDir::open(path, || Ok(None::<()>)).unwrap().unwrap()
     }
 
     #[test]
@@ -260,7 +265,7 @@ pub(crate) mod tests {
     fn a_database_of_a_newer_form_is_left_alone() {
         let directory = tempfile::tempdir().unwrap();
         open(directory.path()).database().pragma_update(None, "user_version", 99).unwrap();
-        let error = Storage::open(DataDir::open(directory.path()).unwrap()).unwrap_err();
+        let error = Storage::open(locked(directory.path())).unwrap_err();
         assert!(matches!(error, Error::Newer { version: 99, .. }), "{error}");
     }
 }
