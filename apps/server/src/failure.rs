@@ -30,3 +30,13 @@ impl<E: std::error::Error> From<E> for Failure {
 pub(crate) fn during<E: fmt::Display>(doing: impl fmt::Display) -> impl FnOnce(E) -> Failure {
     move |error| Failure::Said(format!("{doing}: {error}"))
 }
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Said(text) => text,
+            Self::Found => "see above",
+            Self::OutputClosed => "nobody reads the output",
+        })
+    }
+}

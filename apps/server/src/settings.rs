@@ -37,6 +37,10 @@ pub(crate) struct Settings {
     pub(crate) workers: Option<usize>,
     /// When registrations are safe from a power loss.
     pub(crate) sync: Sync,
+    /// Stream connections that may be open.
+    pub(crate) max_connections: usize,
+    /// Stream connections that may be open from one address.
+    pub(crate) max_connections_per_source: usize,
     /// Log lines a second of one kind; 0: no limit.
     pub(crate) log_lines_per_second: u32,
 }
@@ -49,6 +53,8 @@ impl Default for Settings {
             data: None,
             workers: None,
             sync: Sync::Every(Duration::from_secs(1)),
+            max_connections: 100_000,
+            max_connections_per_source: 1000,
             log_lines_per_second: log::DEFAULT_LINES_PER_SECOND,
         }
     }
