@@ -4,19 +4,7 @@
 
 use std::ops::RangeInclusive;
 
-use peers::sipp::{DOMAIN, Registration, Server, Sipp, USERS, password, row, user};
-
-/// SIPp knows MD5 only, and fails when another algorithm is offered before it.
-const ONLY_MD5: &str = "[authentication]\nalgorithms = [\"MD5\"]\n";
-
-/// A phone's registration of one contact for an hour.
-fn registering(contact_port: u16, authenticated: bool) -> Sipp {
-    Sipp::new("register")
-        .authenticated(authenticated)
-        .set("contact_port", contact_port)
-        .set("expires", 3600)
-        .set("granted", "3600|35[0-9][0-9]")
-}
+use peers::sipp::{DOMAIN, ONLY_MD5, Registration, Server, Sipp, USERS, password, row, user};
 
 /// Checks that exactly the users in `numbers` are registered, each with the one contact that has
 /// this port, and with seconds left within `left`.
@@ -41,10 +29,15 @@ fn register_call_and_log_out(authenticated: bool) {
 
     let callee = Sipp::new("callee").calls(1000);
     let port = callee.port();
-    registering(port, authenticated).users(&server, 1..=USERS).rate(2000).run(&server);
+    Sipp::register(port)
+        .authenticated(authenticated)
+        .users(&server, 1..=USERS)
+        .rate(2000)
+        .run(&server);
     check_registered(&server.registrations(), 1..USERS + 1, port, 3000..=3600);
 
-    registering(port, authenticated)
+    Sipp::register(port)
+        .authenticated(authenticated)
         .set("expires", 1800)
         .set("granted", "1800|17[0-9][0-9]")
         .first_cseq(11)
@@ -61,8 +54,8 @@ fn register_call_and_log_out(authenticated: bool) {
     caller.rate(250).run(&server);
     callee.finish();
 
-    let strangers =
-        (1..=1000).map(|n| row(n, &password(n), &format!("nobody{n}"), &server.domain(n)));
+    let strangers = (1..=1000)
+        .map(|n| row(&user(n), &user(n), &password(n), &format!("nobody{n}"), &server.domain(n)));
     Sipp::new("invite_failed")
         .authenticated(authenticated)
         .set("status", 404)
@@ -101,7 +94,11 @@ fn redirect(authenticated: bool) {
     let server = Server::start(&["--mode", "redirect", "--auth", authentication], ONLY_MD5);
     // Where the contacts point, nobody listens: a redirect server sends nothing there.
     let nobody = Sipp::new("callee");
-    registering(nobody.port(), authenticated).users(&server, 1..=1001).rate(1000).run(&server);
+    Sipp::register(nobody.port())
+        .authenticated(authenticated)
+        .users(&server, 1..=1001)
+        .rate(1000)
+        .run(&server);
     Sipp::new("invite_redirect")
         .authenticated(authenticated)
         .peer(&nobody)

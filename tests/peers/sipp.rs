@@ -19,6 +19,10 @@ use std::time::{Duration, Instant};
 /// The only domain of the server under test, and so its digest realm.
 pub const DOMAIN: &str = "barebell.test";
 
+/// A configuration for authentication by SIPp: it knows MD5 only, and fails when another algorithm
+/// is offered before it.
+pub const ONLY_MD5: &str = "[authentication]\nalgorithms = [\"MD5\"]\n";
+
 /// Users loaded into the server (seed row A3), numbered from 1.
 pub const USERS: usize = 10_000;
 
@@ -35,11 +39,11 @@ pub fn password(number: usize) -> String {
     format!("secret-{number:05}")
 }
 
-/// One row of injected data: the user who calls, the user or name that is called, and how the domain
-/// is written. SIPp takes credentials in this form only from injected data.
-pub fn row(number: usize, password: &str, callee: &str, domain: &str) -> String {
-    let user = user(number);
-    format!("{user};[authentication username={user} password={password}];{callee};{domain}")
+/// One row of injected data: the user who calls or registers, the user name and password of the
+/// credentials, the user who is called, and how the domain is written. SIPp takes changing
+/// credentials in this form only from injected data.
+pub fn row(user: &str, name: &str, password: &str, callee: &str, domain: &str) -> String {
+    format!("{user};[authentication username={name} password={password}];{callee};{domain}")
 }
 
 /// A transport that SIPp speaks.
@@ -99,6 +103,24 @@ impl Sipp {
         sipp.set("authenticated", "").set("contact_parameters", "").set("stateful", true)
     }
 
+    /// Phones that register one contact each, with this port, for an hour.
+    pub fn register(contact_port: u16) -> Self {
+        Self::new("register")
+            .set("contact_port", contact_port)
+            .set("expires", 3600)
+            .set("granted", "3600|35[0-9][0-9]")
+    }
+
+    /// Users who register two contacts each, with these ports and q values.
+    pub fn register_two(first: (u16, &str), second: (u16, &str)) -> Self {
+        Self::new("register_two")
+            .set("contact_port", first.0)
+            .set("q", first.1)
+            .set("second_port", second.0)
+            .set("second_q", second.1)
+            .set("expires", 3600)
+    }
+
     /// The port that it has, or will have.
     pub fn port(&self) -> u16 {
         self.port
@@ -107,6 +129,11 @@ impl Sipp {
     /// Gives `{name}` in the scenario a value.
     pub fn set(mut self, name: &str, value: impl ToString) -> Self {
         self.settings.insert(name.into(), value.to_string());
+        self
+    }
+
+    fn or_set(mut self, name: &str, value: impl ToString) -> Self {
+        self.settings.entry(name.into()).or_insert_with(|| value.to_string());
         self
     }
 
@@ -119,8 +146,14 @@ impl Sipp {
     pub fn peer(self, peer: &Self) -> Self {
         self.set("peer_port", peer.port)
             .set("callee_port", peer.port)
+            .or_set("ringing_port", peer.port)
             .set("peer_transport", peer.transport.name())
             .set("peer_source_port", peer.transport.source_port(peer.port))
+    }
+
+    /// Expects the 180 from this instance, not from the peer that answers.
+    pub fn ringing_at(self, callee: &Self) -> Self {
+        self.set("ringing_port", callee.port)
     }
 
     /// Speaks this transport instead of UDP.
@@ -136,7 +169,8 @@ impl Sipp {
             .into_iter()
             .map(|number| {
                 let callee = user(number % USERS + 1);
-                row(number, &password(number), &callee, &server.domain(number))
+                let user = user(number);
+                row(&user, &user, &password(number), &callee, &server.domain(number))
             })
             .collect();
         self.calls = self.rows.len();
