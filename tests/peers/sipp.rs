@@ -6,38 +6,29 @@
 //! `tests/sipp/parts/x.xml` with further settings.
 //!
 //! Every row of injected data is `user;credentials;callee;domain`, see [`row`].
+//!
+//! With the environment variable `SIPP_MESSAGES` set, every message is logged in the folder that is
+//! named at the end, and the folder is kept.
+
+mod scenario;
+mod server;
 
 use std::collections::HashMap;
 use std::fs::{self, File};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// The only domain of the server under test, and so its digest realm.
-pub const DOMAIN: &str = "barebell.test";
+pub use server::{DOMAIN, Registration, Server, USERS, password, user};
+use server::{free_port, stop, wait_until};
 
 /// A configuration for authentication by SIPp: it knows MD5 only, and fails when another algorithm
 /// is offered before it.
 pub const ONLY_MD5: &str = "[authentication]\nalgorithms = [\"MD5\"]\n";
 
-/// Users loaded into the server (seed row A3), numbered from 1.
-pub const USERS: usize = 10_000;
-
 /// How long one SIPp instance may take before it is taken for stuck.
 const DEADLINE: Duration = Duration::from_secs(100);
-
-/// Name of the user with this number.
-pub fn user(number: usize) -> String {
-    format!("user{number:05}")
-}
-
-/// Password of the user with this number.
-pub fn password(number: usize) -> String {
-    format!("secret-{number:05}")
-}
 
 /// One row of injected data: the user who calls or registers, the user name and password of the
 /// credentials, the user who is called, and how the domain is written. SIPp takes changing
@@ -62,6 +53,17 @@ impl Transport {
             Self::Udp => "UDP",
             Self::Tcp => "TCP",
         }
+    }
+
+    /// Whether something listens on this port of 127.0.0.1. To bind it for a try could take it away
+    /// from SIPp.
+    fn is_listening(self, port: u16) -> bool {
+        let table = match self {
+            Self::Udp => "/proc/net/udp",
+            Self::Tcp => "/proc/net/tcp",
+        };
+        let table = fs::read_to_string(table).expect("the system's sockets");
+        table.contains(&format!(" 0100007F:{port:04X} 00000000:0000 "))
     }
 
     /// The source port that the server will see, as a regular expression: SIPp's TCP connections
@@ -208,7 +210,7 @@ impl Sipp {
         let source_port = self.transport.source_port(self.port);
         for (name, value) in [
             ("own_port", self.port.to_string()),
-            ("server_port", server.port.to_string()),
+            ("server_port", server.address().port().to_string()),
             ("transport", self.transport.name().into()),
             ("source_port", source_port),
         ] {
@@ -217,10 +219,7 @@ impl Sipp {
         let folder = tempfile::tempdir().expect("a temporary directory");
         let scenario = folder.path().join(format!("{}.xml", self.scenario));
         let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("sipp");
-        let text = expand(&sources.join(format!("{}.xml", self.scenario)), &self.settings);
-        if let Some(left) = find_setting(&text) {
-            panic!("scenario {}: {left} has no value", self.scenario);
-        }
+        let text = scenario::expand(&sources, self.scenario, &self.settings);
         fs::write(&scenario, text).expect("the scenario is written");
 
         let mut command = Command::new("sipp");
@@ -256,7 +255,7 @@ impl Sipp {
             Ok(child) => child,
             Err(error) => panic!("sipp: {error}; install it: apt-get install sip-tester"),
         };
-        let running = Running {
+        let mut running = Running {
             scenario: self.scenario,
             calls: self.calls,
             folder: Some(folder),
@@ -264,10 +263,10 @@ impl Sipp {
             status: None,
         };
         if self.rows.is_empty() {
-            let port = self.port;
-            wait_until("SIPp listens", || match self.transport {
-                Transport::Udp => UdpSocket::bind((Ipv4Addr::LOCALHOST, port)).is_err(),
-                Transport::Tcp => TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_err(),
+            wait_until("SIPp listens", || {
+                running.status = running.child.try_wait().expect("SIPp's status");
+                assert!(running.status.is_none(), "SIPp does not start\n{}", running.report());
+                self.transport.is_listening(self.port)
             });
         }
         running
@@ -291,8 +290,28 @@ pub struct Running {
 
 impl Running {
     /// Waits for its end. Panics with SIPp's own words unless every call succeeded and no message
-    /// came that the scenario does not expect.
+    /// came that the scenario does not expect, nor many twice.
     pub fn finish(mut self) {
+        self.succeed();
+        // A busy machine may be late now and then; one that repeats every message is not late, its
+        // transactions do not match.
+        let repeated = self.repeated();
+        assert!(
+            repeated <= self.calls as u64 / 5,
+            "{}: {repeated} messages in {} calls were repeated\n{}",
+            self.scenario,
+            self.calls,
+            self.report()
+        );
+    }
+
+    /// Like [`Running::finish`], for a server that was away for a while: messages may have been
+    /// repeated.
+    pub fn finish_interrupted(mut self) {
+        self.succeed();
+    }
+
+    fn succeed(&mut self) {
         let start = Instant::now();
         while self.status.is_none() {
             assert!(start.elapsed() < DEADLINE * 2, "SIPp does not end\n{}", self.report());
@@ -317,16 +336,6 @@ impl Running {
             faults.join(", "),
             self.report()
         );
-        // A busy machine may be late now and then; one that repeats every message is not late, its
-        // transactions do not match.
-        let repeated = self.repeated();
-        assert!(
-            repeated <= self.calls as u64 / 5,
-            "{}: {repeated} messages in {} calls were repeated\n{}",
-            self.scenario,
-            self.calls,
-            self.report()
-        );
     }
 
     /// What the scenario's log actions have written so far, by line. The last line is left out
@@ -335,14 +344,6 @@ impl Running {
         let text = self.read("log");
         let complete = text.rfind('\n').map_or("", |end| &text[..end]);
         complete.lines().map(str::to_owned).collect()
-    }
-
-    /// Whether SIPp has ended.
-    pub fn ended(&mut self) -> bool {
-        if self.status.is_none() {
-            self.status = self.child.try_wait().expect("SIPp's status");
-        }
-        self.status.is_some()
     }
 
     fn path(&self) -> &Path {
@@ -400,248 +401,4 @@ fn last_line(text: &str) -> HashMap<String, u64> {
         .zip(values)
         .filter_map(|(name, value)| Some((name.to_owned(), value?)))
         .collect()
-}
-
-/// The text of a scenario or part, with settings and parts filled in.
-fn expand(file: &Path, settings: &HashMap<String, String>) -> String {
-    const INCLUDE: &str = "<include ";
-    let text = fs::read_to_string(file).unwrap_or_else(|error| panic!("{file:?}: {error}"));
-    let text = fill(&text, settings);
-    let mut expanded = String::new();
-    let mut rest = text.as_str();
-    while let Some((before, include)) = rest.split_once(INCLUDE) {
-        let (attributes, after) = include.split_once("/>").expect("an include ends with />");
-        let mut inner = settings.clone();
-        let mut parts = attributes.split('"');
-        while let (Some(name), Some(value)) = (parts.next(), parts.next()) {
-            inner.insert(name.trim().trim_end_matches('=').into(), value.replace("&lt;", "<"));
-        }
-        let name = inner.remove("file").expect("an include names a file");
-        let folder = match file.parent() {
-            Some(folder) if folder.ends_with("parts") => folder.to_owned(),
-            folder => folder.expect("a scenario is in a folder").join("parts"),
-        };
-        expanded.push_str(before);
-        expanded.push_str(&expand(&folder.join(name), &inner));
-        rest = after;
-    }
-    expanded + rest
-}
-
-/// Replaces `{name}` by its value wherever there is one.
-fn fill(text: &str, settings: &HashMap<String, String>) -> String {
-    settings
-        .iter()
-        .fold(text.to_owned(), |text, (name, value)| text.replace(&format!("{{{name}}}"), value))
-}
-
-/// A `{name}` that was left over.
-fn find_setting(text: &str) -> Option<&str> {
-    text.match_indices('{').find_map(|(start, _)| {
-        let end = start + text[start..].find('}')?;
-        let name = &text[start + 1..end];
-        let is_name = !name.is_empty() && name.chars().all(|c| c.is_ascii_lowercase() || c == '_');
-        is_name.then_some(&text[start..=end])
-    })
-}
-
-/// A binding as `barebell registrations` shows it.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Registration {
-    /// The address of record.
-    pub address_of_record: String,
-    /// The contact URI.
-    pub contact: String,
-    /// Seconds that it has left.
-    pub expires_in: u64,
-}
-
-/// The server under test, with a data directory of its own. It is killed when dropped. Only one
-/// runs at a time: a test that starts one waits for the tests before it.
-#[derive(Debug)]
-pub struct Server {
-    child: Child,
-    port: u16,
-    options: Vec<String>,
-    folder: tempfile::TempDir,
-    _alone: MutexGuard<'static, ()>,
-}
-
-impl Server {
-    /// Starts the server on a free port with these command-line options and this configuration
-    /// file, and loads [`USERS`] users.
-    pub fn start(options: &[&str], configuration: &str) -> Self {
-        static ALONE: Mutex<()> = Mutex::new(());
-        let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-        let folder = tempfile::tempdir().expect("a temporary directory");
-        fs::write(folder.path().join("barebell.toml"), configuration).expect("a configuration");
-        let port = free_port();
-        let options: Vec<String> = options.iter().map(|&option| option.into()).collect();
-        let child = serve(folder.path(), port, &options);
-        let server = Self { child, port, options, folder, _alone: alone };
-        let users: String =
-            (1..=USERS).map(|number| format!("{}:{}\n", user(number), password(number))).collect();
-        let file = server.folder.path().join("users");
-        fs::write(&file, users).expect("the users are written");
-        server.command(&["user", "import", &file.to_string_lossy(), "--domain", DOMAIN]);
-        server
-    }
-
-    /// Where it listens, on UDP and TCP.
-    pub fn address(&self) -> SocketAddr {
-        (Ipv4Addr::LOCALHOST, self.port).into()
-    }
-
-    /// The domain as the user with this number writes it: odd ones its name, even ones the server's
-    /// address, which means the same.
-    pub fn domain(&self, number: usize) -> String {
-        if number % 2 == 1 { DOMAIN.into() } else { self.address().to_string() }
-    }
-
-    /// Ends it with SIGKILL, as a crash would.
-    pub fn crash(&mut self) {
-        stop(&mut self.child);
-    }
-
-    /// Starts it again on the same data and port.
-    pub fn restart(&mut self) {
-        self.crash();
-        self.child = serve(self.folder.path(), self.port, &self.options);
-    }
-
-    /// The bindings that it has now, in order.
-    pub fn registrations(&self) -> Vec<Registration> {
-        let text = self.command(&["registrations", "--json"]);
-        let mut found: Vec<Registration> = serde_json::Deserializer::from_str(&text)
-            .into_iter::<serde_json::Value>()
-            .map(|value| value.unwrap_or_else(|error| panic!("not JSON: {error}\n{text}")))
-            .flat_map(|value| match value {
-                serde_json::Value::Array(values) => values,
-                value => vec![value],
-            })
-            .map(|value| {
-                let text = |name: &str| value[name].as_str().map(str::to_owned);
-                let registration = || {
-                    Some(Registration {
-                        address_of_record: text("address_of_record")?,
-                        contact: text("contact")?,
-                        expires_in: value["expires_in"].as_u64()?,
-                    })
-                };
-                registration().unwrap_or_else(|| panic!("not a registration: {value}"))
-            })
-            .collect();
-        found.sort();
-        found
-    }
-
-    /// The standard output of a command on this server's data.
-    fn command(&self, arguments: &[&str]) -> String {
-        let output = Command::new(binary())
-            .args(arguments)
-            .arg("--data")
-            .arg(self.folder.path())
-            .output()
-            .expect("barebell runs");
-        assert!(
-            output.status.success(),
-            "barebell {arguments:?}: {}\n{}",
-            output.status,
-            String::from_utf8_lossy(&output.stderr)
-        );
-        String::from_utf8_lossy(&output.stdout).into_owned()
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        stop(&mut self.child);
-        if std::thread::panicking() {
-            let log = fs::read(self.folder.path().join("server.log")).unwrap_or_default();
-            let end = log.len().saturating_sub(4000);
-            eprintln!("end of the server's log:\n{}", String::from_utf8_lossy(&log[end..]));
-        }
-    }
-}
-
-/// Starts the server and waits until it answers an OPTIONS.
-fn serve(folder: &Path, port: u16, options: &[String]) -> Child {
-    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-    let log = File::options().create(true).append(true).open(folder.join("server.log"));
-    let log = log.expect("a file for the server's log");
-    let mut child = Command::new(binary())
-        .arg("serve")
-        .arg("--config")
-        .arg(folder.join("barebell.toml"))
-        .arg("--data")
-        .arg(folder)
-        .args(["--domain", DOMAIN])
-        .args(["--listen", &format!("udp:{address}"), "--listen", &format!("tcp:{address}")])
-        .args(options)
-        .stdin(Stdio::null())
-        .stdout(log.try_clone().expect("a second handle"))
-        .stderr(log)
-        .spawn()
-        .expect("barebell starts");
-    let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a socket");
-    socket.connect(address).expect("an address");
-    socket.set_read_timeout(Some(Duration::from_millis(50))).expect("a timeout");
-    let own = socket.local_addr().expect("an address");
-    let mut asked = 0;
-    wait_until("the server answers", || {
-        if let Ok(Some(status)) = child.try_wait() {
-            let log = fs::read_to_string(folder.join("server.log")).unwrap_or_default();
-            panic!("the server ended: {status}\n{log}");
-        }
-        asked += 1;
-        let options = format!(
-            "OPTIONS sip:{address} SIP/2.0\r\nVia: SIP/2.0/UDP {own};branch=z9hG4bK{asked};rport\r\n\
-             Max-Forwards: 70\r\nFrom: <sip:test@{own}>;tag=1\r\nTo: <sip:{address}>\r\n\
-             Call-ID: ready\r\nCSeq: {asked} OPTIONS\r\nContent-Length: 0\r\n\r\n"
-        );
-        socket.send(options.as_bytes()).is_ok() && socket.recv(&mut [0; 2048]).is_ok()
-    });
-    child
-}
-
-/// The program under test: `BAREBELL_BIN`, or what cargo has built.
-fn binary() -> PathBuf {
-    if let Some(path) = std::env::var_os("BAREBELL_BIN") {
-        return path.into();
-    }
-    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace");
-    let target = std::env::var_os("CARGO_TARGET_DIR")
-        .map_or_else(|| workspace.join("target"), |target| workspace.join(target));
-    ["release/barebell", "debug/barebell"]
-        .iter()
-        .map(|path| target.join(path))
-        .find(|path| path.is_file())
-        .unwrap_or_else(|| panic!("no {target:?}/release/barebell: cargo build --release"))
-}
-
-/// A port of 127.0.0.1 that is free for UDP and TCP.
-fn free_port() -> u16 {
-    loop {
-        let udp = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
-        let port = udp.local_addr().expect("an address").port();
-        if TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok() {
-            return port;
-        }
-    }
-}
-
-/// Waits for something that is sure to come soon; panics when it does not come at all.
-fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
-    let start = Instant::now();
-    while !condition() {
-        assert!(start.elapsed() < Duration::from_secs(30), "not within 30 s: {what}");
-        sleep(Duration::from_millis(5));
-    }
-}
-
-/// Kills a child, if it still runs, and collects it.
-fn stop(child: &mut Child) {
-    // Both fail only if it has ended and been collected before.
-    let _ = child.kill();
-    let _ = child.wait();
 }
