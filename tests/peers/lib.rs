@@ -1,1 +1,3 @@
 //! Drivers of the real programs that the tests start.
+
+pub mod sipp;
