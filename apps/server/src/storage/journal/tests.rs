@@ -1,7 +1,8 @@
 use super::*;
 use crate::storage::tests::open;
 use sip_server::record::{self, StoredBinding};
-use sip_server::{Flow, Transport};
+use sip::Transport;
+use sip_server::Flow;
 use std::collections::BTreeMap;
 use std::io::BufRead;
 use std::process::{Command, Stdio};
