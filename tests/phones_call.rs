@@ -49,8 +49,7 @@ fn is_rejected(from: (Kind, Transport), to: (Kind, Transport)) {
     bob.wait_for(Event::Incoming);
     bob.act(&Action::Reject);
     alice.wait_for(Event::Ended);
-    let last = alice.statuses("INVITE").pop();
-    assert!(matches!(last, Some(486 | 603)), "{last:?}");
+    alice.wait_for_status("INVITE", &[486, 603]);
 }
 
 fn gives_up(from: (Kind, Transport), to: (Kind, Transport)) {
@@ -61,8 +60,8 @@ fn gives_up(from: (Kind, Transport), to: (Kind, Transport)) {
     bob.wait_for(Event::Incoming);
     alice.act(&Action::HangUp);
     bob.wait_for(Event::Ended);
-    assert_eq!(bob.statuses("INVITE").pop(), Some(487));
-    assert_eq!(bob.statuses("CANCEL").pop(), Some(200));
+    bob.wait_for_status("INVITE", &[487]);
+    bob.wait_for_status("CANCEL", &[200]);
 }
 
 /// A call to nobody, and one to somebody who is not registered.
@@ -72,7 +71,7 @@ fn is_told_why(kind: Kind, transport: Transport) {
     for (callee, status) in [("nobody", 404), ("carol", 480)] {
         alice.act(&Action::Dial(exchange.server.uri(callee)));
         alice.wait_for(Event::Ended);
-        assert_eq!(alice.statuses("INVITE").pop(), Some(status), "{callee}");
+        alice.wait_for_status("INVITE", &[status]);
     }
 }
 
@@ -101,9 +100,11 @@ fn twinkle_calls_baresip() {
     talk((Twinkle, Tcp), (Baresip, Udp), Side::Callee);
 }
 
+/// Over one transport only: linphone spells `Record-route`, Twinkle knows only `Record-Route`, so
+/// that its ACK goes to linphone past the server.
 #[test]
 fn twinkle_calls_linphone() {
-    talk((Twinkle, Udp), (Linphone, Tcp), Side::Caller);
+    talk((Twinkle, Udp), (Linphone, Udp), Side::Caller);
 }
 
 #[test]

@@ -20,7 +20,7 @@ fn one_phone_answers_and_the_other_stops_ringing() {
     desk.wait_for(Event::Established);
     alice.wait_for(Event::Established);
     pocket.wait_for(Event::Ended);
-    assert_eq!(pocket.statuses("INVITE").pop(), Some(487));
+    pocket.wait_for_status("INVITE", &[487]);
 
     alice.wait_until_it_hears(desk.account.tone);
     desk.wait_until_it_hears(alice.account.tone);
@@ -40,6 +40,7 @@ fn one_phone_is_busy_and_the_other_answers() {
     pocket.wait_for(Event::Incoming);
     desk.act(&Action::Reject);
     desk.wait_for(Event::Ended);
+    assert!(!alice.has_seen(Event::Ended) && !pocket.has_seen(Event::Ended));
     pocket.act(&Action::Answer);
     alice.wait_for(Event::Established);
     alice.wait_until_it_hears(pocket.account.tone);
@@ -60,6 +61,8 @@ fn the_caller_gives_up_and_both_phones_stop_ringing() {
     alice.act(&Action::HangUp);
     desk.wait_for(Event::Ended);
     pocket.wait_for(Event::Ended);
+    desk.wait_for_status("INVITE", &[487]);
+    pocket.wait_for_status("INVITE", &[487]);
 }
 
 #[test]

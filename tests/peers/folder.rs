@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
 /// Lines of each log that are printed when a test fails.
-const LINES_SHOWN: usize = 60;
+const LINES_SHOWN: usize = 150;
 
-/// The folder of one program. It is removed when dropped, unless the test is failing: then the ends
-/// of its logs are printed and it stays.
+/// The folder of one program. It is removed when dropped, unless the test is failing or
+/// `BAREBELL_KEEP` is set: then the ends of its logs are printed and it stays.
 #[derive(Debug)]
 pub struct Folder {
     dir: Option<TempDir>,
@@ -56,7 +56,7 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        if !std::thread::panicking() {
+        if !std::thread::panicking() && std::env::var_os("BAREBELL_KEEP").is_none() {
             return;
         }
         let Some(dir) = self.dir.take() else { return };

@@ -10,6 +10,10 @@ use std::path::PathBuf;
 const LINPHONE: Program = Program { name: "linphonec", packages: "linphone-cli" };
 /// How long the tone that it plays lasts: longer than any call of a test.
 const TONE_SECONDS: u32 = 120;
+/// The size of the header of its recordings, which stays zero until the end of the call.
+const WAV_HEADER: usize = 44;
+/// Samples a second of its recordings with the codecs that the other phones know.
+const RATE: u32 = 8000;
 
 /// A running linphonec.
 #[derive(Debug)]
@@ -29,6 +33,8 @@ impl Linphone {
         let mut command = LINPHONE.command();
         command.args(["-c", "linphonerc", "-d", "6", "-l", "linphone.log"]);
         command.current_dir(folder.path()).env("HOME", folder.path());
+        // It looks for sound cards even so; those of whoever runs the test are not its business.
+        command.env("PULSE_SERVER", "unix:/nonexistent").env_remove("DISPLAY");
         let mut process = Process::start(LINPHONE, command, &folder.join("console.log"));
         process.say("soundcard use files");
         process.say(&format!("record {}", folder.join("heard.wav").display()));
@@ -115,7 +121,13 @@ impl Driver for Linphone {
     }
 
     fn recording(&self) -> Option<Recording> {
-        Recording::read(&self.folder.join("heard.wav"))
+        let bytes = std::fs::read(self.folder.join("heard.wav")).ok()?;
+        let (header, samples) = bytes.split_at_checked(WAV_HEADER)?;
+        if header.iter().any(|&byte| byte != 0) {
+            Recording::from_wav(&bytes)
+        } else {
+            Recording::from_raw(samples, 1, RATE)
+        }
     }
 
     fn event_log(&self) -> PathBuf {

@@ -7,7 +7,7 @@ use crate::tone::Recording;
 use crate::trace::{Tail, statuses};
 use crate::twinkle::Twinkle;
 use std::collections::VecDeque;
-use std::fmt::Debug;
+use std::fmt::{self, Debug, Display, Formatter};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -103,6 +103,17 @@ pub enum Event {
     Ended,
 }
 
+impl Event {
+    /// Whether a phone that was waited on to be `awaited` cannot become that any more.
+    fn rules_out(self, awaited: Self) -> bool {
+        match awaited {
+            Self::Registered => self == Self::RegistrationFailed,
+            Self::Ringback | Self::Established => self == Self::Ended,
+            _ => false,
+        }
+    }
+}
+
 /// What differs from phone to phone.
 pub trait Driver: Debug {
     /// Passes on what to do, without waiting for its effect.
@@ -129,6 +140,12 @@ pub struct Phone {
     driver: Box<dyn Driver>,
     tail: Tail,
     events: VecDeque<Event>,
+}
+
+impl Display for Phone {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} of {}", self.kind, self.account.user)
+    }
 }
 
 impl Phone {
@@ -177,16 +194,16 @@ impl Phone {
     /// Waits until it is seen to do something, and forgets what it was seen to do before.
     ///
     /// # Panics
-    /// When that does not happen, or the phone ends.
+    /// When that does not happen, or can happen no more, or the phone ends.
     pub fn wait_for(&mut self, event: Event) {
-        let what = format!("{:?} {} to be {event:?}", self.kind, self.account.user);
-        wait_until(&what, || {
+        wait_until(&format!("{self} to be {event:?}"), || {
             self.driver.process().assert_running();
             self.collect();
             while let Some(seen) = self.events.pop_front() {
                 if seen == event {
                     return Some(());
                 }
+                assert!(!seen.rules_out(event), "{self} is {seen:?}, expected {event:?}");
             }
             None
         });
@@ -203,11 +220,21 @@ impl Phone {
     /// # Panics
     /// When it does not hear it.
     pub fn wait_until_it_hears(&mut self, hertz: u32) {
-        let what = format!("{:?} {} to hear {hertz} Hz", self.kind, self.account.user);
-        wait_until(&what, || {
+        wait_until(&format!("{self} to hear {hertz} Hz"), || {
             self.driver.process().assert_running();
             let heard = self.driver.recording().map_or(0, |heard| heard.tone_ms(hertz));
             (heard >= HEARD_MS).then_some(())
+        });
+    }
+
+    /// Waits until the last response to `method` that it received or sent has one of `expected`.
+    ///
+    /// # Panics
+    /// When that does not happen.
+    pub fn wait_for_status(&self, method: &str, expected: &[u16]) {
+        wait_until(&format!("{self} to see {expected:?} to {method}"), || {
+            let last = self.statuses(method).pop()?;
+            expected.contains(&last).then_some(())
         });
     }
 

@@ -11,9 +11,6 @@ use std::time::{Duration, Instant};
 /// the machine may be busy with other work.
 pub const DEADLINE: Duration = Duration::from_secs(60);
 
-/// How long a program that was asked to end may take before it is killed.
-const PATIENCE: Duration = Duration::from_secs(5);
-
 /// A program and the Debian package that it comes in.
 #[derive(Clone, Copy, Debug)]
 pub struct Program {
@@ -103,21 +100,6 @@ impl Process {
         }
     }
 
-    /// Asks it to end (SIGTERM), and kills it if that takes long.
-    pub fn stop(&mut self) {
-        self.signal(libc::SIGTERM);
-        self.wait_or_kill();
-    }
-
-    /// Waits for it to end by itself, and kills it if that takes long.
-    pub fn wait_or_kill(&mut self) {
-        let end = Instant::now() + PATIENCE;
-        while self.ended().is_none() && Instant::now() < end {
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        self.kill();
-    }
-
     /// Kills it, and everything in its process group, at once.
     pub fn kill(&mut self) {
         self.signal(libc::SIGKILL);
@@ -179,4 +161,37 @@ pub fn wait_until<T>(what: &str, mut condition: impl FnMut() -> Option<T>) -> T 
 /// Makes an empty file.
 pub(crate) fn create(path: &Path) {
     File::create(path).unwrap_or_else(|error| panic!("cannot write {}: {error}", path.display()));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ABSENT: Program = Program { name: "barebell-absent", packages: "some-package" };
+
+    #[test]
+    #[should_panic(expected = "barebell-absent is missing; install it: sudo apt-get install some-")]
+    fn a_missing_program_says_how_to_install_it() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let _ = Process::start(ABSENT, ABSENT.command(), &folder.path().join("log"));
+    }
+
+    #[test]
+    fn a_dropped_process_is_gone_with_its_children() {
+        const SHELL: Program = Program { name: "sh", packages: "dash" };
+        let folder = tempfile::tempdir().expect("a folder");
+        let log = folder.path().join("log");
+        let mut command = SHELL.command();
+        command.args(["-c", "sleep 1000 & echo $!; wait"]);
+        let process = Process::start(SHELL, command, &log);
+        let child = wait_until("the child's number", || {
+            std::fs::read_to_string(&log).ok().filter(|text| text.ends_with('\n'))
+        });
+        drop(process);
+        let state = format!("/proc/{}/stat", child.trim());
+        wait_until("the child to end", || match std::fs::read_to_string(&state) {
+            Ok(stat) => stat.contains(") Z ").then_some(()),
+            Err(_) => Some(()),
+        });
+    }
 }

@@ -30,7 +30,8 @@ impl Pulse {
         for module in [
             format!("module-native-protocol-unix socket={} auth-anonymous=1", socket.display()),
             format!("module-null-sink sink_name=speaker rate={RATE} channels=1 format=s16le"),
-            format!("module-sine-source source_name=microphone rate={RATE} frequency={hertz}"),
+            format!("module-null-sink sink_name=whistle rate={RATE} channels=1 format=s16le"),
+            format!("module-sine sink=whistle frequency={hertz}"),
         ] {
             command.args(["-L", &module]);
         }
@@ -55,7 +56,7 @@ impl Pulse {
                 self.socket.display()
             )
         };
-        device("speaker", "speaker") + &device("microphone", "microphone")
+        device("speaker", "speaker") + &device("microphone", "whistle.monitor")
     }
 
     /// What the speaker has played so far.

@@ -21,15 +21,17 @@ pub struct Recording {
 }
 
 impl Recording {
-    /// Reads a WAV file of signed 16 bit samples, its first channel. A file that is still being
-    /// written is read as far as it goes: the sizes in its header are not believed.
-    /// `None` when there is no sample yet.
+    /// Reads a WAV file, as [`from_wav`](Self::from_wav) takes it.
     #[must_use]
     pub fn read(path: &Path) -> Option<Self> {
         Self::from_wav(&std::fs::read(path).ok()?)
     }
 
-    fn from_wav(bytes: &[u8]) -> Option<Self> {
+    /// Takes the bytes of a WAV file of signed 16 bit samples, its first channel. A file that is
+    /// still being written is taken as far as it goes: the sizes in its header are not believed.
+    /// `None` when there is no sample yet.
+    #[must_use]
+    pub fn from_wav(bytes: &[u8]) -> Option<Self> {
         let number = |at: usize, size: usize| {
             let field = bytes.get(at..at + size)?;
             Some(field.iter().rev().fold(0_u32, |value, &byte| value << 8 | u32::from(byte)))
@@ -47,10 +49,16 @@ impl Recording {
             at += 8 + usize::try_from(size).ok()?;
         }
         let (channels, rate, bits) = format?;
-        if bits != 16 || channels == 0 {
+        if bits != 16 {
             return None;
         }
-        let frames = bytes.get(at + 8..)?.chunks_exact(2 * usize::try_from(channels).ok()?);
+        Self::from_raw(bytes.get(at + 8..)?, usize::try_from(channels).ok()?, rate)
+    }
+
+    /// Takes bare signed 16 bit samples of so many channels, the first channel of them.
+    #[must_use]
+    pub fn from_raw(bytes: &[u8], channels: usize, rate: u32) -> Option<Self> {
+        let frames = bytes.chunks_exact(2 * channels.max(1));
         let samples: Vec<i16> =
             frames.map(|frame| i16::from_le_bytes([frame[0], frame[1]])).collect();
         (!samples.is_empty()).then_some(Self { rate, samples })

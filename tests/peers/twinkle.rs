@@ -10,6 +10,11 @@ use std::path::PathBuf;
 
 const TWINKLE: Program =
     Program { name: "twinkle-console", packages: "twinkle-console libasound2-plugins" };
+/// What it says when a call is over.
+const ENDINGS: [&str; 5] =
+    ["far end ended call", "far end cancelled call", "call ended", "call failed", "call rejected"];
+/// Where it writes SIP messages.
+const SIP_LOG: &str = ".twinkle/twinkle.log";
 
 /// A running twinkle-console.
 #[derive(Debug)]
@@ -29,6 +34,9 @@ impl Twinkle {
         let mut command = TWINKLE.command();
         command.arg("phone.cfg").current_dir(folder.path()).env("HOME", folder.path());
         command.env("PULSE_LATENCY_MSEC", "100");
+        // Beside the other logs, so that it is printed with them.
+        std::os::unix::fs::symlink(folder.join(SIP_LOG), folder.join("sip.log"))
+            .unwrap_or_else(|error| panic!("no link to the log of Twinkle: {error}"));
         let process = Process::start(TWINKLE, command, &folder.join("console.log"));
         Self { process, sound, folder }
     }
@@ -106,11 +114,7 @@ impl Driver for Twinkle {
             Some(Event::Ringback)
         } else if has("far end answered call") || has("call established") {
             Some(Event::Established)
-        } else if ["far end ended call", "far end cancelled call", "call ended", "call failed"]
-            .into_iter()
-            .chain(["call rejected"])
-            .any(has)
-        {
+        } else if ENDINGS.into_iter().any(has) {
             Some(Event::Ended)
         } else {
             None
@@ -126,7 +130,7 @@ impl Driver for Twinkle {
     }
 
     fn sip_log(&self) -> PathBuf {
-        self.folder.join(".twinkle/twinkle.log")
+        self.folder.join(SIP_LOG)
     }
 
     fn process(&mut self) -> &mut Process {
