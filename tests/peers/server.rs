@@ -24,14 +24,15 @@ pub struct Options {
 /// A binding as `barebell registrations --json` shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Registration {
-    /// The address of record, such as `sip:alice@barebell.test`.
+    /// The address of record, such as `alice@barebell.test`.
     pub address_of_record: String,
     /// The contact's URI.
     pub contact: String,
-    /// The flow that the binding came on and that requests to it leave by.
+    /// The flow that the binding came on and that requests to it leave by, such as
+    /// `udp:127.0.0.1:5070`.
     pub flow: String,
     /// Seconds until it ends.
-    pub expires: u64,
+    pub expires_in: u64,
 }
 
 /// A running server, on UDP and TCP of one loopback port. It is killed when dropped.
@@ -94,18 +95,16 @@ impl Barebell {
         let mut command = Command::new(&self.binary);
         command.args(["registrations", "--json", "--data"]).arg(self.folder.join("data"));
         let printed = run(BAREBELL, command);
-        let read = serde_json::from_str(&printed).ok().and_then(|list: Value| {
-            list.as_array()?.iter().map(registration).collect::<Option<Vec<_>>>()
-        });
-        read.unwrap_or_else(|| {
-            panic!("expected a list of objects with aor, contact, flow and expires:\n{printed}")
-        })
+        let rows = serde_json::Deserializer::from_str(&printed).into_iter::<Value>();
+        rows.map(|row| row.ok().as_ref().and_then(registration))
+            .collect::<Option<_>>()
+            .unwrap_or_else(|| panic!("not what registrations --json should print:\n{printed}"))
     }
 
     /// Who is registered as `user`.
     #[must_use]
     pub fn registrations_of(&self, user: &str) -> Vec<Registration> {
-        let address_of_record = format!("sip:{user}@{DOMAIN}");
+        let address_of_record = format!("{user}@{DOMAIN}");
         let mut found = self.registrations();
         found.retain(|registration| registration.address_of_record == address_of_record);
         found
@@ -191,10 +190,10 @@ fn add_user(binary: &Path, folder: &Folder, name: &str, password: &str) {
 fn registration(entry: &Value) -> Option<Registration> {
     let text = |key: &str| entry.get(key).and_then(Value::as_str).map(str::to_owned);
     Some(Registration {
-        address_of_record: text("aor")?,
+        address_of_record: text("address_of_record")?,
         contact: text("contact")?,
         flow: text("flow")?,
-        expires: entry.get("expires")?.as_u64()?,
+        expires_in: entry.get("expires_in")?.as_u64()?,
     })
 }
 
