@@ -51,6 +51,21 @@ fn is_refused_with_a_wrong_password(kind: Kind) {
     assert!(statuses.iter().all(|status| [401, 403].contains(status)), "{statuses:?}");
 }
 
+/// Of the algorithms offered, linphone takes the first that it knows, Twinkle the last; this baresip
+/// fails if it is offered anything but MD5.
+#[test]
+fn each_phone_is_offered_an_algorithm_that_it_knows() {
+    let exchange = Exchange::open();
+    for (kind, known) in [
+        (Kind::Baresip, None),
+        (Kind::Linphone, Some("SHA-256".to_owned())),
+        (Kind::Twinkle, Some("MD5".to_owned())),
+    ] {
+        let phone = exchange.phone(kind, "alice", Udp);
+        assert_eq!(phone.credential_algorithms(), [known], "{phone}");
+    }
+}
+
 #[test]
 fn baresip_registers_and_logs_out_over_udp() {
     registers_and_logs_out(Kind::Baresip, Udp);

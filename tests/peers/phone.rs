@@ -4,7 +4,7 @@ use crate::baresip::Baresip;
 use crate::linphone::Linphone;
 use crate::process::{Process, wait_until};
 use crate::tone::Recording;
-use crate::trace::{Tail, statuses};
+use crate::trace::{Tail, credential_algorithms, statuses};
 use crate::twinkle::Twinkle;
 use std::collections::VecDeque;
 use std::fmt::{self, Debug, Display, Formatter};
@@ -242,6 +242,13 @@ impl Phone {
     #[must_use]
     pub fn statuses(&self, method: &str) -> Vec<u16> {
         statuses(&self.driver.sip_log(), method)
+    }
+
+    /// The digest algorithm of each set of credentials that it gave; `None` where it named none,
+    /// which means MD5.
+    #[must_use]
+    pub fn credential_algorithms(&self) -> Vec<Option<String>> {
+        credential_algorithms(&self.driver.sip_log())
     }
 
     fn collect(&mut self) {

@@ -40,6 +40,24 @@ pub fn statuses(log: &Path, method: &str) -> Vec<u16> {
     statuses_in(&String::from_utf8_lossy(&bytes), method)
 }
 
+/// The `algorithm` of each set of credentials in a log of SIP messages, `None` where it has none.
+#[must_use]
+pub fn credential_algorithms(log: &Path) -> Vec<Option<String>> {
+    let bytes = std::fs::read(log).unwrap_or_default();
+    credential_algorithms_in(&String::from_utf8_lossy(&bytes))
+}
+
+fn credential_algorithms_in(text: &str) -> Vec<Option<String>> {
+    let fields = text.lines().filter_map(|line| {
+        line.strip_prefix("Authorization:").or_else(|| line.strip_prefix("Proxy-Authorization:"))
+    });
+    let algorithm = |field: &str| {
+        let value = field.split(',').find_map(|part| part.trim().strip_prefix("algorithm="))?;
+        Some(value.trim_matches('"').to_owned())
+    };
+    fields.map(algorithm).collect()
+}
+
 fn statuses_in(text: &str, method: &str) -> Vec<u16> {
     let (mut found, mut status) = (Vec::new(), None::<u16>);
     for line in text.lines() {
@@ -88,6 +106,16 @@ CSeq: 8 INVITE\r
         assert_eq!(statuses_in(LOG, "INVITE"), [180, 486]);
         assert_eq!(statuses_in(LOG, "REGISTER"), [401]);
         assert_eq!(statuses_in(LOG, "BYE"), [0; 0]);
+    }
+
+    #[test]
+    fn finds_the_algorithms_of_credentials() {
+        let log = "\
+WWW-Authenticate: Digest realm=\"a\", algorithm=MD5\r
+Authorization:  Digest realm=\"a\", algorithm=SHA-256, response=\"0\"\r
+Proxy-Authorization: Digest realm=\"a\"\r
+";
+        assert_eq!(credential_algorithms_in(log), [Some("SHA-256".to_owned()), None]);
     }
 
     #[test]
