@@ -2,7 +2,9 @@
 
 use alloc::string::String;
 use alloc::vec::Vec;
-use sip::Duration;
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use sip::transaction::Timers;
+use sip::{Duration, Transport};
 
 /// What the server does with a request that is for one of its users (seed row A1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,17 +36,40 @@ pub struct Domain {
     pub aliases: Vec<String>,
 }
 
-/// The timers of RFC 3261 table 4 that others are derived from, and timer C.
+/// Where the server is reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Timers {
-    /// Round-trip time estimate, 500 ms.
-    pub t1: Duration,
-    /// Longest interval between retransmissions, 4 s.
-    pub t2: Duration,
-    /// Longest time that a message remains in the network, 5 s.
-    pub t4: Duration,
-    /// How long a proxied INVITE may go without a final response, more than 3 minutes.
-    pub c: Duration,
+pub struct Listener {
+    /// What carries the messages.
+    pub transport: Transport,
+    /// The address, which may be unspecified (`0.0.0.0`, `::`), and the port.
+    pub address: SocketAddr,
+}
+
+/// A range of addresses, such as `192.0.2.0/24`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Network {
+    /// An address in the range.
+    pub address: IpAddr,
+    /// How many leading bits all addresses of the range share.
+    pub prefix: u8,
+}
+
+impl Network {
+    /// Whether `address` is in the range.
+    #[must_use]
+    pub fn contains(&self, address: IpAddr) -> bool {
+        match (self.address.to_canonical(), address.to_canonical()) {
+            (IpAddr::V4(network), IpAddr::V4(address)) => {
+                let differing = network.to_bits() ^ address.to_bits();
+                differing.leading_zeros() >= u32::from(self.prefix.min(32))
+            }
+            (IpAddr::V6(network), IpAddr::V6(address)) => {
+                let differing = network.to_bits() ^ address.to_bits();
+                differing.leading_zeros() >= u32::from(self.prefix.min(128))
+            }
+            _ => false,
+        }
+    }
 }
 
 /// How registrations are kept (RFC 3261 section 10).
@@ -67,6 +92,9 @@ pub struct Authentication {
     pub required: bool,
     /// The algorithms offered, most preferred first.
     pub algorithms: Vec<sip::digest::Algorithm>,
+    /// How the User-Agent header field of phones begins that fail when they are offered anything
+    /// but MD5. They are offered only MD5, if that is among the algorithms.
+    pub md5_only_agents: Vec<String>,
     /// How long a nonce is good.
     pub nonce_lifetime: Duration,
     /// Nonces in use whose counts are remembered, in the whole server.
@@ -74,7 +102,7 @@ pub struct Authentication {
 }
 
 /// Bounds on what strangers can make the server hold or do. Each has a counter.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Addresses of record with registrations.
     pub max_registered: usize,
@@ -83,13 +111,17 @@ pub struct Limits {
     /// Targets that one request is forked to, also the Max-Breadth given to a request without one
     /// (RFC 5393).
     pub max_forks: usize,
-    /// Requests a second from one source address before further ones are dropped; 0: no limit.
+    /// Addresses to which rates and bans do not apply.
+    pub trusted: Vec<Network>,
+    /// Requests a second without good credentials from one source address (of IPv6: one /64)
+    /// before further ones are dropped; 0: no limit.
     pub source_rate: u32,
-    /// Requests that one source address may send at once before `source_rate` binds.
+    /// Such requests that one source may send at once before `source_rate` binds.
     pub source_burst: u32,
-    /// Requests a second to our users from one source address without credentials; 0: no limit.
+    /// Requests a second to our users from one source that is not one of them; 0: no limit.
     pub foreign_rate: u32,
-    /// Failed authentications from one source address within `ban_window` that ban it; 0: no ban.
+    /// Failed authentications and requests for users who do not exist, from one source within
+    /// `ban_window`, that ban it; 0: no ban.
     pub ban_failures: u32,
     /// The time over which failures are counted.
     pub ban_window: Duration,
@@ -106,10 +138,15 @@ pub struct Config {
     pub mode: Mode,
     /// With or without transactions.
     pub state: State,
+    /// Where the server listens.
+    pub listeners: Vec<Listener>,
     /// The domains served; the first is the default.
     pub domains: Vec<Domain>,
     /// Transaction timers.
     pub timers: Timers,
+    /// Timer C: how long a proxied INVITE may go without a final or another provisional response;
+    /// more than 3 minutes (RFC 3261 section 16.6 step 11).
+    pub timer_c: Duration,
     /// Registration policy.
     pub registrar: Registrar,
     /// Authentication policy.
@@ -121,17 +158,6 @@ pub struct Config {
     pub server_name: String,
     /// Bounds.
     pub limits: Limits,
-}
-
-impl Default for Timers {
-    fn default() -> Self {
-        Self {
-            t1: Duration::from_millis(500),
-            t2: Duration::from_secs(4),
-            t4: Duration::from_secs(5),
-            c: Duration::from_secs(185),
-        }
-    }
 }
 
 impl Default for Registrar {
@@ -149,9 +175,13 @@ impl Default for Authentication {
     fn default() -> Self {
         Self {
             required: true,
-            algorithms: sip::digest::Algorithm::ALL.to_vec(),
+            // Several phones in the field fail where SHA-512-256 is offered at all.
+            algorithms: alloc::vec![sip::digest::Algorithm::Sha256, sip::digest::Algorithm::Md5],
+            md5_only_agents: ["baresip v0.", "baresip v1.", "baresip v2.", "baresip v3."]
+                .map(String::from)
+                .to_vec(),
             nonce_lifetime: Duration::from_secs(300),
-            max_nonces: 1 << 20,
+            max_nonces: 1 << 18,
         }
     }
 }
@@ -162,8 +192,12 @@ impl Default for Limits {
             max_registered: 2_000_000,
             max_transactions: 1_000_000,
             max_forks: 10,
-            source_rate: 0,
-            source_burst: 1000,
+            trusted: alloc::vec![
+                Network { address: Ipv4Addr::LOCALHOST.into(), prefix: 8 },
+                Network { address: Ipv6Addr::LOCALHOST.into(), prefix: 128 },
+            ],
+            source_rate: 500,
+            source_burst: 2000,
             foreign_rate: 20,
             ban_failures: 100,
             ban_window: Duration::from_secs(60),
@@ -178,8 +212,10 @@ impl Default for Config {
         Self {
             mode: Mode::Proxy,
             state: State::Stateful,
+            listeners: Vec::new(),
             domains: Vec::new(),
             timers: Timers::default(),
+            timer_c: Duration::from_secs(185),
             registrar: Registrar::default(),
             authentication: Authentication::default(),
             record_route: true,

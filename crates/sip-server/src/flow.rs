@@ -1,43 +1,9 @@
 //! Flows: where a message came from and how another one gets back there (RFC 5626 section 2).
 
 use core::fmt;
-use core::net::SocketAddr;
+use core::net::{IpAddr, SocketAddr};
 use core::num::NonZeroU64;
-
-/// What carries a message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Transport {
-    /// Datagrams (RFC 3261 section 18).
-    Udp,
-    /// A stream.
-    Tcp,
-}
-
-impl Transport {
-    /// Whether the transport delivers by itself, so that SIP does not retransmit.
-    #[must_use]
-    pub const fn is_reliable(self) -> bool {
-        !matches!(self, Self::Udp)
-    }
-
-    /// The name in a Via header field.
-    #[must_use]
-    pub const fn via_name(self) -> &'static str {
-        match self {
-            Self::Udp => "UDP",
-            Self::Tcp => "TCP",
-        }
-    }
-
-    /// The value of a `transport` URI parameter.
-    #[must_use]
-    pub const fn uri_name(self) -> &'static str {
-        match self {
-            Self::Udp => "udp",
-            Self::Tcp => "tcp",
-        }
-    }
-}
+use sip::Transport;
 
 /// A stream connection, numbered by the program that owns it. Numbers are not used again, also
 /// after a restart.
@@ -61,5 +27,24 @@ pub struct Flow {
 impl fmt::Display for Flow {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.transport.uri_name(), self.remote)
+    }
+}
+
+/// Whether messages may be sent to `address`: not to everybody, and not to nobody.
+pub(crate) fn is_sendable(address: SocketAddr) -> bool {
+    let ip = address.ip().to_canonical();
+    let broadcast = matches!(ip, IpAddr::V4(ip) if ip.is_broadcast());
+    !ip.is_multicast() && !ip.is_unspecified() && !broadcast && address.port() != 0
+}
+
+/// Whether `ip` means something only in the network it is in, so that another network may use the
+/// same one (RFC 1918, RFC 3927, RFC 4193, RFC 6598).
+pub(crate) fn is_private(ip: IpAddr) -> bool {
+    match ip.to_canonical() {
+        IpAddr::V4(ip) => {
+            let [first, second, ..] = ip.octets();
+            ip.is_private() || ip.is_link_local() || (first == 100 && second & 0xc0 == 64)
+        }
+        IpAddr::V6(ip) => ip.is_unique_local() || ip.is_unicast_link_local(),
     }
 }

@@ -1,4 +1,8 @@
-//! The engine of a SIP registrar, redirect server and proxy, without I/O.
+//! The engine of a SIP registrar, redirect server and proxy (seed rows A1 to A5), without I/O.
+//!
+//! A [`Server`] is shared by all threads; each thread has a [`Worker`]. The owner gives it what
+//! happened and when, and finds in an [`Output`] what to do: changes to store, messages to send on
+//! their flows, names to look up. It asks [`Worker::next_timer`] how long it may sleep.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -6,11 +10,27 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+mod authentication;
 pub mod config;
-pub mod flow;
-pub mod output;
+pub mod counters;
+mod flow;
+mod keys;
+mod nonce;
+mod output;
+mod proxy;
 pub mod record;
+mod registrar;
+mod request;
+mod routing;
+mod server;
+mod settings;
+mod sources;
+mod subscribers;
+mod timer;
+mod worker;
 
 pub use config::Config;
-pub use flow::{Connection, Flow, Transport};
-pub use output::{Event, Output, Transmit};
+pub use flow::{Connection, Flow};
+pub use output::{Event, Location, Output, Ticket, Transmit};
+pub use server::{BindingView, Server};
+pub use worker::Worker;

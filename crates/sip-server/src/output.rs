@@ -1,8 +1,12 @@
 //! What the engine asks its owner to do.
 
-use crate::flow::Flow;
+use crate::flow::{Flow, is_sendable};
+use alloc::string::String;
 use alloc::vec::Vec;
+use core::net::SocketAddr;
 use core::ops::Range;
+use sip::Transport;
+use sip::locate::Destination;
 
 /// A message to send: bytes of [`Output::bytes`] and the flow to send them on.
 #[derive(Clone, Debug)]
@@ -13,9 +17,43 @@ pub struct Transmit {
     pub range: Range<usize>,
 }
 
-/// Something that the owner has to do or may want to know, beside messages.
+/// Something that the owner has to do, beside sending messages.
 #[derive(Clone, Debug)]
-pub enum Event {}
+pub enum Event {
+    /// Find out where `destination` is (RFC 3263, [`sip::locate::Locator`]) and tell
+    /// [`Worker::located`](crate::Worker::located) with the same ticket.
+    Locate {
+        /// What to locate.
+        destination: Destination,
+        /// To be given back.
+        ticket: Ticket,
+    },
+    /// Something that the operator may want to read, at most one line.
+    Notice(String),
+}
+
+/// What waits for a location.
+#[derive(Clone, Debug)]
+pub struct Ticket(pub(crate) TicketKind);
+
+#[derive(Clone, Debug)]
+pub(crate) enum TicketKind {
+    /// A branch of a transaction.
+    Branch { handle: crate::proxy::branch::Handle, index: u8 },
+    /// A message to be forwarded without a transaction, written for the given end of ours.
+    Message { bytes: Vec<u8>, arrived_on: Flow },
+}
+
+/// One place where a destination can be reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Location {
+    /// By which transport.
+    pub transport: Transport,
+    /// Where.
+    pub remote: SocketAddr,
+    /// Our address for it, if the owner knows; not a wildcard, with the port of the listener.
+    pub local: Option<SocketAddr>,
+}
 
 /// Buffers that the owner keeps and the engine fills. The owner first appends `journal` to its
 /// storage, then sends `transmits`, so that no binding is answered before it is kept; then calls
@@ -26,7 +64,7 @@ pub struct Output {
     pub bytes: Vec<u8>,
     /// The messages, in the order to send them.
     pub transmits: Vec<Transmit>,
-    /// Changes of bindings, to be appended to storage as they are.
+    /// Changes of bindings ([`record`](crate::record)), to be appended to storage as they are.
     pub journal: Vec<u8>,
     /// Everything else.
     pub events: Vec<Event>,
@@ -39,5 +77,17 @@ impl Output {
         self.transmits.clear();
         self.journal.clear();
         self.events.clear();
+    }
+
+    /// Sends what `write` appends, and returns where it stands. Nothing is sent to an address that
+    /// nobody has.
+    pub(crate) fn send(&mut self, flow: Flow, write: impl FnOnce(&mut Vec<u8>)) -> Range<usize> {
+        let start = self.bytes.len();
+        write(&mut self.bytes);
+        let range = start..self.bytes.len();
+        if is_sendable(flow.remote) {
+            self.transmits.push(Transmit { flow, range: range.clone() });
+        }
+        range
     }
 }

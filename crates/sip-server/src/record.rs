@@ -10,12 +10,12 @@
 //!
 //! No binding: the address of record has none any more.
 
-use crate::flow::{Connection, Flow, Transport};
+use crate::flow::{Connection, Flow};
 use alloc::vec::Vec;
 use core::fmt;
 use core::net::{IpAddr, SocketAddr};
 use core::num::NonZeroU64;
-use sip::Instant;
+use sip::{Instant, Transport};
 
 /// One binding of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -137,6 +137,7 @@ pub(crate) fn put_flow(out: &mut Vec<u8>, flow: &Flow) {
     out.push(match flow.transport {
         Transport::Udp => 0,
         Transport::Tcp => 1,
+        Transport::Tls => 2,
     });
     put_address(out, flow.local);
     put_address(out, flow.remote);
@@ -151,6 +152,7 @@ pub(crate) fn take_flow(rest: &mut &[u8]) -> Option<Flow> {
     let transport = match take::<1>(rest)?[0] {
         0 => Transport::Udp,
         1 => Transport::Tcp,
+        2 => Transport::Tls,
         _ => return None,
     };
     let local = take_address(rest)?;

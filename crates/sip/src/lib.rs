@@ -10,6 +10,21 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+pub mod digest;
+pub mod header;
+mod lex;
+pub mod locate;
+pub mod message;
+mod method;
+pub mod param;
 pub mod time;
+pub mod transaction;
+mod transport;
+pub mod uri;
 
+pub use header::{HeaderError, HeaderName};
+pub use message::{Message, StartLine};
+pub use method::Method;
 pub use time::{Duration, Instant};
+pub use transport::Transport;
+pub use uri::{Host, SipUri, Uri};

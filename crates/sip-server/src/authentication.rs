@@ -1,0 +1,177 @@
+//! Who sent a request: digest authentication (RFC 3261 section 22, RFC 7616, RFC 8760, seed row
+//! A4).
+
+use crate::flow::Flow;
+use crate::nonce::{Nonce, Nonces};
+use crate::proxy::{Env, Keys, write_line};
+use crate::settings::DomainIndex;
+use crate::subscribers::{AddressOfRecord, Subscribers};
+use alloc::vec::Vec;
+use core::hash::Hasher;
+use lock_api::RawMutex;
+use sip::digest::{Algorithm, Challenge, Credentials, QopOptions, matches};
+use sip::message::RequestHead;
+use sip::{HeaderName, Message};
+use smallvec::SmallVec;
+
+/// Who asks for credentials, and so in which header fields.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Asker {
+    /// A user agent server: 401.
+    Registrar,
+    /// A proxy: 407.
+    Proxy,
+}
+
+impl Asker {
+    pub(crate) const fn status(self) -> u16 {
+        match self {
+            Self::Registrar => 401,
+            Self::Proxy => 407,
+        }
+    }
+
+    const fn credentials(self) -> HeaderName {
+        match self {
+            Self::Registrar => HeaderName::Authorization,
+            Self::Proxy => HeaderName::ProxyAuthorization,
+        }
+    }
+
+    const fn challenge(self) -> HeaderName {
+        match self {
+            Self::Registrar => HeaderName::WwwAuthenticate,
+            Self::Proxy => HeaderName::ProxyAuthenticate,
+        }
+    }
+}
+
+/// What the credentials of a request are worth.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// They are this user's.
+    User(AddressOfRecord),
+    /// There are none for the realm.
+    Absent,
+    /// They are right, but for a nonce that was used up.
+    Stale,
+    /// They are wrong.
+    Wrong {
+        /// Whether whoever sent them had received a challenge of ours, so that the source address
+        /// is no other's.
+        is_source_proved: bool,
+    },
+}
+
+/// Judges the credentials that `request` has for `domain`.
+pub(crate) fn judge<R: RawMutex>(
+    asker: Asker,
+    domain: DomainIndex,
+    request: &Message<'_>,
+    head: &RequestHead<'_>,
+    flow: &Flow,
+    subscribers: &Subscribers<R>,
+    nonces: &Nonces<R>,
+    env: &Env<'_>,
+) -> Verdict {
+    let config = &env.settings.config.authentication;
+    let realm = env.settings.domain_name(domain);
+    let mut verdict = Verdict::Absent;
+    for value in request.values(asker.credentials()) {
+        let Ok(Some(credentials)) = Credentials::parse(value) else { continue };
+        let is_ours = credentials.realm == realm.as_bytes();
+        if !is_ours || !config.algorithms.contains(&credentials.algorithm) {
+            continue;
+        }
+        let user = subscribers.address_of_record(credentials.username.iter().copied(), realm);
+        // For a user who does not exist the same work is done with a secret that nobody has.
+        let secret = subscribers.secret(&user, credentials.algorithm);
+        let is_user = secret.is_some();
+        let secret = secret.unwrap_or_else(|| decoy(env.keys, credentials.algorithm));
+        let expected =
+            credentials.expected_response(&secret, head.method.as_bytes(), request.body());
+        let is_right = matches(&expected, &credentials.response) && is_user;
+        let nonce = nonces.judge(credentials.nonce, env.now, config.nonce_lifetime);
+        verdict = match (is_right, nonce) {
+            (true, Nonce::Fresh(id)) => {
+                let count = credentials.nc.map(sip::digest::NonceCount::value);
+                let oldest = env.now - config.nonce_lifetime;
+                let request = fingerprint(env.keys, request, head, flow);
+                if nonces.use_count(id, count, request, oldest, config.max_nonces) {
+                    return Verdict::User(user);
+                }
+                Verdict::Stale
+            }
+            (true, Nonce::Expired) => Verdict::Stale,
+            (false, Nonce::Fresh(_) | Nonce::Expired) => Verdict::Wrong { is_source_proved: true },
+            (_, Nonce::Foreign) => Verdict::Wrong { is_source_proved: false },
+        };
+    }
+    verdict
+}
+
+/// Appends a challenge for each algorithm, the preferred one first (RFC 8760 section 2.3).
+pub(crate) fn write_challenges<R: RawMutex>(
+    asker: Asker,
+    domain: DomainIndex,
+    stale: bool,
+    request: &Message<'_>,
+    nonces: &Nonces<R>,
+    env: &Env<'_>,
+    out: &mut Vec<u8>,
+) {
+    let config = &env.settings.config.authentication;
+    let mut nonce = Vec::with_capacity(32);
+    nonces.issue(env.now, &mut nonce);
+    let agent = request.value(HeaderName::UserAgent).unwrap_or_default();
+    let only_md5 = config.algorithms.contains(&Algorithm::Md5)
+        && config.md5_only_agents.iter().any(|prefix| {
+            agent
+                .get(..prefix.len())
+                .is_some_and(|start| start.eq_ignore_ascii_case(prefix.as_bytes()))
+        });
+    for &algorithm in &config.algorithms {
+        if only_md5 && algorithm != Algorithm::Md5 {
+            continue;
+        }
+        let challenge = Challenge {
+            realm: env.settings.domain_name(domain).as_bytes(),
+            nonce: &nonce,
+            opaque: None,
+            stale,
+            algorithm,
+            session: false,
+            qop: QopOptions::AUTH,
+            domain: None,
+        };
+        let mut value = Vec::with_capacity(160);
+        challenge.write(&mut value);
+        write_line(out, asker.challenge().as_str().as_bytes(), &value);
+    }
+}
+
+fn decoy(keys: &Keys, algorithm: Algorithm) -> SmallVec<[u8; 32]> {
+    let mut secret = SmallVec::new();
+    while secret.len() < algorithm.output_len() {
+        let block = keys.decoy.hash(&[&[secret.len() as u8]]);
+        secret.extend_from_slice(&block.to_le_bytes());
+    }
+    secret.truncate(algorithm.output_len());
+    secret
+}
+
+/// Stands for one request on one flow: a repetition of it has the same, a replay from elsewhere
+/// has not.
+fn fingerprint(keys: &Keys, request: &Message<'_>, head: &RequestHead<'_>, flow: &Flow) -> u64 {
+    let mut hasher = keys.fingerprint.hasher();
+    hasher.write(request.as_bytes());
+    hasher.write_u8(flow.transport as u8);
+    hasher.write_u64(flow.connection.map_or(0, |connection| connection.0.get()));
+    match flow.remote.ip() {
+        core::net::IpAddr::V4(ip) => hasher.write(&ip.octets()),
+        core::net::IpAddr::V6(ip) => hasher.write(&ip.octets()),
+    }
+    hasher.write_u16(flow.remote.port());
+    hasher.write(head.call_id);
+    hasher.finish()
+}

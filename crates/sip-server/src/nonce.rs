@@ -1,0 +1,243 @@
+//! Nonces that verify themselves, so that a challenge costs no state (RFC 7616 section 3.3), and
+//! the counts of those in use.
+
+use crate::keys::{Key, put_hex, take_hex};
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+use core::sync::atomic::{AtomicU32, Ordering};
+use lock_api::{Mutex, RawMutex};
+use sip::{Duration, Instant};
+
+/// How many parts the counts are spread over, each with a lock of its own.
+const SHARDS: usize = 16;
+
+/// Issues and judges nonces.
+///
+/// A nonce is the time at which it was issued, a number that makes it unlike all others of that
+/// millisecond, and a keyed hash of both. Its counts are kept only from its first good use on: an
+/// attacker without a password fills nothing. Where the table is full the oldest nonces are
+/// forgotten, and all that are older than those are stale from then on: so a count that was used is
+/// never accepted again.
+pub(crate) struct Nonces<R: RawMutex> {
+    key: Key,
+    serial: AtomicU32,
+    shards: Box<[Mutex<R, Shard>]>,
+}
+
+#[derive(Debug, Default)]
+struct Shard {
+    in_use: BTreeMap<u64, Counts>,
+    /// Nonces up to this one that are not in `in_use` are stale.
+    forgotten: u64,
+}
+
+/// The counts of one nonce that were used.
+#[derive(Clone, Copy, Debug)]
+struct Counts {
+    highest: u32,
+    /// Bit n: the count `highest - n` was used.
+    used: u64,
+    /// The last requests, to know a retransmission from a replay.
+    recent: [(u32, u64); 4],
+}
+
+/// What a nonce is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Nonce {
+    /// One of ours, and fresh.
+    Fresh(u64),
+    /// One of ours, too old.
+    Expired,
+    /// Not one of ours.
+    Foreign,
+}
+
+const SERIAL_BITS: u32 = 22;
+
+impl<R: RawMutex> Nonces<R> {
+    pub(crate) fn new(key: Key) -> Self {
+        Self {
+            key,
+            serial: AtomicU32::new(0),
+            shards: (0..SHARDS).map(|_| Mutex::new(Shard::default())).collect(),
+        }
+    }
+
+    /// Appends a new nonce.
+    pub(crate) fn issue(&self, now: Instant, out: &mut Vec<u8>) {
+        let serial = self.serial.fetch_add(1, Ordering::Relaxed) & ((1 << SERIAL_BITS) - 1);
+        let id = (now.as_micros() / 1000) << SERIAL_BITS | u64::from(serial);
+        put_hex(out, &id.to_be_bytes());
+        put_hex(out, &self.key.hash(&[&id.to_be_bytes()]).to_be_bytes());
+    }
+
+    /// Says what `nonce` is.
+    pub(crate) fn judge(&self, nonce: &[u8], now: Instant, lifetime: Duration) -> Nonce {
+        let Some(bytes) = take_hex::<16>(nonce) else { return Nonce::Foreign };
+        let (id, hash) = bytes.split_at(8);
+        let hash_is_right = hash
+            .iter()
+            .zip(self.key.hash(&[id]).to_be_bytes())
+            .fold(0, |differing, (one, other)| differing | (one ^ other))
+            == 0;
+        if !hash_is_right {
+            return Nonce::Foreign;
+        }
+        let id = id.iter().fold(0, |id, &byte| id << 8 | u64::from(byte));
+        let issued = Instant::from_micros((id >> SERIAL_BITS) * 1000);
+        if now.since(issued) > lifetime { Nonce::Expired } else { Nonce::Fresh(id) }
+    }
+
+    /// Notes that the nonce `id` was used with `count` by the request that `fingerprint` stands
+    /// for. False where the count was used before by another request. A nonce used without a count
+    /// is good for one request.
+    pub(crate) fn use_count(
+        &self,
+        id: u64,
+        count: Option<u32>,
+        fingerprint: u64,
+        oldest_fresh: Instant,
+        max_nonces: usize,
+    ) -> bool {
+        let count = count.unwrap_or(1);
+        let mut shard = self.shards[id as usize % SHARDS].lock();
+        if let Some(counts) = shard.in_use.get_mut(&id) {
+            return counts.accept(count, fingerprint);
+        }
+        if id <= shard.forgotten {
+            return false;
+        }
+        let oldest_fresh = (oldest_fresh.as_micros() / 1000) << SERIAL_BITS;
+        while let Some((&oldest, _)) = shard.in_use.first_key_value() {
+            let full = shard.in_use.len() >= max_nonces.div_ceil(SHARDS);
+            if oldest >= oldest_fresh && !full {
+                break;
+            }
+            shard.in_use.pop_first();
+            shard.forgotten = shard.forgotten.max(oldest);
+        }
+        if id <= shard.forgotten {
+            return false;
+        }
+        let mut counts = Counts { highest: 0, used: 1, recent: [(0, 0); 4] };
+        let accepted = counts.accept(count, fingerprint);
+        shard.in_use.insert(id, counts);
+        accepted
+    }
+}
+
+impl Counts {
+    fn accept(&mut self, count: u32, fingerprint: u64) -> bool {
+        if self.recent.contains(&(count, fingerprint)) {
+            return true;
+        }
+        if count > self.highest {
+            let step = count - self.highest;
+            self.used = self.used.checked_shl(step).unwrap_or(0) | 1;
+            self.highest = count;
+        } else {
+            let bit = 1u64.checked_shl(self.highest - count).unwrap_or(0);
+            if bit == 0 || self.used & bit != 0 {
+                return false;
+            }
+            self.used |= bit;
+        }
+        self.recent.rotate_right(1);
+        self.recent[0] = (count, fingerprint);
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    type Table = Nonces<parking_lot::RawMutex>;
+
+    const LIFETIME: Duration = Duration::from_secs(300);
+
+    fn at(seconds: u64) -> Instant {
+        Instant::from_micros(1_700_000_000_000_000) + Duration::from_secs(seconds)
+    }
+
+    fn table() -> Table {
+        Nonces::new(Key::derive(&[3; 32], "nonce"))
+    }
+
+    fn issue(table: &Table, seconds: u64) -> u64 {
+        let mut nonce = Vec::new();
+        table.issue(at(seconds), &mut nonce);
+        match table.judge(&nonce, at(seconds), LIFETIME) {
+            Nonce::Fresh(id) => id,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_nonce_is_good_for_its_time_and_cannot_be_made_up() {
+        let table = table();
+        let mut nonce = Vec::new();
+        table.issue(at(0), &mut nonce);
+        assert!(matches!(table.judge(&nonce, at(300), LIFETIME), Nonce::Fresh(_)));
+        assert_eq!(table.judge(&nonce, at(301), LIFETIME), Nonce::Expired);
+        for at_byte in 0..nonce.len() {
+            let mut changed = nonce.clone();
+            changed[at_byte] = if changed[at_byte] == b'0' { b'1' } else { b'0' };
+            assert_eq!(table.judge(&changed, at(0), LIFETIME), Nonce::Foreign);
+        }
+        assert_eq!(table.judge(b"", at(0), LIFETIME), Nonce::Foreign);
+    }
+
+    #[test]
+    fn a_count_is_good_once_in_any_order() {
+        let table = table();
+        let id = issue(&table, 0);
+        let used = |count, request| table.use_count(id, count, request, at(0), 100);
+        assert!(used(Some(1), 10));
+        assert!(used(Some(1), 10), "a retransmission");
+        assert!(!used(Some(1), 11), "a replay");
+        assert!(used(Some(3), 12));
+        assert!(used(Some(2), 13));
+        assert!(!used(Some(2), 14));
+        assert!(used(Some(100), 15));
+        assert!(!used(Some(3), 16));
+        assert!(!used(Some(36), 17), "out of the window");
+        assert!(used(Some(37), 18));
+        assert!(!used(Some(0), 19), "counts begin with 1");
+    }
+
+    #[test]
+    fn a_nonce_without_count_is_good_for_one_request() {
+        let table = table();
+        let id = issue(&table, 0);
+        assert!(table.use_count(id, None, 10, at(0), 100));
+        assert!(table.use_count(id, None, 10, at(0), 100));
+        assert!(!table.use_count(id, None, 11, at(0), 100));
+    }
+
+    #[test]
+    fn a_full_table_forgets_the_oldest_and_takes_no_replay_of_them() {
+        let table = table();
+        let ids: Vec<u64> = (0..200).map(|second| issue(&table, second)).collect();
+        for &id in &ids {
+            assert!(table.use_count(id, Some(1), id, at(0), 64));
+        }
+        for &id in &ids {
+            assert!(!table.use_count(id, Some(1), id + 1, at(0), 64), "a replay");
+        }
+        let kept: usize = table.shards.iter().map(|shard| shard.lock().in_use.len()).sum();
+        assert!(kept <= 64, "{kept}");
+    }
+
+    #[test]
+    fn expired_nonces_are_forgotten() {
+        let table = table();
+        for second in 0..100 {
+            let id = issue(&table, second);
+            assert!(table.use_count(id, Some(1), 0, at(second), 1000));
+        }
+        let kept: usize = table.shards.iter().map(|shard| shard.lock().in_use.len()).sum();
+        assert!(kept <= SHARDS, "{kept}");
+    }
+}

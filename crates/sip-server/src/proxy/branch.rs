@@ -1,0 +1,132 @@
+//! The branch parameter of the Via that the proxy adds: it finds the transaction again, and tells a
+//! loop from a spiral (RFC 3261 section 16.6 step 8, RFC 5393 section 4.2).
+
+use crate::keys::{Key, put_hex, take_hex};
+use alloc::vec::Vec;
+use core::hash::Hasher;
+use sip::header::MAGIC_COOKIE;
+use sip::{HeaderName, Message};
+
+/// Where a context is, and which one it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Handle {
+    pub(crate) shard: u8,
+    pub(crate) slot: u32,
+    /// Unlike that of any other context that was ever in the slot, and not to be guessed. 48 bits.
+    pub(crate) id: u64,
+}
+
+/// A branch that this server made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Branch {
+    /// Of a request in a transaction.
+    Stateful {
+        handle: Handle,
+        /// Which branch of the context.
+        index: u8,
+        loop_hash: u32,
+    },
+    /// Of a request without one.
+    Stateless {
+        /// Keyed hash of what the next Via says, so that only answers to what was forwarded are
+        /// taken back.
+        origin: u64,
+        loop_hash: u32,
+    },
+}
+
+const STATEFUL: &[u8] = b"bb";
+const STATELESS: &[u8] = b"bs";
+
+impl Branch {
+    /// Reads a branch parameter.
+    pub(crate) fn parse(branch: &[u8]) -> Option<Self> {
+        let rest = branch.strip_prefix(MAGIC_COOKIE)?;
+        if let Some(hex) = rest.strip_prefix(STATEFUL) {
+            let bytes = take_hex::<16>(hex)?;
+            let (slot, rest) = bytes.split_first_chunk::<4>()?;
+            let (&[shard, index], rest) = rest.split_first_chunk::<2>()?;
+            let (id, rest) = rest.split_first_chunk::<6>()?;
+            let id = id.iter().fold(0, |id, &byte| id << 8 | u64::from(byte));
+            let handle = Handle { shard, slot: u32::from_be_bytes(*slot), id };
+            let loop_hash = u32::from_be_bytes(*rest.first_chunk()?);
+            return Some(Self::Stateful { handle, index, loop_hash });
+        }
+        let bytes = take_hex::<12>(rest.strip_prefix(STATELESS)?)?;
+        let (origin, loop_hash) = bytes.split_first_chunk::<8>()?;
+        let loop_hash = u32::from_be_bytes(*loop_hash.first_chunk()?);
+        Some(Self::Stateless { origin: u64::from_be_bytes(*origin), loop_hash })
+    }
+
+    /// Appends the branch parameter's value.
+    pub(crate) fn write(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(MAGIC_COOKIE);
+        match *self {
+            Self::Stateful { handle, index, loop_hash } => {
+                out.extend_from_slice(STATEFUL);
+                put_hex(out, &handle.slot.to_be_bytes());
+                put_hex(out, &[handle.shard, index]);
+                put_hex(out, &handle.id.to_be_bytes()[2..]);
+                put_hex(out, &loop_hash.to_be_bytes());
+            }
+            Self::Stateless { origin, loop_hash } => {
+                out.extend_from_slice(STATELESS);
+                put_hex(out, &origin.to_be_bytes());
+                put_hex(out, &loop_hash.to_be_bytes());
+            }
+        }
+    }
+
+    const fn loop_hash(&self) -> u32 {
+        match *self {
+            Self::Stateful { loop_hash, .. } | Self::Stateless { loop_hash, .. } => loop_hash,
+        }
+    }
+}
+
+/// Hash of all that decides where a request goes: one that comes back with the same hash would go
+/// round for ever.
+pub(crate) fn loop_hash(key: &Key, request: &Message<'_>, uri: &[u8]) -> u32 {
+    let mut hasher = key.hasher();
+    hasher.write(uri);
+    for name in [HeaderName::From, HeaderName::To, HeaderName::CallId, HeaderName::CSeq] {
+        hasher.write(request.value(name).unwrap_or_default());
+        hasher.write_u8(0);
+    }
+    for route in request.values(HeaderName::Route) {
+        hasher.write(route);
+        hasher.write_u8(0);
+    }
+    hasher.finish() as u32
+}
+
+/// Whether `request` has been here before with the same destination.
+pub(crate) fn is_loop(request: &Message<'_>, loop_hash: u32) -> bool {
+    request.elements(HeaderName::Via).any(|via| {
+        sip::header::Via::parse(via)
+            .ok()
+            .and_then(|via| Branch::parse(via.branch()?))
+            .is_some_and(|branch| branch.loop_hash() == loop_hash)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn branches_come_back() {
+        let handle = Handle { shard: 200, slot: 0x0102_0304, id: 0xffff_ffff_fffe };
+        for branch in [
+            Branch::Stateful { handle, index: 9, loop_hash: 0xdead_beef },
+            Branch::Stateless { origin: u64::MAX - 1, loop_hash: 7 },
+        ] {
+            let mut text = Vec::new();
+            branch.write(&mut text);
+            assert_eq!(Branch::parse(&text), Some(branch));
+            text.pop();
+            assert_eq!(Branch::parse(&text), None);
+        }
+        assert_eq!(Branch::parse(b"z9hG4bK776asdhds"), None);
+    }
+}

@@ -1,0 +1,798 @@
+//! A request on its way: the response context of RFC 3261 section 16, with its server transaction
+//! and the client transaction of each branch.
+
+use super::branch::{Branch, Handle};
+use super::forward::{Changes, ResponseChanges, tag, write_companion};
+use super::target::{NextHop, Target};
+use super::token::Token;
+use super::{Env, record_route};
+use crate::flow::Flow;
+use crate::output::{Event, Location, Ticket, TicketKind};
+use crate::settings::DomainIndex;
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use sip::message::{Response, reason_phrase};
+use sip::transaction::{ClientTransaction, Kind, ServerTransaction, State, Timeout};
+use sip::{HeaderName, Instant, Message, Method, Transport};
+use smallvec::SmallVec;
+
+/// Requests that are longer go over a congestion-controlled transport where the target leaves the
+/// choice (RFC 3261 section 18.1.1).
+pub(crate) const MAX_UDP_REQUEST: usize = 1300;
+
+/// Branches that one context may ever have: a byte numbers them.
+const MAX_BRANCHES: usize = 255;
+
+/// What is decided about a request before its branches are.
+#[derive(Clone, Debug)]
+pub(crate) struct Plan {
+    pub(crate) loop_hash: u32,
+    /// The domain whose credentials stay here.
+    pub(crate) own_realm: Option<DomainIndex>,
+    /// Whether to put ourselves into the dialog's route set.
+    pub(crate) record_route: bool,
+    /// The flow back to the sender, if later requests must follow it.
+    pub(crate) caller: Option<Flow>,
+    /// Whole Route lines that take the place of those there; `None` leaves them.
+    pub(crate) routes: Option<Vec<u8>>,
+    pub(crate) max_forwards: Option<u8>,
+    /// How many branches may be open at once (RFC 5393 section 5.3.3).
+    pub(crate) max_breadth: u32,
+    /// Where it came from.
+    pub(crate) arrived_on: Flow,
+    /// Where responses go.
+    pub(crate) upstream: Flow,
+}
+
+/// A request with its branches.
+pub(crate) struct Context {
+    pub(crate) handle: Handle,
+    /// Of the server transaction.
+    pub(crate) key: u64,
+    kind: Kind,
+    server: ServerTransaction,
+    plan: Plan,
+    /// The request as it came; empty once it is not needed any more.
+    request: Vec<u8>,
+    /// Targets not yet tried, the best last.
+    waiting: Vec<Target>,
+    branches: SmallVec<[Box<Fork>; 1]>,
+    /// No further branch is opened: there was a CANCEL, a 2xx or a 6xx.
+    is_closing: bool,
+    is_cancelled: bool,
+    /// Nobody waits for a final response any more.
+    is_abandoned: bool,
+    best: Option<(u16, Vec<u8>)>,
+    challenges: Vec<u8>,
+    /// The last response that was sent back, as long as it may have to be sent again.
+    last_response: Vec<u8>,
+    /// When the timer queue will remind of this context.
+    pub(crate) reminder: Instant,
+}
+
+/// One branch.
+struct Fork {
+    target: Target,
+    /// The Max-Breadth that it is given.
+    breadth: u32,
+    /// Where else to try if this place fails (RFC 3263 section 4.3).
+    alternatives: Vec<Location>,
+    state: ForkState,
+    /// Timer C.
+    timer_c: Instant,
+    cancel: Cancel,
+}
+
+enum ForkState {
+    /// The DNS has been asked.
+    Locating,
+    /// The request was sent.
+    Sent(Box<Sent>),
+    /// There is nothing more to expect.
+    Over,
+}
+
+struct Sent {
+    flow: Flow,
+    client: ClientTransaction,
+    /// The request as it was sent; after a final response other than 2xx, the ACK.
+    message: Vec<u8>,
+    /// There was a final response, or there will be none.
+    is_final: bool,
+    is_provisional: bool,
+}
+
+enum Cancel {
+    No,
+    /// A CANCEL is to follow as soon as there is a provisional response (RFC 3261 section 9.1).
+    Wanted,
+    Sent {
+        client: ClientTransaction,
+        message: Vec<u8>,
+        give_up: Instant,
+    },
+}
+
+impl Context {
+    /// Begins with `request` and sends it to the best of `targets`.
+    pub(crate) fn start(
+        handle: Handle,
+        key: u64,
+        request: &Message<'_>,
+        plan: Plan,
+        mut targets: Vec<Target>,
+        env: &mut Env<'_>,
+    ) -> Self {
+        let kind = match request.method() {
+            Some(Method::Invite) => Kind::Invite,
+            _ => Kind::NonInvite,
+        };
+        targets.reverse();
+        targets.sort_by_key(|target| target.q);
+        let mut context = Self {
+            handle,
+            key,
+            kind,
+            server: ServerTransaction::new(kind, plan.upstream.transport.is_reliable()),
+            plan,
+            request: Vec::new(),
+            waiting: targets,
+            branches: SmallVec::new(),
+            is_closing: false,
+            is_cancelled: false,
+            is_abandoned: false,
+            best: None,
+            challenges: Vec::new(),
+            last_response: Vec::new(),
+            reminder: Instant::MAX,
+        };
+        if kind == Kind::Invite {
+            context.respond(100, Some(request), env);
+        }
+        context.open_next(request, env);
+        if !context.is_over() {
+            context.request.extend_from_slice(request.as_bytes());
+        }
+        context.conclude(env);
+        context
+    }
+
+    /// Whether the context can be dropped.
+    pub(crate) fn is_over(&self) -> bool {
+        (self.is_abandoned || self.server.state() == State::Terminated)
+            && self.branches.iter().all(|fork| fork.is_over())
+    }
+
+    /// When [`Context::on_timer`] has something to do.
+    pub(crate) fn next_timer(&self) -> Option<Instant> {
+        self.branches
+            .iter()
+            .filter_map(|fork| fork.next_timer())
+            .chain(self.server.next_timer())
+            .min()
+    }
+
+    /// The request came again.
+    pub(crate) fn on_retransmission(&mut self, env: &mut Env<'_>) {
+        env.counters.retransmissions_received.add();
+        if self.server.on_request_retransmission() && !self.last_response.is_empty() {
+            self.resend_response(env);
+        }
+    }
+
+    /// An ACK came. True where it has to go on, since it is for a 2xx.
+    pub(crate) fn on_ack(&mut self, env: &Env<'_>) -> bool {
+        self.server.on_ack(&env.settings.config.timers, env.now)
+    }
+
+    /// A CANCEL came (RFC 3261 section 16.10).
+    pub(crate) fn on_cancel(&mut self, env: &mut Env<'_>) {
+        if self.kind == Kind::NonInvite || self.has_final() {
+            return;
+        }
+        self.is_cancelled = true;
+        self.close_others(None, env);
+        self.conclude(env);
+    }
+
+    /// A response to branch `index` came.
+    pub(crate) fn on_response(&mut self, index: u8, response: &Message<'_>, env: &mut Env<'_>) {
+        let Some(status) = response.status() else { return };
+        let Ok(cseq) =
+            sip::header::CSeq::parse(response.value(HeaderName::CSeq).unwrap_or_default())
+        else {
+            return;
+        };
+        let timers = env.settings.config.timers;
+        let Some(fork) = self.branches.get_mut(usize::from(index)) else { return };
+        if cseq.method == Method::Cancel {
+            if let Cancel::Sent { client, .. } = &mut fork.cancel {
+                let _ = client.on_response(status, &timers, env.now);
+            }
+            return;
+        }
+        let ForkState::Sent(sent) = &mut fork.state else { return };
+        let action = sent.client.on_response(status, &timers, env.now);
+        if action.send_ack {
+            sent.acknowledge(response, env);
+        }
+        if !action.pass_up {
+            self.conclude(env);
+            return;
+        }
+        if status < 200 {
+            sent.is_provisional = true;
+            if matches!(fork.cancel, Cancel::Wanted) {
+                fork.send_cancel(env);
+            }
+            if status > 100 {
+                if self.kind == Kind::Invite {
+                    fork.timer_c = env.now + env.settings.config.timer_c;
+                }
+                self.pass_back(status, ResponseChanges::default(), response, env);
+            }
+            return;
+        }
+        sent.is_final = true;
+        fork.timer_c = Instant::MAX;
+        match status {
+            200..300 => {
+                // Repetitions of a 2xx, and the 2xx of other branches, all go back.
+                sent.message = Vec::new();
+                if self.kind == Kind::Invite && self.server.state() != State::Accepted {
+                    env.counters.answered.add();
+                }
+                self.pass_back(status, ResponseChanges::default(), response, env);
+                self.waiting.clear();
+                self.close_others(Some(index), env);
+            }
+            503 if !self.is_closing && self.fail_over(index, env) => {}
+            300.. => {
+                self.remember(status, response);
+                if status >= 600 {
+                    self.close_others(Some(index), env);
+                }
+            }
+            _ => {}
+        }
+        self.conclude(env);
+    }
+
+    /// The DNS has answered for branch `index`.
+    pub(crate) fn on_located(&mut self, index: u8, locations: &[Location], env: &mut Env<'_>) {
+        let Some(fork) = self.branches.get_mut(usize::from(index)) else { return };
+        if !matches!(fork.state, ForkState::Locating) {
+            return;
+        }
+        fork.state = ForkState::Over;
+        match locations.split_first() {
+            Some(_) if self.is_closing => {}
+            Some((first, rest)) => {
+                fork.alternatives = rest.to_vec();
+                let first = *first;
+                let request = core::mem::take(&mut self.request);
+                if let Ok(request) = Message::parse(&request) {
+                    self.send_to(usize::from(index), first, &request, env);
+                }
+                self.request = request;
+            }
+            None => self.fail(503, env),
+        }
+        self.conclude(env);
+    }
+
+    /// A message of branch `index` could not be delivered.
+    pub(crate) fn on_undeliverable(&mut self, index: u8, env: &mut Env<'_>) {
+        let Some(fork) = self.branches.get_mut(usize::from(index)) else { return };
+        let ForkState::Sent(sent) = &mut fork.state else { return };
+        if sent.client.on_transport_error() && !sent.is_final {
+            sent.is_final = true;
+            if !self.fail_over(index, env) {
+                self.fail(503, env);
+            }
+        }
+        self.conclude(env);
+    }
+
+    /// Does what is due.
+    pub(crate) fn on_timer(&mut self, env: &mut Env<'_>) {
+        let timers = env.settings.config.timers;
+        loop {
+            match self.server.poll(&timers, env.now) {
+                Timeout::None => break,
+                Timeout::Retransmit => self.resend_response(env),
+                Timeout::TimedOut | Timeout::Terminated => {}
+            }
+        }
+        for index in 0..self.branches.len() {
+            let fork = &mut self.branches[index];
+            fork.poll_cancel(env);
+            let timed_out = fork.poll(env);
+            if fork.timer_c <= env.now {
+                fork.timer_c = Instant::MAX;
+                // RFC 3261 section 16.8; the 487 that follows ends the branch.
+                fork.request_cancel(env);
+            }
+            if timed_out {
+                env.counters.timeouts.add();
+                let can_fail_over = !self.is_closing;
+                if !(can_fail_over && self.fail_over(index as u8, env)) {
+                    self.fail(408, env);
+                }
+            }
+        }
+        self.conclude(env);
+    }
+
+    /// Whether the sender of the request waits for nothing more.
+    pub(crate) fn has_final(&self) -> bool {
+        self.is_abandoned || !matches!(self.server.state(), State::Trying | State::Proceeding)
+    }
+
+    /// Opens branches to all waiting targets of the highest preference.
+    fn open_next(&mut self, request: &Message<'_>, env: &mut Env<'_>) {
+        let Some(q) = self.waiting.last().map(|target| target.q) else { return };
+        let room = MAX_BRANCHES.saturating_sub(self.branches.len());
+        let breadth = (self.plan.max_breadth as usize).min(room);
+        let of_same_q = self.waiting.iter().rev().take_while(|target| target.q == q).count();
+        let width = of_same_q.min(breadth);
+        if width == 0 {
+            self.waiting.clear();
+            self.fail(440, env);
+            return;
+        }
+        for opened in 0..width {
+            let Some(target) = self.waiting.pop() else { return };
+            // The breadth is shared out so that the parts sum up to the whole.
+            let share = (self.plan.max_breadth as usize + width - 1 - opened) / width;
+            self.open(target, share as u32, request, env);
+        }
+    }
+
+    fn open(&mut self, target: Target, breadth: u32, request: &Message<'_>, env: &mut Env<'_>) {
+        let index = self.branches.len();
+        let next_hop = target.next_hop.clone();
+        self.branches.push(Box::new(Fork {
+            target,
+            breadth,
+            alternatives: Vec::new(),
+            state: ForkState::Over,
+            timer_c: Instant::MAX,
+            cancel: Cancel::No,
+        }));
+        match next_hop {
+            NextHop::Flow(flow) => self.send_on(index, flow, request, env),
+            NextHop::Address { transport, remote, near } => {
+                let transport = transport.unwrap_or(Transport::Udp);
+                let local = env.settings.local_for(transport, remote.ip(), near.as_slice());
+                let location = Location { transport, remote, local };
+                self.send_to(index, location, request, env);
+            }
+            NextHop::Name(destination) => {
+                self.branches[index].state = ForkState::Locating;
+                env.counters.dns_queries.add();
+                let kind = TicketKind::Branch { handle: self.handle, index: index as u8 };
+                env.out.events.push(Event::Locate { destination, ticket: Ticket(kind) });
+            }
+        }
+    }
+
+    fn send_to(
+        &mut self,
+        index: usize,
+        location: Location,
+        request: &Message<'_>,
+        env: &mut Env<'_>,
+    ) {
+        let Location { transport, remote, local } = location;
+        let near = [self.plan.arrived_on.local];
+        let local_for = |transport| env.settings.local_for(transport, remote.ip(), &near);
+        let Some(local) = local.or_else(|| local_for(transport)) else {
+            // There is no way from any of our addresses to that one.
+            self.fail(503, env);
+            return;
+        };
+        let fork = &mut self.branches[index];
+        let is_free = match &fork.target.next_hop {
+            NextHop::Address { transport, .. } => transport.is_none(),
+            NextHop::Name(destination) => destination.transport.is_none(),
+            NextHop::Flow(_) => false,
+        };
+        let is_large = request.as_bytes().len() + OUR_LINES > MAX_UDP_REQUEST;
+        if is_free
+            && is_large
+            && transport == Transport::Udp
+            && let Some(tcp) = env.settings.local_for(Transport::Tcp, remote.ip(), &[local])
+        {
+            fork.alternatives.insert(0, Location { transport, remote, local: Some(local) });
+            let flow = Flow { transport: Transport::Tcp, local: tcp, remote, connection: None };
+            fork.target.next_hop = NextHop::Flow(flow);
+            self.send_on(index, flow, request, env);
+            return;
+        }
+        let flow = Flow { transport, local, remote, connection: None };
+        self.send_on(index, flow, request, env);
+    }
+
+    fn send_on(&mut self, index: usize, flow: Flow, request: &Message<'_>, env: &mut Env<'_>) {
+        let plan = &self.plan;
+        let fork = &mut self.branches[index];
+        let handle = self.handle;
+        let branch = Branch::Stateful { handle, index: index as u8, loop_hash: plan.loop_hash };
+        let range = write_request(plan, &fork.target, fork.breadth, &flow, branch, request, env);
+        fork.state = ForkState::Sent(Box::new(Sent {
+            flow,
+            client: ClientTransaction::new(
+                self.kind,
+                flow.transport.is_reliable(),
+                &env.settings.config.timers,
+                env.now,
+            ),
+            message: env.out.bytes[range].to_vec(),
+            is_final: false,
+            is_provisional: false,
+        }));
+        if self.kind == Kind::Invite {
+            fork.timer_c = env.now + env.settings.config.timer_c;
+        }
+    }
+
+    /// Tries the next place for the target of a branch that failed, in a branch of its own.
+    fn fail_over(&mut self, index: u8, env: &mut Env<'_>) -> bool {
+        let Some(fork) = self.branches.get_mut(usize::from(index)) else { return false };
+        if fork.alternatives.is_empty() || self.branches.len() >= MAX_BRANCHES {
+            return false;
+        }
+        let fork = &mut self.branches[usize::from(index)];
+        let mut alternatives = core::mem::take(&mut fork.alternatives);
+        let next = alternatives.remove(0);
+        let (target, breadth) = (fork.target.clone(), fork.breadth);
+        let request = core::mem::take(&mut self.request);
+        let parsed = Message::parse(&request);
+        if let Ok(message) = &parsed {
+            let index = self.branches.len();
+            self.branches.push(Box::new(Fork {
+                target,
+                breadth,
+                alternatives,
+                state: ForkState::Over,
+                timer_c: Instant::MAX,
+                cancel: Cancel::No,
+            }));
+            self.send_to(index, next, message, env);
+        }
+        let sent = parsed.is_ok();
+        self.request = request;
+        sent
+    }
+
+    /// Notes a failure of a branch that no response told of.
+    fn fail(&mut self, status: u16, env: &mut Env<'_>) {
+        if self.best.as_ref().is_none_or(|(best, _)| is_better(status, *best)) {
+            self.best = Some((status, Vec::new()));
+        }
+        if status == 503 {
+            env.counters.undeliverable.add();
+        }
+    }
+
+    fn remember(&mut self, status: u16, response: &Message<'_>) {
+        if matches!(status, 401 | 407) {
+            for field in response.fields() {
+                if matches!(field.name, HeaderName::WwwAuthenticate | HeaderName::ProxyAuthenticate)
+                {
+                    self.challenges.extend_from_slice(field.line);
+                }
+            }
+        }
+        if self.best.as_ref().is_none_or(|(best, _)| is_better(status, *best)) {
+            self.best = Some((status, response.as_bytes().to_vec()));
+        }
+    }
+
+    /// Opens no further branch, and cancels those that are open but for `index`.
+    fn close_others(&mut self, index: Option<u8>, env: &mut Env<'_>) {
+        self.is_closing = true;
+        self.waiting.clear();
+        if self.kind == Kind::NonInvite {
+            return;
+        }
+        for (at, fork) in self.branches.iter_mut().enumerate() {
+            if Some(at) != index.map(usize::from) {
+                fork.request_cancel(env);
+            }
+        }
+    }
+
+    /// When every branch has ended: tries the next targets, or answers with the best response.
+    fn conclude(&mut self, env: &mut Env<'_>) {
+        while !self.has_final() && self.branches.iter().all(|fork| fork.has_ended()) {
+            if self.waiting.is_empty() || self.is_closing {
+                self.answer_best(env);
+                break;
+            }
+            let request = core::mem::take(&mut self.request);
+            if let Ok(message) = Message::parse(&request) {
+                self.open_next(&message, env);
+            } else {
+                self.waiting.clear();
+            }
+            self.request = request;
+        }
+        if self.has_final() && self.branches.iter().all(|fork| fork.has_ended()) {
+            self.request = Vec::new();
+            self.best = None;
+        }
+    }
+
+    fn answer_best(&mut self, env: &mut Env<'_>) {
+        match self.best.take() {
+            Some((status, bytes)) if !bytes.is_empty() => {
+                let Ok(response) = Message::parse(&bytes) else { return };
+                let challenges = core::mem::take(&mut self.challenges);
+                // What is overloaded is that server, not this one (RFC 3261 section 16.7 step 6).
+                let changed = (status == 503).then_some((500, reason_phrase(500)));
+                let changes = ResponseChanges {
+                    status: changed,
+                    challenges: matches!(status, 401 | 407).then_some(&challenges),
+                };
+                let status = changed.map_or(status, |(status, _)| status);
+                self.pass_back(status, changes, &response, env);
+            }
+            // The client gave up at the same time (RFC 4320 section 4.2).
+            Some((408, _)) if self.kind == Kind::NonInvite => self.is_abandoned = true,
+            Some((status, _)) => self.respond(status, None, env),
+            None => self.respond(if self.is_cancelled { 487 } else { 408 }, None, env),
+        }
+    }
+
+    /// Sends a response of another server back.
+    fn pass_back(
+        &mut self,
+        status: u16,
+        changes: ResponseChanges<'_>,
+        response: &Message<'_>,
+        env: &mut Env<'_>,
+    ) {
+        let timers = &env.settings.config.timers;
+        let late_success = self.kind == Kind::Invite
+            && (200..300).contains(&status)
+            && matches!(
+                self.server.state(),
+                State::Completed | State::Confirmed | State::Terminated
+            );
+        if !self.server.on_response(status, timers, env.now) && !late_success {
+            return;
+        }
+        let range = env.out.send(self.plan.upstream, |bytes| changes.write(response, bytes));
+        self.keep_response(status, &env.out.bytes[range]);
+    }
+
+    /// Sends a response of our own, to `request` or the one that was kept.
+    fn respond(&mut self, status: u16, request: Option<&Message<'_>>, env: &mut Env<'_>) {
+        let kept = core::mem::take(&mut self.request);
+        let parsed;
+        let request = match request {
+            Some(request) => request,
+            None => match Message::parse(&kept) {
+                Ok(message) => {
+                    parsed = message;
+                    &parsed
+                }
+                Err(_) => return,
+            },
+        };
+        if self.server.on_response(status, &env.settings.config.timers, env.now) {
+            let tag = env.to_tag(request);
+            let response = Response {
+                request,
+                source: self.plan.arrived_on.remote,
+                status,
+                reason: reason_phrase(status),
+                to_tag: (status > 100).then_some(&tag[..]),
+            };
+            let range = env.out.send(self.plan.upstream, |bytes| response.write(bytes, |_| {}));
+            self.keep_response(status, &env.out.bytes[range]);
+        }
+        self.request = kept;
+    }
+
+    /// A 2xx to an INVITE is sent again by the one who made it.
+    fn keep_response(&mut self, status: u16, bytes: &[u8]) {
+        self.last_response.clear();
+        if self.kind == Kind::NonInvite || !(200..300).contains(&status) {
+            self.last_response.extend_from_slice(bytes);
+        } else {
+            self.last_response = Vec::new();
+        }
+    }
+
+    fn resend_response(&self, env: &mut Env<'_>) {
+        env.counters.retransmissions_sent.add();
+        env.out.send(self.plan.upstream, |bytes| bytes.extend_from_slice(&self.last_response));
+    }
+}
+
+/// Room for the lines that the proxy adds, when it is guessed whether a request fits a datagram.
+const OUR_LINES: usize = 200;
+
+/// Sends `request` to `target` on `flow`, as `plan` says, and returns where it stands.
+pub(crate) fn write_request(
+    plan: &Plan,
+    target: &Target,
+    breadth: u32,
+    flow: &Flow,
+    branch: Branch,
+    request: &Message<'_>,
+    env: &mut Env<'_>,
+) -> core::ops::Range<usize> {
+    env.counters.forwarded.add();
+    let mut lines: SmallVec<[u8; 256]> = SmallVec::new();
+    if plan.record_route {
+        let callee = target.flow_bound.then_some(*flow);
+        let from_tag = tag(HeaderName::From, request.value(HeaderName::From));
+        let token = Token::new(&env.keys.token, from_tag, plan.caller, callee);
+        let call_id = request.value(HeaderName::CallId).unwrap_or_default();
+        record_route(&token, &env.keys.token, call_id, &plan.arrived_on, flow, &mut lines);
+    }
+    let changes = Changes {
+        uri: &target.uri,
+        flow,
+        branch,
+        record_route: &lines,
+        routes: plan.routes.as_deref(),
+        path: &target.path,
+        source: plan.arrived_on.remote,
+        own_realm: plan.own_realm.map(|domain| env.settings.domain_name(domain)),
+        max_breadth: Some(breadth),
+    };
+    env.out.send(*flow, |bytes| changes.write(request, plan.max_forwards, bytes))
+}
+
+impl Fork {
+    /// Whether no final response is to be expected any more.
+    fn has_ended(&self) -> bool {
+        match &self.state {
+            ForkState::Locating => false,
+            ForkState::Sent(sent) => sent.is_final,
+            ForkState::Over => true,
+        }
+    }
+
+    /// Whether nothing more has to be remembered.
+    fn is_over(&self) -> bool {
+        let request = match &self.state {
+            ForkState::Locating => false,
+            ForkState::Sent(sent) => sent.client.state() == State::Terminated,
+            ForkState::Over => true,
+        };
+        let cancel = match &self.cancel {
+            Cancel::No | Cancel::Wanted => true,
+            Cancel::Sent { client, .. } => client.state() == State::Terminated,
+        };
+        request && cancel
+    }
+
+    fn next_timer(&self) -> Option<Instant> {
+        let request = match &self.state {
+            ForkState::Sent(sent) => sent.client.next_timer(),
+            _ => None,
+        };
+        let cancel = match &self.cancel {
+            Cancel::Sent { client, give_up, .. } => {
+                let give_up = (!self.has_ended()).then_some(*give_up);
+                client.next_timer().into_iter().chain(give_up).min()
+            }
+            _ => None,
+        };
+        let timer_c = (self.timer_c != Instant::MAX).then_some(self.timer_c);
+        request.into_iter().chain(cancel).chain(timer_c).min()
+    }
+
+    /// Runs the timers of the request. True where no response will come any more.
+    fn poll(&mut self, env: &mut Env<'_>) -> bool {
+        let ForkState::Sent(sent) = &mut self.state else { return false };
+        let timers = env.settings.config.timers;
+        loop {
+            match sent.client.poll(&timers, env.now) {
+                Timeout::None => return false,
+                Timeout::Retransmit => {
+                    env.counters.retransmissions_sent.add();
+                    env.out.send(sent.flow, |bytes| bytes.extend_from_slice(&sent.message));
+                }
+                Timeout::TimedOut if !sent.is_final => {
+                    sent.is_final = true;
+                    self.timer_c = Instant::MAX;
+                    return true;
+                }
+                Timeout::TimedOut | Timeout::Terminated => sent.message = Vec::new(),
+            }
+        }
+    }
+
+    fn request_cancel(&mut self, env: &mut Env<'_>) {
+        if !matches!(self.cancel, Cancel::No) {
+            return;
+        }
+        match &self.state {
+            ForkState::Locating => self.state = ForkState::Over,
+            ForkState::Sent(sent) if !sent.is_final => {
+                self.cancel = Cancel::Wanted;
+                if sent.is_provisional {
+                    self.send_cancel(env);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn send_cancel(&mut self, env: &mut Env<'_>) {
+        let ForkState::Sent(sent) = &self.state else { return };
+        let Ok(forwarded) = Message::parse(&sent.message) else { return };
+        let range = env.out.send(sent.flow, |bytes| {
+            write_companion(Method::Cancel, &forwarded, None, bytes);
+        });
+        env.counters.forwarded.add();
+        let timers = &env.settings.config.timers;
+        let reliable = sent.flow.transport.is_reliable();
+        self.cancel = Cancel::Sent {
+            client: ClientTransaction::new(Kind::NonInvite, reliable, timers, env.now),
+            message: env.out.bytes[range].to_vec(),
+            // RFC 3261 section 9.1.
+            give_up: env.now + timers.t1.times(64),
+        };
+    }
+
+    fn poll_cancel(&mut self, env: &mut Env<'_>) {
+        let has_ended = self.has_ended();
+        let Cancel::Sent { client, message, give_up } = &mut self.cancel else { return };
+        let ForkState::Sent(sent) = &mut self.state else { return };
+        let timers = env.settings.config.timers;
+        loop {
+            match client.poll(&timers, env.now) {
+                Timeout::None => break,
+                Timeout::Retransmit => {
+                    env.counters.retransmissions_sent.add();
+                    env.out.send(sent.flow, |bytes| bytes.extend_from_slice(message));
+                }
+                Timeout::TimedOut | Timeout::Terminated => {}
+            }
+        }
+        if *give_up <= env.now && !has_ended {
+            sent.is_final = true;
+            self.state = ForkState::Over;
+            self.timer_c = Instant::MAX;
+        }
+    }
+}
+
+impl Sent {
+    /// Acknowledges a final response other than 2xx, and keeps the ACK in the request's place: that
+    /// is what has to be sent again from now on.
+    fn acknowledge(&mut self, response: &Message<'_>, env: &mut Env<'_>) {
+        let is_ack = self.message.starts_with(b"ACK ");
+        if !is_ack {
+            let Ok(forwarded) = Message::parse(&self.message) else { return };
+            let mut ack = Vec::with_capacity(self.message.len());
+            write_companion(Method::Ack, &forwarded, response.value(HeaderName::To), &mut ack);
+            self.message = ack;
+        }
+        env.out.send(self.flow, |bytes| bytes.extend_from_slice(&self.message));
+    }
+}
+
+/// Whether the status `one` says more to the caller than `other` (RFC 3261 section 16.7 step 6):
+/// 6xx before all, else the lowest class; within 4xx those that ask for another try in another form.
+fn is_better(one: u16, other: u16) -> bool {
+    fn rank(status: u16) -> (u16, u16) {
+        let class = status / 100;
+        let within = match status {
+            401 | 407 | 415 | 420 | 484 => 0,
+            // What a timeout or a failed delivery says is less than what a phone says.
+            408 | 503 => 2,
+            _ => 1,
+        };
+        (if class == 6 { 0 } else { class }, within)
+    }
+    rank(one) < rank(other)
+}

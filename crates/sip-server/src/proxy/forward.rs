@@ -1,0 +1,382 @@
+//! Writing what is forwarded: slices of what came in, and the few lines that a proxy adds (RFC 3261
+//! section 16.6 and 16.7).
+
+use super::branch::Branch;
+use crate::flow::Flow;
+use alloc::vec::Vec;
+use core::net::SocketAddr;
+use sip::digest::Credentials;
+use sip::header::NameAddr;
+use sip::message::write_decimal;
+use sip::{HeaderName, Message, Method, StartLine};
+
+/// How a request is changed when it is forwarded.
+#[derive(Clone, Debug)]
+pub(crate) struct Changes<'a> {
+    /// The new request URI.
+    pub(crate) uri: &'a [u8],
+    /// The flow that it will be sent on.
+    pub(crate) flow: &'a Flow,
+    pub(crate) branch: Branch,
+    /// Whole Record-Route lines; empty for none.
+    pub(crate) record_route: &'a [u8],
+    /// Whole Route lines that take the place of those there; `None` leaves them.
+    pub(crate) routes: Option<&'a [u8]>,
+    /// A Path, to be written as the first Route; empty for none.
+    pub(crate) path: &'a [u8],
+    /// Where it came from.
+    pub(crate) source: SocketAddr,
+    /// The realm whose credentials were for us and go no further.
+    pub(crate) own_realm: Option<&'a str>,
+    /// The new Max-Breadth; `None` leaves it as it is.
+    pub(crate) max_breadth: Option<u32>,
+}
+
+/// Max-Forwards for a request that has none.
+const DEFAULT_MAX_FORWARDS: u8 = 70;
+
+impl Changes<'_> {
+    /// Appends `request` with the changes made.
+    pub(crate) fn write(&self, request: &Message<'_>, max_forwards: Option<u8>, out: &mut Vec<u8>) {
+        let method = request.method().map_or(&b""[..], Method::as_bytes);
+        out.reserve(request.as_bytes().len() + 256);
+        out.extend_from_slice(method);
+        out.push(b' ');
+        out.extend_from_slice(self.uri);
+        out.extend_from_slice(b" SIP/2.0\r\n");
+        write_via(out, self.flow, &self.branch);
+        out.extend_from_slice(self.record_route);
+        if !self.path.is_empty() {
+            write_line(out, b"Route", self.path);
+        }
+        out.extend_from_slice(self.routes.unwrap_or_default());
+        if max_forwards.is_none() {
+            write_number_line(out, b"Max-Forwards", DEFAULT_MAX_FORWARDS.into());
+        }
+        if let Some(breadth) = self.max_breadth {
+            write_number_line(out, b"Max-Breadth", breadth.into());
+        }
+        let mut is_top_via = true;
+        let mut has_content_length = false;
+        // What stays as it is, is copied in runs as long as possible.
+        let fields = request.fields_bytes();
+        let first = fields.as_ptr() as usize - request.as_bytes().as_ptr() as usize;
+        let mut copied = 0;
+        for field in request.fields() {
+            has_content_length |= field.name == HeaderName::ContentLength;
+            let changed = match field.name {
+                HeaderName::Via => core::mem::take(&mut is_top_via),
+                HeaderName::MaxForwards => true,
+                HeaderName::Route => self.routes.is_some(),
+                HeaderName::MaxBreadth => self.max_breadth.is_some(),
+                HeaderName::ProxyAuthorization => self.is_own(field.value),
+                _ => false,
+            };
+            if !changed {
+                continue;
+            }
+            let start = field.offset - first;
+            out.extend_from_slice(&fields[copied..start]);
+            copied = start + field.line.len();
+            match field.name {
+                HeaderName::Via => field.write_with_source(out, self.source),
+                HeaderName::MaxForwards => {
+                    let left = max_forwards.unwrap_or(DEFAULT_MAX_FORWARDS).saturating_sub(1);
+                    write_number_line(out, b"Max-Forwards", left.into());
+                }
+                _ => {}
+            }
+        }
+        out.extend_from_slice(&fields[copied..]);
+        if !has_content_length {
+            write_number_line(out, b"Content-Length", request.body().len() as u64);
+        }
+        out.extend_from_slice(b"\r\n");
+        out.extend_from_slice(request.body());
+    }
+
+    fn is_own(&self, credentials: &[u8]) -> bool {
+        self.own_realm.is_some_and(|realm| {
+            matches!(Credentials::parse(credentials),
+                Ok(Some(credentials)) if credentials.realm == realm.as_bytes())
+        })
+    }
+}
+
+/// Appends a request that goes to where `forwarded` went, with its top Via: CANCEL (RFC 3261
+/// section 9.1), or the ACK of a response other than 2xx, whose To is then `to` (section 17.1.1.3).
+pub(crate) fn write_companion(
+    method: Method<'_>,
+    forwarded: &Message<'_>,
+    to: Option<&[u8]>,
+    out: &mut Vec<u8>,
+) {
+    let StartLine::Request { uri, .. } = forwarded.start_line() else { return };
+    out.extend_from_slice(method.as_bytes());
+    out.push(b' ');
+    out.extend_from_slice(uri);
+    out.extend_from_slice(b" SIP/2.0\r\n");
+    let mut is_top_via = true;
+    for field in forwarded.fields() {
+        match field.name {
+            HeaderName::Via if core::mem::take(&mut is_top_via) => {
+                out.extend_from_slice(field.line);
+            }
+            HeaderName::From | HeaderName::CallId | HeaderName::Route | HeaderName::MaxForwards => {
+                out.extend_from_slice(field.line)
+            }
+            HeaderName::To => match to {
+                Some(to) => write_line(out, b"To", to),
+                None => out.extend_from_slice(field.line),
+            },
+            HeaderName::CSeq => {
+                let number = sip::header::CSeq::parse(field.value).map_or(0, |cseq| cseq.number);
+                out.extend_from_slice(b"CSeq: ");
+                write_decimal(out, number.into());
+                out.push(b' ');
+                out.extend_from_slice(method.as_bytes());
+                out.extend_from_slice(b"\r\n");
+            }
+            _ => {}
+        }
+    }
+    out.extend_from_slice(b"Content-Length: 0\r\n\r\n");
+}
+
+/// How a response is changed on its way back.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct ResponseChanges<'a> {
+    /// Status and reason phrase, if others than those received.
+    pub(crate) status: Option<(u16, &'a str)>,
+    /// Challenge lines that take the place of those received (RFC 3261 section 16.7 step 7).
+    pub(crate) challenges: Option<&'a [u8]>,
+}
+
+impl ResponseChanges<'_> {
+    /// Appends `response` without its topmost Via.
+    pub(crate) fn write(&self, response: &Message<'_>, out: &mut Vec<u8>) {
+        let bytes = response.as_bytes();
+        out.reserve(bytes.len());
+        let fields = response.fields_bytes();
+        let first = fields.as_ptr() as usize - bytes.as_ptr() as usize;
+        match self.status {
+            None => out.extend_from_slice(&bytes[..first]),
+            Some((status, reason)) => {
+                out.extend_from_slice(b"SIP/2.0 ");
+                write_decimal(out, status.into());
+                out.push(b' ');
+                out.extend_from_slice(reason.as_bytes());
+                out.extend_from_slice(b"\r\n");
+            }
+        }
+        let mut is_top_via = true;
+        let mut has_content_length = false;
+        let mut copied = 0;
+        for field in response.fields() {
+            has_content_length |= field.name == HeaderName::ContentLength;
+            let is_challenge =
+                matches!(field.name, HeaderName::WwwAuthenticate | HeaderName::ProxyAuthenticate);
+            let changed = match field.name {
+                HeaderName::Via => core::mem::take(&mut is_top_via),
+                _ => is_challenge && self.challenges.is_some(),
+            };
+            if !changed {
+                continue;
+            }
+            let start = field.offset - first;
+            out.extend_from_slice(&fields[copied..start]);
+            copied = start + field.line.len();
+            if field.name == HeaderName::Via
+                && let Some(rest) = after_first_element(field.value)
+            {
+                write_line(out, b"Via", rest);
+            }
+        }
+        out.extend_from_slice(&fields[copied..]);
+        out.extend_from_slice(self.challenges.unwrap_or_default());
+        if !has_content_length {
+            write_number_line(out, b"Content-Length", response.body().len() as u64);
+        }
+        out.extend_from_slice(b"\r\n");
+        out.extend_from_slice(response.body());
+    }
+}
+
+/// What follows the first comma that separates elements.
+fn after_first_element(value: &[u8]) -> Option<&[u8]> {
+    let mut elements = sip::header::elements(value);
+    elements.next()?;
+    let next = elements.next()?;
+    let start = next.as_ptr() as usize - value.as_ptr() as usize;
+    Some(&value[start..])
+}
+
+pub(crate) fn write_via(out: &mut Vec<u8>, flow: &Flow, branch: &Branch) {
+    out.extend_from_slice(b"Via: SIP/2.0/");
+    out.extend_from_slice(flow.transport.via_name().as_bytes());
+    out.push(b' ');
+    write_address(out, flow.local);
+    out.extend_from_slice(b";branch=");
+    branch.write(out);
+    out.extend_from_slice(b"\r\n");
+}
+
+/// Appends `address:port`, IPv6 in brackets.
+pub(crate) fn write_address(out: &mut Vec<u8>, address: SocketAddr) {
+    match address {
+        SocketAddr::V4(v4) => {
+            for (at, octet) in v4.ip().octets().into_iter().enumerate() {
+                if at > 0 {
+                    out.push(b'.');
+                }
+                write_decimal(out, octet.into());
+            }
+        }
+        SocketAddr::V6(v6) => {
+            out.extend_from_slice(alloc::format!("[{}]", v6.ip()).as_bytes());
+        }
+    }
+    out.push(b':');
+    write_decimal(out, address.port().into());
+}
+
+pub(crate) fn write_line(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
+    out.extend_from_slice(name);
+    out.extend_from_slice(b": ");
+    out.extend_from_slice(value);
+    out.extend_from_slice(b"\r\n");
+}
+
+pub(crate) fn write_number_line(out: &mut Vec<u8>, name: &[u8], value: u64) {
+    out.extend_from_slice(name);
+    out.extend_from_slice(b": ");
+    write_decimal(out, value);
+    out.extend_from_slice(b"\r\n");
+}
+
+/// The tag of To or From in `value`.
+pub(crate) fn tag(name: HeaderName, value: Option<&[u8]>) -> Option<&[u8]> {
+    NameAddr::parse(name, value?).ok()?.tag()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::proxy::branch::Handle;
+    use sip::Transport;
+
+    const INVITE: &[u8] = b"INVITE sip:bob@example.com SIP/2.0\r\n\
+        Via: SIP/2.0/UDP 192.0.2.9:5060;rport;branch=z9hG4bKa, SIP/2.0/UDP h;branch=z9hG4bKb\r\n\
+        Max-Forwards: 070\r\n\
+        Route: <sip:192.0.2.1;lr>, <sip:next;lr>\r\n\
+        X-Odd :  value\r\n  folded\r\n\
+        Proxy-Authorization: Digest username=\"a\",realm=\"example.com\",nonce=\"n\",uri=\"u\",\
+        response=\"0\"\r\n\
+        Proxy-Authorization: Digest username=\"a\",realm=\"other\",nonce=\"n\",uri=\"u\",\
+        response=\"0\"\r\n\
+        From: <sip:a@example.com>;tag=1\r\nTo: <sip:bob@example.com>\r\nCall-ID: c\r\n\
+        CSeq: 8 INVITE\r\n\r\nbody";
+
+    fn flow() -> Flow {
+        Flow {
+            transport: Transport::Tcp,
+            local: "[2001:db8::1]:5060".parse().unwrap(),
+            remote: "[2001:db8::2]:5060".parse().unwrap(),
+            connection: None,
+        }
+    }
+
+    fn forwarded() -> Vec<u8> {
+        let flow = flow();
+        let changes = Changes {
+            uri: b"sip:bob@[2001:db8::2]",
+            flow: &flow,
+            branch: Branch::Stateful {
+                handle: Handle { shard: 1, slot: 2, id: 3 },
+                index: 0,
+                loop_hash: 4,
+            },
+            record_route: b"Record-Route: <sip:x;lr>\r\n",
+            routes: Some(b"Route: <sip:next;lr>\r\n"),
+            path: b"<sip:edge;lr>",
+            source: "192.0.2.9:4000".parse().unwrap(),
+            own_realm: Some("example.com"),
+            max_breadth: Some(30),
+        };
+        let mut out = Vec::new();
+        changes.write(&Message::parse(INVITE).unwrap(), Some(70), &mut out);
+        out
+    }
+
+    #[test]
+    fn only_what_must_change_changes() {
+        let expected = "INVITE sip:bob@[2001:db8::2] SIP/2.0\r\n\
+            Via: SIP/2.0/TCP [2001:db8::1]:5060;branch=z9hG4bKbb00000002010000000000000300000004\r\n\
+            Record-Route: <sip:x;lr>\r\n\
+            Route: <sip:edge;lr>\r\n\
+            Route: <sip:next;lr>\r\n\
+            Max-Breadth: 30\r\n\
+            Via: SIP/2.0/UDP 192.0.2.9:5060;branch=z9hG4bKa;received=192.0.2.9;rport=4000, \
+            SIP/2.0/UDP h;branch=z9hG4bKb\r\n\
+            Max-Forwards: 69\r\n\
+            X-Odd :  value\r\n  folded\r\n\
+            Proxy-Authorization: Digest username=\"a\",realm=\"other\",nonce=\"n\",uri=\"u\",\
+            response=\"0\"\r\n\
+            From: <sip:a@example.com>;tag=1\r\nTo: <sip:bob@example.com>\r\nCall-ID: c\r\n\
+            CSeq: 8 INVITE\r\nContent-Length: 4\r\n\r\nbody";
+        assert_eq!(core::str::from_utf8(&forwarded()), Ok(expected));
+    }
+
+    #[test]
+    fn cancel_and_ack_follow_the_request() {
+        let bytes = forwarded();
+        let message = Message::parse(&bytes).unwrap();
+        for (method, to, to_line) in [
+            (Method::Cancel, None, "To: <sip:bob@example.com>\r\n"),
+            (
+                Method::Ack,
+                Some(&b"<sip:bob@example.com>;tag=9"[..]),
+                "To: <sip:bob@example.com>;tag=9\r\n",
+            ),
+        ] {
+            let mut out = Vec::new();
+            write_companion(method, &message, to, &mut out);
+            let text = core::str::from_utf8(&out).unwrap();
+            let companion = Message::parse(&out).unwrap();
+            let head = companion.check().unwrap();
+            assert_eq!(head.method, method);
+            assert_eq!(head.uri_bytes, b"sip:bob@[2001:db8::2]");
+            assert_eq!(head.cseq.number, 8);
+            assert_eq!(companion.elements(HeaderName::Via).count(), 1);
+            assert_eq!(companion.elements(HeaderName::Route).count(), 2);
+            assert!(text.contains(to_line), "{text}");
+            assert!(text.ends_with("Content-Length: 0\r\n\r\n"));
+        }
+    }
+
+    #[test]
+    fn a_response_goes_back_without_our_via() {
+        let response = |vias: &str| {
+            alloc::format!(
+                "SIP/2.0 401 No\r\n{vias}From: x\r\nWWW-Authenticate: A\r\nl: 2\r\n\r\nok"
+            )
+        };
+        let back = |changes: ResponseChanges<'_>, vias: &str| {
+            let bytes = response(vias).into_bytes();
+            let mut out = Vec::new();
+            changes.write(&Message::parse(&bytes).unwrap(), &mut out);
+            alloc::string::String::from_utf8(out).unwrap()
+        };
+        let plain = ResponseChanges::default();
+        assert_eq!(back(plain, "Via: us\r\nVia: a, b\r\n"), response("Via: a, b\r\n"));
+        assert_eq!(back(plain, "Via: us , a, b\r\n"), response("Via: a, b\r\n"));
+        let changed = ResponseChanges {
+            status: Some((500, "Server Internal Error")),
+            challenges: Some(b"WWW-Authenticate: B\r\n"),
+        };
+        assert_eq!(
+            back(changed, "Via: us\r\n"),
+            "SIP/2.0 500 Server Internal Error\r\nFrom: x\r\nl: 2\r\nWWW-Authenticate: B\r\n\r\nok"
+        );
+    }
+}

@@ -1,0 +1,107 @@
+//! The proxy (RFC 3261 section 16): where a request goes, and its way there and back.
+
+pub(crate) mod branch;
+mod context;
+mod forward;
+mod route;
+pub(crate) mod stateless;
+mod target;
+mod token;
+mod transactions;
+
+pub(crate) use context::{Context, Plan};
+pub(crate) use forward::{write_line, write_number_line};
+pub(crate) use route::{Destination, Preprocessed, preprocess};
+pub(crate) use target::{NoRoute, Target, is_flow_bound};
+pub(crate) use transactions::Transactions;
+
+use crate::counters::Counters;
+use crate::flow::Flow;
+use crate::keys::Key;
+use crate::output::Output;
+use crate::settings::Settings;
+use forward::write_address;
+use sip::{HeaderName, Instant, Message};
+use smallvec::SmallVec;
+use token::Token;
+
+/// The secrets of a server, by purpose.
+pub(crate) struct Keys {
+    pub(crate) call_id: Key,
+    pub(crate) tag: Key,
+    pub(crate) token: Key,
+    pub(crate) branch: Key,
+    pub(crate) fingerprint: Key,
+    pub(crate) decoy: Key,
+}
+
+impl Keys {
+    pub(crate) fn new(secret: &[u8; 32]) -> Self {
+        Self {
+            call_id: Key::derive(secret, "call-id"),
+            tag: Key::derive(secret, "tag"),
+            token: Key::derive(secret, "record-route"),
+            branch: Key::derive(secret, "branch"),
+            fingerprint: Key::derive(secret, "fingerprint"),
+            decoy: Key::derive(secret, "decoy"),
+        }
+    }
+}
+
+/// What work on one event needs.
+pub(crate) struct Env<'e> {
+    pub(crate) now: Instant,
+    pub(crate) settings: &'e Settings,
+    pub(crate) keys: &'e Keys,
+    pub(crate) counters: &'e Counters,
+    pub(crate) out: &'e mut Output,
+}
+
+impl Env<'_> {
+    /// The To tag of the responses that this server makes to `request`. It is the same for each
+    /// repetition, so that nothing need be remembered (RFC 3261 section 8.2.7), and it is known
+    /// again in the ACK.
+    pub(crate) fn to_tag(&self, request: &Message<'_>) -> [u8; 16] {
+        let via = request.top_via().ok();
+        let branch = via.and_then(|via| via.branch()).unwrap_or_default();
+        let call_id = request.value(HeaderName::CallId).unwrap_or_default();
+        let from = request.value(HeaderName::From).unwrap_or_default();
+        let hash = self.keys.tag.hash(&[branch, call_id, from]);
+        let mut tag = [0; 16];
+        for (at, digit) in tag.iter_mut().enumerate() {
+            *digit = b"0123456789abcdef"[(hash >> (4 * at)) as usize & 15];
+        }
+        tag
+    }
+}
+
+/// Appends the Record-Route lines for a request that came on `from` and leaves on `to`: two where
+/// the ends of ours differ, so that each side has an address that it can reach (RFC 5658).
+fn record_route(
+    token: &Token,
+    key: &Key,
+    call_id: &[u8],
+    from: &Flow,
+    to: &Flow,
+    lines: &mut SmallVec<[u8; 256]>,
+) {
+    let mut user = alloc::vec::Vec::with_capacity(80);
+    token.write(key, call_id, &mut user);
+    let mut line = |flow: &Flow| {
+        let mut text = alloc::vec::Vec::with_capacity(160);
+        text.extend_from_slice(b"Record-Route: <sip:");
+        text.extend_from_slice(&user);
+        text.push(b'@');
+        write_address(&mut text, flow.local);
+        if flow.transport.is_reliable() {
+            text.extend_from_slice(b";transport=");
+            text.extend_from_slice(flow.transport.uri_name().as_bytes());
+        }
+        text.extend_from_slice(b";lr>\r\n");
+        lines.extend_from_slice(&text);
+    };
+    line(to);
+    if (from.transport, from.local) != (to.transport, to.local) {
+        line(from);
+    }
+}

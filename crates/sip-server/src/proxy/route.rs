@@ -1,0 +1,167 @@
+//! Reading the way that a request asks for (RFC 3261 sections 16.4 and 16.5).
+
+use super::Keys;
+use super::forward::write_line;
+use super::target::{NextHop, NoRoute};
+use super::token::Token;
+use crate::flow::Flow;
+use crate::settings::{DomainIndex, Settings};
+use alloc::vec::Vec;
+use sip::header::NameAddr;
+use sip::message::RequestHead;
+use sip::{HeaderName, Message, SipUri, Uri};
+use smallvec::SmallVec;
+
+/// A request without the routes that led here.
+#[derive(Debug)]
+pub(crate) struct Preprocessed<'m> {
+    pub(crate) uri: Uri<'m>,
+    pub(crate) uri_bytes: &'m [u8],
+    /// The Route elements that are left.
+    routes: SmallVec<[&'m [u8]; 4]>,
+    is_changed: bool,
+    /// What we wrote into the Record-Route of the dialog, if the request is of one.
+    pub(crate) token: Option<Token>,
+}
+
+/// Who a request is for.
+#[derive(Debug)]
+pub(crate) enum Destination<'m> {
+    /// This server itself.
+    Server,
+    /// A user of one of our domains; the user part as it stands.
+    User { user: &'m [u8], domain: DomainIndex },
+    /// A number, for which the default domain answers.
+    Number(sip::uri::TelUri<'m>),
+    /// Somebody else, this way. The request URI to forward with may not be the one that came.
+    Elsewhere { next_hop: NextHop, flow_bound: bool, uri: &'m [u8], routes: Option<Vec<u8>> },
+    /// Nobody that can be reached, for this reason.
+    Nobody(NoRoute),
+}
+
+/// Undoes strict routing and takes our own routes away.
+pub(crate) fn preprocess<'m>(
+    message: &Message<'m>,
+    head: &RequestHead<'m>,
+    settings: &Settings,
+    keys: &Keys,
+) -> Preprocessed<'m> {
+    let mut routes: SmallVec<[&'m [u8]; 4]> = message.elements(HeaderName::Route).collect();
+    let (mut uri, mut uri_bytes) = (head.uri, head.uri_bytes);
+    let mut is_changed = false;
+    let token_of = |uri: &SipUri<'_>| Token::parse(&keys.token, head.call_id, uri.user?);
+    let mut token = None;
+    if let Uri::Sip(own) = uri
+        && settings.is_us(&own.host, own.port).is_some()
+        && let Some(own_token) = token_of(&own)
+        && let Some(&last) = routes.last()
+        && let Ok(address) = NameAddr::parse(HeaderName::Route, last)
+        && let Ok(target) = address.uri()
+    {
+        // The element before us is a strict router: it put the request URI at the end.
+        (uri, uri_bytes) = (target, address.uri_bytes);
+        routes.pop();
+        token = Some(own_token);
+        is_changed = true;
+    }
+    while let Some(own) = routes.first().and_then(|route| route_uri(route))
+        && settings.is_us(&own.host, own.port).is_some()
+    {
+        token = token_of(&own).or(token);
+        routes.remove(0);
+        is_changed = true;
+    }
+    Preprocessed { uri, uri_bytes, routes, is_changed, token }
+}
+
+impl<'m> Preprocessed<'m> {
+    /// Who the request is for, if it is one that `from_tag`'s owner sent.
+    pub(crate) fn destination(
+        &self,
+        from_tag: Option<&[u8]>,
+        arrived_on: &Flow,
+        settings: &Settings,
+        keys: &Keys,
+    ) -> Destination<'m> {
+        let routes = self.is_changed.then(|| lines(&self.routes));
+        let flow = self.token.as_ref().and_then(|token| token.flow_for(&keys.token, from_tag));
+        let near = Some(arrived_on.local);
+        if let Some(flow) = flow
+            && self.routes.is_empty()
+        {
+            let next_hop = NextHop::Flow(flow);
+            return Destination::Elsewhere {
+                next_hop,
+                flow_bound: true,
+                uri: self.uri_bytes,
+                routes,
+            };
+        }
+        let Some(&next) = self.routes.first() else {
+            return self.by_uri(near, routes, settings);
+        };
+        let Some(route) = route_uri(next) else { return Destination::Nobody(NoRoute::Scheme) };
+        let next_hop = match (flow, NextHop::of_uri(&route, near, settings)) {
+            // The first phone's proxy may be behind the flow.
+            (Some(flow), _) => NextHop::Flow(flow),
+            (None, Ok(next_hop)) => next_hop,
+            (None, Err(no_route)) => return Destination::Nobody(no_route),
+        };
+        let flow_bound = flow.is_some();
+        if route.is_loose() {
+            return Destination::Elsewhere { next_hop, flow_bound, uri: self.uri_bytes, routes };
+        }
+        // The next element is a strict router (RFC 3261 section 16.6 step 6).
+        let mut strict = lines(&self.routes[1..]);
+        let own_uri = [b"<", self.uri_bytes, b">"].concat();
+        write_line(&mut strict, b"Route", &own_uri);
+        let uri = NameAddr::parse(HeaderName::Route, next).map_or(next, |route| route.uri_bytes);
+        Destination::Elsewhere { next_hop, flow_bound, uri, routes: Some(strict) }
+    }
+
+    fn by_uri(
+        &self,
+        near: Option<core::net::SocketAddr>,
+        routes: Option<Vec<u8>>,
+        settings: &Settings,
+    ) -> Destination<'m> {
+        let uri = match &self.uri {
+            Uri::Sip(uri) => uri,
+            Uri::Tel(tel) => return Destination::Number(*tel),
+            Uri::Other { .. } => return Destination::Nobody(NoRoute::Scheme),
+        };
+        match (settings.is_us(&uri.host, uri.port), uri.user) {
+            (Some(_), None) => Destination::Server,
+            (Some(domain), Some(user)) => Destination::User { user, domain },
+            (None, _) => match NextHop::of_uri(uri, near, settings) {
+                Ok(next_hop) => Destination::Elsewhere {
+                    next_hop,
+                    flow_bound: false,
+                    uri: self.uri_bytes,
+                    routes,
+                },
+                Err(no_route) => Destination::Nobody(no_route),
+            },
+        }
+    }
+
+    /// Route lines without those that led here; `None` where nothing changed.
+    pub(crate) fn routes(&self) -> Option<Vec<u8>> {
+        self.is_changed.then(|| lines(&self.routes))
+    }
+}
+
+fn lines(routes: &[&[u8]]) -> Vec<u8> {
+    let mut lines = Vec::new();
+    for route in routes {
+        write_line(&mut lines, b"Route", route);
+    }
+    lines
+}
+
+fn route_uri<'m>(route: &'m [u8]) -> Option<SipUri<'m>> {
+    match NameAddr::parse(HeaderName::Route, route).ok()?.uri() {
+        Ok(Uri::Sip(uri)) => Some(uri),
+        _ => None,
+    }
+}

@@ -1,0 +1,151 @@
+//! Forwarding without a transaction (RFC 3261 section 16.11): every request in stateless mode, and
+//! always the ACK of a 2xx.
+
+use super::branch::Branch;
+use super::context::{MAX_UDP_REQUEST, Plan, write_request};
+use super::forward::ResponseChanges;
+use super::target::{NextHop, Target};
+use super::{Env, Keys};
+use crate::flow::Flow;
+use crate::output::{Event, Location, Ticket, TicketKind};
+use alloc::vec::Vec;
+use core::net::SocketAddr;
+use sip::header::Via;
+use sip::message::RequestHead;
+use sip::{HeaderName, Message, Transport};
+
+/// Sends `request` to `target`.
+pub(crate) fn forward(
+    request: &Message<'_>,
+    head: &RequestHead<'_>,
+    plan: &Plan,
+    target: &Target,
+    env: &mut Env<'_>,
+) {
+    let origin = origin(env.keys, &head.via, Some(plan.arrived_on.remote));
+    let branch = Branch::Stateless { origin, loop_hash: plan.loop_hash };
+    let write = |flow: Flow, env: &mut Env<'_>| {
+        write_request(plan, target, plan.max_breadth, &flow, branch, request, env)
+    };
+    match &target.next_hop {
+        NextHop::Flow(flow) => {
+            write(*flow, env);
+        }
+        NextHop::Address { transport, remote, near } => {
+            let is_large = request.as_bytes().len() > MAX_UDP_REQUEST;
+            let wanted = match transport {
+                Some(transport) => *transport,
+                None if is_large && env.settings.transports().contains(&Transport::Tcp) => {
+                    Transport::Tcp
+                }
+                None => Transport::Udp,
+            };
+            let near = near.unwrap_or(plan.arrived_on.local);
+            if let Some(local) = env.settings.local_for(wanted, remote.ip(), &[near]) {
+                let flow = Flow { transport: wanted, local, remote: *remote, connection: None };
+                write(flow, env);
+            }
+        }
+        NextHop::Name(destination) => {
+            // Written for the end that it came in at; when the place is known, [`send_located`]
+            // puts the right one in.
+            let range = write(plan.arrived_on, env);
+            let bytes = env.out.bytes[range.clone()].to_vec();
+            env.out.transmits.retain(|transmit| transmit.range != range);
+            env.counters.dns_queries.add();
+            let kind = TicketKind::Message { bytes, arrived_on: plan.arrived_on };
+            let destination = destination.clone();
+            env.out.events.push(Event::Locate { destination, ticket: Ticket(kind) });
+        }
+    }
+}
+
+/// Sends a message that waited for the DNS to the first of `locations`.
+pub(crate) fn send_located(
+    bytes: &[u8],
+    arrived_on: &Flow,
+    locations: &[Location],
+    env: &mut Env<'_>,
+) {
+    let Some(&Location { transport, remote, local }) = locations.first() else {
+        env.counters.undeliverable.add();
+        return;
+    };
+    let local =
+        local.or_else(|| env.settings.local_for(transport, remote.ip(), &[arrived_on.local]));
+    let (Some(local), Ok(message)) = (local, Message::parse(bytes)) else {
+        env.counters.undeliverable.add();
+        return;
+    };
+    let flow = Flow { transport, local, remote, connection: None };
+    let Some(via) = message.first(HeaderName::Via) else { return };
+    let end = via.offset + via.line.len();
+    let branch = Via::parse(via.value).ok().and_then(|via| Branch::parse(via.branch()?));
+    let Some(branch) = branch else { return };
+    env.out.send(flow, |out| {
+        out.extend_from_slice(&message.as_bytes()[..via.offset]);
+        super::forward::write_via(out, &flow, &branch);
+        out.extend_from_slice(&message.as_bytes()[end..]);
+    });
+}
+
+/// Sends `response` to where its request came from, if it answers one that was forwarded here.
+pub(crate) fn pass_back(
+    response: &Message<'_>,
+    expected: u64,
+    arrived_on: &Flow,
+    env: &mut Env<'_>,
+) {
+    let Some(Ok(next)) = response.elements(HeaderName::Via).nth(1).map(Via::parse) else {
+        env.counters.dropped.add();
+        return;
+    };
+    if origin(env.keys, &next, None) != expected {
+        env.counters.dropped.add();
+        return;
+    }
+    let Some((transport, remote)) = upstream(&next) else {
+        env.counters.dropped.add();
+        return;
+    };
+    let Some(local) = env.settings.local_for(transport, remote.ip(), &[arrived_on.local]) else {
+        env.counters.dropped.add();
+        return;
+    };
+    let flow = Flow { transport, local, remote, connection: None };
+    env.out.send(flow, |bytes| ResponseChanges::default().write(response, bytes));
+}
+
+/// Where a response with this topmost Via goes (RFC 3261 section 18.2.2, RFC 3581).
+fn upstream(via: &Via<'_>) -> Option<(Transport, SocketAddr)> {
+    let transport = via.known_transport()?;
+    let address = via.received().or(via.host.ip())?;
+    let port = via.rport().flatten().unwrap_or(via.port_or_default());
+    Some((transport, SocketAddr::new(address, port)))
+}
+
+/// Hash of what the Via of the element before us says, once `source` is written into it: the same
+/// for a request, its ACK, its CANCEL and its responses.
+fn origin(keys: &Keys, via: &Via<'_>, source: Option<SocketAddr>) -> u64 {
+    let (address, port) = match source {
+        Some(source) => {
+            let elsewhere = via.host.ip() != Some(source.ip());
+            let rport = (via.rport().is_some() || elsewhere).then(|| source.port());
+            (Some(source.ip()), rport)
+        }
+        None => (via.received().or(via.host.ip()), via.rport().flatten()),
+    };
+    let address = address.map(|address| match address {
+        core::net::IpAddr::V4(ip) => ip.octets().to_vec(),
+        core::net::IpAddr::V6(ip) => ip.octets().to_vec(),
+    });
+    let sent_by: Vec<u8> = alloc::format!("{}", via.host).into_bytes();
+    keys.branch.hash(&[
+        via.transport,
+        &sent_by,
+        &via.port_or_default().to_be_bytes(),
+        via.branch().unwrap_or_default(),
+        &address.unwrap_or_default(),
+        &port.unwrap_or_default().to_be_bytes(),
+    ])
+}

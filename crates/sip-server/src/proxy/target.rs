@@ -1,0 +1,142 @@
+//! Where a request goes: its targets, and the next hop to each (RFC 3261 sections 16.5 and 16.6).
+
+use crate::flow::{Flow, is_private};
+use crate::settings::Settings;
+use crate::subscribers::Binding;
+use alloc::vec::Vec;
+use core::net::SocketAddr;
+use sip::locate::Destination;
+use sip::{Host, Message, SipUri, Transport, Uri};
+use smallvec::SmallVec;
+
+/// How a message gets to its next hop.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum NextHop {
+    /// On a flow that is there.
+    Flow(Flow),
+    /// To an address. An unset transport is UDP, or TCP for a large request (RFC 3261 section
+    /// 18.1.1).
+    Address {
+        transport: Option<Transport>,
+        remote: SocketAddr,
+        /// An address of ours that is known to be near it.
+        near: Option<SocketAddr>,
+    },
+    /// To what the DNS says.
+    Name(Destination),
+}
+
+/// One place that a request is forwarded to.
+#[derive(Clone, Debug)]
+pub(crate) struct Target {
+    /// The request URI to forward with.
+    pub(crate) uri: SmallVec<[u8; 80]>,
+    /// The Path to the target, to be written as Route; empty for none.
+    pub(crate) path: Vec<u8>,
+    pub(crate) next_hop: NextHop,
+    /// Preference in thousandths.
+    pub(crate) q: u16,
+    /// Whether later requests of the dialog must come on the flow of `next_hop`.
+    pub(crate) flow_bound: bool,
+}
+
+/// Why there is no way to a URI.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NoRoute {
+    /// The scheme is none that a message can be sent to.
+    Scheme,
+    /// The transport is none of ours.
+    Transport,
+}
+
+impl NextHop {
+    /// The next hop that `uri` names.
+    pub(crate) fn of_uri(
+        uri: &SipUri<'_>,
+        near: Option<SocketAddr>,
+        settings: &Settings,
+    ) -> Result<Self, NoRoute> {
+        let transport = match (uri.secure, uri.transport()) {
+            (true, _) => Some(Transport::Tls),
+            (false, None) => None,
+            (false, Some(Some(transport))) => Some(transport),
+            (false, Some(None)) => return Err(NoRoute::Transport),
+        };
+        let ours = settings.transports();
+        if transport.is_some_and(|transport| !ours.contains(&transport)) {
+            return Err(NoRoute::Transport);
+        }
+        Ok(match uri.host {
+            Host::Ip(address) => {
+                let default = transport.unwrap_or(Transport::Udp).default_port();
+                let remote = SocketAddr::new(address.to_canonical(), uri.port.unwrap_or(default));
+                Self::Address { transport, remote, near }
+            }
+            Host::Name(name) => Self::Name(Destination {
+                host: sip::locate::Host::parse(name).ok_or(NoRoute::Transport)?,
+                port: uri.port,
+                transport,
+                sips: uri.secure,
+            }),
+        })
+    }
+}
+
+impl Target {
+    /// The target that the contact of a binding is.
+    pub(crate) fn of_binding(binding: &Binding, settings: &Settings) -> Result<Self, NoRoute> {
+        let uri = match Uri::parse(&binding.contact) {
+            Ok(Uri::Sip(uri)) => uri,
+            _ => return Err(NoRoute::Scheme),
+        };
+        let near = Some(binding.flow.local);
+        let first_hop = first_route(binding.path());
+        let next_hop = match first_hop {
+            _ if binding.flow_bound => NextHop::Flow(binding.flow),
+            Some(route) => NextHop::of_uri(&route, near, settings)?,
+            None => NextHop::of_uri(&uri, near, settings)?,
+        };
+        Ok(Self {
+            uri: SmallVec::from_slice(&binding.contact),
+            path: binding.path().to_vec(),
+            next_hop,
+            q: binding.q,
+            flow_bound: binding.flow_bound,
+        })
+    }
+}
+
+/// The URI of the first element of a Path or Route value.
+pub(crate) fn first_route(value: &[u8]) -> Option<SipUri<'_>> {
+    let open = value.iter().position(|&byte| byte == b'<')?;
+    let close = value.iter().position(|&byte| byte == b'>').filter(|&close| close > open)?;
+    match Uri::parse(&value[open + 1..close]) {
+        Ok(Uri::Sip(uri)) => Some(uri),
+        _ => None,
+    }
+}
+
+/// Whether requests to the sender of `request` must follow the flow on which it came, and not the
+/// address in `contact`: on a stream; where the contact is the flow's own far end; where a NAT is in
+/// between, which shows in a Via or a private contact that is not the address the request came from;
+/// or where the phone says so itself (`ob`, RFC 5626).
+pub(crate) fn is_flow_bound(request: &Message<'_>, contact: &SipUri<'_>, flow: &Flow) -> bool {
+    if flow.transport.is_reliable() || contact.params.has("ob") {
+        return true;
+    }
+    let port = contact.port.unwrap_or(flow.transport.default_port());
+    let contact_address = contact.host.ip().map(|ip| ip.to_canonical());
+    if contact_address == Some(flow.remote.ip()) && port == flow.remote.port() {
+        return true;
+    }
+    if contact_address.is_some_and(is_private) && !is_private(flow.remote.ip()) {
+        return true;
+    }
+    // With more than one Via the sender is another proxy, whose own address says nothing about the
+    // phone.
+    let mut vias = request.elements(sip::HeaderName::Via);
+    let Some(Ok(via)) = vias.next().map(sip::header::Via::parse) else { return false };
+    vias.next().is_none()
+        && (via.host.ip().is_some_and(|ip| ip.to_canonical() != flow.remote.ip())
+            || via.port_or_default() != flow.remote.port())
+}

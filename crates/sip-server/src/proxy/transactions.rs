@@ -1,0 +1,232 @@
+//! All requests on their way: found by the transaction of the request, or by the branch of a
+//! response.
+
+use super::Env;
+use super::branch::Handle;
+use super::context::Context;
+use crate::keys::Key;
+use crate::timer::TimerQueue;
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::hash::Hasher;
+use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use hashbrown::HashTable;
+use lock_api::{Mutex, RawMutex};
+use sip::message::RequestHead;
+use sip::{Instant, Message, Method};
+
+/// How many parts the contexts are spread over, each with a lock of its own. At most 256.
+const SHARDS: usize = 64;
+
+/// The table of contexts.
+pub(crate) struct Transactions<R: RawMutex> {
+    shards: Box<[Mutex<R, Shard>]>,
+    /// When each shard has a timer due, as microseconds, so that it need not be locked to see.
+    next_timers: Box<[AtomicU64]>,
+    key: Key,
+    serial: AtomicU64,
+    count: AtomicUsize,
+}
+
+#[derive(Default)]
+struct Shard {
+    slots: Vec<Option<Box<Context>>>,
+    free: Vec<u32>,
+    /// Slots by the key of the server transaction.
+    index: HashTable<(u64, u32)>,
+    timers: TimerQueue<Handle>,
+}
+
+impl<R: RawMutex> Transactions<R> {
+    pub(crate) fn new(key: Key) -> Self {
+        Self {
+            shards: (0..SHARDS).map(|_| Mutex::new(Shard::default())).collect(),
+            next_timers: (0..SHARDS).map(|_| AtomicU64::new(u64::MAX)).collect(),
+            key,
+            serial: AtomicU64::new(0),
+            count: AtomicUsize::new(0),
+        }
+    }
+
+    /// How many contexts there are.
+    pub(crate) fn len(&self) -> usize {
+        self.count.load(Ordering::Relaxed)
+    }
+
+    /// How many contexts have not given a final response.
+    pub(crate) fn unanswered(&self) -> usize {
+        let waiting = |shard: &Mutex<R, Shard>| {
+            shard.lock().slots.iter().flatten().filter(|context| !context.has_final()).count()
+        };
+        self.shards.iter().map(waiting).sum()
+    }
+
+    /// What identifies the server transaction of a request (RFC 3261 section 17.2.3). ACK and
+    /// CANCEL have that of their INVITE.
+    pub(crate) fn key_of(&self, message: &Message<'_>, head: &RequestHead<'_>) -> u64 {
+        let mut hasher = self.key.hasher();
+        match head.via.rfc3261_branch() {
+            Some(branch) => {
+                hasher.write(branch);
+                let (host, port) = (head.via.host, head.via.port_or_default());
+                match host {
+                    sip::Host::Name(name) => {
+                        name.iter().for_each(|byte| hasher.write_u8(byte.to_ascii_lowercase()));
+                    }
+                    sip::Host::Ip(core::net::IpAddr::V4(ip)) => hasher.write(&ip.octets()),
+                    sip::Host::Ip(core::net::IpAddr::V6(ip)) => hasher.write(&ip.octets()),
+                }
+                hasher.write_u16(port);
+            }
+            // As RFC 2543 had it. The tag of To is not the same in the ACK, so it is left out.
+            None => {
+                let via = message.value(sip::HeaderName::Via).unwrap_or_default();
+                for part in [head.uri_bytes, via, head.call_id, head.from.tag().unwrap_or_default()]
+                {
+                    hasher.write(part);
+                    hasher.write_u8(0);
+                }
+                hasher.write_u32(head.cseq.number);
+            }
+        }
+        match head.method {
+            Method::Ack | Method::Cancel => hasher.write(Method::Invite.as_bytes()),
+            method => hasher.write(method.as_bytes()),
+        }
+        hasher.finish()
+    }
+
+    /// Lets `act` work on the context of the server transaction `key`, if there is one.
+    pub(crate) fn with_key<T>(
+        &self,
+        key: u64,
+        env: &mut Env<'_>,
+        act: impl FnOnce(&mut Context, &mut Env<'_>) -> T,
+    ) -> Option<T> {
+        let number = shard_of(key);
+        let mut shard = self.shards[number].lock();
+        let &(_, slot) = shard.index.find(key, |entry| entry.0 == key)?;
+        let result = act(shard.slots.get_mut(slot as usize)?.as_mut()?, env);
+        self.settle(&mut shard, number, slot);
+        Some(result)
+    }
+
+    /// Lets `act` work on the context that `handle` names, if it is still there.
+    pub(crate) fn with_handle<T>(
+        &self,
+        handle: Handle,
+        env: &mut Env<'_>,
+        act: impl FnOnce(&mut Context, &mut Env<'_>) -> T,
+    ) -> Option<T> {
+        let number = usize::from(handle.shard);
+        let mut shard = self.shards.get(number)?.lock();
+        let context = shard.slots.get_mut(handle.slot as usize)?.as_mut()?;
+        if context.handle != handle {
+            return None;
+        }
+        let result = act(context, env);
+        self.settle(&mut shard, number, handle.slot);
+        Some(result)
+    }
+
+    /// Makes a context with `start`, unless the request has one already or there are `max`.
+    pub(crate) fn insert(
+        &self,
+        key: u64,
+        max: usize,
+        env: &mut Env<'_>,
+        start: impl FnOnce(Handle, &mut Env<'_>) -> Context,
+    ) -> Result<(), Full> {
+        let number = shard_of(key);
+        let mut shard = self.shards[number].lock();
+        if shard.index.find(key, |entry| entry.0 == key).is_some() {
+            return Ok(());
+        }
+        if self.len() >= max {
+            return Err(Full);
+        }
+        let slot = match shard.free.pop() {
+            Some(slot) => slot,
+            None => {
+                shard.slots.push(None);
+                (shard.slots.len() - 1) as u32
+            }
+        };
+        let serial = self.serial.fetch_add(1, Ordering::Relaxed);
+        let id = self.key.hash(&[&serial.to_le_bytes()]) & 0xffff_ffff_ffff;
+        let handle = Handle { shard: number as u8, slot, id };
+        let context = start(handle, env);
+        shard.slots[slot as usize] = Some(Box::new(context));
+        shard.index.insert_unique(key, (key, slot), |entry| entry.0);
+        self.count.fetch_add(1, Ordering::Relaxed);
+        self.settle(&mut shard, number, slot);
+        Ok(())
+    }
+
+    /// Runs the timers that are due.
+    pub(crate) fn on_timer(&self, env: &mut Env<'_>) {
+        for (number, next) in self.next_timers.iter().enumerate() {
+            if next.load(Ordering::Relaxed) > env.now.as_micros() {
+                continue;
+            }
+            let mut shard = self.shards[number].lock();
+            while let Some(handle) = shard.timers.pop_due(env.now) {
+                let Some(Some(context)) = shard.slots.get_mut(handle.slot as usize) else {
+                    continue;
+                };
+                if context.handle != handle {
+                    continue;
+                }
+                context.reminder = Instant::MAX;
+                if context.next_timer().is_some_and(|when| when <= env.now) {
+                    context.on_timer(env);
+                }
+                self.settle(&mut shard, number, handle.slot);
+            }
+            self.publish(&shard, number);
+        }
+    }
+
+    /// When [`Transactions::on_timer`] has something to do.
+    pub(crate) fn next_timer(&self) -> Option<Instant> {
+        let next = self.next_timers.iter().map(|next| next.load(Ordering::Relaxed)).min();
+        next.filter(|&next| next != u64::MAX).map(Instant::from_micros)
+    }
+
+    /// After a change: drops a context that is over, or sees to it that its timers are looked at.
+    fn settle(&self, shard: &mut Shard, number: usize, slot: u32) {
+        let Some(Some(context)) = shard.slots.get_mut(slot as usize) else { return };
+        if context.is_over() {
+            let key = context.key;
+            shard.slots[slot as usize] = None;
+            shard.free.push(slot);
+            if let Ok(entry) = shard.index.find_entry(key, |entry| *entry == (key, slot)) {
+                entry.remove();
+            }
+            self.count.fetch_sub(1, Ordering::Relaxed);
+            return;
+        }
+        if let Some(next) = context.next_timer()
+            && next < context.reminder
+        {
+            context.reminder = next;
+            let handle = context.handle;
+            shard.timers.push(next, handle);
+            self.publish(shard, number);
+        }
+    }
+
+    fn publish(&self, shard: &Shard, number: usize) {
+        let next = shard.timers.next().map_or(u64::MAX, Instant::as_micros);
+        self.next_timers[number].store(next, Ordering::Relaxed);
+    }
+}
+
+/// There are as many contexts as may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Full;
+
+fn shard_of(key: u64) -> usize {
+    // The table takes its own bits from both ends of the key.
+    (key >> 40) as usize % SHARDS
+}

@@ -1,0 +1,271 @@
+//! The registrar (RFC 3261 section 10.3; Path of RFC 3327; seed rows A1 and A2).
+
+use crate::flow::Flow;
+use crate::proxy::{Env, is_flow_bound};
+use crate::settings::Settings;
+use crate::subscribers::{AddressOfRecord, Binding, Changed, Extra, Subscriber, Subscribers};
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use lock_api::RawMutex;
+use sip::header::{NameAddr, delta_seconds, q_value};
+use sip::message::{RequestHead, write_decimal};
+use sip::{Duration, HeaderName, Instant, Message, SipUri, Uri};
+use smallvec::SmallVec;
+
+/// The longest contact URI, Path and instance that are kept.
+const MAX_KEPT: usize = 2048;
+
+/// What to answer a REGISTER with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// 200 with these header field lines: the bindings that there are now.
+    Done(Vec<u8>),
+    /// The expiry is too short: 423 with Min-Expires.
+    TooBrief,
+    /// Any other refusal.
+    Refused(u16, &'static str),
+}
+
+/// One Contact of a REGISTER.
+struct Contact<'m> {
+    uri_bytes: &'m [u8],
+    uri: SipUri<'m>,
+    expires: Duration,
+    q: u16,
+    instance: &'m [u8],
+    reg_id: u32,
+}
+
+/// What a REGISTER asks for.
+enum Wish<'m> {
+    Fetch,
+    RemoveAll,
+    Update(SmallVec<[Contact<'m>; 2]>),
+}
+
+/// Carries out a REGISTER for `address` that came on `flow`. Whoever sent it may do so.
+pub(crate) fn register<R: RawMutex>(
+    request: &Message<'_>,
+    head: &RequestHead<'_>,
+    address: &AddressOfRecord,
+    flow: &Flow,
+    subscribers: &Subscribers<R>,
+    env: &mut Env<'_>,
+) -> Outcome {
+    let wish = match read_wish(request, env.settings) {
+        Ok(wish) => wish,
+        Err(refusal) => return refusal,
+    };
+    let path: Vec<u8> = {
+        let paths: SmallVec<[&[u8]; 2]> = request.values(HeaderName::Path).collect();
+        paths.join(&b", "[..])
+    };
+    if path.len() > MAX_KEPT {
+        return Outcome::Refused(400, "Path Too Long");
+    }
+    let limits = &env.settings.config.limits;
+    let adds = matches!(&wish, Wish::Update(contacts)
+        if contacts.iter().any(|contact| contact.expires > Duration::ZERO));
+    let is_full = adds && subscribers.registered() >= limits.max_registered;
+    let create = adds && !env.settings.config.authentication.required;
+    let max_contacts = env.settings.config.registrar.max_contacts;
+    let call_id = env.keys.call_id.hash(&[head.call_id]);
+    let now = env.now;
+    let is_new_flow_bound = |uri: &SipUri<'_>| path.is_empty() && is_flow_bound(request, uri, flow);
+
+    let outcome = subscribers.update(address, create, env.out, |subscriber| {
+        if is_full && subscriber.bindings.is_empty() {
+            return (Outcome::Refused(503, "Too Many Registrations"), Changed::No);
+        }
+        subscriber.bindings.retain(|binding| binding.expires > now);
+        let is_late =
+            |binding: &Binding| binding.call_id == call_id && binding.cseq > head.cseq.number;
+        let changed = match &wish {
+            Wish::Fetch => Changed::No,
+            Wish::RemoveAll => {
+                if subscriber.bindings.iter().any(is_late) {
+                    return (OUT_OF_ORDER, Changed::No);
+                }
+                subscriber.bindings.clear();
+                Changed::Yes
+            }
+            Wish::Update(contacts) => {
+                // All or nothing (RFC 3261 section 10.3 step 7): the changes are made to a copy.
+                let mut bindings = core::mem::take(&mut subscriber.bindings);
+                let before = bindings.clone();
+                for contact in contacts {
+                    let known = position(&bindings, contact);
+                    if known.is_some_and(|at| is_late(&bindings[at])) {
+                        subscriber.bindings = before;
+                        return (OUT_OF_ORDER, Changed::No);
+                    }
+                    if contact.expires == Duration::ZERO {
+                        if let Some(at) = known {
+                            bindings.remove(at);
+                        }
+                        continue;
+                    }
+                    let binding = Binding {
+                        contact: contact.uri_bytes.into(),
+                        extra: extra(&path, contact),
+                        call_id,
+                        cseq: head.cseq.number,
+                        q: contact.q,
+                        flow_bound: is_new_flow_bound(&contact.uri),
+                        expires: now + contact.expires,
+                        flow: *flow,
+                    };
+                    match known {
+                        Some(at) => bindings[at] = binding,
+                        None => bindings.push(binding),
+                    }
+                }
+                if bindings.len() > max_contacts {
+                    subscriber.bindings = before;
+                    let refusal = Outcome::Refused(403, "Too Many Contacts");
+                    return (refusal, Changed::No);
+                }
+                subscriber.bindings = bindings;
+                Changed::Yes
+            }
+        };
+        (Outcome::Done(contact_lines(subscriber, now)), changed)
+    });
+    // Without a user of that name there is nothing to fetch and nothing to remove.
+    let outcome = outcome.unwrap_or_else(|| Outcome::Done(Vec::new()));
+    match &outcome {
+        Outcome::Done(_) => env.counters.registers.add(),
+        Outcome::Refused(503, _) => env.counters.registration_limit.add(),
+        Outcome::Refused(403, _) => env.counters.contact_limit.add(),
+        _ => {}
+    }
+    outcome
+}
+
+const OUT_OF_ORDER: Outcome = Outcome::Refused(500, "CSeq Out of Order");
+
+fn read_wish<'m>(request: &Message<'m>, settings: &Settings) -> Result<Wish<'m>, Outcome> {
+    let bad = |reason| Outcome::Refused(400, reason);
+    let policy = &settings.config.registrar;
+    let default = match request.value(HeaderName::Expires) {
+        // What is no number may be taken for the default (RFC 3261 section 10.2.1.1).
+        Some(value) => delta_seconds(HeaderName::Expires, value)
+            .map(|seconds| Duration::from_secs(seconds.into()))
+            .ok(),
+        None => None,
+    };
+    let mut contacts = SmallVec::new();
+    let mut elements = request.elements(HeaderName::Contact).peekable();
+    if elements.peek().is_none() {
+        return Ok(Wish::Fetch);
+    }
+    for element in elements {
+        if element == b"*" {
+            let alone = request.elements(HeaderName::Contact).count() == 1;
+            if !alone || default != Some(Duration::ZERO) {
+                return Err(bad("Contact * Needs to Be Alone with Expires 0"));
+            }
+            return Ok(Wish::RemoveAll);
+        }
+        let address =
+            NameAddr::parse(HeaderName::Contact, element).map_err(|_| bad("Bad Contact"))?;
+        let Ok(Uri::Sip(uri)) = address.uri() else {
+            return Err(bad("Contact Is Not a SIP URI"));
+        };
+        let asked = match address.params.value("expires") {
+            Some(value) => delta_seconds(HeaderName::Contact, value)
+                .map(|seconds| Duration::from_secs(seconds.into()))
+                .ok(),
+            None => default,
+        };
+        let expires = asked.unwrap_or(policy.default_expires).min(policy.max_expires);
+        if expires > Duration::ZERO && expires < policy.min_expires {
+            return Err(Outcome::TooBrief);
+        }
+        let q = match address.params.value("q") {
+            Some(value) => q_value(value).ok_or_else(|| bad("Bad q in Contact"))?,
+            None => 1000,
+        };
+        let instance = address.params.value("+sip.instance").unwrap_or_default();
+        let instance = instance
+            .strip_prefix(b"\"")
+            .and_then(|rest| rest.strip_suffix(b"\""))
+            .unwrap_or(instance);
+        let reg_id = address
+            .params
+            .value("reg-id")
+            .and_then(|value| core::str::from_utf8(value).ok()?.parse().ok())
+            .unwrap_or(0);
+        if address.uri_bytes.len() > MAX_KEPT || instance.len() > MAX_KEPT {
+            return Err(bad("Contact Too Long"));
+        }
+        let uri_bytes = address.uri_bytes;
+        contacts.push(Contact { uri_bytes, uri, expires, q, instance, reg_id });
+    }
+    Ok(Wish::Update(contacts))
+}
+
+/// The binding that `contact` renews: that of the same URI (RFC 3261 section 19.1.4), or of the same
+/// phone and flow (RFC 5626 section 6). Call-ID and CSeq do not matter: phones change them.
+fn position(bindings: &[Binding], contact: &Contact<'_>) -> Option<usize> {
+    bindings.iter().position(|binding| {
+        let same_instance = contact.reg_id != 0
+            && !contact.instance.is_empty()
+            && binding.extra.as_ref().is_some_and(|extra| {
+                extra.reg_id == contact.reg_id && *extra.instance == *contact.instance
+            });
+        same_instance
+            || *binding.contact == *contact.uri_bytes
+            || matches!(Uri::parse(&binding.contact), Ok(Uri::Sip(uri)) if uri.is_same(&contact.uri))
+    })
+}
+
+fn extra(path: &[u8], contact: &Contact<'_>) -> Option<Box<Extra>> {
+    if path.is_empty() && contact.instance.is_empty() && contact.reg_id == 0 {
+        return None;
+    }
+    Some(Box::new(Extra {
+        path: path.into(),
+        instance: contact.instance.into(),
+        reg_id: contact.reg_id,
+    }))
+}
+
+/// The Contact lines of a 200: every binding with the time it has left.
+fn contact_lines(subscriber: &Subscriber, now: Instant) -> Vec<u8> {
+    let mut lines = Vec::with_capacity(subscriber.bindings.len() * 100);
+    for binding in subscriber.current(now) {
+        write_contact(&mut lines, &binding.contact, binding.q);
+        lines.extend_from_slice(b";expires=");
+        // A part of a second counts as one, so that a fresh binding shows what was granted.
+        let left = binding.expires.since(now).as_micros().div_ceil(1_000_000);
+        write_decimal(&mut lines, left);
+        if let Some(extra) = &binding.extra {
+            if !extra.instance.is_empty() {
+                lines.extend_from_slice(b";+sip.instance=\"");
+                lines.extend_from_slice(&extra.instance);
+                lines.push(b'"');
+            }
+            if extra.reg_id != 0 {
+                lines.extend_from_slice(b";reg-id=");
+                write_decimal(&mut lines, extra.reg_id.into());
+            }
+        }
+        lines.extend_from_slice(b"\r\n");
+    }
+    lines
+}
+
+/// Appends a Contact header field up to where more parameters may follow.
+pub(crate) fn write_contact(out: &mut Vec<u8>, uri: &[u8], q: u16) {
+    out.extend_from_slice(b"Contact: <");
+    out.extend_from_slice(uri);
+    out.push(b'>');
+    if q == 1000 {
+        return;
+    }
+    let thousandths = alloc::format!("{q:03}");
+    let digits = thousandths.trim_end_matches('0');
+    out.extend_from_slice(b";q=0.");
+    out.extend_from_slice(if digits.is_empty() { "0" } else { digits }.as_bytes());
+}

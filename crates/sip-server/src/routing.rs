@@ -1,0 +1,337 @@
+//! Where a request goes and whether it may: the policy of the proxy and of the redirect server (RFC
+//! 3261 sections 16.3 to 16.5 and 8.3).
+
+use crate::authentication::Asker;
+use crate::config::{Mode, State};
+use crate::proxy::branch::{is_loop, loop_hash};
+use crate::proxy::{
+    Context, Destination, Env, NoRoute, Plan, Preprocessed, Target, is_flow_bound, stateless,
+    write_line, write_number_line,
+};
+use crate::registrar;
+use crate::request::{
+    ALLOW_REGISTRAR, Incoming, authenticate, for_server, note_failure, refuse_extensions, reply,
+    reply_flow,
+};
+use crate::server::Server;
+use crate::settings::DomainIndex;
+use crate::subscribers::AddressOfRecord;
+use alloc::vec::Vec;
+use core::sync::atomic::Ordering;
+use lock_api::RawMutex;
+use sip::header::NameAddr;
+use sip::message::reason_phrase;
+use sip::{HeaderName, Method, Uri};
+use smallvec::SmallVec;
+
+/// On whose word a request is forwarded.
+enum Sponsor {
+    /// One of our users, who proved to be in this domain.
+    User(DomainIndex),
+    /// A dialog that began here.
+    Dialog,
+    /// Nobody: it is for one of our users, or nobody is asked.
+    Nobody,
+}
+
+/// Max-Breadth of a request that has none (RFC 5393 section 5.3.3).
+const DEFAULT_MAX_BREADTH: u32 = 60;
+
+pub(crate) fn route<R: RawMutex>(
+    server: &Server<R>,
+    incoming: &Incoming<'_, '_>,
+    found: &Preprocessed<'_>,
+    is_trusted: bool,
+    env: &mut Env<'_>,
+) {
+    let Incoming { message, head, flow } = incoming;
+    let config = &env.settings.config;
+    let is_ack = head.method == Method::Ack;
+    let from_tag = head.from.tag();
+    let destination = found.destination(from_tag, flow, env.settings, env.keys);
+    let refuse = |status: u16, env: &mut Env<'_>| {
+        if !is_ack {
+            reply(message, flow, status, reason_phrase(status), env, |_, _| {});
+        }
+    };
+    if let Destination::Server = destination {
+        return for_server(incoming, env);
+    }
+    if config.mode == Mode::Registrar {
+        return if !is_ack {
+            reply(message, flow, 405, reason_phrase(405), env, |out, _| {
+                write_line(out, b"Allow", ALLOW_REGISTRAR);
+            });
+        };
+    }
+    if head.max_forwards == Some(0) {
+        env.counters.too_many_hops.add();
+        return refuse(483, env);
+    }
+    let unsupported: SmallVec<[&[u8]; 2]> = message.elements(HeaderName::ProxyRequire).collect();
+    if !unsupported.is_empty() && !is_ack {
+        return refuse_extensions(incoming, &unsupported, env);
+    }
+    let loop_hash = loop_hash(&env.keys.branch, message, found.uri_bytes);
+    if is_loop(message, loop_hash) {
+        env.counters.loops.add();
+        return refuse(482, env);
+    }
+    let Some(sponsor) = find_sponsor(server, incoming, found, &destination, is_trusted, env) else {
+        return;
+    };
+    let user = match destination {
+        Destination::Server => return,
+        Destination::Nobody(NoRoute::Scheme) => return refuse(416, env),
+        Destination::Nobody(NoRoute::Transport) => return refuse(503, env),
+        Destination::Elsewhere { next_hop, flow_bound, uri, routes } => {
+            if config.mode == Mode::Redirect {
+                return refuse(404, env);
+            }
+            let target = Target {
+                uri: SmallVec::from_slice(uri),
+                path: Vec::new(),
+                next_hop,
+                q: 1000,
+                flow_bound,
+            };
+            let plan = plan(incoming, &sponsor, routes, loop_hash, env);
+            return forward(server, incoming, plan, alloc::vec![target], env);
+        }
+        Destination::User { user, domain } => {
+            let name = env.settings.domain_name(domain);
+            server.subscribers.address_of_record(sip::uri::unescape(user), name)
+        }
+        Destination::Number(tel) => {
+            let mut number = Vec::new();
+            tel.write_canonical_number(&mut number);
+            let name = env.settings.domain_name(DomainIndex::DEFAULT);
+            server.subscribers.address_of_record(number, name)
+        }
+    };
+    if head.method == Method::Publish {
+        // Event state of our users would be kept here, and is not.
+        return refuse(489, env);
+    }
+    let targets = match targets_of(server, &user, env) {
+        Ok(targets) => targets,
+        Err(404) => {
+            env.counters.not_found.add();
+            if matches!(sponsor, Sponsor::Nobody) && !is_trusted {
+                note_failure(server, flow.remote.ip(), env);
+            }
+            return refuse(404, env);
+        }
+        Err(status) => {
+            env.counters.unavailable.add();
+            return refuse(status, env);
+        }
+    };
+    if config.mode == Mode::Redirect {
+        return redirect(incoming, &targets, env);
+    }
+    let plan = plan(incoming, &sponsor, found.routes(), loop_hash, env);
+    forward(server, incoming, plan, targets, env);
+}
+
+/// On whose word the request goes on. `None` where it does not; then it has been answered.
+fn find_sponsor<R: RawMutex>(
+    server: &Server<R>,
+    incoming: &Incoming<'_, '_>,
+    found: &Preprocessed<'_>,
+    destination: &Destination<'_>,
+    is_trusted: bool,
+    env: &mut Env<'_>,
+) -> Option<Sponsor> {
+    let Incoming { message, head, flow } = incoming;
+    let config = &env.settings.config;
+    let source = flow.remote.ip();
+    if !config.authentication.required {
+        return Some(Sponsor::Nobody);
+    }
+    if found.token.is_some() {
+        if !is_trusted {
+            server.sources.refund(source, env.now, &config.limits);
+        }
+        return Some(Sponsor::Dialog);
+    }
+    let is_for_us = matches!(destination, Destination::User { .. } | Destination::Number(_));
+    let from_domain = match head.from.uri() {
+        Ok(Uri::Sip(uri)) => env.settings.domain_of(&uri.host).zip(uri.user),
+        _ => None,
+    };
+    if matches!(head.method, Method::Ack | Method::Cancel) {
+        // They carry no credentials. Without a transaction they follow their INVITE: to our users,
+        // or from where one of our users is.
+        let is_from_user = from_domain.is_some_and(|(domain, user)| {
+            let name = env.settings.domain_name(domain);
+            let user = server.subscribers.address_of_record(sip::uri::unescape(user), name);
+            server.subscribers.look_up(&user, |subscriber| {
+                subscriber.is_some_and(|subscriber| {
+                    subscriber
+                        .current(env.now)
+                        .any(|binding| binding.flow.remote.ip() == flow.remote.ip())
+                })
+            })
+        });
+        if is_for_us || is_from_user {
+            return Some(Sponsor::Nobody);
+        }
+        env.counters.relay_denied.add();
+        if head.method == Method::Cancel {
+            reply(message, flow, 481, reason_phrase(481), env, |_, _| {});
+        }
+        return None;
+    }
+    if let Some((domain, user)) = from_domain {
+        let claimed = server
+            .subscribers
+            .address_of_record(sip::uri::unescape(user), env.settings.domain_name(domain));
+        let proved = authenticate(server, Asker::Proxy, domain, incoming, is_trusted, env)?;
+        if proved == claimed {
+            return Some(Sponsor::User(domain));
+        }
+        env.counters.identity_mismatches.add();
+        reply(message, flow, 403, "From Is Not the Authenticated User", env, |_, _| {});
+        return None;
+    }
+    if !is_for_us {
+        env.counters.relay_denied.add();
+        reply(message, flow, 403, "Relaying Denied", env, |_, _| {});
+        return None;
+    }
+    if !is_trusted && !server.sources.admit_foreign(source, env.now, &config.limits) {
+        env.counters.foreign_limited.add();
+        reply(message, flow, 503, reason_phrase(503), env, |out, _| {
+            write_number_line(out, b"Retry-After", 10);
+        });
+        return None;
+    }
+    Some(Sponsor::Nobody)
+}
+
+fn plan(
+    incoming: &Incoming<'_, '_>,
+    sponsor: &Sponsor,
+    routes: Option<Vec<u8>>,
+    loop_hash: u32,
+    env: &Env<'_>,
+) -> Plan {
+    let Incoming { message, head, flow } = incoming;
+    let starts_dialog = head.to.tag().is_none()
+        && matches!(
+            head.method,
+            Method::Invite | Method::Subscribe | Method::Refer | Method::Notify
+        );
+    let record_route = starts_dialog && env.settings.config.record_route;
+    let caller_is_flow_bound = record_route
+        && message.elements(HeaderName::Contact).next().is_some_and(|contact| {
+            NameAddr::parse(HeaderName::Contact, contact)
+                .ok()
+                .and_then(|contact| contact.uri().ok())
+                .and_then(|uri| uri.as_sip().map(|uri| is_flow_bound(message, uri, flow)))
+                .unwrap_or(false)
+        });
+    let asked = message
+        .value(HeaderName::MaxBreadth)
+        .and_then(|value| sip::header::number(HeaderName::MaxBreadth, value, u32::MAX).ok());
+    Plan {
+        loop_hash,
+        own_realm: match sponsor {
+            Sponsor::User(domain) => Some(*domain),
+            Sponsor::Dialog | Sponsor::Nobody => None,
+        },
+        record_route,
+        caller: caller_is_flow_bound.then_some(*flow),
+        routes,
+        max_forwards: head.max_forwards,
+        max_breadth: asked.unwrap_or(DEFAULT_MAX_BREADTH),
+        arrived_on: *flow,
+        upstream: reply_flow(message, flow),
+    }
+}
+
+fn forward<R: RawMutex>(
+    server: &Server<R>,
+    incoming: &Incoming<'_, '_>,
+    plan: Plan,
+    mut targets: Vec<Target>,
+    env: &mut Env<'_>,
+) {
+    let Incoming { message, head, flow } = incoming;
+    if head.method == Method::Invite {
+        env.counters.invites.add();
+    }
+    let is_new = head.to.tag().is_none() && !matches!(head.method, Method::Ack | Method::Cancel);
+    if is_new && server.is_draining.load(Ordering::Relaxed) {
+        reply(message, flow, 503, "Shutting Down", env, |out, _| {
+            write_number_line(out, b"Retry-After", 10);
+        });
+        return;
+    }
+    let is_stateless = env.settings.config.state == State::Stateless || head.method == Method::Ack;
+    if is_stateless {
+        let best = targets.iter().enumerate().rev().max_by_key(|(_, target)| target.q);
+        if let Some((at, _)) = best {
+            stateless::forward(message, head, &plan, &targets.swap_remove(at), env);
+        }
+        return;
+    }
+    let key = server.transactions.key_of(message, head);
+    let max = env.settings.config.limits.max_transactions;
+    let started = server.transactions.insert(key, max, env, |handle, env| {
+        Context::start(handle, key, message, plan, targets, env)
+    });
+    if started.is_err() {
+        env.counters.transaction_limit.add();
+        reply(message, flow, 503, reason_phrase(503), env, |out, _| {
+            write_number_line(out, b"Retry-After", 5);
+        });
+    }
+}
+
+/// The targets that a user's bindings are (RFC 3261 section 16.5), at most as many as may be.
+fn targets_of<R: RawMutex>(
+    server: &Server<R>,
+    user: &AddressOfRecord,
+    env: &mut Env<'_>,
+) -> Result<Vec<Target>, u16> {
+    let max = env.settings.config.limits.max_forks;
+    let targets = server.subscribers.look_up(user, |subscriber| {
+        let subscriber = subscriber.ok_or(404u16)?;
+        let targets: Vec<Target> = subscriber
+            .current(env.now)
+            .filter_map(|binding| Target::of_binding(binding, env.settings).ok())
+            .collect();
+        if targets.is_empty() { Err(480u16) } else { Ok(targets) }
+    });
+    let mut targets = targets?;
+    if targets.len() > max {
+        targets.sort_by_key(|target| core::cmp::Reverse(target.q));
+        for _ in max..targets.len() {
+            env.counters.fork_limit.add();
+        }
+        targets.truncate(max);
+    }
+    Ok(targets)
+}
+
+/// Says where the user is (RFC 3261 section 8.3).
+fn redirect(incoming: &Incoming<'_, '_>, targets: &[Target], env: &mut Env<'_>) {
+    let Incoming { message, head, flow } = incoming;
+    match head.method {
+        Method::Ack => {}
+        Method::Cancel => reply(message, flow, 200, "OK", env, |_, _| {}),
+        _ => {
+            env.counters.redirects.add();
+            reply(message, flow, 302, reason_phrase(302), env, |out, _| {
+                let mut sorted: SmallVec<[&Target; 4]> = targets.iter().collect();
+                sorted.sort_by_key(|target| core::cmp::Reverse(target.q));
+                for target in sorted {
+                    registrar::write_contact(out, &target.uri, target.q);
+                    out.extend_from_slice(b"\r\n");
+                }
+            });
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! What all threads share.
+
+use crate::config::Config;
+use crate::counters::Counters;
+use crate::flow::Flow;
+use crate::nonce::Nonces;
+use crate::output::Output;
+use crate::proxy::{Keys, Transactions};
+use crate::settings::Settings;
+use crate::sources::Sources;
+use crate::subscribers::Subscribers;
+use crate::worker::Worker;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use lock_api::{Mutex, RawMutex};
+use sip::Instant;
+
+/// What all threads share: users, bindings, transactions, and what is remembered of strangers.
+///
+/// `R` is the kind of lock. Every method may be called from any thread.
+pub struct Server<R: RawMutex> {
+    pub(crate) settings: Mutex<R, Arc<Settings>>,
+    pub(crate) is_draining: AtomicBool,
+    /// Grows with each change of `settings`.
+    pub(crate) generation: AtomicU64,
+    pub(crate) keys: Keys,
+    pub(crate) subscribers: Subscribers<R>,
+    pub(crate) nonces: Nonces<R>,
+    pub(crate) sources: Sources<R>,
+    pub(crate) transactions: Transactions<R>,
+    counters: Mutex<R, Vec<Arc<Counters>>>,
+}
+
+/// A binding as [`Server::for_each_binding`] shows it (seed row A5).
+#[derive(Clone, Copy, Debug)]
+pub struct BindingView<'a> {
+    /// `user@domain`, the user without escapes.
+    pub address_of_record: &'a [u8],
+    /// The contact URI.
+    pub contact: &'a [u8],
+    /// The flow that the REGISTER came on.
+    pub flow: Flow,
+    /// When the binding ends.
+    pub expires: Instant,
+    /// Preference in thousandths.
+    pub q: u16,
+}
+
+impl<R: RawMutex> Server<R> {
+    /// A server without users. `secret` must be random and kept over restarts, or calls that are up
+    /// lose their way.
+    #[must_use]
+    pub fn new(config: Config, secret: &[u8; 32]) -> Self {
+        let key = |purpose| crate::keys::Key::derive(secret, purpose);
+        Self {
+            settings: Mutex::new(Arc::new(Settings::new(config))),
+            is_draining: AtomicBool::new(false),
+            generation: AtomicU64::new(0),
+            keys: Keys::new(secret),
+            subscribers: Subscribers::new(key("subscribers")),
+            nonces: Nonces::new(key("nonce")),
+            sources: Sources::new(key("sources")),
+            transactions: Transactions::new(key("transactions")),
+            counters: Mutex::new(Vec::new()),
+        }
+    }
+
+    /// Takes a new configuration. Workers use it from their next event on.
+    pub fn configure(&self, config: Config) {
+        *self.settings.lock() = Arc::new(Settings::new(config));
+        self.generation.fetch_add(1, Ordering::Release);
+    }
+
+    /// A worker for one thread.
+    #[must_use]
+    pub fn worker(self: &Arc<Self>) -> Worker<R> {
+        let counters = Arc::new(Counters::default());
+        self.counters.lock().push(Arc::clone(&counters));
+        Worker::new(Arc::clone(self), counters)
+    }
+
+    /// Adds the user `name@domain`, or changes the user's password. `name` is without escapes, the
+    /// domain as configured.
+    pub fn add_user(&self, address_of_record: &[u8], ha1: sip::digest::Ha1Set) {
+        self.subscribers.add_user(address_of_record, ha1);
+    }
+
+    /// Removes a user with all bindings. False where there was none.
+    pub fn remove_user(&self, address_of_record: &[u8], out: &mut Output) -> bool {
+        self.subscribers.remove_user(address_of_record, out)
+    }
+
+    /// Takes in a binding record that was stored before.
+    pub fn restore(&self, record: &crate::record::Record<'_>, now: Instant) {
+        self.subscribers.restore(record, now);
+    }
+
+    /// Gives records written from now on higher sequence numbers than `sequence`, the highest that
+    /// was stored before.
+    pub fn continue_after(&self, sequence: u64) {
+        self.subscribers.continue_after(sequence);
+    }
+
+    /// From now on refuses requests that would begin something new with 503, so that the server can
+    /// be stopped once [`Server::unanswered`] is zero.
+    pub fn drain(&self) {
+        self.is_draining.store(true, Ordering::Relaxed);
+    }
+
+    /// How many transactions still wait for their final response.
+    pub fn unanswered(&self) -> usize {
+        self.transactions.unanswered()
+    }
+
+    /// Shows every current binding to `each`.
+    pub fn for_each_binding(&self, now: Instant, each: &mut dyn FnMut(BindingView<'_>)) {
+        self.subscribers.for_each(now, &mut |address_of_record, binding| {
+            each(BindingView {
+                address_of_record,
+                contact: &binding.contact,
+                flow: binding.flow,
+                expires: binding.expires,
+                q: binding.q,
+            });
+        });
+    }
+
+    /// How many users there are.
+    pub fn users(&self) -> usize {
+        self.subscribers.users()
+    }
+
+    /// How many addresses of record have bindings.
+    pub fn registered(&self) -> usize {
+        self.subscribers.registered()
+    }
+
+    /// How many bindings there are.
+    pub fn bindings(&self) -> usize {
+        self.subscribers.bindings()
+    }
+
+    /// How many transactions are in progress.
+    pub fn transactions(&self) -> usize {
+        self.transactions.len()
+    }
+
+    /// The sums of all workers' counters, with their names.
+    pub fn counters(&self) -> Vec<(&'static str, u64)> {
+        let all = self.counters.lock();
+        let mut sums: Vec<(&'static str, u64)> = Counters::default().iter().collect();
+        for counters in all.iter() {
+            for (sum, (_, count)) in sums.iter_mut().zip(counters.iter()) {
+                sum.1 = sum.1.wrapping_add(count);
+            }
+        }
+        sums
+    }
+}

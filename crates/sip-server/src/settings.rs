@@ -1,0 +1,189 @@
+//! The configuration as the packet path looks things up in it.
+
+use crate::config::Config;
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::net::{IpAddr, SocketAddr};
+use hashbrown::HashMap;
+use sip::{Host, Transport};
+use smallvec::SmallVec;
+
+/// A configuration with its indices.
+#[derive(Debug)]
+pub(crate) struct Settings {
+    pub(crate) config: Config,
+    names: HashMap<Box<[u8]>, u16>,
+    addresses: HashMap<IpAddr, u16>,
+}
+
+/// Which of the served domains.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct DomainIndex(u16);
+
+impl DomainIndex {
+    pub(crate) const DEFAULT: Self = Self(0);
+}
+
+impl Settings {
+    pub(crate) fn new(config: Config) -> Self {
+        let mut names = HashMap::new();
+        let mut addresses = HashMap::new();
+        for (index, domain) in (0u16..).zip(&config.domains) {
+            for host in core::iter::once(&domain.name).chain(&domain.aliases) {
+                match host.parse::<IpAddr>() {
+                    Ok(address) => {
+                        addresses.entry(address.to_canonical()).or_insert(index);
+                    }
+                    Err(_) => {
+                        let name = host.to_ascii_lowercase().into_bytes().into_boxed_slice();
+                        names.entry(name).or_insert(index);
+                    }
+                }
+            }
+        }
+        Self { config, names, addresses }
+    }
+
+    /// The domain that `host` means, if it is one of ours.
+    pub(crate) fn domain_of(&self, host: &Host<'_>) -> Option<DomainIndex> {
+        let index = match host {
+            Host::Ip(address) => self.addresses.get(&address.to_canonical()),
+            Host::Name(name) => {
+                let name = name.strip_suffix(b".").unwrap_or(name);
+                let lower: SmallVec<[u8; 64]> = name.iter().map(u8::to_ascii_lowercase).collect();
+                self.names.get(&lower[..])
+            }
+        };
+        index.copied().map(DomainIndex)
+    }
+
+    /// The name of a domain: its realm.
+    pub(crate) fn domain_name(&self, index: DomainIndex) -> &str {
+        self.config.domains.get(usize::from(index.0)).map_or("", |domain| domain.name.as_str())
+    }
+
+    /// The domain that `host` and `port` of a SIP URI mean, if they mean this server. A port that
+    /// is not ours belongs to another program on the same machine.
+    pub(crate) fn is_us(&self, host: &Host<'_>, port: Option<u16>) -> Option<DomainIndex> {
+        let ours = port.is_none_or(|port| {
+            self.config.listeners.iter().any(|listener| listener.address.port() == port)
+        });
+        if ours { self.domain_of(host) } else { None }
+    }
+
+    /// The port on which we listen on `transport` at `address`, preferring the exact address.
+    pub(crate) fn listener(&self, transport: Transport, address: IpAddr) -> Option<SocketAddr> {
+        let fitting = |exact: bool| {
+            self.config.listeners.iter().find(|listener| {
+                let ip = listener.address.ip();
+                listener.transport == transport
+                    && if exact {
+                        ip == address
+                    } else {
+                        ip.is_unspecified() && ip.is_ipv4() == address.is_ipv4()
+                    }
+            })
+        };
+        fitting(true)
+            .or_else(|| fitting(false))
+            .map(|listener| SocketAddr::new(address, listener.address.port()))
+    }
+
+    /// Our address for sending to `remote` on `transport`: the one that `near` ends at where it
+    /// can be, for that has proved to be reachable.
+    pub(crate) fn local_for(
+        &self,
+        transport: Transport,
+        remote: IpAddr,
+        near: &[SocketAddr],
+    ) -> Option<SocketAddr> {
+        let same_kind = |ip: IpAddr| {
+            ip.is_ipv4() == remote.is_ipv4() && ip.is_loopback() == remote.is_loopback()
+        };
+        let near = near.iter().map(SocketAddr::ip);
+        let own = self.addresses.keys().copied();
+        let bound = self.config.listeners.iter().map(|listener| listener.address.ip());
+        let all: SmallVec<[IpAddr; 8]> =
+            near.chain(bound).chain(own).filter(|ip| !ip.is_unspecified()).collect();
+        all.iter()
+            .copied()
+            .filter(|&ip| same_kind(ip))
+            .chain(all.iter().copied().filter(|ip| ip.is_ipv4() == remote.is_ipv4()))
+            .find_map(|ip| self.listener(transport, ip))
+    }
+
+    /// The transports that we can send on, in order of preference.
+    pub(crate) fn transports(&self) -> Vec<Transport> {
+        let mut transports = Vec::new();
+        for transport in [Transport::Udp, Transport::Tcp, Transport::Tls] {
+            let has = self.config.listeners.iter().any(|listener| listener.transport == transport);
+            if has {
+                transports.push(transport);
+            }
+        }
+        transports
+    }
+
+    /// Whether `source` is trusted not to flood or guess.
+    pub(crate) fn is_trusted(&self, source: IpAddr) -> bool {
+        self.config.limits.trusted.iter().any(|network| network.contains(source))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Domain, Listener};
+    use alloc::string::String;
+    use alloc::vec;
+
+    fn settings() -> Settings {
+        Settings::new(Config {
+            domains: vec![
+                Domain {
+                    name: String::from("example.com"),
+                    aliases: vec![String::from("192.0.2.1"), String::from("2001:db8::1")],
+                },
+                Domain { name: String::from("other.example"), aliases: vec![] },
+            ],
+            listeners: vec![
+                Listener { transport: Transport::Udp, address: "0.0.0.0:5060".parse().unwrap() },
+                Listener { transport: Transport::Tcp, address: "192.0.2.1:5070".parse().unwrap() },
+            ],
+            ..Config::default()
+        })
+    }
+
+    #[test]
+    fn domains_are_found_by_name_and_address() {
+        let settings = settings();
+        let name = |host| settings.domain_of(&host).map(|index| settings.domain_name(index));
+        assert_eq!(name(Host::Name(b"EXAMPLE.com.")), Some("example.com"));
+        assert_eq!(name(Host::Ip("::ffff:192.0.2.1".parse().unwrap())), Some("example.com"));
+        assert_eq!(name(Host::Name(b"other.example")), Some("other.example"));
+        assert_eq!(name(Host::Name(b"sub.example.com")), None);
+    }
+
+    #[test]
+    fn a_foreign_port_on_our_address_is_not_us() {
+        let settings = settings();
+        let host = Host::Ip("192.0.2.1".parse().unwrap());
+        assert!(settings.is_us(&host, None).is_some());
+        assert!(settings.is_us(&host, Some(5070)).is_some());
+        assert!(settings.is_us(&host, Some(5080)).is_none());
+    }
+
+    #[test]
+    fn our_end_is_chosen_by_family_and_nearness() {
+        let settings = settings();
+        let near = ["198.51.100.7:5060".parse().unwrap()];
+        let local =
+            |transport, remote: &str| settings.local_for(transport, remote.parse().unwrap(), &near);
+        assert_eq!(
+            local(Transport::Udp, "203.0.113.1"),
+            Some("198.51.100.7:5060".parse().unwrap())
+        );
+        assert_eq!(local(Transport::Tcp, "203.0.113.1"), Some("192.0.2.1:5070".parse().unwrap()));
+        assert_eq!(local(Transport::Udp, "2001:db8::5"), None);
+    }
+}

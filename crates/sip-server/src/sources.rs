@@ -1,0 +1,253 @@
+//! What is remembered about the addresses that requests come from: rates and bans.
+
+use crate::config::Limits;
+use crate::keys::Key;
+use alloc::boxed::Box;
+use core::net::{IpAddr, Ipv6Addr};
+use hashbrown::HashTable;
+use lock_api::{Mutex, RawMutex};
+use sip::{Duration, Instant};
+
+const SHARDS: usize = 16;
+
+/// Token buckets and failures of recent sources. An IPv6 source is a /64, for that is what one
+/// host can have.
+pub(crate) struct Sources<R: RawMutex> {
+    key: Key,
+    shards: Box<[Mutex<R, Shard>]>,
+}
+
+/// Two generations: when the young one is full it becomes the old one, and the old one is
+/// forgotten. What is asked for moves to the young one.
+#[derive(Debug, Default)]
+struct Shard {
+    young: HashTable<Source>,
+    old: HashTable<Source>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Source {
+    address: IpAddr,
+    requests: Bucket,
+    foreign: Bucket,
+    failures: u32,
+    failures_since: Instant,
+    banned_until: Instant,
+}
+
+/// Microseconds' worth of credit that is used up: it drains with time.
+#[derive(Clone, Copy, Debug)]
+struct Bucket {
+    used: Duration,
+    at: Instant,
+}
+
+/// Whether a request may be worked on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Admission {
+    Granted,
+    RateExceeded,
+    Banned,
+}
+
+impl Bucket {
+    const fn new(now: Instant) -> Self {
+        Self { used: Duration::ZERO, at: now }
+    }
+
+    /// Takes one of `rate` a second, of which `burst` may come at once.
+    fn take(&mut self, now: Instant, rate: u32, burst: u32) -> bool {
+        if rate == 0 {
+            return true;
+        }
+        let cost = 1_000_000 / u64::from(rate).max(1);
+        let used = self.used.as_micros().saturating_sub(now.since(self.at).as_micros());
+        let fits = used + cost <= cost.saturating_mul(u64::from(burst.max(1)));
+        self.used = Duration::from_micros(if fits { used + cost } else { used });
+        self.at = now;
+        fits
+    }
+
+    fn give_back(&mut self, rate: u32) {
+        let cost = 1_000_000 / u64::from(rate).max(1);
+        self.used = Duration::from_micros(self.used.as_micros().saturating_sub(cost));
+    }
+}
+
+impl<R: RawMutex> Sources<R> {
+    pub(crate) fn new(key: Key) -> Self {
+        Self { key, shards: (0..SHARDS).map(|_| Mutex::new(Shard::default())).collect() }
+    }
+
+    /// Charges `source` for a request.
+    pub(crate) fn admit(&self, source: IpAddr, now: Instant, limits: &Limits) -> Admission {
+        self.with(source, now, limits, |known| {
+            if known.banned_until > now {
+                return Admission::Banned;
+            }
+            if known.requests.take(now, limits.source_rate, limits.source_burst) {
+                Admission::Granted
+            } else {
+                Admission::RateExceeded
+            }
+        })
+    }
+
+    /// Gives back what a request was charged, since it proved to be one of our users'.
+    pub(crate) fn refund(&self, source: IpAddr, now: Instant, limits: &Limits) {
+        self.with(source, now, limits, |known| known.requests.give_back(limits.source_rate));
+    }
+
+    /// Charges `source` for a request to one of our users without credentials.
+    pub(crate) fn admit_foreign(&self, source: IpAddr, now: Instant, limits: &Limits) -> bool {
+        // As many at once as in two seconds.
+        let burst = limits.foreign_rate.saturating_mul(2);
+        self.with(source, now, limits, |known| known.foreign.take(now, limits.foreign_rate, burst))
+    }
+
+    /// Notes a failed authentication or a guess at a user. True where it bans the source.
+    pub(crate) fn note_failure(&self, source: IpAddr, now: Instant, limits: &Limits) -> bool {
+        if limits.ban_failures == 0 {
+            return false;
+        }
+        self.with(source, now, limits, |known| {
+            if now.since(known.failures_since) > limits.ban_window {
+                known.failures = 0;
+                known.failures_since = now;
+            }
+            known.failures += 1;
+            if known.failures < limits.ban_failures {
+                return false;
+            }
+            known.failures = 0;
+            known.banned_until = now + limits.ban_time;
+            true
+        })
+    }
+
+    fn with<T>(
+        &self,
+        source: IpAddr,
+        now: Instant,
+        limits: &Limits,
+        f: impl FnOnce(&mut Source) -> T,
+    ) -> T {
+        let address = network_of(source);
+        let hash_of = |address: &IpAddr| match address {
+            IpAddr::V4(ip) => self.key.hash(&[&ip.octets()]),
+            IpAddr::V6(ip) => self.key.hash(&[&ip.octets()]),
+        };
+        let hash = hash_of(&address);
+        let mut shard = self.shards[(hash >> 40) as usize % SHARDS].lock();
+        let Shard { young, old } = &mut *shard;
+        if young.len() >= limits.max_sources.div_ceil(2 * SHARDS).max(1) {
+            *old = core::mem::take(young);
+        }
+        let known = match young.find_entry(hash, |known| known.address == address) {
+            Ok(known) => known,
+            Err(absent) => {
+                let young = absent.into_table();
+                let known = match old.find_entry(hash, |known| known.address == address) {
+                    Ok(known) => known.remove().0,
+                    Err(_) => Source {
+                        address,
+                        requests: Bucket::new(now),
+                        foreign: Bucket::new(now),
+                        failures: 0,
+                        failures_since: now,
+                        banned_until: Instant::ZERO,
+                    },
+                };
+                young.insert_unique(hash, known, |known| hash_of(&known.address))
+            }
+        };
+        f(known.into_mut())
+    }
+}
+
+fn network_of(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V4(address) => address.into(),
+        IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() >> 64 << 64).into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sources() -> Sources<parking_lot::RawMutex> {
+        Sources::new(Key::derive(&[5; 32], "sources"))
+    }
+
+    fn at(millis: u64) -> Instant {
+        Instant::from_micros(1_000_000_000) + Duration::from_millis(millis)
+    }
+
+    fn limits() -> Limits {
+        Limits {
+            source_rate: 10,
+            source_burst: 3,
+            foreign_rate: 1,
+            ban_failures: 3,
+            ban_window: Duration::from_secs(10),
+            ban_time: Duration::from_secs(60),
+            max_sources: 320,
+            ..Limits::default()
+        }
+    }
+
+    #[test]
+    fn a_burst_passes_and_then_the_rate_binds() {
+        let (sources, limits) = (sources(), limits());
+        let source = "192.0.2.1".parse().unwrap();
+        let admit = |millis| sources.admit(source, at(millis), &limits);
+        assert!((0..3).all(|_| admit(0) == Admission::Granted));
+        assert_eq!(admit(0), Admission::RateExceeded);
+        assert_eq!(admit(100), Admission::Granted);
+        assert_eq!(admit(100), Admission::RateExceeded);
+        sources.refund(source, at(100), &limits);
+        assert_eq!(admit(100), Admission::Granted);
+        let other = "192.0.2.2".parse().unwrap();
+        assert_eq!(sources.admit(other, at(100), &limits), Admission::Granted);
+    }
+
+    #[test]
+    fn failures_within_the_window_ban_for_a_time() {
+        let (sources, limits) = (sources(), limits());
+        let one = "2001:db8::1".parse().unwrap();
+        let neighbour = "2001:db8::ffff".parse().unwrap();
+        assert!(!sources.note_failure(one, at(0), &limits));
+        assert!(!sources.note_failure(one, at(0), &limits));
+        assert!(!sources.note_failure(one, at(10_001), &limits), "a new window");
+        assert!(!sources.note_failure(one, at(10_002), &limits));
+        assert!(sources.note_failure(neighbour, at(10_003), &limits), "the same /64");
+        assert_eq!(sources.admit(one, at(10_004), &limits), Admission::Banned);
+        assert_eq!(sources.admit(one, at(70_004), &limits), Admission::Granted);
+    }
+
+    #[test]
+    fn strangers_have_a_rate_of_their_own() {
+        let (sources, limits) = (sources(), limits());
+        let source = "192.0.2.1".parse().unwrap();
+        assert!(sources.admit_foreign(source, at(0), &limits));
+        assert!(sources.admit_foreign(source, at(0), &limits));
+        assert!(!sources.admit_foreign(source, at(0), &limits));
+        assert!(sources.admit_foreign(source, at(1000), &limits));
+    }
+
+    #[test]
+    fn memory_is_bounded() {
+        let (sources, limits) = (sources(), limits());
+        for number in 0..10_000u32 {
+            sources.admit(core::net::Ipv4Addr::from(number).into(), at(0), &limits);
+        }
+        let kept: usize = sources
+            .shards
+            .iter()
+            .map(|shard| shard.lock())
+            .map(|shard| shard.young.len() + shard.old.len())
+            .sum();
+        assert!(kept <= limits.max_sources, "{kept}");
+    }
+}

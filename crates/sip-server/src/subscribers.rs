@@ -1,0 +1,384 @@
+//! The users and where they are: the location service of RFC 3261 section 10, and the secrets of
+//! seed row C6, found by one hash probe (seed row A3).
+
+use crate::counters::Counters;
+use crate::flow::Flow;
+use crate::keys::Key;
+use crate::output::Output;
+use crate::record::{self, Record, StoredBinding};
+use crate::timer::TimerQueue;
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use hashbrown::HashTable;
+use lock_api::{Mutex, RawMutex};
+use sip::digest::Ha1Set;
+use sip::{Duration, Instant};
+use smallvec::SmallVec;
+
+/// How many parts the users are spread over, each with a lock of its own.
+const SHARDS: usize = 64;
+
+/// Where one contact of a user is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Binding {
+    pub(crate) contact: Box<[u8]>,
+    pub(crate) extra: Option<Box<Extra>>,
+    pub(crate) call_id: u64,
+    pub(crate) cseq: u32,
+    pub(crate) q: u16,
+    pub(crate) flow_bound: bool,
+    pub(crate) expires: Instant,
+    pub(crate) flow: Flow,
+}
+
+/// What few bindings have.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Extra {
+    pub(crate) path: Box<[u8]>,
+    pub(crate) instance: Box<[u8]>,
+    pub(crate) reg_id: u32,
+}
+
+impl Binding {
+    pub(crate) fn path(&self) -> &[u8] {
+        self.extra.as_ref().map_or(&[], |extra| &extra.path)
+    }
+
+    fn as_stored(&self) -> StoredBinding<'_> {
+        let instance = self.extra.as_ref().map_or(&[][..], |extra| &extra.instance);
+        StoredBinding {
+            contact: &self.contact,
+            path: self.path(),
+            instance,
+            call_id: self.call_id,
+            cseq: self.cseq,
+            q: self.q,
+            reg_id: self.extra.as_ref().map_or(0, |extra| extra.reg_id),
+            expires: self.expires,
+            flow: self.flow,
+            flow_bound: self.flow_bound,
+        }
+    }
+
+    fn from_stored(stored: &StoredBinding<'_>) -> Self {
+        let plain = stored.path.is_empty() && stored.instance.is_empty() && stored.reg_id == 0;
+        let extra = || {
+            Box::new(Extra {
+                path: stored.path.into(),
+                instance: stored.instance.into(),
+                reg_id: stored.reg_id,
+            })
+        };
+        Self {
+            contact: stored.contact.into(),
+            extra: (!plain).then(extra),
+            call_id: stored.call_id,
+            cseq: stored.cseq,
+            q: stored.q,
+            flow_bound: stored.flow_bound,
+            expires: stored.expires,
+            flow: stored.flow,
+        }
+    }
+}
+
+/// A user, or an address of record that registered while authentication was off.
+#[derive(Debug)]
+pub(crate) struct Subscriber {
+    address_of_record: Box<[u8]>,
+    ha1: Option<Box<Ha1Set>>,
+    pub(crate) bindings: Vec<Binding>,
+    sequence: u64,
+    /// When the queue will remind of this one, [`Instant::MAX`] if it will not.
+    reminder: Instant,
+}
+
+impl Subscriber {
+    /// The bindings that have not expired, in the order of their registration.
+    pub(crate) fn current(&self, now: Instant) -> impl Iterator<Item = &Binding> {
+        self.bindings.iter().filter(move |binding| binding.expires > now)
+    }
+}
+
+#[derive(Debug, Default)]
+struct Shard {
+    table: HashTable<Subscriber>,
+    expiries: TimerQueue<u64>,
+}
+
+/// An address of record with its hash: `user@domain`, the user without escapes, the domain as
+/// configured.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct AddressOfRecord {
+    bytes: SmallVec<[u8; 64]>,
+    hash: u64,
+}
+
+/// All users and bindings.
+pub(crate) struct Subscribers<R: RawMutex> {
+    shards: Box<[Mutex<R, Shard>]>,
+    key: Key,
+    sequence: AtomicU64,
+    users: AtomicUsize,
+    registered: AtomicUsize,
+    bindings: AtomicUsize,
+    /// When the earliest binding may expire, as microseconds.
+    next_expiry: AtomicU64,
+}
+
+impl<R: RawMutex> Subscribers<R> {
+    pub(crate) fn new(key: Key) -> Self {
+        Self {
+            shards: (0..SHARDS).map(|_| Mutex::new(Shard::default())).collect(),
+            key,
+            sequence: AtomicU64::new(0),
+            users: AtomicUsize::new(0),
+            registered: AtomicUsize::new(0),
+            bindings: AtomicUsize::new(0),
+            next_expiry: AtomicU64::new(u64::MAX),
+        }
+    }
+
+    /// The address of record of `user` (escapes undone) in `domain`.
+    pub(crate) fn address_of_record(
+        &self,
+        user: impl IntoIterator<Item = u8>,
+        domain: &str,
+    ) -> AddressOfRecord {
+        let mut bytes: SmallVec<[u8; 64]> = user.into_iter().collect();
+        bytes.push(b'@');
+        bytes.extend_from_slice(domain.as_bytes());
+        let hash = self.key.hash(&[&bytes]);
+        AddressOfRecord { bytes, hash }
+    }
+
+    fn from_canonical(&self, bytes: &[u8]) -> AddressOfRecord {
+        AddressOfRecord { bytes: SmallVec::from_slice(bytes), hash: self.key.hash(&[bytes]) }
+    }
+
+    fn shard(&self, hash: u64) -> &Mutex<R, Shard> {
+        // The table takes its own bits from both ends of the hash.
+        &self.shards[(hash >> 40) as usize % SHARDS]
+    }
+
+    /// Lets `look` see the subscriber, if there is one.
+    pub(crate) fn look_up<T>(
+        &self,
+        address: &AddressOfRecord,
+        look: impl FnOnce(Option<&Subscriber>) -> T,
+    ) -> T {
+        let shard = self.shard(address.hash).lock();
+        look(shard.table.find(address.hash, |found| *found.address_of_record == *address.bytes))
+    }
+
+    /// The secret of a user for `algorithm`; `None` where there is no such user.
+    pub(crate) fn secret(
+        &self,
+        address: &AddressOfRecord,
+        algorithm: sip::digest::Algorithm,
+    ) -> Option<SmallVec<[u8; 32]>> {
+        self.look_up(address, |subscriber| {
+            let ha1 = subscriber?.ha1.as_ref()?;
+            Some(SmallVec::from_slice(ha1.get(algorithm)))
+        })
+    }
+
+    /// Lets `change` alter the bindings of a user and writes them to the journal if it says that it
+    /// did. Without a user of that name `create` says whether one is made that lives as long as its
+    /// bindings; else `change` is not called and the result is `None`.
+    pub(crate) fn update<T>(
+        &self,
+        address: &AddressOfRecord,
+        create: bool,
+        out: &mut Output,
+        change: impl FnOnce(&mut Subscriber) -> (T, Changed),
+    ) -> Option<T> {
+        let mut shard = self.shard(address.hash).lock();
+        let Shard { table, expiries } = &mut *shard;
+        let found =
+            table.find_entry(address.hash, |found| *found.address_of_record == *address.bytes);
+        let mut entry = match found {
+            Ok(entry) => entry,
+            Err(_) if !create => return None,
+            Err(absent) => absent.into_table().insert_unique(
+                address.hash,
+                Subscriber {
+                    address_of_record: Box::from(&address.bytes[..]),
+                    ha1: None,
+                    bindings: Vec::new(),
+                    sequence: 0,
+                    reminder: Instant::MAX,
+                },
+                |other| self.key.hash(&[&other.address_of_record]),
+            ),
+        };
+        let subscriber = entry.get_mut();
+        let before = subscriber.bindings.len();
+        let (result, changed) = change(subscriber);
+        if changed == Changed::Yes {
+            self.count(before, subscriber.bindings.len());
+            self.journal(subscriber, out);
+            self.remind(subscriber, address.hash, expiries);
+        }
+        if subscriber.bindings.is_empty() && subscriber.ha1.is_none() {
+            entry.remove();
+        }
+        Some(result)
+    }
+
+    /// Adds a user or gives one a new password.
+    pub(crate) fn add_user(&self, canonical: &[u8], ha1: Ha1Set) {
+        let address = self.from_canonical(canonical);
+        let mut out = Output::default();
+        let is_new = self.update(&address, true, &mut out, |subscriber| {
+            (subscriber.ha1.replace(Box::new(ha1)).is_none(), Changed::No)
+        });
+        if is_new == Some(true) {
+            self.users.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Removes a user and the user's bindings. False where there was none.
+    pub(crate) fn remove_user(&self, canonical: &[u8], out: &mut Output) -> bool {
+        let address = self.from_canonical(canonical);
+        let removed = self.update(&address, false, out, |subscriber| {
+            let had_bindings = !subscriber.bindings.is_empty();
+            subscriber.bindings.clear();
+            let changed = if had_bindings { Changed::Yes } else { Changed::No };
+            (subscriber.ha1.take().is_some(), changed)
+        });
+        let removed = removed == Some(true);
+        if removed {
+            self.users.fetch_sub(1, Ordering::Relaxed);
+        }
+        removed
+    }
+
+    /// Takes in a record that was stored before, unless a later one is already here.
+    pub(crate) fn restore(&self, record: &Record<'_>, now: Instant) {
+        self.continue_after(record.sequence);
+        let address = self.from_canonical(record.address_of_record);
+        // The record is in the journal already.
+        let mut unused = Output::default();
+        self.update(&address, true, &mut unused, |subscriber| {
+            if subscriber.sequence > record.sequence {
+                return ((), Changed::No);
+            }
+            let stored = record.bindings().map_while(Result::ok);
+            subscriber.bindings = stored
+                .filter(|stored| stored.expires > now)
+                .map(|stored| Binding::from_stored(&stored))
+                .collect();
+            ((), Changed::Yes)
+        });
+    }
+
+    /// Numbers records from above `sequence` on.
+    pub(crate) fn continue_after(&self, sequence: u64) {
+        self.sequence.fetch_max(sequence, Ordering::Relaxed);
+    }
+
+    /// Drops the bindings that have expired.
+    pub(crate) fn expire(&self, now: Instant, out: &mut Output, counters: &Counters) {
+        if self.next_expiry.load(Ordering::Relaxed) > now.as_micros() {
+            return;
+        }
+        self.next_expiry.store(u64::MAX, Ordering::Relaxed);
+        for shard in &self.shards {
+            let mut shard = shard.lock();
+            let Shard { table, expiries } = &mut *shard;
+            while let Some(hash) = expiries.pop_due(now) {
+                let Ok(mut entry) = table
+                    .find_entry(hash, |found| self.key.hash(&[&found.address_of_record]) == hash)
+                else {
+                    continue;
+                };
+                let subscriber = entry.get_mut();
+                subscriber.reminder = Instant::MAX;
+                let before = subscriber.bindings.len();
+                subscriber.bindings.retain(|binding| binding.expires > now);
+                let after = subscriber.bindings.len();
+                if after < before {
+                    (after..before).for_each(|_| counters.expired_bindings.add());
+                    self.count(before, after);
+                    self.journal(subscriber, out);
+                }
+                self.remind(subscriber, hash, expiries);
+                if subscriber.bindings.is_empty() && subscriber.ha1.is_none() {
+                    entry.remove();
+                }
+            }
+            if let Some(next) = expiries.next() {
+                self.next_expiry.fetch_min(next.as_micros(), Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// When [`Subscribers::expire`] has something to do.
+    pub(crate) fn next_expiry(&self) -> Option<Instant> {
+        let next = self.next_expiry.load(Ordering::Relaxed);
+        (next != u64::MAX).then(|| Instant::from_micros(next))
+    }
+
+    /// Shows every current binding to `each`, with its address of record.
+    pub(crate) fn for_each(&self, now: Instant, each: &mut dyn FnMut(&[u8], &Binding)) {
+        for shard in &self.shards {
+            let shard = shard.lock();
+            for subscriber in &shard.table {
+                for binding in subscriber.current(now) {
+                    each(&subscriber.address_of_record, binding);
+                }
+            }
+        }
+    }
+
+    pub(crate) fn users(&self) -> usize {
+        self.users.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn registered(&self) -> usize {
+        self.registered.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn bindings(&self) -> usize {
+        self.bindings.load(Ordering::Relaxed)
+    }
+
+    fn count(&self, before: usize, after: usize) {
+        self.bindings.fetch_add(after.wrapping_sub(before), Ordering::Relaxed);
+        match (before, after) {
+            (0, 1..) => self.registered.fetch_add(1, Ordering::Relaxed),
+            (1.., 0) => self.registered.fetch_sub(1, Ordering::Relaxed),
+            _ => 0,
+        };
+    }
+
+    fn journal(&self, subscriber: &mut Subscriber, out: &mut Output) {
+        subscriber.sequence = self.sequence.fetch_add(1, Ordering::Relaxed) + 1;
+        let bindings = subscriber.bindings.iter().map(Binding::as_stored);
+        let address = &subscriber.address_of_record;
+        record::write(&mut out.journal, subscriber.sequence, address, bindings);
+    }
+
+    fn remind(&self, subscriber: &mut Subscriber, hash: u64, expiries: &mut TimerQueue<u64>) {
+        // Expired bindings are not found any more, so their removal can wait for company.
+        const LATENESS: Duration = Duration::from_secs(1);
+        let Some(earliest) = subscriber.bindings.iter().map(|binding| binding.expires).min() else {
+            return;
+        };
+        let when = earliest + LATENESS;
+        if when < subscriber.reminder {
+            subscriber.reminder = when;
+            expiries.push(when, hash);
+            self.next_expiry.fetch_min(when.as_micros(), Ordering::Relaxed);
+        }
+    }
+}
+
+/// Whether bindings were changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Changed {
+    Yes,
+    No,
+}

@@ -1,0 +1,198 @@
+//! One thread's hold on the server: every event goes in here, and what to do comes out.
+
+use crate::counters::Counters;
+use crate::flow::Flow;
+use crate::output::{Location, Output, Ticket, TicketKind};
+use crate::proxy::branch::Branch;
+use crate::proxy::{Env, stateless};
+use crate::request::{on_request, reply};
+use crate::server::Server;
+use crate::settings::Settings;
+use alloc::sync::Arc;
+use core::sync::atomic::Ordering;
+use lock_api::RawMutex;
+use sip::message::{Fault, Flaw, ParseError};
+use sip::{HeaderName, Instant, Message, Method};
+
+/// A thread's hold on a [`Server`].
+pub struct Worker<R: RawMutex> {
+    server: Arc<Server<R>>,
+    settings: Arc<Settings>,
+    generation: u64,
+    counters: Arc<Counters>,
+}
+
+impl<R: RawMutex> Worker<R> {
+    pub(crate) fn new(server: Arc<Server<R>>, counters: Arc<Counters>) -> Self {
+        let generation = server.generation.load(Ordering::Acquire);
+        let settings = Arc::clone(&server.settings.lock());
+        Self { server, settings, generation, counters }
+    }
+
+    /// A datagram, or a message off a stream, came on `flow`.
+    pub fn receive(&mut self, now: Instant, flow: &Flow, bytes: &[u8], out: &mut Output) {
+        self.refresh();
+        let (server, settings) = (Arc::clone(&self.server), Arc::clone(&self.settings));
+        let counters = Arc::clone(&self.counters);
+        let sent_before = out.transmits.len();
+        let mut env =
+            Env { now, settings: &settings, keys: &server.keys, counters: &counters, out };
+        match Message::parse(bytes) {
+            Ok(message) if message.status().is_some() => {
+                counters.responses.add();
+                on_response(&server, &message, flow, &mut env);
+            }
+            Ok(message) => {
+                counters.requests.add();
+                on_request(&server, &message, flow, &mut env);
+            }
+            Err(ParseError::Empty) => {}
+            Err(_) => counters.dropped.add(),
+        }
+        for _ in sent_before..out.transmits.len() {
+            counters.sent.add();
+        }
+    }
+
+    /// A request came on a stream, of which only the header fields can be told apart: `head`, with
+    /// the empty line. It is refused; the owner closes the stream.
+    pub fn refuse_unframed(&mut self, now: Instant, flow: &Flow, head: &[u8], out: &mut Output) {
+        let Ok(message) = Message::parse(head) else { return };
+        self.with_env(now, out, |_, env| {
+            env.counters.malformed_requests.add();
+            let fault = Fault::Frame(Flaw::ContentLength);
+            if message.method().is_some_and(|method| method != Method::Ack) {
+                let reason = alloc::format!("{fault}");
+                reply(&message, flow, fault.status(), &reason, env, |_, _| {});
+            }
+        });
+    }
+
+    /// The DNS has said where the destination of an [`Event::Locate`](crate::Event::Locate) is, in
+    /// the order to try; nowhere if `locations` is empty.
+    pub fn located(
+        &mut self,
+        now: Instant,
+        ticket: Ticket,
+        locations: &[Location],
+        out: &mut Output,
+    ) {
+        self.with_env(now, out, |server, env| match ticket.0 {
+            TicketKind::Branch { handle, index } => {
+                server.transactions.with_handle(handle, env, |context, env| {
+                    context.on_located(index, locations, env);
+                });
+            }
+            TicketKind::Message { bytes, arrived_on } => {
+                stateless::send_located(&bytes, &arrived_on, locations, env);
+            }
+        });
+    }
+
+    /// A message that was to be sent on `flow` could not be: the connection is gone or was refused.
+    pub fn undeliverable(&mut self, now: Instant, flow: &Flow, bytes: &[u8], out: &mut Output) {
+        let Ok(message) = Message::parse(bytes) else { return };
+        self.with_env(now, out, |server, env| {
+            env.counters.undeliverable.add();
+            let Ok(via) = message.top_via() else { return };
+            if message.status().is_some() {
+                // A response whose connection is gone goes to the address in the Via (RFC 3261
+                // section 18.2.2), once.
+                if flow.connection.is_some() {
+                    let address = via.received().or(via.host.ip()).unwrap_or(flow.remote.ip());
+                    let remote = core::net::SocketAddr::new(address, via.port_or_default());
+                    let retry = Flow { remote, connection: None, ..*flow };
+                    env.out.send(retry, |out| out.extend_from_slice(message.as_bytes()));
+                }
+                return;
+            }
+            if let Some(Branch::Stateful { handle, index, .. }) =
+                via.branch().and_then(Branch::parse)
+            {
+                server.transactions.with_handle(handle, env, |context, env| {
+                    context.on_undeliverable(index, env);
+                });
+            }
+        });
+    }
+
+    /// Runs the timers that are due.
+    pub fn on_timer(&mut self, now: Instant, out: &mut Output) {
+        self.with_env(now, out, |server, env| {
+            server.transactions.on_timer(env);
+            let counters = env.counters;
+            server.subscribers.expire(env.now, env.out, counters);
+        });
+    }
+
+    /// When [`Worker::on_timer`] has something to do, at the latest. The same for all workers: each
+    /// looks here before it goes to sleep, after its last event.
+    #[must_use]
+    pub fn next_timer(&self) -> Option<Instant> {
+        let transactions = self.server.transactions.next_timer();
+        let expiries = self.server.subscribers.next_expiry();
+        transactions.into_iter().chain(expiries).min()
+    }
+
+    /// The counters of this worker alone.
+    #[must_use]
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    fn refresh(&mut self) {
+        let generation = self.server.generation.load(Ordering::Acquire);
+        if generation != self.generation {
+            self.settings = Arc::clone(&self.server.settings.lock());
+            self.generation = generation;
+        }
+    }
+
+    fn with_env(
+        &mut self,
+        now: Instant,
+        out: &mut Output,
+        act: impl FnOnce(&Server<R>, &mut Env<'_>),
+    ) {
+        self.refresh();
+        let sent_before = out.transmits.len();
+        let mut env = Env {
+            now,
+            settings: &self.settings,
+            keys: &self.server.keys,
+            counters: &self.counters,
+            out,
+        };
+        act(&self.server, &mut env);
+        for _ in sent_before..out.transmits.len() {
+            self.counters.sent.add();
+        }
+    }
+}
+
+fn on_response<R: RawMutex>(
+    server: &Server<R>,
+    message: &Message<'_>,
+    flow: &Flow,
+    env: &mut Env<'_>,
+) {
+    let is_sound = message.flaw().is_none()
+        && message
+            .value(HeaderName::CSeq)
+            .is_some_and(|value| sip::header::CSeq::parse(value).is_ok());
+    let branch = message.top_via().ok().and_then(|via| Branch::parse(via.branch()?));
+    match branch {
+        Some(Branch::Stateful { handle, index, .. }) if is_sound => {
+            let known = server.transactions.with_handle(handle, env, |context, env| {
+                context.on_response(index, message, env);
+            });
+            if known.is_none() {
+                env.counters.dropped.add();
+            }
+        }
+        Some(Branch::Stateless { origin, .. }) if is_sound => {
+            stateless::pass_back(message, origin, flow, env);
+        }
+        _ => env.counters.dropped.add(),
+    }
+}

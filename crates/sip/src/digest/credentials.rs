@@ -1,0 +1,155 @@
+//! `Authorization` and `Proxy-Authorization`: what a client proves that it knows the password with.
+
+use alloc::borrow::Cow;
+use alloc::vec::Vec;
+
+use super::hash::{Hex, hash_hex, matches};
+use super::{Algorithm, Error, Ha1Set, NonceCount, Qop, params};
+
+/// What of a request the response covers.
+#[derive(Clone, Copy, Debug)]
+pub struct Request<'a> {
+    /// The method.
+    pub method: &'a [u8],
+    /// The Request-URI.
+    pub uri: &'a [u8],
+    /// The body, covered under [`Qop::AuthInt`] only.
+    pub body: &'a [u8],
+}
+
+/// The value of an `Authorization` or `Proxy-Authorization` header field with the Digest scheme.
+///
+/// `realm`, `nonce`, `uri`, `cnonce` and `opaque` are as between the quotes, which is what the hash
+/// covers; [`super::unquote`] gives their meaning, [`super::quote`] what to put in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Credentials<'a> {
+    /// The user's name, unquoted.
+    pub username: Cow<'a, [u8]>,
+    /// The realm.
+    pub realm: &'a [u8],
+    /// The server's nonce. Empty in the first request of some phones, which have none yet.
+    pub nonce: &'a [u8],
+    /// The Request-URI as the client saw it.
+    pub uri: &'a [u8],
+    /// The response as sent; compare it with [`Credentials::verify`].
+    pub response: Cow<'a, [u8]>,
+    /// The algorithm; MD5 if the parameter is absent.
+    pub algorithm: Algorithm,
+    /// Whether the algorithm is the `-sess` variant.
+    pub session: bool,
+    /// The client's nonce. Always there with `qop`.
+    pub cnonce: Option<&'a [u8]>,
+    /// What the server gave to be returned.
+    pub opaque: Option<&'a [u8]>,
+    /// Quality of protection; none is the manner of RFC 2069.
+    pub qop: Option<Qop>,
+    /// How often the nonce was used. Always there with `qop`.
+    pub nc: Option<NonceCount>,
+}
+
+impl<'a> Credentials<'a> {
+    /// Parses a header field value; `Ok(None)` if its scheme is not Digest.
+    ///
+    /// # Errors
+    /// [`Error`] if a parameter is missing, given twice or malformed. Unknown ones are ignored.
+    pub fn parse(value: &'a [u8]) -> Result<Option<Self>, Error> {
+        let names = [
+            "username",
+            "realm",
+            "nonce",
+            "uri",
+            "response",
+            "algorithm",
+            "cnonce",
+            "opaque",
+            "qop",
+            "nc",
+        ];
+        let Some(values) = params::parse(value, names)? else { return Ok(None) };
+        let [username, realm, nonce, uri, response, algorithm, cnonce, opaque, qop, nc] = values;
+        let (algorithm, session) = params::algorithm(algorithm)?;
+        let qop = qop.map(|q| Qop::parse(q).ok_or(Error::Invalid("qop"))).transpose()?;
+        let nc = nc.map(|n| NonceCount::parse(n).ok_or(Error::Invalid("nc"))).transpose()?;
+        if (qop.is_some() || session) && cnonce.is_none() {
+            return Err(Error::Missing("cnonce"));
+        }
+        if qop.is_some() && nc.is_none() {
+            return Err(Error::Missing("nc"));
+        }
+        Ok(Some(Self {
+            username: params::unquote(username.ok_or(Error::Missing("username"))?),
+            realm: realm.ok_or(Error::Missing("realm"))?,
+            nonce: nonce.ok_or(Error::Missing("nonce"))?,
+            uri: uri.ok_or(Error::Missing("uri"))?,
+            response: Cow::Borrowed(response.ok_or(Error::Missing("response"))?),
+            algorithm,
+            session,
+            cnonce,
+            opaque,
+            qop,
+            nc,
+        }))
+    }
+
+    /// Appends the header field value.
+    pub fn write(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(b"Digest username=\"");
+        out.extend_from_slice(&params::quote(&self.username));
+        out.push(b'"');
+        params::push_quoted(out, "realm", self.realm);
+        params::push_quoted(out, "nonce", self.nonce);
+        params::push_quoted(out, "uri", self.uri);
+        params::push_quoted(out, "response", &self.response);
+        params::push_algorithm(out, self.algorithm, self.session);
+        if let Some(cnonce) = self.cnonce {
+            params::push_quoted(out, "cnonce", cnonce);
+        }
+        if let Some(opaque) = self.opaque {
+            params::push_quoted(out, "opaque", opaque);
+        }
+        if let Some(qop) = self.qop {
+            params::push_token(out, "qop", qop.name().as_bytes());
+        }
+        if let Some(nc) = self.nc {
+            params::push_token(out, "nc", nc.as_bytes());
+        }
+    }
+
+    /// The response that one who knows `ha1` gives, for the other parameters as they are here.
+    ///
+    /// `ha1` is H(user ":" realm ":" password) as raw octets, under [`Credentials::algorithm`].
+    #[must_use]
+    pub fn expected_response(&self, ha1: &[u8], method: &[u8], body: &[u8]) -> Hex {
+        let hash = |parts: &[&[u8]]| hash_hex(self.algorithm, parts);
+        let cnonce = self.cnonce.unwrap_or_default();
+        let mut ha1 = Hex::new(ha1);
+        if self.session {
+            ha1 = hash(&[ha1.as_bytes(), self.nonce, cnonce]);
+        }
+        let ha2 = match self.qop {
+            Some(Qop::AuthInt) => hash(&[method, self.uri, hash(&[body]).as_bytes()]),
+            _ => hash(&[method, self.uri]),
+        };
+        match self.qop {
+            None => hash(&[ha1.as_bytes(), self.nonce, ha2.as_bytes()]),
+            Some(qop) => hash(&[
+                ha1.as_bytes(),
+                self.nonce,
+                self.nc.as_ref().map_or(b"", NonceCount::as_bytes),
+                cnonce,
+                qop.name().as_bytes(),
+                ha2.as_bytes(),
+            ]),
+        }
+    }
+
+    /// Whether the response proves knowledge of the password behind `ha1`, in constant time.
+    ///
+    /// For a user that does not exist call it too, with hashes of anything, so that both take the
+    /// same time.
+    #[must_use]
+    pub fn verify(&self, ha1: &Ha1Set, method: &[u8], body: &[u8]) -> bool {
+        let expected = self.expected_response(ha1.get(self.algorithm), method, body);
+        matches(&expected, &self.response)
+    }
+}

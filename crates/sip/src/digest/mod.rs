@@ -1,0 +1,178 @@
+//! Digest authentication (RFC 7616, RFC 8760), with the older RFC 2617 and RFC 2069 understood.
+//!
+//! A server writes a [`Challenge`] per [`Algorithm`], parses the [`Credentials`] that come back and
+//! checks them with [`Credentials::verify`]. A client parses the challenges, picks one and calls
+//! [`Challenge::answer`]. Nonces, nonce counts and the comparison of the `uri` parameter with the
+//! Request-URI are the caller's business.
+
+mod challenge;
+mod credentials;
+mod hash;
+mod params;
+#[cfg(test)]
+mod tests;
+
+pub use challenge::{Challenge, QopOptions};
+pub use credentials::{Credentials, Request};
+pub use hash::{Ha1Set, Hex, matches};
+pub use params::{quote, unquote};
+
+use core::fmt;
+
+/// A hash algorithm of the digest scheme (RFC 7616 section 6.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Algorithm {
+    /// MD5, the default where a challenge or credentials name none.
+    Md5,
+    /// SHA-256.
+    Sha256,
+    /// SHA-512/256: SHA-512 with initial values of its own and 256 bits of output.
+    Sha512_256,
+}
+
+impl Algorithm {
+    /// Every algorithm, the most preferred first: the order of a server's challenges (RFC 8760).
+    pub const ALL: [Self; 3] = [Self::Sha512_256, Self::Sha256, Self::Md5];
+
+    /// The name in the `algorithm` parameter, without `-sess`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Md5 => "MD5",
+            Self::Sha256 => "SHA-256",
+            Self::Sha512_256 => "SHA-512-256",
+        }
+    }
+
+    /// The algorithm called `name` in any case; `None` for others and for `-sess` variants.
+    #[must_use]
+    pub fn parse(name: &[u8]) -> Option<Self> {
+        Self::ALL.into_iter().find(|a| a.name().as_bytes().eq_ignore_ascii_case(name))
+    }
+
+    /// As [`Algorithm::parse`], with `true` beside the algorithm for its `-sess` variant.
+    #[must_use]
+    pub fn parse_session(name: &[u8]) -> Option<(Self, bool)> {
+        match name.split_last_chunk::<5>() {
+            Some((base, suffix)) if suffix.eq_ignore_ascii_case(b"-sess") => {
+                Self::parse(base).map(|algorithm| (algorithm, true))
+            }
+            _ => Self::parse(name).map(|algorithm| (algorithm, false)),
+        }
+    }
+
+    /// Octets of a hash: 16 or 32.
+    #[must_use]
+    pub const fn output_len(self) -> usize {
+        match self {
+            Self::Md5 => 16,
+            Self::Sha256 | Self::Sha512_256 => 32,
+        }
+    }
+}
+
+/// Quality of protection: what the response covers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Qop {
+    /// `auth`: method and URI.
+    Auth,
+    /// `auth-int`: method, URI and body.
+    AuthInt,
+}
+
+impl Qop {
+    /// The name on the wire.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Auth => "auth",
+            Self::AuthInt => "auth-int",
+        }
+    }
+
+    /// The quality called `name` in any case.
+    #[must_use]
+    pub fn parse(name: &[u8]) -> Option<Self> {
+        [Self::Auth, Self::AuthInt]
+            .into_iter()
+            .find(|q| q.name().as_bytes().eq_ignore_ascii_case(name))
+    }
+}
+
+/// The `nc` parameter: eight hexadecimal digits, kept as sent because the hash covers the text.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct NonceCount([u8; 8]);
+
+impl NonceCount {
+    /// The text of `count`, in lower case.
+    #[must_use]
+    pub fn new(count: u32) -> Self {
+        let mut text = [0; 8];
+        hash::write_hex(&count.to_be_bytes(), &mut text);
+        Self(text)
+    }
+
+    /// `None` unless `text` is eight hexadecimal digits.
+    #[must_use]
+    pub fn parse(text: &[u8]) -> Option<Self> {
+        let text: [u8; 8] = text.try_into().ok()?;
+        text.iter().all(u8::is_ascii_hexdigit).then_some(Self(text))
+    }
+
+    /// The number of requests sent with this nonce so far, this one included.
+    #[must_use]
+    pub fn value(self) -> u32 {
+        self.0
+            .iter()
+            .filter_map(|&digit| char::from(digit).to_digit(16))
+            .fold(0, |value, digit| value << 4 | digit)
+    }
+
+    /// The eight digits.
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl fmt::Debug for NonceCount {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "NonceCount({})", self.value())
+    }
+}
+
+/// Why a header field value with the Digest scheme was refused. A server answers 400.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Error {
+    /// No parameter list of `name=value` or `name="value"` from this offset on.
+    Syntax {
+        /// Octets from the start of the value.
+        at: usize,
+    },
+    /// The parameter was given more than once.
+    Duplicate(&'static str),
+    /// The parameter is required and was not given.
+    Missing(&'static str),
+    /// The parameter has a value that its grammar does not allow.
+    Invalid(&'static str),
+    /// The `algorithm` is none of [`Algorithm`]. A client ignores such a challenge.
+    UnknownAlgorithm,
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Syntax { at } => {
+                write!(f, "digest parameters: expected name=value at offset {at}")
+            }
+            Self::Duplicate(name) => write!(f, "digest parameter {name} is given twice"),
+            Self::Missing(name) => write!(f, "digest parameter {name} is missing"),
+            Self::Invalid(name) => write!(f, "digest parameter {name} has an invalid value"),
+            Self::UnknownAlgorithm => {
+                f.write_str("digest algorithm is none of MD5, SHA-256 and SHA-512-256")
+            }
+        }
+    }
+}
+
+impl core::error::Error for Error {}

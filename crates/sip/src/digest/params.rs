@@ -1,0 +1,208 @@
+//! The grammar that challenges and credentials share: a scheme and a list of parameters.
+
+use alloc::borrow::Cow;
+use alloc::vec::Vec;
+
+use super::{Algorithm, Error};
+
+/// The values of `names` in a Digest header field value, in the order of `names`; `None` if the
+/// scheme is another. Of a quoted string it is what is between the quotes, escapes included.
+///
+/// Every value may be a token or a quoted string, because phones disagree on which is which.
+/// Unknown parameters are skipped (RFC 7616 section 3.3).
+pub(super) fn parse<'a, const N: usize>(
+    value: &'a [u8],
+    names: [&'static str; N],
+) -> Result<Option<[Option<&'a [u8]>; N]>, Error> {
+    let mut reader = Reader { input: value, at: 0 };
+    reader.skip_lws();
+    if !reader.token().eq_ignore_ascii_case(b"Digest") {
+        return Ok(None);
+    }
+    if reader.peek().is_some() && !reader.skip_lws() {
+        return Err(reader.error());
+    }
+    let mut values = [None; N];
+    loop {
+        reader.skip_lws();
+        if reader.peek() == Some(b',') {
+            reader.at += 1;
+            continue;
+        }
+        if reader.peek().is_none() {
+            return Ok(Some(values));
+        }
+        let name = reader.token();
+        reader.skip_lws();
+        if name.is_empty() || reader.peek() != Some(b'=') {
+            return Err(reader.error());
+        }
+        reader.at += 1;
+        reader.skip_lws();
+        let value = reader.value()?;
+        reader.skip_lws();
+        if !matches!(reader.peek(), None | Some(b',')) {
+            return Err(reader.error());
+        }
+        for (known, slot) in names.into_iter().zip(&mut values) {
+            if known.as_bytes().eq_ignore_ascii_case(name) && slot.replace(value).is_some() {
+                return Err(Error::Duplicate(known));
+            }
+        }
+    }
+}
+
+/// The algorithm and whether it is the `-sess` variant; MD5 if the parameter is absent.
+pub(super) fn algorithm(value: Option<&[u8]>) -> Result<(Algorithm, bool), Error> {
+    value.map_or(Ok((Algorithm::Md5, false)), |name| {
+        Algorithm::parse_session(name).ok_or(Error::UnknownAlgorithm)
+    })
+}
+
+struct Reader<'a> {
+    input: &'a [u8],
+    at: usize,
+}
+
+impl<'a> Reader<'a> {
+    fn peek(&self) -> Option<u8> {
+        self.input.get(self.at).copied()
+    }
+
+    fn error(&self) -> Error {
+        Error::Syntax { at: self.at }
+    }
+
+    /// Octets of line folding here: the line end and the blank after it.
+    fn fold_len(&self) -> usize {
+        fold_len(&self.input[self.at..])
+    }
+
+    /// Skips linear white space; whether there was any.
+    fn skip_lws(&mut self) -> bool {
+        let start = self.at;
+        loop {
+            match self.peek() {
+                Some(b' ' | b'\t') => self.at += 1,
+                Some(b'\r' | b'\n') if self.fold_len() > 0 => self.at += self.fold_len(),
+                _ => return self.at > start,
+            }
+        }
+    }
+
+    fn token(&mut self) -> &'a [u8] {
+        self.take_while(|octet| octet.is_ascii_alphanumeric() || b"-.!%*_+`'~".contains(&octet))
+    }
+
+    fn take_while(&mut self, wanted: impl Fn(u8) -> bool) -> &'a [u8] {
+        let rest = &self.input[self.at..];
+        let len = rest.iter().position(|&octet| !wanted(octet)).unwrap_or(rest.len());
+        self.at += len;
+        &rest[..len]
+    }
+
+    fn value(&mut self) -> Result<&'a [u8], Error> {
+        if self.peek() != Some(b'"') {
+            // Wider than a token: base64 nonces and URIs do turn up without quotes.
+            let value = self.take_while(|octet| octet > b' ' && !b",\"\\\x7f".contains(&octet));
+            return if value.is_empty() { Err(self.error()) } else { Ok(value) };
+        }
+        self.at += 1;
+        let start = self.at;
+        loop {
+            self.at += match self.peek() {
+                Some(b'"') => {
+                    self.at += 1;
+                    return Ok(&self.input[start..self.at - 1]);
+                }
+                Some(b'\\') => match self.input.get(self.at + 1) {
+                    None | Some(b'\r' | b'\n') => return Err(self.error()),
+                    Some(_) => 2,
+                },
+                Some(b'\r' | b'\n') if self.fold_len() > 0 => self.fold_len(),
+                None | Some(b'\r' | b'\n' | 0) => return Err(self.error()),
+                Some(_) => 1,
+            };
+        }
+    }
+}
+
+fn fold_len(input: &[u8]) -> usize {
+    match input {
+        [b'\r', b'\n', b' ' | b'\t', ..] => 3,
+        // Some senders end lines with LF alone.
+        [b'\n', b' ' | b'\t', ..] => 2,
+        _ => 0,
+    }
+}
+
+/// The meaning of what stands between the quotes of a quoted string: `\x` becomes `x`, and a folded
+/// line one space. Borrows if there is nothing to change.
+#[must_use]
+pub fn unquote(inner: &[u8]) -> Cow<'_, [u8]> {
+    if !inner.iter().any(|octet| matches!(octet, b'\\' | b'\r' | b'\n')) {
+        return Cow::Borrowed(inner);
+    }
+    let mut out = Vec::with_capacity(inner.len());
+    let mut at = 0;
+    while let Some(&octet) = inner.get(at) {
+        let fold = fold_len(&inner[at..]);
+        if fold > 0 {
+            out.push(b' ');
+            at += fold;
+            at += inner[at..].iter().take_while(|o| matches!(o, b' ' | b'\t')).count();
+            continue;
+        }
+        if octet == b'\\' {
+            at += 1;
+        }
+        out.extend(inner.get(at));
+        at += 1;
+    }
+    Cow::Owned(out)
+}
+
+/// `text` with `"` and `\` escaped, to stand between the quotes of a quoted string. Control
+/// characters, which no escape makes lawful, are left out.
+#[must_use]
+pub fn quote(text: &[u8]) -> Cow<'_, [u8]> {
+    if !text.iter().any(|octet| matches!(octet, b'"' | b'\\') || octet.is_ascii_control()) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = Vec::with_capacity(text.len() + 2);
+    for &octet in text.iter().filter(|octet| !octet.is_ascii_control()) {
+        if matches!(octet, b'"' | b'\\') {
+            out.push(b'\\');
+        }
+        out.push(octet);
+    }
+    Cow::Owned(out)
+}
+
+/// Appends `, name="inner"`, or without the comma right after the scheme.
+pub(super) fn push_quoted(out: &mut Vec<u8>, name: &str, inner: &[u8]) {
+    push_name(out, name);
+    out.push(b'"');
+    out.extend_from_slice(inner);
+    out.push(b'"');
+}
+
+/// Appends `, name=token`.
+pub(super) fn push_token(out: &mut Vec<u8>, name: &str, token: &[u8]) {
+    push_name(out, name);
+    out.extend_from_slice(token);
+}
+
+/// Appends `, algorithm=NAME` with its `-sess` if due.
+pub(super) fn push_algorithm(out: &mut Vec<u8>, algorithm: Algorithm, session: bool) {
+    push_token(out, "algorithm", algorithm.name().as_bytes());
+    if session {
+        out.extend_from_slice(b"-sess");
+    }
+}
+
+fn push_name(out: &mut Vec<u8>, name: &str) {
+    out.extend_from_slice(b", ");
+    out.extend_from_slice(name.as_bytes());
+    out.push(b'=');
+}

@@ -1,0 +1,86 @@
+//! CSeq (RFC 3261 section 20.16) and RAck (RFC 3262 section 7.2).
+
+use super::{HeaderError, HeaderName};
+use crate::lex;
+use crate::method::Method;
+
+/// The value of a CSeq header field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CSeq<'a> {
+    /// The sequence number.
+    pub number: u32,
+    /// The method.
+    pub method: Method<'a>,
+}
+
+impl<'a> CSeq<'a> {
+    /// Reads the value of a CSeq header field.
+    ///
+    /// # Errors
+    /// [`HeaderError`] where it is not a number below 2^32 and a method.
+    pub fn parse(value: &'a [u8]) -> Result<Self, HeaderError> {
+        read_number_and_method(value).map(|(number, method)| Self { number, method }).ok_or(
+            HeaderError {
+                name: HeaderName::CSeq,
+                expected: "a number below 2^32 and the method of the request",
+            },
+        )
+    }
+}
+
+/// The value of a RAck header field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RAck<'a> {
+    /// The RSeq of the response that is acknowledged.
+    pub rseq: u32,
+    /// The CSeq of that response.
+    pub cseq: CSeq<'a>,
+}
+
+impl<'a> RAck<'a> {
+    /// Reads the value of a RAck header field.
+    ///
+    /// # Errors
+    /// [`HeaderError`] where it is not two numbers below 2^32 and a method.
+    pub fn parse(value: &'a [u8]) -> Result<Self, HeaderError> {
+        let (digits, rest) = lex::split_while(value, |byte| byte.is_ascii_digit());
+        let rseq = lex::decimal(digits).and_then(|number| u32::try_from(number).ok());
+        match (rseq, CSeq::parse(lex::trim(rest))) {
+            (Some(rseq), Ok(cseq)) => Ok(Self { rseq, cseq }),
+            _ => Err(HeaderError {
+                name: HeaderName::RAck,
+                expected: "two numbers below 2^32 and a method",
+            }),
+        }
+    }
+}
+
+fn read_number_and_method(value: &[u8]) -> Option<(u32, Method<'_>)> {
+    let (digits, rest) = lex::split_while(value, |byte| byte.is_ascii_digit());
+    let number = u32::try_from(lex::decimal(digits)?).ok()?;
+    let method = lex::trim(rest);
+    (method.len() < rest.len() && lex::all_token(method)).then(|| (number, Method::new(method)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_and_methods_are_read() {
+        let cseq = CSeq::parse(b"0009\r\n  INVITE").unwrap();
+        assert_eq!(cseq, CSeq { number: 9, method: Method::Invite });
+        assert_eq!(CSeq::parse(b"4294967295 x").unwrap().method, Method::Other(b"x"));
+        let rack = RAck::parse(b"776656 1 INVITE").unwrap();
+        assert_eq!(rack, RAck { rseq: 776_656, cseq: CSeq { number: 1, method: Method::Invite } });
+    }
+
+    #[test]
+    fn what_is_no_cseq_is_refused() {
+        for bad in [&b"4294967296 INVITE"[..], b"INVITE", b"1", b"1INVITE", b"1 IN VITE", b"-1 BYE"]
+        {
+            assert!(CSeq::parse(bad).is_err(), "{}", bad.escape_ascii());
+            assert!(RAck::parse(bad).is_err(), "{}", bad.escape_ascii());
+        }
+    }
+}

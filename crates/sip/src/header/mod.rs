@@ -1,0 +1,168 @@
+//! Header fields: their names, and the typed values that a proxy, a registrar and a user agent
+//! read.
+
+mod cseq;
+mod name_addr;
+mod simple;
+mod via;
+
+pub use cseq::{CSeq, RAck};
+pub use name_addr::NameAddr;
+pub use simple::{
+    MediaType, RetryAfter, SessionExpires, Timestamp, delta_seconds, media_type, number, q_value,
+    retry_after, session_expires, timestamp, tokens,
+};
+pub use via::{MAGIC_COOKIE, Via};
+
+use crate::lex;
+use core::fmt;
+
+/// A header field value that has not the form of its grammar.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HeaderError {
+    /// Which header field.
+    pub name: HeaderName,
+    /// What was expected.
+    pub expected: &'static str,
+}
+
+impl fmt::Display for HeaderError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} must be {}", self.name, self.expected)
+    }
+}
+
+impl core::error::Error for HeaderError {}
+
+/// The elements of a comma-separated header field value (RFC 3261 section 7.3.1), trimmed. Commas in
+/// quoted strings and angle brackets do not separate. An element may be empty, which its parser
+/// refuses.
+pub fn elements(value: &[u8]) -> impl Iterator<Item = &[u8]> {
+    lex::split_list(value)
+}
+
+macro_rules! header_names {
+    ($($(#[$doc:meta])* $name:ident = $text:literal $(, $compact:literal)?;)*) => {
+        /// The header fields that have a meaning here. The others are carried as they are.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum HeaderName {
+            $(
+                #[doc = concat!("`", $text, "`")]
+                $(#[$doc])*
+                $name,
+            )*
+            /// Any other header field.
+            Other,
+        }
+
+        impl HeaderName {
+            /// The header field that `bytes` names, in any case, in full or in compact form.
+            #[must_use]
+            pub fn new(bytes: &[u8]) -> Self {
+                $($(
+                    if bytes.len() == 1 && bytes[0].eq_ignore_ascii_case(&$compact) {
+                        return Self::$name;
+                    }
+                )?)*
+                let Some(first) = bytes.first() else { return Self::Other };
+                let first = first.to_ascii_lowercase();
+                $(
+                    if bytes.len() == $text.len()
+                        && first == $text.as_bytes()[0].to_ascii_lowercase()
+                        && bytes.eq_ignore_ascii_case($text.as_bytes())
+                    {
+                        return Self::$name;
+                    }
+                )*
+                Self::Other
+            }
+
+            /// The name in full, in the case that the RFCs write; empty for `Other`.
+            #[must_use]
+            pub const fn as_str(self) -> &'static str {
+                match self {
+                    $(Self::$name => $text,)*
+                    Self::Other => "",
+                }
+            }
+        }
+    };
+}
+
+header_names! {
+    Via = "Via", b'v';
+    From = "From", b'f';
+    To = "To", b't';
+    CallId = "Call-ID", b'i';
+    CSeq = "CSeq";
+    MaxForwards = "Max-Forwards";
+    Contact = "Contact", b'm';
+    ContentLength = "Content-Length", b'l';
+    ContentType = "Content-Type", b'c';
+    Route = "Route";
+    RecordRoute = "Record-Route";
+    Authorization = "Authorization";
+    ProxyAuthorization = "Proxy-Authorization";
+    WwwAuthenticate = "WWW-Authenticate";
+    ProxyAuthenticate = "Proxy-Authenticate";
+    Expires = "Expires";
+    MinExpires = "Min-Expires";
+    Require = "Require";
+    ProxyRequire = "Proxy-Require";
+    Supported = "Supported", b'k';
+    Unsupported = "Unsupported";
+    Allow = "Allow";
+    Accept = "Accept";
+    ContentEncoding = "Content-Encoding", b'e';
+    UserAgent = "User-Agent";
+    Server = "Server";
+    Date = "Date";
+    RetryAfter = "Retry-After";
+    Warning = "Warning";
+    Timestamp = "Timestamp";
+    Subject = "Subject", b's';
+    /// (RFC 5393)
+    MaxBreadth = "Max-Breadth";
+    /// (RFC 3327)
+    Path = "Path";
+    /// (RFC 3608)
+    ServiceRoute = "Service-Route";
+    /// (RFC 3262)
+    RSeq = "RSeq";
+    /// (RFC 3262)
+    RAck = "RAck";
+    /// (RFC 6665)
+    Event = "Event", b'o';
+    /// (RFC 4028)
+    SessionExpires = "Session-Expires", b'x';
+    /// (RFC 4028)
+    MinSe = "Min-SE";
+    /// (RFC 3515)
+    ReferTo = "Refer-To", b'r';
+    /// (RFC 3891)
+    Replaces = "Replaces";
+    /// (RFC 3326)
+    Reason = "Reason";
+}
+
+impl fmt::Display for HeaderName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if *self == Self::Other { "header field" } else { self.as_str() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_known_in_any_case_and_in_compact_form() {
+        assert_eq!(HeaderName::new(b"call-id"), HeaderName::CallId);
+        assert_eq!(HeaderName::new(b"I"), HeaderName::CallId);
+        assert_eq!(HeaderName::new(b"CONTENT-LENGTH"), HeaderName::ContentLength);
+        assert_eq!(HeaderName::new(b"k"), HeaderName::Supported);
+        assert_eq!(HeaderName::new(b"X-Call-ID"), HeaderName::Other);
+        assert_eq!(HeaderName::new(b""), HeaderName::Other);
+        assert_eq!(HeaderName::new(b"z"), HeaderName::Other);
+    }
+}

@@ -1,0 +1,141 @@
+//! Addresses with parameters: From, To, Contact, Route, Record-Route, Path, Refer-To and the like
+//! (RFC 3261 section 20.10).
+
+use super::{HeaderError, HeaderName};
+use crate::lex;
+use crate::param::Params;
+use crate::uri::{Uri, UriError};
+
+/// A `name-addr` or `addr-spec` with header parameters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NameAddr<'a> {
+    /// The display name as it stands, quotes included; empty for none.
+    pub display_name: &'a [u8],
+    /// The URI as it stands, without angle brackets.
+    pub uri_bytes: &'a [u8],
+    /// The parameters of the header field.
+    pub params: Params<'a>,
+}
+
+impl<'a> NameAddr<'a> {
+    /// Reads one element of the header field `name`.
+    ///
+    /// # Errors
+    /// [`HeaderError`] where it has not the form of the grammar. The URI is not looked into: see
+    /// [`NameAddr::uri`].
+    pub fn parse(name: HeaderName, element: &'a [u8]) -> Result<Self, HeaderError> {
+        Self::read(lex::trim(element))
+            .ok_or(HeaderError { name, expected: "an address: [display name] <URI>[;parameters]" })
+    }
+
+    fn read(element: &'a [u8]) -> Option<Self> {
+        let (display_name, rest) = match element.first()? {
+            b'"' => {
+                let (name, rest) = lex::split_quoted(element)?;
+                (name, lex::trim_start(rest))
+            }
+            _ => match element.iter().position(|&byte| byte == b'<') {
+                Some(at) if is_display_name(&element[..at]) => {
+                    (lex::trim_end(&element[..at]), &element[at..])
+                }
+                // Angle brackets further on belong to no address: the bare form cannot hold them.
+                Some(_) => return None,
+                None => return Self::read_bare(element),
+            },
+        };
+        let rest = rest.strip_prefix(b"<")?;
+        let end = rest.iter().position(|&byte| byte == b'>')?;
+        let params = Params::new(lex::trim_start(&rest[end + 1..]));
+        params.is_valid().then_some(Self { display_name, uri_bytes: &rest[..end], params })
+    }
+
+    /// Without angle brackets a semicolon begins the header field's own parameters, and comma and
+    /// question mark cannot stand in the URI (RFC 3261 section 20).
+    fn read_bare(element: &'a [u8]) -> Option<Self> {
+        let end = element.iter().position(|&byte| byte == b';').unwrap_or(element.len());
+        let (uri, params) = element.split_at(end);
+        let uri_bytes = lex::trim_end(uri);
+        let params = Params::new(params);
+        let fits = !uri_bytes.is_empty()
+            && !uri_bytes.iter().any(|&byte| matches!(byte, b'?' | b',') || lex::is_space(byte));
+        (fits && params.is_valid()).then_some(Self { display_name: &[], uri_bytes, params })
+    }
+
+    /// The URI.
+    ///
+    /// # Errors
+    /// [`UriError`] where it is none.
+    pub fn uri(&self) -> Result<Uri<'a>, UriError> {
+        Uri::parse(self.uri_bytes)
+    }
+
+    /// The `tag` parameter of From and To.
+    #[must_use]
+    pub fn tag(&self) -> Option<&'a [u8]> {
+        self.params.value("tag")
+    }
+}
+
+/// Tokens with white space between them; the grammar lets the name be empty and, by its authors'
+/// oversight, wants white space before the bracket (RFC 4475 section 3.1.1.6). Bytes beyond ASCII
+/// come from phones that forgot the quotes.
+fn is_display_name(bytes: &[u8]) -> bool {
+    bytes.iter().all(|&byte| lex::is_token(byte) || lex::is_space(byte) || byte >= 0x80)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn read(text: &str) -> Option<(&str, &str, Option<&str>)> {
+        let address = NameAddr::parse(HeaderName::From, text.as_bytes()).ok()?;
+        let text = |bytes| core::str::from_utf8(bytes).unwrap();
+        Some((text(address.display_name), text(address.uri_bytes), address.tag().map(text)))
+    }
+
+    #[test]
+    fn addresses_are_read_in_all_their_forms() {
+        for (address, expected) in [
+            ("<sip:a@b>", ("", "sip:a@b", None)),
+            ("sip:a@b;tag=1", ("", "sip:a@b", Some("1"))),
+            ("sip:a@b ; tag=1", ("", "sip:a@b", Some("1"))),
+            ("A. G. Bell <sip:a@b>;tag=a48s", ("A. G. Bell", "sip:a@b", Some("a48s"))),
+            ("caller<sip:a@b>;tag=323", ("caller", "sip:a@b", Some("323"))),
+            ("\"J \\\\\\\"<x>\" <sip:a@b;lr>", ("\"J \\\\\\\"<x>\"", "sip:a@b;lr", None)),
+            ("\"Mr\"\r\n <sips:a@b?x=y>\r\n ;tag=9", ("\"Mr\"", "sips:a@b?x=y", Some("9"))),
+        ] {
+            assert_eq!(read(address), Some(expected), "{address}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_address_is_refused() {
+        for bad in [
+            "",
+            "\"Mr. J. User <sip:a@b>",
+            "Bell, Alexander <sip:a@b>",
+            "<sip:a@b",
+            "sip:a@b?Route=%3Csip:x%3E",
+            "sip:a b@c",
+            "<sip:a@b>;;",
+            "<sip:a@b> x",
+            "sip:a@b <sip:c@d>",
+        ] {
+            assert_eq!(read(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn white_space_inside_the_brackets_is_for_the_uri_to_refuse() {
+        let address = NameAddr::parse(HeaderName::To, b"\"Watson\" < sip:t@example.org >").unwrap();
+        assert_eq!(address.uri(), Err(UriError::Character(b' ')));
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_make_the_parser_panic(bytes in proptest::collection::vec(any::<u8>(), 0..80)) {
+            let _ = NameAddr::parse(HeaderName::To, &bytes);
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! Via (RFC 3261 section 20.42, rport of RFC 3581).
+
+use super::{HeaderError, HeaderName};
+use crate::lex;
+use crate::param::Params;
+use crate::transport::Transport;
+use crate::uri::{Host, host_port};
+use core::net::IpAddr;
+
+/// One Via value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Via<'a> {
+    /// The transport as it stands: any token.
+    pub transport: &'a [u8],
+    /// The host of `sent-by`.
+    pub host: Host<'a>,
+    /// The port of `sent-by`, if one is given.
+    pub port: Option<u16>,
+    /// The parameters.
+    pub params: Params<'a>,
+}
+
+/// How a branch made by RFC 3261 begins (section 8.1.1.7).
+pub const MAGIC_COOKIE: &[u8] = b"z9hG4bK";
+
+impl<'a> Via<'a> {
+    /// Reads one element of a Via header field.
+    ///
+    /// # Errors
+    /// [`HeaderError`] where it has not the form of the grammar.
+    pub fn parse(element: &'a [u8]) -> Result<Self, HeaderError> {
+        Self::read(element).ok_or(HeaderError {
+            name: HeaderName::Via,
+            expected: "SIP/2.0/TRANSPORT host[:port][;parameters]",
+        })
+    }
+
+    fn read(element: &'a [u8]) -> Option<Self> {
+        let rest = protocol_part(element, |name| name.eq_ignore_ascii_case(b"SIP"))?;
+        let rest = protocol_part(rest, |version| version == b"2.0")?;
+        let (transport, rest) = lex::split_while(rest, lex::is_token);
+        let after_transport = lex::trim_start(rest);
+        if transport.is_empty() || after_transport.len() == rest.len() {
+            return None;
+        }
+        let sent_by_end =
+            after_transport.iter().position(|&byte| byte == b';').unwrap_or(after_transport.len());
+        let (sent_by, params) = after_transport.split_at(sent_by_end);
+        let (host, port) = host_port(lex::trim(sent_by)).ok()?;
+        let params = Params::new(params);
+        params.is_valid().then_some(Self { transport, host, port, params })
+    }
+
+    /// The transport, if it is one that is known here.
+    #[must_use]
+    pub fn known_transport(&self) -> Option<Transport> {
+        Transport::parse(self.transport)
+    }
+
+    /// The `branch` parameter.
+    #[must_use]
+    pub fn branch(&self) -> Option<&'a [u8]> {
+        self.params.value("branch")
+    }
+
+    /// The branch, if it identifies the transaction by itself (RFC 3261 section 17.2.3): it begins
+    /// with the magic cookie and goes on after it.
+    #[must_use]
+    pub fn rfc3261_branch(&self) -> Option<&'a [u8]> {
+        let branch = self.branch()?;
+        let (cookie, rest) = branch.split_at_checked(MAGIC_COOKIE.len())?;
+        (cookie.eq_ignore_ascii_case(MAGIC_COOKIE) && !rest.is_empty()).then_some(branch)
+    }
+
+    /// The address in the `received` parameter.
+    #[must_use]
+    pub fn received(&self) -> Option<IpAddr> {
+        let value = self.params.value("received")?;
+        // RFC 5118 section 4.5: with and without brackets.
+        let bare = value.strip_prefix(b"[").and_then(|rest| rest.strip_suffix(b"]"));
+        core::str::from_utf8(bare.unwrap_or(value)).ok()?.parse().ok()
+    }
+
+    /// The `rport` parameter: `None` where there is none, `Some(None)` where it has no value yet
+    /// (RFC 3581).
+    #[must_use]
+    pub fn rport(&self) -> Option<Option<u16>> {
+        self.params
+            .get("rport")
+            .map(|value| value.and_then(lex::decimal).and_then(|port| u16::try_from(port).ok()))
+    }
+
+    /// The port that `sent-by` means when it names none.
+    #[must_use]
+    pub fn port_or_default(&self) -> u16 {
+        self.port.unwrap_or_else(|| {
+            self.known_transport().map_or(Transport::Udp.default_port(), Transport::default_port)
+        })
+    }
+}
+
+fn protocol_part(bytes: &[u8], accept: impl Fn(&[u8]) -> bool) -> Option<&[u8]> {
+    let (name, rest) = lex::split_while(bytes, lex::is_token);
+    let rest = lex::trim_start(rest).strip_prefix(b"/")?;
+    accept(name).then(|| lex::trim_start(rest))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_via_with_all_the_white_space_of_rfc_4475_is_read() {
+        let via =
+            Via::parse(b"SIP  / 2.0\r\n /UDP\r\n    192.0.2.2;branch=390skdjuw ; rport").unwrap();
+        assert_eq!(via.known_transport(), Some(Transport::Udp));
+        assert_eq!(via.host, Host::Ip("192.0.2.2".parse().unwrap()));
+        assert_eq!(via.branch(), Some(&b"390skdjuw"[..]));
+        assert_eq!(via.rfc3261_branch(), None);
+        assert_eq!(via.rport(), Some(None));
+        assert_eq!(via.port_or_default(), 5060);
+    }
+
+    #[test]
+    fn received_is_read_with_and_without_brackets() {
+        for value in ["2001:db8::9:255", "[2001:db8::9:255]"] {
+            let text =
+                std::format!("SIP/2.0/UDP [2001:db8::9:1]:7;received={value};branch=z9hG4bKas3");
+            let via = Via::parse(text.as_bytes()).unwrap();
+            assert_eq!(via.received(), Some("2001:db8::9:255".parse().unwrap()));
+            assert_eq!(via.rfc3261_branch(), Some(&b"z9hG4bKas3"[..]));
+            assert_eq!(via.port_or_default(), 7);
+        }
+    }
+
+    #[test]
+    fn extra_separators_and_other_protocols_are_refused() {
+        for bad in [
+            &b"SIP/2.0/UDP 192.0.2.15;;,;,,"[..],
+            b"SIP/2.0/UDP",
+            b"SIP/3.0/UDP host",
+            b"HTTP/2.0/UDP host",
+            b"SIP/2.0/UDP host name",
+            b"SIP/2.0/UDP 192.0.2.1:70000",
+            b"",
+        ] {
+            assert!(Via::parse(bad).is_err(), "{}", bad.escape_ascii());
+        }
+    }
+
+    #[test]
+    fn a_bare_magic_cookie_identifies_nothing() {
+        let via = Via::parse(b"SIP/2.0/UDP 192.0.2.1;branch=z9hG4bK").unwrap();
+        assert_eq!(via.branch(), Some(MAGIC_COOKIE));
+        assert_eq!(via.rfc3261_branch(), None);
+    }
+}

@@ -1,0 +1,131 @@
+//! DNS as far as RFC 3263 needs it: questions, records, and the order of SRV records.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::net::IpAddr;
+
+use super::MAX_TARGETS;
+use crate::Transport;
+
+/// A type of DNS records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum RecordType {
+    /// The services of a domain (RFC 2915).
+    Naptr,
+    /// The servers of a service (RFC 2782).
+    Srv,
+    /// IPv4 addresses.
+    A,
+    /// IPv6 addresses.
+    Aaaa,
+}
+
+/// A question for DNS.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Query {
+    /// The type of the records.
+    pub record: RecordType,
+    /// The whole name, without a dot at the end.
+    pub name: String,
+}
+
+/// The answer to a [`Query`]: the records of the type asked for, aliases followed.
+///
+/// No such name and no such records are an empty list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// To [`RecordType::Naptr`].
+    Naptr(Vec<Naptr>),
+    /// To [`RecordType::Srv`].
+    Srv(Vec<Srv>),
+    /// To [`RecordType::A`] and [`RecordType::Aaaa`].
+    Addresses(Vec<IpAddr>),
+    /// No answer in time, or a server's failure.
+    Failure,
+}
+
+/// A NAPTR record, without its regular expression, which SIP does not use.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Naptr {
+    /// Lower comes first.
+    pub order: u16,
+    /// Lower comes first within an order.
+    pub preference: u16,
+    /// `s`: the replacement is the name of SRV records.
+    pub flags: String,
+    /// Such as `SIP+D2U`.
+    pub service: String,
+    /// Where to go on.
+    pub replacement: String,
+}
+
+impl Naptr {
+    /// The transport that the service stands for; `None` if the service is of no use here.
+    pub(super) fn transport(&self) -> Option<Transport> {
+        [("SIP+D2U", Transport::Udp), ("SIP+D2T", Transport::Tcp), ("SIPS+D2T", Transport::Tls)]
+            .into_iter()
+            .find(|(service, _)| service.eq_ignore_ascii_case(&self.service))
+            .map(|(_, transport)| transport)
+    }
+
+    /// Whether the replacement names SRV records.
+    pub(super) fn is_terminal(&self) -> bool {
+        self.flags.eq_ignore_ascii_case("s") && is_name(&self.replacement)
+    }
+}
+
+/// An SRV record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Srv {
+    /// Lower comes first.
+    pub priority: u16,
+    /// Share of the load within a priority.
+    pub weight: u16,
+    /// The server's port.
+    pub port: u16,
+    /// The server's name; `.` says that the service is not to be had.
+    pub target: String,
+}
+
+/// The servers in the order in which to try them (RFC 2782, usage rules), those of no use left out.
+pub(super) fn in_order(mut records: Vec<Srv>, random: &mut impl FnMut(u32) -> u32) -> Vec<Srv> {
+    records.retain(|srv| is_name(&srv.target));
+    // Records without weight go first in their priority, which gives them a small chance.
+    records.sort_by_key(|srv| (srv.priority, srv.weight > 0));
+    records.truncate(MAX_TARGETS);
+    for next in 0..records.len() {
+        let rest = &mut records[next..];
+        let priority = rest[0].priority;
+        let peers = rest.iter().take_while(|srv| srv.priority == priority);
+        let sum: u32 = peers.clone().map(|srv| u32::from(srv.weight)).sum();
+        let drawn = random(sum + 1).min(sum);
+        let mut running = 0;
+        let chosen = peers
+            .map(|srv| {
+                running += u32::from(srv.weight);
+                running
+            })
+            .position(|running| running >= drawn)
+            .unwrap_or(0);
+        rest[..=chosen].rotate_right(1);
+    }
+    for srv in &mut records {
+        srv.target = normal(&srv.target);
+    }
+    records
+}
+
+/// Whether `text` can be asked for: a name that is not the root.
+pub(super) fn is_name(text: &str) -> bool {
+    let text = text.strip_suffix('.').unwrap_or(text);
+    let allowed = |octet: u8| octet.is_ascii_alphanumeric() || matches!(octet, b'-' | b'_');
+    text.len() <= 253
+        && text
+            .split('.')
+            .all(|label| (1..=63).contains(&label.len()) && label.bytes().all(allowed))
+}
+
+/// `name` in lower case and without a dot at the end.
+pub(super) fn normal(name: &str) -> String {
+    name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase()
+}

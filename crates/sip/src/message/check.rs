@@ -1,0 +1,203 @@
+//! What makes a request answerable with more than an error (RFC 3261 sections 8.1.1, 8.2 and 16.3).
+
+use super::{Flaw, Message, StartLine};
+use crate::header::{CSeq, HeaderName, NameAddr, Via, number};
+use crate::lex;
+use crate::method::Method;
+use crate::uri::{Uri, UriError};
+use core::fmt;
+
+/// The header fields that every request has, read.
+#[derive(Clone, Copy, Debug)]
+pub struct RequestHead<'a> {
+    /// The method.
+    pub method: Method<'a>,
+    /// The request URI.
+    pub uri: Uri<'a>,
+    /// The request URI as it stands.
+    pub uri_bytes: &'a [u8],
+    /// The topmost Via.
+    pub via: Via<'a>,
+    /// From.
+    pub from: NameAddr<'a>,
+    /// To.
+    pub to: NameAddr<'a>,
+    /// Call-ID.
+    pub call_id: &'a [u8],
+    /// CSeq.
+    pub cseq: CSeq<'a>,
+    /// Max-Forwards, `None` where it is absent.
+    pub max_forwards: Option<u8>,
+}
+
+/// What is wrong with a request, and so with which status it is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// The protocol version is not SIP/2.0.
+    Version,
+    /// The frame of the message.
+    Frame(Flaw),
+    /// A header field that must be there is not.
+    Missing(HeaderName),
+    /// A header field that may be there once is there more often.
+    Repeated(HeaderName),
+    /// A header field has not the form of its grammar.
+    Malformed(HeaderName),
+    /// The request URI.
+    RequestUri(UriError),
+    /// The request URI has header fields in it (RFC 3261 section 19.1.5).
+    HeadersInRequestUri,
+    /// The method in CSeq is not that of the request line.
+    MethodMismatch,
+}
+
+impl Fault {
+    /// The status to refuse the request with.
+    #[must_use]
+    pub const fn status(self) -> u16 {
+        match self {
+            Self::Version => 505,
+            _ => 400,
+        }
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Version => f.write_str("Version Not Supported"),
+            Self::Frame(Flaw::LineEnd) => f.write_str("Bad Line End"),
+            Self::Frame(Flaw::FieldLine) => f.write_str("Bad Header Field Line"),
+            Self::Frame(Flaw::StartLine) => f.write_str("Bad White Space in Request Line"),
+            Self::Frame(Flaw::ContentLength) => f.write_str("Bad Content-Length"),
+            Self::Missing(name) => write!(f, "Missing {name}"),
+            Self::Repeated(name) => write!(f, "Repeated {name}"),
+            Self::Malformed(name) => write!(f, "Bad {name}"),
+            Self::RequestUri(_) => f.write_str("Bad Request-URI"),
+            Self::HeadersInRequestUri => f.write_str("Header Fields in Request-URI"),
+            Self::MethodMismatch => f.write_str("CSeq Method Does Not Match"),
+        }
+    }
+}
+
+impl core::error::Error for Fault {}
+
+impl<'a> Message<'a> {
+    /// Reads what every request has. To be called on a request.
+    ///
+    /// # Errors
+    /// [`Fault`] for the first thing found wrong. A response is [`Fault::Version`].
+    pub fn check(&self) -> Result<RequestHead<'a>, Fault> {
+        let StartLine::Request { method, uri: uri_bytes, version } = self.start_line() else {
+            return Err(Fault::Version);
+        };
+        if !version.eq_ignore_ascii_case(b"SIP/2.0") {
+            return Err(Fault::Version);
+        }
+        if let Some(flaw) = self.flaw() {
+            return Err(Fault::Frame(flaw));
+        }
+        let malformed = |name| move |_| Fault::Malformed(name);
+        if self.value(HeaderName::Via).is_none() {
+            return Err(Fault::Missing(HeaderName::Via));
+        }
+        let via = self.top_via().map_err(malformed(HeaderName::Via))?;
+        let from = self.address(HeaderName::From)?;
+        let to = self.address(HeaderName::To)?;
+        let call_id = self.only(HeaderName::CallId)?;
+        if call_id.is_empty() || !call_id.iter().all(|&byte| lex::is_word(byte) || byte == b'@') {
+            return Err(Fault::Malformed(HeaderName::CallId));
+        }
+        let cseq =
+            CSeq::parse(self.only(HeaderName::CSeq)?).map_err(malformed(HeaderName::CSeq))?;
+        let max_forwards = match self.at_most_one(HeaderName::MaxForwards)? {
+            Some(value) => Some(
+                number(HeaderName::MaxForwards, value, 255)
+                    .map_err(malformed(HeaderName::MaxForwards))? as u8,
+            ),
+            None => None,
+        };
+        let uri = Uri::parse(uri_bytes).map_err(Fault::RequestUri)?;
+        if uri.as_sip().is_some_and(|uri| !uri.headers.is_empty()) {
+            return Err(Fault::HeadersInRequestUri);
+        }
+        if cseq.method != method {
+            return Err(Fault::MethodMismatch);
+        }
+        Ok(RequestHead { method, uri, uri_bytes, via, from, to, call_id, cseq, max_forwards })
+    }
+
+    fn address(&self, name: HeaderName) -> Result<NameAddr<'a>, Fault> {
+        let address =
+            NameAddr::parse(name, self.only(name)?).map_err(|_| Fault::Malformed(name))?;
+        address.uri().map_err(|_| Fault::Malformed(name))?;
+        Ok(address)
+    }
+
+    fn only(&self, name: HeaderName) -> Result<&'a [u8], Fault> {
+        self.at_most_one(name)?.ok_or(Fault::Missing(name))
+    }
+
+    fn at_most_one(&self, name: HeaderName) -> Result<Option<&'a [u8]>, Fault> {
+        let mut values = self.values(name);
+        let first = values.next();
+        if values.next().is_some() { Err(Fault::Repeated(name)) } else { Ok(first) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::string::String;
+
+    const GOOD: &str = "BYE sip:b@c SIP/2.0\r\nVia: SIP/2.0/UDP h;branch=z9hG4bK1\r\n\
+        Max-Forwards: 9\r\nFrom: <sip:a@b>;tag=1\r\nTo: sip:b@c\r\nCall-ID: x@y\r\n\
+        CSeq: 7 BYE\r\n\r\n";
+
+    fn fault(from: &str, to: &str) -> Option<Fault> {
+        let changed: String = GOOD.replacen(from, to, 1);
+        assert_ne!(changed, GOOD, "{from} is not in the message");
+        Message::parse(changed.as_bytes()).unwrap().check().err()
+    }
+
+    #[test]
+    fn a_good_request_is_read() {
+        let message = Message::parse(GOOD.as_bytes()).unwrap();
+        let head = message.check().unwrap();
+        assert_eq!(head.method, Method::Bye);
+        assert_eq!(head.call_id, b"x@y");
+        assert_eq!(head.max_forwards, Some(9));
+        assert_eq!(head.from.tag(), Some(&b"1"[..]));
+        assert_eq!(head.to.tag(), None);
+        assert_eq!(head.cseq.number, 7);
+    }
+
+    #[test]
+    fn each_fault_is_named() {
+        use HeaderName::{CSeq, CallId, From, MaxForwards, To, Via};
+        for (from, to, expected) in [
+            ("SIP/2.0", "SIP/7.0", Fault::Version),
+            ("BYE sip", "BYE  sip", Fault::Frame(Flaw::StartLine)),
+            ("Via", "X", Fault::Missing(Via)),
+            ("From", "X", Fault::Missing(From)),
+            ("To", "X", Fault::Missing(To)),
+            ("Call-ID", "X", Fault::Missing(CallId)),
+            ("CSeq", "X", Fault::Missing(CSeq)),
+            ("To", "i: z\r\nTo", Fault::Repeated(CallId)),
+            ("To", "Max-Forwards: 9\r\nTo", Fault::Repeated(MaxForwards)),
+            ("h;branch", "h;;branch", Fault::Malformed(Via)),
+            (": 9", ": 256", Fault::Malformed(MaxForwards)),
+            ("<sip:a@b>", "\"x <sip:a@b>", Fault::Malformed(From)),
+            ("sip:b@c\r\nC", "< sip:b@c>\r\nC", Fault::Malformed(To)),
+            ("x@y", "", Fault::Malformed(CallId)),
+            ("x@y", "x y", Fault::Malformed(CallId)),
+            ("7", "4294967296", Fault::Malformed(CSeq)),
+            ("7 BYE", "7 ACK", Fault::MethodMismatch),
+            ("sip:b@c SIP", "sip:b@c?Route=x SIP", Fault::HeadersInRequestUri),
+            ("sip:b@c SIP", "<sip:b@c> SIP", Fault::RequestUri(UriError::Character(b'<'))),
+        ] {
+            assert_eq!(fault(from, to), Some(expected), "{from} -> {to}");
+            assert_eq!(expected.status(), if expected == Fault::Version { 505 } else { 400 });
+        }
+    }
+}

@@ -1,0 +1,210 @@
+//! SIP messages as views over the bytes that came in (RFC 3261 section 7).
+//!
+//! [`Message::parse`] finds where things are, in one pass, and judges nothing but the frame: a
+//! message that is wrong can still be answered. [`Message::check`] says what is wrong with a
+//! request. Typed values are read by the parsers of [`crate::header`] when somebody asks.
+
+mod check;
+mod frame;
+mod parse;
+mod write;
+
+pub use check::{Fault, RequestHead};
+pub use frame::{Frame, FrameError, Framer};
+pub use parse::ParseError;
+pub use write::{Response, reason_phrase, write_decimal};
+
+use crate::header::{HeaderError, HeaderName, Via};
+use crate::lex;
+use crate::method::Method;
+use smallvec::SmallVec;
+
+/// The longest message, in bytes (64 KiB less one: offsets are 16 bits).
+pub const MAX_MESSAGE: usize = 65_535;
+
+/// The most header field lines that a message may have.
+pub const MAX_FIELDS: usize = 512;
+
+/// The first line of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StartLine<'a> {
+    /// `METHOD request-uri SIP/2.0`
+    Request {
+        /// The method.
+        method: Method<'a>,
+        /// The request URI as it stands; not checked.
+        uri: &'a [u8],
+        /// The protocol version as it stands.
+        version: &'a [u8],
+    },
+    /// `SIP/2.0 status reason`
+    Response {
+        /// The status code, 100 to 699.
+        status: u16,
+        /// The reason phrase, which may be empty.
+        reason: &'a [u8],
+    },
+}
+
+/// Something wrong with the frame of a message that does not hinder reading the rest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flaw {
+    /// A line ends with something else than CR LF, or a CR or LF stands in a line.
+    LineEnd,
+    /// A header field line has no name and colon.
+    FieldLine,
+    /// The start line has white space that is not in the grammar.
+    StartLine,
+    /// Content-Length is no number, is there twice with different values, or is larger than the
+    /// datagram.
+    ContentLength,
+}
+
+/// Where a header field stands.
+#[derive(Clone, Copy, Debug)]
+struct Span {
+    name: HeaderName,
+    line: u16,
+    value: u16,
+    value_end: u16,
+    end: u16,
+}
+
+/// One header field line, with its folds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Field<'a> {
+    /// The name.
+    pub name: HeaderName,
+    /// The value without white space around it. Folds in it are white space.
+    pub value: &'a [u8],
+    /// The whole line or lines, with the final CR LF.
+    pub line: &'a [u8],
+    /// Where `line` begins, counted from the first byte of the message.
+    pub offset: usize,
+}
+
+impl<'a> Field<'a> {
+    /// The name as it stands.
+    #[must_use]
+    pub fn raw_name(&self) -> &'a [u8] {
+        lex::split_while(self.line, lex::is_token).0
+    }
+}
+
+/// A message as it stands in a buffer.
+#[derive(Clone, Debug)]
+pub struct Message<'a> {
+    bytes: &'a [u8],
+    start_line: StartLine<'a>,
+    /// Where the first header field line begins.
+    fields_start: u16,
+    spans: SmallVec<[Span; 32]>,
+    /// Where the body begins.
+    body_start: u16,
+    flaw: Option<Flaw>,
+}
+
+impl<'a> Message<'a> {
+    /// The first line.
+    #[must_use]
+    pub const fn start_line(&self) -> StartLine<'a> {
+        self.start_line
+    }
+
+    /// The method, if this is a request.
+    #[must_use]
+    pub const fn method(&self) -> Option<Method<'a>> {
+        match self.start_line {
+            StartLine::Request { method, .. } => Some(method),
+            StartLine::Response { .. } => None,
+        }
+    }
+
+    /// The status code, if this is a response.
+    #[must_use]
+    pub const fn status(&self) -> Option<u16> {
+        match self.start_line {
+            StartLine::Request { .. } => None,
+            StartLine::Response { status, .. } => Some(status),
+        }
+    }
+
+    /// What is wrong with the frame, if anything.
+    #[must_use]
+    pub const fn flaw(&self) -> Option<Flaw> {
+        self.flaw
+    }
+
+    /// The whole message, from its first byte to the end of its body.
+    #[must_use]
+    pub const fn as_bytes(&self) -> &'a [u8] {
+        self.bytes
+    }
+
+    /// The header field lines, all of them, without the empty line.
+    #[must_use]
+    pub fn fields_bytes(&self) -> &'a [u8] {
+        &self.bytes[self.fields_start.into()..self.fields_end()]
+    }
+
+    /// Where the last header field line ends, counted from the first byte of the message.
+    #[must_use]
+    pub fn fields_end(&self) -> usize {
+        self.spans.last().map_or(self.fields_start, |span| span.end).into()
+    }
+
+    /// The body, as long as Content-Length says.
+    #[must_use]
+    pub fn body(&self) -> &'a [u8] {
+        &self.bytes[self.body_start.into()..]
+    }
+
+    /// Every header field, in order.
+    pub fn fields(&self) -> impl Iterator<Item = Field<'a>> + '_ {
+        self.spans.iter().map(|span| self.field(span))
+    }
+
+    /// The first header field called `name`.
+    #[must_use]
+    pub fn first(&self, name: HeaderName) -> Option<Field<'a>> {
+        self.spans.iter().find(|span| span.name == name).map(|span| self.field(span))
+    }
+
+    /// The value of the first header field called `name`.
+    #[must_use]
+    pub fn value(&self, name: HeaderName) -> Option<&'a [u8]> {
+        self.spans.iter().find(|span| span.name == name).map(|span| self.span_value(span))
+    }
+
+    /// The values of all header fields called `name`, a line each.
+    pub fn values(&self, name: HeaderName) -> impl Iterator<Item = &'a [u8]> + '_ {
+        self.spans.iter().filter(move |span| span.name == name).map(|span| self.span_value(span))
+    }
+
+    /// The comma-separated elements of all header fields called `name` (RFC 3261 section 7.3.1).
+    pub fn elements(&self, name: HeaderName) -> impl Iterator<Item = &'a [u8]> + '_ {
+        self.values(name).flat_map(lex::split_list)
+    }
+
+    /// The topmost Via.
+    ///
+    /// # Errors
+    /// [`HeaderError`] where there is none or it is malformed.
+    pub fn top_via(&self) -> Result<Via<'a>, HeaderError> {
+        let value = self.value(HeaderName::Via).unwrap_or_default();
+        Via::parse(lex::trim(&value[..lex::list_element_end(value)]))
+    }
+
+    fn field(&self, span: &Span) -> Field<'a> {
+        Field {
+            name: span.name,
+            value: self.span_value(span),
+            line: &self.bytes[span.line.into()..span.end.into()],
+            offset: span.line.into(),
+        }
+    }
+
+    fn span_value(&self, span: &Span) -> &'a [u8] {
+        &self.bytes[span.value.into()..span.value_end.into()]
+    }
+}

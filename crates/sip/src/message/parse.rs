@@ -1,0 +1,336 @@
+//! One pass over the bytes of a message.
+
+use super::{Flaw, MAX_FIELDS, MAX_MESSAGE, Message, Span, StartLine};
+use crate::header::HeaderName;
+use crate::lex;
+use crate::method::Method;
+use core::fmt;
+use memchr::memchr;
+use smallvec::SmallVec;
+
+/// Bytes of which no message can be made, not even one to answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ParseError {
+    /// Nothing but line ends: a keep-alive (RFC 5626 section 3.5.1).
+    Empty,
+    /// The first line is neither a request line nor a status line of SIP.
+    StartLine,
+    /// The empty line after the header fields is missing.
+    Unterminated,
+    /// More than [`MAX_MESSAGE`] bytes.
+    TooLong,
+    /// More than [`MAX_FIELDS`] header field lines.
+    TooManyFields,
+}
+
+impl fmt::Display for ParseError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Empty => f.write_str("no message, only line ends"),
+            Self::StartLine => {
+                f.write_str("the first line is neither a request line nor a status line of SIP")
+            }
+            Self::Unterminated => f.write_str("no empty line after the header fields"),
+            Self::TooLong => write!(f, "more than {MAX_MESSAGE} bytes"),
+            Self::TooManyFields => write!(f, "more than {MAX_FIELDS} header field lines"),
+        }
+    }
+}
+
+impl core::error::Error for ParseError {}
+
+impl<'a> Message<'a> {
+    /// Reads the message in a datagram. Line ends before it are passed over; bytes after the body
+    /// are dropped (RFC 3261 section 18.3).
+    ///
+    /// # Errors
+    /// [`ParseError`] where not even an answer could be made. Lesser faults are
+    /// [`Message::flaw`].
+    pub fn parse(datagram: &'a [u8]) -> Result<Self, ParseError> {
+        let bytes = skip_line_ends(datagram);
+        if bytes.is_empty() {
+            return Err(ParseError::Empty);
+        }
+        if bytes.len() > MAX_MESSAGE {
+            return Err(ParseError::TooLong);
+        }
+        let mut flaw = None;
+        let mut lines = Lines { bytes, at: 0, flaw: &mut flaw };
+        let (_, first_end, fields_start) = lines.next_line().ok_or(ParseError::StartLine)?;
+        let (start_line, start_flaw) =
+            start_line(&bytes[..first_end]).ok_or(ParseError::StartLine)?;
+
+        let mut spans = SmallVec::new();
+        let body_start = loop {
+            let (line, line_end, next) = lines.next_folded().ok_or(ParseError::Unterminated)?;
+            if line_end == line {
+                break next;
+            }
+            if spans.len() == MAX_FIELDS {
+                return Err(ParseError::TooManyFields);
+            }
+            match field_span(bytes, line, line_end, next) {
+                Some(span) => spans.push(span),
+                None => {
+                    // Kept as a nameless field, so that the lines stay without gaps.
+                    let (line, end) = (offset(line), offset(next));
+                    let value_end = offset(line_end);
+                    spans.push(Span { name: HeaderName::Other, line, value: line, value_end, end });
+                    lines.flaw.get_or_insert(Flaw::FieldLine);
+                }
+            }
+        };
+        let mut message = Self {
+            bytes,
+            start_line,
+            fields_start: offset(fields_start),
+            spans,
+            body_start: offset(body_start),
+            flaw: flaw.or(start_flaw),
+        };
+        match message.content_length() {
+            Ok(Some(length)) if body_start + length <= bytes.len() => {
+                message.bytes = &bytes[..body_start + length];
+            }
+            Ok(None) => {}
+            Ok(Some(_)) | Err(()) => {
+                message.flaw.get_or_insert(Flaw::ContentLength);
+            }
+        }
+        Ok(message)
+    }
+
+    /// What Content-Length says, `None` where it is absent.
+    fn content_length(&self) -> Result<Option<usize>, ()> {
+        let mut lengths = self
+            .values(HeaderName::ContentLength)
+            .map(|value| lex::decimal(value).and_then(|number| usize::try_from(number).ok()));
+        let Some(first) = lengths.next() else { return Ok(None) };
+        if lengths.any(|other| other != first) {
+            return Err(());
+        }
+        first.filter(|&length| length <= MAX_MESSAGE).map(Some).ok_or(())
+    }
+}
+
+/// Offsets fit since a message has at most [`MAX_MESSAGE`] bytes.
+fn offset(at: usize) -> u16 {
+    debug_assert!(at <= MAX_MESSAGE);
+    at as u16
+}
+
+pub(super) fn skip_line_ends(bytes: &[u8]) -> &[u8] {
+    let start = bytes.iter().position(|byte| !matches!(byte, b'\r' | b'\n'));
+    &bytes[start.unwrap_or(bytes.len())..]
+}
+
+struct Lines<'a, 'f> {
+    bytes: &'a [u8],
+    at: usize,
+    flaw: &'f mut Option<Flaw>,
+}
+
+impl Lines<'_, '_> {
+    /// Where the next line begins, where it ends without its line end, and where the one after it
+    /// begins.
+    fn next_line(&mut self) -> Option<(usize, usize, usize)> {
+        let start = self.at;
+        let line_feed = start + memchr(b'\n', self.bytes.get(start..)?)?;
+        let end = if line_feed > start && self.bytes[line_feed - 1] == b'\r' {
+            line_feed - 1
+        } else {
+            self.flaw.get_or_insert(Flaw::LineEnd);
+            line_feed
+        };
+        if memchr(b'\r', &self.bytes[start..end]).is_some() {
+            self.flaw.get_or_insert(Flaw::LineEnd);
+        }
+        self.at = line_feed + 1;
+        Some((start, end, self.at))
+    }
+
+    /// The same for a line with those that continue it (RFC 3261 section 7.3.1).
+    fn next_folded(&mut self) -> Option<(usize, usize, usize)> {
+        let (start, mut end, mut next) = self.next_line()?;
+        while end > start && matches!(self.bytes.get(self.at), Some(b' ' | b'\t')) {
+            (_, end, next) = self.next_line()?;
+        }
+        Some((start, end, next))
+    }
+}
+
+fn field_span(bytes: &[u8], line: usize, line_end: usize, next: usize) -> Option<Span> {
+    let text = &bytes[line..line_end];
+    let (name, rest) = lex::split_while(text, lex::is_token);
+    let value = lex::trim_start(rest).strip_prefix(b":")?;
+    if name.is_empty() {
+        return None;
+    }
+    let value = lex::trim(value);
+    let value_start = if value.is_empty() {
+        line_end
+    } else {
+        line + (value.as_ptr() as usize - text.as_ptr() as usize)
+    };
+    Some(Span {
+        name: HeaderName::new(name),
+        line: offset(line),
+        value: offset(value_start),
+        value_end: offset(value_start + value.len()),
+        end: offset(next),
+    })
+}
+
+/// The parts of a start line. White space beyond the grammar is a flaw, not an error, so that the
+/// sender can be told.
+fn start_line(line: &[u8]) -> Option<(StartLine<'_>, Option<Flaw>)> {
+    const VERSION: &[u8] = b"SIP/2.0";
+    if let Some((version, rest)) = line.split_at_checked(VERSION.len())
+        && version.eq_ignore_ascii_case(VERSION)
+    {
+        return status_line(rest).map(|start| (start, None));
+    }
+    let first = line.iter().position(|&byte| byte == b' ')?;
+    let trimmed = lex::trim_end(line);
+    let last = trimmed.iter().rposition(|&byte| byte == b' ').filter(|&last| last > first)?;
+    let (method, version) = (&line[..first], &trimmed[last + 1..]);
+    let uri = lex::trim(&line[first + 1..last]);
+    let is_sip = version.len() > 4 && version[..4].eq_ignore_ascii_case(b"SIP/");
+    if !lex::all_token(method) || !is_sip || uri.is_empty() {
+        return None;
+    }
+    let exact = first + 1 + uri.len() + 1 + version.len() == line.len();
+    let start = StartLine::Request { method: Method::new(method), uri, version };
+    Some((start, (!exact).then_some(Flaw::StartLine)))
+}
+
+/// The space after the status code may be missing where there is no reason phrase.
+fn status_line(rest: &[u8]) -> Option<StartLine<'_>> {
+    let rest = rest.strip_prefix(b" ")?;
+    let (code, reason) = lex::split_while(rest, |byte| byte.is_ascii_digit());
+    let status = lex::decimal(code)
+        .filter(|status| code.len() == 3 && (100..700).contains(status))
+        .and_then(|status| u16::try_from(status).ok())?;
+    let reason = match reason {
+        [] => reason,
+        [b' ', reason @ ..] => reason,
+        _ => return None,
+    };
+    Some(StartLine::Response { status, reason })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::vec::Vec;
+
+    const OPTIONS: &[u8] = b"\r\n\r\nOPTIONS sip:b@c SIP/2.0\r\n\
+        v: SIP/2.0/UDP h;branch=z9hG4bK1,\r\n SIP/2.0/TCP g\r\n\
+        Subject:\r\n\
+        X-Y : \xff\x00\r\n\
+        l: 3\r\n\
+        \r\nabcdef";
+
+    #[test]
+    fn fields_keep_their_order_and_their_bytes() {
+        let message = Message::parse(OPTIONS).unwrap();
+        assert_eq!(message.flaw(), None);
+        assert_eq!(
+            message.start_line(),
+            StartLine::Request { method: Method::Options, uri: b"sip:b@c", version: b"SIP/2.0" }
+        );
+        let names: Vec<_> = message.fields().map(|field| field.name).collect();
+        use HeaderName::{ContentLength, Other, Subject, Via};
+        assert_eq!(names, [Via, Subject, Other, ContentLength]);
+        let lines: Vec<u8> = message.fields().flat_map(|field| field.line.to_vec()).collect();
+        assert_eq!(lines, message.fields_bytes());
+        assert_eq!(message.value(Subject), Some(&b""[..]));
+        let unknown = message.first(Other).unwrap();
+        assert_eq!((unknown.raw_name(), unknown.value), (&b"X-Y"[..], &b"\xff\x00"[..]));
+        assert_eq!(message.elements(Via).count(), 2);
+        assert_eq!(message.top_via().unwrap().branch(), Some(&b"z9hG4bK1"[..]));
+        assert_eq!(message.body(), b"abc");
+        assert_eq!(message.as_bytes(), &OPTIONS[4..OPTIONS.len() - 3]);
+    }
+
+    #[test]
+    fn status_lines_hold_three_digits() {
+        let status = |line: &[u8]| {
+            Message::parse(&[line, b"\r\n\r\n"].concat()).map(|message| message.status())
+        };
+        assert_eq!(status(b"SIP/2.0 180 Ringing now"), Ok(Some(180)));
+        assert_eq!(status(b"SIP/2.0 100 "), Ok(Some(100)));
+        assert_eq!(status(b"SIP/2.0 100"), Ok(Some(100)));
+        for bad in [
+            &b"SIP/2.0 4294967301 better not"[..],
+            b"SIP/2.0 099 x",
+            b"SIP/2.0 700 x",
+            b"SIP/2.0  200 OK",
+            b"SIP/2.0 200OK",
+            b"SIP/2.0",
+            b"HTTP/1.1 200 OK",
+            b"GET / HTTP/1.1",
+            b"hello",
+        ] {
+            assert_eq!(status(bad), Err(ParseError::StartLine), "{}", bad.escape_ascii());
+        }
+    }
+
+    #[test]
+    fn what_can_be_answered_is_a_flaw_and_no_error() {
+        for (bytes, flaw) in [
+            (&b"INVITE  sip:a@b SIP/2.0\r\nVia: x\r\n\r\n"[..], Flaw::StartLine),
+            (b"INVITE sip:a@b SIP/2.0  \r\nVia: x\r\n\r\n", Flaw::StartLine),
+            (b"INVITE sip:a@b SIP/2.0\nVia: x\r\n\r\n", Flaw::LineEnd),
+            (b"INVITE sip:a@b SIP/2.0\r\nVia: x\ry\r\n\r\n", Flaw::LineEnd),
+            (b"INVITE sip:a@b SIP/2.0\r\nVia\r\n\r\n", Flaw::FieldLine),
+            (b"INVITE sip:a@b SIP/2.0\r\n: x\r\n\r\n", Flaw::FieldLine),
+            (b"INVITE sip:a@b SIP/2.0\r\nl: 9\r\n\r\nbody", Flaw::ContentLength),
+            (b"INVITE sip:a@b SIP/2.0\r\nl: -9\r\n\r\nbody", Flaw::ContentLength),
+            (b"INVITE sip:a@b SIP/2.0\r\nl: 1\r\nl: 2\r\n\r\nbody", Flaw::ContentLength),
+            (b"INVITE sip:a@b SIP/2.0\r\nl: 99999999999999999999\r\n\r\nbody", Flaw::ContentLength),
+        ] {
+            let message = Message::parse(bytes).unwrap();
+            assert_eq!(message.flaw(), Some(flaw), "{}", bytes.escape_ascii());
+        }
+    }
+
+    #[test]
+    fn bounds_are_errors() {
+        assert_eq!(Message::parse(b"\r\n\r\n").err(), Some(ParseError::Empty));
+        assert_eq!(Message::parse(b"").err(), Some(ParseError::Empty));
+        let cut = &OPTIONS[..OPTIONS.len() - 9];
+        assert_eq!(Message::parse(cut).err(), Some(ParseError::Unterminated));
+        assert_eq!(Message::parse(&[b'a'; MAX_MESSAGE + 1]).err(), Some(ParseError::TooLong));
+        let mut many = b"OPTIONS sip:b@c SIP/2.0\r\n".to_vec();
+        for _ in 0..=MAX_FIELDS {
+            many.extend_from_slice(b"a:b\r\n");
+        }
+        many.extend_from_slice(b"\r\n");
+        assert_eq!(Message::parse(&many).err(), Some(ParseError::TooManyFields));
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_make_the_parser_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+            let _ = Message::parse(&bytes);
+        }
+
+        #[test]
+        fn a_message_that_is_parsed_again_is_the_same(
+            cut in 0..OPTIONS.len(),
+            bytes in proptest::collection::vec(any::<u8>(), 0..8),
+        ) {
+            let mut changed = OPTIONS[..cut].to_vec();
+            changed.extend_from_slice(&bytes);
+            changed.extend_from_slice(&OPTIONS[cut..]);
+            if let Ok(message) = Message::parse(&changed) {
+                let again = Message::parse(message.as_bytes()).unwrap();
+                prop_assert_eq!(again.as_bytes(), message.as_bytes());
+                prop_assert_eq!(again.flaw(), message.flaw());
+                prop_assert!(again.fields().eq(message.fields()));
+            }
+        }
+    }
+}

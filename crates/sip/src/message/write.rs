@@ -1,0 +1,308 @@
+//! Writing messages that answer or follow another.
+
+use super::{Field, Message};
+use crate::header::{HeaderName, NameAddr, Via};
+use crate::lex;
+use crate::param::Params;
+use alloc::vec::Vec;
+use core::net::SocketAddr;
+
+/// A response to a request, made from its header fields (RFC 3261 section 8.2.6).
+#[derive(Clone, Copy, Debug)]
+pub struct Response<'r, 'a> {
+    /// The request. Of a faulty one, what is there is taken.
+    pub request: &'r Message<'a>,
+    /// Where the request came from: what its topmost Via is completed with.
+    pub source: SocketAddr,
+    /// The status code.
+    pub status: u16,
+    /// The reason phrase.
+    pub reason: &'r str,
+    /// The tag for To where the request has none. Not for 100 (RFC 3261 section 8.2.6.2).
+    pub to_tag: Option<&'r [u8]>,
+}
+
+impl Response<'_, '_> {
+    /// Appends the response, without a body, to `out`. `fields` appends further header field lines.
+    pub fn write(&self, out: &mut Vec<u8>, fields: impl FnOnce(&mut Vec<u8>)) {
+        out.extend_from_slice(b"SIP/2.0 ");
+        write_decimal(out, self.status.into());
+        out.push(b' ');
+        out.extend_from_slice(self.reason.as_bytes());
+        out.extend_from_slice(b"\r\n");
+        let mut is_top_via = true;
+        for field in self.request.fields() {
+            match field.name {
+                HeaderName::Via if is_top_via => {
+                    is_top_via = false;
+                    field.write_with_source(out, self.source);
+                }
+                HeaderName::Via | HeaderName::From | HeaderName::CallId | HeaderName::CSeq => {
+                    out.extend_from_slice(field.line);
+                }
+                HeaderName::Timestamp if self.status == 100 => out.extend_from_slice(field.line),
+                HeaderName::To => self.write_to(out, &field),
+                _ => {}
+            }
+        }
+        fields(out);
+        out.extend_from_slice(b"Content-Length: 0\r\n\r\n");
+    }
+
+    fn write_to(&self, out: &mut Vec<u8>, field: &Field<'_>) {
+        let has_tag = NameAddr::parse(HeaderName::To, field.value)
+            .is_ok_and(|address| address.params.has("tag"));
+        match self.to_tag {
+            Some(tag) if !has_tag => {
+                out.extend_from_slice(b"To: ");
+                out.extend_from_slice(field.value);
+                out.extend_from_slice(b";tag=");
+                out.extend_from_slice(tag);
+                out.extend_from_slice(b"\r\n");
+            }
+            _ => out.extend_from_slice(field.line),
+        }
+    }
+}
+
+impl Field<'_> {
+    /// Appends this line, the topmost Via of a request that came from `source`, with `received` and
+    /// `rport` as RFC 3261 section 18.2.1 and RFC 3581 section 4 have it. Where `sent-by` is not
+    /// the address that the request came from, `rport` is added also unasked: behind a NAT the
+    /// port in `sent-by` leads nowhere.
+    pub fn write_with_source(&self, out: &mut Vec<u8>, source: SocketAddr) {
+        let element_end = lex::list_element_end(self.value);
+        let via = Via::parse(lex::trim(&self.value[..element_end]));
+        let Ok(via) = via else {
+            out.extend_from_slice(self.line);
+            return;
+        };
+        let rport = via.rport().is_some();
+        let elsewhere = via.host.ip() != Some(source.ip());
+        if !rport && !elsewhere && !via.params.has("received") {
+            out.extend_from_slice(self.line);
+            return;
+        }
+        let params_start =
+            self.value[..element_end].iter().position(|&byte| byte == b';').unwrap_or(element_end);
+        out.extend_from_slice(b"Via: ");
+        out.extend_from_slice(lex::trim_end(&self.value[..params_start]));
+        let kept = Params::new(via.params.as_bytes()).iter().filter(|(name, _)| {
+            !name.eq_ignore_ascii_case(b"received") && !name.eq_ignore_ascii_case(b"rport")
+        });
+        for (name, value) in kept {
+            out.push(b';');
+            out.extend_from_slice(name);
+            if let Some(value) = value {
+                out.push(b'=');
+                out.extend_from_slice(value);
+            }
+        }
+        out.extend_from_slice(b";received=");
+        write_display(out, &source.ip());
+        if rport || elsewhere {
+            out.extend_from_slice(b";rport=");
+            write_decimal(out, source.port().into());
+        }
+        out.extend_from_slice(&self.value[element_end..]);
+        out.extend_from_slice(b"\r\n");
+    }
+}
+
+impl Via<'_> {
+    /// Where a response to a datagram from `source` with this topmost Via goes (RFC 3261 section
+    /// 18.2.2, RFC 3581 section 4): to the port in `sent-by` only where the host there is where the
+    /// request came from and `rport` is not asked for.
+    #[must_use]
+    pub fn response_address(&self, source: SocketAddr) -> SocketAddr {
+        if self.rport().is_some() || self.host.ip() != Some(source.ip()) {
+            return source;
+        }
+        SocketAddr::new(source.ip(), self.port_or_default())
+    }
+}
+
+/// Appends what `value` displays.
+pub(crate) fn write_display(out: &mut Vec<u8>, value: &impl core::fmt::Display) {
+    struct Bytes<'o>(&'o mut Vec<u8>);
+    impl core::fmt::Write for Bytes<'_> {
+        fn write_str(&mut self, text: &str) -> core::fmt::Result {
+            self.0.extend_from_slice(text.as_bytes());
+            Ok(())
+        }
+    }
+    // Writing to a vector does not fail.
+    let _ = core::fmt::Write::write_fmt(&mut Bytes(out), format_args!("{value}"));
+}
+
+/// Appends `number` in decimal.
+pub fn write_decimal(out: &mut Vec<u8>, mut number: u64) {
+    let mut digits = [0; 20];
+    let mut at = digits.len();
+    loop {
+        at -= 1;
+        digits[at] = b'0' + (number % 10) as u8;
+        number /= 10;
+        if number == 0 {
+            break;
+        }
+    }
+    out.extend_from_slice(&digits[at..]);
+}
+
+/// The reason phrase that the RFCs give to a status code.
+#[must_use]
+pub const fn reason_phrase(status: u16) -> &'static str {
+    match status {
+        100 => "Trying",
+        180 => "Ringing",
+        181 => "Call Is Being Forwarded",
+        182 => "Queued",
+        183 => "Session Progress",
+        199 => "Early Dialog Terminated",
+        200 => "OK",
+        202 => "Accepted",
+        204 => "No Notification",
+        300 => "Multiple Choices",
+        301 => "Moved Permanently",
+        302 => "Moved Temporarily",
+        305 => "Use Proxy",
+        380 => "Alternative Service",
+        400 => "Bad Request",
+        401 => "Unauthorized",
+        402 => "Payment Required",
+        403 => "Forbidden",
+        404 => "Not Found",
+        405 => "Method Not Allowed",
+        406 => "Not Acceptable",
+        407 => "Proxy Authentication Required",
+        408 => "Request Timeout",
+        410 => "Gone",
+        412 => "Conditional Request Failed",
+        413 => "Request Entity Too Large",
+        414 => "Request-URI Too Long",
+        415 => "Unsupported Media Type",
+        416 => "Unsupported URI Scheme",
+        420 => "Bad Extension",
+        421 => "Extension Required",
+        422 => "Session Interval Too Small",
+        423 => "Interval Too Brief",
+        428 => "Use Identity Header",
+        430 => "Flow Failed",
+        433 => "Anonymity Disallowed",
+        439 => "First Hop Lacks Outbound Support",
+        440 => "Max-Breadth Exceeded",
+        469 => "Bad Info Package",
+        480 => "Temporarily Unavailable",
+        481 => "Call/Transaction Does Not Exist",
+        482 => "Loop Detected",
+        483 => "Too Many Hops",
+        484 => "Address Incomplete",
+        485 => "Ambiguous",
+        486 => "Busy Here",
+        487 => "Request Terminated",
+        488 => "Not Acceptable Here",
+        489 => "Bad Event",
+        491 => "Request Pending",
+        493 => "Undecipherable",
+        494 => "Security Agreement Required",
+        500 => "Server Internal Error",
+        501 => "Not Implemented",
+        502 => "Bad Gateway",
+        503 => "Service Unavailable",
+        504 => "Server Time-out",
+        505 => "Version Not Supported",
+        513 => "Message Too Large",
+        580 => "Precondition Failure",
+        600 => "Busy Everywhere",
+        603 => "Decline",
+        604 => "Does Not Exist Anywhere",
+        606 => "Not Acceptable",
+        607 => "Unwanted",
+        608 => "Rejected",
+        _ => "Unknown",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::string::String;
+
+    fn respond(via: &str, source: &str) -> String {
+        let request = std::format!(
+            "OPTIONS sip:b@c SIP/2.0\r\nVia: {via}\r\nX-Not-Copied: 1\r\nFrom: <sip:a@b>;tag=1\r\n\
+             t: <sip:b@c>\r\nTimestamp: 5\r\nCall-ID: x\r\nCSeq: 1 OPTIONS\r\n\r\n"
+        );
+        let message = Message::parse(request.as_bytes()).unwrap();
+        let mut out = Vec::new();
+        let response = Response {
+            request: &message,
+            source: source.parse().unwrap(),
+            status: 200,
+            reason: "OK",
+            to_tag: Some(b"ours"),
+        };
+        response.write(&mut out, |out| out.extend_from_slice(b"Server: us\r\n"));
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn a_response_copies_what_rfc_3261_says_and_nothing_else() {
+        assert_eq!(
+            respond("SIP/2.0/UDP 192.0.2.1:5070;branch=z9hG4bK1, SIP/2.0/TCP h", "192.0.2.1:5070"),
+            "SIP/2.0 200 OK\r\nVia: SIP/2.0/UDP 192.0.2.1:5070;branch=z9hG4bK1, SIP/2.0/TCP h\r\n\
+             From: <sip:a@b>;tag=1\r\nTo: <sip:b@c>;tag=ours\r\nCall-ID: x\r\nCSeq: 1 OPTIONS\r\n\
+             Server: us\r\nContent-Length: 0\r\n\r\n"
+        );
+    }
+
+    #[test]
+    fn the_topmost_via_says_where_the_request_came_from() {
+        for (via, source, expected) in [
+            (
+                "SIP/2.0/UDP 10.1.1.1:4540;rport;branch=z9hG4bKkjshdyff, SIP/2.0/UDP h",
+                "192.0.2.1:9988",
+                "Via: SIP/2.0/UDP 10.1.1.1:4540;branch=z9hG4bKkjshdyff;received=192.0.2.1;\
+                 rport=9988, SIP/2.0/UDP h\r\n",
+            ),
+            (
+                "SIP/2.0/TCP host.example;branch=z9hG4bKk",
+                "[2001:db8::9]:7",
+                "Via: SIP/2.0/TCP host.example;branch=z9hG4bKk;received=2001:db8::9;rport=7\r\n",
+            ),
+            (
+                "SIP/2.0/UDP 192.0.2.1;received=203.0.113.5;branch=z9hG4bKk",
+                "192.0.2.1:7",
+                "Via: SIP/2.0/UDP 192.0.2.1;branch=z9hG4bKk;received=192.0.2.1\r\n",
+            ),
+        ] {
+            let response = respond(via, source);
+            assert!(response.contains(expected), "{response}");
+        }
+    }
+
+    #[test]
+    fn responses_go_to_sent_by_only_where_that_is_the_source() {
+        for (via, expected) in [
+            (&b"SIP/2.0/UDP 192.0.2.1:5070"[..], "192.0.2.1:5070"),
+            (b"SIP/2.0/UDP 192.0.2.1", "192.0.2.1:5060"),
+            (b"SIP/2.0/UDP 192.0.2.1:5070;rport", "192.0.2.1:9"),
+            (b"SIP/2.0/UDP 10.0.0.1:5070", "192.0.2.1:9"),
+            (b"SIP/2.0/UDP host:5070", "192.0.2.1:9"),
+        ] {
+            let via = Via::parse(via).unwrap();
+            let address = via.response_address("192.0.2.1:9".parse().unwrap());
+            assert_eq!(address, expected.parse().unwrap());
+        }
+    }
+
+    #[test]
+    fn numbers_are_written_whole() {
+        for number in [0, 7, 10, 65_535, u64::MAX] {
+            let mut out = Vec::new();
+            write_decimal(&mut out, number);
+            assert_eq!(out, std::format!("{number}").into_bytes());
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! Parameters of URIs and header fields: `;name` and `;name=value`.
+
+use crate::lex;
+
+/// A list of parameters as it stands in a message, from its first semicolon on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Params<'a>(pub(crate) &'a [u8]);
+
+/// One parameter. The value is `None` where there is no `=`; quoted strings keep their quotes.
+pub type Param<'a> = (&'a [u8], Option<&'a [u8]>);
+
+impl<'a> Params<'a> {
+    /// The list that stands in `bytes`, which begins with a semicolon or is empty. Not checked:
+    /// see [`Params::is_valid`].
+    #[must_use]
+    pub const fn new(bytes: &'a [u8]) -> Self {
+        Self(bytes)
+    }
+
+    /// The parameters as they stand in the message, with the first semicolon.
+    #[must_use]
+    pub const fn as_bytes(self) -> &'a [u8] {
+        self.0
+    }
+
+    /// Every parameter, in order, names and values trimmed of white space.
+    pub fn iter(self) -> impl Iterator<Item = Param<'a>> {
+        let mut rest = lex::trim(self.0);
+        core::iter::from_fn(move || {
+            rest = rest.strip_prefix(b";")?;
+            let end = end_of_param(rest);
+            let (param, after) = rest.split_at(end);
+            rest = after;
+            Some(match param.iter().position(|&byte| byte == b'=') {
+                Some(equals) => {
+                    (lex::trim(&param[..equals]), Some(lex::trim(&param[equals + 1..])))
+                }
+                None => (lex::trim(param), None),
+            })
+        })
+    }
+
+    /// The parameter called `name`, compared without regard to case.
+    #[must_use]
+    pub fn get(self, name: &str) -> Option<Option<&'a [u8]>> {
+        self.iter()
+            .find(|(found, _)| found.eq_ignore_ascii_case(name.as_bytes()))
+            .map(|(_, value)| value)
+    }
+
+    /// The value of the parameter called `name`, if it has one.
+    #[must_use]
+    pub fn value(self, name: &str) -> Option<&'a [u8]> {
+        self.get(name).flatten()
+    }
+
+    /// Whether there is a parameter called `name`.
+    #[must_use]
+    pub fn has(self, name: &str) -> bool {
+        self.get(name).is_some()
+    }
+
+    /// Whether every parameter of a header field has the form of the grammar: a token, and a value
+    /// that is a token, a host or a quoted string (RFC 3261 section 25.1, `generic-param`).
+    #[must_use]
+    pub fn is_valid(self) -> bool {
+        let starts_well = self.0.is_empty() || lex::trim(self.0).first() == Some(&b';');
+        starts_well
+            && self.iter().all(|(name, value)| {
+                lex::all_token(name)
+                    && value.is_none_or(|value| match value {
+                        [b'"', ..] => {
+                            lex::split_quoted(value).is_some_and(|(_, rest)| rest.is_empty())
+                        }
+                        _ => !value.is_empty() && value.iter().all(|&byte| is_value_byte(byte)),
+                    })
+            })
+    }
+}
+
+/// What an unquoted value may be made of: a token or a host, IPv6 references included. Phones in
+/// the field put URIs and base64 here, which no parser mistakes for anything else.
+const fn is_value_byte(byte: u8) -> bool {
+    lex::is_token(byte)
+        || matches!(byte, b'[' | b']' | b':' | b'/' | b'@' | b'=' | b'$' | b'&' | b'(' | b')')
+        || byte >= 0x80
+}
+
+fn end_of_param(bytes: &[u8]) -> usize {
+    let mut at = 0;
+    while let Some(&byte) = bytes.get(at) {
+        match byte {
+            b';' => return at,
+            b'"' => match lex::split_quoted(&bytes[at..]) {
+                Some((quoted, _)) => at += quoted.len(),
+                None => return bytes.len(),
+            },
+            _ => at += 1,
+        }
+    }
+    bytes.len()
+}
+
+/// The text of a quoted string without its quotes and its backslashes; other values as they are.
+pub fn unquote(value: &[u8]) -> impl Iterator<Item = u8> + '_ {
+    let inner = match value {
+        [b'"', inner @ .., b'"'] => inner,
+        _ => value,
+    };
+    let quoted = inner.len() != value.len();
+    let mut bytes = inner.iter().copied();
+    core::iter::from_fn(move || match bytes.next()? {
+        b'\\' if quoted => bytes.next(),
+        byte => Some(byte),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::vec::Vec;
+
+    #[test]
+    fn parameters_are_found_in_any_case_and_with_white_space() {
+        let params = Params::new(b" ;lr ; Tag = x;q=\"a;\\\"b\" ;last=");
+        let all: Vec<_> = params.iter().collect();
+        let expected: [Param; 4] = [
+            (b"lr", None),
+            (b"Tag", Some(b"x")),
+            (b"q", Some(b"\"a;\\\"b\"")),
+            (b"last", Some(b"")),
+        ];
+        assert_eq!(all, expected);
+        assert_eq!(params.value("tag"), Some(&b"x"[..]));
+        assert!(params.has("LR"));
+        assert!(!params.is_valid(), "an empty value is not in the grammar");
+    }
+
+    #[test]
+    fn validity_follows_the_grammar() {
+        for good in [&b""[..], b";a", b";a=b", b" ; a = \"b;c\"", b";received=[2001:db8::1]"] {
+            assert!(Params::new(good).is_valid(), "{}", good.escape_ascii());
+        }
+        for bad in [&b";"[..], b";;a", b";a=\"b", b";a b", b"a", b";a=b c"] {
+            assert!(!Params::new(bad).is_valid(), "{}", bad.escape_ascii());
+        }
+    }
+
+    #[test]
+    fn quoted_strings_lose_quotes_and_backslashes() {
+        let plain: Vec<u8> = unquote(b"\"a\\\"b\\\\\"").collect();
+        assert_eq!(plain, b"a\"b\\");
+        assert_eq!(unquote(b"plain").collect::<Vec<_>>(), b"plain");
+    }
+}

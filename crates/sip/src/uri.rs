@@ -1,0 +1,363 @@
+//! URIs: SIP and SIPS (RFC 3261 section 19.1, IPv6 by RFC 5954), tel (RFC 3966), and others whole.
+
+use crate::lex;
+use crate::param::Params;
+use crate::transport::Transport;
+use alloc::vec::Vec;
+use core::fmt;
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// Why bytes are not a URI that SIP can use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UriError {
+    /// There is no `scheme:` at the start.
+    Scheme,
+    /// A character that must be escaped, or white space.
+    Character(u8),
+    /// The host is neither a name, an IPv4 address nor an IPv6 address in brackets.
+    Host,
+    /// The port is not a number from 0 to 65535.
+    Port,
+    /// A parameter or header has no name.
+    Parameter,
+    /// The number of a tel URI has no digits.
+    Number,
+}
+
+impl fmt::Display for UriError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Scheme => f.write_str("a URI begins with a scheme and a colon"),
+            Self::Character(byte) => {
+                write!(f, "'{}' is not allowed in a URI", byte.escape_ascii())
+            }
+            Self::Host => f.write_str(
+                "the host of a SIP URI is a name, an IPv4 address or an IPv6 address in brackets",
+            ),
+            Self::Port => f.write_str("the port of a SIP URI is a number from 0 to 65535"),
+            Self::Parameter => f.write_str("a URI parameter or header has no name"),
+            Self::Number => f.write_str("a tel URI holds a telephone number"),
+        }
+    }
+}
+
+impl core::error::Error for UriError {}
+
+/// A URI as it stands in a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Uri<'a> {
+    /// `sip:` or `sips:`.
+    Sip(SipUri<'a>),
+    /// `tel:`.
+    Tel(TelUri<'a>),
+    /// Any other scheme: the scheme, and the whole URI.
+    Other {
+        /// The scheme, without the colon.
+        scheme: &'a [u8],
+        /// The whole URI.
+        uri: &'a [u8],
+    },
+}
+
+impl<'a> Uri<'a> {
+    /// Reads the URI that fills `bytes`.
+    ///
+    /// # Errors
+    /// [`UriError`] where the bytes have not the form of the scheme.
+    pub fn parse(bytes: &'a [u8]) -> Result<Self, UriError> {
+        let colon = bytes.iter().position(|&byte| byte == b':').ok_or(UriError::Scheme)?;
+        let (scheme, rest) = (&bytes[..colon], &bytes[colon + 1..]);
+        if let Some(&byte) =
+            bytes.iter().find(|&&byte| byte <= b' ' || byte >= 0x7f || matches!(byte, b'<' | b'>'))
+        {
+            return Err(UriError::Character(byte));
+        }
+        let secure = scheme.eq_ignore_ascii_case(b"sips");
+        if secure || scheme.eq_ignore_ascii_case(b"sip") {
+            return SipUri::parse_after_scheme(secure, rest).map(Self::Sip);
+        }
+        if scheme.eq_ignore_ascii_case(b"tel") {
+            return TelUri::parse_after_scheme(rest).map(Self::Tel);
+        }
+        let is_scheme = scheme.first().is_some_and(u8::is_ascii_alphabetic)
+            && scheme
+                .iter()
+                .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.'));
+        if is_scheme { Ok(Self::Other { scheme, uri: bytes }) } else { Err(UriError::Scheme) }
+    }
+
+    /// The SIP or SIPS URI, if it is one.
+    #[must_use]
+    pub const fn as_sip(&self) -> Option<&SipUri<'a>> {
+        match self {
+            Self::Sip(uri) => Some(uri),
+            _ => None,
+        }
+    }
+}
+
+/// A host as it stands in a URI or a Via.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Host<'a> {
+    /// A domain name, in any case.
+    Name(&'a [u8]),
+    /// An IPv4 or IPv6 address.
+    Ip(IpAddr),
+}
+
+impl<'a> Host<'a> {
+    /// Reads the host that fills `bytes`; an IPv6 address stands in brackets.
+    #[must_use]
+    pub fn parse(bytes: &'a [u8]) -> Option<Self> {
+        if let [b'[', inner @ .., b']'] = bytes {
+            return ipv6(inner).map(|address| Self::Ip(address.into()));
+        }
+        let last = *bytes.last()?;
+        if last.is_ascii_digit() && bytes.iter().all(|byte| byte.is_ascii_digit() || *byte == b'.')
+        {
+            // A name of digits only cannot be told from a mistyped address.
+            let text = core::str::from_utf8(bytes).ok()?;
+            return text.parse::<Ipv4Addr>().ok().map(|address| Self::Ip(address.into()));
+        }
+        let is_name = bytes
+            .iter()
+            .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_'))
+            && !bytes.starts_with(b".")
+            && !bytes.windows(2).any(|pair| pair == b"..");
+        is_name.then_some(Self::Name(bytes))
+    }
+
+    /// Whether both mean the same host: names without regard to case and final dot.
+    #[must_use]
+    pub fn is_same(&self, other: &Host<'_>) -> bool {
+        match (self, other) {
+            (Self::Ip(one), Host::Ip(other)) => one.to_canonical() == other.to_canonical(),
+            (Self::Name(one), Host::Name(other)) => one
+                .strip_suffix(b".")
+                .unwrap_or(one)
+                .eq_ignore_ascii_case(other.strip_suffix(b".").unwrap_or(other)),
+            _ => false,
+        }
+    }
+
+    /// The address, if it is one.
+    #[must_use]
+    pub const fn ip(&self) -> Option<IpAddr> {
+        match self {
+            Self::Ip(address) => Some(*address),
+            Self::Name(_) => None,
+        }
+    }
+}
+
+impl fmt::Display for Host<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Name(name) => write!(f, "{}", name.escape_ascii()),
+            Self::Ip(IpAddr::V4(address)) => write!(f, "{address}"),
+            Self::Ip(IpAddr::V6(address)) => write!(f, "[{address}]"),
+        }
+    }
+}
+
+/// Three colons before an embedded IPv4 address come from a fault in the grammar of RFC 3261 and
+/// mean two (RFC 5118 section 4.10).
+fn ipv6(bytes: &[u8]) -> Option<Ipv6Addr> {
+    let text = core::str::from_utf8(bytes).ok()?;
+    if let Some(at) = text.find(":::") {
+        let mut fixed = [0u8; 48];
+        let length = bytes.len() - 1;
+        let fixed = fixed.get_mut(..length)?;
+        fixed[..at].copy_from_slice(&bytes[..at]);
+        fixed[at..].copy_from_slice(&bytes[at + 1..]);
+        return core::str::from_utf8(fixed).ok()?.parse().ok();
+    }
+    text.parse().ok()
+}
+
+/// The user part `user` with every `%HH` replaced by the byte it stands for, once (RFC 3261 section
+/// 19.1.2). A `%` that no two hexadecimal digits follow stands for itself.
+pub fn unescape(user: &[u8]) -> impl Iterator<Item = u8> + '_ {
+    lex::unescape(user)
+}
+
+/// Splits `host[:port]` at the colon before the port and reads both.
+pub(crate) fn host_port(bytes: &[u8]) -> Result<(Host<'_>, Option<u16>), UriError> {
+    let host_end = match bytes.first() {
+        Some(b'[') => {
+            bytes.iter().position(|&byte| byte == b']').map(|at| at + 1).ok_or(UriError::Host)?
+        }
+        _ => bytes.iter().position(|&byte| byte == b':').unwrap_or(bytes.len()),
+    };
+    let (host, rest) = bytes.split_at(host_end);
+    let host = Host::parse(lex::trim(host)).ok_or(UriError::Host)?;
+    let port = match lex::trim(rest) {
+        [] => None,
+        [b':', digits @ ..] => Some(
+            lex::decimal(lex::trim(digits))
+                .and_then(|number| u16::try_from(number).ok())
+                .ok_or(UriError::Port)?,
+        ),
+        _ => return Err(UriError::Host),
+    };
+    Ok((host, port))
+}
+
+/// A SIP or SIPS URI as it stands in a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SipUri<'a> {
+    /// `sips:`.
+    pub secure: bool,
+    /// The user part, escapes kept, without the password. `None` where there is no `@`.
+    pub user: Option<&'a [u8]>,
+    /// The password, escapes kept.
+    pub password: Option<&'a [u8]>,
+    /// The host.
+    pub host: Host<'a>,
+    /// The port, if one is given.
+    pub port: Option<u16>,
+    /// The URI parameters.
+    pub params: Params<'a>,
+    /// What follows the `?`, as it stands; empty for none.
+    pub headers: &'a [u8],
+}
+
+impl<'a> SipUri<'a> {
+    fn parse_after_scheme(secure: bool, rest: &'a [u8]) -> Result<Self, UriError> {
+        // Semicolons and question marks may stand in the user part; an '@' may not stand after it.
+        let (userinfo, rest) = match rest.iter().position(|&byte| byte == b'@') {
+            Some(at) => (Some(&rest[..at]), &rest[at + 1..]),
+            None => (None, rest),
+        };
+        let (user, password) = match userinfo {
+            None => (None, None),
+            Some(info) => match info.iter().position(|&byte| byte == b':') {
+                Some(colon) => (Some(&info[..colon]), Some(&info[colon + 1..])),
+                None => (Some(info), None),
+            },
+        };
+        if user.is_some_and(<[u8]>::is_empty) {
+            return Err(UriError::Character(b'@'));
+        }
+        if let Some(&byte) = userinfo.and_then(|info| info.iter().find(|byte| !is_user(**byte))) {
+            return Err(UriError::Character(byte));
+        }
+        if rest.contains(&b'@') {
+            return Err(UriError::Character(b'@'));
+        }
+        let (rest, headers) = match rest.iter().position(|&byte| byte == b'?') {
+            Some(mark) => (&rest[..mark], &rest[mark + 1..]),
+            None => (rest, &[][..]),
+        };
+        let host_end = rest.iter().position(|&byte| byte == b';').unwrap_or(rest.len());
+        let (host, params) = rest.split_at(host_end);
+        let (host, port) = host_port(host)?;
+        let params = Params::new(params);
+        if params.iter().any(|(name, _)| name.is_empty()) {
+            return Err(UriError::Parameter);
+        }
+        Ok(Self { secure, user, password, host, port, params, headers })
+    }
+
+    /// The `transport` parameter: `None` where there is none, an error in the option's place
+    /// (`Some(None)`) for a transport that is not known here.
+    #[must_use]
+    pub fn transport(&self) -> Option<Option<Transport>> {
+        self.params.value("transport").map(Transport::parse)
+    }
+
+    /// Whether the `lr` parameter asks for loose routing (RFC 3261 section 19.1.1).
+    #[must_use]
+    pub fn is_loose(&self) -> bool {
+        self.params.has("lr")
+    }
+
+    /// Whether both URIs are equal by RFC 3261 section 19.1.4.
+    #[must_use]
+    pub fn is_same(&self, other: &SipUri<'_>) -> bool {
+        let users = match (self.user, other.user) {
+            (Some(one), Some(other)) => lex::unescape(one).eq(lex::unescape(other)),
+            (None, None) => true,
+            _ => false,
+        };
+        let passwords = match (self.password, other.password) {
+            (Some(one), Some(other)) => lex::unescape(one).eq(lex::unescape(other)),
+            (None, None) => true,
+            _ => false,
+        };
+        users
+            && passwords
+            && self.secure == other.secure
+            && self.host.is_same(&other.host)
+            && self.port == other.port
+            && params_match(self.params, other.params)
+            && params_match(other.params, self.params)
+            && headers_match(self.headers, other.headers)
+            && headers_match(other.headers, self.headers)
+    }
+}
+
+/// A parameter in both must match; `user`, `ttl`, `method`, `maddr` and `transport` must be in both
+/// or in neither.
+fn params_match(ours: Params<'_>, theirs: Params<'_>) -> bool {
+    const IN_BOTH: [&[u8]; 5] = [b"user", b"ttl", b"method", b"maddr", b"transport"];
+    ours.iter().all(|(name, value)| {
+        let other = theirs.iter().find(|(other, _)| escaped_eq(name, other));
+        match other {
+            Some((_, other)) => escaped_eq(value.unwrap_or_default(), other.unwrap_or_default()),
+            None => !IN_BOTH.iter().any(|needed| escaped_eq(name, needed)),
+        }
+    })
+}
+
+fn headers_match(ours: &[u8], theirs: &[u8]) -> bool {
+    let headers = |bytes| <[u8]>::split(bytes, |&byte| byte == b'&');
+    ours.is_empty() && theirs.is_empty()
+        || headers(ours).all(|header| headers(theirs).any(|other| escaped_eq(header, other)))
+}
+
+/// Equal when escapes are undone, without regard to case.
+fn escaped_eq(one: &[u8], other: &[u8]) -> bool {
+    lex::unescape(one)
+        .map(|byte| byte.to_ascii_lowercase())
+        .eq(lex::unescape(other).map(|byte| byte.to_ascii_lowercase()))
+}
+
+/// What phones put in a user part: all that is printable but what would end it. `#` and the like
+/// should be escaped, but dialled feature codes come without.
+const fn is_user(byte: u8) -> bool {
+    matches!(byte, 0x21..=0x7e) && !matches!(byte, b'"' | b'<' | b'>' | b'@' | b'\\' | b'^')
+}
+
+/// A tel URI as it stands in a message (RFC 3966).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TelUri<'a> {
+    /// The number, with its `+` if it is global and with visual separators.
+    pub number: &'a [u8],
+    /// The parameters.
+    pub params: Params<'a>,
+}
+
+impl<'a> TelUri<'a> {
+    fn parse_after_scheme(rest: &'a [u8]) -> Result<Self, UriError> {
+        let end = rest.iter().position(|&byte| byte == b';').unwrap_or(rest.len());
+        let (number, params) = rest.split_at(end);
+        let digits = number.strip_prefix(b"+").unwrap_or(number);
+        let is_digit = |byte: u8| byte.is_ascii_hexdigit() || matches!(byte, b'*' | b'#');
+        let in_form =
+            digits.iter().all(|&byte| is_digit(byte) || matches!(byte, b'-' | b'.' | b'(' | b')'));
+        if !in_form || !digits.iter().any(|&byte| is_digit(byte)) {
+            return Err(UriError::Number);
+        }
+        Ok(Self { number, params: Params::new(params) })
+    }
+
+    /// Appends the number without visual separators.
+    pub fn write_canonical_number(&self, out: &mut Vec<u8>) {
+        out.extend(self.number.iter().filter(|byte| !matches!(byte, b'-' | b'.' | b'(' | b')')));
+    }
+}
+
+#[cfg(test)]
+#[path = "uri_tests.rs"]
+mod tests;

@@ -1,0 +1,133 @@
+use super::*;
+use proptest::prelude::*;
+
+fn sip(text: &str) -> SipUri<'_> {
+    match Uri::parse(text.as_bytes()) {
+        Ok(Uri::Sip(uri)) => uri,
+        other => panic!("{text}: {other:?}"),
+    }
+}
+
+#[test]
+fn the_examples_of_rfc_3261_section_19_1_3_are_read() {
+    let uri = sip("sip:alice:secretword@atlanta.com;transport=tcp");
+    assert_eq!(uri.user, Some(&b"alice"[..]));
+    assert_eq!(uri.password, Some(&b"secretword"[..]));
+    assert_eq!(uri.host, Host::Name(b"atlanta.com"));
+    assert_eq!(uri.transport(), Some(Some(Transport::Tcp)));
+
+    let uri = sip("sips:alice@atlanta.com?subject=project%20x&priority=urgent");
+    assert!(uri.secure);
+    assert_eq!(uri.headers, b"subject=project%20x&priority=urgent");
+
+    let uri = sip("sip:+1-212-555-1212:1234@gateway.com;user=phone");
+    assert_eq!(uri.user, Some(&b"+1-212-555-1212"[..]));
+    assert_eq!(uri.password, Some(&b"1234"[..]));
+
+    let uri = sip("sip:atlanta.com;method=REGISTER?to=alice%40atlanta.com");
+    assert_eq!(uri.user, None);
+    assert_eq!(uri.params.value("method"), Some(&b"REGISTER"[..]));
+
+    let uri = sip("sip:alice;day=tuesday@atlanta.com");
+    assert_eq!(uri.user, Some(&b"alice;day=tuesday"[..]));
+    assert!(uri.params.as_bytes().is_empty());
+}
+
+#[test]
+fn ipv6_hosts_stand_in_brackets() {
+    let uri = sip("sip:[2001:db8::10:5070]");
+    assert_eq!(uri.host, Host::Ip("2001:db8::10:5070".parse().unwrap()));
+    assert_eq!(uri.port, None);
+    let uri = sip("sip:x@[2001:db8::10]:5070;lr");
+    assert_eq!(uri.port, Some(5070));
+    assert!(uri.is_loose());
+    let uri = sip("sip:user@[2001:db8:::192.0.2.1]");
+    assert_eq!(uri.host, Host::Ip("2001:db8::192.0.2.1".parse().unwrap()));
+    assert_eq!(Uri::parse(b"sip:2001:db8::10"), Err(UriError::Host));
+}
+
+#[test]
+fn what_is_no_uri_is_refused() {
+    for (text, error) in [
+        ("alice", UriError::Scheme),
+        (":x", UriError::Scheme),
+        ("sip:", UriError::Host),
+        ("sip:@host", UriError::Character(b'@')),
+        ("sip:a@b@c", UriError::Character(b'@')),
+        ("sip:a@host name", UriError::Character(b' ')),
+        ("<sip:a@host>", UriError::Character(b'<')),
+        ("sip:a@host:65536", UriError::Port),
+        ("sip:a@host:5060x", UriError::Port),
+        ("sip:a@1.2.3", UriError::Host),
+        ("sip:a@300.2.3.4", UriError::Host),
+        ("sip:a@host..example", UriError::Host),
+        ("sip:a@host;;lr", UriError::Parameter),
+        ("sip:a@[::1", UriError::Host),
+        ("tel:", UriError::Number),
+        ("tel:call-me", UriError::Number),
+    ] {
+        assert_eq!(Uri::parse(text.as_bytes()), Err(error), "{text}");
+    }
+}
+
+#[test]
+fn other_schemes_are_kept_whole() {
+    let uri = Uri::parse(b"soap.beep://192.0.2.103:3002").unwrap();
+    assert_eq!(uri, Uri::Other { scheme: b"soap.beep", uri: b"soap.beep://192.0.2.103:3002" });
+    let Ok(Uri::Tel(tel)) = Uri::parse(b"tel:+1-201-555-0123;phone-context=x") else { panic!() };
+    let mut number = Vec::new();
+    tel.write_canonical_number(&mut number);
+    assert_eq!(number, b"+12015550123");
+}
+
+#[test]
+fn equality_follows_rfc_3261_section_19_1_4() {
+    for (one, other) in [
+        ("sip:%61lice@atlanta.com;transport=TCP", "sip:alice@AtLanTa.CoM;Transport=tcp"),
+        ("sip:carol@chicago.com", "sip:carol@chicago.com;newparam=5"),
+        ("sip:carol@chicago.com;newparam=5", "sip:carol@chicago.com;security=on"),
+        (
+            "sip:biloxi.com;transport=tcp;method=REGISTER?to=sip:bob%40biloxi.com",
+            "sip:biloxi.com;method=REGISTER;transport=tcp?to=sip:bob%40biloxi.com",
+        ),
+        (
+            "sip:alice@atlanta.com?subject=project%20x&priority=urgent",
+            "sip:alice@atlanta.com?priority=urgent&subject=project%20x",
+        ),
+    ] {
+        assert!(sip(one).is_same(&sip(other)), "{one} {other}");
+        assert!(sip(other).is_same(&sip(one)), "{other} {one}");
+    }
+    for (one, other) in [
+        ("SIP:ALICE@AtLanTa.CoM;Transport=udp", "sip:alice@AtLanTa.CoM;Transport=UDP"),
+        ("sip:bob@biloxi.com", "sip:bob@biloxi.com:5060"),
+        ("sip:bob@biloxi.com", "sip:bob@biloxi.com;transport=udp"),
+        ("sip:bob@biloxi.com", "sip:bob@biloxi.com:6000;transport=tcp"),
+        ("sip:carol@chicago.com", "sip:carol@chicago.com?Subject=next%20meeting"),
+        ("sip:bob@phone21.boxesbybob.com", "sip:bob@192.0.2.4"),
+        ("sip:carol@chicago.com;security=on", "sip:carol@chicago.com;security=off"),
+    ] {
+        assert!(!sip(one).is_same(&sip(other)), "{one} {other}");
+        assert!(!sip(other).is_same(&sip(one)), "{other} {one}");
+    }
+}
+
+#[test]
+fn the_canonical_user_keeps_escaped_nulls() {
+    let user = sip("sip:null-%00-null@example.com").user.unwrap();
+    assert_eq!(unescape(user).collect::<Vec<_>>(), b"null-\0-null");
+}
+
+proptest! {
+    #[test]
+    fn no_bytes_make_the_parser_panic(bytes in proptest::collection::vec(any::<u8>(), 0..80)) {
+        let _ = Uri::parse(&bytes);
+    }
+
+    #[test]
+    fn no_text_makes_the_parser_panic(text in "(sips?|tel)?:?[a-z@:;=?%&\\[\\]0-9.<> -]{0,60}") {
+        if let Ok(Uri::Sip(uri)) = Uri::parse(text.as_bytes()) {
+            prop_assert!(uri.is_same(&uri));
+        }
+    }
+}
