@@ -17,7 +17,7 @@ fn check_registered(
     assert_eq!(shown.len(), numbers.len(), "bindings shown");
     for (shown, number) in shown.iter().zip(numbers) {
         let user = user(number);
-        assert_eq!(shown.address_of_record, format!("sip:{user}@{DOMAIN}"));
+        assert_eq!(shown.address_of_record, format!("{user}@{DOMAIN}"));
         assert_eq!(shown.contact, format!("sip:{user}@127.0.0.1:{port}"));
         assert!(left.contains(&shown.expires_in), "{shown:?}, expected {left:?}");
     }
