@@ -276,7 +276,11 @@ fn forward<R: RawMutex>(
     if is_stateless {
         let best = targets.iter().enumerate().rev().max_by_key(|(_, target)| target.q);
         if let Some((at, _)) = best {
-            stateless::forward(message, head, &plan, &targets.swap_remove(at), env);
+            let target = targets.swap_remove(at);
+            let forwarded = stateless::forward(message, head, &plan, &target, env);
+            if forwarded.is_err() && head.method != Method::Ack {
+                reply(message, flow, 513, reason_phrase(513), env, |_, _| {});
+            }
         }
         return;
     }

@@ -64,13 +64,15 @@ pub(crate) fn preprocess<'m>(
         token = Some(own_token);
         is_changed = true;
     }
-    while let Some(own) = routes.first().and_then(|route| route_uri(route))
+    let mut passed = 0;
+    while let Some(own) = routes.get(passed).and_then(|route| route_uri(route))
         && settings.is_us(&own.host, own.port).is_some()
     {
         token = token_of(&own).or(token);
-        routes.remove(0);
+        passed += 1;
         is_changed = true;
     }
+    routes.drain(..passed);
     Preprocessed { uri, uri_bytes, routes, is_changed, token }
 }
 
