@@ -1,5 +1,6 @@
 //! What the RFCs ask of a server, and what this one does: message in, messages out.
 
+mod corpora;
 mod document;
 mod rfc4475;
 mod rfc5118;
