@@ -216,9 +216,11 @@ impl<R: RawMutex> Subscribers<R> {
         let subscriber = entry.get_mut();
         let before = subscriber.bindings.len();
         let (result, changed) = change(subscriber);
-        if changed == Changed::Yes {
+        if changed != Changed::No {
             self.count(before, subscriber.bindings.len());
-            self.journal(subscriber, out);
+            if changed == Changed::Yes {
+                self.journal(subscriber, out);
+            }
             self.remind(subscriber, address.hash, expiries);
         }
         if subscriber.bindings.is_empty() && subscriber.ha1.is_none() {
@@ -259,7 +261,6 @@ impl<R: RawMutex> Subscribers<R> {
     pub(crate) fn restore(&self, record: &Record<'_>, now: Instant) {
         self.continue_after(record.sequence);
         let address = self.from_canonical(record.address_of_record);
-        // The record is in the journal already.
         let mut unused = Output::default();
         self.update(&address, true, &mut unused, |subscriber| {
             if subscriber.sequence > record.sequence {
@@ -270,7 +271,9 @@ impl<R: RawMutex> Subscribers<R> {
                 .filter(|stored| stored.expires > now)
                 .map(|stored| Binding::from_stored(&stored))
                 .collect();
-            ((), Changed::Yes)
+            // Its own number, so that a later record is known as later wherever it stands.
+            subscriber.sequence = record.sequence;
+            ((), Changed::Restored)
         });
     }
 
@@ -381,4 +384,6 @@ impl<R: RawMutex> Subscribers<R> {
 pub(crate) enum Changed {
     Yes,
     No,
+    /// To what the journal has already.
+    Restored,
 }
