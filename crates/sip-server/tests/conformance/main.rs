@@ -2,6 +2,7 @@
 
 mod corpora;
 mod document;
+mod registrar;
 mod rfc4475;
 mod rfc5118;
 mod rig;

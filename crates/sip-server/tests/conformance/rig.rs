@@ -6,6 +6,7 @@ use sip::digest::{Algorithm, Challenge, Credentials, Ha1Set, Request};
 use sip::message::Response;
 use sip::{Duration, HeaderName, Instant, Message, Method, Transport};
 use sip_server::config::{Domain, Listener};
+use sip_server::record::Record;
 use sip_server::{Config, Connection, Event, Flow, Location, Output, Server, Ticket, Worker};
 use std::net::SocketAddr;
 use std::num::NonZeroU64;
@@ -117,6 +118,16 @@ impl Rig {
     pub(crate) fn add_user(&self, name: &str) {
         let ha1 = Ha1Set::new(name.as_bytes(), b"example.com", name.as_bytes());
         self.server.add_user(format!("{name}@example.com").as_bytes(), ha1);
+    }
+
+    /// Removes a user; false where there was none.
+    pub(crate) fn remove_user(&mut self, address_of_record: &str) -> bool {
+        self.server.remove_user(address_of_record.as_bytes(), &mut self.out)
+    }
+
+    /// Takes in what was stored.
+    pub(crate) fn restore(&self, record: &Record<'_>) {
+        self.server.restore(record, self.now);
     }
 
     pub(crate) fn receive(&mut self, flow: &Flow, bytes: &[u8]) -> Reaction {
@@ -359,6 +370,11 @@ impl Draft {
     pub(crate) fn without(mut self, name: &str) -> Self {
         self.fields.retain(|(found, _)| found != name);
         self
+    }
+
+    /// With another request URI.
+    pub(crate) fn to_uri(self, uri: &str) -> Self {
+        Self { uri: uri.into(), ..self }
     }
 
     pub(crate) fn with_body(mut self, body: &str) -> Self {
