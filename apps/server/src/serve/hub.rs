@@ -68,9 +68,8 @@ impl Hub {
             let own = out.transmits.iter().filter(|transmit| {
                 transmit.flow.transport == Transport::Udp && socket.serves(transmit.flow.local)
             });
-            let datagrams: Vec<(Flow, &[u8])> = own
-                .map(|transmit| (transmit.flow, &out.bytes[transmit.range.clone()]))
-                .collect();
+            let datagrams: Vec<(Flow, &[u8])> =
+                own.map(|transmit| (transmit.flow, &out.bytes[transmit.range.clone()])).collect();
             if !datagrams.is_empty() {
                 outbox.send(socket, &datagrams, |flow, bytes| {
                     refused.push((*flow, bytes.to_vec()));
@@ -78,8 +77,9 @@ impl Hub {
             }
         }
         let streams = out.transmits.iter().filter(|transmit| transmit.flow.transport.is_reliable());
-        let messages = streams
-            .map(|transmit| Errand::Send(transmit.flow, out.bytes[transmit.range.clone()].to_vec()));
+        let messages = streams.map(|transmit| {
+            Errand::Send(transmit.flow, out.bytes[transmit.range.clone()].to_vec())
+        });
         let events = out.events.drain(..).filter_map(|event| match event {
             Event::Locate { destination, ticket } => Some(Errand::Locate(destination, ticket)),
             Event::Notice(text) => {

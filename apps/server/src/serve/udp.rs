@@ -322,8 +322,7 @@ fn read_local(header: &libc::msghdr) -> Option<IpAddr> {
                     return Some(Ipv4Addr::from(u32::from_be(info.ipi_addr.s_addr)).into());
                 }
                 (libc::IPPROTO_IPV6, libc::IPV6_PKTINFO) => {
-                    let info: libc::in6_pktinfo =
-                        data.cast::<libc::in6_pktinfo>().read_unaligned();
+                    let info: libc::in6_pktinfo = data.cast::<libc::in6_pktinfo>().read_unaligned();
                     return Some(Ipv6Addr::from(info.ipi6_addr.s6_addr).into());
                 }
                 _ => control = libc::CMSG_NXTHDR(header, control),
@@ -394,7 +393,8 @@ mod tests {
         let peer = Socket::bind(SocketAddr::new(target, 0)).unwrap();
         let many: Vec<Vec<u8>> = (0..BATCH + 3).map(|index| vec![index as u8; index]).collect();
         let mut outbox = Outbox::default();
-        let flow = |local, remote| Flow { transport: Transport::Udp, local, remote, connection: None };
+        let flow =
+            |local, remote| Flow { transport: Transport::Udp, local, remote, connection: None };
         let there: Vec<_> =
             many.iter().map(|bytes| (flow(peer.address(), local), &bytes[..])).collect();
         outbox.send(&peer, &there, |_, _| panic!("refused"));

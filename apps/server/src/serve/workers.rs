@@ -29,8 +29,7 @@ impl Workers {
     /// # Errors
     /// When the system gives no thread or no event descriptor.
     pub(crate) fn start(hub: &Arc<Hub>, count: usize) -> std::io::Result<Self> {
-        let mut workers =
-            Self { ending: Arc::default(), wakers: Vec::new(), threads: Vec::new() };
+        let mut workers = Self { ending: Arc::default(), wakers: Vec::new(), threads: Vec::new() };
         if hub.sockets.is_empty() {
             return Ok(workers);
         }

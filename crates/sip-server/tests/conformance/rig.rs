@@ -4,7 +4,7 @@
 use parking_lot::RawMutex;
 use sip::digest::{Algorithm, Challenge, Credentials, Ha1Set, Request};
 use sip::message::Response;
-use sip::{Duration, HeaderName, Instant, Message, Method, Transport};
+use sip::{Duration, HeaderName, Instant, Message, Transport};
 use sip_server::config::{Domain, Listener};
 use sip_server::record::Record;
 use sip_server::{Config, Connection, Event, Flow, Location, Output, Server, Ticket, Worker};
@@ -132,6 +132,12 @@ impl Rig {
 
     pub(crate) fn receive(&mut self, flow: &Flow, bytes: &[u8]) -> Reaction {
         self.worker.receive(self.now, flow, bytes, &mut self.out);
+        self.take()
+    }
+
+    /// A request came whose end cannot be told.
+    pub(crate) fn refuse_unframed(&mut self, flow: &Flow, head: &[u8]) -> Reaction {
+        self.worker.refuse_unframed(self.now, flow, head, &mut self.out);
         self.take()
     }
 
@@ -372,6 +378,11 @@ impl Draft {
         self
     }
 
+    /// The same request, but for the method.
+    pub(crate) fn with_method(self, method: &str) -> Self {
+        Self { method: method.into(), ..self }
+    }
+
     /// With another request URI.
     pub(crate) fn to_uri(self, uri: &str) -> Self {
         Self { uri: uri.into(), ..self }
@@ -467,8 +478,6 @@ pub(crate) fn text(bytes: &[u8]) -> String {
 
 /// The ACK of a refusal that `invite` got in `response`.
 pub(crate) fn ack_of(invite: &Draft, response: &Sent) -> Draft {
-    let mut ack = invite.clone().with("To", &response.value(HeaderName::To));
-    ack.method = text(Method::Ack.as_bytes());
-    ack.body.clear();
-    ack
+    let to = response.value(HeaderName::To);
+    invite.clone().with_method("ACK").with("To", &to).with_body("")
 }

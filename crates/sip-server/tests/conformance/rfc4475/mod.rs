@@ -241,7 +241,7 @@ fn a_stream_that_lost_its_frame_is_answered_before_it_is_closed() {
             panic!("{file}: no error")
         };
         let flow = tcp(ENDS.sender, 7);
-        let reaction = rig().receive(&flow, &bytes[..head]);
+        let reaction = rig().refuse_unframed(&flow, &bytes[..head]);
         assert_eq!(reaction.status(), 400, "{file}");
         assert_eq!(reaction.response().flow, flow, "{file}");
     }
