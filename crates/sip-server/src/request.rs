@@ -157,7 +157,8 @@ fn on_register<R: RawMutex>(
     match outcome {
         Outcome::Done(contacts) => reply(message, flow, 200, "OK", env, |out, _| {
             out.extend_from_slice(&contacts);
-            if message.elements(HeaderName::Supported).any(|option| option == b"path") {
+            let mut supported = message.elements(HeaderName::Supported);
+            if supported.any(|option| option.eq_ignore_ascii_case(b"path")) {
                 message.values(HeaderName::Path).for_each(|path| write_line(out, b"Path", path));
             }
         }),

@@ -218,8 +218,10 @@ impl<R: RawMutex> Subscribers<R> {
         let (result, changed) = change(subscriber);
         // What has expired may have been dropped also where nothing else was changed.
         self.count(before, subscriber.bindings.len());
-        if changed == Changed::Yes {
-            self.journal(subscriber, out);
+        if changed != Changed::No {
+            if changed == Changed::Yes {
+                self.journal(subscriber, out);
+            }
             self.remind(subscriber, address.hash, expiries);
         }
         if subscriber.bindings.is_empty() && subscriber.ha1.is_none() {
@@ -260,7 +262,6 @@ impl<R: RawMutex> Subscribers<R> {
     pub(crate) fn restore(&self, record: &Record<'_>, now: Instant) {
         self.continue_after(record.sequence);
         let address = self.canonical(record.address_of_record);
-        // The record is in the journal already.
         let mut unused = Output::default();
         self.update(&address, true, &mut unused, |subscriber| {
             if subscriber.sequence > record.sequence {
@@ -271,7 +272,9 @@ impl<R: RawMutex> Subscribers<R> {
                 .filter(|stored| stored.expires > now)
                 .map(|stored| Binding::from_stored(&stored))
                 .collect();
-            ((), Changed::Yes)
+            // Its own number, so that a later record is known as later wherever it stands.
+            subscriber.sequence = record.sequence;
+            ((), Changed::Restored)
         });
     }
 
@@ -382,4 +385,6 @@ impl<R: RawMutex> Subscribers<R> {
 pub(crate) enum Changed {
     Yes,
     No,
+    /// To what the journal has already.
+    Restored,
 }
