@@ -1,5 +1,10 @@
 //! What the tests of several crates share.
 
+pub mod network;
+mod random;
+
+pub use random::Random;
+
 use std::path::PathBuf;
 
 /// The folder of public test corpora: `BAREBELL_CORPORA`, or `../shared/corpora` beside the
