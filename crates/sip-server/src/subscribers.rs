@@ -216,10 +216,10 @@ impl<R: RawMutex> Subscribers<R> {
         let subscriber = entry.get_mut();
         let before = subscriber.bindings.len();
         let (result, changed) = change(subscriber);
+        self.count(before, subscriber.bindings.len());
+        self.remind(subscriber, address.hash, expiries);
         if changed == Changed::Yes {
-            self.count(before, subscriber.bindings.len());
             self.journal(subscriber, out);
-            self.remind(subscriber, address.hash, expiries);
         }
         if subscriber.bindings.is_empty() && subscriber.ha1.is_none() {
             entry.remove();
@@ -259,18 +259,18 @@ impl<R: RawMutex> Subscribers<R> {
     pub(crate) fn restore(&self, record: &Record<'_>, now: Instant) {
         self.sequence.fetch_max(record.sequence, Ordering::Relaxed);
         let address = self.from_canonical(record.address_of_record);
-        // The record is in the journal already.
         let mut unused = Output::default();
         self.update(&address, true, &mut unused, |subscriber| {
-            if subscriber.sequence > record.sequence {
-                return ((), Changed::No);
+            if subscriber.sequence <= record.sequence {
+                subscriber.sequence = record.sequence;
+                let stored = record.bindings().map_while(Result::ok);
+                subscriber.bindings = stored
+                    .filter(|stored| stored.expires > now)
+                    .map(|stored| Binding::from_stored(&stored))
+                    .collect();
             }
-            let stored = record.bindings().map_while(Result::ok);
-            subscriber.bindings = stored
-                .filter(|stored| stored.expires > now)
-                .map(|stored| Binding::from_stored(&stored))
-                .collect();
-            ((), Changed::Yes)
+            // The record is in the journal already.
+            ((), Changed::No)
         });
     }
 
@@ -371,7 +371,7 @@ impl<R: RawMutex> Subscribers<R> {
     }
 }
 
-/// Whether bindings were changed.
+/// Whether bindings were changed in a way that storage has to know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Changed {
     Yes,
