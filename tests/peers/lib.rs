@@ -1,1 +1,15 @@
 //! Drivers of the real programs that the tests start.
+
+pub mod baresip;
+pub mod exchange;
+pub mod folder;
+pub mod linphone;
+pub mod phone;
+pub mod ports;
+pub mod process;
+pub mod pulse;
+pub mod server;
+pub mod sipp;
+pub mod tone;
+pub mod trace;
+pub mod twinkle;

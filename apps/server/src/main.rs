@@ -1,1 +1,71 @@
-fn main() {}
+//! `barebell`: a secure SIP registrar, redirect server and proxy.
+
+mod accounts;
+mod admin;
+mod check;
+mod cli;
+mod clock;
+mod config_file;
+mod data_dir;
+mod domains;
+mod failure;
+mod listen;
+mod log;
+mod output;
+mod screens;
+mod serve;
+mod settings;
+mod storage;
+mod users;
+
+use admin::client::Client;
+use clap::Parser;
+use cli::{Cli, Command, ServeFlags};
+use data_dir::DataDir;
+use failure::Failure;
+use output::Out;
+use settings::{Settings, Setup};
+use std::io::Write;
+use std::process::ExitCode;
+use std::sync::Arc;
+use storage::Storage;
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let mut out = Out::new();
+    let result = match &cli.command {
+        None => serve(&cli.serve),
+        Some(Command::Serve(flags)) => serve(flags),
+        Some(Command::User(command)) => users::run(command, &mut out),
+        Some(Command::Status(flags)) => screens::status(flags, &mut out),
+        Some(Command::Registrations(flags)) => screens::registrations(flags, &mut out),
+        Some(Command::Check(flags)) => check::run(flags, &mut out),
+    };
+    match result.and_then(|()| out.flush()) {
+        Ok(()) | Err(Failure::OutputClosed) => ExitCode::SUCCESS,
+        Err(Failure::Found) => {
+            let _ = out.flush();
+            ExitCode::FAILURE
+        }
+        Err(Failure::Said(text)) => {
+            let _ = out.flush();
+            // With standard error closed, the exit status still tells.
+            let _ = writeln!(std::io::stderr(), "error: {text}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn serve(flags: &ServeFlags) -> Result<(), Failure> {
+    let settings = Settings::load(flags)?;
+    let data = settings.data()?;
+    let directory = DataDir::open(&data, || Client::connect(&data))?.map_err(|_| {
+        Failure::said(format!(
+            "a server runs already with the data in {}: stop it first, or choose another directory \
+             with --data",
+            data.display()
+        ))
+    })?;
+    let storage = Arc::new(Storage::open(directory)?);
+    serve::run(Setup { flags: flags.clone(), settings, storage })
+}

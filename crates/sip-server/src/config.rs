@@ -193,7 +193,7 @@ impl Default for Limits {
             max_transactions: 1_000_000,
             max_forks: 10,
             trusted: alloc::vec![
-                Network { address: Ipv4Addr::LOCALHOST.into(), prefix: 8 },
+                Network { address: Ipv4Addr::new(127, 0, 0, 0).into(), prefix: 8 },
                 Network { address: Ipv6Addr::LOCALHOST.into(), prefix: 128 },
             ],
             source_rate: 500,

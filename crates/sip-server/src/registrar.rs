@@ -40,7 +40,7 @@ struct Contact<'m> {
 enum Wish<'m> {
     Fetch,
     RemoveAll,
-    Update(SmallVec<[Contact<'m>; 2]>),
+    Update(Vec<Contact<'m>>),
 }
 
 /// Carries out a REGISTER for `address` that came on `flow`. Whoever sent it may do so.
@@ -154,7 +154,7 @@ fn read_wish<'m>(request: &Message<'m>, settings: &Settings) -> Result<Wish<'m>,
             .ok(),
         None => None,
     };
-    let mut contacts = SmallVec::new();
+    let mut contacts = Vec::new();
     let mut elements = request.elements(HeaderName::Contact).peekable();
     if elements.peek().is_none() {
         return Ok(Wish::Fetch);

@@ -179,11 +179,10 @@ pub(crate) fn authenticate<R: RawMutex>(
     is_trusted: bool,
     env: &mut Env<'_>,
 ) -> Option<AddressOfRecord> {
-    let Incoming { message, head, flow } = incoming;
+    let Incoming { message, flow, .. } = incoming;
     let limits = &env.settings.config.limits;
     let source = flow.remote.ip();
-    let verdict =
-        judge(asker, domain, message, head, flow, &server.subscribers, &server.nonces, env);
+    let verdict = judge(server, asker, domain, incoming, env);
     let stale = verdict == Verdict::Stale;
     match verdict {
         Verdict::User(user) => {
@@ -205,7 +204,7 @@ pub(crate) fn authenticate<R: RawMutex>(
     env.counters.challenges.add();
     let status = asker.status();
     reply(message, flow, status, reason_phrase(status), env, |out, env| {
-        write_challenges(asker, domain, stale, message, &server.nonces, env, out);
+        write_challenges(server, asker, domain, stale, message, env, out);
     });
     None
 }

@@ -17,6 +17,7 @@ use crate::server::Server;
 use crate::settings::DomainIndex;
 use crate::subscribers::AddressOfRecord;
 use alloc::vec::Vec;
+use core::sync::atomic::Ordering;
 use lock_api::RawMutex;
 use sip::header::NameAddr;
 use sip::message::reason_phrase;
@@ -32,6 +33,8 @@ enum Sponsor {
     /// Nobody: it is for one of our users, or nobody is asked.
     Nobody,
 }
+
+const RELAY_DENIED: &str = "Relaying Denied";
 
 /// Max-Breadth of a request that has none (RFC 5393 section 5.3.3).
 const DEFAULT_MAX_BREADTH: u32 = 60;
@@ -145,9 +148,6 @@ fn find_sponsor<R: RawMutex>(
     let Incoming { message, head, flow } = incoming;
     let config = &env.settings.config;
     let source = flow.remote.ip();
-    if !config.authentication.required {
-        return Some(Sponsor::Nobody);
-    }
     if found.token.is_some() {
         if !is_trusted {
             server.sources.refund(source, env.now, &config.limits);
@@ -159,33 +159,37 @@ fn find_sponsor<R: RawMutex>(
         Ok(Uri::Sip(uri)) => env.settings.domain_of(&uri.host).zip(uri.user),
         _ => None,
     };
-    if matches!(head.method, Method::Ack | Method::Cancel) {
-        // They carry no credentials. Without a transaction they follow their INVITE: to our users,
-        // or from where one of our users is.
-        let is_from_user = from_domain.is_some_and(|(domain, user)| {
-            let name = env.settings.domain_name(domain);
-            let user = server.subscribers.address_of_record(sip::uri::unescape(user), name);
-            server.subscribers.look_up(&user, |subscriber| {
-                subscriber.is_some_and(|subscriber| {
-                    subscriber
-                        .current(env.now)
-                        .any(|binding| binding.flow.remote.ip() == flow.remote.ip())
+    let claimed = from_domain.map(|(domain, user)| {
+        let name = env.settings.domain_name(domain);
+        server.subscribers.address_of_record(sip::uri::unescape(user), name)
+    });
+    let carries_no_credentials = matches!(head.method, Method::Ack | Method::Cancel);
+    if carries_no_credentials || !config.authentication.required {
+        // Where nothing is proved, our users are reached, and others only from an address at which
+        // the sender is registered.
+        let is_from_user = || {
+            claimed.as_ref().is_some_and(|claimed| {
+                server.subscribers.look_up(claimed, |subscriber| {
+                    subscriber.is_some_and(|subscriber| {
+                        subscriber
+                            .current(env.now)
+                            .any(|binding| binding.flow.remote.ip() == source)
+                    })
                 })
             })
-        });
-        if is_for_us || is_from_user {
+        };
+        if is_for_us || is_from_user() {
             return Some(Sponsor::Nobody);
         }
         env.counters.relay_denied.add();
-        if head.method == Method::Cancel {
-            reply(message, flow, 481, reason_phrase(481), env, |_, _| {});
+        match head.method {
+            Method::Ack => {}
+            Method::Cancel => reply(message, flow, 481, reason_phrase(481), env, |_, _| {}),
+            _ => reply(message, flow, 403, RELAY_DENIED, env, |_, _| {}),
         }
         return None;
     }
-    if let Some((domain, user)) = from_domain {
-        let claimed = server
-            .subscribers
-            .address_of_record(sip::uri::unescape(user), env.settings.domain_name(domain));
+    if let Some(((domain, _), claimed)) = from_domain.zip(claimed) {
         let proved = authenticate(server, Asker::Proxy, domain, incoming, is_trusted, env)?;
         if proved == claimed {
             return Some(Sponsor::User(domain));
@@ -196,7 +200,7 @@ fn find_sponsor<R: RawMutex>(
     }
     if !is_for_us {
         env.counters.relay_denied.add();
-        reply(message, flow, 403, "Relaying Denied", env, |_, _| {});
+        reply(message, flow, 403, RELAY_DENIED, env, |_, _| {});
         return None;
     }
     if !is_trusted && !server.sources.admit_foreign(source, env.now, &config.limits) {
@@ -260,6 +264,13 @@ fn forward<R: RawMutex>(
     let Incoming { message, head, flow } = incoming;
     if head.method == Method::Invite {
         env.counters.invites.add();
+    }
+    let is_new = head.to.tag().is_none() && !matches!(head.method, Method::Ack | Method::Cancel);
+    if is_new && server.is_draining.load(Ordering::Relaxed) {
+        reply(message, flow, 503, "Shutting Down", env, |out, _| {
+            write_number_line(out, b"Retry-After", 10);
+        });
+        return;
     }
     let is_stateless = env.settings.config.state == State::Stateless || head.method == Method::Ack;
     if is_stateless {

@@ -12,7 +12,7 @@ use crate::subscribers::Subscribers;
 use crate::worker::Worker;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use lock_api::{Mutex, RawMutex};
 use sip::Instant;
 
@@ -21,6 +21,7 @@ use sip::Instant;
 /// `R` is the kind of lock. Every method may be called from any thread.
 pub struct Server<R: RawMutex> {
     pub(crate) settings: Mutex<R, Arc<Settings>>,
+    pub(crate) is_draining: AtomicBool,
     /// Grows with each change of `settings`.
     pub(crate) generation: AtomicU64,
     pub(crate) keys: Keys,
@@ -54,6 +55,7 @@ impl<R: RawMutex> Server<R> {
         let key = |purpose| crate::keys::Key::derive(secret, purpose);
         Self {
             settings: Mutex::new(Arc::new(Settings::new(config))),
+            is_draining: AtomicBool::new(false),
             generation: AtomicU64::new(0),
             keys: Keys::new(secret),
             subscribers: Subscribers::new(key("subscribers")),
@@ -92,6 +94,23 @@ impl<R: RawMutex> Server<R> {
     /// Takes in a binding record that was stored before.
     pub fn restore(&self, record: &crate::record::Record<'_>, now: Instant) {
         self.subscribers.restore(record, now);
+    }
+
+    /// Gives records written from now on higher sequence numbers than `sequence`, the highest that
+    /// was stored before.
+    pub fn continue_after(&self, sequence: u64) {
+        self.subscribers.continue_after(sequence);
+    }
+
+    /// From now on refuses requests that would begin something new with 503, so that the server can
+    /// be stopped once [`Server::unanswered`] is zero.
+    pub fn drain(&self) {
+        self.is_draining.store(true, Ordering::Relaxed);
+    }
+
+    /// How many transactions still wait for their final response.
+    pub fn unanswered(&self) -> usize {
+        self.transactions.unanswered()
     }
 
     /// Shows every current binding to `each`.

@@ -153,7 +153,7 @@ impl<R: RawMutex> Subscribers<R> {
         AddressOfRecord { bytes, hash }
     }
 
-    fn from_canonical(&self, bytes: &[u8]) -> AddressOfRecord {
+    fn canonical(&self, bytes: &[u8]) -> AddressOfRecord {
         AddressOfRecord { bytes: SmallVec::from_slice(bytes), hash: self.key.hash(&[bytes]) }
     }
 
@@ -229,7 +229,7 @@ impl<R: RawMutex> Subscribers<R> {
 
     /// Adds a user or gives one a new password.
     pub(crate) fn add_user(&self, canonical: &[u8], ha1: Ha1Set) {
-        let address = self.from_canonical(canonical);
+        let address = self.canonical(canonical);
         let mut out = Output::default();
         let is_new = self.update(&address, true, &mut out, |subscriber| {
             (subscriber.ha1.replace(Box::new(ha1)).is_none(), Changed::No)
@@ -241,7 +241,7 @@ impl<R: RawMutex> Subscribers<R> {
 
     /// Removes a user and the user's bindings. False where there was none.
     pub(crate) fn remove_user(&self, canonical: &[u8], out: &mut Output) -> bool {
-        let address = self.from_canonical(canonical);
+        let address = self.canonical(canonical);
         let removed = self.update(&address, false, out, |subscriber| {
             let had_bindings = !subscriber.bindings.is_empty();
             subscriber.bindings.clear();
@@ -257,8 +257,8 @@ impl<R: RawMutex> Subscribers<R> {
 
     /// Takes in a record that was stored before, unless a later one is already here.
     pub(crate) fn restore(&self, record: &Record<'_>, now: Instant) {
-        self.sequence.fetch_max(record.sequence, Ordering::Relaxed);
-        let address = self.from_canonical(record.address_of_record);
+        self.continue_after(record.sequence);
+        let address = self.canonical(record.address_of_record);
         let mut unused = Output::default();
         self.update(&address, true, &mut unused, |subscriber| {
             if subscriber.sequence <= record.sequence {
@@ -272,6 +272,11 @@ impl<R: RawMutex> Subscribers<R> {
             // The record is in the journal already.
             ((), Changed::No)
         });
+    }
+
+    /// Numbers records from above `sequence` on.
+    pub(crate) fn continue_after(&self, sequence: u64) {
+        self.sequence.fetch_max(sequence, Ordering::Relaxed);
     }
 
     /// Drops the bindings that have expired.

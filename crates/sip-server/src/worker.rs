@@ -5,14 +5,14 @@ use crate::flow::Flow;
 use crate::output::{Location, Output, Ticket, TicketKind};
 use crate::proxy::branch::Branch;
 use crate::proxy::{Env, stateless};
-use crate::request::on_request;
+use crate::request::{on_request, reply};
 use crate::server::Server;
 use crate::settings::Settings;
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering;
 use lock_api::RawMutex;
-use sip::message::ParseError;
-use sip::{HeaderName, Instant, Message};
+use sip::message::{Fault, Flaw, ParseError};
+use sip::{HeaderName, Instant, Message, Method};
 
 /// A thread's hold on a [`Server`].
 pub struct Worker<R: RawMutex> {
@@ -52,6 +52,20 @@ impl<R: RawMutex> Worker<R> {
         for _ in sent_before..out.transmits.len() {
             counters.sent.add();
         }
+    }
+
+    /// A request came on a stream, of which only the header fields can be told apart: `head`, with
+    /// the empty line. It is refused; the owner closes the stream.
+    pub fn refuse_unframed(&mut self, now: Instant, flow: &Flow, head: &[u8], out: &mut Output) {
+        let Ok(message) = Message::parse(head) else { return };
+        self.with_env(now, out, |_, env| {
+            env.counters.malformed_requests.add();
+            let fault = Fault::Frame(Flaw::ContentLength);
+            if message.method().is_some_and(|method| method != Method::Ack) {
+                let reason = alloc::format!("{fault}");
+                reply(&message, flow, fault.status(), &reason, env, |_, _| {});
+            }
+        });
     }
 
     /// The DNS has said where the destination of an [`Event::Locate`](crate::Event::Locate) is, in

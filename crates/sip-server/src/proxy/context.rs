@@ -327,7 +327,8 @@ impl Context {
         self.conclude(env);
     }
 
-    fn has_final(&self) -> bool {
+    /// Whether the sender of the request waits for nothing more.
+    pub(crate) fn has_final(&self) -> bool {
         self.is_abandoned || !matches!(self.server.state(), State::Trying | State::Proceeding)
     }
 

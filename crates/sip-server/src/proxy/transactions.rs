@@ -53,6 +53,14 @@ impl<R: RawMutex> Transactions<R> {
         self.count.load(Ordering::Relaxed)
     }
 
+    /// How many contexts have not given a final response.
+    pub(crate) fn unanswered(&self) -> usize {
+        let waiting = |shard: &Mutex<R, Shard>| {
+            shard.lock().slots.iter().flatten().filter(|context| !context.has_final()).count()
+        };
+        self.shards.iter().map(waiting).sum()
+    }
+
     /// What identifies the server transaction of a request (RFC 3261 section 17.2.3). ACK and
     /// CANCEL have that of their INVITE.
     pub(crate) fn key_of(&self, message: &Message<'_>, head: &RequestHead<'_>) -> u64 {

@@ -1,0 +1,168 @@
+//! Talking to a running server through the Unix socket in its data directory.
+//!
+//! The client sends a [`Request`] as one line of JSON and, for an import, the file itself. The server answers with lines of JSON, each an [`Answer`]:
+//! any number of rows and one end.
+
+pub(crate) mod client;
+pub(crate) mod server;
+
+use serde::{Deserialize, Serialize};
+use sip::Instant;
+use sip_server::config::Domain;
+use sip_server::record::{Record, StoredBinding};
+use std::collections::BTreeMap;
+
+/// What the administration needs of the engine. Called from threads that are not workers.
+pub(crate) trait Control: Send + Sync {
+    /// What the server does, now.
+    fn status(&self) -> Status;
+    /// The domains served, the default one first.
+    fn domains(&self) -> Vec<Domain>;
+    /// Hands every binding that has not expired to `each`, until that returns false.
+    fn registrations(&self, each: &mut dyn FnMut(Registration) -> bool);
+    /// These users were stored: they can log in from now on, with these passwords only.
+    fn users_added(&self, users: &[crate::storage::User]);
+    /// This user was removed from storage: nobody logs in as them any more, their bindings end.
+    fn user_removed(&self, name: &str, domain: &str);
+}
+
+/// What a client asks for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "request", rename_all = "kebab-case")]
+pub(crate) enum Request {
+    /// One row, a [`Status`].
+    Status,
+    /// A row for each binding, a [`Registration`].
+    Registrations,
+    /// A row for each user, a [`UserRow`].
+    Users {
+        /// Only of this domain.
+        domain: Option<String>,
+    },
+    /// One row, a [`UsersStored`].
+    AddUser {
+        /// The name, with or without a domain.
+        name: String,
+        /// The flag `--domain`.
+        domain: Option<String>,
+        /// The password.
+        password: String,
+    },
+    /// One row, a [`UsersStored`]. Lines `name:password` follow.
+    ImportUsers {
+        /// The flag `--domain`.
+        domain: Option<String>,
+        /// How many bytes follow, so that a file that is cut short is not taken for a whole one.
+        length: u64,
+    },
+    /// One row, a [`UserRemoved`].
+    RemoveUser {
+        /// The name, with or without a domain.
+        name: String,
+        /// The flag `--domain`.
+        domain: Option<String>,
+    },
+}
+
+/// One line of what the server answers.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Answer<T> {
+    /// Something that was asked for.
+    Row(T),
+    /// There is no more.
+    End,
+    /// It could not be done; says why.
+    Error(String),
+}
+
+/// What a running server does.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Status {
+    /// The program's version.
+    pub(crate) version: String,
+    /// `proxy`, `redirect` or `registrar`.
+    pub(crate) mode: String,
+    /// `stateful` or `stateless`.
+    pub(crate) state: String,
+    /// Whether users must prove who they are.
+    pub(crate) authentication: bool,
+    /// Where the server listens, as `udp:192.0.2.1:5060`.
+    pub(crate) listens: Vec<String>,
+    /// The domains served, the default one first.
+    pub(crate) domains: Vec<String>,
+    /// Users who can log in.
+    pub(crate) users: u64,
+    /// Addresses of record with bindings.
+    pub(crate) registered: u64,
+    /// Bindings.
+    pub(crate) contacts: u64,
+    /// Transactions in progress.
+    pub(crate) transactions: u64,
+    /// Seconds since the start.
+    pub(crate) uptime: u64,
+    /// Everything that is counted since the start, by name.
+    pub(crate) counters: BTreeMap<String, u64>,
+}
+
+/// One binding (seed row A5).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Registration {
+    /// `user@domain`.
+    pub(crate) address_of_record: String,
+    /// The contact URI.
+    pub(crate) contact: String,
+    /// How requests go there, as `udp:192.0.2.9:5060`.
+    pub(crate) flow: String,
+    /// Seconds until the binding ends.
+    pub(crate) expires_in: u64,
+    /// Preference in thousandths, 0 to 1000.
+    pub(crate) q: u16,
+}
+
+impl Registration {
+    /// What `binding` of `record` is at `now`.
+    pub(crate) fn new(record: &Record<'_>, binding: &StoredBinding<'_>, now: Instant) -> Self {
+        Self {
+            address_of_record: String::from_utf8_lossy(record.address_of_record).into_owned(),
+            contact: String::from_utf8_lossy(binding.contact).into_owned(),
+            flow: binding.flow.to_string(),
+            expires_in: binding.expires.since(now).as_secs(),
+            q: binding.q,
+        }
+    }
+}
+
+/// A user, without the password's hashes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct UserRow {
+    /// The user part.
+    pub(crate) name: String,
+    /// The domain.
+    pub(crate) domain: String,
+}
+
+/// Users that were added or changed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct UsersStored {
+    /// Users that were not there before.
+    pub(crate) added: u64,
+    /// Users that were, and have a new password.
+    pub(crate) changed: u64,
+    /// The SIP URI if it is about one user.
+    pub(crate) uri: Option<String>,
+    /// The users' domain.
+    pub(crate) domain: String,
+    /// Whether the server serves that domain.
+    pub(crate) served: bool,
+}
+
+/// A user that was removed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct UserRemoved {
+    /// The SIP URI the user had.
+    pub(crate) uri: String,
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,249 @@
+use super::client::Client;
+use super::server::Server;
+use super::*;
+use crate::failure::Failure;
+use crate::storage::tests::open;
+use crate::storage::{Storage, User};
+use parking_lot::Mutex;
+use std::io::{Read, Write};
+use std::net::Shutdown;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::sync::Arc;
+
+/// An engine that remembers what it was told.
+#[derive(Default)]
+struct Fake {
+    told: Mutex<Vec<String>>,
+}
+
+impl Control for Fake {
+    fn status(&self) -> Status {
+        let counters = BTreeMap::from([("requests".to_owned(), 7)]);
+        Status { mode: "proxy".to_owned(), users: 3, counters, ..Status::default() }
+    }
+
+    fn domains(&self) -> Vec<Domain> {
+        let domain = |name: &str, alias: &str| Domain {
+            name: name.to_owned(),
+            aliases: vec![alias.to_owned()],
+        };
+        vec![domain("a.com", "192.0.2.1"), domain("b.com", "192.0.2.2")]
+    }
+
+    fn registrations(&self, each: &mut dyn FnMut(Registration) -> bool) {
+        let row = |i| Registration {
+            address_of_record: format!("user{i}@a.com"),
+            contact: "sip:phone@192.0.2.9".to_owned(),
+            flow: "udp:192.0.2.9:5060".to_owned(),
+            expires_in: 60,
+            q: 1000,
+        };
+        let taken = (0..100_000).take_while(|i| each(row(*i))).count();
+        self.told.lock().push(format!("{taken} rows"));
+    }
+
+    fn users_added(&self, users: &[User]) {
+        self.told.lock().extend(users.iter().map(|user| format!("+{}@{}", user.name, user.domain)));
+    }
+
+    fn user_removed(&self, name: &str, domain: &str) {
+        self.told.lock().push(format!("-{name}@{domain}"));
+    }
+}
+
+struct Rig {
+    directory: tempfile::TempDir,
+    storage: Arc<Storage>,
+    engine: Arc<Fake>,
+    _server: Server,
+}
+
+impl Rig {
+    fn new() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let storage = Arc::new(open(directory.path()));
+        let engine = Arc::new(Fake::default());
+        let server = Server::start(Arc::clone(&storage), engine.clone()).unwrap();
+        Self { directory, storage, engine, _server: server }
+    }
+
+    fn client(&self) -> Client {
+        Client::connect(self.directory.path()).unwrap().unwrap()
+    }
+
+    fn raw(&self) -> UnixStream {
+        UnixStream::connect(crate::data_dir::control_socket(self.directory.path())).unwrap()
+    }
+
+    fn told(&self) -> Vec<String> {
+        std::mem::take(&mut self.engine.told.lock())
+    }
+}
+
+fn add(name: &str) -> Request {
+    Request::AddUser { name: name.to_owned(), domain: None, password: "secret".to_owned() }
+}
+
+fn import(domain: &str, length: usize) -> Request {
+    Request::ImportUsers { domain: Some(domain.to_owned()), length: length as u64 }
+}
+
+fn text<T: std::fmt::Debug>(result: Result<T, Failure>) -> String {
+    match result.unwrap_err() {
+        Failure::Said(text) => text,
+        failure => panic!("{failure:?}"),
+    }
+}
+
+fn socket_mode(directory: &Path) -> u32 {
+    use std::os::unix::fs::PermissionsExt;
+    crate::data_dir::control_socket(directory).metadata().unwrap().permissions().mode() & 0o777
+}
+
+#[test]
+fn the_status_comes_through() {
+    let rig = Rig::new();
+    assert_eq!(rig.client().ask::<Status>(&Request::Status).unwrap(), rig.engine.status());
+    assert_eq!(socket_mode(rig.directory.path()), 0o600);
+}
+
+#[test]
+fn a_change_of_users_is_stored_and_told_to_the_engine() {
+    let rig = Rig::new();
+    let stored: UsersStored = rig.client().ask(&add("alice@192.0.2.2")).unwrap();
+    let expected = UsersStored {
+        added: 1,
+        changed: 0,
+        uri: Some("sip:alice@b.com".to_owned()),
+        domain: "b.com".to_owned(),
+        served: true,
+    };
+    assert_eq!(stored, expected);
+    let stored: UsersStored = rig.client().ask(&add("alice@b.com")).unwrap();
+    assert_eq!((stored.added, stored.changed), (0, 1));
+    let file = b"bob:1\ncarol:2\n";
+    let stored: UsersStored =
+        rig.client().ask_with(&import("elsewhere.com", file.len()), file).unwrap();
+    assert_eq!((stored.added, stored.served), (2, false));
+    let remove = Request::RemoveUser { name: "alice".to_owned(), domain: Some("b.com".to_owned()) };
+    let removed: UserRemoved = rig.client().ask(&remove).unwrap();
+    assert_eq!(removed.uri, "sip:alice@b.com");
+    let told = [
+        "+alice@b.com",
+        "+alice@b.com",
+        "+bob@elsewhere.com",
+        "+carol@elsewhere.com",
+        "-alice@b.com",
+    ];
+    assert_eq!(rig.told(), told);
+    let mut users = Vec::new();
+    rig.client()
+        .list(&Request::Users { domain: None }, &mut |user: UserRow| {
+            users.push(user.name);
+            Ok(())
+        })
+        .unwrap();
+    assert_eq!(users, ["bob", "carol"]);
+}
+
+#[test]
+fn what_cannot_be_done_is_said_and_not_told_to_the_engine() {
+    let rig = Rig::new();
+    let error = text(rig.client().ask::<UsersStored>(&add("alice")));
+    assert!(error.contains("a.com, b.com"), "{error}");
+    let remove = Request::RemoveUser { name: "bob@a.com".to_owned(), domain: None };
+    let error = text(rig.client().ask::<UserRemoved>(&remove));
+    assert!(error.contains("no user sip:bob@a.com"), "{error}");
+    // Refused before it is read, while the client still sends.
+    let file = b"bob:1\n".repeat(500_000);
+    let request = Request::ImportUsers { domain: None, length: file.len() as u64 };
+    let error = text(rig.client().ask_with::<UsersStored>(&request, &file));
+    assert!(error.contains("which domain"), "{error}");
+    assert!(rig.told().is_empty());
+    assert_eq!(rig.storage.user_count().unwrap(), 0);
+}
+
+#[test]
+fn an_import_that_is_cut_short_imports_nothing() {
+    let rig = Rig::new();
+    let mut stream = rig.raw();
+    let mut bytes = serde_json::to_vec(&import("a.com", 100)).unwrap();
+    bytes.extend_from_slice(b"\nalice:1\nbob:sec");
+    stream.write_all(&bytes).unwrap();
+    stream.shutdown(Shutdown::Write).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(answer.contains("the command ended 85 bytes early"), "{answer}");
+    assert_eq!(rig.storage.user_count().unwrap(), 0);
+    assert!(rig.told().is_empty());
+}
+
+#[test]
+fn what_is_no_request_is_answered_with_an_error() {
+    let rig = Rig::new();
+    for bytes in
+        [&b"\n"[..], b"GET / HTTP/1.1\r\n", b"{\"request\":\"nonsense\"}\n", &[b'x'; 70_000]]
+    {
+        let mut stream = rig.raw();
+        // The server may close before it has read all of it.
+        let _ = stream.write_all(bytes).and_then(|()| stream.shutdown(Shutdown::Write));
+        let mut answer = Vec::new();
+        let _ = stream.read_to_end(&mut answer);
+        let answer = String::from_utf8(answer).unwrap();
+        assert!(answer.starts_with("{\"error\":\"the server does not know"), "{answer}");
+    }
+    assert_eq!(rig.client().ask::<Status>(&Request::Status).unwrap().users, 3);
+}
+
+#[test]
+fn a_client_that_wants_no_more_ends_the_listing() {
+    let rig = Rig::new();
+    let mut rows = 0;
+    let result = rig.client().list(&Request::Registrations, &mut |_: Registration| {
+        rows += 1;
+        if rows == 10 { Err(Failure::OutputClosed) } else { Ok(()) }
+    });
+    assert!(matches!(result, Err(Failure::OutputClosed)));
+    let mut rows = 0;
+    rig.client()
+        .list(&Request::Registrations, &mut |_: Registration| {
+            rows += 1;
+            Ok(())
+        })
+        .unwrap();
+    assert_eq!(rows, 100_000);
+}
+
+#[test]
+fn a_socket_that_nobody_listens_on_means_no_server() {
+    let rig = Rig::new();
+    let Rig { directory, _server: server, .. } = rig;
+    drop(server);
+    assert!(Client::connect(directory.path()).unwrap().is_none());
+    let socket = crate::data_dir::control_socket(directory.path());
+    drop(std::os::unix::net::UnixListener::bind(&socket).unwrap());
+    assert!(socket.exists());
+    assert!(Client::connect(directory.path()).unwrap().is_none());
+}
+
+#[test]
+fn a_socket_left_by_a_crash_is_replaced() {
+    let directory = tempfile::tempdir().unwrap();
+    let socket = crate::data_dir::control_socket(directory.path());
+    drop(std::os::unix::net::UnixListener::bind(&socket).unwrap());
+    let storage = Arc::new(open(directory.path()));
+    let _server = Server::start(storage, Arc::new(Fake::default())).unwrap();
+    assert!(Client::connect(directory.path()).unwrap().is_some());
+}
+
+#[test]
+fn further_clients_are_told_to_come_back() {
+    let rig = Rig::new();
+    let idle: Vec<_> = (0..server::MAX_CLIENTS).map(|_| rig.raw()).collect();
+    let mut stream = rig.raw();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(answer.contains("try again in a moment"), "{answer}");
+    drop(idle);
+}

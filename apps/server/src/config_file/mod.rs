@@ -1,0 +1,206 @@
+//! The configuration file: TOML, every key optional. Everything that is wrong with it is found in
+//! one reading, each problem with its line and column.
+
+mod reader;
+mod values;
+
+pub(crate) use values::{mode, on_off, state, sync};
+
+use crate::settings::Settings;
+use reader::{Reader, Section};
+use sip::Duration;
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+use values::{algorithms, array_of, at_least, domains, duration, flag, listen, text, whole, word};
+
+/// Something wrong with a configuration file.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Problem {
+    /// Counted from 1.
+    pub(crate) line: usize,
+    /// In characters, counted from 1.
+    pub(crate) column: usize,
+    /// What is wrong, what was expected, what to do.
+    pub(crate) text: String,
+}
+
+/// A configuration file that cannot be used.
+#[derive(Debug)]
+pub(crate) struct BadConfig {
+    /// The file.
+    pub(crate) file: PathBuf,
+    /// What is wrong with it, in the order of the file; at least one.
+    pub(crate) problems: Vec<Problem>,
+}
+
+impl fmt::Display for BadConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, Problem { line, column, text }) in self.problems.iter().enumerate() {
+            let newline = if index == 0 { "" } else { "\n" };
+            write!(f, "{newline}{}:{line}:{column}: {text}", self.file.display())?;
+        }
+        Ok(())
+    }
+}
+
+/// Why there is no configuration.
+#[derive(Debug)]
+pub(crate) enum LoadError {
+    /// The file cannot be read.
+    Unreadable(PathBuf, io::Error),
+    /// It says something that cannot be used.
+    Bad(BadConfig),
+}
+
+impl fmt::Display for LoadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unreadable(file, error) => {
+                write!(f, "cannot read the configuration {}: {error}", file.display())
+            }
+            Self::Bad(bad) => write!(f, "the configuration cannot be used:\n{bad}"),
+        }
+    }
+}
+
+impl std::error::Error for LoadError {}
+
+/// Reads the configuration file at `path`.
+///
+/// # Errors
+/// When the file cannot be read, or says something that cannot be used.
+pub(crate) fn load(path: &Path) -> Result<Settings, LoadError> {
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| LoadError::Unreadable(path.to_owned(), error))?;
+    parse(&text).map_err(|problems| LoadError::Bad(BadConfig { file: path.to_owned(), problems }))
+}
+
+/// Reads a configuration; what it does not say has its default.
+///
+/// # Errors
+/// Everything that is wrong with it.
+pub(crate) fn parse(text: &str) -> Result<Settings, Vec<Problem>> {
+    let mut settings = Settings::default();
+    let mut reader = Reader::new(text);
+    reader.read(|mut top| {
+        read_top(&mut top, &mut settings);
+        top.section("registrar", |section| read_registrar(section, &mut settings));
+        top.section("authentication", |section| read_authentication(section, &mut settings));
+        top.section("timers", |section| read_timers(section, &mut settings));
+        top.section("limits", |section| read_limits(section, &mut settings));
+        top.section("storage", |section| section.read("sync", &mut settings.sync, word(sync)));
+        top.section("log", |section| {
+            section.read("lines_per_second", &mut settings.log_lines_per_second, whole());
+        });
+        top.finish();
+    });
+    let problems = reader.into_problems();
+    if problems.is_empty() { Ok(settings) } else { Err(problems) }
+}
+
+fn read_top(top: &mut Section<'_, '_>, settings: &mut Settings) {
+    let engine = &mut settings.engine;
+    top.read("mode", &mut engine.mode, word(mode));
+    top.read("state", &mut engine.state, word(state));
+    top.read_whole("domains", &mut engine.domains, domains);
+    top.read_whole("listen", &mut settings.listens, array_of(listen));
+    top.read_some("data", &mut settings.data, text);
+    top.read_some("workers", &mut settings.workers, at_least(1));
+    top.read("record_route", &mut engine.record_route, flag);
+    top.read("server_name", &mut engine.server_name, values::header_text);
+}
+
+fn read_registrar(section: &mut Section<'_, '_>, settings: &mut Settings) {
+    let registrar = &mut settings.engine.registrar;
+    section.read("min_expires", &mut registrar.min_expires, duration);
+    section.read("max_expires", &mut registrar.max_expires, duration);
+    section.read("default_expires", &mut registrar.default_expires, duration);
+    section.read("max_contacts", &mut registrar.max_contacts, at_least(1));
+    let (min, max) = (registrar.min_expires, registrar.max_expires);
+    section.check(min <= max, &["min_expires", "max_expires"], || {
+        format!(
+            "min_expires ({}) is longer than max_expires ({}): no expiry would be accepted",
+            values::show(min),
+            values::show(max)
+        )
+    });
+    let default = registrar.default_expires;
+    section.check(
+        min > max || (min..=max).contains(&default),
+        &["default_expires", "min_expires", "max_expires"],
+        || {
+            format!(
+                "default_expires ({}) is not between min_expires ({}) and max_expires ({})",
+                values::show(default),
+                values::show(min),
+                values::show(max)
+            )
+        },
+    );
+    section.check(min <= Duration::from_secs(3600), &["min_expires"], || {
+        "min_expires is longer than an hour, which a registrar may not ask for (RFC 3261 section \
+         10.3 step 7); expected at most \"1h\""
+            .to_owned()
+    });
+}
+
+fn read_authentication(section: &mut Section<'_, '_>, settings: &mut Settings) {
+    let authentication = &mut settings.engine.authentication;
+    section.read("required", &mut authentication.required, flag);
+    section.read_whole("algorithms", &mut authentication.algorithms, algorithms);
+    section.read_whole(
+        "md5_only_agents",
+        &mut authentication.md5_only_agents,
+        values::any_array_of(values::header_text),
+    );
+    section.read("nonce_lifetime", &mut authentication.nonce_lifetime, values::some_duration);
+    section.read("max_nonces", &mut authentication.max_nonces, at_least(1));
+}
+
+fn read_timers(section: &mut Section<'_, '_>, settings: &mut Settings) {
+    let timers = &mut settings.engine.timers;
+    section.read("t1", &mut timers.t1, values::some_duration);
+    section.read("t2", &mut timers.t2, values::some_duration);
+    section.read("t4", &mut timers.t4, values::some_duration);
+    let timer_c = &mut settings.engine.timer_c;
+    section.read("c", timer_c, duration);
+    section.check(timers.t1 <= timers.t2, &["t1", "t2"], || {
+        format!(
+            "t1 ({}) is longer than t2 ({}), the longest interval between retransmissions",
+            values::show(timers.t1),
+            values::show(timers.t2)
+        )
+    });
+    section.check(*timer_c > Duration::from_secs(180), &["c"], || {
+        "timer c must be longer than 3 minutes (RFC 3261 section 16.6 step 11)".to_owned()
+    });
+}
+
+fn read_limits(section: &mut Section<'_, '_>, settings: &mut Settings) {
+    let limits = &mut settings.engine.limits;
+    section.read("max_registered", &mut limits.max_registered, at_least(1));
+    section.read("max_transactions", &mut limits.max_transactions, at_least(1));
+    section.read("max_forks", &mut limits.max_forks, at_least(1));
+    section.read_whole(
+        "trusted",
+        &mut limits.trusted,
+        values::any_array_of(values::word(values::network)),
+    );
+    section.read("source_rate", &mut limits.source_rate, whole());
+    section.read("source_burst", &mut limits.source_burst, at_least(1));
+    section.read("foreign_rate", &mut limits.foreign_rate, whole());
+    section.read("ban_failures", &mut limits.ban_failures, whole());
+    section.read("ban_window", &mut limits.ban_window, values::some_duration);
+    section.read("ban_time", &mut limits.ban_time, values::some_duration);
+    section.read("max_sources", &mut limits.max_sources, at_least(1));
+    section.read("max_connections", &mut settings.max_connections, at_least(1));
+    section.read(
+        "max_connections_per_source",
+        &mut settings.max_connections_per_source,
+        at_least(1),
+    );
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,190 @@
+use super::*;
+use crate::listen::Listen;
+use crate::settings::Sync;
+use sip::digest::Algorithm;
+use sip_server::config::{Domain, Mode, State};
+
+/// The reference for operators, whose first TOML block shows every key with its default.
+const REFERENCE: &str = include_str!("../../../../docs/configuration.md");
+
+fn problems(text: &str) -> Vec<String> {
+    let show = |problem: Problem| format!("{}:{}: {}", problem.line, problem.column, problem.text);
+    parse(text).unwrap_err().into_iter().map(show).collect()
+}
+
+fn refused(text: &str, expected: &str) {
+    let found = problems(text);
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert!(found[0].starts_with(expected), "{}", found[0]);
+}
+
+fn toml_blocks(text: &str) -> Vec<&str> {
+    let blocks = text.split("```toml\n").skip(1);
+    blocks.map(|block| block.split_once("```").unwrap().0).collect()
+}
+
+#[test]
+fn an_empty_file_means_the_defaults() {
+    assert_eq!(parse("").unwrap(), Settings::default());
+}
+
+#[test]
+fn the_reference_shows_every_key_with_its_default() {
+    let reference = toml_blocks(REFERENCE)[0];
+    let defaults = Settings::default();
+    let mut settings = parse(reference).unwrap();
+    // These depend on the machine and have no default value of their own.
+    let machine = "what the machine decides";
+    assert_eq!(settings.listens, Listen::defaults(), "{machine}");
+    settings.listens.clear();
+    assert_eq!(settings.data.take(), Some("/var/lib/barebell".into()), "{machine}");
+    assert_eq!(settings.workers.take(), Some(2), "{machine}");
+    let example = Domain { name: "example.com".to_owned(), aliases: Vec::new() };
+    assert_eq!(settings.engine.domains, [example], "{machine}");
+    settings.engine.domains.clear();
+    assert_eq!(settings, defaults);
+}
+
+#[test]
+fn the_reference_names_every_key() {
+    // An unknown key makes the reader list those there are.
+    let sections = ["registrar", "authentication", "timers", "limits", "storage", "log"];
+    let reference: toml::Table = toml_blocks(REFERENCE)[0].parse().unwrap();
+    let keys = |text: &str| {
+        let found = problems(text);
+        let (_, keys) = found[0].rsplit_once("expected one of: ").unwrap();
+        keys.split(", ").map(str::to_owned).collect::<Vec<_>>()
+    };
+    for key in keys("nonsense = 1") {
+        assert!(reference.contains_key(&key), "{key}");
+    }
+    for section in sections {
+        for key in keys(&format!("[{section}]\nnonsense = 1")) {
+            assert!(reference[section].as_table().unwrap().contains_key(&key), "{section}.{key}");
+        }
+    }
+}
+
+#[test]
+fn the_examples_of_the_reference_are_accepted() {
+    let blocks = toml_blocks(REFERENCE);
+    assert!(blocks.len() > 1);
+    for block in blocks {
+        parse(block).unwrap_or_else(|problems| panic!("{block}\n{problems:?}"));
+    }
+}
+
+#[test]
+fn every_kind_of_value_is_read() {
+    let settings = parse(
+        r#"
+        mode = "redirect"
+        state = "stateless"
+        listen = ["udp:127.0.0.1:5070", "tcp:[::1]:5070"]
+        domains = ["Example.com", { name = "b.org", aliases = ["sip.b.org", "192.0.2.1"] }]
+        workers = 3
+        record_route = false
+        server_name = ""
+        [registrar]
+        min_expires = 30
+        default_expires = "1m 30s"
+        [authentication]
+        required = false
+        algorithms = ["SHA-256", "md5"]
+        [timers]
+        t1 = "100ms"
+        [storage]
+        sync = "always"
+        "#,
+    )
+    .unwrap();
+    let engine = &settings.engine;
+    assert_eq!((engine.mode, engine.state), (Mode::Redirect, State::Stateless));
+    assert_eq!(settings.listens[1].to_string(), "tcp:[::1]:5070");
+    assert_eq!(engine.domains[0].name, "example.com");
+    assert_eq!(engine.domains[1].aliases, ["sip.b.org", "192.0.2.1"]);
+    assert_eq!(settings.workers, Some(3));
+    assert_eq!((engine.record_route, engine.server_name.as_str()), (false, ""));
+    assert_eq!(engine.registrar.min_expires, Duration::from_secs(30));
+    assert_eq!(engine.registrar.default_expires, Duration::from_secs(90));
+    assert!(!engine.authentication.required);
+    assert_eq!(engine.authentication.algorithms, [Algorithm::Sha256, Algorithm::Md5]);
+    assert_eq!(engine.timers.t1, Duration::from_millis(100));
+    assert_eq!(settings.sync, Sync::Always);
+    assert_eq!(engine.limits, sip_server::Config::default().limits);
+}
+
+#[test]
+fn all_problems_are_found_in_one_reading() {
+    let found = problems(
+        "mode = \"proxi\"\ncolour = 1\n\n[registrar]\nmin_expires = \"soon\"\nmax_contacts = 0\n\
+         [timers]\nt1 = \"9s\"\n",
+    );
+    let starts = [
+        "1:8: mode: `proxi` is unknown; expected one of: proxy, redirect, registrar",
+        "2:1: unknown key `colour` at the top of the file; expected one of: mode, ",
+        "5:15: min_expires: \"soon\" is no duration; expected a duration such as \"30s\"",
+        "6:16: max_contacts: 0 is out of range; expected a whole number from 1 on",
+        "8:6: t1 (9s) is longer than t2 (4s)",
+    ];
+    assert_eq!(found.len(), starts.len(), "{found:#?}");
+    for (found, start) in found.iter().zip(starts) {
+        assert!(found.starts_with(start), "{found}");
+    }
+}
+
+#[test]
+fn what_is_not_toml_is_found_with_its_place() {
+    refused("mode = \"proxy\"\nmode \"x\"\n", "2:");
+    refused("a", "1:");
+    assert!(problems("mode = \"proxy\nstate = 5\n[").len() > 1);
+    refused("mode = \"proxy\"\nmode = \"proxy\"\n", "2:1: this is not TOML: duplicate key");
+}
+
+#[test]
+fn columns_count_characters() {
+    refused("server_name = \"ä\"", "1:15: server_name: expected at most 100 printable ASCII");
+    refused("mode=\"proxy\"#äää\n\"ä\"=1", "2:1: unknown key `ä`");
+    refused("domains = [\"ä\", \"a\"]", "1:12: domains: `ä` is no domain");
+}
+
+#[test]
+fn values_that_contradict_each_other_are_refused() {
+    refused("[registrar]\nmax_expires = 30", "2:15: min_expires (1m) is longer than max_expires");
+    refused(
+        "[registrar]\nmin_expires = 10\nmax_expires = \"20m\"",
+        "2:15: default_expires (1h) is not between",
+    );
+    refused("[registrar]\nmin_expires = 3601\ndefault_expires = \"2h\"", "2:15: min_expires is lo");
+    refused("[timers]\nc = \"3m\"", "2:5: timer c must be longer than 3 minutes");
+    refused("domains = [\"a\", \"b\", \"A\"]", "1:22: domains: `a` is here twice");
+    refused("domains = [\"a\", { name = \"b\", aliases = [\"a\"] }]", "1:42: domains: `a` is here");
+    refused("domains = [{ name = \"b\", alias = [] }]", "1:26: domains: unknown key `alias`");
+    refused("domains = [{ aliases = [] }]", "1:12: domains: a domain has no name");
+    refused("listen = [\"udp:1.2.3.4:5\", \"udp:1.2.3.4:5\"]", "1:28: listen: this is here twice");
+    refused("listen = []", "1:10: listen: expected at least one value");
+    refused("[authentication]\nalgorithms = [\"SHA-1\"]", "2:15: algorithms: `SHA-1` is unknown");
+}
+
+#[test]
+fn values_of_the_wrong_type_are_refused() {
+    refused(
+        "registrar = 5",
+        "1:13: `registrar` is of type integer; expected a section [registrar]",
+    );
+    refused("workers = \"2\"", "1:11: workers: this is of type string; expected a whole number");
+    refused("workers = -1", "1:11: workers: -1 is out of range");
+    refused("workers = 99999999999999999999", "1:11: workers: 99999999999999999999 is out of");
+    refused("mode = 1", "1:8: mode: this is of type integer; expected a string");
+    refused("record_route = \"yes\"", "1:16: record_route: this is of type string; expected true");
+    refused("listen = \"udp:1.2.3.4:5\"", "1:10: listen: this is of type string; expected an arr");
+    refused("[timers]\nt1 = 0.5", "2:6: t1: this is of type float; expected a duration such as");
+    refused("[timers]\nt1 = 0", "2:6: t1: expected a duration longer than zero");
+    refused("[storage]\nsync = \"0s\"", "2:8: sync: `0s` is unknown; expected one of: always, nev");
+}
+
+#[test]
+fn numbers_are_read_in_every_form_of_toml() {
+    let workers = |text: &str| parse(&format!("workers = {text}")).unwrap().workers;
+    assert_eq!(["1_000", "0x10", "0b11", "+7"].map(workers), [1000, 16, 3, 7].map(Some));
+}

@@ -1,0 +1,273 @@
+//! The kinds of value that a configuration has.
+
+use super::reader::BadValue;
+use crate::domains;
+use crate::listen::Listen;
+use crate::settings::Sync;
+use sip::Duration;
+use sip::digest::Algorithm;
+use sip_server::config::{Domain, Mode, Network, State};
+use std::net::IpAddr;
+use toml::Spanned;
+use toml::de::DeValue;
+
+/// The mode called `name`.
+///
+/// # Errors
+/// A text that says which there are.
+pub(crate) fn mode(name: &str) -> Result<Mode, String> {
+    match name {
+        "proxy" => Ok(Mode::Proxy),
+        "redirect" => Ok(Mode::Redirect),
+        "registrar" => Ok(Mode::Registrar),
+        _ => Err(unknown(name, "proxy, redirect, registrar")),
+    }
+}
+
+/// With or without transactions, by name.
+///
+/// # Errors
+/// A text that says which names there are.
+pub(crate) fn state(name: &str) -> Result<State, String> {
+    match name {
+        "stateful" => Ok(State::Stateful),
+        "stateless" => Ok(State::Stateless),
+        _ => Err(unknown(name, "stateful, stateless")),
+    }
+}
+
+/// `on` or `off`.
+///
+/// # Errors
+/// A text that says so.
+pub(crate) fn on_off(name: &str) -> Result<bool, String> {
+    match name {
+        "on" => Ok(true),
+        "off" => Ok(false),
+        _ => Err(unknown(name, "on, off")),
+    }
+}
+
+/// What becomes of the last registrations at a power loss.
+///
+/// # Errors
+/// A text that says what is possible.
+pub(crate) fn sync(text: &str) -> Result<Sync, String> {
+    match text {
+        "always" => Ok(Sync::Always),
+        "never" => Ok(Sync::Never),
+        _ => match humantime::parse_duration(text) {
+            Ok(interval) if !interval.is_zero() => Ok(Sync::Every(interval)),
+            _ => Err(unknown(text, "always, never, or an interval such as 1s")),
+        },
+    }
+}
+
+/// A duration as the file has it.
+pub(super) fn show(duration: Duration) -> String {
+    humantime::format_duration(std::time::Duration::from_micros(duration.as_micros())).to_string()
+}
+
+/// A string that `parse` takes.
+pub(super) fn word<T>(
+    parse: impl Fn(&str) -> Result<T, String>,
+) -> impl Fn(&DeValue<'_>) -> Result<T, String> {
+    move |value| match value.as_str() {
+        Some(text) => parse(text),
+        None => Err(wrong_type(value, "a string")),
+    }
+}
+
+/// Any string that is not empty, as whatever is made of strings.
+pub(super) fn text<T: From<String>>(value: &DeValue<'_>) -> Result<T, String> {
+    word(|text| match text {
+        "" => Err("expected a text that is not empty; leave the key out for the default".into()),
+        text => Ok(T::from(text.to_owned())),
+    })(value)
+}
+
+/// What may stand in a header field; may be empty.
+pub(super) fn header_text(value: &DeValue<'_>) -> Result<String, String> {
+    word(|text| {
+        if text.len() <= 100 && text.bytes().all(|b| (b' '..=b'~').contains(&b)) {
+            Ok(text.to_owned())
+        } else {
+            Err("expected at most 100 printable ASCII characters".to_owned())
+        }
+    })(value)
+}
+
+pub(super) fn flag(value: &DeValue<'_>) -> Result<bool, String> {
+    value.as_bool().ok_or_else(|| wrong_type(value, "true or false"))
+}
+
+/// A whole number that `T` can hold.
+pub(super) fn whole<T: TryFrom<u64>>() -> impl Fn(&DeValue<'_>) -> Result<T, String> {
+    at_least(0)
+}
+
+/// A whole number from `least` on that `T` can hold.
+pub(super) fn at_least<T: TryFrom<u64>>(least: u64) -> impl Fn(&DeValue<'_>) -> Result<T, String> {
+    move |value| {
+        let number = value
+            .as_integer()
+            .ok_or_else(|| wrong_type(value, &format!("a whole number from {least} on")))?;
+        u64::from_str_radix(number.as_str(), number.radix())
+            .ok()
+            .filter(|&number| number >= least)
+            .and_then(|number| T::try_from(number).ok())
+            .ok_or_else(|| {
+                let number = number.as_str();
+                format!("{number} is out of range; expected a whole number from {least} on")
+            })
+    }
+}
+
+/// A duration such as `"30s"`, `"5m"`, `"500ms"`, or a whole number of seconds.
+pub(super) fn duration(value: &DeValue<'_>) -> Result<Duration, String> {
+    const EXPECTED: &str = "a duration such as \"30s\", \"5m\" or \"500ms\", or whole seconds";
+    if let Some(text) = value.as_str() {
+        return humantime::parse_duration(text)
+            .ok()
+            .and_then(|duration| u64::try_from(duration.as_micros()).ok())
+            .map(Duration::from_micros)
+            .ok_or_else(|| format!("\"{text}\" is no duration; expected {EXPECTED}"));
+    }
+    match value {
+        DeValue::Integer(_) => whole()(value).map(Duration::from_secs),
+        _ => Err(wrong_type(value, EXPECTED)),
+    }
+}
+
+/// A duration that is not zero.
+pub(super) fn some_duration(value: &DeValue<'_>) -> Result<Duration, String> {
+    match duration(value)? {
+        Duration::ZERO => Err("expected a duration longer than zero".to_owned()),
+        duration => Ok(duration),
+    }
+}
+
+pub(super) fn listen(value: &DeValue<'_>) -> Result<Listen, String> {
+    word(str::parse)(value)
+}
+
+/// A range of addresses, such as `192.0.2.0/24`, or a single address.
+pub(super) fn network(text: &str) -> Result<Network, String> {
+    let expected = || {
+        format!(
+            "`{text}` is no range of addresses; expected one such as 192.0.2.0/24, \
+             2001:db8::/32 or 192.0.2.1"
+        )
+    };
+    let (address, prefix) = match text.split_once('/') {
+        Some((address, prefix)) => (address, Some(prefix)),
+        None => (text, None),
+    };
+    let address: IpAddr = address.parse().map_err(|_| expected())?;
+    let most = if address.is_ipv4() { 32 } else { 128 };
+    let prefix = match prefix {
+        Some(prefix) => prefix.parse().ok().filter(|&bits| bits <= most).ok_or_else(expected)?,
+        None => most,
+    };
+    Ok(Network { address, prefix })
+}
+
+/// An array of at least one value, none of them twice.
+pub(super) fn array_of<'i, T: PartialEq>(
+    parse: impl Fn(&DeValue<'i>) -> Result<T, String>,
+) -> impl Fn(&Spanned<DeValue<'i>>) -> Result<Vec<T>, BadValue> {
+    let parse = any_array_of(parse);
+    move |array| {
+        let found = parse(array)?;
+        if found.is_empty() {
+            return Err("expected at least one value; leave the key out for the default"
+                .to_owned()
+                .into());
+        }
+        Ok(found)
+    }
+}
+
+/// An array of values, none of them twice, perhaps none at all.
+pub(super) fn any_array_of<'i, T: PartialEq>(
+    parse: impl Fn(&DeValue<'i>) -> Result<T, String>,
+) -> impl Fn(&Spanned<DeValue<'i>>) -> Result<Vec<T>, BadValue> {
+    move |array| {
+        let mut found = Vec::new();
+        for value in elements(array)? {
+            let at_value = |text| BadValue { place: Some(value.span()), text };
+            let parsed = parse(value.get_ref()).map_err(at_value)?;
+            if found.contains(&parsed) {
+                return Err(at_value("this is here twice; remove one".to_owned()));
+            }
+            found.push(parsed);
+        }
+        Ok(found)
+    }
+}
+
+pub(super) fn algorithms(array: &Spanned<DeValue<'_>>) -> Result<Vec<Algorithm>, BadValue> {
+    array_of(word(|name| {
+        Algorithm::parse(name.as_bytes())
+            .ok_or_else(|| unknown(name, &Algorithm::ALL.map(Algorithm::name).join(", ")))
+    }))(array)
+}
+
+/// Domains: names, or tables `{ name = "example.com", aliases = ["sip.example.com"] }`.
+pub(super) fn domains(array: &Spanned<DeValue<'_>>) -> Result<Vec<Domain>, BadValue> {
+    let mut found: Vec<Domain> = Vec::new();
+    let mut names: Vec<String> = Vec::new();
+    let mut name_at = |value: &Spanned<DeValue<'_>>| {
+        let at_value = |text| BadValue { place: Some(value.span()), text };
+        let name = word(domains::canonical)(value.get_ref()).map_err(at_value)?;
+        if names.contains(&name) {
+            return Err(at_value(format!(
+                "`{name}` is here twice; a domain or alias has one place"
+            )));
+        }
+        names.push(name.clone());
+        Ok(name)
+    };
+    for value in elements(array)? {
+        let Some(table) = value.get_ref().as_table() else {
+            found.push(Domain { name: name_at(value)?, aliases: Vec::new() });
+            continue;
+        };
+        if let Some(key) = table.keys().find(|key| !["name", "aliases"].contains(&&**key.get_ref()))
+        {
+            let text = format!("unknown key `{}`; expected name, aliases", key.get_ref());
+            return Err(BadValue { place: Some(key.span()), text });
+        }
+        let name = table.get("name").ok_or_else(|| BadValue {
+            place: Some(value.span()),
+            text: "a domain has no name; expected { name = \"example.com\", aliases = [...] }"
+                .to_owned(),
+        })?;
+        let name = name_at(name)?;
+        let mut aliases = Vec::new();
+        if let Some(array) = table.get("aliases") {
+            for alias in elements(array)? {
+                aliases.push(name_at(alias)?);
+            }
+        }
+        found.push(Domain { name, aliases });
+    }
+    Ok(found)
+}
+
+fn elements<'v, 'i>(
+    array: &'v Spanned<DeValue<'i>>,
+) -> Result<impl Iterator<Item = &'v Spanned<DeValue<'i>>>, BadValue> {
+    array.get_ref().as_array().map(|array| array.iter()).ok_or_else(|| BadValue {
+        place: Some(array.span()),
+        text: wrong_type(array.get_ref(), "an array, in brackets"),
+    })
+}
+
+fn wrong_type(value: &DeValue<'_>, expected: &str) -> String {
+    format!("this is of type {}; expected {expected}", value.type_str())
+}
+
+fn unknown(name: &str, expected: &str) -> String {
+    format!("`{name}` is unknown; expected one of: {expected}")
+}

@@ -1,0 +1,103 @@
+//! Where the server listens, as it is written: `udp:0.0.0.0:5060`, `tcp:[::]:5060`.
+
+use sip::Transport;
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
+use std::str::FromStr;
+
+/// The port of SIP (RFC 3261 section 19.1.2).
+pub(crate) const DEFAULT_PORT: u16 = 5060;
+
+/// A transport and an address to listen on. Port 0 lets the system choose one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Listen {
+    /// What carries the messages.
+    pub(crate) transport: Transport,
+    /// The address, which may be a wildcard, and the port.
+    pub(crate) address: SocketAddr,
+}
+
+impl Listen {
+    /// UDP and TCP 5060 of all addresses.
+    pub(crate) fn defaults() -> Vec<Self> {
+        let wildcards = [IpAddr::from(Ipv4Addr::UNSPECIFIED), Ipv6Addr::UNSPECIFIED.into()];
+        [Transport::Udp, Transport::Tcp]
+            .into_iter()
+            .flat_map(|transport| {
+                wildcards.map(|ip| Self { transport, address: (ip, DEFAULT_PORT).into() })
+            })
+            .collect()
+    }
+
+    /// [`Listen::defaults`], without IPv6 on a machine that has none.
+    pub(crate) fn defaults_here() -> Vec<Self> {
+        let has_v6 = UdpSocket::bind((Ipv6Addr::UNSPECIFIED, 0)).is_ok();
+        let mut listens = Self::defaults();
+        listens.retain(|listen| has_v6 || listen.address.is_ipv4());
+        listens
+    }
+
+    /// Tries to listen, and stops at once: why it would fail now.
+    pub(crate) fn try_out(self) -> std::io::Result<()> {
+        match self.transport {
+            Transport::Udp => UdpSocket::bind(self.address).map(drop),
+            Transport::Tcp | Transport::Tls => TcpListener::bind(self.address).map(drop),
+        }
+    }
+}
+
+impl fmt::Display for Listen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.transport.uri_name(), self.address)
+    }
+}
+
+impl FromStr for Listen {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let expected = || {
+            format!(
+                "`{text}` is no address to listen on; expected udp:ADDRESS:PORT or \
+                 tcp:ADDRESS:PORT, such as udp:192.0.2.1:5060 or tcp:[::]:5060"
+            )
+        };
+        let (transport, address) = text.split_once(':').ok_or_else(expected)?;
+        let transport = match transport {
+            "udp" => Transport::Udp,
+            "tcp" => Transport::Tcp,
+            _ => return Err(expected()),
+        };
+        let address = address.parse().map_err(|_| expected())?;
+        Ok(Self { transport, address })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_to_listen_on_is_read_and_written_alike() {
+        for text in ["udp:0.0.0.0:5060", "tcp:[::]:5060", "udp:127.0.0.1:0", "tcp:[2001:db8::1]:1"]
+        {
+            assert_eq!(text.parse::<Listen>().unwrap().to_string(), text);
+        }
+    }
+
+    #[test]
+    fn what_is_no_address_to_listen_on_is_refused_with_an_example() {
+        for text in ["", "udp", "udp:", "udp:*:5060", "udp:1.2.3.4", "sctp:1.2.3.4:5", "1.2.3.4:5"]
+        {
+            let error = text.parse::<Listen>().unwrap_err();
+            assert!(error.contains("udp:192.0.2.1:5060"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_port_in_use_is_found_by_trying() {
+        let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+        let listen = Listen { transport: Transport::Tcp, address: taken.local_addr().unwrap() };
+        assert!(listen.try_out().is_err());
+    }
+}

@@ -1,0 +1,368 @@
+//! `barebell status` and `barebell registrations`, once or every second.
+
+use crate::admin::{Registration, Request, Status};
+use crate::cli::{Place, ScreenFlags, ServeFlags};
+use crate::clock::wall_clock;
+use crate::failure::Failure;
+use crate::listen::Listen;
+use crate::output::{Out, printable};
+use crate::settings::Settings;
+use crate::storage::Storage;
+use crate::users::Access;
+use serde::Serialize;
+use sip_server::config::Domain;
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::path::PathBuf;
+use std::thread;
+use std::time::{self, Duration};
+
+/// Between the samples that rates are worked out from, and between screens.
+const SECOND: Duration = Duration::from_secs(1);
+
+/// Shows what the server does.
+///
+/// # Errors
+/// When neither the server nor its data can be reached.
+pub(crate) fn status(flags: &ScreenFlags, out: &mut Out) -> Result<(), Failure> {
+    let mut before = Sample::take(&flags.place)?;
+    loop {
+        if flags.watch || matches!(before, Sample::Running(..)) {
+            thread::sleep(SECOND);
+        }
+        let now = Sample::take(&flags.place)?;
+        let report = Report::new(&before, &now);
+        if flags.json {
+            out.json(&report)?;
+        } else {
+            show(&report.text(), flags, out)?;
+        }
+        out.flush()?;
+        if !flags.watch {
+            return Ok(());
+        }
+        before = now;
+    }
+}
+
+/// Shows who is registered.
+///
+/// # Errors
+/// When neither the server nor its data can be reached.
+pub(crate) fn registrations(flags: &ScreenFlags, out: &mut Out) -> Result<(), Failure> {
+    loop {
+        let mut rows = Vec::new();
+        if let Some(access) = Access::open_existing(&flags.place)? {
+            each_registration(access, &mut |row| {
+                rows.push(row);
+                Ok(())
+            })?;
+        }
+        rows.sort_by(|a, b| {
+            (&a.address_of_record, &a.contact).cmp(&(&b.address_of_record, &b.contact))
+        });
+        if flags.json {
+            if flags.watch {
+                out.json(&rows)?;
+            } else {
+                rows.iter().try_for_each(|row| out.json(row))?;
+            }
+        } else {
+            show(&table(&rows), flags, out)?;
+        }
+        out.flush()?;
+        if !flags.watch {
+            return Ok(());
+        }
+        thread::sleep(SECOND);
+    }
+}
+
+/// Writes a screen: in place of the one before on a terminal, after it otherwise.
+fn show(text: &str, flags: &ScreenFlags, out: &mut Out) -> Result<(), Failure> {
+    if flags.watch && out.is_terminal() {
+        out.text("\x1b[2J\x1b[H")?;
+    }
+    out.text(text)?;
+    if flags.watch { out.text("\n") } else { Ok(()) }
+}
+
+fn each_registration(
+    access: Access,
+    each: &mut dyn FnMut(Registration) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    match access {
+        Access::Running(client) => client.list(&Request::Registrations, each),
+        Access::Stopped(storage, _) => each_stored(&storage, each),
+    }
+}
+
+fn each_stored(
+    storage: &Storage,
+    each: &mut dyn FnMut(Registration) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let now = wall_clock();
+    let mut result = Ok(());
+    storage.restore(now, &mut |record| {
+        for binding in record.bindings().flatten().filter(|binding| binding.expires > now) {
+            if result.is_ok() {
+                result = each(Registration::new(&record, &binding, now));
+            }
+        }
+    })?;
+    result
+}
+
+/// What the server says when it has started: what it listens on, which domains it serves, how many
+/// users it has, and the command that adds one to the data that it uses.
+pub(crate) fn welcome(
+    listens: &[Listen],
+    domains: &[Domain],
+    users: u64,
+    flags: &ServeFlags,
+) -> String {
+    let mut text = format!("barebell {} listens on", env!("CARGO_PKG_VERSION"));
+    for (index, listen) in listens.iter().enumerate() {
+        text.push_str(if index == 0 { " " } else { ", " });
+        text.push_str(&listen.to_string());
+    }
+    for domain in domains {
+        text.push_str(&format!("\nserves the domain {}", domain.name));
+        if !domain.aliases.is_empty() {
+            text.push_str(&format!(", also called {}", domain.aliases.join(", ")));
+        }
+    }
+    let mut command = vec![std::env::args().next().unwrap_or_else(|| "barebell".to_owned())];
+    command.extend(["user", "add"].map(str::to_owned));
+    command.push(match domains {
+        [] | [_] => "NAME".to_owned(),
+        [first, ..] => format!("NAME@{}", first.name),
+    });
+    command.push("--password-stdin".to_owned());
+    for (flag, path) in [("--config", &flags.place.config), ("--data", &flags.place.data)] {
+        if let Some(path) = path {
+            command.extend([flag.to_owned(), shell_word(&path.to_string_lossy())]);
+        }
+    }
+    let are = if users == 1 { "is 1 user" } else { &format!("are {users} users") };
+    text.push_str(&format!("\nthere {are}; this command adds one: {}\n", command.join(" ")));
+    text
+}
+
+/// `text` as a shell takes it for one word.
+fn shell_word(text: &str) -> String {
+    let is_plain = |c: char| c.is_alphanumeric() || "/._-+=:,@%".contains(c);
+    if !text.is_empty() && text.chars().all(is_plain) {
+        text.to_owned()
+    } else {
+        format!("'{}'", text.replace('\'', "'\\''"))
+    }
+}
+
+/// What the server, or its data, was found to be at one time.
+enum Sample {
+    Running(time::Instant, Box<Status>),
+    Stopped(Stopped),
+}
+
+#[derive(Clone, Debug, Serialize)]
+struct Stopped {
+    running: bool,
+    data: PathBuf,
+    users: u64,
+    registered: u64,
+    contacts: u64,
+}
+
+impl Sample {
+    fn take(place: &Place) -> Result<Self, Failure> {
+        let data = Settings::at(place)?.data()?;
+        let mut stopped = Stopped { running: false, data, users: 0, registered: 0, contacts: 0 };
+        match Access::open_existing(place)? {
+            Some(Access::Running(client)) => {
+                let status = client.ask(&Request::Status)?;
+                return Ok(Self::Running(time::Instant::now(), Box::new(status)));
+            }
+            Some(Access::Stopped(storage, _)) => {
+                stopped.users = storage.user_count()?;
+                let mut last = String::new();
+                each_stored(&storage, &mut |registration| {
+                    stopped.contacts += 1;
+                    if registration.address_of_record != last {
+                        stopped.registered += 1;
+                        last = registration.address_of_record;
+                    }
+                    Ok(())
+                })?;
+            }
+            None => {}
+        }
+        Ok(Self::Stopped(stopped))
+    }
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Report {
+    Running {
+        running: bool,
+        #[serde(flatten)]
+        status: Box<Status>,
+        /// Of the counters, for each second since the sample before.
+        rates: BTreeMap<String, f64>,
+    },
+    Stopped(Stopped),
+}
+
+impl Report {
+    fn new(before: &Sample, now: &Sample) -> Self {
+        match (before, now) {
+            (_, Sample::Stopped(stopped)) => Self::Stopped(stopped.clone()),
+            (Sample::Running(then, old), Sample::Running(now, new)) if old.uptime <= new.uptime => {
+                let seconds = now.duration_since(*then).as_secs_f64();
+                Self::Running {
+                    running: true,
+                    rates: rates(old, new, seconds),
+                    status: new.clone(),
+                }
+            }
+            (_, Sample::Running(_, new)) => {
+                Self::Running { running: true, rates: BTreeMap::new(), status: new.clone() }
+            }
+        }
+    }
+
+    fn text(&self) -> String {
+        let mut text = String::new();
+        // Writing to a string cannot fail.
+        let _ = match self {
+            Self::Running { status, rates, .. } => running_text(&mut text, status, rates),
+            Self::Stopped(stopped) => stopped_text(&mut text, stopped),
+        };
+        text
+    }
+}
+
+fn rates(old: &Status, new: &Status, seconds: f64) -> BTreeMap<String, f64> {
+    let rate = |(name, &count): (&String, &u64)| {
+        let before = old.counters.get(name).copied().unwrap_or(0);
+        let per_second = count.saturating_sub(before) as f64 / seconds;
+        (name.clone(), (per_second * 10.0).round() / 10.0)
+    };
+    new.counters.iter().map(rate).collect()
+}
+
+fn running_text(
+    text: &mut String,
+    status: &Status,
+    rates: &BTreeMap<String, f64>,
+) -> std::fmt::Result {
+    let Status { version, mode, state, .. } = status;
+    let authentication = if status.authentication { "on" } else { "off" };
+    let uptime = humantime::format_duration(Duration::from_secs(status.uptime));
+    writeln!(text, "barebell {version}, up {uptime}")?;
+    writeln!(text, "mode          {mode}, {state}, authentication {authentication}")?;
+    writeln!(text, "listens on    {}", status.listens.join(", "))?;
+    writeln!(text, "domains       {}", status.domains.join(", "))?;
+    writeln!(text, "users         {}", status.users)?;
+    writeln!(text, "registered    {} ({} contacts)", status.registered, status.contacts)?;
+    writeln!(text, "transactions  {}", status.transactions)?;
+    let width = status.counters.keys().map(String::len).max().unwrap_or(0).max("counter".len());
+    writeln!(text, "\n{:width$}  {:>14}  {:>12}", "counter", "total", "per second")?;
+    for (name, count) in &status.counters {
+        let rate = rates.get(name).map_or_else(|| "-".to_owned(), |rate| format!("{rate:.1}"));
+        writeln!(text, "{name:width$}  {count:>14}  {rate:>12}")?;
+    }
+    Ok(())
+}
+
+fn stopped_text(text: &mut String, stopped: &Stopped) -> std::fmt::Result {
+    writeln!(text, "no server runs with the data in {}", stopped.data.display())?;
+    writeln!(text, "users         {}", stopped.users)?;
+    writeln!(
+        text,
+        "registered    {} ({} contacts), as stored",
+        stopped.registered, stopped.contacts
+    )
+}
+
+/// Registrations as columns, each as wide as its widest value.
+fn table(rows: &[Registration]) -> String {
+    let head = ["address of record", "contact", "flow", "expires in", "q"].map(str::to_owned);
+    let cells = rows.iter().map(|row| {
+        [
+            printable(&row.address_of_record),
+            printable(&row.contact),
+            row.flow.clone(),
+            format!("{} s", row.expires_in),
+            format!("{:.3}", f64::from(row.q) / 1000.0)
+                .trim_end_matches('0')
+                .trim_end_matches('.')
+                .to_owned(),
+        ]
+    });
+    let lines: Vec<_> = std::iter::once(head).chain(cells).collect();
+    let mut widths = [0; 5];
+    for line in &lines {
+        for (width, cell) in widths.iter_mut().zip(line) {
+            *width = (*width).max(cell.chars().count());
+        }
+    }
+    let mut text = String::new();
+    for line in &lines {
+        let mut padded = String::new();
+        for (cell, width) in line.iter().zip(widths) {
+            // Writing to a string cannot fail.
+            let _ = write!(padded, "{cell:width$}  ");
+        }
+        text.push_str(padded.trim_end());
+        text.push('\n');
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn status(uptime: u64, requests: u64) -> Sample {
+        let counters = BTreeMap::from([("requests".to_owned(), requests)]);
+        let status = Status { uptime, counters, ..Status::default() };
+        Sample::Running(time::Instant::now(), Box::new(status))
+    }
+
+    #[test]
+    fn rates_come_from_two_samples() {
+        let Sample::Running(_, old) = status(10, 100) else { unreachable!() };
+        let Sample::Running(_, new) = status(12, 121) else { unreachable!() };
+        assert_eq!(rates(&old, &new, 2.0), BTreeMap::from([("requests".to_owned(), 10.5)]));
+    }
+
+    #[test]
+    fn a_server_that_was_started_anew_has_no_rates_yet() {
+        let report = Report::new(&status(10, 100), &status(1, 5));
+        let text = report.text();
+        assert!(text.lines().last().unwrap().ends_with('-'), "{text}");
+        let json = serde_json::to_value(&report).unwrap();
+        assert_eq!(json["running"], true);
+        assert_eq!(json["counters"]["requests"], 5);
+    }
+
+    #[test]
+    fn registrations_are_aligned_and_harmless() {
+        let row = |address: &str, contact: &str, q| Registration {
+            address_of_record: address.to_owned(),
+            contact: contact.to_owned(),
+            flow: "udp:192.0.2.9:5060".to_owned(),
+            expires_in: 60,
+            q,
+        };
+        let text = table(&[row("alice@a", "sip:x\x1b[2J@h", 1000), row("bo@a", "sip:y@h", 250)]);
+        assert_eq!(
+            text,
+            "address of record  contact           flow                expires in  q\n\
+             alice@a            sip:x\\u{1b}[2J@h  udp:192.0.2.9:5060  60 s        1\n\
+             bo@a               sip:y@h           udp:192.0.2.9:5060  60 s        0.25\n"
+        );
+    }
+}

@@ -1,0 +1,115 @@
+//! The running server as the administration sees it (seed row A5).
+
+use super::Engine;
+use super::hub::Hub;
+use crate::admin::{Control, Registration, Status};
+use crate::log;
+use crate::storage::User;
+use parking_lot::Mutex;
+use sip_server::Output;
+use sip_server::config::{Config, Domain, Mode, State};
+use std::sync::Arc;
+
+/// The hub, and what the operator decided.
+pub(crate) struct Desk {
+    hub: Arc<Hub>,
+    config: Mutex<Config>,
+    listens: Vec<String>,
+}
+
+impl Desk {
+    pub(crate) fn new(hub: Arc<Hub>, config: Config, listens: Vec<String>) -> Self {
+        Self { hub, config: Mutex::new(config), listens }
+    }
+
+    /// Takes a new configuration.
+    pub(crate) fn configure(&self, config: Config) {
+        self.hub.engine.configure(config.clone());
+        *self.config.lock() = config;
+    }
+}
+
+/// `name@domain`, as the engine knows users.
+pub(crate) fn address_of_record(name: &str, domain: &str) -> Vec<u8> {
+    [name.as_bytes(), b"@", domain.as_bytes()].concat()
+}
+
+/// Makes a user known to `engine`.
+pub(crate) fn add_user(engine: &Engine, user: &User) {
+    engine.add_user(&address_of_record(&user.name, &user.domain), user.ha1.clone());
+}
+
+impl Control for Desk {
+    fn status(&self) -> Status {
+        let engine = &self.hub.engine;
+        let config = self.config.lock();
+        let mode = match config.mode {
+            Mode::Proxy => "proxy",
+            Mode::Redirect => "redirect",
+            Mode::Registrar => "registrar",
+        };
+        let state = match config.state {
+            State::Stateful => "stateful",
+            State::Stateless => "stateless",
+        };
+        Status {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            mode: mode.to_owned(),
+            state: state.to_owned(),
+            authentication: config.authentication.required,
+            listens: self.listens.clone(),
+            domains: config.domains.iter().map(|domain| domain.name.clone()).collect(),
+            users: engine.users() as u64,
+            registered: engine.registered() as u64,
+            contacts: engine.bindings() as u64,
+            transactions: engine.transactions() as u64,
+            uptime: self.hub.clock.uptime().as_secs(),
+            counters: engine
+                .counters()
+                .into_iter()
+                .map(|(name, count)| (name.to_owned(), count))
+                .collect(),
+        }
+    }
+
+    fn domains(&self) -> Vec<Domain> {
+        self.config.lock().domains.clone()
+    }
+
+    fn registrations(&self, each: &mut dyn FnMut(Registration) -> bool) {
+        let now = self.hub.clock.now();
+        // Taken first and shown then, so that a slow reader holds up no worker.
+        let mut rows = Vec::new();
+        self.hub.engine.for_each_binding(now, &mut |binding| {
+            rows.push(Registration {
+                address_of_record: String::from_utf8_lossy(binding.address_of_record).into_owned(),
+                contact: String::from_utf8_lossy(binding.contact).into_owned(),
+                flow: binding.flow.to_string(),
+                expires_in: binding.expires.since(now).as_secs(),
+                q: binding.q,
+            });
+        });
+        rows.sort_by(|one, other| {
+            (&one.address_of_record, &one.contact).cmp(&(&other.address_of_record, &other.contact))
+        });
+        for row in rows {
+            if !each(row) {
+                return;
+            }
+        }
+    }
+
+    fn users_added(&self, users: &[User]) {
+        users.iter().for_each(|user| add_user(&self.hub.engine, user));
+    }
+
+    fn user_removed(&self, name: &str, domain: &str) {
+        let mut out = Output::default();
+        self.hub.engine.remove_user(&address_of_record(name, domain), &mut out);
+        if !out.journal.is_empty() && self.hub.journal.append(&out.journal).is_err() {
+            log::warn("journal", || {
+                format!("the end of {name}@{domain}'s registrations could not be stored")
+            });
+        }
+    }
+}

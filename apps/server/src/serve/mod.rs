@@ -1,0 +1,234 @@
+//! The running server.
+
+mod control;
+mod dns;
+mod hub;
+mod streams;
+mod udp;
+mod workers;
+
+use crate::admin::server::Server as Admin;
+use crate::clock::{Clock, wall_clock};
+use crate::failure::{Failure, during};
+use crate::listen::Listen;
+use crate::log;
+use crate::screens;
+use crate::settings::{Settings, Setup, remember_domains};
+use crate::storage::Journal;
+use control::{Desk, add_user};
+use dns::Dns;
+use hub::{Hub, MAX_ERRANDS};
+use sip::Transport;
+use sip_server::config::Listener;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+use streams::{Bounds, Streams};
+use tokio::net::{TcpListener, TcpSocket};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::mpsc;
+use udp::Socket;
+use workers::Workers;
+
+/// The engine with this program's locks.
+pub(crate) type Engine = sip_server::Server<parking_lot::RawMutex>;
+
+/// How long calls that are being set up are waited for at the end.
+const DRAIN_TIME: Duration = Duration::from_secs(5);
+/// Connections that may wait to be accepted.
+const BACKLOG: u32 = 1024;
+
+/// Serves until SIGTERM or SIGINT.
+///
+/// # Errors
+/// When the server cannot start.
+pub(crate) fn run(setup: Setup) -> Result<(), Failure> {
+    let Setup { flags, settings, storage } = setup;
+    log::set_limit(settings.log_lines_per_second);
+    raise_descriptor_limit();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let local_set = tokio::task::LocalSet::new();
+    let workers = settings.workers();
+
+    let (mut sockets, mut listeners, mut listens) = (Vec::new(), Vec::new(), Vec::new());
+    for listen in settings.listens() {
+        let bound = match listen.transport {
+            Transport::Udp => {
+                let group = bind_group(listen.address, workers).map_err(cannot_listen(&listen))?;
+                let address = group.first().map_or(listen.address, Socket::address);
+                sockets.push(group);
+                address
+            }
+            Transport::Tcp | Transport::Tls => {
+                let guard = runtime.enter();
+                let listener = listen_on(listen.address).map_err(cannot_listen(&listen))?;
+                drop(guard);
+                let address = listener.local_addr()?;
+                listeners.push(listener);
+                address
+            }
+        };
+        listens.push(Listen { address: bound, ..listen });
+    }
+
+    let mut config = settings.engine_config();
+    config.listeners = engine_listeners(&listens);
+    remember_domains(&storage, &config.domains)?;
+    let engine = Arc::new(Engine::new(config.clone(), &storage.secret()?));
+    let mut domains_of_users = std::collections::BTreeMap::<Arc<str>, u64>::new();
+    storage.users(None, &mut |user| {
+        add_user(&engine, &user);
+        *domains_of_users.entry(user.domain).or_default() += 1;
+        true
+    })?;
+    let restored = storage.restore(wall_clock(), &mut |record| {
+        engine.restore(&record, wall_clock());
+    })?;
+    engine.continue_after(restored.sequence);
+
+    let (errands, errand_queue) = mpsc::channel(MAX_ERRANDS);
+    let journal = Journal::start(Arc::clone(&storage), settings.sync)?;
+    let clock = Clock::start();
+    let hub = Arc::new(Hub { engine, clock, journal, sockets, errands, listens: listens.clone() });
+    let bounds = Bounds {
+        connections: settings.max_connections,
+        per_source: settings.max_connections_per_source,
+    };
+    let transports = config.listeners.iter().map(|listener| listener.transport);
+    let mut transports: Vec<Transport> = transports.collect();
+    transports.sort_unstable();
+    transports.dedup();
+    let has_v6 = listens.iter().any(|listen| listen.address.is_ipv6());
+    let desk = Arc::new(Desk::new(
+        Arc::clone(&hub),
+        config.clone(),
+        listens.iter().map(Listen::to_string).collect(),
+    ));
+    let admin = Admin::start(Arc::clone(&storage), Arc::<Desk>::clone(&desk))?;
+    let threads = Workers::start(&hub, workers)?;
+    screens::welcome(&listens, &config.domains, hub.engine.users() as u64, &flags)
+        .lines()
+        .for_each(|line| log::info("start", || line.to_owned()));
+    for (domain, users) in &domains_of_users {
+        if !config.domains.iter().any(|served| *served.name == **domain) {
+            log::warn("start", || {
+                format!(
+                    "{users} users are in the domain {domain}, which is not served; to serve it \
+                     start with --domain {domain}"
+                )
+            });
+        }
+    }
+
+    let streams_hub = Arc::clone(&hub);
+    local_set.block_on(&runtime, async move {
+        let dns = Dns::new(transports, has_v6);
+        let streams = Rc::new(Streams::new(streams_hub, dns, bounds));
+        let serving = tokio::task::spawn_local(streams.run(listeners, errand_queue));
+        let mut terminate = signal(SignalKind::terminate())?;
+        let mut interrupt = signal(SignalKind::interrupt())?;
+        let mut hangup = signal(SignalKind::hangup())?;
+        loop {
+            tokio::select! {
+                _ = terminate.recv() => break,
+                _ = interrupt.recv() => break,
+                _ = hangup.recv() => reload(&flags, &listens, &desk, &storage),
+            }
+        }
+        log::info("stop", || "stopping: no new calls are taken".to_owned());
+        hub.engine.drain();
+        let deadline = tokio::time::Instant::now() + DRAIN_TIME;
+        while hub.engine.unanswered() > 0 && tokio::time::Instant::now() < deadline {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        drop(threads);
+        serving.abort();
+        drop(admin);
+        Ok::<(), Failure>(())
+    })?;
+    log::info("stop", || "stopped".to_owned());
+    Ok(())
+}
+
+/// Reads the configuration again and uses what can be changed while running.
+fn reload(
+    flags: &crate::cli::ServeFlags,
+    listens: &[Listen],
+    desk: &Desk,
+    storage: &crate::storage::Storage,
+) {
+    let settings = match Settings::load(flags) {
+        Ok(settings) => settings,
+        Err(failure) => {
+            log::error("reload", || format!("the configuration is kept as it was: {failure}"));
+            return;
+        }
+    };
+    log::set_limit(settings.log_lines_per_second);
+    let mut config = settings.engine_config();
+    config.listeners = engine_listeners(listens);
+    if let Err(failure) = remember_domains(storage, &config.domains) {
+        log::error("reload", || failure.to_string());
+    }
+    desk.configure(config);
+    log::info("reload", || {
+        "the configuration was read again; listen, data, workers, sync and the numbers of \
+         connections stay as they were until a restart"
+            .to_owned()
+    });
+}
+
+fn engine_listeners(listens: &[Listen]) -> Vec<Listener> {
+    listens
+        .iter()
+        .map(|listen| Listener { transport: listen.transport, address: listen.address })
+        .collect()
+}
+
+fn cannot_listen(listen: &Listen) -> impl FnOnce(std::io::Error) -> Failure + use<> {
+    let listen = *listen;
+    move |error| match error.kind() {
+        std::io::ErrorKind::AddrInUse => Failure::said(format!(
+            "cannot listen on {listen}: another program does; stop it, or choose another address \
+             with --listen"
+        )),
+        _ => during(format!("cannot listen on {listen}"))(error),
+    }
+}
+
+/// Binds a socket for each worker to one address.
+fn bind_group(address: SocketAddr, workers: usize) -> std::io::Result<Vec<Socket>> {
+    // SO_REUSEPORT would let a second server of the same user take half of the datagrams.
+    drop(std::net::UdpSocket::bind(address)?);
+    let first = Socket::bind(address)?;
+    let address = first.address();
+    let mut group = vec![first];
+    for _ in 1..workers {
+        group.push(Socket::bind(address)?);
+    }
+    Ok(group)
+}
+
+fn listen_on(address: SocketAddr) -> std::io::Result<TcpListener> {
+    let socket = match address {
+        SocketAddr::V4(_) => TcpSocket::new_v4()?,
+        SocketAddr::V6(_) => {
+            let socket = TcpSocket::new_v6()?;
+            nix::sys::socket::setsockopt(&socket, nix::sys::socket::sockopt::Ipv6V6Only, &true)?;
+            socket
+        }
+    };
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
+}
+
+/// Many connections need many descriptors; the soft limit is often a thousand.
+fn raise_descriptor_limit() {
+    use nix::sys::resource::{Resource, getrlimit, setrlimit};
+    if let Ok((_, hard)) = getrlimit(Resource::RLIMIT_NOFILE) {
+        // Where it cannot be raised, the bound on connections shows in the log.
+        let _ = setrlimit(Resource::RLIMIT_NOFILE, hard, hard);
+    }
+}

@@ -1,0 +1,119 @@
+//! The threads that receive datagrams and run each message to its end.
+
+use super::hub::{Buffers, Hub};
+use super::udp::{BATCH, Inbox};
+use crate::log;
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::eventfd::EventFd;
+use sip::Transport;
+use sip_server::Flow;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+
+/// The longest sleep; a bound on how long a mistake about timers could last.
+const LONGEST_SLEEP_MS: u64 = 1000;
+
+/// The running threads. Dropping them ends them.
+pub(crate) struct Workers {
+    ending: Arc<AtomicBool>,
+    wakers: Vec<Arc<EventFd>>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Workers {
+    /// Starts a thread for each of the hub's sets of sockets.
+    ///
+    /// # Errors
+    /// When the system gives no thread or no event descriptor.
+    pub(crate) fn start(hub: &Arc<Hub>, count: usize) -> std::io::Result<Self> {
+        let mut workers = Self { ending: Arc::default(), wakers: Vec::new(), threads: Vec::new() };
+        if hub.sockets.is_empty() {
+            return Ok(workers);
+        }
+        for index in 0..count {
+            let waker = Arc::new(EventFd::new()?);
+            workers.wakers.push(Arc::clone(&waker));
+            let (hub, ending) = (Arc::clone(hub), Arc::clone(&workers.ending));
+            let thread = std::thread::Builder::new()
+                .name(format!("worker-{index}"))
+                .spawn(move || run(&hub, index, &waker, &ending))?;
+            workers.threads.push(thread);
+        }
+        Ok(workers)
+    }
+}
+
+impl Drop for Workers {
+    fn drop(&mut self) {
+        self.ending.store(true, Ordering::SeqCst);
+        for waker in &self.wakers {
+            // A worker that is not woken wakes by itself a second later.
+            let _ = waker.write(1);
+        }
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn run(hub: &Hub, index: usize, waker: &EventFd, ending: &AtomicBool) {
+    let mut worker = hub.engine.worker();
+    let mut inbox = Inbox::new();
+    let mut buffers = Buffers::default();
+    let sockets: Vec<_> = hub.sockets.iter().filter_map(|sockets| sockets.get(index)).collect();
+    let mut fds: Vec<PollFd<'_>> = sockets
+        .iter()
+        .map(|socket| PollFd::new(socket.as_fd(), PollFlags::POLLIN))
+        .chain([PollFd::new(waker.as_fd(), PollFlags::POLLIN)])
+        .collect();
+    while !ending.load(Ordering::SeqCst) {
+        let now = hub.clock.now();
+        let sleep = worker.next_timer().map_or(LONGEST_SLEEP_MS, |when| {
+            when.since(now).as_micros().div_ceil(1000).min(LONGEST_SLEEP_MS)
+        });
+        let timeout = PollTimeout::try_from(sleep).unwrap_or(PollTimeout::ZERO);
+        match poll(&mut fds, timeout) {
+            Ok(_) | Err(Errno::EINTR) => {}
+            Err(error) => {
+                log::error("poll", || format!("worker {index} cannot wait for messages: {error}"));
+                return;
+            }
+        }
+        for (socket, fd) in sockets.iter().zip(&fds) {
+            if !fd.any().unwrap_or(true) {
+                continue;
+            }
+            loop {
+                let now = hub.clock.now();
+                let received = inbox.receive(socket, |datagram| {
+                    let flow = Flow {
+                        transport: Transport::Udp,
+                        local: datagram.local,
+                        remote: datagram.remote,
+                        connection: None,
+                    };
+                    worker.receive(now, &flow, datagram.bytes, &mut buffers.out);
+                });
+                hub.carry_out(index, &mut worker, &mut buffers);
+                match received {
+                    Ok(received) if received < BATCH => break,
+                    Ok(_) => {}
+                    Err(error) => {
+                        log::error("receive", || {
+                            format!("{} cannot be read: {error}", socket.address())
+                        });
+                        break;
+                    }
+                }
+            }
+        }
+        let now = hub.clock.now();
+        if worker.next_timer().is_some_and(|when| when <= now) {
+            worker.on_timer(now, &mut buffers.out);
+            hub.carry_out(index, &mut worker, &mut buffers);
+        }
+    }
+}

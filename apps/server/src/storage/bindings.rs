@@ -1,0 +1,161 @@
+//! Registrations in the database: one record for each address of record, the latest.
+
+use super::journal::{self, Frames};
+use super::{Error, Storage, get_setting, of, put_setting, to};
+use crate::log;
+use rusqlite::{Connection, params};
+use sip::Instant;
+use sip_server::record::{self, Record};
+use std::path::PathBuf;
+
+/// The setting in which [`Storage::last_journal`] is kept.
+const LAST_JOURNAL: &str = "last_journal";
+
+/// What was read at the start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Restored {
+    /// The highest sequence number that occurs; new ones must be higher.
+    pub(crate) sequence: u64,
+    /// Addresses of record that have bindings.
+    pub(crate) addresses_of_record: u64,
+}
+
+impl Storage {
+    /// Hands the record of every address of record that is registered at `now` to `each`. Such a
+    /// record may also hold bindings that have expired. What a running [`Journal`] has not yet
+    /// taken into the database is not there.
+    ///
+    /// [`Journal`]: super::Journal
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub(crate) fn restore(
+        &self,
+        now: Instant,
+        each: &mut dyn FnMut(Record<'_>),
+    ) -> Result<Restored, Error> {
+        let database = self.database();
+        let mut restored = Restored::default();
+        let mut read = || -> rusqlite::Result<()> {
+            let highest: i64 = database.query_row(
+                "SELECT coalesce(max(sequence), 0) FROM binding",
+                [],
+                |row| row.get(0),
+            )?;
+            restored.sequence = highest.cast_unsigned();
+            let mut select = database
+                .prepare("SELECT record FROM binding WHERE emptied IS NULL AND expires > ?1")?;
+            let mut rows = select.query([seconds(now)])?;
+            while let Some(row) = rows.next()? {
+                for record in record::read(row.get_ref(0)?.as_blob()?) {
+                    match record {
+                        Ok(record) => {
+                            restored.addresses_of_record += 1;
+                            each(record);
+                        }
+                        Err(error) => log::warn("storage", || error.to_string()),
+                    }
+                }
+            }
+            Ok(())
+        };
+        read().map_err(to("read the registrations"))?;
+        Ok(restored)
+    }
+
+    /// Takes the records of the journal `files`, which are all there are but the one being
+    /// written, into the database as one transaction. Folding a file twice changes nothing.
+    ///
+    /// # Errors
+    /// When a file cannot be read or the database fails; then nothing has changed.
+    pub(super) fn fold(&self, files: &[PathBuf]) -> Result<(), Error> {
+        let numbered = || files.iter().filter_map(|path| Some((path, journal::number(path)?)));
+        let (Some((_, first)), Some((_, last))) = (numbered().next(), numbered().next_back())
+        else {
+            return Ok(());
+        };
+        let mut database = self.database();
+        let transaction = database.transaction().map_err(to("start a checkpoint"))?;
+        for (path, number) in numbered() {
+            let damage = |what: &dyn std::fmt::Display| {
+                log::warn("storage", || format!("{}: {what}", path.display()));
+            };
+            let mut frames = Frames::open(path).map_err(of(path))?;
+            while let Some(payload) = frames.next().map_err(of(path))? {
+                for record in record::read(payload) {
+                    match record {
+                        Ok(record) => {
+                            put(&transaction, number, &record).map_err(to("store registrations"))?
+                        }
+                        Err(error) => damage(&error),
+                    }
+                }
+            }
+            if frames.ignored() > 0 {
+                damage(&format_args!(
+                    "the last {} bytes are incomplete or damaged, as after a power loss, and are \
+                     ignored",
+                    frames.ignored()
+                ));
+            }
+        }
+        put_setting(&transaction, LAST_JOURNAL, &last.to_le_bytes())?;
+        // Worker threads may append their records in another order than that of the sequence
+        // numbers, so that the file after the one that emptied an address of record may hold an
+        // older record. That file is no more if its number is below `first`.
+        transaction
+            .execute(
+                "DELETE FROM binding WHERE emptied IS NOT NULL AND emptied + 1 < ?1",
+                [first.cast_signed()],
+            )
+            .and_then(|_| transaction.commit())
+            .map_err(to("end a checkpoint"))
+    }
+
+    /// The number of the last journal file that was taken into the database.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub(super) fn last_journal(&self) -> Result<u64, Error> {
+        let stored = get_setting(&self.database(), LAST_JOURNAL)?;
+        Ok(stored.and_then(|bytes| bytes.try_into().ok()).map_or(0, u64::from_le_bytes))
+    }
+
+    /// Forgets the registrations that ended before `now`.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub(super) fn purge(&self, now: Instant) -> Result<(), Error> {
+        self.database()
+            .execute("DELETE FROM binding WHERE emptied IS NULL AND expires <= ?1", [seconds(now)])
+            .map(drop)
+            .map_err(to("forget expired registrations"))
+    }
+}
+
+fn put(database: &Connection, journal: u64, record: &Record<'_>) -> rusqlite::Result<()> {
+    let ends = record.bindings().flatten().map(|binding| seconds(binding.expires));
+    let emptied = record.is_empty().then_some(journal.cast_signed());
+    database
+        .prepare_cached(
+            "INSERT INTO binding VALUES (?1, ?2, ?3, ?4, ?5)
+             ON CONFLICT (address_of_record) DO UPDATE SET
+                 sequence = excluded.sequence,
+                 expires = excluded.expires,
+                 emptied = excluded.emptied,
+                 record = excluded.record
+             WHERE excluded.sequence > sequence",
+        )?
+        .execute(params![
+            record.address_of_record,
+            record.sequence.cast_signed(),
+            ends.max().unwrap_or(0),
+            emptied,
+            record.bytes
+        ])
+        .map(drop)
+}
+
+fn seconds(time: Instant) -> i64 {
+    i64::try_from(time.as_secs()).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,343 @@
+use super::*;
+use crate::storage::tests::open;
+use sip::Transport;
+use sip_server::Flow;
+use sip_server::record::{self, StoredBinding};
+use std::collections::BTreeMap;
+use std::io::BufRead;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+const NOW: sip::Instant = sip::Instant::from_micros(1_700_000_000_000_000);
+const LATER: sip::Instant = sip::Instant::from_micros(4_000_000_000_000_000);
+
+fn registered(user: &str, sequence: u64, expires: sip::Instant) -> Vec<u8> {
+    let address = ([192, 0, 2, 1], 5060).into();
+    let flow =
+        Flow { transport: Transport::Udp, local: address, remote: address, connection: None };
+    let binding = StoredBinding {
+        contact: b"sip:phone@192.0.2.1",
+        path: b"",
+        instance: b"",
+        call_id: 1,
+        cseq: 1,
+        q: 1000,
+        reg_id: 0,
+        expires,
+        flow,
+        flow_bound: true,
+    };
+    let mut bytes = Vec::new();
+    record::write(&mut bytes, sequence, user.as_bytes(), [binding].into_iter());
+    bytes
+}
+
+fn gone(user: &str, sequence: u64) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    record::write(&mut bytes, sequence, user.as_bytes(), std::iter::empty());
+    bytes
+}
+
+/// Who is registered, with the sequence number of the record.
+fn restored(storage: &Storage) -> BTreeMap<String, u64> {
+    let mut found = BTreeMap::new();
+    let restored = storage
+        .restore(NOW, &mut |record| {
+            let user = String::from_utf8(record.address_of_record.to_vec()).unwrap();
+            assert!(found.insert(user, record.sequence).is_none());
+        })
+        .unwrap();
+    assert_eq!(restored.addresses_of_record, found.len() as u64);
+    assert!(found.values().all(|&sequence| sequence <= restored.sequence));
+    found
+}
+
+fn expected(users: &[(&str, u64)]) -> BTreeMap<String, u64> {
+    users.iter().map(|&(user, sequence)| (user.to_owned(), sequence)).collect()
+}
+
+fn shared(path: &Path) -> Shared {
+    Shared::new(Arc::new(open(path)), Sync::Never).unwrap()
+}
+
+fn rows(storage: &Storage) -> i64 {
+    let database = storage.database.lock();
+    database.query_row("SELECT count(*) FROM binding", [], |row| row.get(0)).unwrap()
+}
+
+fn payloads(path: &Path) -> (Vec<Vec<u8>>, u64) {
+    let mut frames = Frames::open(path).unwrap();
+    let mut payloads = Vec::new();
+    while let Some(payload) = frames.next().unwrap() {
+        payloads.push(payload.to_vec());
+    }
+    (payloads, frames.ignored())
+}
+
+/// A journal file with three frames, and the offset at which each ends.
+fn three_frames(directory: &Path) -> (Vec<u8>, [usize; 3]) {
+    let file = create(directory, 1).unwrap();
+    let ends = [&b"first"[..], b"", b"the third"].map(|payload| {
+        write_frame(&file, payload).unwrap();
+        usize::try_from(file.metadata().unwrap().len()).unwrap()
+    });
+    (std::fs::read(path(directory, 1)).unwrap(), ends)
+}
+
+#[test]
+fn a_tail_that_is_cut_anywhere_is_ignored() {
+    let directory = tempfile::tempdir().unwrap();
+    let (bytes, ends) = three_frames(directory.path());
+    let cut_file = directory.path().join("cut");
+    for cut in 0..=bytes.len() {
+        std::fs::write(&cut_file, &bytes[..cut]).unwrap();
+        let (payloads, ignored) = payloads(&cut_file);
+        let whole = ends.iter().filter(|&&end| end <= cut).count();
+        assert_eq!(payloads.len(), whole, "cut at {cut}");
+        let end = if whole == 0 { 0 } else { ends[whole - 1] };
+        assert_eq!(ignored, (cut - end) as u64, "cut at {cut}");
+    }
+}
+
+#[test]
+fn a_damaged_frame_ends_the_reading_and_is_never_handed_out() {
+    let directory = tempfile::tempdir().unwrap();
+    let (bytes, ends) = three_frames(directory.path());
+    let damaged_file = directory.path().join("damaged");
+    for at in 0..bytes.len() {
+        let mut damaged = bytes.clone();
+        damaged[at] ^= 0x40;
+        std::fs::write(&damaged_file, &damaged).unwrap();
+        let whole = ends.iter().filter(|&&end| end <= at).count();
+        assert_eq!(payloads(&damaged_file).0.len(), whole, "damaged at {at}");
+    }
+}
+
+#[test]
+fn a_tail_of_zeros_as_after_a_power_loss_is_no_frame() {
+    let directory = tempfile::tempdir().unwrap();
+    let (mut bytes, _) = three_frames(directory.path());
+    bytes.extend_from_slice(&[0; 4096]);
+    std::fs::write(path(directory.path(), 1), &bytes).unwrap();
+    let (payloads, ignored) = payloads(&path(directory.path(), 1));
+    assert_eq!((payloads.len(), ignored), (3, 4096));
+}
+
+#[test]
+fn a_crash_after_any_step_of_a_checkpoint_loses_nothing() {
+    for steps in 0..=4 {
+        let directory = tempfile::tempdir().unwrap();
+        let shared = shared(directory.path());
+        shared.append(&registered("alice", 1, LATER)).unwrap();
+        shared.checkpoint().unwrap();
+        shared
+            .append(&[registered("bob", 2, LATER), registered("eve", 3, LATER)].concat())
+            .unwrap();
+        shared.append(&[registered("alice", 4, LATER), gone("eve", 5)].concat()).unwrap();
+        if steps >= 1 {
+            let old = shared.rotate().unwrap();
+            shared.append(&registered("bob", 6, LATER)).unwrap();
+            if steps >= 2 {
+                shared.storage.fold(&old).unwrap();
+            }
+            if steps >= 3 {
+                delete(&old).unwrap();
+            }
+        }
+        if steps >= 4 {
+            shared.checkpoint().unwrap();
+        }
+        drop(shared);
+        let storage = open(directory.path());
+        let bob = if steps == 0 { 2 } else { 6 };
+        assert_eq!(restored(&storage), expected(&[("alice", 4), ("bob", bob)]), "{steps} steps");
+        assert_eq!(restored(&storage), expected(&[("alice", 4), ("bob", bob)]), "{steps} steps");
+    }
+}
+
+#[test]
+fn the_highest_sequence_counts_in_whatever_order_records_come() {
+    let directory = tempfile::tempdir().unwrap();
+    let shared = shared(directory.path());
+    shared
+        .append(&[registered("alice", 9, LATER), registered("alice", 7, LATER)].concat())
+        .unwrap();
+    shared.checkpoint().unwrap();
+    shared.append(&registered("alice", 8, LATER)).unwrap();
+    shared.append(&[gone("bob", 12), registered("bob", 11, LATER)].concat()).unwrap();
+    shared.checkpoint().unwrap();
+    assert_eq!(restored(&shared.storage), expected(&[("alice", 9)]));
+}
+
+#[test]
+fn an_older_record_in_the_next_file_does_not_bring_back_what_is_gone() {
+    let directory = tempfile::tempdir().unwrap();
+    let shared = shared(directory.path());
+    shared.append(&gone("bob", 6)).unwrap();
+    shared.checkpoint().unwrap();
+    shared.append(&registered("bob", 5, LATER)).unwrap();
+    let old = shared.rotate().unwrap();
+    for _ in 0..4 {
+        shared.storage.fold(&old).unwrap();
+        assert_eq!(rows(&shared.storage), 1);
+    }
+    delete(&old).unwrap();
+    shared.append(&registered("alice", 7, LATER)).unwrap();
+    shared.checkpoint().unwrap();
+    assert_eq!(rows(&shared.storage), 1, "bob is to be forgotten by now");
+    assert_eq!(restored(&shared.storage), expected(&[("alice", 7)]));
+}
+
+#[test]
+fn what_has_expired_is_not_restored_and_forgotten_in_time() {
+    let directory = tempfile::tempdir().unwrap();
+    let shared = shared(directory.path());
+    shared.append(&registered("old", 1, NOW)).unwrap();
+    shared.append(&registered("alice", 2, LATER)).unwrap();
+    assert!(shared.checkpoint().is_ok());
+    assert_eq!(restored(&shared.storage), expected(&[("alice", 2)]));
+    assert_eq!(rows(&shared.storage), 2);
+    shared.storage.purge(NOW).unwrap();
+    assert_eq!(rows(&shared.storage), 1);
+}
+
+#[test]
+fn file_numbers_go_on_after_a_restart() {
+    let directory = tempfile::tempdir().unwrap();
+    let first = shared(directory.path());
+    first.append(&gone("bob", 1)).unwrap();
+    first.checkpoint().unwrap();
+    let number = first.current.lock().number;
+    drop(first);
+    files(directory.path()).unwrap().iter().for_each(|file| std::fs::remove_file(file).unwrap());
+    let second = shared(directory.path());
+    assert!(second.current.lock().number >= number);
+}
+
+#[test]
+fn an_append_that_fails_is_an_error_until_there_is_a_new_file() {
+    let directory = tempfile::tempdir().unwrap();
+    let shared = shared(directory.path());
+    shared.append(&registered("alice", 1, LATER)).unwrap();
+    let full = OpenOptions::new().append(true).open("/dev/full").unwrap();
+    shared.current.lock().file = Arc::new(full);
+    assert_eq!(
+        shared.append(&registered("bob", 2, LATER)).unwrap_err().kind(),
+        io::ErrorKind::StorageFull
+    );
+    assert!(shared.append(&registered("bob", 3, LATER)).is_err());
+    shared.checkpoint().unwrap();
+    shared.append(&registered("bob", 4, LATER)).unwrap();
+    shared.checkpoint().unwrap();
+    assert_eq!(restored(&shared.storage), expected(&[("alice", 1), ("bob", 4)]));
+}
+
+#[test]
+fn a_journal_that_ends_leaves_everything_in_the_database() {
+    for sync in [Sync::Always, Sync::Every(Duration::from_millis(1)), Sync::Never] {
+        let directory = tempfile::tempdir().unwrap();
+        let storage = Arc::new(open(directory.path()));
+        let journal = Journal::start(Arc::clone(&storage), sync).unwrap();
+        journal.append(&registered("alice", 1, LATER)).unwrap();
+        journal.append(&[]).unwrap();
+        drop(journal);
+        assert_eq!(rows(&storage), 1);
+        for file in files(directory.path()).unwrap() {
+            assert_eq!(file.metadata().unwrap().len(), 0);
+        }
+    }
+}
+
+#[test]
+fn threads_append_while_checkpoints_are_taken() {
+    const THREADS: u64 = 4;
+    const APPENDS: u64 = 400;
+    let directory = tempfile::tempdir().unwrap();
+    let shared = shared(directory.path());
+    let running = AtomicBool::new(true);
+    thread::scope(|scope| {
+        let checkpoints = scope.spawn(|| {
+            while running.load(Ordering::SeqCst) {
+                shared.checkpoint().unwrap();
+            }
+        });
+        let appenders: Vec<_> = (0..THREADS)
+            .map(|thread| {
+                let shared = &shared;
+                scope.spawn(move || {
+                    for i in 0..APPENDS {
+                        let user = format!("user{}", i % 7);
+                        shared.append(&registered(&user, i * THREADS + thread, LATER)).unwrap();
+                    }
+                })
+            })
+            .collect();
+        for appender in appenders {
+            appender.join().unwrap();
+        }
+        running.store(false, Ordering::SeqCst);
+        checkpoints.join().unwrap();
+    });
+    shared.checkpoint().unwrap();
+    let last = |user: u64| (0..APPENDS).rfind(|i| i % 7 == user).unwrap() * THREADS + THREADS - 1;
+    let all: BTreeMap<_, _> = (0..7).map(|user| (format!("user{user}"), last(user))).collect();
+    assert_eq!(restored(&shared.storage), all);
+}
+
+/// The directory in which the child process of the test below works.
+const CHILD: &str = "BAREBELL_TEST_JOURNAL";
+
+fn append_until_killed(directory: &Path) {
+    let shared = shared(directory);
+    let before = restored(&shared.storage).into_values().max().unwrap_or(0);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            loop {
+                shared.checkpoint().unwrap();
+            }
+        });
+        for sequence in before + 1.. {
+            let user = format!("user{}", sequence % 50);
+            shared.append(&registered(&user, sequence, LATER)).unwrap();
+            println!("\nstored {sequence}");
+        }
+    });
+}
+
+#[test]
+fn what_was_appended_outlives_kill_9() {
+    if let Some(directory) = std::env::var_os(CHILD) {
+        append_until_killed(Path::new(&directory));
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let mut stored = BTreeMap::new();
+    for round in 1..=5 {
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "--nocapture"])
+            .arg(
+                concat!(module_path!(), "::what_was_appended_outlives_kill_9")
+                    .split_once("::")
+                    .unwrap()
+                    .1,
+            )
+            .env(CHILD, directory.path())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+        let mut sequences = lines.filter_map(|line| line.strip_prefix("stored ")?.parse().ok());
+        let mut note = |sequence: u64| {
+            stored.insert(format!("user{}", sequence % 50), sequence);
+        };
+        (&mut sequences).take(round * 300).for_each(&mut note);
+        child.kill().unwrap();
+        sequences.for_each(&mut note);
+        child.wait().unwrap();
+        assert_eq!(stored.len(), 50, "the child ended early");
+        let restored = restored(&open(directory.path()));
+        for (user, sequence) in &stored {
+            let found = restored.get(user).copied();
+            assert!(found >= Some(*sequence), "{user}: {sequence} was stored, {found:?} is there");
+        }
+    }
+}

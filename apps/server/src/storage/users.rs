@@ -1,0 +1,186 @@
+//! Users: names and HA1, never passwords (seed row C6).
+
+use super::{Error, Storage, to};
+use rusqlite::{Row, params};
+use sip::digest::Ha1Set;
+use std::sync::Arc;
+
+/// A user who can log in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct User {
+    /// The user part of the address of record, case-sensitive.
+    pub(crate) name: String,
+    /// The domain, which is also the digest realm, in lower case.
+    pub(crate) domain: Arc<str>,
+    /// What takes the place of the password.
+    pub ha1: Ha1Set,
+}
+
+/// What storing users changed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Change {
+    /// Users that were not there before.
+    pub(crate) added: u64,
+    /// Users that were, and have a new password.
+    pub(crate) changed: u64,
+}
+
+impl Storage {
+    /// Stores all of `users` or, on an error, none. Of two with one name the later counts.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub(crate) fn put_users<'a>(
+        &self,
+        users: impl IntoIterator<Item = &'a User>,
+    ) -> Result<Change, Error> {
+        let mut change = Change::default();
+        let mut database = self.database();
+        let store = || -> rusqlite::Result<()> {
+            let transaction = database.transaction()?;
+            {
+                let mut insert = transaction.prepare_cached(
+                    "INSERT OR IGNORE INTO subscriber VALUES (?1, ?2, ?3, ?4, ?5)",
+                )?;
+                let mut update = transaction.prepare_cached(
+                    "UPDATE subscriber SET ha1_md5 = ?3, ha1_sha256 = ?4, ha1_sha512_256 = ?5
+                     WHERE domain = ?1 AND name = ?2",
+                )?;
+                for user in users {
+                    let Ha1Set { md5, sha256, sha512_256 } = &user.ha1;
+                    let row = params![&*user.domain, user.name, md5, sha256, sha512_256];
+                    if insert.execute(row)? == 1 {
+                        change.added += 1;
+                    } else {
+                        update.execute(row)?;
+                        change.changed += 1;
+                    }
+                }
+            }
+            transaction.commit()
+        };
+        store().map_err(to("store users"))?;
+        Ok(change)
+    }
+
+    /// Removes a user; false if there was none.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub(crate) fn remove_user(&self, name: &str, domain: &str) -> Result<bool, Error> {
+        self.database()
+            .execute("DELETE FROM subscriber WHERE domain = ?1 AND name = ?2", [domain, name])
+            .map(|removed| removed > 0)
+            .map_err(to("remove a user"))
+    }
+
+    /// Hands every user, or every user of `domain`, to `each`, by domain and name, until that
+    /// returns false.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub(crate) fn users(
+        &self,
+        domain: Option<&str>,
+        each: &mut dyn FnMut(User) -> bool,
+    ) -> Result<(), Error> {
+        let database = self.database();
+        let mut read = || -> rusqlite::Result<()> {
+            let mut select = database.prepare_cached(
+                "SELECT domain, name, ha1_md5, ha1_sha256, ha1_sha512_256 FROM subscriber
+                 WHERE ?1 IS NULL OR domain = ?1 ORDER BY domain, name",
+            )?;
+            let mut rows = select.query([domain])?;
+            let mut last: Arc<str> = Arc::from("");
+            while let Some(row) = rows.next()? {
+                if !each(user(row, &mut last)?) {
+                    break;
+                }
+            }
+            Ok(())
+        };
+        read().map_err(to("read the users"))
+    }
+
+    /// How many users there are.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub(crate) fn user_count(&self) -> Result<u64, Error> {
+        self.database()
+            .query_row("SELECT count(*) FROM subscriber", [], |row| row.get(0))
+            .map(i64::cast_unsigned)
+            .map_err(to("count the users"))
+    }
+}
+
+/// The user in `row`. Users of one domain share its name, which is kept in `last`.
+fn user(row: &Row<'_>, last: &mut Arc<str>) -> rusqlite::Result<User> {
+    let domain = row.get_ref(0)?.as_str()?;
+    if **last != *domain {
+        *last = Arc::from(domain);
+    }
+    Ok(User {
+        name: row.get(1)?,
+        domain: Arc::clone(last),
+        ha1: Ha1Set { md5: row.get(2)?, sha256: row.get(3)?, sha512_256: row.get(4)? },
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::open;
+    use super::*;
+
+    fn user(name: &str, domain: &str, password: &str) -> User {
+        let ha1 = Ha1Set::new(name.as_bytes(), domain.as_bytes(), password.as_bytes());
+        User { name: name.to_owned(), domain: Arc::from(domain), ha1 }
+    }
+
+    fn all(storage: &Storage, domain: Option<&str>) -> Vec<User> {
+        let mut users = Vec::new();
+        storage
+            .users(domain, &mut |user| {
+                users.push(user);
+                true
+            })
+            .unwrap();
+        users
+    }
+
+    #[test]
+    fn users_are_kept_by_domain_and_name() {
+        let directory = tempfile::tempdir().unwrap();
+        let storage = open(directory.path());
+        let users = [user("bob", "a", "1"), user("alice", "b", "2"), user("Alice", "b", "3")];
+        assert_eq!(storage.put_users(&users).unwrap(), Change { added: 3, changed: 0 });
+        drop(storage);
+        let storage = open(directory.path());
+        assert_eq!(storage.user_count().unwrap(), 3);
+        assert_eq!(all(&storage, None), [users[0].clone(), users[2].clone(), users[1].clone()]);
+        assert_eq!(all(&storage, Some("a")), [users[0].clone()]);
+        let changed = user("bob", "a", "new");
+        let change = storage.put_users([&changed]).unwrap();
+        assert_eq!(change, Change { added: 0, changed: 1 });
+        assert_eq!(all(&storage, Some("a")), [changed]);
+        assert!(storage.remove_user("bob", "a").unwrap());
+        assert!(!storage.remove_user("bob", "a").unwrap());
+        assert!(!storage.remove_user("alice", "a").unwrap());
+        assert_eq!(storage.user_count().unwrap(), 2);
+    }
+
+    #[test]
+    fn reading_ends_when_nobody_wants_more() {
+        let directory = tempfile::tempdir().unwrap();
+        let storage = open(directory.path());
+        storage.put_users(&[user("a", "d", "1"), user("b", "d", "2")]).unwrap();
+        let mut seen = 0;
+        storage
+            .users(None, &mut |_| {
+                seen += 1;
+                false
+            })
+            .unwrap();
+        assert_eq!(seen, 1);
+    }
+}

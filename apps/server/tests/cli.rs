@@ -1,0 +1,286 @@
+//! The built program, as a person at a terminal uses it.
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// A data directory and what runs on it.
+struct Site(tempfile::TempDir);
+
+impl Site {
+    fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    fn data(&self) -> PathBuf {
+        self.0.path().join("data")
+    }
+
+    fn file(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.0.path().join(name);
+        fs::write(&path, text).unwrap();
+        path
+    }
+
+    fn command(&self, words: &str) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_barebell"));
+        command.args(words.split_whitespace()).arg("--data").arg(self.data());
+        command.stdin(Stdio::null());
+        command
+    }
+
+    /// Runs a command that succeeds. Returns what it prints.
+    fn good(&self, words: &str) -> String {
+        let output = self.command(words).output().unwrap();
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(0), "{words}: {error}");
+        stdout(&output)
+    }
+
+    /// Runs a command that fails. Returns what it says on standard error.
+    fn bad(&self, words: &str) -> String {
+        let output = self.command(words).output().unwrap();
+        assert_eq!(output.status.code(), Some(1), "{words}: {}", stdout(&output));
+        stderr(&output)
+    }
+
+    /// Starts a server and waits until it answers.
+    fn serve(&self, words: &str) -> Server {
+        let child = self
+            .command(&format!("serve --listen udp:127.0.0.1:0 {words}"))
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        let server = Server(child);
+        let give_up = Instant::now() + Duration::from_secs(60);
+        while !self.good("status --json").contains("\"running\":true") {
+            assert!(Instant::now() < give_up, "the server does not answer");
+            thread::sleep(Duration::from_millis(20));
+        }
+        server
+    }
+}
+
+/// A server that ends with the test.
+struct Server(Child);
+
+impl Server {
+    fn terminate(mut self) {
+        let pid = self.0.id().to_string();
+        assert!(Command::new("kill").arg(pid).status().unwrap().success());
+        assert!(self.0.wait().unwrap().success());
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn stdout(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+fn with_input(mut command: Command, input: &str) -> Output {
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+    child.wait_with_output().unwrap()
+}
+
+fn show(path: &Path) -> String {
+    path.display().to_string()
+}
+
+#[test]
+fn users_are_added_changed_listed_and_removed_on_a_stopped_server() {
+    let site = Site::new();
+    let config = show(&site.file("c.toml", "domains = [\"a.com\", \"b.com\"]"));
+    let one = show(&site.file("one.toml", "domains = [\"a.com\"]"));
+    assert_eq!(
+        site.good(&format!("user add alice --password x --config {one}")),
+        "added sip:alice@a.com\n"
+    );
+    assert_eq!(
+        site.good(&format!("user add alice@A.com --password y --config {config}")),
+        "changed the password of sip:alice@a.com\n"
+    );
+    assert_eq!(
+        site.good(&format!("user add bob --domain b.com --password y --config {config}")),
+        "added sip:bob@b.com\n"
+    );
+    assert_eq!(site.good("user list"), "alice@a.com\nbob@b.com\n");
+    assert_eq!(site.good("user list --domain b.com"), "bob@b.com\n");
+    assert_eq!(
+        site.good("user list --domain b.com --json"),
+        "{\"name\":\"bob\",\"domain\":\"b.com\"}\n"
+    );
+    let error = site.bad(&format!("user add carol --password z --config {config}"));
+    assert!(error.contains("a.com, b.com") && error.contains("carol@DOMAIN"), "{error}");
+    assert_eq!(site.good("user remove alice@a.com"), "removed sip:alice@a.com\n");
+    let error = site.bad("user remove alice@a.com");
+    assert!(error.starts_with("error: there is no user sip:alice@a.com"), "{error}");
+    assert_eq!(site.good("user list"), "bob@b.com\n");
+}
+
+#[test]
+fn a_password_is_read_from_the_first_line() {
+    let site = Site::new();
+    let output =
+        with_input(site.command("user add al@a.com --password-stdin"), "se cret\r\nmore\n");
+    assert_eq!(stdout(&output), "added sip:al@a.com\n");
+    let output = with_input(site.command("user add al@a.com --password-stdin"), "");
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains("the password is empty"), "{}", stderr(&output));
+    // The password itself is nowhere.
+    for file in fs::read_dir(site.data()).unwrap() {
+        let bytes = fs::read(file.unwrap().path()).unwrap();
+        assert!(!bytes.windows(7).any(|window| window == b"se cret"));
+    }
+}
+
+#[test]
+fn a_wrong_name_is_refused_with_the_reason() {
+    let site = Site::new();
+    let error = site.bad("user add a:b --password x");
+    assert!(error.contains("`a:b` contains ':'"), "{error}");
+    let error = site.bad("user add a@b@c --password x");
+    assert!(error.contains("contains '@'"), "{error}");
+    let error = site.bad("user add a@c.com --domain d.com --password x");
+    assert!(error.contains("c.com") && error.contains("d.com"), "{error}");
+}
+
+#[test]
+fn a_file_of_users_is_imported_whole_or_not_at_all() {
+    let site = Site::new();
+    let good: String = (0..10_000).map(|i| format!("u{i}:p{i}\n")).collect();
+    let good = show(&site.file("good", &good));
+    let bad = show(&site.file("bad", "# users\nalice:1\nbob\n c:2\n"));
+    let error = site.bad(&format!("user import {bad} --domain a.com"));
+    assert!(error.contains("nothing was imported, 2 lines"), "{error}");
+    assert!(error.contains("line 3: expected name:password"), "{error}");
+    assert!(error.contains("line 4: the user name ` c` contains ' '"), "{error}");
+    assert_eq!(site.good("user list"), "");
+    assert_eq!(
+        site.good(&format!("user import {good} --domain a.com")),
+        "imported 10000 users into a.com: 10000 new, 0 with a new password\n"
+    );
+    let output = with_input(site.command("user import - --domain a.com"), "u1:q\nnew:q");
+    assert_eq!(stdout(&output), "imported 2 users into a.com: 1 new, 1 with a new password\n");
+    assert_eq!(site.good("user list").lines().count(), 10_001);
+    let error = site.bad("user import /does/not/exist --domain a.com");
+    assert!(error.contains("cannot read /does/not/exist"), "{error}");
+}
+
+#[test]
+fn a_running_server_is_asked_and_a_stopped_one_s_data_read() {
+    let site = Site::new();
+    let stopped: serde_json::Value = serde_json::from_str(&site.good("status --json")).unwrap();
+    assert_eq!((&stopped["running"], &stopped["users"]), (&false.into(), &0.into()));
+    assert!(!site.data().exists(), "looking is not to make a directory");
+    let server = site.serve("--domain a.com --domain b.com");
+    assert_eq!(site.good("user add alice@a.com --password x"), "added sip:alice@a.com\n");
+    assert_eq!(
+        site.good("user add alice@a.com --password y"),
+        "changed the password of sip:alice@a.com\n"
+    );
+    let file = show(&site.file("users", "bob:1\ncarol:2\n"));
+    assert_eq!(
+        site.good(&format!("user import {file} --domain b.com")),
+        "imported 2 users into b.com: 2 new, 0 with a new password\n"
+    );
+    assert_eq!(site.good("user list"), "alice@a.com\nbob@b.com\ncarol@b.com\n");
+    assert_eq!(site.good("user remove carol --domain b.com"), "removed sip:carol@b.com\n");
+    assert!(site.bad("user remove carol@b.com").contains("there is no user"));
+    assert!(site.bad("user add dave --password x").contains("a.com, b.com"));
+    let status: serde_json::Value = serde_json::from_str(&site.good("status --json")).unwrap();
+    assert_eq!((&status["running"], &status["users"]), (&true.into(), &2.into()));
+    assert!(site.good("registrations").starts_with("address of record"));
+    let error = site.bad("serve --listen udp:127.0.0.1:0");
+    assert!(error.contains("a server runs already with the data in"), "{error}");
+    server.terminate();
+    assert_eq!(site.good("user list"), "alice@a.com\nbob@b.com\n");
+    // What the last server served is known without its flags.
+    assert!(site.bad("user add dave --password x").contains("a.com, b.com"));
+    let status = site.good("status");
+    assert!(status.starts_with("no server runs with the data in"), "{status}");
+    assert!(status.contains("users         2"), "{status}");
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_error() {
+    let site = Site::new();
+    let users: String = (0..20_000).map(|i| format!("u{i}:p\n")).collect();
+    let users = show(&site.file("users", &users));
+    site.good(&format!("user import {users} --domain a.com"));
+    let mut child =
+        site.command("user list").stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!((output.status.code(), stderr(&output).as_str()), (Some(0), ""));
+}
+
+#[test]
+fn watching_shows_a_block_each_second() {
+    let site = Site::new();
+    let mut child = site.command("status --watch --json").stdout(Stdio::piped()).spawn().unwrap();
+    let lines = std::io::BufRead::lines(std::io::BufReader::new(child.stdout.take().unwrap()));
+    for line in lines.take(2) {
+        assert!(line.unwrap().starts_with("{\"running\":false"));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+#[test]
+fn a_configuration_is_checked() {
+    let site = Site::new();
+    let good =
+        show(&site.file("good.toml", "domains = [\"a.com\"]\nlisten = [\"udp:127.0.0.1:0\"]"));
+    let said = site.good(&format!("check --config {good}"));
+    assert!(said.contains("serves a.com (also: "), "{said}");
+    assert!(said.contains("listens on udp:127.0.0.1:0"), "{said}");
+    assert!(said.ends_with("no problems found\n"), "{said}");
+    let bad = show(&site.file("bad.toml", "mode = \"x\"\n\n[limits]\nsource_rat = 1\n"));
+    let output = site.command(&format!("check --config {bad}")).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let said = stdout(&output);
+    let lines: Vec<_> = said.lines().collect();
+    assert_eq!(lines.len(), 2, "{said}");
+    assert!(lines[0].starts_with(&format!("{bad}:1:8: mode: `x` is unknown")), "{said}");
+    assert!(lines[1].starts_with(&format!("{bad}:4:1: unknown key `source_rat`")), "{said}");
+    let error = site.bad(&format!("serve --config {bad}"));
+    assert!(
+        error.starts_with(&format!("error: the configuration cannot be used:\n{bad}:1:8:")),
+        "{error}"
+    );
+    let error = site.bad("check --config /does/not/exist");
+    assert!(error.contains("cannot read the configuration /does/not/exist"), "{error}");
+}
+
+#[test]
+fn a_port_in_use_is_only_a_warning() {
+    let site = Site::new();
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let listen = format!("tcp:{}", taken.local_addr().unwrap());
+    let config = show(&site.file("c.toml", &format!("listen = [\"{listen}\"]")));
+    let said = site.good(&format!("check --config {config}"));
+    assert!(said.contains(&format!("warning: {listen} cannot be used now")), "{said}");
+}
+
+#[test]
+fn a_wrong_command_line_has_an_exit_status_of_its_own() {
+    for words in ["nonsense", "serve --mode x", "serve --listen udp:*:5060", "user add alice"] {
+        let output = Site::new().command(words).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{words}");
+    }
+}

@@ -1,0 +1,168 @@
+//! baresip, driven over its control connection (module ctrl_tcp: JSON in netstrings).
+
+use crate::folder::Folder;
+use crate::phone::{Account, Action, Driver, Event};
+use crate::ports::free_ports;
+use crate::process::{Process, Program, create, wait_until};
+use crate::tone::Recording;
+use serde_json::{Value, json};
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{Ipv4Addr, TcpStream};
+use std::path::PathBuf;
+
+const BARESIP: Program = Program { name: "baresip", packages: "baresip-core" };
+/// The longest frame that is taken from the control connection.
+const LONGEST_FRAME: usize = 1 << 20;
+
+/// A running baresip with its control connection.
+#[derive(Debug)]
+pub(crate) struct Baresip {
+    process: Process,
+    control: TcpStream,
+    account: Account,
+    folder: Folder,
+}
+
+impl Baresip {
+    pub(crate) fn start(account: &Account) -> Self {
+        let folder = Folder::new("baresip");
+        let [sip, control, rtp] = [free_ports(2), free_ports(1), free_ports(8)];
+        // SIP takes the port after its own as well, for TLS.
+        let config = format!(
+            "poll_method epoll\n\
+             sip_listen 127.0.0.1:{sip}\n\
+             audio_player aubridge,nil\n\
+             audio_source ausine,{tone}\n\
+             audio_alert aubridge,nil2\n\
+             ausrc_srate 48000\n\
+             ausrc_channels 2\n\
+             audio_buffer 20-160\n\
+             rtp_ports {rtp}-{rtp_end}\n\
+             snd_path {folder}\n\
+             module_path /usr/lib/baresip/modules\n\
+             module g711.so\n\
+             module ausine.so\n\
+             module aubridge.so\n\
+             module sndfile.so\n\
+             module_tmp uuid.so\n\
+             module_tmp account.so\n\
+             module_app ctrl_tcp.so\n\
+             module_app menu.so\n\
+             ctrl_tcp_listen 127.0.0.1:{control}\n",
+            tone = account.tone,
+            rtp_end = rtp + 7,
+            folder = folder.path().display(),
+        );
+        folder.write("config", &config);
+        // Without these files it would write examples of them, and use those.
+        folder.write("accounts", "");
+        folder.write("contacts", "");
+        create(&folder.join("events.log"));
+        let mut command = BARESIP.command();
+        // SIP messages are shown (-s); without a network interface of its own it needs -n.
+        command.args(["-4", "-n", "127.0.0.1", "-s", "-f"]).arg(folder.path());
+        command.current_dir(folder.path());
+        let mut process = Process::start(BARESIP, command, &folder.join("baresip.log"));
+        let control = wait_until("the control connection of baresip", || {
+            process.assert_running();
+            TcpStream::connect((Ipv4Addr::LOCALHOST, control)).ok()
+        });
+        let events = (control.try_clone(), File::create(folder.join("events.log")));
+        if let (Ok(control), Ok(log)) = events {
+            std::thread::spawn(move || copy_events(BufReader::new(control), log));
+        }
+        Self { process, control, account: account.clone(), folder }
+    }
+
+    fn command(&mut self, command: &str, params: &str) {
+        let frame = json!({ "command": command, "params": params }).to_string();
+        let frame = format!("{}:{frame},", frame.len());
+        if let Err(error) = self.control.write_all(frame.as_bytes()) {
+            panic!("baresip did not take the command {command}: {error}");
+        }
+    }
+}
+
+/// Writes a line for each event and each reply that comes over the control connection.
+fn copy_events(mut control: BufReader<TcpStream>, mut log: File) {
+    while let Some(message) = read_frame(&mut control) {
+        let text = |key: &str| message.get(key).and_then(Value::as_str).unwrap_or_default();
+        let line = if message.get("event").is_some() {
+            format!("{} {}\n", text("type"), text("param"))
+        } else {
+            format!("reply: {}\n", text("data").escape_debug())
+        };
+        if log.write_all(line.as_bytes()).is_err() {
+            return;
+        }
+    }
+}
+
+fn read_frame(control: &mut impl BufRead) -> Option<Value> {
+    let mut length = Vec::new();
+    control.take(8).read_until(b':', &mut length).ok()?;
+    let length: usize = std::str::from_utf8(length.strip_suffix(b":")?).ok()?.parse().ok()?;
+    let mut frame = vec![0; length.min(LONGEST_FRAME) + 1];
+    control.read_exact(&mut frame).ok()?;
+    serde_json::from_slice(frame.strip_suffix(b",")?).ok()
+}
+
+impl Driver for Baresip {
+    fn act(&mut self, action: &Action) {
+        let Account { user, password, server, transport, expires, .. } = &self.account;
+        match action {
+            Action::Register => {
+                let account = format!(
+                    "<sip:{user}@{server};transport={}>;auth_user={user};auth_pass={password};\
+                     regint={expires};answermode=manual",
+                    transport.name()
+                );
+                self.command("uanew", &account);
+            }
+            Action::Unregister => {
+                let address_of_record = format!("sip:{user}@{server}");
+                self.command("uadel", &address_of_record);
+            }
+            Action::Dial(uri) => self.command("dial", uri),
+            Action::Answer => self.command("accept", ""),
+            Action::Reject | Action::HangUp => self.command("hangup", ""),
+            Action::AutoAnswer(on) => {
+                self.command("answermode", if *on { "auto" } else { "manual" });
+            }
+        }
+    }
+
+    fn event(&self, line: &str) -> Option<Event> {
+        match line.split_whitespace().next()? {
+            "REGISTER_OK" => Some(Event::Registered),
+            "REGISTER_FAIL" => Some(Event::RegistrationFailed),
+            "UNREGISTERING" => Some(Event::Unregistered),
+            "CALL_INCOMING" => Some(Event::Incoming),
+            "CALL_RINGING" => Some(Event::Ringback),
+            "CALL_ESTABLISHED" => Some(Event::Established),
+            "CALL_CLOSED" => Some(Event::Ended),
+            _ => None,
+        }
+    }
+
+    fn recording(&self) -> Option<Recording> {
+        // Each call has a file of its own, named after its time.
+        let entries = std::fs::read_dir(self.folder.path()).ok()?;
+        let files = entries.flatten().map(|entry| entry.path());
+        let heard = |path: &PathBuf| path.to_string_lossy().ends_with("-dec.wav");
+        Recording::read(&files.filter(heard).max()?)
+    }
+
+    fn event_log(&self) -> PathBuf {
+        self.folder.join("events.log")
+    }
+
+    fn sip_log(&self) -> PathBuf {
+        self.folder.join("baresip.log")
+    }
+
+    fn process(&mut self) -> &mut Process {
+        &mut self.process
+    }
+}

@@ -1,0 +1,144 @@
+//! linphonec, driven by its standard input, with files in place of a sound card.
+
+use crate::folder::Folder;
+use crate::phone::{Account, Action, Driver, Event, Transport};
+use crate::ports::free_ports;
+use crate::process::{Process, Program};
+use crate::tone::{Recording, write_tone};
+use std::path::PathBuf;
+
+const LINPHONE: Program = Program { name: "linphonec", packages: "linphone-cli" };
+/// How long the tone that it plays lasts: longer than any call of a test.
+const TONE_SECONDS: u32 = 120;
+/// The size of the header of its recordings, which stays zero until the end of the call.
+const WAV_HEADER: usize = 44;
+/// Samples a second of its recordings with the codecs that the other phones know.
+const RATE: u32 = 8000;
+
+/// A running linphonec.
+#[derive(Debug)]
+pub(crate) struct Linphone {
+    process: Process,
+    folder: Folder,
+}
+
+impl Linphone {
+    pub(crate) fn start(account: &Account) -> Self {
+        let folder = Folder::new("linphone");
+        folder.write("linphonerc", &settings(account));
+        // It does not make the folder of its own databases, and fails without.
+        folder.write(".local/share/linphone/.keep", "");
+        folder.write(".config/linphone/.keep", "");
+        write_tone(&folder.join("tone.wav"), account.tone, TONE_SECONDS);
+        let mut command = LINPHONE.command();
+        command.args(["-c", "linphonerc", "-d", "6", "-l", "linphone.log"]);
+        command.current_dir(folder.path()).env("HOME", folder.path());
+        // It looks for sound cards even so; those of whoever runs the test are not its business.
+        command.env("PULSE_SERVER", "unix:/nonexistent").env_remove("DISPLAY");
+        let mut process = Process::start(LINPHONE, command, &folder.join("console.log"));
+        process.say("soundcard use files");
+        process.say(&format!("record {}", folder.join("heard.wav").display()));
+        process.say(&format!("play {}", folder.join("tone.wav").display()));
+        Self { process, folder }
+    }
+}
+
+fn settings(account: &Account) -> String {
+    let Account { user, password, server, transport, expires, .. } = account;
+    // 0 switches a transport off, -2 uses it without listening.
+    let port = if account.listens { i32::from(free_ports(1)) } else { -2 };
+    let (udp, tcp) = match transport {
+        Transport::Udp => (port, 0),
+        Transport::Tcp => (0, port),
+    };
+    format!(
+        "[sip]\n\
+         sip_port={udp}\n\
+         sip_tcp_port={tcp}\n\
+         sip_tls_port=0\n\
+         default_proxy=0\n\
+         guess_hostname=0\n\
+         contact=<sip:{user}@127.0.0.1>\n\
+         media_encryption=none\n\
+         use_ipv6=0\n\
+         register_only_when_network_is_up=0\n\
+         auto_net_state_mon=0\n\
+         [misc]\n\
+         version_check_url_root=\n\
+         file_transfer_server_url=\n\
+         [net]\n\
+         firewall_policy=0\n\
+         [rtp]\n\
+         audio_rtp_port={rtp}\n\
+         [sound]\n\
+         echocancellation=0\n\
+         [video]\n\
+         enabled=0\n\
+         capture=0\n\
+         display=0\n\
+         [auth_info_0]\n\
+         username={user}\n\
+         userid={user}\n\
+         passwd={password}\n\
+         [proxy_0]\n\
+         reg_proxy=<sip:{server};transport={transport}>\n\
+         reg_route=<sip:{server};transport={transport}>\n\
+         reg_identity=sip:{user}@{server}\n\
+         reg_expires={expires}\n\
+         reg_sendregister=0\n\
+         publish=0\n",
+        rtp = free_ports(2),
+        transport = transport.name(),
+    )
+}
+
+impl Driver for Linphone {
+    fn act(&mut self, action: &Action) {
+        match action {
+            Action::Register => self.process.say("register"),
+            Action::Unregister => self.process.say("unregister"),
+            Action::Dial(uri) => self.process.say(&format!("call {uri}")),
+            Action::Answer => self.process.say("answer"),
+            Action::Reject | Action::HangUp => self.process.say("terminate"),
+            Action::AutoAnswer(true) => self.process.say("autoanswer enable"),
+            Action::AutoAnswer(false) => self.process.say("autoanswer disable"),
+        }
+    }
+
+    fn event(&self, line: &str) -> Option<Event> {
+        let (_, state) = line.split_once(" moving from state ")?.1.split_once(" to ")?;
+        let state = state.trim_start_matches('[').split(']').next()?.trim_end();
+        match state.strip_prefix("Linphone")? {
+            "RegistrationOk" => Some(Event::Registered),
+            "RegistrationFailed" => Some(Event::RegistrationFailed),
+            "RegistrationCleared" => Some(Event::Unregistered),
+            "CallIncomingReceived" => Some(Event::Incoming),
+            "CallOutgoingRinging" => Some(Event::Ringback),
+            "CallConnected" => Some(Event::Established),
+            "CallEnd" | "CallError" => Some(Event::Ended),
+            _ => None,
+        }
+    }
+
+    fn recording(&self) -> Option<Recording> {
+        let bytes = std::fs::read(self.folder.join("heard.wav")).ok()?;
+        let (header, samples) = bytes.split_at_checked(WAV_HEADER)?;
+        if header.iter().any(|&byte| byte != 0) {
+            Recording::from_wav(&bytes)
+        } else {
+            Recording::from_raw(samples, 1, RATE)
+        }
+    }
+
+    fn event_log(&self) -> PathBuf {
+        self.folder.join("linphone.log")
+    }
+
+    fn sip_log(&self) -> PathBuf {
+        self.event_log()
+    }
+
+    fn process(&mut self) -> &mut Process {
+        &mut self.process
+    }
+}

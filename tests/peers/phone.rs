@@ -1,0 +1,258 @@
+//! A softphone, whichever it is: what it is told to do, what it is seen and heard to do.
+
+use crate::baresip::Baresip;
+use crate::linphone::Linphone;
+use crate::process::{Process, wait_until};
+use crate::tone::Recording;
+use crate::trace::{Tail, credential_algorithms, statuses};
+use crate::twinkle::Twinkle;
+use std::collections::VecDeque;
+use std::fmt::{self, Debug, Display, Formatter};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+/// How much of the other side's tone must be heard, in milliseconds.
+const HEARD_MS: u32 = 1000;
+
+/// The softphones there are drivers for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// baresip, driven over its control connection.
+    Baresip,
+    /// linphonec, driven by its standard input.
+    Linphone,
+    /// twinkle-console, driven by its standard input.
+    Twinkle,
+}
+
+/// The transport between a phone and the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Transport {
+    /// Datagrams.
+    Udp,
+    /// A connection that the phone opens.
+    Tcp,
+}
+
+impl Transport {
+    /// Its name as the value of a `transport` parameter.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Udp => "udp",
+            Self::Tcp => "tcp",
+        }
+    }
+}
+
+/// What a phone is set up with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Account {
+    /// The user's name.
+    pub user: String,
+    /// The user's password.
+    pub password: String,
+    /// The server that it registers with and sends everything to.
+    pub server: SocketAddr,
+    /// How it talks to the server.
+    pub transport: Transport,
+    /// Whether it also takes connections on the port of its contact. Only linphone can do without,
+    /// as every phone behind a NAT must.
+    pub listens: bool,
+    /// The seconds that it asks its registration to last.
+    pub expires: u32,
+    /// The frequency of the tone that it sends in a call, in Hz.
+    pub tone: u32,
+}
+
+/// What a phone is told to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Register with the server, and keep registered.
+    Register,
+    /// Remove the registration.
+    Unregister,
+    /// Call a URI.
+    Dial(String),
+    /// Answer the call that is ringing.
+    Answer,
+    /// Refuse the call that is ringing.
+    Reject,
+    /// End the call, or give up calling.
+    HangUp,
+    /// Answer every call at once, or no longer.
+    AutoAnswer(bool),
+}
+
+/// What a phone is seen to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// The server has taken its registration.
+    Registered,
+    /// The server has refused it.
+    RegistrationFailed,
+    /// The server has removed its registration.
+    Unregistered,
+    /// It rings.
+    Incoming,
+    /// The phone that it calls rings.
+    Ringback,
+    /// The call is answered.
+    Established,
+    /// The call, answered or not, is over.
+    Ended,
+}
+
+impl Event {
+    /// Whether a phone that was waited on to be `awaited` cannot become that any more.
+    fn rules_out(self, awaited: Self) -> bool {
+        match awaited {
+            Self::Registered => self == Self::RegistrationFailed,
+            Self::Ringback | Self::Established => self == Self::Ended,
+            _ => false,
+        }
+    }
+}
+
+/// What differs from phone to phone.
+pub trait Driver: Debug {
+    /// Passes on what to do, without waiting for its effect.
+    fn act(&mut self, action: &Action);
+    /// The event that a line of the phone's event log tells of.
+    fn event(&self, line: &str) -> Option<Event>;
+    /// What it has heard so far.
+    fn recording(&self) -> Option<Recording>;
+    /// The log that tells of events.
+    fn event_log(&self) -> PathBuf;
+    /// The log that shows SIP messages.
+    fn sip_log(&self) -> PathBuf;
+    /// The program.
+    fn process(&mut self) -> &mut Process;
+}
+
+/// A running softphone. It is killed when dropped, with no message to anyone.
+#[derive(Debug)]
+pub struct Phone {
+    /// Which one it is.
+    pub kind: Kind,
+    /// What it was set up with.
+    pub account: Account,
+    driver: Box<dyn Driver>,
+    tail: Tail,
+    events: VecDeque<Event>,
+}
+
+impl Display for Phone {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} of {}", self.kind, self.account.user)
+    }
+}
+
+impl Phone {
+    /// Starts a phone. It does nothing until it is told to.
+    ///
+    /// # Panics
+    /// When it cannot be started.
+    #[must_use]
+    pub fn start(kind: Kind, account: Account) -> Self {
+        let driver: Box<dyn Driver> = match kind {
+            Kind::Baresip => Box::new(Baresip::start(&account)),
+            Kind::Linphone => Box::new(Linphone::start(&account)),
+            Kind::Twinkle => Box::new(Twinkle::start(&account)),
+        };
+        let tail = Tail::new(driver.event_log());
+        Self { kind, account, driver, tail, events: VecDeque::new() }
+    }
+
+    /// Starts a phone and waits until it is registered.
+    ///
+    /// # Panics
+    /// When it cannot be started, or registered.
+    #[must_use]
+    pub fn registered(kind: Kind, account: Account) -> Self {
+        let mut phone = Self::start(kind, account);
+        phone.act(&Action::Register);
+        phone.wait_for(Event::Registered);
+        phone
+    }
+
+    /// Tells it to do something, without waiting for the effect.
+    pub fn act(&mut self, action: &Action) {
+        self.driver.process().assert_running();
+        self.driver.act(action);
+    }
+
+    /// Calls `uri` and waits until the other side rings.
+    ///
+    /// # Panics
+    /// When it does not ring.
+    pub fn dial_until_it_rings(&mut self, uri: &str) {
+        self.act(&Action::Dial(uri.to_owned()));
+        self.wait_for(Event::Ringback);
+    }
+
+    /// Waits until it is seen to do something, and forgets what it was seen to do before.
+    ///
+    /// # Panics
+    /// When that does not happen, or can happen no more, or the phone ends.
+    pub fn wait_for(&mut self, event: Event) {
+        wait_until(&format!("{self} to be {event:?}"), || {
+            self.driver.process().assert_running();
+            self.collect();
+            while let Some(seen) = self.events.pop_front() {
+                if seen == event {
+                    return Some(());
+                }
+                assert!(!seen.rules_out(event), "{self} is {seen:?}, expected {event:?}");
+            }
+            None
+        });
+    }
+
+    /// Whether `event` has been seen since the last one that was waited for.
+    pub fn has_seen(&mut self, event: Event) -> bool {
+        self.collect();
+        self.events.contains(&event)
+    }
+
+    /// Waits until it has heard a tone of `hertz` for a second in all.
+    ///
+    /// # Panics
+    /// When it does not hear it.
+    pub fn wait_until_it_hears(&mut self, hertz: u32) {
+        wait_until(&format!("{self} to hear {hertz} Hz"), || {
+            self.driver.process().assert_running();
+            let heard = self.driver.recording().map_or(0, |heard| heard.tone_ms(hertz));
+            (heard >= HEARD_MS).then_some(())
+        });
+    }
+
+    /// Waits until the last response to `method` that it received or sent has one of `expected`.
+    ///
+    /// # Panics
+    /// When that does not happen.
+    pub fn wait_for_status(&self, method: &str, expected: &[u16]) {
+        wait_until(&format!("{self} to see {expected:?} to {method}"), || {
+            let last = self.statuses(method).pop()?;
+            expected.contains(&last).then_some(())
+        });
+    }
+
+    /// The status codes of the responses to `method` that it received or sent, in their order.
+    #[must_use]
+    pub fn statuses(&self, method: &str) -> Vec<u16> {
+        statuses(&self.driver.sip_log(), method)
+    }
+
+    /// The digest algorithm of each set of credentials that it gave; `None` where it named none,
+    /// which means MD5.
+    #[must_use]
+    pub fn credential_algorithms(&self) -> Vec<Option<String>> {
+        credential_algorithms(&self.driver.sip_log())
+    }
+
+    fn collect(&mut self) {
+        let lines = self.tail.lines();
+        self.events.extend(lines.iter().filter_map(|line| self.driver.event(line)));
+    }
+}

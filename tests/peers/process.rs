@@ -1,0 +1,197 @@
+//! Starting, watching and ending the programs of a test.
+
+use std::fs::{File, OpenOptions};
+use std::io::{ErrorKind, Write};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+/// How long to wait for something that is certain to happen: far more than it ever takes, since
+/// the machine may be busy with other work.
+pub const DEADLINE: Duration = Duration::from_secs(60);
+
+/// A program and the Debian package that it comes in.
+#[derive(Clone, Copy, Debug)]
+pub struct Program {
+    /// The name of the executable.
+    pub name: &'static str,
+    /// The packages to install for it, separated by spaces.
+    pub packages: &'static str,
+}
+
+impl Program {
+    /// A command that runs it.
+    #[must_use]
+    pub fn command(self) -> Command {
+        Command::new(self.name)
+    }
+
+    /// Explains why it could not be run.
+    fn explain(self, error: &std::io::Error) -> String {
+        match error.kind() {
+            ErrorKind::NotFound => {
+                format!(
+                    "{} is missing; install it: sudo apt-get install {}",
+                    self.name, self.packages
+                )
+            }
+            _ => format!("cannot start {}: {error}", self.name),
+        }
+    }
+}
+
+/// A running program. Dropped, it is killed with everything that it started.
+#[derive(Debug)]
+pub struct Process {
+    name: String,
+    child: Child,
+}
+
+impl Process {
+    /// Starts `command`, a run of `program`, with its output appended to the file `log` and its
+    /// standard input a pipe. It ends when the thread that started it does.
+    ///
+    /// # Panics
+    /// When it cannot be started, with the command that installs it if it is missing.
+    #[must_use]
+    pub fn start(program: Program, mut command: Command, log: &Path) -> Self {
+        let output = OpenOptions::new().create(true).append(true).open(log);
+        let output =
+            output.unwrap_or_else(|error| panic!("cannot write {}: {error}", log.display()));
+        let errors = output.try_clone().unwrap_or_else(|error| panic!("no second handle: {error}"));
+        command.stdin(Stdio::piped()).stdout(output).stderr(errors).process_group(0);
+        // SAFETY: prctl is async-signal-safe, and the closure touches no memory of the parent.
+        unsafe {
+            command.pre_exec(|| {
+                libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+                Ok(())
+            });
+        }
+        let child = command.spawn().unwrap_or_else(|error| panic!("{}", program.explain(&error)));
+        Self { name: program.name.to_owned(), child }
+    }
+
+    /// Writes a line to its standard input.
+    ///
+    /// # Panics
+    /// When it does not take it, most often because it has ended.
+    pub fn say(&mut self, line: &str) {
+        let Some(input) = self.child.stdin.as_mut() else {
+            panic!("{} has no standard input", self.name)
+        };
+        if let Err(error) = input.write_all(format!("{line}\n").as_bytes()) {
+            panic!("{} did not take the command {line:?}: {error}", self.name);
+        }
+    }
+
+    /// How it ended, if it has.
+    pub fn ended(&mut self) -> Option<ExitStatus> {
+        self.child.try_wait().ok().flatten()
+    }
+
+    /// Panics if it has ended.
+    ///
+    /// # Panics
+    /// If it has ended.
+    pub fn assert_running(&mut self) {
+        if let Some(status) = self.ended() {
+            panic!("{} has ended by itself ({status})", self.name);
+        }
+    }
+
+    /// Kills it, and everything in its process group, at once.
+    pub fn kill(&mut self) {
+        self.signal(libc::SIGKILL);
+        // The error that it has been waited for already is as good as success.
+        let _ = self.child.wait();
+    }
+
+    fn signal(&self, signal: libc::c_int) {
+        let group = i32::try_from(self.child.id()).unwrap_or(0);
+        if group > 1 {
+            // SAFETY: kill touches no memory. The group is the child's own, made when it started,
+            // and stays the child's as long as anything of it runs.
+            unsafe { libc::kill(-group, signal) };
+        }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// Runs `command`, a run of `program`, to its end and gives what it printed.
+///
+/// # Panics
+/// When it cannot be run, or fails.
+#[must_use]
+pub fn run(program: Program, mut command: Command) -> String {
+    let output = command
+        .stdin(Stdio::null())
+        .output()
+        .unwrap_or_else(|error| panic!("{}", program.explain(&error)));
+    let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(
+        output.status.success(),
+        "{command:?} failed ({}):\n{printed}{}",
+        output.status,
+        String::from_utf8_lossy(&output.stderr)
+    );
+    printed
+}
+
+/// Asks again and again until there is an answer.
+///
+/// # Panics
+/// When there is none by [`DEADLINE`]: `what` says what was waited for.
+pub fn wait_until<T>(what: &str, mut condition: impl FnMut() -> Option<T>) -> T {
+    let end = Instant::now() + DEADLINE;
+    loop {
+        if let Some(answer) = condition() {
+            return answer;
+        }
+        assert!(Instant::now() < end, "waited {} s in vain: {what}", DEADLINE.as_secs());
+        std::thread::sleep(Duration::from_millis(25));
+    }
+}
+
+/// Makes an empty file.
+pub(crate) fn create(path: &Path) {
+    File::create(path).unwrap_or_else(|error| panic!("cannot write {}: {error}", path.display()));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ABSENT: Program = Program { name: "barebell-absent", packages: "some-package" };
+
+    #[test]
+    #[should_panic(expected = "barebell-absent is missing; install it: sudo apt-get install some-")]
+    fn a_missing_program_says_how_to_install_it() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let _ = Process::start(ABSENT, ABSENT.command(), &folder.path().join("log"));
+    }
+
+    #[test]
+    fn a_dropped_process_is_gone_with_its_children() {
+        const SHELL: Program = Program { name: "sh", packages: "dash" };
+        let folder = tempfile::tempdir().expect("a folder");
+        let log = folder.path().join("log");
+        let mut command = SHELL.command();
+        command.args(["-c", "sleep 1000 & echo $!; wait"]);
+        let process = Process::start(SHELL, command, &log);
+        let child = wait_until("the child's number", || {
+            std::fs::read_to_string(&log).ok().filter(|text| text.ends_with('\n'))
+        });
+        drop(process);
+        let state = format!("/proc/{}/stat", child.trim());
+        wait_until("the child to end", || match std::fs::read_to_string(&state) {
+            Ok(stat) => stat.contains(") Z ").then_some(()),
+            Err(_) => Some(()),
+        });
+    }
+}

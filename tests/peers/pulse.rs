@@ -1,0 +1,73 @@
+//! A PulseAudio of a phone's own, for phones that know no other sound: its microphone is a tone,
+//! what its speaker plays is recorded.
+
+use crate::folder::Folder;
+use crate::process::{Process, Program, wait_until};
+use crate::tone::Recording;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+const PULSEAUDIO: Program = Program { name: "pulseaudio", packages: "pulseaudio" };
+const PAREC: Program = Program { name: "parec", packages: "pulseaudio-utils" };
+/// Of the speaker and the microphone, as of the telephone network.
+const RATE: u32 = 8000;
+
+/// A running sound server with one speaker and one microphone.
+#[derive(Debug)]
+pub(crate) struct Pulse {
+    _server: Process,
+    _recorder: Process,
+    recording: PathBuf,
+    socket: PathBuf,
+}
+
+impl Pulse {
+    /// Starts one with its files in `folder` and a tone of `hertz` at the microphone.
+    pub(crate) fn start(folder: &Folder, hertz: u32) -> Self {
+        let (socket, recording) = (folder.join("pulse.sock"), folder.join("heard.wav"));
+        let mut command = private(PULSEAUDIO.command(), folder.path());
+        command.args(["-n", "--daemonize=no", "--use-pid-file=no", "--exit-idle-time=-1"]);
+        for module in [
+            format!("module-native-protocol-unix socket={} auth-anonymous=1", socket.display()),
+            format!("module-null-sink sink_name=speaker rate={RATE} channels=1 format=s16le"),
+            format!("module-null-sink sink_name=whistle rate={RATE} channels=1 format=s16le"),
+            format!("module-sine sink=whistle frequency={hertz}"),
+        ] {
+            command.args(["-L", &module]);
+        }
+        let mut server = Process::start(PULSEAUDIO, command, &folder.join("pulse.log"));
+        wait_until("the socket of PulseAudio", || {
+            server.assert_running();
+            socket.exists().then_some(())
+        });
+        let mut command = private(PAREC.command(), folder.path());
+        command.arg(format!("--server=unix:{}", socket.display()));
+        command.args(["--device=speaker.monitor", "--channels=1", "--format=s16le"]);
+        command.arg(format!("--rate={RATE}")).arg("--file-format=wav").arg(&recording);
+        let recorder = Process::start(PAREC, command, &folder.join("parec.log"));
+        Self { _server: server, _recorder: recorder, recording, socket }
+    }
+
+    /// Devices of ALSA that lead here: `barebell_speaker` and `barebell_microphone`.
+    pub(crate) fn asoundrc(&self) -> String {
+        let device = |name: &str, device: &str| {
+            format!(
+                "pcm.barebell_{name} {{\n type pulse\n server \"unix:{}\"\n device \"{device}\"\n}}\n",
+                self.socket.display()
+            )
+        };
+        device("speaker", "speaker") + &device("microphone", "whistle.monitor")
+    }
+
+    /// What the speaker has played so far.
+    pub(crate) fn recording(&self) -> Option<Recording> {
+        Recording::read(&self.recording)
+    }
+}
+
+/// Keeps `command` away from the sound server and settings of whoever runs the test.
+fn private(mut command: Command, home: &Path) -> Command {
+    command.env("HOME", home).env("XDG_RUNTIME_DIR", home).env("XDG_CONFIG_HOME", home);
+    command.env_remove("PULSE_SERVER").env_remove("DISPLAY");
+    command
+}

@@ -1,0 +1,221 @@
+//! The server under test: `barebell serve` with its data in a folder of its own.
+
+use crate::folder::Folder;
+use crate::ports::free_ports;
+use crate::process::{Process, Program, run, wait_until};
+use serde_json::Value;
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, SystemTime};
+
+/// The domain that is served, and so the digest realm of its users.
+pub const DOMAIN: &str = "barebell.test";
+
+/// What a server is started with.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Users to add before it starts: name and password.
+    pub users: Vec<(String, String)>,
+    /// The configuration file; empty for none.
+    pub config: String,
+}
+
+/// A binding as `barebell registrations --json` shows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Registration {
+    /// The address of record, such as `alice@barebell.test`.
+    pub address_of_record: String,
+    /// The contact's URI.
+    pub contact: String,
+    /// The flow that the binding came on and that requests to it leave by, such as
+    /// `udp:127.0.0.1:5070`.
+    pub flow: String,
+    /// Seconds until it ends.
+    pub expires_in: u64,
+}
+
+/// A running server, on UDP and TCP of one loopback port. It is killed when dropped.
+#[derive(Debug)]
+pub struct Barebell {
+    process: Process,
+    binary: PathBuf,
+    port: u16,
+    configured: bool,
+    folder: Folder,
+}
+
+impl Barebell {
+    /// Starts a server and waits until it answers.
+    ///
+    /// # Panics
+    /// When it cannot be started or does not answer.
+    #[must_use]
+    pub fn start(options: &Options) -> Self {
+        let (binary, folder, port) = (binary(), Folder::new("server"), free_ports(1));
+        let configured = !options.config.is_empty();
+        if configured {
+            folder.write("barebell.toml", &options.config);
+        }
+        for (name, password) in &options.users {
+            add_user(&binary, &folder, name, password);
+        }
+        let process = serve(&binary, &folder, port, configured);
+        let mut server = Self { process, binary, port, configured, folder };
+        server.wait_until_it_answers();
+        server
+    }
+
+    /// Where it listens, in UDP and TCP.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        (Ipv4Addr::LOCALHOST, self.port).into()
+    }
+
+    /// The URI of `user` here.
+    #[must_use]
+    pub fn uri(&self, user: &str) -> String {
+        format!("sip:{user}@{}", self.address())
+    }
+
+    /// Adds a user while it runs.
+    ///
+    /// # Panics
+    /// When the command fails.
+    pub fn add_user(&self, name: &str, password: &str) {
+        add_user(&self.binary, &self.folder, name, password);
+    }
+
+    /// Who is registered.
+    ///
+    /// # Panics
+    /// When the command fails, or prints something else than it should.
+    #[must_use]
+    pub fn registrations(&self) -> Vec<Registration> {
+        let mut command = Command::new(&self.binary);
+        command.args(["registrations", "--json", "--data"]).arg(self.folder.join("data"));
+        let printed = run(BAREBELL, command);
+        let rows = serde_json::Deserializer::from_str(&printed).into_iter::<Value>();
+        rows.map(|row| row.ok().as_ref().and_then(registration))
+            .collect::<Option<_>>()
+            .unwrap_or_else(|| panic!("not what registrations --json should print:\n{printed}"))
+    }
+
+    /// Who is registered as `user`.
+    #[must_use]
+    pub fn registrations_of(&self, user: &str) -> Vec<Registration> {
+        let address_of_record = format!("{user}@{DOMAIN}");
+        let mut found = self.registrations();
+        found.retain(|registration| registration.address_of_record == address_of_record);
+        found
+    }
+
+    /// Waits until `user` has exactly `count` bindings, and gives them.
+    ///
+    /// # Panics
+    /// When that does not happen.
+    #[must_use]
+    pub fn wait_for_registrations(&self, user: &str, count: usize) -> Vec<Registration> {
+        wait_until(&format!("{count} registrations of {user}"), || {
+            Some(self.registrations_of(user)).filter(|found| found.len() == count)
+        })
+    }
+
+    /// Ends it as a crash would (SIGKILL).
+    pub fn kill9(&mut self) {
+        self.process.kill();
+    }
+
+    /// Starts it again with the same data, port and configuration, once it has ended.
+    ///
+    /// # Panics
+    /// When it does not answer.
+    pub fn restart(&mut self) {
+        self.process = serve(&self.binary, &self.folder, self.port, self.configured);
+        self.wait_until_it_answers();
+    }
+
+    fn wait_until_it_answers(&mut self) {
+        let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a UDP socket");
+        let wait = socket.set_read_timeout(Some(Duration::from_millis(250)));
+        wait.and_then(|()| socket.connect(self.address())).expect("a connected UDP socket");
+        let from = socket.local_addr().expect("a bound UDP socket");
+        let mut attempt = 0;
+        wait_until("an answer of the server to OPTIONS", || {
+            self.process.assert_running();
+            attempt += 1;
+            let options = format!(
+                "OPTIONS sip:{to} SIP/2.0\r\n\
+                 Via: SIP/2.0/UDP {from};branch=z9hG4bKready{attempt};rport\r\n\
+                 Max-Forwards: 70\r\n\
+                 From: <sip:ready@{from}>;tag=ready\r\n\
+                 To: <sip:{to}>\r\n\
+                 Call-ID: ready{attempt}@{from}\r\n\
+                 CSeq: {attempt} OPTIONS\r\n\
+                 Content-Length: 0\r\n\r\n",
+                to = self.address()
+            );
+            // Sending fails with the report that an earlier request met a closed port.
+            let _ = socket.send(options.as_bytes());
+            let mut answer = [0; 2048];
+            socket.recv(&mut answer).ok().filter(|&size| answer[..size].starts_with(b"SIP/2.0"))
+        });
+    }
+}
+
+/// The server is built, not installed: see [`binary`].
+const BAREBELL: Program = Program { name: "barebell", packages: "(none: build it)" };
+
+fn serve(binary: &Path, folder: &Folder, port: u16, configured: bool) -> Process {
+    let mut command = Command::new(binary);
+    command.args(["serve", "--domain", DOMAIN, "--data"]).arg(folder.join("data"));
+    for transport in ["udp", "tcp"] {
+        command.arg("--listen").arg(format!("{transport}:127.0.0.1:{port}"));
+    }
+    if configured {
+        command.arg("--config").arg(folder.join("barebell.toml"));
+    }
+    Process::start(BAREBELL, command, &folder.join("barebell.log"))
+}
+
+fn add_user(binary: &Path, folder: &Folder, name: &str, password: &str) {
+    let mut command = Command::new(binary);
+    command.args(["user", "add", name, "--password", password, "--domain", DOMAIN, "--data"]);
+    let _ = run(BAREBELL, {
+        command.arg(folder.join("data"));
+        command
+    });
+}
+
+fn registration(entry: &Value) -> Option<Registration> {
+    let text = |key: &str| entry.get(key).and_then(Value::as_str).map(str::to_owned);
+    Some(Registration {
+        address_of_record: text("address_of_record")?,
+        contact: text("contact")?,
+        flow: text("flow")?,
+        expires_in: entry.get("expires_in")?.as_u64()?,
+    })
+}
+
+/// The binary under test: `BAREBELL_BIN`, or the newest one that this workspace has built.
+fn binary() -> PathBuf {
+    if let Some(named) = std::env::var_os("BAREBELL_BIN") {
+        return PathBuf::from(named);
+    }
+    // A test runs from target/PROFILE/deps, beside target/PROFILE/barebell.
+    let test = std::env::current_exe().expect("the path of the test program");
+    let target = test.ancestors().nth(3).unwrap_or(Path::new("target")).to_owned();
+    let built = ["release", "debug"].map(|profile| target.join(profile).join("barebell"));
+    let age = |path: &PathBuf| path.metadata().and_then(|file| file.modified());
+    built
+        .into_iter()
+        .filter(|path| path.is_file())
+        .max_by_key(|path| age(path).unwrap_or(SystemTime::UNIX_EPOCH))
+        .unwrap_or_else(|| {
+            panic!(
+                "there is no barebell in {}: build it with `cargo build --release -p barebell`, \
+                 or name one in BAREBELL_BIN",
+                target.display()
+            )
+        })
+}

@@ -1,0 +1,171 @@
+//! Telling by ear whether a recording holds a tone.
+
+use std::f64::consts::TAU;
+use std::path::Path;
+
+/// The length of a window. Jitter buffers of busy machines insert and drop samples, which turns the
+/// phase of a tone: short windows hardly notice, one long transform does.
+const WINDOW_MS: u32 = 40;
+/// A window holds the tone when this share of its energy lies there.
+const SHARE: f64 = 0.7;
+/// A window with a mean square below this is silence.
+const SILENCE: f64 = 100.0 * 100.0;
+
+/// Samples of one channel, and how many of them there are to a second.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Recording {
+    /// Samples a second.
+    pub rate: u32,
+    /// Signed 16 bit, one channel.
+    pub samples: Vec<i16>,
+}
+
+impl Recording {
+    /// Reads a WAV file, as [`from_wav`](Self::from_wav) takes it.
+    #[must_use]
+    pub fn read(path: &Path) -> Option<Self> {
+        Self::from_wav(&std::fs::read(path).ok()?)
+    }
+
+    /// Takes the bytes of a WAV file of signed 16 bit samples, its first channel. A file that is
+    /// still being written is taken as far as it goes: the sizes in its header are not believed.
+    /// `None` when there is no sample yet.
+    #[must_use]
+    pub fn from_wav(bytes: &[u8]) -> Option<Self> {
+        let number = |at: usize, size: usize| {
+            let field = bytes.get(at..at + size)?;
+            Some(field.iter().rev().fold(0_u32, |value, &byte| value << 8 | u32::from(byte)))
+        };
+        let (mut at, mut format) = (12, None);
+        loop {
+            let (name, size) = (bytes.get(at..at + 4)?, number(at + 4, 4)?);
+            match name {
+                b"fmt " => {
+                    format = Some((number(at + 10, 2)?, number(at + 12, 4)?, number(at + 22, 2)?));
+                }
+                b"data" => break,
+                _ => (),
+            }
+            at += 8 + usize::try_from(size).ok()?;
+        }
+        let (channels, rate, bits) = format?;
+        if bits != 16 {
+            return None;
+        }
+        Self::from_raw(bytes.get(at + 8..)?, usize::try_from(channels).ok()?, rate)
+    }
+
+    /// Takes bare signed 16 bit samples of so many channels, the first channel of them.
+    #[must_use]
+    pub fn from_raw(bytes: &[u8], channels: usize, rate: u32) -> Option<Self> {
+        let frames = bytes.chunks_exact(2 * channels.max(1));
+        let samples: Vec<i16> =
+            frames.map(|frame| i16::from_le_bytes([frame[0], frame[1]])).collect();
+        (!samples.is_empty()).then_some(Self { rate, samples })
+    }
+
+    /// How much of it, in milliseconds, holds a tone of `hertz` and hardly anything else.
+    #[must_use]
+    pub fn tone_ms(&self, hertz: u32) -> u32 {
+        let length = usize::try_from(self.rate * WINDOW_MS / 1000).unwrap_or(usize::MAX);
+        let windows = self.samples.chunks_exact(length.max(1));
+        let held = windows.filter(|window| holds_tone(window, hertz, self.rate)).count();
+        u32::try_from(held).unwrap_or(u32::MAX).saturating_mul(WINDOW_MS)
+    }
+}
+
+/// Writes a WAV file of `seconds` of a tone of `hertz`, 8000 samples a second.
+///
+/// # Panics
+/// When it cannot be written.
+pub fn write_tone(path: &Path, hertz: u32, seconds: u32) {
+    let samples = sine(hertz, 8000, seconds * 1000, 12_000.0);
+    std::fs::write(path, wav(8000, 1, &samples))
+        .unwrap_or_else(|error| panic!("cannot write {}: {error}", path.display()));
+}
+
+fn sine(hertz: u32, rate: u32, ms: u32, loudness: f64) -> Vec<i16> {
+    (0..rate * ms / 1000)
+        .map(|n| f64::from(n) * f64::from(hertz) / f64::from(rate) * TAU)
+        .map(|phase| (loudness * phase.sin()) as i16)
+        .collect()
+}
+
+fn wav(rate: u32, channels: u16, samples: &[i16]) -> Vec<u8> {
+    let data: Vec<u8> = samples.iter().flat_map(|sample| sample.to_le_bytes()).collect();
+    let size = u32::try_from(data.len()).unwrap_or(u32::MAX);
+    let mut bytes = b"RIFF".to_vec();
+    bytes.extend((size + 36).to_le_bytes());
+    bytes.extend(b"WAVEfmt \x10\0\0\0\x01\0");
+    bytes.extend(channels.to_le_bytes());
+    bytes.extend(rate.to_le_bytes());
+    bytes.extend((rate * u32::from(channels) * 2).to_le_bytes());
+    bytes.extend((channels * 2).to_le_bytes());
+    bytes.extend(b"\x10\0data");
+    bytes.extend(size.to_le_bytes());
+    bytes.extend(data);
+    bytes
+}
+
+/// Whether most of the energy of `window` lies at `hertz` (Goertzel's algorithm).
+fn holds_tone(window: &[i16], hertz: u32, rate: u32) -> bool {
+    let factor = 2.0 * (TAU * f64::from(hertz) / f64::from(rate)).cos();
+    let (mut last, mut before, mut energy) = (0.0, 0.0, 0.0);
+    for &sample in window {
+        let sample = f64::from(sample);
+        energy += sample * sample;
+        (last, before) = (sample + factor * last - before, last);
+    }
+    let length = window.len() as f64;
+    let at_tone = 2.0 * (last * last + before * before - factor * last * before) / length;
+    energy / length > SILENCE && at_tone > SHARE * energy
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tells_its_tone_from_others() {
+        let recording = Recording { rate: 8000, samples: sine(440, 8000, 2000, 8000.0) };
+        assert_eq!(recording.tone_ms(440), 2000);
+        assert_eq!(recording.tone_ms(1000), 0);
+    }
+
+    #[test]
+    fn silence_holds_no_tone() {
+        let recording = Recording { rate: 8000, samples: sine(440, 8000, 2000, 20.0) };
+        assert_eq!(recording.tone_ms(440), 0);
+    }
+
+    #[test]
+    fn half_a_recording_holds_the_tone() {
+        let mut samples = sine(1000, 16000, 1000, 3000.0);
+        samples.extend(sine(440, 16000, 1000, 3000.0));
+        assert_eq!(Recording { rate: 16000, samples }.tone_ms(440), 1000);
+    }
+
+    #[test]
+    fn reads_a_file_whose_header_is_not_finished() {
+        let samples = sine(440, 8000, 100, 8000.0);
+        let mut bytes = wav(8000, 1, &samples);
+        bytes.splice(36..36, *b"LIST\x02\0\0\0xx");
+        bytes[50..54].fill(0);
+        let read = Recording::from_wav(&bytes).expect("a recording");
+        assert_eq!(read, Recording { rate: 8000, samples });
+    }
+
+    #[test]
+    fn reads_the_first_channel() {
+        let read = Recording::from_wav(&wav(8000, 2, &[1, -1, 2, -2, 3])).expect("a recording");
+        assert_eq!(read.samples, [1, 2]);
+    }
+
+    #[test]
+    fn a_file_without_samples_is_no_recording() {
+        let whole = wav(8000, 1, &[7]);
+        for end in 0..whole.len() {
+            assert_eq!(Recording::from_wav(&whole[..end]), None, "{end} bytes");
+        }
+    }
+}

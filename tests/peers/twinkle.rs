@@ -1,0 +1,139 @@
+//! twinkle-console, driven by its standard input, with a PulseAudio of its own.
+
+use crate::folder::Folder;
+use crate::phone::{Account, Action, Driver, Event};
+use crate::ports::free_ports;
+use crate::process::{Process, Program};
+use crate::pulse::Pulse;
+use crate::tone::Recording;
+use std::path::PathBuf;
+
+const TWINKLE: Program =
+    Program { name: "twinkle-console", packages: "twinkle-console libasound2-plugins" };
+/// What it says when a call is over.
+const ENDINGS: [&str; 5] =
+    ["far end ended call", "far end cancelled call", "call ended", "call failed", "call rejected"];
+/// Where it writes SIP messages.
+const SIP_LOG: &str = ".twinkle/twinkle.log";
+
+/// A running twinkle-console.
+#[derive(Debug)]
+pub(crate) struct Twinkle {
+    process: Process,
+    sound: Pulse,
+    folder: Folder,
+}
+
+impl Twinkle {
+    pub(crate) fn start(account: &Account) -> Self {
+        let folder = Folder::new("twinkle");
+        let sound = Pulse::start(&folder, account.tone);
+        folder.write(".asoundrc", &sound.asoundrc());
+        folder.write(".twinkle/phone.cfg", &profile(account));
+        folder.write(".twinkle/twinkle.sys", &system());
+        let mut command = TWINKLE.command();
+        command.arg("phone.cfg").current_dir(folder.path()).env("HOME", folder.path());
+        command.env("PULSE_LATENCY_MSEC", "100");
+        // Beside the other logs, so that it is printed with them.
+        std::os::unix::fs::symlink(folder.join(SIP_LOG), folder.join("sip.log"))
+            .unwrap_or_else(|error| panic!("no link to the log of Twinkle: {error}"));
+        let process = Process::start(TWINKLE, command, &folder.join("console.log"));
+        Self { process, sound, folder }
+    }
+}
+
+fn profile(account: &Account) -> String {
+    let Account { user, password, server, transport, expires, .. } = account;
+    // Voice activity detection takes a tone for noise and silences it.
+    format!(
+        "user_name={user}\n\
+         user_domain={server}\n\
+         user_display={user}\n\
+         auth_name={user}\n\
+         auth_pass={password}\n\
+         registrar={server}\n\
+         outbound_proxy={server}\n\
+         registration_time={expires}\n\
+         register_at_startup=no\n\
+         pres_publish_startup=no\n\
+         sip_transport={transport}\n\
+         codecs=g711a,g711u\n\
+         speex_dsp_vad=no\n\
+         speex_dsp_agc=no\n\
+         speex_dsp_aec=no\n\
+         speex_dsp_nrd=no\n\
+         zrtp_enabled=no\n",
+        transport = transport.name(),
+    )
+}
+
+fn system() -> String {
+    format!(
+        "dev_ringtone=alsa:null\n\
+         dev_speaker=alsa:barebell_speaker\n\
+         dev_mic=alsa:barebell_microphone\n\
+         validate_audio_dev=no\n\
+         play_ringtone=no\n\
+         play_ringback=no\n\
+         sip_port={sip}\n\
+         rtp_port={rtp}\n\
+         start_user_profile=phone\n\
+         log_show_sip=yes\n\
+         log_max_size=50\n",
+        sip = free_ports(1),
+        // Two for each of its lines.
+        rtp = free_ports(8),
+    )
+}
+
+impl Driver for Twinkle {
+    fn act(&mut self, action: &Action) {
+        match action {
+            Action::Register => self.process.say("register"),
+            Action::Unregister => self.process.say("deregister"),
+            Action::Dial(uri) => self.process.say(&format!("call {uri}")),
+            Action::Answer => self.process.say("answer"),
+            Action::Reject => self.process.say("reject"),
+            Action::HangUp => self.process.say("bye"),
+            Action::AutoAnswer(true) => self.process.say("auto_answer -a on"),
+            Action::AutoAnswer(false) => self.process.say("auto_answer -a off"),
+        }
+    }
+
+    fn event(&self, line: &str) -> Option<Event> {
+        let has = |words: &str| line.contains(words);
+        if has("de-registration succeeded") {
+            Some(Event::Unregistered)
+        } else if has(": registration succeeded") {
+            Some(Event::Registered)
+        } else if has("registration failed") {
+            Some(Event::RegistrationFailed)
+        } else if has(": incoming call") {
+            Some(Event::Incoming)
+        } else if has("received 180") {
+            Some(Event::Ringback)
+        } else if has("far end answered call") || has("call established") {
+            Some(Event::Established)
+        } else if ENDINGS.into_iter().any(has) {
+            Some(Event::Ended)
+        } else {
+            None
+        }
+    }
+
+    fn recording(&self) -> Option<Recording> {
+        self.sound.recording()
+    }
+
+    fn event_log(&self) -> PathBuf {
+        self.folder.join("console.log")
+    }
+
+    fn sip_log(&self) -> PathBuf {
+        self.folder.join(SIP_LOG)
+    }
+
+    fn process(&mut self) -> &mut Process {
+        &mut self.process
+    }
+}

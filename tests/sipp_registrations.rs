@@ -1,0 +1,106 @@
+//! Registrations that must not be lost and must not be had without the password, by SIPp.
+
+use std::collections::BTreeSet;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use peers::sipp::{DOMAIN, ONLY_MD5, Running, Server, Sipp, USERS, password, row, user};
+
+/// Waits until SIPp's log has this many lines.
+fn wait_for_log(running: &Running, lines: usize) {
+    let start = Instant::now();
+    while running.log().len() < lines {
+        assert!(start.elapsed() < Duration::from_secs(60), "no {lines} replies within a minute");
+        sleep(Duration::from_millis(5));
+    }
+}
+
+/// The users that have a binding.
+fn registered(server: &Server) -> BTreeSet<String> {
+    let suffix = format!("@{DOMAIN}");
+    let user = |address: String| {
+        let user = address.strip_suffix(&suffix);
+        user.unwrap_or_else(|| panic!("not an address of record here: {address}")).to_owned()
+    };
+    server.registrations().into_iter().map(|found| user(found.address_of_record)).collect()
+}
+
+/// Kills the server with SIGKILL while the phones of `running` are at work, three times, and calls
+/// `check` each time with the users that were answered 200 before.
+fn crash_under(
+    mut server: Server,
+    running: Running,
+    check: impl Fn(&BTreeSet<String>, &BTreeSet<String>),
+) -> Server {
+    for share in 1..=3 {
+        wait_for_log(&running, USERS * share / 4);
+        server.crash();
+        let answered: BTreeSet<String> = running.log().into_iter().collect();
+        assert!(answered.len() < USERS, "the server was to be killed before the end");
+        server.restart();
+        check(&answered, &registered(&server));
+    }
+    // What was lost on the way is sent again, so that in the end nobody has failed.
+    running.finish_interrupted();
+    server
+}
+
+#[test]
+fn what_was_answered_200_survives_a_crash() {
+    let server = Server::start(&["--auth", "off"], "");
+    let running = Sipp::register(5060).users(&server, 1..=USERS).rate(1000).start(&server);
+    let everybody: BTreeSet<String> = (1..=USERS).map(user).collect();
+    let server = crash_under(server, running, |answered, found| {
+        let lost: Vec<_> = answered.difference(found).collect();
+        assert!(lost.is_empty(), "{} of {} lost: {lost:?}", lost.len(), answered.len());
+    });
+    assert!(registered(&server) == everybody, "not everybody is registered in the end");
+
+    let running = Sipp::new("logout")
+        .set("contact_port", 5060)
+        .first_cseq(11)
+        .users(&server, 1..=USERS)
+        .rate(1000)
+        .start(&server);
+    let server = crash_under(server, running, |answered, found| {
+        let back: Vec<_> = answered.intersection(found).collect();
+        assert!(back.is_empty(), "{} of {} came back: {back:?}", back.len(), answered.len());
+    });
+    assert_eq!(registered(&server), BTreeSet::new());
+}
+
+#[test]
+fn wrong_credentials_register_nobody() {
+    let server = Server::start(&["--auth", "on"], ONLY_MD5);
+    let wrong_password = (1..=20).map(|n| row(&user(n), &user(n), "wrong", "", &server.domain(n)));
+    let phones = |scenario, rows| {
+        Sipp::new(scenario).set("contact_port", 5060).set("expires", 3600).rows(rows)
+    };
+    phones("register_refused", wrong_password.collect()).run(&server);
+
+    let unknown = (1..=20).map(|n| {
+        let name = format!("nobody{n}");
+        row(&name, &name, &password(n), "", &server.domain(n))
+    });
+    phones("register_refused", unknown.collect()).run(&server);
+
+    let anothers =
+        (1..=20).map(|n| row(&user(n), &user(n + 100), &password(n + 100), "", &server.domain(n)));
+    phones("register_forbidden", anothers.collect()).run(&server);
+    assert_eq!(registered(&server), BTreeSet::new());
+
+    let callers = (1..=20)
+        .map(|n| row(&user(n), &user(n + 100), &password(n + 100), &user(500), &server.domain(n)));
+    Sipp::new("invite_failed")
+        .authenticated(true)
+        .set("status", 403)
+        .rows(callers.collect())
+        .run(&server);
+}
+
+#[test]
+fn the_configured_algorithms_are_offered_in_their_order() {
+    let all = "[authentication]\nalgorithms = [\"SHA-512-256\", \"SHA-256\", \"MD5\"]\n";
+    let server = Server::start(&["--auth", "on"], all);
+    Sipp::new("register_challenged").set("expires", 3600).users(&server, 1..=100).run(&server);
+}
