@@ -218,11 +218,9 @@ impl<R: RawMutex> Subscribers<R> {
         let (result, changed) = change(subscriber);
         // What has expired may have been dropped also where nothing else was changed.
         self.count(before, subscriber.bindings.len());
-        if changed != Changed::No {
-            if changed == Changed::Yes {
-                self.journal(subscriber, out);
-            }
-            self.remind(subscriber, address.hash, expiries);
+        self.remind(subscriber, address.hash, expiries);
+        if changed == Changed::Yes {
+            self.journal(subscriber, out);
         }
         if subscriber.bindings.is_empty() && subscriber.ha1.is_none() {
             entry.remove();
@@ -264,17 +262,16 @@ impl<R: RawMutex> Subscribers<R> {
         let address = self.canonical(record.address_of_record);
         let mut unused = Output::default();
         self.update(&address, true, &mut unused, |subscriber| {
-            if subscriber.sequence > record.sequence {
-                return ((), Changed::No);
+            if subscriber.sequence <= record.sequence {
+                subscriber.sequence = record.sequence;
+                let stored = record.bindings().map_while(Result::ok);
+                subscriber.bindings = stored
+                    .filter(|stored| stored.expires > now)
+                    .map(|stored| Binding::from_stored(&stored))
+                    .collect();
             }
-            let stored = record.bindings().map_while(Result::ok);
-            subscriber.bindings = stored
-                .filter(|stored| stored.expires > now)
-                .map(|stored| Binding::from_stored(&stored))
-                .collect();
-            // Its own number, so that a later record is known as later wherever it stands.
-            subscriber.sequence = record.sequence;
-            ((), Changed::Restored)
+            // The record is in the journal already.
+            ((), Changed::No)
         });
     }
 
@@ -380,11 +377,9 @@ impl<R: RawMutex> Subscribers<R> {
     }
 }
 
-/// Whether bindings were changed.
+/// Whether bindings were changed in a way that storage has to know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Changed {
     Yes,
     No,
-    /// To what the journal has already.
-    Restored,
 }

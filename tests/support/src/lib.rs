@@ -1,6 +1,10 @@
 //! What the tests of several crates share.
 
 pub mod fuzz;
+pub mod network;
+mod random;
+
+pub use random::Random;
 
 use std::path::{Path, PathBuf};
 

@@ -276,7 +276,10 @@ impl Context {
                 }
                 self.request = request;
             }
-            None => self.fail(503, env),
+            None => {
+                env.counters.undeliverable.add();
+                self.fail(503);
+            }
         }
         self.conclude(env);
     }
@@ -288,7 +291,7 @@ impl Context {
         if sent.client.on_transport_error() && !sent.is_final {
             sent.is_final = true;
             if !self.fail_over(index, env) {
-                self.fail(503, env);
+                self.fail(503);
             }
         }
         self.conclude(env);
@@ -317,7 +320,7 @@ impl Context {
                 env.counters.timeouts.add();
                 let can_fail_over = !self.is_closing;
                 if !(can_fail_over && self.fail_over(index as u8, env)) {
-                    self.fail(408, env);
+                    self.fail(408);
                 }
             }
         }
@@ -338,7 +341,7 @@ impl Context {
         let width = of_same_q.min(breadth);
         if width == 0 {
             self.waiting.clear();
-            self.fail(440, env);
+            self.fail(440);
             return;
         }
         for opened in 0..width {
@@ -389,7 +392,8 @@ impl Context {
         let local_for = |transport| env.settings.local_for(transport, remote.ip(), &near);
         let Some(local) = local.or_else(|| local_for(transport)) else {
             // There is no way from any of our addresses to that one.
-            self.fail(503, env);
+            env.counters.undeliverable.add();
+            self.fail(503);
             return;
         };
         let fork = &mut self.branches[index];
@@ -471,12 +475,9 @@ impl Context {
     }
 
     /// Notes a failure of a branch that no response told of.
-    fn fail(&mut self, status: u16, env: &mut Env<'_>) {
+    fn fail(&mut self, status: u16) {
         if self.best.as_ref().is_none_or(|(best, _)| is_better(status, *best)) {
             self.best = Some((status, Vec::new()));
-        }
-        if status == 503 {
-            env.counters.undeliverable.add();
         }
     }
 
