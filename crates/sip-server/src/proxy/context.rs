@@ -425,7 +425,7 @@ impl Context {
         let branch = Branch::Stateful { handle, index: index as u8, loop_hash: plan.loop_hash };
         let range = write_request(plan, &fork.target, fork.breadth, &flow, branch, request, env);
         let Some(range) = range else {
-            self.fail(513, env);
+            self.fail(513);
             return;
         };
         fork.state = ForkState::Sent(Box::new(Sent {

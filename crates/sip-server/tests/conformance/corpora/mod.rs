@@ -147,7 +147,7 @@ fn nothing_collected_makes_anything_panic() {
         for path in files(&corpora.join(folder)) {
             let bytes = std::fs::read(&path).unwrap();
             fuzz::message(&bytes);
-            fuzz::stream(&bytes);
+            fuzz::framer(&bytes);
             fuzz::engine(&bytes);
         }
     }
@@ -209,7 +209,7 @@ fn no_flawed_copy_makes_anything_panic() {
             let bytes = std::fs::read(&path).unwrap();
             for (number, copy) in flawed_copies(&bytes, seed, 20).into_iter().enumerate() {
                 fuzz::message(&copy);
-                fuzz::stream(&copy);
+                fuzz::framer(&copy);
                 if number < 4 {
                     fuzz::engine(&copy);
                 }
