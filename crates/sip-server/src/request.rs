@@ -69,7 +69,9 @@ pub(crate) fn on_request<R: RawMutex>(
     }
     let found = preprocess(message, &head, env.settings, env.keys);
     let registers = match (&found.uri, head.method) {
-        (Uri::Sip(uri), Method::Register) => env.settings.is_us(&uri.host, uri.port).is_some(),
+        (Uri::Sip(uri), Method::Register) if !uri.secure => {
+            env.settings.is_us(&uri.host, uri.port).is_some()
+        }
         _ => false,
     };
     if registers {

@@ -9,7 +9,7 @@ use crate::settings::{DomainIndex, Settings};
 use alloc::vec::Vec;
 use sip::header::NameAddr;
 use sip::message::RequestHead;
-use sip::{HeaderName, Message, SipUri, Uri};
+use sip::{HeaderName, Message, SipUri, Transport, Uri};
 use smallvec::SmallVec;
 
 /// A request without the routes that led here.
@@ -132,6 +132,11 @@ impl<'m> Preprocessed<'m> {
             Uri::Tel(tel) => return Destination::Number(*tel),
             Uri::Other { .. } => return Destination::Nobody(NoRoute::Scheme),
         };
+        let is_served = !uri.secure || settings.transports().contains(&Transport::Tls);
+        if !is_served {
+            // Without TLS there is no SIPS (RFC 5630 section 5.3).
+            return Destination::Nobody(NoRoute::Scheme);
+        }
         match (settings.is_us(&uri.host, uri.port), uri.user) {
             (Some(_), None) => Destination::Server,
             (Some(domain), Some(user)) => Destination::User { user, domain },

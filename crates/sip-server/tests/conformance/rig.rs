@@ -5,7 +5,7 @@ use parking_lot::RawMutex;
 use sip::digest::{Algorithm, Challenge, Credentials, Ha1Set, Request};
 use sip::message::Response;
 use sip::{Duration, HeaderName, Instant, Message, Transport};
-use sip_server::config::{Domain, Listener};
+use sip_server::config::{Domain, Listener, Network};
 use sip_server::record::Record;
 use sip_server::{Config, Connection, Event, Flow, Location, Output, Server, Ticket, Worker};
 use std::net::SocketAddr;
@@ -50,6 +50,9 @@ pub(crate) struct Reaction {
 pub(crate) fn open_config() -> Config {
     let mut config = closed_config();
     config.authentication.required = false;
+    config.limits.trusted = ["0.0.0.0", "::"]
+        .map(|address| Network { address: address.parse().unwrap(), prefix: 0 })
+        .to_vec();
     config
 }
 
