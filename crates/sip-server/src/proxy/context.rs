@@ -11,6 +11,7 @@ use crate::output::{Event, Location, Ticket, TicketKind};
 use crate::settings::DomainIndex;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
+use core::net::SocketAddr;
 use sip::message::{Response, reason_phrase};
 use sip::transaction::{ClientTransaction, Kind, ServerTransaction, State, Timeout};
 use sip::{HeaderName, Instant, Message, Method, Transport};
@@ -77,6 +78,8 @@ struct Fork {
     breadth: u32,
     /// Where else to try if this place fails (RFC 3263 section 4.3).
     alternatives: Vec<Location>,
+    /// Where TCP was tried for the size of the request. Should it fail, UDP has to do there.
+    tcp_tried: Option<SocketAddr>,
     state: ForkState,
     /// Timer C.
     timer_c: Instant,
@@ -246,7 +249,7 @@ impl Context {
                 self.waiting.clear();
                 self.close_others(Some(index), env);
             }
-            503 if !self.is_closing && self.fail_over(index, env) => {}
+            503 if !self.is_closing && self.fail_over_elsewhere(index, env) => {}
             300.. => {
                 self.remember(status, response);
                 if status >= 600 {
@@ -319,7 +322,7 @@ impl Context {
             if timed_out {
                 env.counters.timeouts.add();
                 let can_fail_over = !self.is_closing;
-                if !(can_fail_over && self.fail_over(index as u8, env)) {
+                if !(can_fail_over && self.fail_over_elsewhere(index as u8, env)) {
                     self.fail(408);
                 }
             }
@@ -359,6 +362,7 @@ impl Context {
             target,
             breadth,
             alternatives: Vec::new(),
+            tcp_tried: None,
             state: ForkState::Over,
             timer_c: Instant::MAX,
             cancel: Cancel::No,
@@ -406,11 +410,12 @@ impl Context {
         if is_free
             && is_large
             && transport == Transport::Udp
+            && fork.tcp_tried != Some(remote)
             && let Some(tcp) = env.settings.local_for(Transport::Tcp, remote.ip(), &[local])
         {
             fork.alternatives.insert(0, Location { transport, remote, local: Some(local) });
             let flow = Flow { transport: Transport::Tcp, local: tcp, remote, connection: None };
-            fork.target.next_hop = NextHop::Flow(flow);
+            fork.tcp_tried = Some(remote);
             self.send_on(index, flow, request, env);
             return;
         }
@@ -441,6 +446,14 @@ impl Context {
         }
     }
 
+    /// As [`Context::fail_over`], where the place itself failed and not only the way to it.
+    fn fail_over_elsewhere(&mut self, index: u8, env: &mut Env<'_>) -> bool {
+        if let Some(fork) = self.branches.get_mut(usize::from(index)) {
+            fork.alternatives.retain(|place| Some(place.remote) != fork.tcp_tried);
+        }
+        self.fail_over(index, env)
+    }
+
     /// Tries the next place for the target of a branch that failed, in a branch of its own.
     fn fail_over(&mut self, index: u8, env: &mut Env<'_>) -> bool {
         let Some(fork) = self.branches.get_mut(usize::from(index)) else { return false };
@@ -450,7 +463,7 @@ impl Context {
         let fork = &mut self.branches[usize::from(index)];
         let mut alternatives = core::mem::take(&mut fork.alternatives);
         let next = alternatives.remove(0);
-        let (target, breadth) = (fork.target.clone(), fork.breadth);
+        let (target, breadth, tcp_tried) = (fork.target.clone(), fork.breadth, fork.tcp_tried);
         let request = core::mem::take(&mut self.request);
         let parsed = Message::parse(&request);
         if let Ok(message) = &parsed {
@@ -459,6 +472,7 @@ impl Context {
                 target,
                 breadth,
                 alternatives,
+                tcp_tried,
                 state: ForkState::Over,
                 timer_c: Instant::MAX,
                 cancel: Cancel::No,
