@@ -198,30 +198,42 @@ impl Context {
         self.conclude(env);
     }
 
-    /// A response to branch `index` came.
-    pub(crate) fn on_response(&mut self, index: u8, response: &Message<'_>, env: &mut Env<'_>) {
-        let Some(status) = response.status() else { return };
+    /// A response to branch `index` came. False where it fits nothing that was sent.
+    pub(crate) fn on_response(
+        &mut self,
+        index: u8,
+        response: &Message<'_>,
+        env: &mut Env<'_>,
+    ) -> bool {
+        let Some(status) = response.status() else { return false };
         let Ok(cseq) =
             sip::header::CSeq::parse(response.value(HeaderName::CSeq).unwrap_or_default())
         else {
-            return;
+            return false;
         };
         let timers = env.settings.config.timers;
-        let Some(fork) = self.branches.get_mut(usize::from(index)) else { return };
-        if cseq.method == Method::Cancel {
-            if let Cancel::Sent { client, .. } = &mut fork.cancel {
+        let Some(fork) = self.branches.get_mut(usize::from(index)) else { return false };
+        // The branch is not enough (RFC 3261 section 17.1.3).
+        let kind = match cseq.method {
+            Method::Cancel => {
+                let Cancel::Sent { client, .. } = &mut fork.cancel else { return false };
                 let _ = client.on_response(status, &timers, env.now);
+                return true;
             }
-            return;
+            Method::Invite => Kind::Invite,
+            _ => Kind::NonInvite,
+        };
+        if kind != self.kind {
+            return false;
         }
-        let ForkState::Sent(sent) = &mut fork.state else { return };
+        let ForkState::Sent(sent) = &mut fork.state else { return false };
         let action = sent.client.on_response(status, &timers, env.now);
         if action.send_ack {
             sent.acknowledge(response, env);
         }
         if !action.pass_up {
             self.conclude(env);
-            return;
+            return true;
         }
         if status < 200 {
             sent.is_provisional = true;
@@ -234,7 +246,7 @@ impl Context {
                 }
                 self.pass_back(status, ResponseChanges::default(), response, env);
             }
-            return;
+            return true;
         }
         sent.is_final = true;
         fork.timer_c = Instant::MAX;
@@ -259,6 +271,7 @@ impl Context {
             _ => {}
         }
         self.conclude(env);
+        true
     }
 
     /// The DNS has answered for branch `index`.
