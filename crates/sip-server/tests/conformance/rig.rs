@@ -170,6 +170,12 @@ impl Rig {
         self.take()
     }
 
+    /// What the server sent could not be delivered.
+    pub(crate) fn undeliverable(&mut self, flow: &Flow, bytes: &[u8]) -> Reaction {
+        self.worker.undeliverable(self.now, flow, bytes, &mut self.out);
+        self.take()
+    }
+
     /// Lets time pass and runs the timers that are due then.
     pub(crate) fn wait(&mut self, span: Duration) -> Reaction {
         self.now += span;
