@@ -1,5 +1,7 @@
 //! What the tests of several crates share.
 
+pub mod fuzz;
+
 use std::path::PathBuf;
 
 /// The folder of public test corpora: `BAREBELL_CORPORA`, or `../shared/corpora` beside the
