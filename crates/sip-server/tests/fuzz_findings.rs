@@ -74,7 +74,7 @@ fn a_fetch_that_finds_an_expired_binding_uncounts_it() {
     let mut rig = Rig::new(State::Stateful);
     rig.register(1, "Contact: <sip:bob@192.0.2.9>;expires=60\r\n");
     assert_eq!((rig.server.bindings(), rig.server.registered()), (1, 1));
-    rig.now = rig.now + Duration::from_secs(60);
+    rig.now += Duration::from_secs(60);
     assert_eq!(rig.register(2, ""), ["SIP/2.0 200 OK"]);
     assert_eq!((rig.server.bindings(), rig.server.registered()), (0, 0));
 }

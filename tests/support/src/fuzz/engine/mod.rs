@@ -152,7 +152,7 @@ impl<'b> Machine<'b> {
             24 => {
                 let step =
                     self.input.pick(&[1, 100_000, 500_000, 4_000_000, 32_000_000, 200_000_000]);
-                self.now = self.now + Duration::from_micros(step);
+                self.now += Duration::from_micros(step);
             }
             25 | 26 => self.run_next_timer(),
             27 => self.locate(),
