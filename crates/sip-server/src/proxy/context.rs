@@ -671,7 +671,7 @@ pub(crate) fn write_request(
         record_route(&token, &env.keys.token, call_id, &plan.arrived_on, flow, &mut lines);
     }
     let changes = Changes {
-        uri: &target.uri,
+        uri: target.request_uri(),
         flow,
         branch,
         record_route: &lines,
