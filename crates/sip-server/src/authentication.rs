@@ -2,10 +2,12 @@
 //! A4).
 
 use crate::flow::Flow;
-use crate::nonce::{Nonce, Nonces};
+use crate::nonce::Nonce;
 use crate::proxy::{Env, Keys, write_line};
+use crate::request::Incoming;
+use crate::server::Server;
 use crate::settings::DomainIndex;
-use crate::subscribers::{AddressOfRecord, Subscribers};
+use crate::subscribers::AddressOfRecord;
 use alloc::vec::Vec;
 use core::hash::Hasher;
 use lock_api::RawMutex;
@@ -65,15 +67,14 @@ pub(crate) enum Verdict {
 
 /// Judges the credentials that `request` has for `domain`.
 pub(crate) fn judge<R: RawMutex>(
+    server: &Server<R>,
     asker: Asker,
     domain: DomainIndex,
-    request: &Message<'_>,
-    head: &RequestHead<'_>,
-    flow: &Flow,
-    subscribers: &Subscribers<R>,
-    nonces: &Nonces<R>,
+    incoming: &Incoming<'_, '_>,
     env: &Env<'_>,
 ) -> Verdict {
+    let Server { subscribers, nonces, .. } = server;
+    let Incoming { message: request, head, flow } = incoming;
     let config = &env.settings.config.authentication;
     let realm = env.settings.domain_name(domain);
     let mut verdict = Verdict::Absent;
@@ -112,17 +113,17 @@ pub(crate) fn judge<R: RawMutex>(
 
 /// Appends a challenge for each algorithm, the preferred one first (RFC 8760 section 2.3).
 pub(crate) fn write_challenges<R: RawMutex>(
+    server: &Server<R>,
     asker: Asker,
     domain: DomainIndex,
     stale: bool,
     request: &Message<'_>,
-    nonces: &Nonces<R>,
     env: &Env<'_>,
     out: &mut Vec<u8>,
 ) {
     let config = &env.settings.config.authentication;
     let mut nonce = Vec::with_capacity(32);
-    nonces.issue(env.now, &mut nonce);
+    server.nonces.issue(env.now, &mut nonce);
     let agent = request.value(HeaderName::UserAgent).unwrap_or_default();
     let only_md5 = config.algorithms.contains(&Algorithm::Md5)
         && config.md5_only_agents.iter().any(|prefix| {

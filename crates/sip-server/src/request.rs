@@ -69,7 +69,9 @@ pub(crate) fn on_request<R: RawMutex>(
     }
     let found = preprocess(message, &head, env.settings, env.keys);
     let registers = match (&found.uri, head.method) {
-        (Uri::Sip(uri), Method::Register) => env.settings.is_us(&uri.host, uri.port).is_some(),
+        (Uri::Sip(uri), Method::Register) if !uri.secure => {
+            env.settings.is_us(&uri.host, uri.port).is_some()
+        }
         _ => false,
     };
     if registers {
@@ -157,7 +159,8 @@ fn on_register<R: RawMutex>(
     match outcome {
         Outcome::Done(contacts) => reply(message, flow, 200, "OK", env, |out, _| {
             out.extend_from_slice(&contacts);
-            if message.elements(HeaderName::Supported).any(|option| option == b"path") {
+            let mut supported = message.elements(HeaderName::Supported);
+            if supported.any(|option| option.eq_ignore_ascii_case(b"path")) {
                 message.values(HeaderName::Path).for_each(|path| write_line(out, b"Path", path));
             }
         }),
@@ -179,11 +182,10 @@ pub(crate) fn authenticate<R: RawMutex>(
     is_trusted: bool,
     env: &mut Env<'_>,
 ) -> Option<AddressOfRecord> {
-    let Incoming { message, head, flow } = incoming;
+    let Incoming { message, flow, .. } = incoming;
     let limits = &env.settings.config.limits;
     let source = flow.remote.ip();
-    let verdict =
-        judge(asker, domain, message, head, flow, &server.subscribers, &server.nonces, env);
+    let verdict = judge(server, asker, domain, incoming, env);
     let stale = verdict == Verdict::Stale;
     match verdict {
         Verdict::User(user) => {
@@ -205,7 +207,7 @@ pub(crate) fn authenticate<R: RawMutex>(
     env.counters.challenges.add();
     let status = asker.status();
     reply(message, flow, status, reason_phrase(status), env, |out, env| {
-        write_challenges(asker, domain, stale, message, &server.nonces, env, out);
+        write_challenges(server, asker, domain, stale, message, env, out);
     });
     None
 }

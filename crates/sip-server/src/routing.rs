@@ -34,6 +34,8 @@ enum Sponsor {
     Nobody,
 }
 
+const RELAY_DENIED: &str = "Relaying Denied";
+
 /// Max-Breadth of a request that has none (RFC 5393 section 5.3.3).
 const DEFAULT_MAX_BREADTH: u32 = 60;
 
@@ -77,13 +79,16 @@ pub(crate) fn route<R: RawMutex>(
         env.counters.loops.add();
         return refuse(482, env);
     }
+    match destination {
+        Destination::Nobody(NoRoute::Scheme) => return refuse(416, env),
+        Destination::Nobody(NoRoute::Transport) => return refuse(503, env),
+        _ => {}
+    }
     let Some(sponsor) = find_sponsor(server, incoming, found, &destination, is_trusted, env) else {
         return;
     };
     let user = match destination {
-        Destination::Server => return,
-        Destination::Nobody(NoRoute::Scheme) => return refuse(416, env),
-        Destination::Nobody(NoRoute::Transport) => return refuse(503, env),
+        Destination::Server | Destination::Nobody(_) => return,
         Destination::Elsewhere { next_hop, flow_bound, uri, routes } => {
             if config.mode == Mode::Redirect {
                 return refuse(404, env);
@@ -146,9 +151,6 @@ fn find_sponsor<R: RawMutex>(
     let Incoming { message, head, flow } = incoming;
     let config = &env.settings.config;
     let source = flow.remote.ip();
-    if !config.authentication.required {
-        return Some(Sponsor::Nobody);
-    }
     if found.token.is_some() {
         if !is_trusted {
             server.sources.refund(source, env.now, &config.limits);
@@ -160,33 +162,38 @@ fn find_sponsor<R: RawMutex>(
         Ok(Uri::Sip(uri)) => env.settings.domain_of(&uri.host).zip(uri.user),
         _ => None,
     };
-    if matches!(head.method, Method::Ack | Method::Cancel) {
-        // They carry no credentials. Without a transaction they follow their INVITE: to our users,
-        // or from where one of our users is.
-        let is_from_user = from_domain.is_some_and(|(domain, user)| {
-            let name = env.settings.domain_name(domain);
-            let user = server.subscribers.address_of_record(sip::uri::unescape(user), name);
-            server.subscribers.look_up(&user, |subscriber| {
-                subscriber.is_some_and(|subscriber| {
-                    subscriber
-                        .current(env.now)
-                        .any(|binding| binding.flow.remote.ip() == flow.remote.ip())
+    let claimed = from_domain.map(|(domain, user)| {
+        let name = env.settings.domain_name(domain);
+        server.subscribers.address_of_record(sip::uri::unescape(user), name)
+    });
+    let carries_no_credentials = matches!(head.method, Method::Ack | Method::Cancel);
+    if carries_no_credentials || !config.authentication.required {
+        // Where nothing is proved, our users are reached, and others only from a trusted address or
+        // from one at which the sender is registered.
+        let is_from_user = || {
+            claimed.as_ref().is_some_and(|claimed| {
+                server.subscribers.look_up(claimed, |subscriber| {
+                    subscriber.is_some_and(|subscriber| {
+                        subscriber
+                            .current(env.now)
+                            .any(|binding| binding.flow.remote.ip() == source)
+                    })
                 })
             })
-        });
-        if is_for_us || is_from_user {
+        };
+        let is_open_to_source = is_trusted && !config.authentication.required;
+        if is_for_us || is_open_to_source || is_from_user() {
             return Some(Sponsor::Nobody);
         }
         env.counters.relay_denied.add();
-        if head.method == Method::Cancel {
-            reply(message, flow, 481, reason_phrase(481), env, |_, _| {});
+        match head.method {
+            Method::Ack => {}
+            Method::Cancel => reply(message, flow, 481, reason_phrase(481), env, |_, _| {}),
+            _ => reply(message, flow, 403, RELAY_DENIED, env, |_, _| {}),
         }
         return None;
     }
-    if let Some((domain, user)) = from_domain {
-        let claimed = server
-            .subscribers
-            .address_of_record(sip::uri::unescape(user), env.settings.domain_name(domain));
+    if let Some(((domain, _), claimed)) = from_domain.zip(claimed) {
         let proved = authenticate(server, Asker::Proxy, domain, incoming, is_trusted, env)?;
         if proved == claimed {
             return Some(Sponsor::User(domain));
@@ -197,7 +204,7 @@ fn find_sponsor<R: RawMutex>(
     }
     if !is_for_us {
         env.counters.relay_denied.add();
-        reply(message, flow, 403, "Relaying Denied", env, |_, _| {});
+        reply(message, flow, 403, RELAY_DENIED, env, |_, _| {});
         return None;
     }
     if !is_trusted && !server.sources.admit_foreign(source, env.now, &config.limits) {
@@ -273,7 +280,11 @@ fn forward<R: RawMutex>(
     if is_stateless {
         let best = targets.iter().enumerate().rev().max_by_key(|(_, target)| target.q);
         if let Some((at, _)) = best {
-            stateless::forward(message, head, &plan, &targets.swap_remove(at), env);
+            let target = targets.swap_remove(at);
+            let forwarded = stateless::forward(message, head, &plan, &target, env);
+            if forwarded.is_err() && head.method != Method::Ack {
+                reply(message, flow, 513, reason_phrase(513), env, |_, _| {});
+            }
         }
         return;
     }

@@ -153,7 +153,7 @@ impl<R: RawMutex> Subscribers<R> {
         AddressOfRecord { bytes, hash }
     }
 
-    fn from_canonical(&self, bytes: &[u8]) -> AddressOfRecord {
+    fn canonical(&self, bytes: &[u8]) -> AddressOfRecord {
         AddressOfRecord { bytes: SmallVec::from_slice(bytes), hash: self.key.hash(&[bytes]) }
     }
 
@@ -216,10 +216,11 @@ impl<R: RawMutex> Subscribers<R> {
         let subscriber = entry.get_mut();
         let before = subscriber.bindings.len();
         let (result, changed) = change(subscriber);
+        // What has expired may have been dropped also where nothing else was changed.
+        self.count(before, subscriber.bindings.len());
+        self.remind(subscriber, address.hash, expiries);
         if changed == Changed::Yes {
-            self.count(before, subscriber.bindings.len());
             self.journal(subscriber, out);
-            self.remind(subscriber, address.hash, expiries);
         }
         if subscriber.bindings.is_empty() && subscriber.ha1.is_none() {
             entry.remove();
@@ -229,7 +230,7 @@ impl<R: RawMutex> Subscribers<R> {
 
     /// Adds a user or gives one a new password.
     pub(crate) fn add_user(&self, canonical: &[u8], ha1: Ha1Set) {
-        let address = self.from_canonical(canonical);
+        let address = self.canonical(canonical);
         let mut out = Output::default();
         let is_new = self.update(&address, true, &mut out, |subscriber| {
             (subscriber.ha1.replace(Box::new(ha1)).is_none(), Changed::No)
@@ -241,7 +242,7 @@ impl<R: RawMutex> Subscribers<R> {
 
     /// Removes a user and the user's bindings. False where there was none.
     pub(crate) fn remove_user(&self, canonical: &[u8], out: &mut Output) -> bool {
-        let address = self.from_canonical(canonical);
+        let address = self.canonical(canonical);
         let removed = self.update(&address, false, out, |subscriber| {
             let had_bindings = !subscriber.bindings.is_empty();
             subscriber.bindings.clear();
@@ -258,19 +259,19 @@ impl<R: RawMutex> Subscribers<R> {
     /// Takes in a record that was stored before, unless a later one is already here.
     pub(crate) fn restore(&self, record: &Record<'_>, now: Instant) {
         self.continue_after(record.sequence);
-        let address = self.from_canonical(record.address_of_record);
-        // The record is in the journal already.
+        let address = self.canonical(record.address_of_record);
         let mut unused = Output::default();
         self.update(&address, true, &mut unused, |subscriber| {
-            if subscriber.sequence > record.sequence {
-                return ((), Changed::No);
+            if subscriber.sequence <= record.sequence {
+                subscriber.sequence = record.sequence;
+                let stored = record.bindings().map_while(Result::ok);
+                subscriber.bindings = stored
+                    .filter(|stored| stored.expires > now)
+                    .map(|stored| Binding::from_stored(&stored))
+                    .collect();
             }
-            let stored = record.bindings().map_while(Result::ok);
-            subscriber.bindings = stored
-                .filter(|stored| stored.expires > now)
-                .map(|stored| Binding::from_stored(&stored))
-                .collect();
-            ((), Changed::Yes)
+            // The record is in the journal already.
+            ((), Changed::No)
         });
     }
 
@@ -376,7 +377,7 @@ impl<R: RawMutex> Subscribers<R> {
     }
 }
 
-/// Whether bindings were changed.
+/// Whether bindings were changed in a way that storage has to know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Changed {
     Yes,

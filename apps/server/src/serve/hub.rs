@@ -6,9 +6,10 @@ use crate::clock::Clock;
 use crate::listen::Listen;
 use crate::log;
 use crate::storage::Journal;
+use parking_lot::RawMutex;
 use sip::Transport;
 use sip::locate::Destination;
-use sip_server::{Event, Flow, Output, Ticket};
+use sip_server::{Event, Flow, Output, Ticket, Worker};
 use std::sync::Arc;
 use tokio::sync::mpsc;
 
@@ -39,11 +40,24 @@ pub(crate) struct Hub {
 #[derive(Default)]
 pub(crate) struct Buffers {
     pub(crate) out: Output,
-    pub(crate) outbox: Outbox,
-    /// Messages that the system refused to send, for the engine to hear of.
-    pub(crate) refused: Vec<(Flow, Vec<u8>)>,
+    outbox: Outbox,
+    /// What could not be done, for the engine to hear of.
+    failed: Vec<Failed>,
     /// Messages for streams and destinations to look up, where this thread sees to them itself.
     pub(crate) own_errands: Option<Vec<Errand>>,
+}
+
+/// Something that the engine waits for in vain.
+enum Failed {
+    Send(Flow, Vec<u8>),
+    Locate(Ticket),
+}
+
+impl Buffers {
+    /// Buffers of the thread that runs the errands.
+    pub(crate) fn of_streams() -> Self {
+        Self { own_errands: Some(Vec::new()), ..Self::default() }
+    }
 }
 
 impl Hub {
@@ -55,31 +69,51 @@ impl Hub {
             .map(|listen| listen.address.port())
     }
 
-    /// Does what the engine asks for in `buffers.out`: first stores, then sends. `worker` says which
-    /// sockets are this thread's.
-    pub(crate) fn carry_out(&self, worker: usize, buffers: &mut Buffers) {
-        let Buffers { out, outbox, refused, own_errands } = buffers;
+    /// Does what the engine asks for in `buffers.out`, and tells `worker` what failed. `index` says
+    /// which sockets are this thread's.
+    pub(crate) fn carry_out(
+        &self,
+        index: usize,
+        worker: &mut Worker<RawMutex>,
+        buffers: &mut Buffers,
+    ) {
+        self.store_and_send(index, buffers);
+        while let Some(failed) = buffers.failed.pop() {
+            let now = self.clock.now();
+            match failed {
+                Failed::Send(flow, bytes) => {
+                    worker.undeliverable(now, &flow, &bytes, &mut buffers.out);
+                }
+                Failed::Locate(ticket) => worker.located(now, ticket, &[], &mut buffers.out),
+            }
+            self.store_and_send(index, buffers);
+        }
+    }
+
+    fn store_and_send(&self, index: usize, buffers: &mut Buffers) {
+        let Buffers { out, outbox, failed, own_errands } = buffers;
         if !out.journal.is_empty() && self.journal.append(&out.journal).is_err() {
             // What is not kept must not be promised. The peers ask again.
             out.transmits.clear();
         }
-        for sockets in &self.sockets {
-            let Some(socket) = sockets.get(worker % sockets.len().max(1)) else { continue };
-            let own = out.transmits.iter().filter(|transmit| {
-                transmit.flow.transport == Transport::Udp && socket.serves(transmit.flow.local)
-            });
-            let datagrams: Vec<(Flow, &[u8])> = own
+        for (number, group) in self.sockets.iter().enumerate() {
+            let Some(socket) = group.get(index % group.len().max(1)) else { continue };
+            let datagrams: Vec<(Flow, &[u8])> = out
+                .transmits
+                .iter()
+                .filter(|transmit| self.group_of(&transmit.flow) == Some(number))
                 .map(|transmit| (transmit.flow, &out.bytes[transmit.range.clone()]))
                 .collect();
             if !datagrams.is_empty() {
                 outbox.send(socket, &datagrams, |flow, bytes| {
-                    refused.push((*flow, bytes.to_vec()));
+                    failed.push(Failed::Send(*flow, bytes.to_vec()));
                 });
             }
         }
         let streams = out.transmits.iter().filter(|transmit| transmit.flow.transport.is_reliable());
-        let messages = streams
-            .map(|transmit| Errand::Send(transmit.flow, out.bytes[transmit.range.clone()].to_vec()));
+        let messages = streams.map(|transmit| {
+            Errand::Send(transmit.flow, out.bytes[transmit.range.clone()].to_vec())
+        });
         let events = out.events.drain(..).filter_map(|event| match event {
             Event::Locate { destination, ticket } => Some(Errand::Locate(destination, ticket)),
             Event::Notice(text) => {
@@ -88,17 +122,31 @@ impl Hub {
             }
         });
         for errand in messages.chain(events) {
-            match own_errands {
-                Some(errands) => errands.push(errand),
-                None => {
-                    if self.errands.try_send(errand).is_err() {
-                        log::warn("errands", || {
-                            "messages for streams are dropped: too many wait".to_owned()
-                        });
-                    }
-                }
+            if let Some(errands) = own_errands {
+                errands.push(errand);
+                continue;
+            }
+            if let Err(full) = self.errands.try_send(errand) {
+                log::warn("errands", || "too much waits for streams and the DNS".to_owned());
+                failed.push(match full.into_inner() {
+                    Errand::Send(flow, bytes) => Failed::Send(flow, bytes),
+                    Errand::Locate(_, ticket) => Failed::Locate(ticket),
+                });
             }
         }
         out.clear();
+    }
+
+    /// Which sockets serve a datagram flow: those bound to its very address before those bound to
+    /// all.
+    fn group_of(&self, flow: &Flow) -> Option<usize> {
+        if flow.transport != Transport::Udp {
+            return None;
+        }
+        let position = |fits: &dyn Fn(&Socket) -> bool| {
+            self.sockets.iter().position(|group| group.first().is_some_and(fits))
+        };
+        position(&|socket| socket.address() == flow.local)
+            .or_else(|| position(&|socket| socket.serves(flow.local)))
     }
 }

@@ -55,7 +55,8 @@ pub(crate) fn run(setup: Setup) -> Result<(), Failure> {
     for listen in settings.listens() {
         let bound = match listen.transport {
             Transport::Udp => {
-                let group = bind_group(listen.address, workers).map_err(cannot_listen(&listen))?;
+                let group =
+                    Socket::bind_group(listen.address, workers).map_err(cannot_listen(&listen))?;
                 let address = group.first().map_or(listen.address, Socket::address);
                 sockets.push(group);
                 address
@@ -195,19 +196,6 @@ fn cannot_listen(listen: &Listen) -> impl FnOnce(std::io::Error) -> Failure + us
         )),
         _ => during(format!("cannot listen on {listen}"))(error),
     }
-}
-
-/// Binds a socket for each worker to one address.
-fn bind_group(address: SocketAddr, workers: usize) -> std::io::Result<Vec<Socket>> {
-    // SO_REUSEPORT would let a second server of the same user take half of the datagrams.
-    drop(std::net::UdpSocket::bind(address)?);
-    let first = Socket::bind(address)?;
-    let address = first.address();
-    let mut group = vec![first];
-    for _ in 1..workers {
-        group.push(Socket::bind(address)?);
-    }
-    Ok(group)
 }
 
 fn listen_on(address: SocketAddr) -> std::io::Result<TcpListener> {

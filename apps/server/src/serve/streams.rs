@@ -71,10 +71,7 @@ impl Streams {
         let first = hub.clock.now().as_micros();
         Self {
             worker: RefCell::new(worker),
-            buffers: RefCell::new(Buffers {
-                own_errands: Some(Vec::new()),
-                ..Buffers::default()
-            }),
+            buffers: RefCell::new(Buffers::of_streams()),
             open: RefCell::default(),
             by_remote: RefCell::default(),
             by_source: RefCell::default(),
@@ -110,11 +107,7 @@ impl Streams {
         let mut worker = self.worker.borrow_mut();
         let mut buffers = self.buffers.borrow_mut();
         work(&mut worker, now, &mut buffers.out);
-        self.hub.carry_out(0, &mut buffers);
-        while let Some((flow, bytes)) = buffers.refused.pop() {
-            worker.undeliverable(now, &flow, &bytes, &mut buffers.out);
-            self.hub.carry_out(0, &mut buffers);
-        }
+        self.hub.carry_out(0, &mut worker, &mut buffers);
         let errands = buffers.own_errands.as_mut().map(std::mem::take).unwrap_or_default();
         drop((worker, buffers));
         for errand in errands {
@@ -217,8 +210,7 @@ impl Streams {
         self.open.borrow_mut().insert(connection, open);
         self.by_remote.borrow_mut().insert(remote, connection);
         *self.by_source.borrow_mut().entry(remote.ip()).or_default() += 1;
-        let flow =
-            Flow { transport: Transport::Tcp, local, remote, connection: Some(connection) };
+        let flow = Flow { transport: Transport::Tcp, local, remote, connection: Some(connection) };
         let streams = Rc::clone(self);
         spawn_local(async move {
             let (reader, writer) = stream.into_split();
@@ -300,9 +292,9 @@ impl Streams {
 
     /// Waits until the peer has been sent what waits for it, within reason.
     async fn drain(&self, flow: &Flow) {
-        let unsent = flow
-            .connection
-            .and_then(|connection| self.open.borrow().get(&connection).map(|o| Rc::clone(&o.unsent)));
+        let unsent = flow.connection.and_then(|connection| {
+            self.open.borrow().get(&connection).map(|o| Rc::clone(&o.unsent))
+        });
         let Some(unsent) = unsent else { return };
         for _ in 0..50 {
             if unsent.get() == 0 {

@@ -29,8 +29,7 @@ impl Workers {
     /// # Errors
     /// When the system gives no thread or no event descriptor.
     pub(crate) fn start(hub: &Arc<Hub>, count: usize) -> std::io::Result<Self> {
-        let mut workers =
-            Self { ending: Arc::default(), wakers: Vec::new(), threads: Vec::new() };
+        let mut workers = Self { ending: Arc::default(), wakers: Vec::new(), threads: Vec::new() };
         if hub.sockets.is_empty() {
             return Ok(workers);
         }
@@ -98,7 +97,7 @@ fn run(hub: &Hub, index: usize, waker: &EventFd, ending: &AtomicBool) {
                     };
                     worker.receive(now, &flow, datagram.bytes, &mut buffers.out);
                 });
-                hub.carry_out(index, &mut buffers);
+                hub.carry_out(index, &mut worker, &mut buffers);
                 match received {
                     Ok(received) if received < BATCH => break,
                     Ok(_) => {}
@@ -114,11 +113,7 @@ fn run(hub: &Hub, index: usize, waker: &EventFd, ending: &AtomicBool) {
         let now = hub.clock.now();
         if worker.next_timer().is_some_and(|when| when <= now) {
             worker.on_timer(now, &mut buffers.out);
-            hub.carry_out(index, &mut buffers);
-        }
-        for (flow, bytes) in std::mem::take(&mut buffers.refused) {
-            worker.undeliverable(now, &flow, &bytes, &mut buffers.out);
-            hub.carry_out(index, &mut buffers);
+            hub.carry_out(index, &mut worker, &mut buffers);
         }
     }
 }

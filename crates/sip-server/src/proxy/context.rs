@@ -175,7 +175,7 @@ impl Context {
     /// The request came again.
     pub(crate) fn on_retransmission(&mut self, env: &mut Env<'_>) {
         env.counters.retransmissions_received.add();
-        if self.server.on_request_retransmission() && !self.last_response.is_empty() {
+        if self.server.on_request_retransmission() {
             self.resend_response(env);
         }
     }
@@ -276,7 +276,10 @@ impl Context {
                 }
                 self.request = request;
             }
-            None => self.fail(503, env),
+            None => {
+                env.counters.undeliverable.add();
+                self.fail(503);
+            }
         }
         self.conclude(env);
     }
@@ -288,7 +291,7 @@ impl Context {
         if sent.client.on_transport_error() && !sent.is_final {
             sent.is_final = true;
             if !self.fail_over(index, env) {
-                self.fail(503, env);
+                self.fail(503);
             }
         }
         self.conclude(env);
@@ -317,7 +320,7 @@ impl Context {
                 env.counters.timeouts.add();
                 let can_fail_over = !self.is_closing;
                 if !(can_fail_over && self.fail_over(index as u8, env)) {
-                    self.fail(408, env);
+                    self.fail(408);
                 }
             }
         }
@@ -338,7 +341,7 @@ impl Context {
         let width = of_same_q.min(breadth);
         if width == 0 {
             self.waiting.clear();
-            self.fail(440, env);
+            self.fail(440);
             return;
         }
         for opened in 0..width {
@@ -389,7 +392,8 @@ impl Context {
         let local_for = |transport| env.settings.local_for(transport, remote.ip(), &near);
         let Some(local) = local.or_else(|| local_for(transport)) else {
             // There is no way from any of our addresses to that one.
-            self.fail(503, env);
+            env.counters.undeliverable.add();
+            self.fail(503);
             return;
         };
         let fork = &mut self.branches[index];
@@ -420,6 +424,10 @@ impl Context {
         let handle = self.handle;
         let branch = Branch::Stateful { handle, index: index as u8, loop_hash: plan.loop_hash };
         let range = write_request(plan, &fork.target, fork.breadth, &flow, branch, request, env);
+        let Some(range) = range else {
+            self.fail(513);
+            return;
+        };
         fork.state = ForkState::Sent(Box::new(Sent {
             flow,
             client: ClientTransaction::new(
@@ -467,12 +475,9 @@ impl Context {
     }
 
     /// Notes a failure of a branch that no response told of.
-    fn fail(&mut self, status: u16, env: &mut Env<'_>) {
+    fn fail(&mut self, status: u16) {
         if self.best.as_ref().is_none_or(|(best, _)| is_better(status, *best)) {
             self.best = Some((status, Vec::new()));
-        }
-        if status == 503 {
-            env.counters.undeliverable.add();
         }
     }
 
@@ -565,7 +570,7 @@ impl Context {
             return;
         }
         let range = env.out.send(self.plan.upstream, |bytes| changes.write(response, bytes));
-        self.keep_response(status, &env.out.bytes[range]);
+        self.keep_response(status, &env.out.bytes[range.unwrap_or_default()]);
     }
 
     /// Sends a response of our own, to `request` or the one that was kept.
@@ -592,7 +597,7 @@ impl Context {
                 to_tag: (status > 100).then_some(&tag[..]),
             };
             let range = env.out.send(self.plan.upstream, |bytes| response.write(bytes, |_| {}));
-            self.keep_response(status, &env.out.bytes[range]);
+            self.keep_response(status, &env.out.bytes[range.unwrap_or_default()]);
         }
         self.request = kept;
     }
@@ -608,6 +613,9 @@ impl Context {
     }
 
     fn resend_response(&self, env: &mut Env<'_>) {
+        if self.last_response.is_empty() {
+            return;
+        }
         env.counters.retransmissions_sent.add();
         env.out.send(self.plan.upstream, |bytes| bytes.extend_from_slice(&self.last_response));
     }
@@ -616,7 +624,8 @@ impl Context {
 /// Room for the lines that the proxy adds, when it is guessed whether a request fits a datagram.
 const OUR_LINES: usize = 200;
 
-/// Sends `request` to `target` on `flow`, as `plan` says, and returns where it stands.
+/// Sends `request` to `target` on `flow`, as `plan` says, and returns where it stands. `None` where
+/// it is longer than a message may be with what is added.
 pub(crate) fn write_request(
     plan: &Plan,
     target: &Target,
@@ -625,8 +634,7 @@ pub(crate) fn write_request(
     branch: Branch,
     request: &Message<'_>,
     env: &mut Env<'_>,
-) -> core::ops::Range<usize> {
-    env.counters.forwarded.add();
+) -> Option<core::ops::Range<usize>> {
     let mut lines: SmallVec<[u8; 256]> = SmallVec::new();
     if plan.record_route {
         let callee = target.flow_bound.then_some(*flow);
@@ -646,7 +654,9 @@ pub(crate) fn write_request(
         own_realm: plan.own_realm.map(|domain| env.settings.domain_name(domain)),
         max_breadth: Some(breadth),
     };
-    env.out.send(*flow, |bytes| changes.write(request, plan.max_forwards, bytes))
+    let range = env.out.send(*flow, |bytes| changes.write(request, plan.max_forwards, bytes))?;
+    env.counters.forwarded.add();
+    Some(range)
 }
 
 impl Fork {
@@ -737,7 +747,7 @@ impl Fork {
         let reliable = sent.flow.transport.is_reliable();
         self.cancel = Cancel::Sent {
             client: ClientTransaction::new(Kind::NonInvite, reliable, timers, env.now),
-            message: env.out.bytes[range].to_vec(),
+            message: env.out.bytes[range.unwrap_or_default()].to_vec(),
             // RFC 3261 section 9.1.
             give_up: env.now + timers.t1.times(64),
         };

@@ -74,6 +74,9 @@ impl Framer {
             return Ok(Frame::Incomplete);
         };
         let head = from + found + EMPTY_LINE.len();
+        if head > MAX_MESSAGE {
+            return Err(FrameError::TooLong);
+        }
         let body = content_length(&bytes[..head]).ok_or(FrameError::ContentLength(head))?;
         let length = head.saturating_add(body);
         if length > MAX_MESSAGE {
@@ -158,6 +161,8 @@ mod tests {
         let huge = b"OPTIONS sip:a SIP/2.0\r\nl: 65535\r\n\r\n";
         assert_eq!(Framer::default().next(huge), Err(FrameError::TooLong));
         assert_eq!(Framer::default().next(&[b'a'; MAX_MESSAGE + 1]), Err(FrameError::TooLong));
+        let long_head = [&[b'a'; MAX_MESSAGE][..], b"\r\n\r\n"].concat();
+        assert_eq!(Framer::default().next(&long_head), Err(FrameError::TooLong));
     }
 
     proptest! {

@@ -1,8 +1,8 @@
 use super::*;
 use crate::storage::tests::open;
-use sip_server::record::{self, StoredBinding};
 use sip::Transport;
 use sip_server::Flow;
+use sip_server::record::{self, StoredBinding};
 use std::collections::BTreeMap;
 use std::io::BufRead;
 use std::process::{Command, Stdio};

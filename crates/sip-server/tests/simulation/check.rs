@@ -1,0 +1,224 @@
+//! What must hold.
+
+use crate::instant;
+use crate::phone::{Call, Leg, LegEnd, Outcome, Phone};
+use crate::world::World;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Every binding that the server answered 200 is there, with the flow to the phone, unless it was
+/// removed or has expired; and what was removed is not there.
+pub(crate) fn bindings(world: &World) {
+    let Some(server) = world.host.server() else { return };
+    let now = instant(world.net.now());
+    let mut bindings = BTreeMap::new();
+    server.for_each_binding(now, &mut |binding| {
+        let key = (binding.address_of_record.to_vec(), binding.contact.to_vec());
+        let double = bindings.insert(key, (binding.flow, binding.expires));
+        assert_eq!(double, None, "a contact has one binding");
+    });
+    assert!(server.bindings() >= bindings.len(), "what expired may wait to be taken away");
+    for phone in &world.phones {
+        let key = (phone.address_of_record().into_bytes(), phone.contact().into_bytes());
+        let found = bindings.get(&key);
+        if let Some(granted) = phone.registration.granted.filter(|granted| *granted > now) {
+            let (flow, expires) = found.unwrap_or_else(|| {
+                panic!("the binding of {} is lost, which ends at {granted:?}", phone.contact())
+            });
+            assert_eq!(flow.remote, phone.address);
+            assert!(*expires >= granted, "{expires:?} is before {granted:?}");
+        }
+        if phone.registration.is_gone {
+            assert_eq!(found, None, "{} was removed", phone.contact());
+        }
+    }
+}
+
+/// Every call has come to an end that RFC 3261 knows, and both sides agree on it.
+pub(crate) fn calls(world: &World) {
+    let all_legs = || world.phones.iter().flat_map(|phone| &phone.legs);
+    let silent: BTreeSet<&str> = all_legs()
+        .filter(|leg| leg.end == Some(LegEnd::Silent))
+        .map(|leg| &leg.invite[..])
+        .collect();
+    let unheard: BTreeSet<&str> = world
+        .host
+        .unheard()
+        .filter(|(invite, _)| !silent.contains(invite))
+        .map(|(_, call_id)| call_id)
+        .collect();
+    let mut legs: BTreeMap<&str, Vec<&Leg>> = BTreeMap::new();
+    for leg in all_legs() {
+        assert!(leg.is_over(), "a callee is left behind: {:?} {:?}", leg.answered, leg.end);
+        legs.entry(&leg.call_id).or_default().push(leg);
+    }
+    for phone in &world.phones {
+        for (call_id, call) in &phone.calls {
+            let legs = legs.get(&call_id[..]).map_or(&[][..], |legs| legs);
+            assert!(call.is_over(), "a caller is left behind: {call:?}");
+            for (dialog, _) in &call.dialogs {
+                let leg = legs.iter().find(|leg| leg.tag == dialog.peer_tag);
+                let leg = leg.expect("a 2xx comes from a phone");
+                assert_eq!(leg.answered, Some(200));
+            }
+            for leg in legs.iter().filter(|leg| leg.is_confirmed()) {
+                let known = call.dialogs.iter().any(|(dialog, _)| dialog.peer_tag == leg.tag);
+                assert!(known, "a callee talks to nobody");
+                assert_eq!(call.outcome, Some(Outcome::Answered));
+            }
+            if world.is_calm {
+                undisturbed_call(world, call, legs, unheard.contains(&call_id[..]));
+            }
+        }
+        for (number, status) in phone.messages.iter().enumerate() {
+            assert_ne!(*status, None, "MESSAGE {number} of {} hangs", phone.contact());
+        }
+    }
+}
+
+/// Where only datagrams were lost, more is certain, unless all those of a timer B were: then the
+/// call `is_unheard`.
+fn undisturbed_call(world: &World, call: &Call, legs: &[&Leg], is_unheard: bool) {
+    let context = || {
+        let legs: Vec<_> = legs.iter().map(|leg| (leg.answered, leg.end)).collect();
+        format!("{call:?}\n{legs:?}")
+    };
+    if is_unheard {
+        assert!(world.net.link.loss > 0, "{}", context());
+        return;
+    }
+    if call.outcome == Some(Outcome::Refused(480)) {
+        // It was refused without a transaction (RFC 3261 section 8.2.7): a copy of the INVITE that
+        // comes when the callee has just registered goes on.
+        return assert!(legs.is_empty() || world.net.link.jitter.as_millis() > 1, "{}", context());
+    }
+    let sent = |status| legs.iter().any(|leg| leg.answered == Some(status));
+    for leg in legs {
+        assert_ne!(leg.end, Some(LegEnd::RangTooLong), "{}", context());
+        if leg.answered == Some(200) {
+            let known = call.dialogs.iter().any(|(dialog, _)| dialog.peer_tag == leg.tag);
+            assert!(known, "a 2xx is lost: {}", context());
+        }
+    }
+    let number: u64 = call.callee[1..].parse().expect("a number");
+    let has_silent = legs.iter().any(|leg| leg.end == Some(LegEnd::Silent));
+    let fits = match call.outcome {
+        Some(Outcome::Answered) => sent(200),
+        Some(Outcome::Refused(404)) => number > 42,
+        Some(Outcome::Refused(407)) => call.was_cancelled,
+        Some(Outcome::Refused(487)) => call.was_cancelled || sent(487),
+        Some(Outcome::Refused(408)) => legs.iter().all(|leg| leg.end == Some(LegEnd::Silent)),
+        Some(Outcome::Refused(status)) => sent(status),
+        // The branch to a silent phone ends with its own timer B.
+        Some(Outcome::GivenUp) => world.net.link.loss > 0 || has_silent,
+        Some(Outcome::Silence) => world.net.link.loss > 0,
+        Some(Outcome::Off) | None => false,
+    };
+    assert!(fits, "{}", context());
+    if matches!(call.outcome, Some(Outcome::Refused(_))) && sent(603) && !call.was_cancelled {
+        assert_eq!(call.outcome, Some(Outcome::Refused(603)), "{}", context());
+    }
+}
+
+/// No transaction is stuck anywhere.
+pub(crate) fn transactions(world: &World) {
+    let server = world.host.server().expect("the power is on");
+    assert_eq!(server.transactions(), 0);
+    let tally = world.host.tally();
+    let counter = |name| tally.counters[name];
+    assert_eq!(counter("requests") + counter("responses"), tally.received);
+    assert_eq!(counter("sent"), tally.sent);
+    assert_eq!(counter("registers"), tally.registered);
+    assert_eq!(counter("challenges"), tally.challenged);
+    assert_eq!(counter("undeliverable"), tally.undeliverable);
+    assert!(counter("answered") <= counter("invites"));
+    for name in [
+        "malformed-requests",
+        "authentication-failures",
+        "identity-mismatches",
+        "relay-denied",
+        "loops",
+        "too-many-hops",
+        "rate-limited",
+        "bans",
+        "contact-limit",
+        "transaction-limit",
+        "fork-limit",
+        "dns-queries",
+    ] {
+        assert_eq!(counter(name), 0, "{name}");
+    }
+}
+
+/// Nothing is left at all.
+pub(crate) fn rest(world: &World) {
+    let server = world.host.server().expect("the power is on");
+    assert_eq!(server.transactions(), 0);
+    assert_eq!((server.registered(), server.bindings()), (0, 0));
+    assert!(world.phones.iter().all(Phone::is_at_rest));
+}
+
+/// What happened in all runs together: enough of everything.
+#[derive(Debug, Default)]
+pub(crate) struct Sum {
+    runs: u32,
+    calm_runs: u32,
+    kills: u64,
+    registrations: u64,
+    calls: u64,
+    answered: u64,
+    refused: BTreeMap<u16, u64>,
+    silent: u64,
+    given_up: u64,
+    two_answers: u64,
+    ends_of_legs: BTreeMap<String, u64>,
+    messages: BTreeMap<u16, u64>,
+    counters: BTreeMap<&'static str, u64>,
+}
+
+impl Sum {
+    pub(crate) fn add(&mut self, world: &World) {
+        let tally = world.host.tally();
+        self.runs += 1;
+        self.calm_runs += u32::from(world.is_calm);
+        self.kills += tally.kills;
+        for (name, count) in tally.counters {
+            *self.counters.entry(name).or_default() += count;
+        }
+        for phone in &world.phones {
+            self.registrations += u64::from(phone.registration.successes);
+            for call in phone.calls.values() {
+                self.calls += 1;
+                match call.outcome {
+                    Some(Outcome::Answered) => self.answered += 1,
+                    Some(Outcome::Refused(status)) => {
+                        *self.refused.entry(status).or_default() += 1;
+                    }
+                    Some(Outcome::Silence) => self.silent += 1,
+                    Some(Outcome::GivenUp) => self.given_up += 1,
+                    Some(Outcome::Off) | None => {}
+                }
+                self.two_answers += u64::from(call.dialogs.len() > 1);
+            }
+            for leg in &phone.legs {
+                *self.ends_of_legs.entry(format!("{:?}", leg.end)).or_default() += 1;
+            }
+            for status in phone.messages.iter().flatten() {
+                *self.messages.entry(*status).or_default() += 1;
+            }
+        }
+    }
+
+    /// A simulation in which little happens proves little.
+    pub(crate) fn check(&self) {
+        assert!(self.calm_runs > 0 && self.calm_runs < self.runs);
+        assert!(self.kills > 0);
+        assert!(self.registrations > 100 * u64::from(self.runs), "{}", self.registrations);
+        assert!(self.answered > self.calls / 4, "{} of {}", self.answered, self.calls);
+        assert!(self.silent + self.given_up < self.calls / 20);
+        for status in [404, 480, 486, 487, 603] {
+            assert!(self.refused.contains_key(&status), "{status}");
+        }
+        assert!(self.two_answers > 0);
+        assert!(self.messages.contains_key(&200));
+    }
+}

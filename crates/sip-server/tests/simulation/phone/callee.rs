@@ -1,0 +1,260 @@
+//! Calls from the side that is rung (RFC 3261 section 13.3).
+
+use super::Phone;
+use super::dialog::{Dialog, Phase};
+use crate::wire;
+use sip::header::HeaderName;
+use sip::{Duration, Instant, Message};
+
+/// One INVITE that has come.
+pub(crate) struct Leg {
+    pub(crate) call_id: String,
+    pub(crate) tag: String,
+    pub(crate) started: Instant,
+    /// The final response that was sent.
+    pub(crate) answered: Option<u16>,
+    pub(crate) end: Option<LegEnd>,
+    /// Key of the transaction.
+    pub(crate) invite: String,
+    request: Vec<u8>,
+    intention: Intention,
+    /// When it does what it intends.
+    due: Instant,
+    /// When it says that it still rings.
+    ring_again: Instant,
+    success: Option<Success>,
+}
+
+/// A 2xx that was sent.
+struct Success {
+    dialog: Dialog,
+    response: Vec<u8>,
+    again: Instant,
+    interval: Duration,
+    give_up: Instant,
+    talk: Duration,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LegEnd {
+    /// It was refused, and nobody rings any more.
+    Refused(u16),
+    /// A CANCEL came while it rang.
+    Cancelled,
+    /// Nobody told it to stop.
+    RangTooLong,
+    /// The ACK never came.
+    Unacknowledged,
+    /// It was talked.
+    Talked,
+    /// It did not react at all.
+    Silent,
+    /// The phone was switched off.
+    Off,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Intention {
+    Answer,
+    Refuse(u16),
+    Ring,
+    /// Says nothing, and forgets the INVITE when it does not come any more.
+    Forget,
+}
+
+/// How long it rings at most: longer than timer C of the server and the patience of all callers.
+const RING_LIMIT: Duration = Duration::from_secs(400);
+
+impl Leg {
+    /// Whether nothing more will happen.
+    pub(crate) fn is_over(&self) -> bool {
+        let is_dialog_over =
+            self.success.as_ref().is_none_or(|success| success.dialog.phase == Phase::Over);
+        self.end.is_some() && is_dialog_over
+    }
+
+    /// Whether it was answered and the ACK came.
+    pub(crate) fn is_confirmed(&self) -> bool {
+        self.end == Some(LegEnd::Talked)
+    }
+
+    /// A BYE came, also where it overtook the ACK.
+    pub(super) fn on_bye(&mut self) {
+        self.end = self.end.or(Some(LegEnd::Talked));
+    }
+
+    pub(super) fn dialog_mut(&mut self) -> Option<&mut Dialog> {
+        self.success.as_mut().map(|success| &mut success.dialog)
+    }
+
+    pub(super) fn power_off(&mut self) {
+        self.end = self.end.or(Some(LegEnd::Off));
+        if let Some(dialog) = self.dialog_mut() {
+            dialog.phase = Phase::Over;
+        }
+    }
+
+    pub(super) fn next_timer(&self) -> Option<Instant> {
+        match &self.success {
+            None if self.end.is_some() => None,
+            None => Some(self.due.min(self.ring_again).min(self.started + RING_LIMIT)),
+            Some(success) => match success.dialog.phase {
+                Phase::Unconfirmed => Some(success.again.min(success.give_up)),
+                _ => success.dialog.next_timer(),
+            },
+        }
+    }
+}
+
+impl Phone {
+    pub(super) fn on_invite(&mut self, now: Instant, key: &str, invite: &Message<'_>) {
+        let call_id = wire::value(invite, HeaderName::CallId).to_owned();
+        let cseq = wire::value(invite, HeaderName::CSeq);
+        let is_merged = self.legs.iter().any(|leg| {
+            let earlier = Message::parse(&leg.request).expect("a good request");
+            leg.call_id == call_id && wire::value(&earlier, HeaderName::CSeq) == cseq
+        });
+        if is_merged {
+            // RFC 3261 section 8.2.2.2.
+            return self.answer(now, key, invite, 482);
+        }
+        let seconds = |from, to| (Duration::from_secs(from), Duration::from_secs(to));
+        let (intention, (from, to)) = match self.random.below(100) {
+            0..15 => (Intention::Answer, seconds(0, 0)),
+            15..55 => (Intention::Answer, seconds(1, 20)),
+            55..60 => (Intention::Answer, seconds(170, 230)),
+            60..75 => (Intention::Refuse(486), seconds(0, 10)),
+            75..80 => (Intention::Refuse(603), seconds(0, 10)),
+            80..96 => (Intention::Ring, seconds(500, 500)),
+            _ => (Intention::Forget, seconds(40, 40)),
+        };
+        let wait = self.random.below(to.as_micros() - from.as_micros() + 1) + from.as_micros();
+        let again = !matches!(intention, Intention::Forget) && self.random.chance(300);
+        let ring_again = if again { 60 } else { 1000 };
+        let leg = Leg {
+            call_id,
+            tag: self.token("callee"),
+            started: now,
+            answered: None,
+            end: None,
+            invite: key.to_owned(),
+            request: invite.as_bytes().to_vec(),
+            intention,
+            due: now + Duration::from_micros(wait),
+            ring_again: now + Duration::from_secs(ring_again),
+            success: None,
+        };
+        let is_ringing = wait > 0 && !matches!(intention, Intention::Forget);
+        let number = self.legs.len();
+        self.legs.push(leg);
+        if is_ringing {
+            self.ring(now, number);
+        }
+        self.poll_legs(now);
+    }
+
+    fn ring(&mut self, now: Instant, number: usize) {
+        let leg = &self.legs[number];
+        let response = wire::response(&leg.request, 180, Some(&leg.tag), "");
+        let key = leg.invite.clone();
+        self.respond(now, &key, 180, response);
+    }
+
+    fn finish(&mut self, now: Instant, number: usize, status: u16, end: LegEnd) {
+        let leg = &mut self.legs[number];
+        leg.end = Some(end);
+        leg.answered = Some(status);
+        let response = wire::response(&leg.request, status, Some(&leg.tag), "");
+        let key = leg.invite.clone();
+        self.respond(now, &key, status, response);
+    }
+
+    fn accept(&mut self, now: Instant, number: usize) {
+        let talk = Duration::from_secs(self.random.below(60) + 1);
+        let contact = format!("Contact: <{}>\r\n", self.contact());
+        let leg = &mut self.legs[number];
+        let response = wire::response(&leg.request, 200, Some(&leg.tag), &contact);
+        let request = Message::parse(&leg.request).expect("a good request");
+        let own = format!("{};tag={}", wire::value(&request, HeaderName::To), leg.tag);
+        let peer = wire::value(&request, HeaderName::From).to_owned();
+        leg.answered = Some(200);
+        leg.success = Some(Success {
+            dialog: Dialog::new(&request, own, peer, Phase::Unconfirmed),
+            response: response.clone(),
+            again: now + self.timers.t1,
+            interval: self.timers.t1,
+            give_up: now + self.timers.t1.times(64),
+            talk,
+        });
+        let key = leg.invite.clone();
+        self.respond(now, &key, 200, response);
+    }
+
+    pub(super) fn on_ack(&mut self, ack: &Message<'_>, now: Instant) {
+        let call_id = wire::value(ack, HeaderName::CallId);
+        let tag = wire::tag(ack, HeaderName::To);
+        let leg = self.legs.iter_mut().find(|leg| leg.call_id == call_id && tag == Some(&leg.tag));
+        let Some(Leg { success: Some(success), end, .. }) = leg else { return };
+        if success.dialog.phase == Phase::Unconfirmed {
+            success.dialog.phase = Phase::Up(now + success.talk);
+        }
+        *end = end.or(Some(LegEnd::Talked));
+    }
+
+    pub(super) fn on_invite_cancelled(&mut self, now: Instant, key: &str) {
+        let rings = |leg: &Leg| leg.invite == key && leg.answered.is_none();
+        if let Some(number) = self.legs.iter().position(rings) {
+            self.finish(now, number, 487, LegEnd::Cancelled);
+        }
+    }
+
+    pub(super) fn poll_legs(&mut self, now: Instant) {
+        for number in 0..self.legs.len() {
+            while self.legs[number].next_timer().is_some_and(|next| next <= now) {
+                self.poll_leg(now, number);
+            }
+        }
+    }
+
+    fn poll_leg(&mut self, now: Instant, number: usize) {
+        let leg = &mut self.legs[number];
+        let Some(success) = &mut leg.success else {
+            if leg.due <= now {
+                match leg.intention {
+                    Intention::Answer => self.accept(now, number),
+                    Intention::Refuse(status) => {
+                        self.finish(now, number, status, LegEnd::Refused(status));
+                    }
+                    Intention::Ring => leg.due = Instant::MAX,
+                    Intention::Forget => {
+                        leg.end = Some(LegEnd::Silent);
+                        self.served.remove(&leg.invite);
+                    }
+                }
+            } else if leg.started + RING_LIMIT <= now {
+                self.finish(now, number, 480, LegEnd::RangTooLong);
+            } else {
+                leg.ring_again = now + Duration::from_secs(60);
+                self.ring(now, number);
+            }
+            return;
+        };
+        if success.dialog.phase == Phase::Unconfirmed && now < success.give_up {
+            // RFC 3261 section 13.3.1.4.
+            success.interval = success.interval.times(2).min(self.timers.t2);
+            success.again = now + success.interval;
+            let response = success.response.clone();
+            let key = leg.invite.clone();
+            self.respond(now, &key, 200, response);
+            return;
+        }
+        if success.dialog.phase == Phase::Unconfirmed {
+            leg.end = Some(LegEnd::Unacknowledged);
+        }
+        let mut dialog = success.dialog.clone();
+        self.bye(now, &mut dialog);
+        if let Some(success) = &mut self.legs[number].success {
+            success.dialog = dialog;
+        }
+    }
+}

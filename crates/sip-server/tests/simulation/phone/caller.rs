@@ -1,0 +1,217 @@
+//! Calls from the side that makes them (RFC 3261 section 13.2).
+
+use super::dialog::{Dialog, Phase};
+use super::{DOMAIN, Phone, Purpose};
+use crate::wire::{self, Draft};
+use sip::header::HeaderName;
+use sip::transaction::{ClientTransaction, Kind};
+use sip::{Duration, Instant, Message};
+
+/// What a caller means to do.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CallPlan {
+    /// How long to let it ring.
+    pub(crate) patience: Duration,
+    /// How long to talk.
+    pub(crate) talk: Duration,
+}
+
+#[derive(Debug)]
+pub(crate) struct Call {
+    pub(crate) callee: String,
+    /// What became of the INVITE.
+    pub(crate) outcome: Option<Outcome>,
+    pub(crate) was_cancelled: bool,
+    /// The dialogs of all 2xx, with the ACK of each.
+    pub(crate) dialogs: Vec<(Dialog, Vec<u8>)>,
+    plan: CallPlan,
+    from: String,
+    cseq: u32,
+    /// Key of the transaction.
+    invite: String,
+    is_proceeding: bool,
+    /// When the caller has enough; then, when the caller waits no longer for the CANCEL to work.
+    limit: Instant,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// There was a 2xx.
+    Answered,
+    /// There was this final response.
+    Refused(u16),
+    /// Nothing came back (timer B).
+    Silence,
+    /// No final response came after the CANCEL.
+    GivenUp,
+    /// The phone was switched off.
+    Off,
+}
+
+/// How long a phone waits for what RFC 3261 gives 64*T1.
+const PATIENCE: Duration = Duration::from_secs(32);
+
+impl Call {
+    /// Whether nothing more will happen.
+    pub(crate) fn is_over(&self) -> bool {
+        self.outcome.is_some() && self.dialogs.iter().all(|(dialog, _)| dialog.phase == Phase::Over)
+    }
+
+    pub(super) fn dialogs_mut(&mut self) -> impl Iterator<Item = &mut Dialog> {
+        self.dialogs.iter_mut().map(|(dialog, _)| dialog)
+    }
+
+    pub(super) fn power_off(&mut self) {
+        self.outcome = self.outcome.or(Some(Outcome::Off));
+        self.dialogs_mut().for_each(|dialog| dialog.phase = Phase::Over);
+    }
+
+    pub(super) fn next_timer(&self) -> Option<Instant> {
+        let limit = self.outcome.is_none().then_some(self.limit);
+        let dialogs = self.dialogs.iter().filter_map(|(dialog, _)| dialog.next_timer());
+        limit.filter(|limit| *limit < Instant::MAX).into_iter().chain(dialogs).min()
+    }
+}
+
+impl Phone {
+    /// Calls a user.
+    pub(crate) fn call(&mut self, now: Instant, user: &str, plan: CallPlan) {
+        let (call_id, from) = (self.token("call"), self.from());
+        let call = Call {
+            callee: user.to_owned(),
+            outcome: None,
+            was_cancelled: false,
+            dialogs: Vec::new(),
+            limit: now + plan.patience,
+            plan,
+            from,
+            cseq: 0,
+            invite: String::new(),
+            is_proceeding: false,
+        };
+        self.calls.insert(call_id.clone(), call);
+        self.invite(now, &call_id);
+    }
+
+    fn invite(&mut self, now: Instant, call_id: &str) {
+        let lines = format!("Contact: <{}>\r\n", self.contact());
+        let Some(call) = self.calls.get_mut(call_id) else { return };
+        call.cseq += 1;
+        call.is_proceeding = false;
+        let (from, cseq) = (call.from.clone(), call.cseq);
+        let uri = format!("sip:{}@{DOMAIN}", call.callee);
+        let to = format!("<{uri}>");
+        let draft = Draft {
+            method: "INVITE",
+            uri: &uri,
+            from: &from,
+            to: &to,
+            call_id,
+            cseq,
+            routes: &[],
+            lines: &lines,
+        };
+        let key = self.send_request(now, &draft, Purpose::Invite(call_id.to_owned()));
+        if let Some(call) = self.calls.get_mut(call_id) {
+            call.invite = key;
+        }
+    }
+
+    pub(super) fn on_invite_response(
+        &mut self,
+        now: Instant,
+        call_id: &str,
+        key: &str,
+        response: &Message<'_>,
+    ) {
+        let Some(call) = self.calls.get_mut(call_id) else { return };
+        match response.status().expect("a response") {
+            ..200 => {
+                call.is_proceeding = true;
+                if call.was_cancelled && call.limit == Instant::MAX {
+                    self.cancel(now, call_id);
+                }
+            }
+            200..300 => self.on_success(now, call_id, response),
+            // An earlier INVITE of the call, whose refusal comes again.
+            _ if call.invite != key => {}
+            407 if !call.was_cancelled => self.invite(now, call_id),
+            status => call.outcome = call.outcome.or(Some(Outcome::Refused(status))),
+        }
+    }
+
+    fn on_success(&mut self, now: Instant, call_id: &str, response: &Message<'_>) {
+        let Some(call) = self.calls.get_mut(call_id) else { return };
+        let tag = wire::tag(response, HeaderName::To).expect("a 2xx has a tag");
+        if let Some((_, ack)) = call.dialogs.iter().find(|(known, _)| known.peer_tag == tag) {
+            self.outbox.push(ack.clone());
+            return;
+        }
+        let is_wanted = call.dialogs.is_empty() && !call.was_cancelled && call.outcome.is_none();
+        let phase = Phase::Up(if is_wanted { now + call.plan.talk } else { now });
+        call.outcome = Some(Outcome::Answered);
+        let peer = wire::value(response, HeaderName::To).to_owned();
+        let dialog = Dialog::new(response, call.from.clone(), peer, phase);
+        let ack = self.ack(&dialog);
+        self.outbox.push(ack.clone());
+        if let Some(call) = self.calls.get_mut(call_id) {
+            call.dialogs.push((dialog, ack));
+        }
+    }
+
+    pub(super) fn on_invite_timeout(&mut self, call_id: &str) {
+        if let Some(call) = self.calls.get_mut(call_id) {
+            call.outcome = call.outcome.or(Some(Outcome::Silence));
+        }
+    }
+
+    fn cancel(&mut self, now: Instant, call_id: &str) {
+        let Some(call) = self.calls.get_mut(call_id) else { return };
+        if !call.is_proceeding {
+            // The first response brings it on (RFC 3261 section 9.1), or timer B the end.
+            call.limit = Instant::MAX;
+            call.was_cancelled = true;
+            return;
+        }
+        call.was_cancelled = true;
+        call.limit = now + PATIENCE;
+        let Some(client) = self.clients.get(&call.invite) else { return };
+        let cancel = wire::companion("CANCEL", &client.request, None);
+        let machine = ClientTransaction::new(Kind::NonInvite, self.on_stream, &self.timers, now);
+        let key = call.invite.replace(" INVITE", " CANCEL");
+        self.outbox.push(cancel.clone());
+        let client =
+            super::Client { machine, request: cancel, ack: None, purpose: Purpose::Cancel };
+        self.clients.insert(key, client);
+    }
+
+    pub(super) fn poll_calls(&mut self, now: Instant) {
+        let due: Vec<String> = self
+            .calls
+            .iter()
+            .filter(|(_, call)| call.next_timer().is_some_and(|next| next <= now))
+            .map(|(call_id, _)| call_id.clone())
+            .collect();
+        for call_id in due {
+            let Some(call) = self.calls.get_mut(&call_id) else { continue };
+            if call.outcome.is_none() && call.limit <= now {
+                if call.was_cancelled && call.is_proceeding {
+                    call.outcome = Some(Outcome::GivenUp);
+                    self.clients.remove(&call.invite);
+                } else {
+                    self.cancel(now, &call_id);
+                }
+            }
+            let Some(call) = self.calls.get_mut(&call_id) else { continue };
+            let mut dialogs = std::mem::take(&mut call.dialogs);
+            for (dialog, _) in &mut dialogs {
+                if dialog.next_timer().is_some_and(|next| next <= now) {
+                    self.bye(now, dialog);
+                }
+            }
+            if let Some(call) = self.calls.get_mut(&call_id) {
+                call.dialogs = dialogs;
+            }
+        }
+    }
+}

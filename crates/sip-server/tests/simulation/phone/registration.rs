@@ -1,0 +1,131 @@
+//! How a phone registers and keeps registered.
+
+use super::{DOMAIN, Phone, Purpose};
+use crate::wire::{self, Draft};
+use sip::header::{HeaderName, NameAddr};
+use sip::{Duration, Instant, Message};
+
+pub(crate) struct Registration {
+    call_id: String,
+    cseq: u32,
+    /// Seconds that are asked for.
+    lifetime: u64,
+    is_wanted: bool,
+    next: Option<Instant>,
+    /// The REGISTER that is under way: the key of its transaction, and when it was sent.
+    current: Option<(String, Instant)>,
+    /// Until when the server has said that there is a binding. What is asked for now may end it.
+    pub(crate) granted: Option<Instant>,
+    /// Whether the server has said that the binding is gone, and nothing was asked since.
+    pub(crate) is_gone: bool,
+    /// REGISTER requests that were answered 200.
+    pub(crate) successes: u32,
+}
+
+impl Registration {
+    /// One that begins at `first`.
+    pub(crate) fn new(call_id: String, lifetime: u64, first: Instant) -> Self {
+        Self {
+            call_id,
+            cseq: 0,
+            lifetime,
+            is_wanted: true,
+            next: Some(first),
+            current: None,
+            granted: None,
+            is_gone: false,
+            successes: 0,
+        }
+    }
+
+    /// Ends the binding.
+    pub(crate) fn end(&mut self, now: Instant) {
+        self.is_wanted = false;
+        self.next = Some(now);
+    }
+
+    /// Registers at once.
+    pub(crate) fn hurry(&mut self, now: Instant) {
+        self.current = None;
+        self.next = Some(now + Duration::from_millis(300));
+    }
+
+    /// Tries again in a while.
+    pub(super) fn retry(&mut self, now: Instant) {
+        self.current = None;
+        self.next = Some(now + Duration::from_secs(2));
+    }
+
+    /// The phone is off: the binding stays as long as it was granted.
+    pub(super) fn forget(&mut self) {
+        (self.current, self.next) = (None, None);
+    }
+
+    pub(super) fn is_due(&self, now: Instant) -> bool {
+        self.next.is_some_and(|next| next <= now)
+    }
+
+    pub(super) const fn next_timer(&self) -> Option<Instant> {
+        self.next
+    }
+}
+
+impl Phone {
+    pub(super) fn register(&mut self, now: Instant) {
+        self.registration.next = None;
+        let from = self.from();
+        let to = format!("<sip:{}>", self.address_of_record());
+        let seconds = if self.registration.is_wanted { self.registration.lifetime } else { 0 };
+        let lines = format!("Contact: <{}>;expires={seconds}\r\n", self.contact());
+        self.registration.cseq += 1;
+        self.registration.is_gone = false;
+        if !self.registration.is_wanted {
+            self.registration.granted = None;
+        }
+        let draft = Draft {
+            method: "REGISTER",
+            uri: &format!("sip:{DOMAIN}"),
+            from: &from,
+            to: &to,
+            call_id: &self.registration.call_id.clone(),
+            cseq: self.registration.cseq,
+            routes: &[],
+            lines: &lines,
+        };
+        let key = self.send_request(now, &draft, Purpose::Register);
+        self.registration.current = Some((key, now));
+    }
+
+    pub(super) fn on_register_response(&mut self, now: Instant, key: &str, response: &Message<'_>) {
+        let Some((_, sent)) = self.registration.current.take_if(|current| current.0 == key) else {
+            return;
+        };
+        match response.status() {
+            Some(401) => self.registration.next = Some(now),
+            Some(200) => {
+                let contact = self.contact();
+                let granted = response
+                    .elements(HeaderName::Contact)
+                    .filter_map(|contact| NameAddr::parse(HeaderName::Contact, contact).ok())
+                    .find(|granted| granted.uri_bytes == contact.as_bytes())
+                    .map(|granted| {
+                        let seconds = granted.params.value("expires").expect("expires");
+                        wire::text(seconds).parse().expect("seconds")
+                    });
+                let registration = &mut self.registration;
+                registration.successes += 1;
+                if !registration.is_wanted {
+                    assert_eq!(granted, None, "a binding stays after its end");
+                    registration.is_gone = true;
+                    return;
+                }
+                let seconds: u64 = granted.expect("the binding is in the answer");
+                assert_eq!(seconds, registration.lifetime);
+                registration.granted = Some(sent + Duration::from_secs(seconds));
+                let refresh = self.random.below(seconds / 2) + seconds / 4;
+                registration.next = Some(now + Duration::from_secs(refresh));
+            }
+            status => panic!("REGISTER was answered with {status:?}"),
+        }
+    }
+}
