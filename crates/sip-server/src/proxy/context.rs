@@ -24,6 +24,9 @@ pub(crate) const MAX_UDP_REQUEST: usize = 1300;
 /// Branches that one context may ever have: a byte numbers them.
 const MAX_BRANCHES: usize = 255;
 
+/// Bytes of challenges that are gathered from all branches for one response.
+const MAX_CHALLENGES: usize = 8192;
+
 /// What is decided about a request before its branches are.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
@@ -512,6 +515,7 @@ impl Context {
         if matches!(status, 401 | 407) {
             for field in response.fields() {
                 if matches!(field.name, HeaderName::WwwAuthenticate | HeaderName::ProxyAuthenticate)
+                    && self.challenges.len() + field.line.len() <= MAX_CHALLENGES
                 {
                     self.challenges.extend_from_slice(field.line);
                 }
