@@ -563,6 +563,8 @@ impl Context {
 
     fn answer_best(&mut self, env: &mut Env<'_>) {
         match self.best.take() {
+            // The client gave up at the same time (RFC 4320 section 4.2).
+            Some((408, _)) if self.kind == Kind::NonInvite => self.is_abandoned = true,
             Some((status, bytes)) if !bytes.is_empty() => {
                 let Ok(response) = Message::parse(&bytes) else { return };
                 let challenges = core::mem::take(&mut self.challenges);
@@ -575,8 +577,6 @@ impl Context {
                 let status = changed.map_or(status, |(status, _)| status);
                 self.pass_back(status, changes, &response, env);
             }
-            // The client gave up at the same time (RFC 4320 section 4.2).
-            Some((408, _)) if self.kind == Kind::NonInvite => self.is_abandoned = true,
             Some((status, _)) => self.respond(status, None, env),
             None => self.respond(if self.is_cancelled { 487 } else { 408 }, None, env),
         }

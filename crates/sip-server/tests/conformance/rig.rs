@@ -393,7 +393,7 @@ impl Draft {
     }
 
     /// With another request URI.
-    pub(crate) fn to_uri(self, uri: &str) -> Self {
+    pub(crate) fn with_uri(self, uri: &str) -> Self {
         Self { uri: uri.into(), ..self }
     }
 
@@ -404,11 +404,6 @@ impl Draft {
 
     pub(crate) fn with_cseq(mut self, cseq: u32) -> Self {
         self.cseq = cseq;
-        self
-    }
-
-    pub(crate) fn with_branch(mut self, branch: &str) -> Self {
-        self.branch = branch.into();
         self
     }
 
