@@ -7,6 +7,7 @@ use core::net::SocketAddr;
 use core::ops::Range;
 use sip::Transport;
 use sip::locate::Destination;
+use sip::message::MAX_MESSAGE;
 
 /// A message to send: bytes of [`Output::bytes`] and the flow to send them on.
 #[derive(Clone, Debug)]
@@ -80,14 +81,22 @@ impl Output {
     }
 
     /// Sends what `write` appends, and returns where it stands. Nothing is sent to an address that
-    /// nobody has.
-    pub(crate) fn send(&mut self, flow: Flow, write: impl FnOnce(&mut Vec<u8>)) -> Range<usize> {
+    /// nobody has. `None` where it is longer than a message may be, and so is not sent.
+    pub(crate) fn send(
+        &mut self,
+        flow: Flow,
+        write: impl FnOnce(&mut Vec<u8>),
+    ) -> Option<Range<usize>> {
         let start = self.bytes.len();
         write(&mut self.bytes);
         let range = start..self.bytes.len();
+        if range.len() > MAX_MESSAGE {
+            self.bytes.truncate(start);
+            return None;
+        }
         if is_sendable(flow.remote) {
             self.transmits.push(Transmit { flow, range: range.clone() });
         }
-        range
+        Some(range)
     }
 }

@@ -119,13 +119,18 @@ pub(crate) fn register<R: RawMutex>(
                     };
                     match known {
                         Some(at) => bindings[at] = binding,
+                        // Each is compared with all before it, so it is not left until the end to
+                        // see that there are too many.
+                        None if bindings.len() >= 2 * max_contacts => {
+                            subscriber.bindings = before;
+                            return (TOO_MANY, Changed::No);
+                        }
                         None => bindings.push(binding),
                     }
                 }
                 if bindings.len() > max_contacts {
                     subscriber.bindings = before;
-                    let refusal = Outcome::Refused(403, "Too Many Contacts");
-                    return (refusal, Changed::No);
+                    return (TOO_MANY, Changed::No);
                 }
                 subscriber.bindings = bindings;
                 Changed::Yes
@@ -144,6 +149,7 @@ pub(crate) fn register<R: RawMutex>(
     outcome
 }
 
+const TOO_MANY: Outcome = Outcome::Refused(403, "Too Many Contacts");
 const OUT_OF_ORDER: Outcome = Outcome::Refused(500, "CSeq Out of Order");
 
 fn read_wish<'m>(request: &Message<'m>, settings: &Settings) -> Result<Wish<'m>, Outcome> {

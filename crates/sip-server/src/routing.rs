@@ -79,13 +79,16 @@ pub(crate) fn route<R: RawMutex>(
         env.counters.loops.add();
         return refuse(482, env);
     }
+    match destination {
+        Destination::Nobody(NoRoute::Scheme) => return refuse(416, env),
+        Destination::Nobody(NoRoute::Transport) => return refuse(503, env),
+        _ => {}
+    }
     let Some(sponsor) = find_sponsor(server, incoming, found, &destination, is_trusted, env) else {
         return;
     };
     let user = match destination {
-        Destination::Server => return,
-        Destination::Nobody(NoRoute::Scheme) => return refuse(416, env),
-        Destination::Nobody(NoRoute::Transport) => return refuse(503, env),
+        Destination::Server | Destination::Nobody(_) => return,
         Destination::Elsewhere { next_hop, flow_bound, uri, routes } => {
             if config.mode == Mode::Redirect {
                 return refuse(404, env);
@@ -165,8 +168,8 @@ fn find_sponsor<R: RawMutex>(
     });
     let carries_no_credentials = matches!(head.method, Method::Ack | Method::Cancel);
     if carries_no_credentials || !config.authentication.required {
-        // Where nothing is proved, our users are reached, and others only from an address at which
-        // the sender is registered.
+        // Where nothing is proved, our users are reached, and others only from a trusted address or
+        // from one at which the sender is registered.
         let is_from_user = || {
             claimed.as_ref().is_some_and(|claimed| {
                 server.subscribers.look_up(claimed, |subscriber| {
@@ -178,7 +181,8 @@ fn find_sponsor<R: RawMutex>(
                 })
             })
         };
-        if is_for_us || is_from_user() {
+        let is_open_to_source = is_trusted && !config.authentication.required;
+        if is_for_us || is_open_to_source || is_from_user() {
             return Some(Sponsor::Nobody);
         }
         env.counters.relay_denied.add();
@@ -276,7 +280,11 @@ fn forward<R: RawMutex>(
     if is_stateless {
         let best = targets.iter().enumerate().rev().max_by_key(|(_, target)| target.q);
         if let Some((at, _)) = best {
-            stateless::forward(message, head, &plan, &targets.swap_remove(at), env);
+            let target = targets.swap_remove(at);
+            let forwarded = stateless::forward(message, head, &plan, &target, env);
+            if forwarded.is_err() && head.method != Method::Ack {
+                reply(message, flow, 513, reason_phrase(513), env, |_, _| {});
+            }
         }
         return;
     }

@@ -216,6 +216,7 @@ impl<R: RawMutex> Subscribers<R> {
         let subscriber = entry.get_mut();
         let before = subscriber.bindings.len();
         let (result, changed) = change(subscriber);
+        // What has expired may have been dropped also where nothing else was changed.
         self.count(before, subscriber.bindings.len());
         self.remind(subscriber, address.hash, expiries);
         if changed == Changed::Yes {

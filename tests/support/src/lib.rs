@@ -1,11 +1,12 @@
 //! What the tests of several crates share.
 
+pub mod fuzz;
 pub mod network;
 mod random;
 
 pub use random::Random;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// The folder of public test corpora: `BAREBELL_CORPORA`, or `../shared/corpora` beside the
 /// repository. `None`, with a line on standard error, where it is absent; under `CI=true` absence
@@ -28,4 +29,19 @@ pub fn corpora() -> Option<PathBuf> {
     );
     eprintln!("SKIPPED: the test corpora are not at {}: set BAREBELL_CORPORA", root.display());
     None
+}
+
+/// Every file in `folder` and the folders in it, in the order of their names.
+///
+/// # Panics
+/// Where a folder cannot be read.
+#[must_use]
+pub fn files(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).unwrap_or_else(|error| panic!("{folder:?}: {error}"));
+    let mut paths: Vec<PathBuf> = entries
+        .map(|entry| entry.unwrap_or_else(|error| panic!("{folder:?}: {error}")).path())
+        .collect();
+    paths.sort();
+    let within = |path: PathBuf| if path.is_dir() { files(&path) } else { vec![path] };
+    paths.into_iter().flat_map(within).collect()
 }

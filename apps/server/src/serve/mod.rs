@@ -55,7 +55,8 @@ pub(crate) fn run(setup: Setup) -> Result<(), Failure> {
     for listen in settings.listens() {
         let bound = match listen.transport {
             Transport::Udp => {
-                let group = bind_group(listen.address, workers).map_err(cannot_listen(&listen))?;
+                let group =
+                    Socket::bind_group(listen.address, workers).map_err(cannot_listen(&listen))?;
                 let address = group.first().map_or(listen.address, Socket::address);
                 sockets.push(group);
                 address
@@ -193,21 +194,15 @@ fn cannot_listen(listen: &Listen) -> impl FnOnce(std::io::Error) -> Failure + us
             "cannot listen on {listen}: another program does; stop it, or choose another address \
              with --listen"
         )),
+        std::io::ErrorKind::PermissionDenied => Failure::said(format!(
+            "cannot listen on {listen}: ports below 1024 are for root, or for a program with \
+             CAP_NET_BIND_SERVICE"
+        )),
+        std::io::ErrorKind::AddrNotAvailable => Failure::said(format!(
+            "cannot listen on {listen}: no interface of this machine has that address"
+        )),
         _ => during(format!("cannot listen on {listen}"))(error),
     }
-}
-
-/// Binds a socket for each worker to one address.
-fn bind_group(address: SocketAddr, workers: usize) -> std::io::Result<Vec<Socket>> {
-    // SO_REUSEPORT would let a second server of the same user take half of the datagrams.
-    drop(std::net::UdpSocket::bind(address)?);
-    let first = Socket::bind(address)?;
-    let address = first.address();
-    let mut group = vec![first];
-    for _ in 1..workers {
-        group.push(Socket::bind(address)?);
-    }
-    Ok(group)
 }
 
 fn listen_on(address: SocketAddr) -> std::io::Result<TcpListener> {

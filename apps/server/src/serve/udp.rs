@@ -27,16 +27,26 @@ pub(crate) struct Socket {
 }
 
 impl Socket {
-    /// Binds a socket that shares its port with its siblings (SO_REUSEPORT). On a wildcard address
-    /// it learns of each datagram which of our addresses it was sent to.
+    /// Binds `count` sockets to one address, among which the system shares out the peers
+    /// (SO_REUSEPORT).
     ///
     /// # Errors
     /// When the address cannot be had.
-    pub(crate) fn bind(address: SocketAddr) -> io::Result<Self> {
+    pub(crate) fn bind_group(address: SocketAddr, count: usize) -> io::Result<Vec<Self>> {
+        // Shared from the start, a second server of the same user could take half of the datagrams.
+        let alone = Self::bind(address, false)?;
+        let address = alone.address;
+        drop(alone);
+        (0..count).map(|_| Self::bind(address, true)).collect()
+    }
+
+    /// Binds a socket, which on a wildcard address learns of each datagram which of our addresses
+    /// it was sent to.
+    fn bind(address: SocketAddr, is_shared: bool) -> io::Result<Self> {
         let family = if address.is_ipv4() { AddressFamily::Inet } else { AddressFamily::Inet6 };
         let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
         let fd = socket(family, SockType::Datagram, flags, None)?;
-        setsockopt(&fd, sockopt::ReusePort, &true)?;
+        setsockopt(&fd, sockopt::ReusePort, &is_shared)?;
         if address.is_ipv6() {
             setsockopt(&fd, sockopt::Ipv6V6Only, &true)?;
         }
@@ -383,14 +393,14 @@ mod tests {
     }
 
     fn exchange(bound: &str, target: &str) {
-        let Ok(socket) = Socket::bind(bound.parse().unwrap()) else {
+        let Ok(socket) = Socket::bind(bound.parse().unwrap(), true) else {
             assert!(bound.starts_with('['), "IPv4 is everywhere");
             return;
         };
         let target: IpAddr = target.parse().unwrap();
         let local = SocketAddr::new(target, socket.address().port());
         assert!(socket.serves(local));
-        let peer = Socket::bind(SocketAddr::new(target, 0)).unwrap();
+        let peer = Socket::bind(SocketAddr::new(target, 0), true).unwrap();
         let many: Vec<Vec<u8>> = (0..BATCH + 3).map(|index| vec![index as u8; index]).collect();
         let mut outbox = Outbox::default();
         let flow =
@@ -416,8 +426,26 @@ mod tests {
     }
 
     #[test]
+    fn a_group_shares_a_port_with_nobody_else() {
+        let group = Socket::bind_group("127.0.0.1:0".parse().unwrap(), 3).unwrap();
+        assert_eq!(group.len(), 3);
+        assert!(group.iter().all(|socket| socket.address() == group[0].address()));
+        assert!(Socket::bind_group(group[0].address(), 1).is_err());
+    }
+
+    #[test]
+    fn both_families_listen_on_one_port() {
+        let v4 = Socket::bind_group("0.0.0.0:0".parse().unwrap(), 1).unwrap();
+        let v6 = SocketAddr::new(Ipv6Addr::UNSPECIFIED.into(), v4[0].address().port());
+        match Socket::bind_group(v6, 1) {
+            Ok(group) => assert_eq!(group[0].address(), v6),
+            Err(error) => assert_ne!(error.kind(), io::ErrorKind::AddrInUse),
+        }
+    }
+
+    #[test]
     fn what_the_system_refuses_is_handed_back_and_the_rest_is_sent() {
-        let socket = Socket::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let socket = Socket::bind("127.0.0.1:0".parse().unwrap(), true).unwrap();
         let flow = |remote: &str| Flow {
             transport: Transport::Udp,
             local: socket.address(),

@@ -178,7 +178,7 @@ impl Context {
     /// The request came again.
     pub(crate) fn on_retransmission(&mut self, env: &mut Env<'_>) {
         env.counters.retransmissions_received.add();
-        if self.server.on_request_retransmission() && !self.last_response.is_empty() {
+        if self.server.on_request_retransmission() {
             self.resend_response(env);
         }
     }
@@ -442,6 +442,10 @@ impl Context {
         let handle = self.handle;
         let branch = Branch::Stateful { handle, index: index as u8, loop_hash: plan.loop_hash };
         let range = write_request(plan, &fork.target, fork.breadth, &flow, branch, request, env);
+        let Some(range) = range else {
+            self.fail(513);
+            return;
+        };
         fork.state = ForkState::Sent(Box::new(Sent {
             flow,
             client: ClientTransaction::new(
@@ -593,7 +597,7 @@ impl Context {
             return;
         }
         let range = env.out.send(self.plan.upstream, |bytes| changes.write(response, bytes));
-        self.keep_response(status, &env.out.bytes[range]);
+        self.keep_response(status, &env.out.bytes[range.unwrap_or_default()]);
     }
 
     /// Sends a response of our own, to `request` or the one that was kept.
@@ -620,7 +624,7 @@ impl Context {
                 to_tag: (status > 100).then_some(&tag[..]),
             };
             let range = env.out.send(self.plan.upstream, |bytes| response.write(bytes, |_| {}));
-            self.keep_response(status, &env.out.bytes[range]);
+            self.keep_response(status, &env.out.bytes[range.unwrap_or_default()]);
         }
         self.request = kept;
     }
@@ -636,6 +640,9 @@ impl Context {
     }
 
     fn resend_response(&self, env: &mut Env<'_>) {
+        if self.last_response.is_empty() {
+            return;
+        }
         env.counters.retransmissions_sent.add();
         env.out.send(self.plan.upstream, |bytes| bytes.extend_from_slice(&self.last_response));
     }
@@ -644,7 +651,8 @@ impl Context {
 /// Room for the lines that the proxy adds, when it is guessed whether a request fits a datagram.
 const OUR_LINES: usize = 200;
 
-/// Sends `request` to `target` on `flow`, as `plan` says, and returns where it stands.
+/// Sends `request` to `target` on `flow`, as `plan` says, and returns where it stands. `None` where
+/// it is longer than a message may be with what is added.
 pub(crate) fn write_request(
     plan: &Plan,
     target: &Target,
@@ -653,8 +661,7 @@ pub(crate) fn write_request(
     branch: Branch,
     request: &Message<'_>,
     env: &mut Env<'_>,
-) -> core::ops::Range<usize> {
-    env.counters.forwarded.add();
+) -> Option<core::ops::Range<usize>> {
     let mut lines: SmallVec<[u8; 256]> = SmallVec::new();
     if plan.record_route {
         let callee = target.flow_bound.then_some(*flow);
@@ -664,7 +671,7 @@ pub(crate) fn write_request(
         record_route(&token, &env.keys.token, call_id, &plan.arrived_on, flow, &mut lines);
     }
     let changes = Changes {
-        uri: &target.uri,
+        uri: target.request_uri(),
         flow,
         branch,
         record_route: &lines,
@@ -674,7 +681,9 @@ pub(crate) fn write_request(
         own_realm: plan.own_realm.map(|domain| env.settings.domain_name(domain)),
         max_breadth: Some(breadth),
     };
-    env.out.send(*flow, |bytes| changes.write(request, plan.max_forwards, bytes))
+    let range = env.out.send(*flow, |bytes| changes.write(request, plan.max_forwards, bytes))?;
+    env.counters.forwarded.add();
+    Some(range)
 }
 
 impl Fork {
@@ -765,7 +774,7 @@ impl Fork {
         let reliable = sent.flow.transport.is_reliable();
         self.cancel = Cancel::Sent {
             client: ClientTransaction::new(Kind::NonInvite, reliable, timers, env.now),
-            message: env.out.bytes[range].to_vec(),
+            message: env.out.bytes[range.unwrap_or_default()].to_vec(),
             // RFC 3261 section 9.1.
             give_up: env.now + timers.t1.times(64),
         };

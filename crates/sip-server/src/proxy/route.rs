@@ -9,7 +9,7 @@ use crate::settings::{DomainIndex, Settings};
 use alloc::vec::Vec;
 use sip::header::NameAddr;
 use sip::message::RequestHead;
-use sip::{HeaderName, Message, SipUri, Uri};
+use sip::{HeaderName, Message, SipUri, Transport, Uri};
 use smallvec::SmallVec;
 
 /// A request without the routes that led here.
@@ -64,13 +64,15 @@ pub(crate) fn preprocess<'m>(
         token = Some(own_token);
         is_changed = true;
     }
-    while let Some(own) = routes.first().and_then(|route| route_uri(route))
+    let mut passed = 0;
+    while let Some(own) = routes.get(passed).and_then(|route| route_uri(route))
         && settings.is_us(&own.host, own.port).is_some()
     {
         token = token_of(&own).or(token);
-        routes.remove(0);
+        passed += 1;
         is_changed = true;
     }
+    routes.drain(..passed);
     Preprocessed { uri, uri_bytes, routes, is_changed, token }
 }
 
@@ -130,6 +132,11 @@ impl<'m> Preprocessed<'m> {
             Uri::Tel(tel) => return Destination::Number(*tel),
             Uri::Other { .. } => return Destination::Nobody(NoRoute::Scheme),
         };
+        let is_served = !uri.secure || settings.transports().contains(&Transport::Tls);
+        if !is_served {
+            // Without TLS there is no SIPS (RFC 5630 section 5.3).
+            return Destination::Nobody(NoRoute::Scheme);
+        }
         match (settings.is_us(&uri.host, uri.port), uri.user) {
             (Some(_), None) => Destination::Server,
             (Some(domain), Some(user)) => Destination::User { user, domain },

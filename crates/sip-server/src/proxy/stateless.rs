@@ -14,6 +14,10 @@ use sip::header::Via;
 use sip::message::RequestHead;
 use sip::{HeaderName, Message, Transport};
 
+/// `request` is longer than a message may be with what a proxy adds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TooLong;
+
 /// Sends `request` to `target`.
 pub(crate) fn forward(
     request: &Message<'_>,
@@ -21,15 +25,15 @@ pub(crate) fn forward(
     plan: &Plan,
     target: &Target,
     env: &mut Env<'_>,
-) {
+) -> Result<(), TooLong> {
     let origin = origin(env.keys, &head.via, Some(plan.arrived_on.remote));
     let branch = Branch::Stateless { origin, loop_hash: plan.loop_hash };
     let write = |flow: Flow, env: &mut Env<'_>| {
-        write_request(plan, target, plan.max_breadth, &flow, branch, request, env)
+        write_request(plan, target, plan.max_breadth, &flow, branch, request, env).ok_or(TooLong)
     };
     match &target.next_hop {
         NextHop::Flow(flow) => {
-            write(*flow, env);
+            write(*flow, env)?;
         }
         NextHop::Address { transport, remote, near } => {
             let is_large = request.as_bytes().len() > MAX_UDP_REQUEST;
@@ -43,13 +47,13 @@ pub(crate) fn forward(
             let near = near.unwrap_or(plan.arrived_on.local);
             if let Some(local) = env.settings.local_for(wanted, remote.ip(), &[near]) {
                 let flow = Flow { transport: wanted, local, remote: *remote, connection: None };
-                write(flow, env);
+                write(flow, env)?;
             }
         }
         NextHop::Name(destination) => {
             // Written for the end that it came in at; when the place is known, [`send_located`]
             // puts the right one in.
-            let range = write(plan.arrived_on, env);
+            let range = write(plan.arrived_on, env)?;
             let bytes = env.out.bytes[range.clone()].to_vec();
             env.out.transmits.retain(|transmit| transmit.range != range);
             env.counters.dns_queries.add();
@@ -58,6 +62,7 @@ pub(crate) fn forward(
             env.out.events.push(Event::Locate { destination, ticket: Ticket(kind) });
         }
     }
+    Ok(())
 }
 
 /// Sends a message that waited for the DNS to the first of `locations`.

@@ -49,6 +49,8 @@ pub enum Fault {
     HeadersInRequestUri,
     /// The method in CSeq is not that of the request line.
     MethodMismatch,
+    /// The same, and the method of the request line is not known (RFC 4475 section 3.1.2.18).
+    UnknownMethodMismatch,
 }
 
 impl Fault {
@@ -57,6 +59,7 @@ impl Fault {
     pub const fn status(self) -> u16 {
         match self {
             Self::Version => 505,
+            Self::UnknownMethodMismatch => 501,
             _ => 400,
         }
     }
@@ -70,12 +73,15 @@ impl fmt::Display for Fault {
             Self::Frame(Flaw::FieldLine) => f.write_str("Bad Header Field Line"),
             Self::Frame(Flaw::StartLine) => f.write_str("Bad White Space in Request Line"),
             Self::Frame(Flaw::ContentLength) => f.write_str("Bad Content-Length"),
+            Self::Frame(Flaw::EmptyLine) => f.write_str("Missing Empty Line"),
             Self::Missing(name) => write!(f, "Missing {name}"),
             Self::Repeated(name) => write!(f, "Repeated {name}"),
             Self::Malformed(name) => write!(f, "Bad {name}"),
             Self::RequestUri(_) => f.write_str("Bad Request-URI"),
             Self::HeadersInRequestUri => f.write_str("Header Fields in Request-URI"),
-            Self::MethodMismatch => f.write_str("CSeq Method Does Not Match"),
+            Self::MethodMismatch | Self::UnknownMethodMismatch => {
+                f.write_str("CSeq Method Does Not Match")
+            }
         }
     }
 }
@@ -122,7 +128,10 @@ impl<'a> Message<'a> {
             return Err(Fault::HeadersInRequestUri);
         }
         if cseq.method != method {
-            return Err(Fault::MethodMismatch);
+            return Err(match method {
+                Method::Other(_) => Fault::UnknownMethodMismatch,
+                _ => Fault::MethodMismatch,
+            });
         }
         Ok(RequestHead { method, uri, uri_bytes, via, from, to, call_id, cseq, max_forwards })
     }
@@ -193,11 +202,18 @@ mod tests {
             ("x@y", "x y", Fault::Malformed(CallId)),
             ("7", "4294967296", Fault::Malformed(CSeq)),
             ("7 BYE", "7 ACK", Fault::MethodMismatch),
+            ("BYE sip", "NEW sip", Fault::UnknownMethodMismatch),
+            ("\r\n\r\n", "\r\n", Fault::Frame(Flaw::EmptyLine)),
             ("sip:b@c SIP", "sip:b@c?Route=x SIP", Fault::HeadersInRequestUri),
             ("sip:b@c SIP", "<sip:b@c> SIP", Fault::RequestUri(UriError::Character(b'<'))),
         ] {
             assert_eq!(fault(from, to), Some(expected), "{from} -> {to}");
-            assert_eq!(expected.status(), if expected == Fault::Version { 505 } else { 400 });
+            let status = match expected {
+                Fault::Version => 505,
+                Fault::UnknownMethodMismatch => 501,
+                _ => 400,
+            };
+            assert_eq!(expected.status(), status);
         }
     }
 }

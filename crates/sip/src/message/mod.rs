@@ -58,6 +58,8 @@ pub enum Flaw {
     /// Content-Length is no number, is there twice with different values, or is larger than the
     /// datagram.
     ContentLength,
+    /// The datagram ends after a header field line, without the empty line.
+    EmptyLine,
 }
 
 /// Where a header field stands.

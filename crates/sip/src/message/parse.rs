@@ -15,7 +15,7 @@ pub enum ParseError {
     Empty,
     /// The first line is neither a request line nor a status line of SIP.
     StartLine,
-    /// The empty line after the header fields is missing.
+    /// The last header field line has no end, and there is no empty line after it.
     Unterminated,
     /// More than [`MAX_MESSAGE`] bytes.
     TooLong,
@@ -62,6 +62,10 @@ impl<'a> Message<'a> {
 
         let mut spans = SmallVec::new();
         let body_start = loop {
+            if lines.at == bytes.len() && !spans.is_empty() {
+                lines.flaw.get_or_insert(Flaw::EmptyLine);
+                break lines.at;
+            }
             let (line, line_end, next) = lines.next_folded().ok_or(ParseError::Unterminated)?;
             if line_end == line {
                 break next;

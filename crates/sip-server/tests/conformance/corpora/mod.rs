@@ -1,0 +1,219 @@
+//! Messages that others collected: none makes anything panic, and what is right is taken as right.
+
+mod exceptions;
+
+use crate::rig::text;
+use sip::digest::{Challenge, Credentials};
+use sip::header::{self, CSeq, NameAddr, RAck, Via};
+use sip::message::Field;
+use sip::{HeaderName, Message};
+use std::path::Path;
+use test_support::{corpora, files, fuzz};
+
+/// What is made of a message: `sound`, `response`, a fault, a flaw, or `no message`. A message that a
+/// collection keeps with line feeds alone is judged as if it had the line ends of SIP.
+fn class(bytes: &[u8]) -> String {
+    if !bytes.windows(2).any(|pair| pair == b"\r\n") && bytes.contains(&b'\n') {
+        return class(text(bytes).replace('\n', "\r\n").as_bytes());
+    }
+    match Message::parse(bytes) {
+        Err(error) => format!("no message: {error}"),
+        Ok(message) => match (message.status(), message.flaw()) {
+            (Some(_), None) => "response".into(),
+            (Some(_), Some(flaw)) => format!("response: {flaw:?}"),
+            (None, _) => message.check().map_or_else(|fault| fault.to_string(), |_| "sound".into()),
+        },
+    }
+}
+
+/// The messages in `folder` that are neither sound requests nor responses, with their class.
+fn unsound(folder: &Path) -> Vec<(String, String)> {
+    let name = |path: &Path| path.strip_prefix(folder).unwrap().display().to_string();
+    files(folder)
+        .into_iter()
+        .filter(|path| !path.ends_with("index.tsv"))
+        .map(|path| (name(&path), class(&std::fs::read(&path).unwrap())))
+        .filter(|(_, class)| class != "sound" && class != "response")
+        .collect()
+}
+
+#[test]
+fn what_is_collected_is_taken_as_what_it_is() {
+    let Some(corpora) = corpora() else { return };
+    let mut expected: Vec<_> = exceptions::GROUPS
+        .iter()
+        .inspect(|group| assert!(!group.reason.is_empty()))
+        .flat_map(|group| group.files.iter().map(|file| (group.folder, *file, group.class)))
+        .collect();
+    for folder in ["extracted", "from-pcap", "jain-sip", "sofia-sip"] {
+        let unsound = unsound(&corpora.join("sip-messages").join(folder));
+        let is_here = |(other, ..): &(&str, &str, &str)| *other == folder;
+        let mut here: Vec<_> = expected.extract_if(.., |exception| is_here(exception)).collect();
+        here.sort_unstable();
+        let found: Vec<_> =
+            unsound.iter().map(|(file, class)| (folder, &file[..], &class[..])).collect();
+        assert_eq!(found, here);
+    }
+    assert_eq!(expected, []);
+}
+
+/// `bytes` without what the collection took along from the text around a message: the heading of
+/// the next one, and a remark.
+fn without_headings(bytes: &[u8]) -> String {
+    let is_heading = |line: &&str| {
+        let number = line.strip_prefix('F').unwrap_or_default();
+        number.starts_with(|c: char| c.is_ascii_digit()) || line.starts_with("/*")
+    };
+    let kept: Vec<_> = text(bytes)
+        .split_inclusive('\n')
+        .filter(|line| !is_heading(line))
+        .map(String::from)
+        .collect();
+    kept.concat()
+}
+
+/// The names of the header fields that their own parser refuses.
+fn unreadable_fields(bytes: &[u8]) -> Vec<String> {
+    let message = Message::parse(bytes).unwrap();
+    let is_read = |field: &Field<'_>| match field.name {
+        HeaderName::From | HeaderName::To => {
+            NameAddr::parse(field.name, field.value).is_ok_and(|address| address.uri().is_ok())
+        }
+        HeaderName::Contact | HeaderName::Route | HeaderName::RecordRoute | HeaderName::Path => {
+            header::elements(field.value).all(|element| {
+                element == b"*"
+                    || NameAddr::parse(field.name, element).is_ok_and(|one| one.uri().is_ok())
+            })
+        }
+        HeaderName::Via => header::elements(field.value).all(|via| Via::parse(via).is_ok()),
+        HeaderName::CSeq => CSeq::parse(field.value).is_ok(),
+        HeaderName::RAck => RAck::parse(field.value).is_ok(),
+        HeaderName::MaxForwards | HeaderName::ContentLength | HeaderName::RSeq => {
+            header::number(field.name, field.value, u32::MAX).is_ok()
+        }
+        HeaderName::Expires | HeaderName::MinExpires => {
+            header::delta_seconds(field.name, field.value).is_ok()
+        }
+        HeaderName::ContentType => header::media_type(field.value).is_ok(),
+        HeaderName::RetryAfter => header::retry_after(field.value).is_ok(),
+        HeaderName::Timestamp => header::timestamp(field.value).is_ok(),
+        HeaderName::WwwAuthenticate | HeaderName::ProxyAuthenticate => {
+            Challenge::parse(field.value).is_ok_and(|challenge| challenge.is_some())
+        }
+        HeaderName::Authorization | HeaderName::ProxyAuthorization => {
+            Credentials::parse(field.value).is_ok_and(|credentials| credentials.is_some())
+        }
+        _ => true,
+    };
+    message.fields().filter(|field| !is_read(field)).map(|field| field.name.to_string()).collect()
+}
+
+/// What RFC 3665 has wrong: a comma is missing, `qop` stands without `cnonce` and `nc`, and a line
+/// that is continued lacks the blank.
+const MISPRINTS: [&str; 3] = [
+    "rfc3665/003.sip: Authorization",
+    "rfc3665/005.sip: Authorization",
+    "rfc3665/159.sip: Bad Header Field Line",
+];
+
+#[test]
+fn the_examples_of_the_rfcs_are_sound() {
+    let Some(corpora) = corpora() else { return };
+    let mut unsound = Vec::new();
+    for folder in ["rfc3261-examples", "rfc3665"] {
+        for path in files(&corpora.join("sip-messages").join(folder)) {
+            if path.ends_with("index.tsv") {
+                continue;
+            }
+            let file = path.file_name().unwrap().to_string_lossy();
+            let bytes = without_headings(&std::fs::read(&path).unwrap()).into_bytes();
+            let class = class(&bytes);
+            if class != "sound" && class != "response" {
+                unsound.push(format!("{folder}/{file}: {class}"));
+                continue;
+            }
+            for name in unreadable_fields(&bytes) {
+                unsound.push(format!("{folder}/{file}: {name}"));
+            }
+        }
+    }
+    assert_eq!(unsound, MISPRINTS);
+}
+
+#[test]
+fn nothing_collected_makes_anything_panic() {
+    let Some(corpora) = corpora() else { return };
+    for folder in ["sip-messages", "sip-fuzz", "rfc4475/dat", "rfc5118"] {
+        for path in files(&corpora.join(folder)) {
+            let bytes = std::fs::read(&path).unwrap();
+            fuzz::message(&bytes);
+            fuzz::framer(&bytes);
+            fuzz::engine(&bytes);
+        }
+    }
+}
+
+/// Flawed copies of `bytes`: what a network, a careless sender or an attacker might make of them.
+fn flawed_copies(bytes: &[u8], seed: u64, count: usize) -> Vec<Vec<u8>> {
+    let mut state = seed;
+    // SplitMix64: the same copies in every run.
+    let mut random = |bound: usize| {
+        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((mixed ^ (mixed >> 31)) % bound.max(1) as u64) as usize
+    };
+    const ODD: [&[u8]; 12] = [
+        b"\0",
+        b"\r",
+        b"\n",
+        b"\r\n",
+        b"\"",
+        b"<",
+        b">",
+        b",",
+        b";",
+        b"%",
+        b"\xff",
+        b"99999999999",
+    ];
+    (0..count)
+        .map(|_| {
+            let mut copy = bytes.to_vec();
+            for _ in 0..=random(3) {
+                let (at, length) = (random(copy.len()), random(12));
+                let end = (at + length).min(copy.len());
+                match random(5) {
+                    0 => drop(copy.drain(at..end)),
+                    1 => drop(copy.splice(at..at, ODD[random(ODD.len())].iter().copied())),
+                    2 => drop(copy.splice(at..end, ODD[random(ODD.len())].iter().copied())),
+                    3 => copy.truncate(at),
+                    _ => {
+                        let piece = copy[at..end].to_vec();
+                        let to = random(copy.len());
+                        drop(copy.splice(to..to, piece));
+                    }
+                }
+            }
+            copy
+        })
+        .collect()
+}
+
+#[test]
+fn no_flawed_copy_makes_anything_panic() {
+    let Some(corpora) = corpora() else { return };
+    for folder in ["sip-messages", "sip-fuzz/pjsip-sip", "sip-fuzz/sipgo", "rfc4475/dat", "rfc5118"]
+    {
+        for (seed, path) in (0..).zip(files(&corpora.join(folder))) {
+            let bytes = std::fs::read(&path).unwrap();
+            for (number, copy) in flawed_copies(&bytes, seed, 20).into_iter().enumerate() {
+                fuzz::message(&copy);
+                fuzz::framer(&copy);
+                if number < 4 {
+                    fuzz::engine(&copy);
+                }
+            }
+        }
+    }
+}

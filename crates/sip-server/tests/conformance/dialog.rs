@@ -1,0 +1,259 @@
+//! Dialogs go on through the server by their route set, on the flows that it noted (RFC 3261 section
+//! 16.6 step 4, RFC 5626, RFC 5658).
+
+use crate::rig::{
+    ALICE, BOB, Draft, Rig, STRANGER, Sent, closed_config, open_config, tcp, text, udp,
+};
+use sip::{Duration, HeaderName};
+use sip_server::config::State;
+use sip_server::{Config, Flow, Location};
+
+/// Alice behind a NAT: her own address is not the one that she is seen at.
+const NAT: &str = "198.51.100.200:40123";
+const ALICE_CONTACT: &str = "<sip:alice@192.168.1.5:5060>";
+
+/// A call from alice behind a NAT to bob, as both know it once it is answered.
+struct Call {
+    rig: Rig,
+    call_id: String,
+    alice: Flow,
+    bob: Flow,
+    /// The Record-Route values, in the order of the request.
+    record_routes: Vec<String>,
+    bob_contact: String,
+}
+
+fn invite() -> Draft {
+    Draft::invite("sip:bob@example.com")
+        .with("Contact", ALICE_CONTACT)
+        .and("Via", "SIP/2.0/UDP 192.168.1.5:5060;rport;branch=z9hG4bKnat")
+}
+
+/// Bob answers `forwarded`, and alice has the answer.
+fn answer(rig: &mut Rig, forwarded: &Sent, contact: &str) -> Sent {
+    let routes: String = forwarded
+        .message()
+        .values(HeaderName::RecordRoute)
+        .map(|value| format!("Record-Route: {}\r\n", text(value)))
+        .collect();
+    let fields = format!("{routes}Contact: <{contact}>\r\n");
+    let answered = rig.receive(&forwarded.flow, &forwarded.answer(200, "bob-tag", &fields));
+    answered.response().clone()
+}
+
+impl Call {
+    /// Bob is registered on `bob`, and answers.
+    fn new(config: Config, bob: Flow) -> Self {
+        let mut rig = Rig::closed_with(config);
+        let bob_contact = format!("sip:bob@{}", bob.remote);
+        rig.register("bob", &bob, &format!("<{bob_contact}>"));
+        let alice = udp(NAT);
+        let draft = invite();
+        let mut reaction = rig.send(&alice, &draft);
+        let asked = reaction.sent.iter().find(|sent| sent.status() == 407).cloned();
+        if let Some(asked) = asked {
+            let again =
+                draft.next().with("Via", "SIP/2.0/UDP 192.168.1.5:5060;rport;branch=z9hG4bKn2");
+            reaction = rig.send(&alice, &again.answering(&asked, "alice", "alice"));
+        }
+        let forwarded = reaction.forwarded().clone();
+        assert_eq!(forwarded.flow, bob);
+        let record_routes = forwarded.values(HeaderName::RecordRoute);
+        let answered = answer(&mut rig, &forwarded, &bob_contact);
+        assert_eq!(answered.flow.remote, NAT.parse().unwrap(), "rport");
+        assert_eq!(answered.values(HeaderName::RecordRoute), record_routes, "unchanged");
+        let call_id = answered.value(HeaderName::CallId);
+        Self { rig, call_id, alice, bob, record_routes, bob_contact }
+    }
+
+    /// A request of alice within the call.
+    fn from_alice(&self, method: &str) -> Draft {
+        let mut routes = self.record_routes.clone();
+        routes.reverse();
+        self.within(method, &self.bob_contact.clone())
+            .with("From", "<sip:alice@example.com>;tag=alice-tag")
+            .with("To", "<sip:bob@example.com>;tag=bob-tag")
+            .and("Route", &routes.join(", "))
+            .and("Via", &format!("SIP/2.0/UDP 192.168.1.5:5060;rport;branch=z9hG4bK{method}a"))
+    }
+
+    /// A request of bob within the call.
+    fn from_bob(&self, method: &str) -> Draft {
+        self.within(method, "sip:alice@192.168.1.5:5060")
+            .with("From", "<sip:bob@example.com>;tag=bob-tag")
+            .with("To", "<sip:alice@example.com>;tag=alice-tag")
+            .and("Route", &self.record_routes.join(", "))
+    }
+
+    fn within(&self, method: &str, uri: &str) -> Draft {
+        Draft::new(method, uri).with("Call-ID", &self.call_id).with_cseq(20)
+    }
+}
+
+fn configs() -> Vec<Config> {
+    let mut configs = Vec::new();
+    for state in [State::Stateful, State::Stateless] {
+        configs.push(Config { state, ..open_config() });
+        configs.push(Config { state, ..closed_config() });
+    }
+    configs
+}
+
+fn bobs() -> [Flow; 3] {
+    [udp(BOB), tcp(BOB, 5), tcp("[2001:db8::20]:5060", 6)]
+}
+
+#[test]
+fn both_sides_reach_each_other_on_their_flows() {
+    for config in configs() {
+        for bob in bobs() {
+            let mut call = Call::new(config.clone(), bob);
+            for method in ["ACK", "INVITE", "BYE", "UPDATE", "INFO", "REFER"] {
+                let reaction = call.rig.send(&call.alice, &call.from_alice(method));
+                let forwarded = reaction.forwarded();
+                assert_eq!(forwarded.flow, call.bob, "{method} {bob}");
+                assert_eq!(forwarded.request_uri(), call.bob_contact, "{method}");
+                assert_eq!(forwarded.values(HeaderName::Route), [""; 0], "{method}");
+                assert_eq!(forwarded.values(HeaderName::RecordRoute), [""; 0], "{method}");
+            }
+            for method in ["BYE", "INVITE", "NOTIFY", "ACK"] {
+                let reaction = call.rig.send(&call.bob.clone(), &call.from_bob(method));
+                let forwarded = reaction.forwarded();
+                assert_eq!(forwarded.flow, call.alice, "{method} {bob}");
+                assert_eq!(forwarded.request_uri(), "sip:alice@192.168.1.5:5060", "{method}");
+                assert_eq!(forwarded.values(HeaderName::Route), [""; 0], "{method}");
+            }
+        }
+    }
+}
+
+#[test]
+fn each_side_is_given_an_address_that_it_can_reach() {
+    for (bob, expected) in [
+        (udp(BOB), &["203.0.113.1:5060;lr"][..]),
+        (tcp(BOB, 5), &["203.0.113.1:5060;transport=tcp;lr", "203.0.113.1:5060;lr"]),
+        (udp("[2001:db8::20]:5060"), &["[2001:db8::10]:5060;lr", "203.0.113.1:5060;lr"]),
+    ] {
+        let call = Call::new(open_config(), bob);
+        let hosts: Vec<_> = call
+            .record_routes
+            .iter()
+            .map(|route| route.split('@').nth(1).unwrap().trim_end_matches('>'))
+            .collect();
+        assert_eq!(hosts, expected, "the callee's side first");
+    }
+}
+
+#[test]
+fn the_flows_outlast_registrations_and_restarts() {
+    let call = Call::new(closed_config(), tcp(BOB, 5));
+    let mut restarted = Rig::closed_with(closed_config());
+    let reaction = restarted.send(&call.alice, &call.from_alice("BYE"));
+    assert_eq!(reaction.forwarded().flow, call.bob);
+    let mut call = Call::new(closed_config(), tcp(BOB, 5));
+    call.rig.wait(Duration::from_secs(10_000));
+    assert_eq!(call.rig.server.bindings(), 0);
+    let reaction = call.rig.send(&call.bob.clone(), &call.from_bob("BYE"));
+    assert_eq!(reaction.forwarded().flow, call.alice);
+}
+
+#[test]
+fn without_the_proof_of_the_first_request_nothing_is_relayed() {
+    let call = Call::new(closed_config(), tcp(BOB, 5));
+    let route = call.record_routes[0].clone();
+    let user = route.split(['@', ':']).nth(1).unwrap();
+    let flipped = if user.starts_with('A') { "B" } else { "A" };
+    let changed = route.replacen(&user[..1], flipped, 1);
+    let abroad = |draft: Draft| draft.to_uri("sip:y@192.0.2.5");
+    for (what, draft) in [
+        ("no route", abroad(call.from_alice("BYE").without("Route"))),
+        (
+            "a route without proof",
+            abroad(call.from_alice("BYE").with("Route", "<sip:203.0.113.1;lr>")),
+        ),
+        ("a changed proof", abroad(call.from_alice("BYE").with("Route", &changed))),
+        ("the proof of another call", abroad(call.from_alice("BYE").with("Call-ID", "other"))),
+    ] {
+        let mut rig = Rig::closed_with(closed_config());
+        let from_stranger = draft.with("From", "<sip:x@foreign.example>;tag=alice-tag");
+        let reaction = rig.send(&udp(STRANGER), &from_stranger);
+        assert_eq!(reaction.status(), 403, "{what}");
+        let ack = from_stranger.with_method("ACK");
+        assert!(rig.send(&udp(STRANGER), &ack).is_silent(), "{what}");
+    }
+}
+
+#[test]
+fn the_proof_leads_along_the_flows_and_not_elsewhere() {
+    // Whoever has overheard a call could send into it, but cannot have the server call others.
+    let mut call = Call::new(closed_config(), tcp(BOB, 5));
+    let abroad = call.from_alice("BYE").to_uri("sip:y@192.0.2.5");
+    let reaction = call.rig.send(&udp(STRANGER), &abroad);
+    assert_eq!(reaction.forwarded().flow, call.bob);
+}
+
+#[test]
+fn a_server_may_stay_out_of_dialogs() {
+    let mut rig = Rig::new(Config { record_route: false, ..open_config() });
+    rig.register("bob", &udp(BOB), &format!("<sip:bob@{BOB}>"));
+    let reaction = rig.send(&udp(ALICE), &Draft::invite("sip:bob@example.com"));
+    assert_eq!(reaction.forwarded().values(HeaderName::RecordRoute), [""; 0]);
+}
+
+#[test]
+fn only_requests_that_start_dialogs_are_record_routed() {
+    let mut rig = Rig::open();
+    rig.register("bob", &udp(BOB), &format!("<sip:bob@{BOB}>"));
+    for (method, expected) in
+        [("INVITE", 1), ("SUBSCRIBE", 1), ("REFER", 1), ("MESSAGE", 0), ("OPTIONS", 0), ("BYE", 0)]
+    {
+        let reaction = rig.send(&udp(ALICE), &Draft::new(method, "sip:bob@example.com"));
+        let routes = reaction.forwarded().values(HeaderName::RecordRoute);
+        assert_eq!(routes.len(), expected, "{method}");
+    }
+    let within = Draft::invite("sip:bob@example.com").with("To", "<sip:bob@example.com>;tag=1");
+    let reaction = rig.send(&udp(ALICE), &within);
+    assert_eq!(reaction.forwarded().values(HeaderName::RecordRoute), [""; 0]);
+}
+
+#[test]
+fn phones_that_can_be_reached_are_reached_at_their_contact() {
+    // Neither side is behind a NAT, so the flow may change during the call.
+    let mut rig = Rig::open();
+    rig.register("bob", &udp(BOB), "<sip:bob@198.51.100.21>");
+    let forwarded = rig.send(
+        &udp(ALICE),
+        &Draft::invite("sip:bob@example.com").with("Contact", "<sip:alice@198.51.100.11>"),
+    );
+    let forwarded = forwarded.forwarded().clone();
+    assert_eq!(forwarded.flow.remote, "198.51.100.21:5060".parse().unwrap());
+    let route = forwarded.values(HeaderName::RecordRoute).pop().unwrap();
+    let bye = Draft::new("BYE", "sip:alice@198.51.100.12")
+        .with("From", "<sip:bob@example.com>;tag=bob-tag")
+        .with("To", "<sip:alice@example.com>;tag=alice-tag")
+        .with("Call-ID", &forwarded.value(HeaderName::CallId))
+        .and("Route", &route);
+    let reaction = rig.send(&udp("198.51.100.21:5060"), &bye);
+    assert_eq!(reaction.forwarded().flow.remote, "198.51.100.12:5060".parse().unwrap());
+}
+
+#[test]
+fn those_abroad_send_within_the_calls_they_were_called_in() {
+    let mut rig = Rig::closed_with(closed_config());
+    let draft = invite().to_uri("sip:y@foreign.example");
+    let asked = rig.send(&udp(NAT), &draft).response().clone();
+    let again = draft.next().with("Via", "SIP/2.0/UDP 192.168.1.5:5060;rport;branch=z9hG4bKn2");
+    let (_, ticket) =
+        rig.send(&udp(NAT), &again.answering(&asked, "alice", "alice")).wants_location();
+    let remote = "192.0.2.5:5060".parse().unwrap();
+    let location = Location { transport: sip::Transport::Udp, remote, local: None };
+    let forwarded = rig.located(ticket, &[location]).forwarded().clone();
+    let route = forwarded.values(HeaderName::RecordRoute).pop().unwrap();
+    let bye = Draft::new("BYE", "sip:alice@192.168.1.5:5060")
+        .with("From", "<sip:y@foreign.example>;tag=y-tag")
+        .with("To", "<sip:alice@example.com>;tag=alice-tag")
+        .with("Call-ID", &forwarded.value(HeaderName::CallId))
+        .and("Route", &route);
+    let reaction = rig.send(&udp("192.0.2.5:5060"), &bye);
+    assert_eq!(reaction.forwarded().flow, udp(NAT));
+}

@@ -1,0 +1,298 @@
+//! Digest authentication (RFC 3261 section 22, RFC 7616, RFC 8760, RFC 2617).
+
+use crate::rig::{ALICE, BOB, Draft, Rig, Sent, ack_of, closed_config, text, udp};
+use sip::digest::{Algorithm, Challenge, Credentials, Ha1Set, Qop};
+use sip::{Duration, HeaderName};
+
+fn register() -> Draft {
+    Draft::register("alice").and("Contact", "<sip:alice@a.example>")
+}
+
+/// The values of the challenges in `response`.
+fn challenges(response: &Sent) -> Vec<String> {
+    let message = response.message();
+    let name = match response.status() {
+        401 => HeaderName::WwwAuthenticate,
+        407 => HeaderName::ProxyAuthenticate,
+        other => panic!("a challenge is expected, not {other}"),
+    };
+    message.values(name).map(text).collect()
+}
+
+/// Whether every challenge in `response` says that only the nonce was too old.
+fn is_stale(response: &Sent) -> bool {
+    let stale = |value: &String| Challenge::parse(value.as_bytes()).unwrap().unwrap().stale;
+    let all: Vec<bool> = challenges(response).iter().map(stale).collect();
+    assert!(all.windows(2).all(|pair| pair[0] == pair[1]), "all or none");
+    all[0]
+}
+
+/// The first challenge that alice gets.
+fn challenge(rig: &mut Rig, draft: &Draft) -> Sent {
+    rig.send(&udp(ALICE), draft).response().clone()
+}
+
+#[test]
+fn the_registrar_asks_with_401_and_the_proxy_with_407() {
+    for (draft, status) in [
+        (register(), 401),
+        (Draft::register("alice"), 401),
+        (Draft::invite("sip:bob@example.com"), 407),
+        (Draft::invite("sip:bob@foreign.example"), 407),
+        (Draft::new("MESSAGE", "sip:bob@example.com"), 407),
+        (Draft::new("SUBSCRIBE", "sip:bob@example.com"), 407),
+    ] {
+        let response = challenge(&mut Rig::closed(), &draft);
+        assert_eq!(response.status(), status, "{draft:?}");
+        let algorithms: Vec<_> = challenges(&response)
+            .iter()
+            .map(|value| {
+                let challenge = Challenge::parse(value.as_bytes()).unwrap().unwrap();
+                assert_eq!(challenge.realm, b"example.com");
+                assert!(challenge.qop.auth && !challenge.stale && !challenge.session);
+                challenge.algorithm
+            })
+            .collect();
+        assert_eq!(algorithms, [Algorithm::Sha256, Algorithm::Md5], "the preferred one first");
+    }
+}
+
+#[test]
+fn every_algorithm_that_is_offered_is_good() {
+    for algorithm in Algorithm::ALL {
+        let mut config = closed_config();
+        config.authentication.algorithms = Algorithm::ALL.to_vec();
+        let mut rig = Rig::closed_with(config);
+        let asked = challenge(&mut rig, &register());
+        let answered =
+            register().with_credentials(&asked, Some(algorithm), "alice", "alice", 1, |_| {});
+        assert_eq!(rig.send(&udp(ALICE), &answered).status(), 200, "{algorithm:?}");
+        let wrong =
+            register().with_credentials(&asked, Some(algorithm), "alice", "guess", 2, |_| {});
+        assert_eq!(rig.send(&udp(ALICE), &wrong).status(), 401, "{algorithm:?}");
+    }
+}
+
+#[test]
+fn an_algorithm_that_is_not_offered_is_no_good() {
+    let mut config = closed_config();
+    config.authentication.algorithms = vec![Algorithm::Sha256];
+    let mut rig = Rig::closed_with(config);
+    let asked = challenge(&mut rig, &register());
+    assert_eq!(challenges(&asked).len(), 1);
+    let answered = register().with_credentials(&asked, None, "alice", "alice", 1, |credentials| {
+        credentials.algorithm = Algorithm::Md5;
+        sign(credentials, "alice", "REGISTER");
+    });
+    assert_eq!(rig.send(&udp(ALICE), &answered).status(), 401);
+}
+
+/// Makes the response of `credentials` right for `password`.
+fn sign(credentials: &mut Credentials<'_>, password: &str, method: &str) {
+    let user = credentials.username.to_vec();
+    let ha1 = Ha1Set::new(&user, credentials.realm, password.as_bytes());
+    let secret = ha1.get(credentials.algorithm);
+    let response = credentials.expected_response(secret, method.as_bytes(), b"");
+    credentials.response = response.as_bytes().to_vec().into();
+}
+
+/// Credentials in the manner of RFC 2069, with no quality of protection.
+fn without_qop(credentials: &mut Credentials<'_>) {
+    (credentials.qop, credentials.nc, credentials.cnonce) = (None, None, None);
+    sign(credentials, "alice", "REGISTER");
+}
+
+#[test]
+fn credentials_without_qop_are_good_for_one_request() {
+    let mut rig = Rig::closed();
+    let asked = challenge(&mut rig, &register());
+    let answer =
+        |draft: Draft| draft.with_credentials(&asked, None, "alice", "alice", 1, without_qop);
+    let first = answer(register());
+    assert_eq!(rig.send(&udp(ALICE), &first).status(), 200);
+    assert_eq!(rig.send(&udp(ALICE), &first).status(), 200, "a repetition");
+    let second = rig.send(&udp(ALICE), &answer(register()));
+    assert!(is_stale(second.response()), "the nonce is used up");
+}
+
+#[test]
+fn credentials_that_cover_the_body_are_good() {
+    let mut rig = Rig::closed();
+    let asked = challenge(&mut rig, &register());
+    let answered = register().with_credentials(&asked, None, "alice", "alice", 1, |credentials| {
+        credentials.qop = Some(Qop::AuthInt);
+        sign(credentials, "alice", "REGISTER");
+    });
+    assert_eq!(rig.send(&udp(ALICE), &answered).status(), 200);
+    let other_body = answered.next().with_body("changed");
+    assert_eq!(rig.send(&udp(ALICE), &other_body).status(), 401);
+}
+
+#[test]
+fn a_nonce_count_is_good_once() {
+    let mut rig = Rig::closed();
+    let asked = challenge(&mut rig, &register());
+    let with_count =
+        |count| register().with_credentials(&asked, None, "alice", "alice", count, |_| {});
+    let first = with_count(1);
+    assert_eq!(rig.send(&udp(ALICE), &first).status(), 200);
+    assert_eq!(rig.send(&udp(ALICE), &first).status(), 200, "a repetition by the network");
+    let replayed = rig.send(&udp(BOB), &first);
+    assert!(is_stale(replayed.response()), "the same bytes from elsewhere");
+    assert!(is_stale(rig.send(&udp(ALICE), &with_count(1)).response()), "another request");
+    assert_eq!(rig.send(&udp(ALICE), &with_count(5)).status(), 200);
+    assert_eq!(rig.send(&udp(ALICE), &with_count(3)).status(), 200, "overtaken on the way");
+    assert!(is_stale(rig.send(&udp(ALICE), &with_count(3)).response()));
+    assert_eq!(rig.send(&udp(ALICE), &with_count(100)).status(), 200);
+    assert!(is_stale(rig.send(&udp(ALICE), &with_count(6)).response()), "too far behind to tell");
+    assert_eq!(rig.count("stale-nonces"), 4);
+    assert_eq!(rig.count("authentication-failures"), 0);
+}
+
+#[test]
+fn an_old_nonce_is_stale_only_for_who_knows_the_password() {
+    let mut rig = Rig::closed();
+    let asked = challenge(&mut rig, &register());
+    rig.wait(Duration::from_secs(301));
+    let late = rig.send(&udp(ALICE), &register().answering(&asked, "alice", "alice"));
+    assert!(is_stale(late.response()));
+    let anew = register().answering(late.response(), "alice", "alice");
+    assert_eq!(rig.send(&udp(ALICE), &anew).status(), 200);
+    let wrong = rig.send(&udp(ALICE), &register().answering(&asked, "alice", "guess"));
+    assert!(!is_stale(wrong.response()));
+}
+
+#[test]
+fn a_nonce_that_is_not_ours_is_no_good() {
+    let mut rig = Rig::closed();
+    let mut other = Rig::closed();
+    let asked = challenge(&mut rig, &register());
+    for nonce in
+        [&b"0123456789abcdef0123456789abcdef"[..], b"", b"dcd98b7102dd2f0e8b11d0f600bfb0c0"]
+    {
+        let made_up =
+            register().with_credentials(&asked, None, "alice", "alice", 1, |credentials| {
+                credentials.nonce = nonce;
+                sign(credentials, "alice", "REGISTER");
+            });
+        let reaction = other.send(&udp(ALICE), &made_up);
+        assert_eq!(reaction.status(), 401);
+        assert!(!is_stale(reaction.response()));
+    }
+}
+
+#[test]
+fn the_answer_does_not_tell_a_wrong_user_from_a_wrong_password() {
+    let answer_to = |user: &str, draft: Draft| {
+        let mut rig = Rig::closed();
+        let asked = challenge(&mut rig, &draft);
+        let nonce = |response: &Sent| {
+            let message = response.message();
+            let fields = message.fields().map(|field| text(field.line));
+            fields.filter(|line| line.contains("nonce=")).next().map(|line| {
+                line.split("nonce=\"").nth(1).unwrap().split('"').next().unwrap().to_owned()
+            })
+        };
+        let guess = draft.answering(&asked, user, "guess");
+        let reaction = rig.send(&udp(ALICE), &guess);
+        let response = reaction.response();
+        let answer = text(&response.bytes);
+        assert_eq!(rig.count("authentication-failures"), 1, "{user}");
+        answer.replace(&nonce(response).unwrap(), "NONCE")
+    };
+    for draft in [register(), Draft::invite("sip:bob@example.com")] {
+        assert_eq!(answer_to("alice", draft.clone()), answer_to("nobody", draft));
+    }
+}
+
+#[test]
+fn the_method_and_the_user_are_covered() {
+    let mut rig = Rig::closed();
+    let asked = challenge(&mut rig, &register());
+    let mut stolen = Draft::register("bob").answering(&asked, "bob", "bob");
+    assert_eq!(rig.send(&udp(BOB), &stolen).status(), 200);
+    stolen =
+        Draft::register("bob").with_credentials(&asked, None, "bob", "bob", 2, |credentials| {
+            sign(credentials, "bob", "INVITE");
+        });
+    assert_eq!(rig.send(&udp(BOB), &stolen).status(), 401);
+    let as_alice = Draft::register("alice").answering(&asked, "bob", "bob");
+    let reaction = rig.send(&udp(BOB), &as_alice.clone());
+    assert_eq!(reaction.status(), 401, "the count 1 was used for bob: {reaction:?}");
+    let as_alice = Draft::register("alice").with_credentials(&asked, None, "bob", "bob", 7, |_| {});
+    assert_eq!(rig.send(&udp(BOB), &as_alice).status(), 403, "bob is not alice");
+}
+
+#[test]
+fn credentials_count_only_in_the_field_they_belong_in() {
+    let mut rig = Rig::closed();
+    let asked = challenge(&mut rig, &register());
+    let answered = register().answering(&asked, "alice", "alice");
+    let right = text(&answered.bytes(&udp(ALICE)));
+    let moved = right.replace("\r\nAuthorization:", "\r\nProxy-Authorization:");
+    assert_ne!(moved, right);
+    assert_eq!(rig.receive(&udp(ALICE), moved.as_bytes()).status(), 401);
+    assert_eq!(rig.receive(&udp(ALICE), right.as_bytes()).status(), 200);
+}
+
+#[test]
+fn credentials_for_others_are_passed_over_and_ours_go_no_further() {
+    const OTHERS: &str = "Digest username=\"alice\",realm=\"foreign.example\",nonce=\"n\",\
+        uri=\"sip:x\",response=\"0123456789abcdef0123456789abcdef\"";
+    let mut rig = Rig::closed();
+    rig.register("bob", &udp(BOB), &format!("<sip:bob@{BOB}>"));
+    let invite = Draft::invite("sip:bob@example.com").and("Proxy-Authorization", OTHERS);
+    let asked = challenge(&mut rig, &invite);
+    let ack = ack_of(&invite, &asked);
+    assert!(rig.send(&udp(ALICE), &ack).is_silent(), "the refusal is acknowledged");
+    let own = Draft::new("INVITE", "sip:bob@example.com").answering(&asked, "alice", "alice");
+    let line = text(&own.bytes(&udp(ALICE)));
+    let value = line.split("Proxy-Authorization: ").nth(1).unwrap().split("\r\n").next().unwrap();
+    let reaction = rig.send(&udp(ALICE), &invite.next().and("Proxy-Authorization", value));
+    assert_eq!(reaction.forwarded().message().values(HeaderName::ProxyAuthorization).count(), 1);
+    let kept = reaction.forwarded().value(HeaderName::ProxyAuthorization);
+    assert_eq!(kept, OTHERS);
+}
+
+#[test]
+fn malformed_credentials_are_none() {
+    for value in ["Digest", "Digest username=\"alice\"", "Basic YWxpY2U6YWxpY2U=", "Digest =,=", ""]
+    {
+        let mut rig = Rig::closed();
+        let reaction = rig.send(&udp(ALICE), &register().and("Authorization", value));
+        assert_eq!(reaction.status(), 401, "{value}");
+        assert!(!is_stale(reaction.response()));
+        assert_eq!(rig.count("authentication-failures"), 0, "{value}");
+    }
+}
+
+#[test]
+fn agents_that_know_only_md5_are_offered_nothing_else() {
+    let mut config = closed_config();
+    config.authentication.md5_only_agents = vec!["Old Phone".into()];
+    for (agent, offered) in
+        [("old phone 1.0", 1), ("New Phone", 2), ("Old", 2), ("An Old Phone", 2)]
+    {
+        let mut rig = Rig::closed_with(config.clone());
+        let response = challenge(&mut rig, &register().and("User-Agent", agent));
+        assert_eq!(challenges(&response).len(), offered, "{agent}");
+        let last = challenges(&response).pop().unwrap();
+        let last = Challenge::parse(last.as_bytes()).unwrap().unwrap().algorithm;
+        assert_eq!(last, Algorithm::Md5);
+    }
+    config.authentication.algorithms = vec![Algorithm::Sha256];
+    let mut rig = Rig::closed_with(config);
+    let response = challenge(&mut rig, &register().and("User-Agent", "Old Phone"));
+    assert_eq!(challenges(&response).len(), 1, "what is not allowed is not offered to anybody");
+}
+
+#[test]
+fn ack_and_cancel_are_never_asked() {
+    let mut rig = Rig::closed();
+    for method in ["ACK", "CANCEL"] {
+        let draft = Draft::new(method, "sip:bob@foreign.example");
+        let reaction = rig.send(&udp(ALICE), &draft);
+        assert!(reaction.sent.iter().all(|sent| !matches!(sent.status(), 401 | 407)), "{method}");
+        assert_eq!(reaction.requests().count(), 0, "{method}");
+    }
+}

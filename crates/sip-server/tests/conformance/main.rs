@@ -1,0 +1,18 @@
+//! What the RFCs ask of a server, and what this one does: message in, messages out.
+
+mod corpora;
+mod dialog;
+mod digest;
+mod document;
+mod limits;
+mod redirect;
+mod registrar;
+mod relay;
+mod requests;
+mod rfc4475;
+mod rfc5118;
+mod rig;
+mod strict_routing;
+mod tel;
+mod torture;
+mod transports;

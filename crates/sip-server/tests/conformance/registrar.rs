@@ -1,0 +1,433 @@
+//! The registrar (RFC 3261 section 10.3, RFC 3327, RFC 5626).
+
+use crate::rig::{ALICE, BOB, Draft, Rig, Sent, closed_config, open_config, tcp, udp};
+use sip::{Duration, HeaderName};
+use sip_server::Config;
+
+/// The contacts of a 200, in its order.
+fn granted(response: &Sent) -> Vec<String> {
+    assert_eq!(response.status(), 200, "{response:#?}");
+    response.values(HeaderName::Contact)
+}
+
+/// A REGISTER for alice with these Contact values.
+fn contacts(values: &[&str]) -> Draft {
+    values.iter().fold(Draft::register("alice"), |draft, value| draft.and("Contact", value))
+}
+
+/// Sends `draft` and gives back what is there now.
+fn register(rig: &mut Rig, draft: &Draft) -> Vec<String> {
+    granted(rig.send(&udp(ALICE), draft).response())
+}
+
+#[test]
+fn contacts_are_added_refreshed_fetched_and_removed() {
+    let mut rig = Rig::open();
+    let first = contacts(&["<sip:alice@a.example>", "\"Desk\" <sip:alice@b.example>;expires=100"]);
+    let both = ["<sip:alice@a.example>;expires=3600", "<sip:alice@b.example>;expires=100"];
+    assert_eq!(register(&mut rig, &first), both);
+    assert_eq!(register(&mut rig, &Draft::register("alice")), both, "a fetch changes nothing");
+
+    rig.wait(Duration::from_secs(40));
+    let refresh = contacts(&["<sip:alice@b.example>"]).and("Expires", "200");
+    let expected = ["<sip:alice@a.example>;expires=3560", "<sip:alice@b.example>;expires=200"];
+    assert_eq!(register(&mut rig, &refresh), expected);
+
+    let third = contacts(&["sip:alice@c.example"]);
+    assert_eq!(register(&mut rig, &third).len(), 3, "others are added to");
+
+    let remove = contacts(&["<sip:alice@a.example>;expires=0", "<sip:alice@c.example>"]);
+    let expected = ["<sip:alice@b.example>;expires=200", "<sip:alice@c.example>;expires=3600"];
+    assert_eq!(register(&mut rig, &remove), expected, "removed and refreshed at once");
+
+    let unknown = contacts(&["<sip:alice@z.example>"]).and("Expires", "0");
+    assert_eq!(register(&mut rig, &unknown), expected, "what is not there is removed already");
+
+    let all = contacts(&["*"]).and("Expires", "0");
+    assert_eq!(register(&mut rig, &all), [""; 0]);
+    assert_eq!(rig.server.bindings(), 0);
+}
+
+#[test]
+fn a_star_stands_alone_with_an_expiry_of_zero() {
+    let mut rig = Rig::open();
+    register(&mut rig, &contacts(&["<sip:alice@a.example>"]));
+    for draft in [
+        contacts(&["*"]),
+        contacts(&["*"]).and("Expires", "3600"),
+        contacts(&["*"]).and("Expires", "soon"),
+        contacts(&["*", "<sip:alice@b.example>"]).and("Expires", "0"),
+        contacts(&["<sip:alice@b.example>, *"]).and("Expires", "0"),
+        contacts(&["*;expires=0"]),
+    ] {
+        assert_eq!(rig.send(&udp(ALICE), &draft).status(), 400, "{draft:?}");
+    }
+    assert_eq!(rig.contacts("alice@example.com"), ["sip:alice@a.example"]);
+}
+
+#[test]
+fn the_expiry_is_granted_within_its_bounds() {
+    for (parameter, header, expected) in [
+        ("", None, Some("3600")),
+        ("", Some("1000"), Some("1000")),
+        (";expires=900", Some("1000"), Some("900")),
+        (";expires=60", None, Some("60")),
+        (";expires=59", None, None),
+        (";expires=1", Some("1000"), None),
+        ("", Some("59"), None),
+        (";expires=7201", None, Some("7200")),
+        ("", Some("99999999999999999999"), Some("7200")),
+        // What is no number counts as none (RFC 3261 section 10.2.1.1).
+        (";expires=soon", Some("1000"), Some("3600")),
+        ("", Some("soon"), Some("3600")),
+        (";expires=-1", None, Some("3600")),
+    ] {
+        let mut rig = Rig::open();
+        let mut draft = contacts(&[&format!("<sip:alice@a.example>{parameter}")]);
+        if let Some(header) = header {
+            draft = draft.and("Expires", header);
+        }
+        let reaction = rig.send(&udp(ALICE), &draft);
+        match expected {
+            Some(seconds) => assert_eq!(
+                granted(reaction.response()),
+                [format!("<sip:alice@a.example>;expires={seconds}")],
+                "{parameter} {header:?}"
+            ),
+            None => {
+                assert_eq!(reaction.status(), 423, "{parameter} {header:?}");
+                assert_eq!(reaction.response().value(HeaderName::MinExpires), "60");
+                assert_eq!(rig.server.bindings(), 0);
+            }
+        }
+    }
+}
+
+#[test]
+fn the_bounds_of_the_expiry_are_settings() {
+    let mut config = open_config();
+    config.registrar.min_expires = Duration::from_secs(300);
+    config.registrar.max_expires = Duration::from_secs(600);
+    config.registrar.default_expires = Duration::from_secs(400);
+    let mut rig = Rig::new(config);
+    let expires = |seconds| contacts(&["<sip:alice@a.example>"]).and("Expires", seconds);
+    assert_eq!(
+        rig.send(&udp(ALICE), &expires("299")).response().value(HeaderName::MinExpires),
+        "300"
+    );
+    let granted_for = |seconds: &str| vec![format!("<sip:alice@a.example>;expires={seconds}")];
+    assert_eq!(register(&mut rig, &expires("300")), granted_for("300"));
+    assert_eq!(register(&mut rig, &expires("601")), granted_for("600"));
+    assert_eq!(register(&mut rig, &contacts(&["<sip:alice@a.example>"])), granted_for("400"));
+}
+
+#[test]
+fn bindings_end_when_they_are_not_refreshed() {
+    let mut rig = Rig::open();
+    let draft = contacts(&["<sip:alice@a.example>;expires=60", "<sip:alice@b.example>;expires=90"]);
+    register(&mut rig, &draft);
+    rig.wait(Duration::from_secs(60));
+    assert_eq!(rig.contacts("alice@example.com"), ["sip:alice@b.example"]);
+    let expired = rig.wait(Duration::from_secs(1));
+    assert!(!expired.journal.is_empty(), "what ended is no longer kept");
+    assert_eq!(rig.server.bindings(), 1);
+    rig.wait(Duration::from_secs(60));
+    assert_eq!((rig.server.bindings(), rig.server.registered()), (0, 0));
+    assert_eq!(rig.count("expired-bindings"), 2);
+}
+
+#[test]
+fn preferences_are_kept_and_shown() {
+    for (q, expected) in [
+        ("", Some("")),
+        (";q=1", Some("")),
+        (";q=1.000", Some("")),
+        (";q=0.5", Some(";q=0.5")),
+        (";q=0.250", Some(";q=0.25")),
+        (";q=0.001", Some(";q=0.001")),
+        (";q=0", Some(";q=0.0")),
+        (";q=1.1", None),
+        (";q=0.1234", None),
+        (";q=high", None),
+    ] {
+        let mut rig = Rig::open();
+        let draft = contacts(&[&format!("<sip:alice@a.example>{q}")]);
+        let reaction = rig.send(&udp(ALICE), &draft);
+        match expected {
+            Some(shown) => assert_eq!(
+                granted(reaction.response()),
+                [format!("<sip:alice@a.example>{shown};expires=3600")],
+                "{q}"
+            ),
+            None => assert_eq!(reaction.status(), 400, "{q}"),
+        }
+    }
+}
+
+#[test]
+fn requests_that_come_late_change_nothing() {
+    let mut rig = Rig::open();
+    let call =
+        |id: &str, cseq: u32, values: &[&str]| contacts(values).with("Call-ID", id).with_cseq(cseq);
+    let (a, b) = ("<sip:alice@a.example>", "<sip:alice@b.example>");
+    register(&mut rig, &call("one", 10, &[a]));
+    register(&mut rig, &call("two", 5, &[b]));
+    let removes_all = |id, cseq| call(id, cseq, &["*"]).and("Expires", "0");
+    for late in [
+        call("one", 9, &["<sip:alice@a.example>;expires=0"]),
+        call("one", 9, &["<sip:alice@c.example>", a]),
+        call("two", 4, &[b]),
+        removes_all("one", 9),
+        removes_all("two", 4),
+    ] {
+        let reaction = rig.send(&udp(ALICE), &late);
+        assert_eq!(reaction.status(), 500, "{late:?}");
+        assert!(reaction.journal.is_empty());
+    }
+    assert_eq!(rig.contacts("alice@example.com").len(), 2);
+    // Another Call-ID has a count of its own: a phone that was started anew.
+    assert_eq!(register(&mut rig, &call("three", 1, &[a])).len(), 2);
+    assert_eq!(register(&mut rig, &removes_all("three", 2)).len(), 0);
+}
+
+#[test]
+fn a_repeated_request_has_the_same_answer() {
+    let mut rig = Rig::open();
+    let draft = contacts(&["<sip:alice@a.example>"]);
+    let first = rig.send(&udp(ALICE), &draft);
+    let again = rig.send(&udp(ALICE), &draft);
+    assert_eq!(first.response().bytes, again.response().bytes);
+}
+
+#[test]
+fn a_contact_is_known_by_its_meaning() {
+    for (one, other, is_same) in [
+        ("sip:alice@a.example", "sip:alice@A.EXAMPLE", true),
+        ("sip:alice@a.example", "sip:%61lice@a.example", true),
+        ("sip:alice@a.example", "sip:Alice@a.example", false),
+        ("sip:alice@a.example", "sip:alice@a.example:5060", false),
+        ("sip:alice@a.example", "sip:alice@a.example;transport=tcp", false),
+        ("sip:alice@a.example;x=1", "sip:alice@a.example", true),
+        ("sip:alice@a.example;x=1", "sip:alice@a.example;x=2", false),
+        ("sip:alice@a.example", "sips:alice@a.example", false),
+    ] {
+        let mut rig = Rig::open();
+        register(&mut rig, &contacts(&[&format!("<{one}>")]));
+        let now = register(&mut rig, &contacts(&[&format!("<{other}>")]));
+        assert_eq!(now.len(), if is_same { 1 } else { 2 }, "{one} {other}");
+        assert!(now.last().unwrap().contains(other), "the later form is kept: {now:?}");
+    }
+}
+
+#[test]
+fn a_phone_that_names_its_instance_replaces_its_own_binding() {
+    let mut rig = Rig::open();
+    let contact = |host: &str, reg_id: u32| {
+        format!("<sip:alice@{host}>;reg-id={reg_id};+sip.instance=\"<urn:uuid:1>\"")
+    };
+    register(&mut rig, &contacts(&[&contact("a.example", 1)]));
+    let now = register(&mut rig, &contacts(&[&contact("b.example", 1)]));
+    let shown = "<sip:alice@b.example>;expires=3600;+sip.instance=\"<urn:uuid:1>\";reg-id=1";
+    assert_eq!(now, [shown]);
+    assert_eq!(
+        register(&mut rig, &contacts(&[&contact("c.example", 2)])).len(),
+        2,
+        "a second flow"
+    );
+}
+
+#[test]
+fn a_path_is_kept_and_followed() {
+    const PATH: &str = "<sip:edge2.example;lr>, <sip:192.0.2.5;lr>";
+    for (fields, shown) in [
+        (&[("Supported", "path")][..], true),
+        (&[("Supported", "gruu, PATH"), ("Require", "path")], true),
+        (&[], false),
+    ] {
+        let mut rig = Rig::open();
+        let draft = contacts(&["<sip:alice@a.example>"]).and("Path", PATH);
+        let draft = fields.iter().fold(draft, |draft, (name, value)| draft.and(name, value));
+        let reaction = rig.send(&udp(ALICE), &draft);
+        let paths = reaction.response().values(HeaderName::Path);
+        assert_eq!(paths.join(", "), if shown { PATH } else { "" }, "{fields:?}");
+
+        let reaction = rig.send(&udp(BOB), &Draft::invite("sip:alice@example.com"));
+        let (destination, _) = reaction.wants_location();
+        assert_eq!(destination.host, sip::locate::Host::parse(b"edge2.example").unwrap());
+    }
+    let mut rig = Rig::open();
+    let draft = contacts(&["<sip:alice@a.example>"]).and("Path", "<sip:192.0.2.5;lr>");
+    register(&mut rig, &draft);
+    let reaction = rig.send(&udp(BOB), &Draft::invite("sip:alice@example.com"));
+    let forwarded = reaction.forwarded();
+    assert_eq!(forwarded.flow.remote, "192.0.2.5:5060".parse().unwrap());
+    assert_eq!(forwarded.request_uri(), "sip:alice@a.example");
+    assert_eq!(forwarded.values(HeaderName::Route), ["<sip:192.0.2.5;lr>"]);
+}
+
+#[test]
+fn an_address_of_record_has_no_more_contacts_than_it_may() {
+    let mut config = open_config();
+    config.registrar.max_contacts = 2;
+    let mut rig = Rig::new(config);
+    register(&mut rig, &contacts(&["<sip:alice@a.example>", "<sip:alice@b.example>"]));
+    let third = contacts(&["<sip:alice@a.example>;q=0.5", "<sip:alice@c.example>"]);
+    assert_eq!(rig.send(&udp(ALICE), &third).status(), 403);
+    assert_eq!(rig.count("contact-limit"), 1);
+    let unchanged = ["<sip:alice@a.example>;expires=3600", "<sip:alice@b.example>;expires=3600"];
+    assert_eq!(register(&mut rig, &Draft::register("alice")), unchanged);
+    let swap = contacts(&["<sip:alice@a.example>;expires=0", "<sip:alice@c.example>"]);
+    assert_eq!(register(&mut rig, &swap).len(), 2);
+}
+
+#[test]
+fn no_more_addresses_of_record_are_registered_than_may_be() {
+    let mut config = open_config();
+    config.limits.max_registered = 1;
+    let mut rig = Rig::new(config);
+    register(&mut rig, &contacts(&["<sip:alice@a.example>"]));
+    let bob = Draft::register("bob").and("Contact", "<sip:bob@b.example>");
+    assert_eq!(rig.send(&udp(BOB), &bob).status(), 503);
+    assert_eq!(rig.count("registration-limit"), 1);
+    assert_eq!(register(&mut rig, &contacts(&["<sip:alice@b.example>"])).len(), 2);
+}
+
+#[test]
+fn what_cannot_be_registered_is_refused() {
+    for (draft, expected) in [
+        (contacts(&["<tel:+123>"]), 400),
+        (contacts(&["<http://www.example.com>"]), 400),
+        (contacts(&["<sip:alice@>"]), 400),
+        (contacts(&["<sip:alice@a.example"]), 400),
+        (contacts(&["sip:alice@a.example?Subject=x"]), 400),
+        (contacts(&[""]), 400),
+        (contacts(&["<sip:alice@a.example>,,"]), 400),
+        (contacts(&["<sip:a@b>"]).with("To", "<tel:+123>"), 400),
+        (contacts(&["<sip:a@b>"]).with("To", "<sip:alice@foreign.example>"), 404),
+        (contacts(&["<sip:a@b>"]).with("To", "<sip:example.com>"), 404),
+        (contacts(&["<sip:a@b>"]).and("Require", "path, gruu, outbound"), 420),
+    ] {
+        let mut rig = Rig::open();
+        let reaction = rig.send(&udp(ALICE), &draft);
+        assert_eq!(reaction.status(), expected, "{draft:?}");
+        assert_eq!(rig.server.bindings(), 0, "{draft:?}");
+        if expected == 420 {
+            let unsupported = reaction.response().values(HeaderName::Unsupported);
+            assert_eq!(unsupported, ["gruu", "outbound"]);
+        }
+    }
+}
+
+#[test]
+fn a_user_is_the_same_by_every_name_of_the_domain() {
+    let mut rig = Rig::open();
+    for (number, (uri, to)) in [
+        ("sip:example.com", "<sip:alice@example.com>"),
+        ("sip:EXAMPLE.com", "\"Alice\" <sip:alice@Example.Com;user=phone>"),
+        ("sip:203.0.113.1:5060", "sip:%61lice@203.0.113.1"),
+        ("sip:[2001:db8::10]", "<sip:alice@[2001:DB8:0::10]>"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let draft = Draft::new("REGISTER", uri)
+            .with("To", to)
+            .and("Contact", &format!("<sip:alice@{number}.example>"));
+        assert_eq!(rig.send(&udp(ALICE), &draft).status(), 200, "{uri} {to}");
+        assert_eq!(rig.contacts("alice@example.com").len(), number + 1, "{uri} {to}");
+    }
+}
+
+#[test]
+fn users_register_themselves_and_nobody_else() {
+    let mut rig = Rig::closed();
+    let alice = contacts(&["<sip:alice@a.example>"]);
+    assert_eq!(rig.send(&udp(ALICE), &alice).status(), 401);
+    assert_eq!(rig.send_as("bob", &udp(BOB), &alice).status(), 403);
+    assert_eq!(rig.count("identity-mismatches"), 1);
+    assert_eq!(rig.server.bindings(), 0);
+    assert_eq!(rig.send_as("alice", &udp(ALICE), &alice).status(), 200);
+    let nobody = Draft::register("nobody").and("Contact", "<sip:nobody@a.example>");
+    assert_eq!(rig.send_as("nobody", &udp(ALICE), &nobody).status(), 401);
+    assert_eq!(rig.server.bindings(), 1);
+}
+
+#[test]
+fn a_register_for_another_domain_is_not_ours() {
+    let draft = contacts(&["<sip:alice@a.example>"]).with("To", "<sip:alice@foreign.example>");
+    let foreign = draft.to_uri("sip:foreign.example");
+    let mut rig = Rig::open();
+    let (destination, _) = rig.send(&udp(ALICE), &foreign).wants_location();
+    assert_eq!(destination.host, sip::locate::Host::parse(b"foreign.example").unwrap());
+    let mut rig = Rig::closed();
+    let from_stranger = foreign.with("From", "<sip:mallory@foreign.example>;tag=1");
+    assert_eq!(rig.send(&udp(ALICE), &from_stranger).status(), 403);
+}
+
+#[test]
+fn what_was_answered_is_in_the_journal_and_survives() {
+    let mut rig = Rig::open();
+    let mut journal = Vec::new();
+    for draft in [
+        contacts(&["<sip:alice@a.example>;q=0.7", "<sip:alice@b.example>"]),
+        contacts(&["<sip:alice@a.example>;expires=0"]),
+        Draft::register("bob").and("Contact", "<sip:bob@b.example>"),
+    ] {
+        let reaction = rig.send(&tcp(ALICE, 3), &draft);
+        assert_eq!(reaction.status(), 200);
+        assert!(!reaction.journal.is_empty());
+        journal.extend_from_slice(&reaction.journal);
+    }
+    let fetch = rig.send(&udp(ALICE), &Draft::register("alice"));
+    assert!(fetch.journal.is_empty(), "a fetch changes nothing");
+
+    let mut restarted = Rig::new(Config { ..open_config() });
+    let records: Vec<_> = sip_server::record::read(&journal).map(Result::unwrap).collect();
+    for record in records.iter().rev() {
+        restarted.restore(record);
+    }
+    assert_eq!(restarted.contacts("alice@example.com"), ["sip:alice@b.example"]);
+    assert_eq!(restarted.contacts("bob@example.com"), ["sip:bob@b.example"]);
+    let reaction = restarted.send(&udp(BOB), &Draft::invite("sip:alice@example.com"));
+    assert_eq!(reaction.forwarded().flow, tcp(ALICE, 3), "the flow is remembered");
+    let late = contacts(&["<sip:alice@b.example>"]).with_cseq(0);
+    assert_eq!(restarted.send(&udp(ALICE), &late).status(), 200, "another Call-ID");
+}
+
+#[test]
+fn the_latest_record_of_a_user_wins_wherever_it_stands() {
+    let mut rig = Rig::open();
+    let mut journal = Vec::new();
+    let contact = |user: &str, host: &str| {
+        Draft::register(user)
+            .and("Contact", &format!("<sip:{user}@{host}>;reg-id=1;+sip.instance=\"x\""))
+    };
+    for (user, host) in [("alice", "a.example"), ("alice", "b.example"), ("bob", "b.example")] {
+        journal.extend(rig.send(&udp(ALICE), &contact(user, host)).journal);
+    }
+    let records: Vec<_> = sip_server::record::read(&journal).map(Result::unwrap).collect();
+    let [first, second, bob] = records[..] else { panic!("three records: {records:?}") };
+    for order in [
+        [first, second, bob],
+        [first, bob, second],
+        [bob, first, second],
+        [second, bob, first],
+        [bob, second, first],
+    ] {
+        let restarted = Rig::open();
+        order.iter().for_each(|record| restarted.restore(record));
+        assert_eq!(restarted.contacts("alice@example.com"), ["sip:alice@b.example"]);
+        assert_eq!((restarted.server.registered(), restarted.server.bindings()), (2, 2));
+    }
+}
+
+#[test]
+fn a_user_who_is_removed_is_gone() {
+    let mut rig = Rig::closed_with(closed_config());
+    rig.register("alice", &udp(ALICE), "<sip:alice@a.example>");
+    assert!(rig.remove_user("alice@example.com"));
+    assert!(!rig.remove_user("alice@example.com"));
+    assert_eq!(rig.contacts("alice@example.com"), [""; 0]);
+    let draft = contacts(&["<sip:alice@a.example>"]);
+    assert_eq!(rig.send_as("alice", &udp(ALICE), &draft).status(), 401);
+}

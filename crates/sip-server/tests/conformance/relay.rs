@@ -1,0 +1,190 @@
+//! The server is no open relay: who may send what to whom.
+
+use crate::rig::{ALICE, BOB, Draft, Rig, STRANGER, closed_config, tcp, text, udp};
+use sip::HeaderName;
+use sip_server::Config;
+use sip_server::config::{Mode, State};
+
+/// What becomes of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fate {
+    /// Forwarded to bob.
+    ToBob,
+    /// Forwarded to the address 192.0.2.5 or to foreign.example.
+    Abroad,
+    /// Refused with this status.
+    Refused(u16),
+    /// Dropped.
+    Dropped,
+}
+use Fate::{Abroad, Dropped, Refused, ToBob};
+
+/// A server that asks for credentials, where bob is registered.
+fn with_bob(state: State) -> Rig {
+    let mut rig = Rig::closed_with(Config { state, ..closed_config() });
+    rig.register("bob", &udp(BOB), &format!("<sip:bob@{BOB}>"));
+    rig
+}
+
+fn fate(reaction: &crate::rig::Reaction) -> Fate {
+    if !reaction.events.is_empty() {
+        reaction.wants_location();
+        return Abroad;
+    }
+    if reaction.is_silent() {
+        return Dropped;
+    }
+    if reaction.requests().next().is_none() {
+        return Refused(reaction.status());
+    }
+    let remote = reaction.forwarded().flow.remote;
+    if remote == BOB.parse().unwrap() { ToBob } else { Abroad }
+}
+
+const STATES: [State; 2] = [State::Stateful, State::Stateless];
+
+#[test]
+fn strangers_reach_our_users_and_nobody_else() {
+    for state in STATES {
+        for (from, uri, expected) in [
+            ("<sip:x@foreign.example>;tag=1", "sip:bob@example.com", ToBob),
+            ("<sip:anonymous@anonymous.invalid>;tag=1", "sip:bob@example.com", ToBob),
+            ("<tel:+15550123>;tag=1", "sip:bob@example.com", ToBob),
+            ("<sip:example.com>;tag=1", "sip:bob@example.com", ToBob),
+            ("<sip:x@foreign.example>;tag=1", "sip:y@foreign.example", Refused(403)),
+            ("<sip:x@foreign.example>;tag=1", "sip:y@192.0.2.5", Refused(403)),
+            // Another program on the server's own address.
+            ("<sip:x@foreign.example>;tag=1", "sip:y@203.0.113.1:22", Refused(403)),
+            ("<sip:anonymous@anonymous.invalid>;tag=1", "sip:y@foreign.example", Refused(403)),
+            ("<tel:+15550123>;tag=1", "sip:y@foreign.example", Refused(403)),
+            ("<sip:example.com>;tag=1", "sip:y@foreign.example", Refused(403)),
+        ] {
+            for method in ["INVITE", "MESSAGE", "BYE", "SUBSCRIBE", "NEWMETHOD"] {
+                let draft = Draft::new(method, uri).with("From", from);
+                let reaction = with_bob(state).send(&udp(STRANGER), &draft);
+                assert_eq!(fate(&reaction), expected, "{method} {from} {uri} {state:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn our_users_names_need_credentials() {
+    for from in [
+        "<sip:alice@example.com>;tag=1",
+        "\"x\" <sip:%61lice@EXAMPLE.com>;tag=1",
+        "sip:alice@203.0.113.1;tag=1",
+        "<sip:alice@[2001:db8::10]:7000>;tag=1",
+        "<sips:alice@example.com>;tag=1",
+        // Also where nobody has the name.
+        "<sip:nobody@example.com>;tag=1",
+    ] {
+        for uri in ["sip:bob@example.com", "sip:y@foreign.example"] {
+            for state in STATES {
+                let draft = Draft::invite(uri).with("From", from);
+                let reaction = with_bob(state).send(&udp(STRANGER), &draft);
+                assert_eq!(fate(&reaction), Refused(407), "{from} {uri} {state:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn users_call_everybody_in_their_own_name() {
+    for (user, from, uri, expected) in [
+        ("alice", "alice@example.com", "sip:bob@example.com", ToBob),
+        ("alice", "alice@203.0.113.1", "sip:bob@example.com", ToBob),
+        ("alice", "alice@example.com", "sip:y@foreign.example", Abroad),
+        ("alice", "alice@example.com", "sip:y@192.0.2.5", Abroad),
+        ("alice", "carol@example.com", "sip:bob@example.com", Refused(403)),
+        ("alice", "carol@example.com", "sip:y@foreign.example", Refused(403)),
+        ("alice", "nobody@example.com", "sip:bob@example.com", Refused(403)),
+        ("nobody", "nobody@example.com", "sip:bob@example.com", Refused(407)),
+    ] {
+        for state in STATES {
+            let mut rig = with_bob(state);
+            let draft = Draft::invite(uri).with("From", &format!("<sip:{from}>;tag=1"));
+            let reaction = rig.send_as(user, &udp(ALICE), &draft);
+            assert_eq!(fate(&reaction), expected, "{user} as {from} to {uri} {state:?}");
+        }
+    }
+}
+
+#[test]
+fn a_route_of_the_sender_s_own_leads_strangers_nowhere() {
+    for (route, uri) in [
+        ("<sip:192.0.2.5;lr>", "sip:bob@example.com"),
+        ("<sip:192.0.2.5>", "sip:bob@example.com"),
+        ("<sip:foreign.example;lr>", "sip:bob@example.com"),
+        ("<sip:203.0.113.1;lr>, <sip:192.0.2.5;lr>", "sip:bob@example.com"),
+        ("<sip:203.0.113.1;lr>", "sip:y@192.0.2.5"),
+        ("<sip:Zm9yZ2VkIHRva2Vu@203.0.113.1;lr>", "sip:y@192.0.2.5"),
+        ("<sip:203.0.113.1;lr>, <sip:example.com;lr>", "sip:y@192.0.2.5"),
+        ("<sip:y@192.0.2.5>", "sip:Zm9yZ2VkIHRva2Vu@203.0.113.1;lr"),
+    ] {
+        for state in STATES {
+            let draft = Draft::invite(uri)
+                .with("From", "<sip:x@foreign.example>;tag=1")
+                .and("Route", route);
+            let reaction = with_bob(state).send(&udp(STRANGER), &draft);
+            let allowed = [Refused(403), Refused(404)];
+            assert!(allowed.contains(&fate(&reaction)), "{route} {uri}: {reaction:#?}");
+        }
+    }
+    let draft = Draft::invite("sip:y@foreign.example").and("Route", "<sip:192.0.2.5;lr>");
+    let reaction = with_bob(State::Stateful).send_as("alice", &udp(ALICE), &draft);
+    assert_eq!(fate(&reaction), Abroad, "users choose their way");
+    assert_eq!(reaction.forwarded().flow.remote, "192.0.2.5:5060".parse().unwrap());
+}
+
+#[test]
+fn acks_without_a_transaction_go_to_our_users_or_come_from_them() {
+    for state in STATES {
+        let mut rig = with_bob(state);
+        let ack = |uri: &str, from: &str| {
+            Draft::new("ACK", uri).with("From", &format!("<sip:{from}>;tag=1"))
+        };
+        let to_bob = ack("sip:bob@example.com", "x@foreign.example");
+        assert_eq!(fate(&rig.send(&udp(STRANGER), &to_bob)), ToBob);
+        let from_bob = ack("sip:y@192.0.2.5", "bob@example.com");
+        assert_eq!(fate(&rig.send(&udp(BOB), &from_bob)), Abroad, "from where bob is");
+        assert_eq!(fate(&rig.send(&udp(STRANGER), &from_bob.next())), Dropped);
+        let from_alice = ack("sip:y@192.0.2.5", "alice@example.com");
+        assert_eq!(fate(&rig.send(&udp(ALICE), &from_alice)), Dropped, "alice is not registered");
+        let from_stranger = ack("sip:y@192.0.2.5", "x@foreign.example");
+        assert_eq!(fate(&rig.send(&udp(STRANGER), &from_stranger)), Dropped);
+        assert_eq!(rig.count("relay-denied"), 3);
+    }
+}
+
+#[test]
+fn a_registrar_and_a_redirect_server_forward_nothing() {
+    for mode in [Mode::Registrar, Mode::Redirect] {
+        let mut rig = Rig::closed_with(Config { mode, ..closed_config() });
+        rig.register("bob", &udp(BOB), &format!("<sip:bob@{BOB}>"));
+        for uri in ["sip:bob@example.com", "sip:y@192.0.2.5", "sip:y@foreign.example"] {
+            for method in ["INVITE", "MESSAGE", "ACK", "BYE", "CANCEL"] {
+                let draft = Draft::new(method, uri).and("Route", "<sip:192.0.2.5;lr>");
+                let reaction = rig.send_as("alice", &tcp(ALICE, 4), &draft);
+                assert_eq!(reaction.requests().count(), 0, "{mode:?} {method} {uri}");
+                assert!(reaction.events.is_empty(), "{mode:?} {method} {uri}");
+            }
+        }
+    }
+}
+
+#[test]
+fn refusals_say_why() {
+    let mut rig = with_bob(State::Stateful);
+    let abroad =
+        Draft::invite("sip:y@foreign.example").with("From", "<sip:x@foreign.example>;tag=1");
+    let reaction = rig.send(&udp(STRANGER), &abroad);
+    assert_eq!(reaction.response().reason(), "Relaying Denied");
+    let as_carol =
+        Draft::invite("sip:bob@example.com").with("From", "<sip:carol@example.com>;tag=1");
+    let reaction = rig.send_as("alice", &udp(ALICE), &as_carol);
+    assert_eq!(reaction.response().reason(), "From Is Not the Authenticated User");
+    assert_eq!((rig.count("relay-denied"), rig.count("identity-mismatches")), (1, 1));
+    assert!(text(&reaction.response().bytes).contains("Server: Barebell\r\n"));
+    assert_eq!(reaction.response().values(HeaderName::ProxyAuthenticate), [""; 0]);
+}

@@ -1,0 +1,492 @@
+//! A server with a clock of its own: a message goes in from an address, and what the server does
+//! with it comes out.
+
+use parking_lot::RawMutex;
+use sip::digest::{Algorithm, Challenge, Credentials, Ha1Set, Request};
+use sip::message::Response;
+use sip::{Duration, HeaderName, Instant, Message, Transport};
+use sip_server::config::{Domain, Listener, Network};
+use sip_server::record::Record;
+use sip_server::{Config, Connection, Event, Flow, Location, Output, Server, Ticket, Worker};
+use std::net::SocketAddr;
+use std::num::NonZeroU64;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// The server's own address for IPv4.
+pub(crate) const SERVER: &str = "203.0.113.1:5060";
+/// The server's own address for IPv6.
+pub(crate) const SERVER_V6: &str = "[2001:db8::10]:5060";
+
+/// Where phones are.
+pub(crate) const ALICE: &str = "198.51.100.10:5060";
+pub(crate) const BOB: &str = "198.51.100.20:5060";
+pub(crate) const STRANGER: &str = "192.0.2.99:5060";
+
+/// A server, a worker of it, and a clock.
+pub(crate) struct Rig {
+    pub(crate) server: Arc<Server<RawMutex>>,
+    worker: Worker<RawMutex>,
+    now: Instant,
+    out: Output,
+}
+
+/// A message that the server sent.
+#[derive(Clone, Debug)]
+pub(crate) struct Sent {
+    pub(crate) flow: Flow,
+    pub(crate) bytes: Vec<u8>,
+}
+
+/// What the server did on one event.
+#[derive(Debug)]
+pub(crate) struct Reaction {
+    pub(crate) sent: Vec<Sent>,
+    pub(crate) journal: Vec<u8>,
+    pub(crate) events: Vec<Event>,
+}
+
+/// The configuration of a server that asks nobody for credentials.
+pub(crate) fn open_config() -> Config {
+    let mut config = closed_config();
+    config.authentication.required = false;
+    config.limits.trusted = ["0.0.0.0", "::"]
+        .map(|address| Network { address: address.parse().unwrap(), prefix: 0 })
+        .to_vec();
+    config
+}
+
+/// The configuration of a server that asks for credentials, as it is by default.
+pub(crate) fn closed_config() -> Config {
+    let domain = |name: &str, aliases: &[&str]| Domain {
+        name: name.into(),
+        aliases: aliases.iter().map(|&alias| alias.into()).collect(),
+    };
+    let listener =
+        |transport, address: &str| Listener { transport, address: address.parse().unwrap() };
+    Config {
+        listeners: vec![
+            listener(Transport::Udp, SERVER),
+            listener(Transport::Tcp, SERVER),
+            listener(Transport::Udp, SERVER_V6),
+            listener(Transport::Tcp, SERVER_V6),
+        ],
+        domains: vec![
+            domain("example.com", &["203.0.113.1", "2001:db8::10"]),
+            domain("example.org", &[]),
+        ],
+        ..Config::default()
+    }
+}
+
+/// The flow of datagrams from `remote`.
+pub(crate) fn udp(remote: &str) -> Flow {
+    let remote: SocketAddr = remote.parse().unwrap();
+    let local = if remote.is_ipv4() { SERVER } else { SERVER_V6 }.parse().unwrap();
+    Flow { transport: Transport::Udp, local, remote, connection: None }
+}
+
+/// The flow of connection `number` from `remote`.
+pub(crate) fn tcp(remote: &str, number: u64) -> Flow {
+    let connection = Some(Connection(NonZeroU64::new(number).unwrap()));
+    Flow { transport: Transport::Tcp, connection, ..udp(remote) }
+}
+
+impl Rig {
+    pub(crate) fn new(config: Config) -> Self {
+        let server = Arc::new(Server::new(config, &[7; 32]));
+        let worker = server.worker();
+        let now = Instant::from_micros(1_700_000_000_000_000);
+        Self { server, worker, now, out: Output::default() }
+    }
+
+    /// A server that asks nobody for credentials.
+    pub(crate) fn open() -> Self {
+        Self::new(open_config())
+    }
+
+    /// A server that asks for credentials, with alice, bob and carol, whose passwords are their
+    /// names.
+    pub(crate) fn closed() -> Self {
+        Self::closed_with(closed_config())
+    }
+
+    pub(crate) fn closed_with(config: Config) -> Self {
+        let rig = Self::new(config);
+        ["alice", "bob", "carol"].into_iter().for_each(|name| rig.add_user(name));
+        rig
+    }
+
+    /// Adds `name@example.com`, whose password is the name.
+    pub(crate) fn add_user(&self, name: &str) {
+        let ha1 = Ha1Set::new(name.as_bytes(), b"example.com", name.as_bytes());
+        self.server.add_user(format!("{name}@example.com").as_bytes(), ha1);
+    }
+
+    /// Removes a user; false where there was none.
+    pub(crate) fn remove_user(&mut self, address_of_record: &str) -> bool {
+        self.server.remove_user(address_of_record.as_bytes(), &mut self.out)
+    }
+
+    /// Takes in what was stored.
+    pub(crate) fn restore(&self, record: &Record<'_>) {
+        self.server.restore(record, self.now);
+    }
+
+    pub(crate) fn receive(&mut self, flow: &Flow, bytes: &[u8]) -> Reaction {
+        self.worker.receive(self.now, flow, bytes, &mut self.out);
+        self.take()
+    }
+
+    /// A request came whose end cannot be told.
+    pub(crate) fn refuse_unframed(&mut self, flow: &Flow, head: &[u8]) -> Reaction {
+        self.worker.refuse_unframed(self.now, flow, head, &mut self.out);
+        self.take()
+    }
+
+    pub(crate) fn send(&mut self, flow: &Flow, draft: &Draft) -> Reaction {
+        self.receive(flow, &draft.bytes(flow))
+    }
+
+    /// Sends `draft`; where credentials are asked for, sends it again with those of `user`, whose
+    /// password is the name.
+    pub(crate) fn send_as(&mut self, user: &str, flow: &Flow, draft: &Draft) -> Reaction {
+        let reaction = self.send(flow, draft);
+        let challenged = reaction.sent.iter().find(|sent| matches!(sent.status(), 401 | 407));
+        let Some(challenged) = challenged.cloned() else { return reaction };
+        let next = draft.next().answering(&challenged, user, user);
+        self.send(flow, &next)
+    }
+
+    /// Registers `contact` for `user@example.com` for an hour and expects it to be granted.
+    pub(crate) fn register(&mut self, user: &str, flow: &Flow, contact: &str) {
+        let draft = Draft::register(user).and("Contact", contact).and("Expires", "3600");
+        let reaction = self.send_as(user, flow, &draft);
+        assert_eq!(reaction.status(), 200, "{user} at {contact}");
+    }
+
+    pub(crate) fn located(&mut self, ticket: Ticket, locations: &[Location]) -> Reaction {
+        self.worker.located(self.now, ticket, locations, &mut self.out);
+        self.take()
+    }
+
+    /// What the server sent could not be delivered.
+    pub(crate) fn undeliverable(&mut self, flow: &Flow, bytes: &[u8]) -> Reaction {
+        self.worker.undeliverable(self.now, flow, bytes, &mut self.out);
+        self.take()
+    }
+
+    /// Lets time pass and runs the timers that are due then.
+    pub(crate) fn wait(&mut self, span: Duration) -> Reaction {
+        self.now += span;
+        self.worker.on_timer(self.now, &mut self.out);
+        self.take()
+    }
+
+    /// A counter's count.
+    pub(crate) fn count(&self, name: &str) -> u64 {
+        let counters = self.server.counters();
+        let found = counters.iter().find(|(found, _)| *found == name);
+        found.unwrap_or_else(|| panic!("no counter {name}")).1
+    }
+
+    /// The contacts of `address_of_record`, in the order of the listing.
+    pub(crate) fn contacts(&self, address_of_record: &str) -> Vec<String> {
+        let mut contacts = Vec::new();
+        self.server.for_each_binding(self.now, &mut |view| {
+            if view.address_of_record == address_of_record.as_bytes() {
+                contacts.push(text(view.contact));
+            }
+        });
+        contacts
+    }
+
+    fn take(&mut self) -> Reaction {
+        let Output { bytes, transmits, journal, events } = &mut self.out;
+        let sent = transmits
+            .drain(..)
+            .map(|transmit| Sent {
+                flow: transmit.flow,
+                bytes: bytes[transmit.range.clone()].to_vec(),
+            })
+            .collect();
+        let reaction =
+            Reaction { sent, journal: core::mem::take(journal), events: core::mem::take(events) };
+        bytes.clear();
+        reaction
+    }
+}
+
+impl Reaction {
+    /// The responses sent, 100 left out.
+    pub(crate) fn responses(&self) -> impl Iterator<Item = &Sent> {
+        self.sent.iter().filter(|sent| sent.status() > 100)
+    }
+
+    /// The requests sent.
+    pub(crate) fn requests(&self) -> impl Iterator<Item = &Sent> {
+        self.sent.iter().filter(|sent| sent.status() == 0)
+    }
+
+    /// The one response that was sent, and nothing else.
+    #[track_caller]
+    pub(crate) fn response(&self) -> &Sent {
+        assert_eq!(self.sent.len(), 1, "one response is expected: {self:#?}");
+        assert_ne!(self.sent[0].status(), 0, "a response is expected: {self:#?}");
+        &self.sent[0]
+    }
+
+    /// The status of the one response that was sent.
+    #[track_caller]
+    pub(crate) fn status(&self) -> u16 {
+        self.response().status()
+    }
+
+    /// The one request that was sent, with no response but 100.
+    #[track_caller]
+    pub(crate) fn forwarded(&self) -> &Sent {
+        let mut requests = self.requests();
+        let (first, second) = (requests.next(), requests.next());
+        assert!(self.responses().next().is_none(), "no response is expected: {self:#?}");
+        assert!(second.is_none(), "one request is expected: {self:#?}");
+        first.unwrap_or_else(|| panic!("a request is expected: {self:#?}"))
+    }
+
+    /// Whether nothing happened at all.
+    pub(crate) fn is_silent(&self) -> bool {
+        self.sent.is_empty() && self.journal.is_empty() && self.events.is_empty()
+    }
+
+    /// The ticket of the one location that is wanted, and what is to be located.
+    #[track_caller]
+    pub(crate) fn wants_location(&self) -> (sip::locate::Destination, Ticket) {
+        match &self.events[..] {
+            [Event::Locate { destination, ticket }] => (destination.clone(), ticket.clone()),
+            other => panic!("one location is expected to be wanted: {other:?}"),
+        }
+    }
+}
+
+impl Sent {
+    #[track_caller]
+    pub(crate) fn message(&self) -> Message<'_> {
+        Message::parse(&self.bytes).expect("the server sends messages that can be parsed")
+    }
+
+    /// The status code; 0 for a request.
+    pub(crate) fn status(&self) -> u16 {
+        self.message().status().unwrap_or(0)
+    }
+
+    pub(crate) fn request_uri(&self) -> String {
+        match self.message().start_line() {
+            sip::StartLine::Request { uri, .. } => text(uri),
+            sip::StartLine::Response { .. } => panic!("not a request: {self:?}"),
+        }
+    }
+
+    pub(crate) fn reason(&self) -> String {
+        match self.message().start_line() {
+            sip::StartLine::Response { reason, .. } => text(reason),
+            sip::StartLine::Request { .. } => panic!("not a response: {self:?}"),
+        }
+    }
+
+    /// The values of all header fields called `name`, comma-separated ones one by one.
+    pub(crate) fn values(&self, name: HeaderName) -> Vec<String> {
+        self.message().elements(name).map(text).collect()
+    }
+
+    /// The value of the first header field called `name`; empty if there is none.
+    pub(crate) fn value(&self, name: HeaderName) -> String {
+        self.message().value(name).map(text).unwrap_or_default()
+    }
+
+    /// The response to this request that a phone with the tag `tag` makes, with `fields` as further
+    /// lines.
+    pub(crate) fn answer(&self, status: u16, tag: &str, fields: &str) -> Vec<u8> {
+        let mut out = Vec::new();
+        Response {
+            request: &self.message(),
+            source: self.flow.local,
+            status,
+            reason: sip::message::reason_phrase(status),
+            to_tag: Some(tag.as_bytes()),
+        }
+        .write(&mut out, |out| out.extend_from_slice(fields.as_bytes()));
+        out
+    }
+}
+
+/// A request to be sent.
+#[derive(Clone, Debug)]
+pub(crate) struct Draft {
+    pub(crate) method: String,
+    pub(crate) uri: String,
+    branch: String,
+    cseq: u32,
+    fields: Vec<(String, String)>,
+    body: String,
+}
+
+fn serial() -> u32 {
+    static SERIAL: AtomicU32 = AtomicU32::new(1);
+    SERIAL.fetch_add(1, Ordering::Relaxed)
+}
+
+impl Draft {
+    /// A request to `uri` from alice, with a Call-ID and a branch that no other has.
+    pub(crate) fn new(method: &str, uri: &str) -> Self {
+        let number = serial();
+        let draft = Self {
+            method: method.into(),
+            uri: uri.into(),
+            branch: format!("z9hG4bK-{number}"),
+            cseq: 1,
+            fields: Vec::new(),
+            body: String::new(),
+        };
+        draft
+            .and("Max-Forwards", "70")
+            .and("From", "<sip:alice@example.com>;tag=alice-tag")
+            .and("To", &format!("<{uri}>"))
+            .and("Call-ID", &format!("call-{number}"))
+    }
+
+    /// A REGISTER for `user@example.com`, without Contact.
+    pub(crate) fn register(user: &str) -> Self {
+        let address = format!("<sip:{user}@example.com>");
+        Self::new("REGISTER", "sip:example.com")
+            .with("From", &format!("{address};tag=r"))
+            .with("To", &address)
+    }
+
+    /// An INVITE from alice to `uri`, with her Contact.
+    pub(crate) fn invite(uri: &str) -> Self {
+        Self::new("INVITE", uri).and("Contact", &format!("<sip:alice@{ALICE}>"))
+    }
+
+    /// With the first header field called `name` changed, or added if there is none.
+    pub(crate) fn with(mut self, name: &str, value: &str) -> Self {
+        match self.fields.iter_mut().find(|(found, _)| found == name) {
+            Some(field) => field.1 = value.into(),
+            None => self.fields.push((name.into(), value.into())),
+        }
+        self
+    }
+
+    /// With a header field added.
+    pub(crate) fn and(mut self, name: &str, value: &str) -> Self {
+        self.fields.push((name.into(), value.into()));
+        self
+    }
+
+    /// Without the header fields called `name`.
+    pub(crate) fn without(mut self, name: &str) -> Self {
+        self.fields.retain(|(found, _)| found != name);
+        self
+    }
+
+    /// The same request, but for the method.
+    pub(crate) fn with_method(self, method: &str) -> Self {
+        Self { method: method.into(), ..self }
+    }
+
+    /// With another request URI.
+    pub(crate) fn to_uri(self, uri: &str) -> Self {
+        Self { uri: uri.into(), ..self }
+    }
+
+    pub(crate) fn with_body(mut self, body: &str) -> Self {
+        self.body = body.into();
+        self
+    }
+
+    pub(crate) fn with_cseq(mut self, cseq: u32) -> Self {
+        self.cseq = cseq;
+        self
+    }
+
+    pub(crate) fn with_branch(mut self, branch: &str) -> Self {
+        self.branch = branch.into();
+        self
+    }
+
+    /// The next request of the same call: another transaction, the CSeq one higher.
+    pub(crate) fn next(&self) -> Self {
+        let mut next = self.clone();
+        next.branch = format!("z9hG4bK-{}", serial());
+        next.cseq += 1;
+        next
+    }
+
+    /// With credentials of `user` for the first challenge of `response`.
+    pub(crate) fn answering(self, response: &Sent, user: &str, password: &str) -> Self {
+        self.with_credentials(response, None, user, password, 1, |_| {})
+    }
+
+    /// With credentials of `user` for the challenge of `response` with `algorithm`, or the first,
+    /// once `change` has changed them.
+    pub(crate) fn with_credentials(
+        self,
+        response: &Sent,
+        algorithm: Option<Algorithm>,
+        user: &str,
+        password: &str,
+        count: u32,
+        change: impl FnOnce(&mut Credentials<'_>),
+    ) -> Self {
+        let is_proxy = response.status() == 407;
+        let (asks, answers) = if is_proxy {
+            (HeaderName::ProxyAuthenticate, "Proxy-Authorization")
+        } else {
+            (HeaderName::WwwAuthenticate, "Authorization")
+        };
+        let message = response.message();
+        let challenge = message
+            .values(asks)
+            .map(|value| Challenge::parse(value).unwrap().unwrap())
+            .find(|challenge| algorithm.is_none_or(|wanted| wanted == challenge.algorithm))
+            .expect("a challenge with the algorithm");
+        let ha1 = Ha1Set::new(user.as_bytes(), challenge.realm, password.as_bytes());
+        let (method, uri, body) = (self.method.clone(), self.uri.clone(), self.body.clone());
+        let request =
+            Request { method: method.as_bytes(), uri: uri.as_bytes(), body: body.as_bytes() };
+        let secret = ha1.get(challenge.algorithm);
+        let mut credentials = challenge.answer(user.as_bytes(), secret, &request, b"0a4f", count);
+        change(&mut credentials);
+        let mut value = Vec::new();
+        credentials.write(&mut value);
+        self.with(answers, &text(&value))
+    }
+
+    /// The request as it is sent on `flow`.
+    pub(crate) fn bytes(&self, flow: &Flow) -> Vec<u8> {
+        let Self { method, uri, branch, cseq, fields, body } = self;
+        let transport = flow.transport.via_name();
+        let mut text = format!("{method} {uri} SIP/2.0\r\n");
+        if !fields.iter().any(|(name, _)| name == "Via") {
+            let remote = flow.remote;
+            text += &format!("Via: SIP/2.0/{transport} {remote};branch={branch}\r\n");
+        }
+        for (name, value) in fields {
+            text += &format!("{name}: {value}\r\n");
+        }
+        if !fields.iter().any(|(name, _)| name == "CSeq") {
+            text += &format!("CSeq: {cseq} {method}\r\n");
+        }
+        text += &format!("Content-Length: {}\r\n\r\n{body}", body.len());
+        text.into_bytes()
+    }
+}
+
+/// `bytes` as text, what is not UTF-8 replaced.
+pub(crate) fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// The ACK of a refusal that `invite` got in `response`.
+pub(crate) fn ack_of(invite: &Draft, response: &Sent) -> Draft {
+    let to = response.value(HeaderName::To);
+    invite.clone().with_method("ACK").with("To", &to).with_body("")
+}

@@ -1,0 +1,132 @@
+//! Routers of RFC 2543 before and behind the server (RFC 3261 sections 16.4, 16.6 and 16.12).
+
+use crate::rig::{ALICE, BOB, Draft, Rig, open_config, tcp, udp};
+use sip::HeaderName;
+use sip_server::Config;
+use sip_server::config::State;
+
+const NEXT: &str = "192.0.2.5:5060";
+
+fn rigs() -> [Rig; 2] {
+    [State::Stateful, State::Stateless].map(|state| Rig::new(Config { state, ..open_config() }))
+}
+
+#[test]
+fn the_way_that_a_route_names_is_gone() {
+    for (routes, uri, next_uri, left) in [
+        (
+            &["<sip:192.0.2.5;lr>"][..],
+            "sip:y@foreign.example",
+            "sip:y@foreign.example",
+            &["<sip:192.0.2.5;lr>"][..],
+        ),
+        (
+            &["<sip:203.0.113.1;lr>, <sip:192.0.2.5;lr>", "<sip:third.example;lr>"],
+            "sip:y@foreign.example",
+            "sip:y@foreign.example",
+            &["<sip:192.0.2.5;lr>", "<sip:third.example;lr>"],
+        ),
+        (
+            &[
+                "<sip:example.com:5060;lr>",
+                "<sip:203.0.113.1;transport=tcp;lr>",
+                "\"x\" <sip:192.0.2.5;lr=on;y>;z",
+            ],
+            "sip:y@foreign.example;a=b",
+            "sip:y@foreign.example;a=b",
+            &["\"x\" <sip:192.0.2.5;lr=on;y>;z"],
+        ),
+        // The next element is a strict router.
+        (
+            &["<sip:192.0.2.5>"],
+            "sip:y@foreign.example",
+            "sip:192.0.2.5",
+            &["<sip:y@foreign.example>"],
+        ),
+        (
+            &["<sip:203.0.113.1;lr>, <sip:x@192.0.2.5;a=b>, <sip:third.example;lr>"],
+            "sip:y@foreign.example;c=d",
+            "sip:x@192.0.2.5;a=b",
+            &["<sip:third.example;lr>", "<sip:y@foreign.example;c=d>"],
+        ),
+        (&["<sip:203.0.113.1;lr>"], "sip:y@192.0.2.5", "sip:y@192.0.2.5", &[]),
+        // The server is a strict router to the one before it, if that does not know `lr`.
+        (&["<sip:203.0.113.1>"], "sip:y@192.0.2.5", "sip:y@192.0.2.5", &[]),
+    ] {
+        for mut rig in rigs() {
+            for method in ["INVITE", "BYE", "MESSAGE", "ACK"] {
+                let draft = routes
+                    .iter()
+                    .fold(Draft::new(method, uri), |draft, route| draft.and("Route", route));
+                let reaction = rig.send(&udp(ALICE), &draft);
+                let forwarded = reaction.forwarded();
+                assert_eq!(forwarded.flow.remote, NEXT.parse().unwrap(), "{method} {routes:?}");
+                assert_eq!(forwarded.request_uri(), next_uri, "{method} {routes:?}");
+                assert_eq!(forwarded.values(HeaderName::Route), left, "{method} {routes:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn routes_to_us_lead_to_our_users() {
+    for mut rig in rigs() {
+        rig.register("bob", &tcp(BOB, 3), &format!("<sip:bob@{BOB}>"));
+        let draft = Draft::invite("sip:bob@example.com").and("Route", "<sip:example.com;lr>");
+        let reaction = rig.send(&udp(ALICE), &draft);
+        assert_eq!(reaction.forwarded().flow, tcp(BOB, 3));
+        assert_eq!(reaction.forwarded().values(HeaderName::Route), [""; 0]);
+    }
+}
+
+#[test]
+fn what_a_strict_router_did_is_undone() {
+    for mut rig in rigs() {
+        rig.register("bob", &tcp(BOB, 3), &format!("<sip:bob@{BOB}>"));
+        let forwarded =
+            rig.send(&udp(ALICE), &Draft::invite("sip:bob@example.com")).forwarded().clone();
+        let [callee_side, caller_side] = &forwarded.values(HeaderName::RecordRoute)[..] else {
+            panic!("two Record-Routes: {forwarded:?}")
+        };
+        let own_uri = caller_side.trim_matches(['<', '>']);
+        // The element before put the server's own URI in the request line, and the request URI at
+        // the end of the routes.
+        for (routes, left) in [
+            (vec![format!("<sip:bob@{BOB};x=y>")], &[][..]),
+            (vec![callee_side.clone(), format!("<sip:bob@{BOB};x=y>")], &[]),
+            (
+                vec![
+                    callee_side.clone(),
+                    "<sip:third.example;lr>".into(),
+                    format!("<sip:bob@{BOB};x=y>"),
+                ],
+                &["<sip:third.example;lr>"],
+            ),
+        ] {
+            let bye = Draft::new("BYE", own_uri)
+                .with("To", "<sip:bob@example.com>;tag=bob-tag")
+                .with("Call-ID", &forwarded.value(HeaderName::CallId))
+                .and("Route", &routes.join(", "));
+            let reaction = rig.send(&udp(ALICE), &bye);
+            assert_eq!(reaction.forwarded().flow, tcp(BOB, 3));
+            assert_eq!(reaction.forwarded().request_uri(), format!("sip:bob@{BOB};x=y"));
+            assert_eq!(reaction.forwarded().values(HeaderName::Route), left);
+        }
+    }
+}
+
+#[test]
+fn a_route_that_leads_nowhere_is_refused() {
+    for (route, expected) in [
+        ("<tel:+123>", 416),
+        ("<http://example.com>", 416),
+        ("not a route", 416),
+        ("<sips:192.0.2.5;lr>", 503),
+        ("<sip:192.0.2.5;transport=sctp;lr>", 503),
+    ] {
+        for mut rig in rigs() {
+            let draft = Draft::invite("sip:y@foreign.example").and("Route", route);
+            assert_eq!(rig.send(&udp(ALICE), &draft).status(), expected, "{route}");
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! Telephone numbers (RFC 3966).
+
+use crate::rig::{ALICE, BOB, Draft, Rig, STRANGER, closed_config, udp};
+
+fn with_number(number: &str) -> Rig {
+    let mut rig = Rig::open();
+    rig.register(number, &udp(BOB), &format!("<sip:bob@{BOB}>"));
+    rig
+}
+
+#[test]
+fn a_number_is_a_user_of_the_default_domain() {
+    for (number, uri) in [
+        ("+12015550123", "tel:+12015550123"),
+        ("+12015550123", "TEL:+1-201-555-0123"),
+        ("+12015550123", "tel:+1.(201).555.0123;isub=1;ext=5"),
+        ("7042", "tel:7042;phone-context=example.com"),
+        ("*21#", "tel:*21#;phone-context=example.com"),
+    ] {
+        for method in ["INVITE", "MESSAGE", "OPTIONS"] {
+            let reaction = with_number(number).send(&udp(ALICE), &Draft::new(method, uri));
+            let forwarded = reaction.forwarded();
+            assert_eq!(forwarded.request_uri(), format!("sip:bob@{BOB}"), "{method} {uri}");
+        }
+    }
+}
+
+#[test]
+fn a_number_that_nobody_has_is_not_found() {
+    for uri in ["tel:+12015550124", "tel:12015550123"] {
+        let reaction = with_number("+12015550123").send(&udp(ALICE), &Draft::invite(uri));
+        assert_eq!(reaction.status(), 404, "{uri}");
+    }
+}
+
+#[test]
+fn what_is_no_number_is_refused() {
+    for uri in
+        ["tel:", "tel:+", "tel:bob@example.com", "tel:+1 201", "tel:;phone-context=x", "tel:xyz"]
+    {
+        let reaction = with_number("+12015550123").send(&udp(ALICE), &Draft::invite(uri));
+        assert_eq!(reaction.status(), 400, "{uri}");
+    }
+}
+
+#[test]
+fn a_caller_with_a_number_is_a_stranger() {
+    let mut rig = Rig::closed_with(closed_config());
+    rig.add_user("+12015550123");
+    rig.register("+12015550123", &udp(BOB), &format!("<sip:bob@{BOB}>"));
+    let from_number = |uri: &str| Draft::invite(uri).with("From", "<tel:+15550199>;tag=1");
+    rig.send(&udp(STRANGER), &from_number("tel:+1-201-555-0123")).forwarded();
+    assert_eq!(rig.send(&udp(STRANGER), &from_number("sip:y@foreign.example")).status(), 403);
+}

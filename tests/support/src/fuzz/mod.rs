@@ -1,0 +1,10 @@
+//! Fuzz bodies: ordinary functions of some bytes that panic where the code under test breaks a
+//! promise. The targets in `fuzz/` call them, and so do tests on stable, with corpora.
+
+mod engine;
+mod framer;
+mod message;
+
+pub use engine::engine;
+pub use framer::framer;
+pub use message::message;

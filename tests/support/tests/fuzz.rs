@@ -1,0 +1,67 @@
+//! The fuzz bodies on stable, over the corpora and over what fuzzing has found.
+
+use std::path::{Path, PathBuf};
+use test_support::{corpora, fuzz};
+
+/// Every file below `folder`.
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    let mut folders = vec![folder.to_path_buf()];
+    while let Some(folder) = folders.pop() {
+        let entries = std::fs::read_dir(&folder)
+            .unwrap_or_else(|error| panic!("{} cannot be read: {error}", folder.display()));
+        for entry in entries {
+            let path = entry.expect("an entry of a folder").path();
+            if path.is_dir() { folders.push(path) } else { files.push(path) }
+        }
+    }
+    files.sort();
+    files
+}
+
+/// Calls `body` with every file of the corpora that holds SIP.
+fn over_corpora(body: fn(&[u8])) {
+    let Some(root) = corpora() else { return };
+    let mut count = 0;
+    for folder in ["sip-fuzz", "sip-messages", "rfc4475", "rfc5118"] {
+        for file in files(&root.join(folder)) {
+            let bytes = std::fs::read(&file).expect("a file of the corpora can be read");
+            eprintln!("{}", file.display());
+            body(&bytes);
+            count += 1;
+        }
+    }
+    assert!(count > 500, "the corpora hold only {count} files");
+}
+
+#[test]
+fn messages_of_the_corpora_break_nothing() {
+    over_corpora(fuzz::message);
+}
+
+#[test]
+fn streams_of_the_corpora_break_nothing() {
+    over_corpora(fuzz::framer);
+}
+
+#[test]
+fn random_events_reach_all_of_the_engine() {
+    let mut totals = std::collections::BTreeMap::new();
+    for seed in 0u64..1000 {
+        // SplitMix64, so that each run is the same.
+        let mut state = seed;
+        let bytes: Vec<u8> = (0..300)
+            .flat_map(|_| {
+                state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+                let mixed = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+                let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+                (mixed ^ (mixed >> 31)).to_le_bytes()
+            })
+            .collect();
+        for (name, count) in fuzz::engine(&bytes) {
+            *totals.entry(name).or_insert(0) += count;
+        }
+    }
+    let missing: Vec<_> = totals.iter().filter(|(_, count)| **count == 0).collect();
+    assert!(missing.is_empty(), "never counted: {missing:?} of {totals:?}");
+}
