@@ -112,9 +112,11 @@ fn guessing_passwords_ends_in_a_ban() {
         Event::Notice(notice) => &notice[..],
         Event::Locate { .. } => "",
     });
-    let notice =
+    let failure = "sip:alice@example.com at udp:192.0.2.99:5060 did not log in: wrong user or \
+                   password";
+    let ban =
         "192.0.2.99 is banned for 60 s: 3 failed authentications or unknown users within 10 s";
-    assert_eq!(notices.collect::<Vec<_>>(), [notice]);
+    assert_eq!(notices.collect::<Vec<_>>(), [failure, ban]);
     assert!(rig.send(&udp(STRANGER), &options()).is_silent());
     assert!(rig.send(&tcp(STRANGER, 3), &options()).is_silent());
     assert_eq!(rig.send(&udp(ALICE), &options()).status(), 200, "others are not concerned");

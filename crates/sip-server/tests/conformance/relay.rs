@@ -2,8 +2,8 @@
 
 use crate::rig::{ALICE, BOB, Draft, Rig, STRANGER, closed_config, tcp, text, udp};
 use sip::HeaderName;
-use sip_server::Config;
 use sip_server::config::{Mode, Network, State};
+use sip_server::{Config, Event};
 
 /// What becomes of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,7 +27,7 @@ fn with_bob(state: State) -> Rig {
 }
 
 fn fate(reaction: &crate::rig::Reaction) -> Fate {
-    if !reaction.events.is_empty() {
+    if reaction.events.iter().any(|event| matches!(event, Event::Locate { .. })) {
         reaction.wants_location();
         return Abroad;
     }

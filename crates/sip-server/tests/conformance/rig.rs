@@ -260,8 +260,16 @@ impl Reaction {
     /// The ticket of the one location that is wanted, and what is to be located.
     #[track_caller]
     pub(crate) fn wants_location(&self) -> (sip::locate::Destination, Ticket) {
-        match &self.events[..] {
-            [Event::Locate { destination, ticket }] => (destination.clone(), ticket.clone()),
+        let wanted: Vec<_> = self
+            .events
+            .iter()
+            .filter_map(|event| match event {
+                Event::Locate { destination, ticket } => Some((destination, ticket)),
+                Event::Notice(_) => None,
+            })
+            .collect();
+        match &wanted[..] {
+            [(destination, ticket)] => ((*destination).clone(), (*ticket).clone()),
             other => panic!("one location is expected to be wanted: {other:?}"),
         }
     }
