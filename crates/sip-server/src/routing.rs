@@ -74,7 +74,7 @@ pub(crate) fn route<R: RawMutex>(
     if !unsupported.is_empty() && !is_ack {
         return refuse_extensions(incoming, &unsupported, env);
     }
-    let loop_hash = loop_hash(&env.keys.branch, message, found.uri_bytes);
+    let loop_hash = loop_hash(&env.keys.branch, message, head, found.uri_bytes);
     if is_loop(message, loop_hash) {
         env.counters.loops.add();
         return refuse(482, env);

@@ -5,6 +5,7 @@ use crate::keys::{Key, put_hex, take_hex};
 use alloc::vec::Vec;
 use core::hash::Hasher;
 use sip::header::MAGIC_COOKIE;
+use sip::message::RequestHead;
 use sip::{HeaderName, Message};
 
 /// Where a context is, and which one it is.
@@ -85,14 +86,21 @@ impl Branch {
 }
 
 /// Hash of all that decides where a request goes: one that comes back with the same hash would go
-/// round for ever.
-pub(crate) fn loop_hash(key: &Key, request: &Message<'_>, uri: &[u8]) -> u32 {
+/// round for ever. A CANCEL and the ACK of a refusal have the hash of their INVITE, since in
+/// stateless mode it is in their branch (RFC 3261 section 16.11): so neither the method in CSeq nor
+/// the tag of To counts.
+pub(crate) fn loop_hash(
+    key: &Key,
+    request: &Message<'_>,
+    head: &RequestHead<'_>,
+    uri: &[u8],
+) -> u32 {
     let mut hasher = key.hasher();
-    hasher.write(uri);
-    for name in [HeaderName::From, HeaderName::To, HeaderName::CallId, HeaderName::CSeq] {
-        hasher.write(request.value(name).unwrap_or_default());
+    for part in [uri, head.call_id, head.from.tag().unwrap_or_default()] {
+        hasher.write(part);
         hasher.write_u8(0);
     }
+    hasher.write_u32(head.cseq.number);
     for route in request.values(HeaderName::Route) {
         hasher.write(route);
         hasher.write_u8(0);

@@ -170,6 +170,12 @@ impl Rig {
         self.take()
     }
 
+    /// What the server sent could not be delivered.
+    pub(crate) fn undeliverable(&mut self, flow: &Flow, bytes: &[u8]) -> Reaction {
+        self.worker.undeliverable(self.now, flow, bytes, &mut self.out);
+        self.take()
+    }
+
     /// Lets time pass and runs the timers that are due then.
     pub(crate) fn wait(&mut self, span: Duration) -> Reaction {
         self.now += span;
@@ -387,7 +393,7 @@ impl Draft {
     }
 
     /// With another request URI.
-    pub(crate) fn to_uri(self, uri: &str) -> Self {
+    pub(crate) fn with_uri(self, uri: &str) -> Self {
         Self { uri: uri.into(), ..self }
     }
 
@@ -398,11 +404,6 @@ impl Draft {
 
     pub(crate) fn with_cseq(mut self, cseq: u32) -> Self {
         self.cseq = cseq;
-        self
-    }
-
-    pub(crate) fn with_branch(mut self, branch: &str) -> Self {
-        self.branch = branch.into();
         self
     }
 

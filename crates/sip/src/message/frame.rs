@@ -95,12 +95,20 @@ impl Framer {
 /// The one value of Content-Length in `head`, if it is there and a number.
 fn content_length(head: &[u8]) -> Option<usize> {
     let mut length = None;
-    for line in head.split(|&byte| byte == b'\n') {
+    let mut lines = head.split(|&byte| byte == b'\n').peekable();
+    while let Some(line) = lines.next() {
         let (name, rest) = lex::split_while(line, lex::is_token);
         if HeaderName::new(name) != HeaderName::ContentLength {
             continue;
         }
-        let value = lex::trim(lex::trim_start(rest).strip_prefix(b":")?);
+        let mut value = lex::trim(lex::trim_start(rest).strip_prefix(b":")?);
+        while let Some(fold) = lines.next_if(|line| matches!(line.first(), Some(b' ' | b'\t'))) {
+            match (value, lex::trim(fold)) {
+                ([], fold) => value = fold,
+                (_, []) => {}
+                _ => return None,
+            }
+        }
         let number = usize::try_from(lex::decimal(value)?).ok()?;
         if length.is_some_and(|earlier| earlier != number) {
             return None;
@@ -117,7 +125,7 @@ mod tests {
     use std::vec::Vec;
 
     const STREAM: &[u8] = b"\r\n\r\nOPTIONS sip:a SIP/2.0\r\nContent-Length : 4\r\n\r\n\r\n\r\n\
-        BYE sip:a SIP/2.0\r\nl:0\r\n\r\n\
+        BYE sip:a SIP/2.0\r\nl:\r\n 0\r\n\t\r\n\r\n\
         SIP/2.0 200 OK\r\nL:\t2\r\n\r\nok";
 
     /// Reads `STREAM` in pieces of the given sizes and returns the messages.
@@ -155,6 +163,7 @@ mod tests {
             &b"OPTIONS sip:a SIP/2.0\r\n\r\n"[..],
             b"OPTIONS sip:a SIP/2.0\r\nl: -1\r\n\r\n",
             b"OPTIONS sip:a SIP/2.0\r\nl: 1\r\nContent-Length: 2\r\n\r\n",
+            b"OPTIONS sip:a SIP/2.0\r\nl: 1\r\n 2\r\n\r\n",
         ] {
             assert_eq!(Framer::default().next(bad), Err(FrameError::ContentLength(bad.len())));
         }

@@ -1,0 +1,241 @@
+//! Rates, bans and other bounds on what strangers can make the server do.
+
+use crate::rig::{
+    ALICE, BOB, Draft, Reaction, Rig, STRANGER, closed_config, open_config, tcp, udp,
+};
+use sip::{Duration, HeaderName};
+use sip_server::config::Network;
+use sip_server::{Config, Event};
+
+/// A server that neither asks for credentials nor trusts anybody.
+fn open_to_strangers() -> Config {
+    let mut config = open_config();
+    config.limits.trusted = Vec::new();
+    config
+}
+
+fn options() -> Draft {
+    Draft::new("OPTIONS", "sip:example.com")
+}
+
+/// An INVITE for bob from somebody abroad.
+fn from_abroad() -> Draft {
+    Draft::invite("sip:bob@example.com").with("From", "<sip:x@foreign.example>;tag=1")
+}
+
+#[test]
+fn a_source_has_a_burst_and_then_a_rate() {
+    let mut config = open_to_strangers();
+    (config.limits.source_rate, config.limits.source_burst) = (10, 3);
+    let mut rig = Rig::new(config);
+    let answered = |rig: &mut Rig, source: &str| {
+        let reaction = rig.send(&udp(source), &options());
+        assert!(reaction.is_silent() || reaction.status() == 200);
+        !reaction.is_silent()
+    };
+    let burst: Vec<_> = (0..5).map(|_| answered(&mut rig, STRANGER)).collect();
+    assert_eq!(burst, [true, true, true, false, false]);
+    assert_eq!(rig.count("rate-limited"), 2);
+    assert!(answered(&mut rig, ALICE), "others are not concerned");
+    assert!(!answered(&mut rig, "192.0.2.99:6000"), "a port is no other source");
+    rig.wait(Duration::from_millis(100));
+    assert!(answered(&mut rig, STRANGER));
+    assert!(!answered(&mut rig, STRANGER));
+    // Of IPv6 a source is a /64.
+    for (number, expected) in [(1, true), (2, true), (3, true), (4, false)] {
+        assert_eq!(answered(&mut rig, &format!("[2001:db8:0:1::{number}]:5060")), expected);
+    }
+    assert!(answered(&mut rig, "[2001:db8:0:2::1]:5060"));
+}
+
+#[test]
+fn who_proves_to_be_a_user_is_not_charged() {
+    let mut config = closed_config();
+    (config.limits.source_rate, config.limits.source_burst) = (1, 3);
+    let mut rig = Rig::closed_with(config);
+    let register = Draft::register("alice").and("Contact", "<sip:alice@a.example>");
+    let asked = rig.send(&udp(ALICE), &register).response().clone();
+    for count in 1..20 {
+        let draft = register.next().with_credentials(&asked, None, "alice", "alice", count, |_| {});
+        let draft = draft.with("Call-ID", &format!("call-{count}"));
+        assert_eq!(rig.send(&udp(ALICE), &draft).status(), 200, "{count}");
+    }
+    for _ in 0..2 {
+        assert_eq!(rig.send(&udp(ALICE), &register.next()).status(), 401);
+    }
+    assert!(rig.send(&udp(ALICE), &register.next()).is_silent());
+}
+
+#[test]
+fn strangers_have_a_rate_towards_our_users() {
+    let mut config = closed_config();
+    config.limits.foreign_rate = 2;
+    let mut rig = Rig::closed_with(config);
+    rig.register("bob", &udp(BOB), &format!("<sip:bob@{BOB}>"));
+    for _ in 0..4 {
+        rig.send(&udp(STRANGER), &from_abroad()).forwarded();
+    }
+    let reaction = rig.send(&udp(STRANGER), &from_abroad());
+    assert_eq!(reaction.status(), 503);
+    assert_eq!(reaction.response().value(HeaderName::RetryAfter), "10");
+    assert_eq!(rig.count("foreign-limited"), 1);
+    rig.send(&udp("192.0.2.98:5060"), &from_abroad()).forwarded();
+    rig.wait(Duration::from_millis(500));
+    rig.send(&udp(STRANGER), &from_abroad()).forwarded();
+}
+
+/// A server that bans after three failures within ten seconds.
+fn strict_config() -> Config {
+    let mut config = closed_config();
+    config.limits.ban_failures = 3;
+    config.limits.ban_window = Duration::from_secs(10);
+    config.limits.ban_time = Duration::from_secs(60);
+    config
+}
+
+/// A REGISTER with a wrong password, once the server has asked for one.
+fn guess(rig: &mut Rig, source: &str) -> Reaction {
+    let register = Draft::register("alice").and("Contact", "<sip:alice@a.example>");
+    let reaction = rig.send(&udp(source), &register);
+    let Some(asked) = reaction.sent.first().cloned() else { return reaction };
+    rig.send(&udp(source), &register.next().answering(&asked, "alice", "guess"))
+}
+
+#[test]
+fn guessing_passwords_ends_in_a_ban() {
+    let mut rig = Rig::closed_with(strict_config());
+    assert_eq!(guess(&mut rig, STRANGER).status(), 401);
+    assert_eq!(guess(&mut rig, STRANGER).status(), 401);
+    let last = guess(&mut rig, STRANGER);
+    assert!(last.sent.iter().all(|sent| sent.status() == 401));
+    let notices = last.events.iter().map(|event| match event {
+        Event::Notice(notice) => &notice[..],
+        Event::Locate { .. } => "",
+    });
+    let notice =
+        "192.0.2.99 is banned for 60 s: 3 failed authentications or unknown users within 10 s";
+    assert_eq!(notices.collect::<Vec<_>>(), [notice]);
+    assert!(rig.send(&udp(STRANGER), &options()).is_silent());
+    assert!(rig.send(&tcp(STRANGER, 3), &options()).is_silent());
+    assert_eq!(rig.send(&udp(ALICE), &options()).status(), 200, "others are not concerned");
+    rig.wait(Duration::from_secs(59));
+    assert!(rig.send(&udp(STRANGER), &options()).is_silent());
+    rig.wait(Duration::from_secs(1));
+    assert_eq!(rig.send(&udp(STRANGER), &options()).status(), 200);
+    assert_eq!((rig.count("bans"), rig.count("banned-requests")), (1, 3));
+    assert_eq!(rig.count("authentication-failures"), 3);
+}
+
+#[test]
+fn asking_for_users_who_do_not_exist_ends_in_a_ban() {
+    let mut rig = Rig::closed_with(strict_config());
+    for number in 0..3 {
+        let scan = from_abroad().with_uri(&format!("sip:{number}@example.com"));
+        assert!(rig.send(&udp(STRANGER), &scan).responses().all(|sent| sent.status() == 404));
+    }
+    assert!(rig.send(&udp(STRANGER), &from_abroad()).is_silent());
+}
+
+#[test]
+fn a_ban_takes_failures_that_come_together() {
+    let mut rig = Rig::closed_with(strict_config());
+    for _ in 0..6 {
+        assert_eq!(guess(&mut rig, STRANGER).status(), 401);
+        rig.wait(Duration::from_secs(6));
+    }
+    assert_eq!(rig.count("bans"), 0);
+}
+
+#[test]
+fn nobody_is_banned_for_what_another_sent_in_his_name() {
+    // Datagrams with a false source: their sender never saw a challenge of ours.
+    let mut rig = Rig::closed_with(strict_config());
+    let mut other = Rig::closed();
+    let asked = other.send(&udp(ALICE), &Draft::register("alice")).response().clone();
+    rig.wait(Duration::from_secs(1));
+    for _ in 0..10 {
+        let forged = Draft::register("alice").with_credentials(
+            &asked,
+            None,
+            "alice",
+            "guess",
+            1,
+            |credentials| {
+                credentials.nonce = b"00000000000000000000000000000000";
+            },
+        );
+        assert_eq!(rig.send(&udp(ALICE), &forged).status(), 401);
+    }
+    assert_eq!(rig.count("bans"), 0);
+}
+
+#[test]
+fn those_who_are_trusted_are_neither_limited_nor_banned() {
+    let mut config = strict_config();
+    (config.limits.source_rate, config.limits.source_burst) = (1, 1);
+    config.limits.foreign_rate = 1;
+    config.limits.trusted = vec![Network { address: "192.0.2.0".parse().unwrap(), prefix: 24 }];
+    let mut rig = Rig::closed_with(config);
+    rig.register("bob", &udp(STRANGER), &format!("<sip:bob@{BOB}>"));
+    for _ in 0..10 {
+        assert_eq!(guess(&mut rig, STRANGER).status(), 401);
+        rig.send(&udp(STRANGER), &from_abroad()).forwarded();
+    }
+    assert_eq!((rig.count("bans"), rig.count("rate-limited")), (0, 0));
+}
+
+#[test]
+fn limits_of_zero_are_none() {
+    let mut config = closed_config();
+    config.limits.ban_failures = 0;
+    config.limits.source_rate = 0;
+    config.limits.foreign_rate = 0;
+    let mut rig = Rig::closed_with(config);
+    rig.register("bob", &udp(BOB), &format!("<sip:bob@{BOB}>"));
+    for _ in 0..3000 {
+        assert_eq!(rig.send(&udp(STRANGER), &options()).status(), 200);
+    }
+    for _ in 0..200 {
+        assert_eq!(guess(&mut rig, STRANGER).status(), 401);
+        rig.send(&udp(STRANGER), &from_abroad()).forwarded();
+    }
+}
+
+#[test]
+fn no_more_transactions_are_begun_than_may_be() {
+    let mut config = open_config();
+    config.limits.max_transactions = 2;
+    let mut rig = Rig::new(config);
+    rig.register("bob", &udp(BOB), &format!("<sip:bob@{BOB}>"));
+    let first = Draft::invite("sip:bob@example.com");
+    let forwarded = rig.send(&udp(ALICE), &first).forwarded().clone();
+    rig.send(&udp(ALICE), &Draft::invite("sip:bob@example.com")).forwarded();
+    let reaction = rig.send(&udp(ALICE), &Draft::invite("sip:bob@example.com"));
+    assert_eq!(reaction.status(), 503);
+    assert_eq!(reaction.response().value(HeaderName::RetryAfter), "5");
+    assert_eq!(rig.count("transaction-limit"), 1);
+    rig.receive(&udp(BOB), &forwarded.answer(200, "bob", ""));
+    rig.wait(Duration::from_secs(33));
+    assert_eq!(rig.server.transactions(), 1, "the answered one is over");
+    rig.send(&udp(ALICE), &Draft::invite("sip:bob@example.com")).forwarded();
+}
+
+#[test]
+fn no_more_targets_are_called_than_may_be() {
+    let mut config = open_config();
+    config.limits.max_forks = 2;
+    let mut rig = Rig::new(config);
+    for (host, q) in
+        [("192.0.2.1", "0.1"), ("192.0.2.2", "1"), ("192.0.2.3", "0.5"), ("192.0.2.4", "1")]
+    {
+        let contact = format!("<sip:bob@{host}>;q={q}");
+        let draft = Draft::register("bob").and("Contact", &contact);
+        assert_eq!(rig.send(&udp(BOB), &draft).status(), 200);
+    }
+    let reaction = rig.send(&udp(ALICE), &Draft::invite("sip:bob@example.com"));
+    let mut called: Vec<_> =
+        reaction.requests().map(|sent| sent.flow.remote.ip().to_string()).collect();
+    called.sort();
+    assert_eq!(called, ["192.0.2.2", "192.0.2.4"], "the preferred ones");
+    assert_eq!(rig.count("fork-limit"), 2);
+}

@@ -1,0 +1,205 @@
+//! Which way a request leaves: transports, address families, and places that the DNS knows (RFC 3261
+//! section 18, RFC 3263).
+
+use crate::rig::{ALICE, BOB, Draft, Rig, SERVER, SERVER_V6, STRANGER, open_config, tcp, udp};
+use sip::locate::{Destination, Host};
+use sip::{Duration, HeaderName, Transport};
+use sip_server::config::State;
+use sip_server::{Config, Flow, Location};
+
+/// A server where bob registered from his own address with this contact.
+fn with_contact(contact: &str, state: State) -> Rig {
+    let mut rig = Rig::new(Config { state, ..open_config() });
+    rig.register("bob", &udp(BOB), contact);
+    rig
+}
+
+fn flow(transport: Transport, local: &str, remote: &str) -> Flow {
+    let (local, remote) = (local.parse().unwrap(), remote.parse().unwrap());
+    Flow { transport, local, remote, connection: None }
+}
+
+const STATES: [State; 2] = [State::Stateful, State::Stateless];
+
+#[test]
+fn contacts_say_how_they_are_reached() {
+    use Transport::{Tcp, Udp};
+    for (contact, transport, local, remote) in [
+        // What it was registered from, and so with NATs in between.
+        ("<sip:bob@198.51.100.20>", Udp, SERVER, BOB),
+        ("<sip:bob@198.51.100.20:5060;x=y>", Udp, SERVER, BOB),
+        ("<sip:bob@192.168.1.9:5062>", Udp, SERVER, BOB),
+        ("<sip:bob@198.51.100.21:5062;ob>", Udp, SERVER, BOB),
+        // Another address than the one that it was registered from.
+        ("<sip:bob@198.51.100.21>", Udp, SERVER, "198.51.100.21:5060"),
+        ("<sip:bob@198.51.100.21:5062;transport=udp>", Udp, SERVER, "198.51.100.21:5062"),
+        ("<sip:bob@198.51.100.21;transport=TCP>", Tcp, SERVER, "198.51.100.21:5060"),
+        ("<sip:bob@[2001:db8::21]>", Udp, SERVER_V6, "[2001:db8::21]:5060"),
+        ("<sip:bob@[2001:db8::21]:7;transport=tcp>", Tcp, SERVER_V6, "[2001:db8::21]:7"),
+        ("<sip:bob@[::ffff:198.51.100.21]>", Udp, SERVER, "198.51.100.21:5060"),
+    ] {
+        for state in STATES {
+            let mut rig = with_contact(contact, state);
+            let reaction = rig.send(&tcp(ALICE, 8), &Draft::invite("sip:bob@example.com"));
+            let forwarded = reaction.forwarded();
+            assert_eq!(forwarded.flow, flow(transport, local, remote), "{contact} {state:?}");
+            let via = &forwarded.values(HeaderName::Via)[0];
+            let expected = format!("SIP/2.0/{} {local};branch=z9hG4bK", transport.via_name());
+            assert!(via.starts_with(&expected), "{via}");
+        }
+    }
+}
+
+#[test]
+fn a_contact_on_a_stream_is_reached_on_it() {
+    let mut rig = Rig::open();
+    rig.register("bob", &tcp("198.51.100.20:49152", 3), "<sip:bob@198.51.100.20;transport=tcp>");
+    let reaction = rig.send(&udp(ALICE), &Draft::invite("sip:bob@example.com"));
+    assert_eq!(reaction.forwarded().flow, tcp("198.51.100.20:49152", 3));
+    let back = rig.receive(&reaction.forwarded().flow, &reaction.forwarded().answer(200, "b", ""));
+    assert_eq!(back.response().flow, udp(ALICE), "the answer leaves as the request came");
+}
+
+#[test]
+fn long_requests_leave_on_a_stream_where_the_contact_leaves_the_choice() {
+    let body = "x".repeat(1300);
+    for (contact, transport) in [
+        ("<sip:bob@198.51.100.21>", Transport::Tcp),
+        ("<sip:bob@198.51.100.21;transport=udp>", Transport::Udp),
+        // It is not known whether a phone takes connections where it sends datagrams from.
+        (&format!("<sip:bob@{BOB}>")[..], Transport::Udp),
+    ] {
+        for state in STATES {
+            let mut rig = with_contact(contact, state);
+            let long = Draft::invite("sip:bob@example.com").with_body(&body);
+            let reaction = rig.send(&tcp(ALICE, 3), &long);
+            assert_eq!(reaction.forwarded().flow.transport, transport, "{contact} {state:?}");
+            let short = Draft::invite("sip:bob@example.com");
+            let reaction = rig.send(&udp(ALICE), &short);
+            assert_eq!(reaction.forwarded().flow.transport, Transport::Udp, "{contact} {state:?}");
+        }
+    }
+}
+
+#[test]
+fn a_long_request_is_sent_as_datagrams_where_no_stream_can_be_opened() {
+    let mut rig = with_contact("<sip:bob@198.51.100.21>", State::Stateful);
+    let long = Draft::invite("sip:bob@example.com").with_body(&"x".repeat(1300));
+    let by_tcp = rig.send(&udp(ALICE), &long).forwarded().clone();
+    assert_eq!(by_tcp.flow.transport, Transport::Tcp);
+    let reaction = rig.undeliverable(&by_tcp.flow, &by_tcp.bytes);
+    let by_udp = reaction.forwarded();
+    assert_eq!(by_udp.flow, flow(Transport::Udp, SERVER, "198.51.100.21:5060"));
+    assert!(by_udp.values(HeaderName::Via)[0].starts_with("SIP/2.0/UDP "));
+}
+
+#[test]
+fn names_are_located_and_tried_in_turn() {
+    let mut rig = Rig::open();
+    let invite = Draft::invite("sip:y@foreign.example");
+    let (destination, ticket) = rig.send(&udp(ALICE), &invite).wants_location();
+    let expected = Destination {
+        host: Host::parse(b"foreign.example").unwrap(),
+        port: None,
+        transport: None,
+        sips: false,
+    };
+    assert_eq!(destination, expected);
+    let location = |transport, remote: &str| Location {
+        transport,
+        remote: remote.parse().unwrap(),
+        local: None,
+    };
+    let places = [
+        location(Transport::Tcp, "192.0.2.5:5060"),
+        location(Transport::Udp, "[2001:db8::5]:5070"),
+        location(Transport::Udp, "192.0.2.6:5060"),
+    ];
+    let first = rig.located(ticket, &places).forwarded().clone();
+    assert_eq!(first.flow, flow(Transport::Tcp, SERVER, "192.0.2.5:5060"));
+    let second = rig.undeliverable(&first.flow, &first.bytes).forwarded().clone();
+    assert_eq!(second.flow, flow(Transport::Udp, SERVER_V6, "[2001:db8::5]:5070"));
+    assert_ne!(second.values(HeaderName::Via)[0], first.values(HeaderName::Via)[0]);
+    let overloaded = rig.receive(&second.flow, &second.answer(503, "y", ""));
+    let third = overloaded
+        .requests()
+        .find(|sent| {
+            sent.request_uri() == second.request_uri()
+                && sent.message().method() == Some(sip::Method::Invite)
+        })
+        .unwrap()
+        .clone();
+    assert_eq!(third.flow, flow(Transport::Udp, SERVER, "192.0.2.6:5060"));
+    let answered = rig.receive(&third.flow, &third.answer(200, "y", ""));
+    assert_eq!(answered.status(), 200);
+}
+
+#[test]
+fn a_destination_says_what_is_looked_up() {
+    for (uri, port, transport) in [
+        ("sip:y@foreign.example:5070", Some(5070), None),
+        ("sip:y@foreign.example;transport=tcp", None, Some(Transport::Tcp)),
+        ("sip:foreign.example", None, None),
+    ] {
+        for state in STATES {
+            let mut rig = Rig::new(Config { state, ..open_config() });
+            let (destination, _) = rig.send(&udp(ALICE), &Draft::invite(uri)).wants_location();
+            assert_eq!((destination.port, destination.transport), (port, transport), "{uri}");
+        }
+    }
+}
+
+#[test]
+fn what_the_dns_does_not_know_is_unavailable() {
+    let mut rig = Rig::open();
+    let (_, ticket) =
+        rig.send(&udp(ALICE), &Draft::invite("sip:y@foreign.example")).wants_location();
+    assert_eq!(rig.located(ticket, &[]).status(), 503);
+    let mut stateless = Rig::new(Config { state: State::Stateless, ..open_config() });
+    let draft = Draft::invite("sip:y@foreign.example");
+    let (_, ticket) = stateless.send(&udp(ALICE), &draft).wants_location();
+    assert!(stateless.located(ticket, &[]).is_silent());
+    assert_eq!(stateless.count("undeliverable"), 1);
+}
+
+#[test]
+fn without_an_address_of_that_kind_there_is_no_way() {
+    let mut config = open_config();
+    config.listeners.retain(|listener| listener.address.is_ipv4());
+    let mut rig = Rig::new(config);
+    let reaction = rig.send(&udp(ALICE), &Draft::invite("sip:y@[2001:db8::77]"));
+    assert_eq!(reaction.responses().next().map(|sent| sent.status()), Some(503));
+}
+
+#[test]
+fn nothing_is_sent_where_nobody_is() {
+    for address in ["255.255.255.255", "0.0.0.0", "224.0.1.75", "[ff02::1]", "[::]", "192.0.2.5:0"]
+    {
+        for state in STATES {
+            let mut rig = Rig::new(Config { state, ..open_config() });
+            let draft = Draft::new("MESSAGE", &format!("sip:y@{address}"));
+            let reaction = rig.send(&udp(STRANGER), &draft);
+            assert_eq!(reaction.requests().count(), 0, "{address} {state:?}");
+            let later = rig.wait(Duration::from_secs(40));
+            assert_eq!(later.requests().count(), 0, "{address} {state:?}");
+            assert_eq!(rig.server.transactions(), 0);
+        }
+    }
+}
+
+#[test]
+fn a_stateless_proxy_passes_answers_back_by_the_via() {
+    let mut rig = with_contact(&format!("<sip:bob@{BOB}>"), State::Stateless);
+    for (via, expected) in [
+        ("198.51.100.10:5070;branch=z9hG4bKa", "198.51.100.10:5070"),
+        ("10.0.0.1:5070;rport;branch=z9hG4bKb", "198.51.100.10:4000"),
+        ("phone.example;branch=z9hG4bKc", "198.51.100.10:4000"),
+    ] {
+        let draft = Draft::invite("sip:bob@example.com").and("Via", &format!("SIP/2.0/UDP {via}"));
+        let forwarded = rig.send(&udp("198.51.100.10:4000"), &draft).forwarded().clone();
+        let back = rig.receive(&udp(BOB), &forwarded.answer(180, "b", ""));
+        assert_eq!(back.response().flow.remote, expected.parse().unwrap(), "{via}");
+        assert_eq!(back.response().values(HeaderName::Via).len(), 1);
+        assert_eq!(rig.server.transactions(), 0);
+    }
+}
