@@ -2,8 +2,8 @@
 
 use peers::exchange::Exchange;
 use peers::phone::Kind::{Baresip, Linphone, Twinkle};
-use peers::phone::Transport::{Tcp, Udp};
-use peers::phone::{Account, Action, Event, Kind, Phone, Transport};
+use peers::phone::{Account, Action, Event, Kind, Phone};
+use peers::transport::Transport::{self, Tcp, Udp};
 use std::net::TcpStream;
 
 /// Which side of a call.
@@ -175,7 +175,7 @@ fn a_phone_is_called_after_the_server_has_crashed() {
     let mut exchange = Exchange::open();
     let mut bob = exchange.phone(Linphone, "bob", Udp);
     let mut alice = exchange.phone(Baresip, "alice", Udp);
-    exchange.server.kill9();
+    exchange.server.crash();
     exchange.server.restart();
     talk_and_hang_up(&exchange, &mut alice, &mut bob, Side::Callee);
 }

@@ -2,8 +2,8 @@
 
 use peers::exchange::Exchange;
 use peers::phone::Kind::{Baresip, Linphone, Twinkle};
-use peers::phone::Transport::{Tcp, Udp};
 use peers::phone::{Action, Event};
+use peers::transport::Transport::{Tcp, Udp};
 
 #[test]
 fn one_phone_answers_and_the_other_stops_ringing() {

@@ -1,9 +1,9 @@
 //! Softphones register with the server, keep registered, and log out.
 
 use peers::exchange::Exchange;
-use peers::phone::Transport::{Tcp, Udp};
-use peers::phone::{Account, Action, Event, Kind, Phone, Transport};
+use peers::phone::{Account, Action, Event, Kind, Phone};
 use peers::process::wait_until;
+use peers::transport::Transport::{self, Tcp, Udp};
 
 fn registers_and_logs_out(kind: Kind, transport: Transport) {
     let exchange = Exchange::open();

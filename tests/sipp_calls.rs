@@ -3,22 +3,25 @@
 
 use std::net::{Ipv4Addr, UdpSocket};
 
-use peers::sipp::{ONLY_MD5, Server, Sipp, Transport};
+use peers::server::Barebell;
+use peers::sipp::Sipp;
+use peers::sipp::users::{ONLY_MD5, start_server};
+use peers::transport::Transport;
 
 const CALLS: usize = 100;
 
 /// A server whose users can be called without a password.
-fn open_server() -> Server {
-    Server::start(&["--mode", "proxy", "--auth", "off"], "")
+fn open_server() -> Barebell {
+    start_server(&["--mode", "proxy", "--auth", "off"], "")
 }
 
 /// Registers each user that will be called, at the callee's port.
-fn register(server: &Server, callee: &Sipp) {
+fn register(server: &Barebell, callee: &Sipp) {
     Sipp::register(callee.port()).users(server, 2..=CALLS + 1).run(server);
 }
 
 /// Plays the calls between two scenarios and checks that both see what they are to see.
-fn call(server: &Server, caller: Sipp, callee: Sipp) {
+fn call(server: &Barebell, caller: Sipp, callee: Sipp) {
     let callee = callee.calls(CALLS);
     let caller = caller.users(server, 1..=CALLS).rate(100).peer(&callee);
     let callee = callee.peer(&caller).start(server);
@@ -28,7 +31,7 @@ fn call(server: &Server, caller: Sipp, callee: Sipp) {
 
 #[test]
 fn stateless_proxy_without_authentication() {
-    let server = Server::start(&["--state", "stateless", "--auth", "off"], "");
+    let server = start_server(&["--state", "stateless", "--auth", "off"], "");
     let callee = Sipp::new("callee");
     register(&server, &callee);
     call(&server, Sipp::new("invite").set("stateful", false), callee);
@@ -36,7 +39,7 @@ fn stateless_proxy_without_authentication() {
 
 #[test]
 fn stateless_proxy_with_authentication() {
-    let server = Server::start(&["--state", "stateless", "--auth", "on"], ONLY_MD5);
+    let server = start_server(&["--state", "stateless", "--auth", "on"], ONLY_MD5);
     let callee = Sipp::new("callee");
     Sipp::register(callee.port()).authenticated(true).users(&server, 2..=CALLS + 1).run(&server);
     let caller = Sipp::new("invite").set("stateful", false).authenticated(true);
@@ -63,7 +66,7 @@ fn callee_is_busy() {
 #[test]
 fn silent_callee_is_given_up_with_408() {
     // Timer B is 64 times T1 (RFC 3261 section 17.1.1.2).
-    let server = Server::start(&["--auth", "off"], "[timers]\nt1 = \"50ms\"\n");
+    let server = start_server(&["--auth", "off"], "[timers]\nt1 = \"50ms\"\n");
     let callee = Sipp::new("callee");
     let _silent = UdpSocket::bind((Ipv4Addr::LOCALHOST, callee.port())).expect("a free port");
     register(&server, &callee);

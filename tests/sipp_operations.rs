@@ -4,7 +4,9 @@
 
 use std::ops::RangeInclusive;
 
-use peers::sipp::{DOMAIN, ONLY_MD5, Registration, Server, Sipp, USERS, password, row, user};
+use peers::server::{DOMAIN, Registration};
+use peers::sipp::Sipp;
+use peers::sipp::users::{ONLY_MD5, USERS, domain, password, row, start_server, user};
 
 /// Checks that exactly the users in `numbers` are registered, each with the one contact that has
 /// this port, and with seconds left within `left`.
@@ -25,7 +27,7 @@ fn check_registered(
 
 fn register_call_and_log_out(authenticated: bool) {
     let authentication = if authenticated { "on" } else { "off" };
-    let server = Server::start(&["--mode", "proxy", "--auth", authentication], ONLY_MD5);
+    let server = start_server(&["--mode", "proxy", "--auth", authentication], ONLY_MD5);
 
     let callee = Sipp::new("callee").calls(1000);
     let port = callee.port();
@@ -55,7 +57,7 @@ fn register_call_and_log_out(authenticated: bool) {
     callee.finish();
 
     let strangers = (1..=1000)
-        .map(|n| row(&user(n), &user(n), &password(n), &format!("nobody{n}"), &server.domain(n)));
+        .map(|n| row(&user(n), &user(n), &password(n), &format!("nobody{n}"), &domain(&server, n)));
     Sipp::new("invite_failed")
         .authenticated(authenticated)
         .set("status", 404)
@@ -91,7 +93,7 @@ fn register_update_logout_invite_and_not_found_with_authentication() {
 
 fn redirect(authenticated: bool) {
     let authentication = if authenticated { "on" } else { "off" };
-    let server = Server::start(&["--mode", "redirect", "--auth", authentication], ONLY_MD5);
+    let server = start_server(&["--mode", "redirect", "--auth", authentication], ONLY_MD5);
     // Where the contacts point, nobody listens: a redirect server sends nothing there.
     let nobody = Sipp::new("callee");
     Sipp::register(nobody.port())

@@ -1,22 +1,19 @@
 //! Registrations that must not be lost and must not be had without the password, by SIPp.
 
 use std::collections::BTreeSet;
-use std::thread::sleep;
-use std::time::{Duration, Instant};
 
-use peers::sipp::{DOMAIN, ONLY_MD5, Running, Server, Sipp, USERS, password, row, user};
+use peers::process::wait_until;
+use peers::server::{Barebell, DOMAIN};
+use peers::sipp::users::{ONLY_MD5, USERS, domain, password, row, start_server, user};
+use peers::sipp::{Running, Sipp};
 
 /// Waits until SIPp's log has this many lines.
 fn wait_for_log(running: &Running, lines: usize) {
-    let start = Instant::now();
-    while running.log().len() < lines {
-        assert!(start.elapsed() < Duration::from_secs(60), "no {lines} replies within a minute");
-        sleep(Duration::from_millis(5));
-    }
+    wait_until(&format!("{lines} replies"), || (running.log().len() >= lines).then_some(()));
 }
 
 /// The users that have a binding.
-fn registered(server: &Server) -> BTreeSet<String> {
+fn registered(server: &Barebell) -> BTreeSet<String> {
     let suffix = format!("@{DOMAIN}");
     let user = |address: String| {
         let user = address.strip_suffix(&suffix);
@@ -28,10 +25,10 @@ fn registered(server: &Server) -> BTreeSet<String> {
 /// Kills the server with SIGKILL while the phones of `running` are at work, three times, and calls
 /// `check` each time with the users that were answered 200 before.
 fn crash_under(
-    mut server: Server,
+    mut server: Barebell,
     running: Running,
     check: impl Fn(&BTreeSet<String>, &BTreeSet<String>),
-) -> Server {
+) -> Barebell {
     for share in 1..=3 {
         wait_for_log(&running, USERS * share / 4);
         server.crash();
@@ -47,7 +44,7 @@ fn crash_under(
 
 #[test]
 fn what_was_answered_200_survives_a_crash() {
-    let server = Server::start(&["--auth", "off"], "");
+    let server = start_server(&["--auth", "off"], "");
     let running = Sipp::register(5060).users(&server, 1..=USERS).rate(1000).start(&server);
     let everybody: BTreeSet<String> = (1..=USERS).map(user).collect();
     let server = crash_under(server, running, |answered, found| {
@@ -71,8 +68,9 @@ fn what_was_answered_200_survives_a_crash() {
 
 #[test]
 fn wrong_credentials_register_nobody() {
-    let server = Server::start(&["--auth", "on"], ONLY_MD5);
-    let wrong_password = (1..=20).map(|n| row(&user(n), &user(n), "wrong", "", &server.domain(n)));
+    let server = start_server(&["--auth", "on"], ONLY_MD5);
+    let wrong_password =
+        (1..=20).map(|n| row(&user(n), &user(n), "wrong", "", &domain(&server, n)));
     let phones = |scenario, rows| {
         Sipp::new(scenario).set("contact_port", 5060).set("expires", 3600).rows(rows)
     };
@@ -80,17 +78,18 @@ fn wrong_credentials_register_nobody() {
 
     let unknown = (1..=20).map(|n| {
         let name = format!("nobody{n}");
-        row(&name, &name, &password(n), "", &server.domain(n))
+        row(&name, &name, &password(n), "", &domain(&server, n))
     });
     phones("register_refused", unknown.collect()).run(&server);
 
-    let anothers =
-        (1..=20).map(|n| row(&user(n), &user(n + 100), &password(n + 100), "", &server.domain(n)));
+    let anothers = (1..=20)
+        .map(|n| row(&user(n), &user(n + 100), &password(n + 100), "", &domain(&server, n)));
     phones("register_forbidden", anothers.collect()).run(&server);
     assert_eq!(registered(&server), BTreeSet::new());
 
-    let callers = (1..=20)
-        .map(|n| row(&user(n), &user(n + 100), &password(n + 100), &user(500), &server.domain(n)));
+    let callers = (1..=20).map(|n| {
+        row(&user(n), &user(n + 100), &password(n + 100), &user(500), &domain(&server, n))
+    });
     Sipp::new("invite_failed")
         .authenticated(true)
         .set("status", 403)
@@ -101,6 +100,6 @@ fn wrong_credentials_register_nobody() {
 #[test]
 fn the_configured_algorithms_are_offered_in_their_order() {
     let all = "[authentication]\nalgorithms = [\"SHA-512-256\", \"SHA-256\", \"MD5\"]\n";
-    let server = Server::start(&["--auth", "on"], all);
+    let server = start_server(&["--auth", "on"], all);
     Sipp::new("register_challenged").set("expires", 3600).users(&server, 1..=100).run(&server);
 }

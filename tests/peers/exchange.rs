@@ -1,11 +1,8 @@
-//! A server with a few users and their phones, one at a time.
+//! A server with a few users and their phones.
 
-use crate::phone::{Account, Kind, Phone, Transport};
+use crate::phone::{Account, Kind, Phone};
 use crate::server::{Barebell, Options};
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
-/// Held by the test that is using the machine: phones with sound take most of a small one.
-static TURN: Mutex<()> = Mutex::new(());
+use crate::transport::Transport;
 
 /// The users of every exchange, each with the tone that their phones send, in Hz.
 const USERS: [(&str, u32); 3] = [("alice", 440), ("bob", 1000), ("carol", 620)];
@@ -17,18 +14,17 @@ pub const PASSWORD: &str = "secret";
 pub struct Exchange {
     /// The server.
     pub server: Barebell,
-    _turn: MutexGuard<'static, ()>,
 }
 
 impl Exchange {
-    /// Waits for the other tests of this program to end, then starts a server.
+    /// Starts the server.
     #[must_use]
     pub fn open() -> Self {
-        let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-        let users = USERS.map(|(name, _)| (name.to_owned(), PASSWORD.to_owned())).to_vec();
+        let users = USERS.map(|(name, _)| (name.to_owned(), PASSWORD.to_owned()));
         // Registrations this short let a test see them refreshed.
-        let config = "[registrar]\nmin_expires = \"5s\"\n".to_owned();
-        Self { server: Barebell::start(&Options { users, config }), _turn: turn }
+        let configuration = "[registrar]\nmin_expires = \"5s\"\n";
+        let options = Options { users: &users, configuration, ..Options::default() };
+        Self { server: Barebell::start(&options) }
     }
 
     /// What a phone of `user` needs to know.

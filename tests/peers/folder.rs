@@ -7,8 +7,8 @@ use tempfile::TempDir;
 /// Lines of each log that are printed when a test fails.
 const LINES_SHOWN: usize = 150;
 
-/// The folder of one program. It is removed when dropped, unless the test is failing or
-/// `BAREBELL_KEEP` is set: then the ends of its logs are printed and it stays.
+/// The folder of one program. It is removed when dropped, unless the test is failing or folders
+/// [are kept](is_kept): then the ends of its logs are printed and it stays.
 #[derive(Debug)]
 pub struct Folder {
     dir: Option<TempDir>,
@@ -54,9 +54,15 @@ impl Folder {
     }
 }
 
+/// Whether the folders of tests that succeed are kept too: `BAREBELL_KEEP` is set.
+#[must_use]
+pub fn is_kept() -> bool {
+    std::env::var_os("BAREBELL_KEEP").is_some()
+}
+
 impl Drop for Folder {
     fn drop(&mut self) {
-        if !std::thread::panicking() && std::env::var_os("BAREBELL_KEEP").is_none() {
+        if !std::thread::panicking() && !is_kept() {
             return;
         }
         let Some(dir) = self.dir.take() else { return };

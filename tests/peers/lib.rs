@@ -12,4 +12,5 @@ pub mod server;
 pub mod sipp;
 pub mod tone;
 pub mod trace;
+pub mod transport;
 pub mod twinkle;

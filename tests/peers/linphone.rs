@@ -1,10 +1,11 @@
 //! linphonec, driven by its standard input, with files in place of a sound card.
 
 use crate::folder::Folder;
-use crate::phone::{Account, Action, Driver, Event, Transport};
+use crate::phone::{Account, Action, Driver, Event};
 use crate::ports::free_ports;
 use crate::process::{Process, Program};
 use crate::tone::{Recording, write_tone};
+use crate::transport::Transport;
 use std::path::PathBuf;
 
 const LINPHONE: Program = Program { name: "linphonec", packages: "linphone-cli" };

@@ -5,6 +5,7 @@ use crate::linphone::Linphone;
 use crate::process::{Process, wait_until};
 use crate::tone::Recording;
 use crate::trace::{Tail, credential_algorithms, statuses};
+use crate::transport::Transport;
 use crate::twinkle::Twinkle;
 use std::collections::VecDeque;
 use std::fmt::{self, Debug, Display, Formatter};
@@ -23,26 +24,6 @@ pub enum Kind {
     Linphone,
     /// twinkle-console, driven by its standard input.
     Twinkle,
-}
-
-/// The transport between a phone and the server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Transport {
-    /// Datagrams.
-    Udp,
-    /// A connection that the phone opens.
-    Tcp,
-}
-
-impl Transport {
-    /// Its name as the value of a `transport` parameter.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Udp => "udp",
-            Self::Tcp => "tcp",
-        }
-    }
 }
 
 /// What a phone is set up with.

@@ -90,6 +90,18 @@ impl Process {
         self.child.try_wait().ok().flatten()
     }
 
+    /// Waits for its end, `limit` at the longest; `None` if it still runs then.
+    #[must_use]
+    pub fn wait(&mut self, limit: Duration) -> Option<ExitStatus> {
+        poll(limit, || self.ended())
+    }
+
+    /// The number of the process.
+    #[must_use]
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Panics if it has ended.
     ///
     /// # Panics
@@ -147,13 +159,18 @@ pub fn run(program: Program, mut command: Command) -> String {
 ///
 /// # Panics
 /// When there is none by [`DEADLINE`]: `what` says what was waited for.
-pub fn wait_until<T>(what: &str, mut condition: impl FnMut() -> Option<T>) -> T {
-    let end = Instant::now() + DEADLINE;
+pub fn wait_until<T>(what: &str, condition: impl FnMut() -> Option<T>) -> T {
+    poll(DEADLINE, condition)
+        .unwrap_or_else(|| panic!("waited {} s in vain: {what}", DEADLINE.as_secs()))
+}
+
+fn poll<T>(limit: Duration, mut condition: impl FnMut() -> Option<T>) -> Option<T> {
+    let end = Instant::now() + limit;
     loop {
-        if let Some(answer) = condition() {
+        let answer = condition();
+        if answer.is_some() || Instant::now() >= end {
             return answer;
         }
-        assert!(Instant::now() < end, "waited {} s in vain: {what}", DEADLINE.as_secs());
         std::thread::sleep(Duration::from_millis(25));
     }
 }

@@ -3,7 +3,9 @@
 use crate::folder::Folder;
 use crate::ports::free_ports;
 use crate::process::{Process, Program, run, wait_until};
+use parking_lot::{ReentrantMutex, ReentrantMutexGuard};
 use serde_json::Value;
+use std::ffi::OsStr;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -12,17 +14,26 @@ use std::time::{Duration, SystemTime};
 /// The domain that is served, and so the digest realm of its users.
 pub const DOMAIN: &str = "barebell.test";
 
-/// What a server is started with.
+/// The server is built, not installed: see [`binary`].
+const BAREBELL: Program = Program { name: "barebell", packages: "(none: build it)" };
+
+/// Held by the test that has a server: what a test starts takes most of a small machine. A test may
+/// have several servers.
+static TURN: ReentrantMutex<()> = ReentrantMutex::new(());
+
+/// What a server is started with, besides its data, its domain and its addresses.
 #[derive(Clone, Debug, Default)]
-pub struct Options {
-    /// Users to add before it starts: name and password.
-    pub users: Vec<(String, String)>,
-    /// The configuration file; empty for none.
-    pub config: String,
+pub struct Options<'a> {
+    /// Arguments of `barebell serve`.
+    pub arguments: &'a [&'a str],
+    /// The text of its configuration file; empty for none.
+    pub configuration: &'a str,
+    /// Its users, each a name and a password.
+    pub users: &'a [(String, String)],
 }
 
 /// A binding as `barebell registrations --json` shows it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Registration {
     /// The address of record, such as `alice@barebell.test`.
     pub address_of_record: String,
@@ -35,14 +46,16 @@ pub struct Registration {
     pub expires_in: u64,
 }
 
-/// A running server, on UDP and TCP of one loopback port. It is killed when dropped.
+/// A running server, on UDP and TCP of one loopback port. It is killed when dropped. A test that
+/// starts one waits until the tests of the same program that have one are over.
 #[derive(Debug)]
 pub struct Barebell {
     process: Process,
     binary: PathBuf,
     port: u16,
-    configured: bool,
+    arguments: Vec<String>,
     folder: Folder,
+    _turn: ReentrantMutexGuard<'static, ()>,
 }
 
 impl Barebell {
@@ -51,17 +64,22 @@ impl Barebell {
     /// # Panics
     /// When it cannot be started or does not answer.
     #[must_use]
-    pub fn start(options: &Options) -> Self {
+    pub fn start(options: &Options<'_>) -> Self {
+        let turn = TURN.lock();
         let (binary, folder, port) = (binary(), Folder::new("server"), free_ports(1));
-        let configured = !options.config.is_empty();
-        if configured {
-            folder.write("barebell.toml", &options.config);
+        let mut arguments = vec!["serve".to_owned(), "--domain".to_owned(), DOMAIN.to_owned()];
+        for transport in ["udp", "tcp"] {
+            arguments.extend(["--listen".into(), format!("{transport}:127.0.0.1:{port}")]);
         }
-        for (name, password) in &options.users {
-            add_user(&binary, &folder, name, password);
+        if !options.configuration.is_empty() {
+            folder.write("barebell.toml", options.configuration);
+            let file = folder.join("barebell.toml").display().to_string();
+            arguments.extend(["--config".into(), file]);
         }
-        let process = serve(&binary, &folder, port, configured);
-        let mut server = Self { process, binary, port, configured, folder };
+        arguments.extend(options.arguments.iter().map(|&argument| argument.to_owned()));
+        import(&binary, &folder, options.users);
+        let process = serve(&binary, &folder, &arguments);
+        let mut server = Self { process, binary, port, arguments, folder, _turn: turn };
         server.wait_until_it_answers();
         server
     }
@@ -78,27 +96,21 @@ impl Barebell {
         format!("sip:{user}@{}", self.address())
     }
 
-    /// Adds a user while it runs.
-    ///
-    /// # Panics
-    /// When the command fails.
-    pub fn add_user(&self, name: &str, password: &str) {
-        add_user(&self.binary, &self.folder, name, password);
-    }
-
-    /// Who is registered.
+    /// Who is registered, in order.
     ///
     /// # Panics
     /// When the command fails, or prints something else than it should.
     #[must_use]
     pub fn registrations(&self) -> Vec<Registration> {
-        let mut command = Command::new(&self.binary);
-        command.args(["registrations", "--json", "--data"]).arg(self.folder.join("data"));
+        let command = command(&self.binary, &self.folder, &["registrations", "--json"]);
         let printed = run(BAREBELL, command);
         let rows = serde_json::Deserializer::from_str(&printed).into_iter::<Value>();
-        rows.map(|row| row.ok().as_ref().and_then(registration))
+        let mut found: Vec<_> = rows
+            .map(|row| row.ok().as_ref().and_then(registration))
             .collect::<Option<_>>()
-            .unwrap_or_else(|| panic!("not what registrations --json should print:\n{printed}"))
+            .unwrap_or_else(|| panic!("not what registrations --json should print:\n{printed}"));
+        found.sort();
+        found
     }
 
     /// Who is registered as `user`.
@@ -122,7 +134,7 @@ impl Barebell {
     }
 
     /// Ends it as a crash would (SIGKILL).
-    pub fn kill9(&mut self) {
+    pub fn crash(&mut self) {
         self.process.kill();
     }
 
@@ -131,7 +143,7 @@ impl Barebell {
     /// # Panics
     /// When it does not answer.
     pub fn restart(&mut self) {
-        self.process = serve(&self.binary, &self.folder, self.port, self.configured);
+        self.process = serve(&self.binary, &self.folder, &self.arguments);
         self.wait_until_it_answers();
     }
 
@@ -163,28 +175,24 @@ impl Barebell {
     }
 }
 
-/// The server is built, not installed: see [`binary`].
-const BAREBELL: Program = Program { name: "barebell", packages: "(none: build it)" };
-
-fn serve(binary: &Path, folder: &Folder, port: u16, configured: bool) -> Process {
+fn command(binary: &Path, folder: &Folder, arguments: &[impl AsRef<OsStr>]) -> Command {
     let mut command = Command::new(binary);
-    command.args(["serve", "--domain", DOMAIN, "--data"]).arg(folder.join("data"));
-    for transport in ["udp", "tcp"] {
-        command.arg("--listen").arg(format!("{transport}:127.0.0.1:{port}"));
-    }
-    if configured {
-        command.arg("--config").arg(folder.join("barebell.toml"));
-    }
+    command.args(arguments).arg("--data").arg(folder.join("data"));
+    command
+}
+
+fn serve(binary: &Path, folder: &Folder, arguments: &[String]) -> Process {
+    let command = command(binary, folder, arguments);
     Process::start(BAREBELL, command, &folder.join("barebell.log"))
 }
 
-fn add_user(binary: &Path, folder: &Folder, name: &str, password: &str) {
-    let mut command = Command::new(binary);
-    command.args(["user", "add", name, "--password", password, "--domain", DOMAIN, "--data"]);
-    let _ = run(BAREBELL, {
-        command.arg(folder.join("data"));
-        command
-    });
+fn import(binary: &Path, folder: &Folder, users: &[(String, String)]) {
+    let lines: String =
+        users.iter().map(|(name, password)| format!("{name}:{password}\n")).collect();
+    folder.write("users", &lines);
+    let mut command = command(binary, folder, &["user", "import", "--domain", DOMAIN]);
+    command.arg(folder.join("users"));
+    let _ = run(BAREBELL, command);
 }
 
 fn registration(entry: &Value) -> Option<Registration> {

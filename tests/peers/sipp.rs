@@ -1,80 +1,31 @@
-//! SIPp (Debian package sip-tester): plays a scenario of `tests/sipp` as caller, callee or phone and
-//! checks every message that it receives. And the server under test, for these tests.
+//! SIPp: plays a scenario of `tests/sipp` as caller, callee or phone and checks every message that it
+//! receives.
 //!
 //! A scenario is SIPp's XML with two additions, both expanded before SIPp sees it:
 //! `{name}` is a setting of the instance, and `<include file="x.xml" name="value"/>` is the text of
 //! `tests/sipp/parts/x.xml` with further settings.
 //!
-//! Every row of injected data is `user;credentials;callee;domain`, see [`row`].
-//!
-//! With the environment variable `SIPP_MESSAGES` set, every message is logged in the folder that is
-//! named at the end, and the folder is kept.
+//! Every row of injected data is `user;credentials;callee;domain`, see [`users::row`].
 
+mod running;
 mod scenario;
-mod server;
+pub mod users;
 
+use crate::folder::{Folder, is_kept};
+use crate::ports::free_ports;
+use crate::process::{Process, Program, wait_until};
+use crate::server::Barebell;
+use crate::transport::Transport;
+pub use running::Running;
 use std::collections::HashMap;
-use std::fs::{self, File};
 use std::path::Path;
-use std::process::{Child, Command, ExitStatus, Stdio};
-use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use users::{USERS, domain, password, row, user};
 
-pub use server::{DOMAIN, Registration, Server, USERS, password, user};
-use server::{free_port, stop, wait_until};
+const SIPP: Program = Program { name: "sipp", packages: "sip-tester" };
 
-/// A configuration for authentication by SIPp: it knows MD5 only, and fails when another algorithm
-/// is offered before it.
-pub const ONLY_MD5: &str = "[authentication]\nalgorithms = [\"MD5\"]\n";
-
-/// How long one SIPp instance may take before it is taken for stuck.
-const DEADLINE: Duration = Duration::from_secs(100);
-
-/// One row of injected data: the user who calls or registers, the user name and password of the
-/// credentials, the user who is called, and how the domain is written. SIPp takes changing
-/// credentials in this form only from injected data.
-pub fn row(user: &str, name: &str, password: &str, callee: &str, domain: &str) -> String {
-    format!("{user};[authentication username={name} password={password}];{callee};{domain}")
-}
-
-/// A transport that SIPp speaks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Transport {
-    /// One UDP socket for all calls.
-    Udp,
-    /// One TCP connection for all calls.
-    Tcp,
-}
-
-impl Transport {
-    /// The name as in a Via.
-    fn name(self) -> &'static str {
-        match self {
-            Self::Udp => "UDP",
-            Self::Tcp => "TCP",
-        }
-    }
-
-    /// Whether something listens on this port of 127.0.0.1. To bind it for a try could take it away
-    /// from SIPp.
-    fn is_listening(self, port: u16) -> bool {
-        let table = match self {
-            Self::Udp => "/proc/net/udp",
-            Self::Tcp => "/proc/net/tcp",
-        };
-        let table = fs::read_to_string(table).expect("the system's sockets");
-        table.contains(&format!(" 0100007F:{port:04X} 00000000:0000 "))
-    }
-
-    /// The source port that the server will see, as a regular expression: SIPp's TCP connections
-    /// come from a port that it does not choose.
-    fn source_port(self, port: u16) -> String {
-        match self {
-            Self::Udp => port.to_string(),
-            Self::Tcp => "[0-9]+".into(),
-        }
-    }
-}
+/// How long one instance may take before it is taken for stuck.
+const LIMIT: Duration = Duration::from_secs(100);
 
 /// One SIPp instance, not yet started.
 #[derive(Debug)]
@@ -91,10 +42,11 @@ pub struct Sipp {
 
 impl Sipp {
     /// An instance that will play `tests/sipp/{scenario}.xml` on a free port.
+    #[must_use]
     pub fn new(scenario: &'static str) -> Self {
         let sipp = Self {
             scenario,
-            port: free_port(),
+            port: free_ports(1),
             transport: Transport::Udp,
             settings: HashMap::new(),
             rows: Vec::new(),
@@ -106,6 +58,7 @@ impl Sipp {
     }
 
     /// Phones that register one contact each, with this port, for an hour.
+    #[must_use]
     pub fn register(contact_port: u16) -> Self {
         Self::new("register")
             .set("contact_port", contact_port)
@@ -114,6 +67,7 @@ impl Sipp {
     }
 
     /// Users who register two contacts each, with these ports and q values.
+    #[must_use]
     pub fn register_two(first: (u16, &str), second: (u16, &str)) -> Self {
         Self::new("register_two")
             .set("contact_port", first.0)
@@ -124,11 +78,13 @@ impl Sipp {
     }
 
     /// The port that it has, or will have.
+    #[must_use]
     pub fn port(&self) -> u16 {
         self.port
     }
 
     /// Gives `{name}` in the scenario a value.
+    #[must_use]
     pub fn set(mut self, name: &str, value: impl ToString) -> Self {
         self.settings.insert(name.into(), value.to_string());
         self
@@ -140,25 +96,29 @@ impl Sipp {
     }
 
     /// Answers the server's challenges if `yes`; then a request that is not challenged is an error.
+    #[must_use]
     pub fn authenticated(self, yes: bool) -> Self {
         self.set("authenticated", if yes { "_authenticated" } else { "" })
     }
 
     /// Names the instance at the other end of the calls, whose port and transport are checked.
+    #[must_use]
     pub fn peer(self, peer: &Self) -> Self {
         self.set("peer_port", peer.port)
             .set("callee_port", peer.port)
             .or_set("ringing_port", peer.port)
-            .set("peer_transport", peer.transport.name())
-            .set("peer_source_port", peer.transport.source_port(peer.port))
+            .set("peer_transport", via_name(peer.transport))
+            .set("peer_source_port", source_port(peer.transport, peer.port))
     }
 
     /// Expects the 180 from this instance, not from the peer that answers.
+    #[must_use]
     pub fn ringing_at(self, callee: &Self) -> Self {
         self.set("ringing_port", callee.port)
     }
 
     /// Speaks this transport instead of UDP.
+    #[must_use]
     pub fn transport(mut self, transport: Transport) -> Self {
         self.transport = transport;
         self
@@ -166,13 +126,14 @@ impl Sipp {
 
     /// Makes one call for each user in `numbers`; each calls the user with the next
     /// number.
-    pub fn users(mut self, server: &Server, numbers: impl IntoIterator<Item = usize>) -> Self {
+    #[must_use]
+    pub fn users(mut self, server: &Barebell, numbers: impl IntoIterator<Item = usize>) -> Self {
         self.rows = numbers
             .into_iter()
             .map(|number| {
                 let callee = user(number % USERS + 1);
                 let user = user(number);
-                row(&user, &user, &password(number), &callee, &server.domain(number))
+                row(&user, &user, &password(number), &callee, &domain(server, number))
             })
             .collect();
         self.calls = self.rows.len();
@@ -180,6 +141,7 @@ impl Sipp {
     }
 
     /// Makes one call for each row of injected data.
+    #[must_use]
     pub fn rows(mut self, rows: Vec<String>) -> Self {
         self.calls = rows.len();
         self.rows = rows;
@@ -187,12 +149,14 @@ impl Sipp {
     }
 
     /// Ends after this many calls.
+    #[must_use]
     pub fn calls(mut self, calls: usize) -> Self {
         self.calls = calls;
         self
     }
 
     /// New calls a second.
+    #[must_use]
     pub fn rate(mut self, rate: usize) -> Self {
         self.rate = rate;
         self
@@ -200,205 +164,88 @@ impl Sipp {
 
     /// The first CSeq number of each call. The Call-ID of the n-th call of an instance is always
     /// the same, so that a phone can go on where an earlier instance ended (RFC 3261 section 10.2).
+    #[must_use]
     pub fn first_cseq(mut self, number: usize) -> Self {
         self.first_cseq = number;
         self
     }
 
     /// Starts SIPp and, where it listens, waits until it does.
-    pub fn start(mut self, server: &Server) -> Running {
-        let source_port = self.transport.source_port(self.port);
+    ///
+    /// # Panics
+    /// When it cannot be started or ends at once.
+    #[must_use]
+    pub fn start(mut self, server: &Barebell) -> Running {
+        let source_port = source_port(self.transport, self.port);
         for (name, value) in [
             ("own_port", self.port.to_string()),
             ("server_port", server.address().port().to_string()),
-            ("transport", self.transport.name().into()),
+            ("transport", via_name(self.transport)),
             ("source_port", source_port),
         ] {
             self.settings.insert(name.into(), value);
         }
-        let folder = tempfile::tempdir().expect("a temporary directory");
-        let scenario = folder.path().join(format!("{}.xml", self.scenario));
+        let folder = Folder::new(&format!("sipp-{}", self.scenario));
+        let scenario = format!("{}.xml", self.scenario);
         let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("sipp");
-        let text = scenario::expand(&sources, self.scenario, &self.settings);
-        fs::write(&scenario, text).expect("the scenario is written");
+        folder.write(&scenario, &scenario::expand(&sources, self.scenario, &self.settings));
 
-        let mut command = Command::new("sipp");
+        let mut command = SIPP.command();
         command.current_dir(folder.path()).arg(server.address().to_string());
-        command.arg("-sf").arg(&scenario).args(["-i", "127.0.0.1", "-bind_local", "-nostdin"]);
+        command.args(["-sf", &scenario, "-i", "127.0.0.1", "-bind_local", "-nostdin"]);
         command.args(["-t", if self.transport == Transport::Udp { "u1" } else { "t1" }]);
         command.args(["-trace_err", "-error_file", "errors", "-trace_stat", "-stf", "statistics"]);
-        command.args(["-trace_counts", "-trace_logs", "-log_file", "log", "-fd", "1"]);
+        command.args(["-trace_counts", "-trace_logs", "-log_file", "seen", "-fd", "1"]);
         command.args(["-timeout_error", "-cid_str", "%u@phone"]);
         command.args(["-default_behaviors", "all,-bye"]);
-        if std::env::var_os("SIPP_MESSAGES").is_some() {
+        if is_kept() {
             command.args(["-trace_msg", "-message_file", "messages"]);
         }
         for (option, value) in [
             ("-p", usize::from(self.port)),
-            ("-cp", usize::from(free_port())),
+            ("-cp", usize::from(free_ports(1))),
             ("-m", self.calls),
             ("-l", self.calls),
             ("-r", self.rate),
             ("-base_cseq", self.first_cseq),
-            ("-timeout", DEADLINE.as_secs() as usize),
+            ("-timeout", usize::try_from(LIMIT.as_secs()).unwrap_or(usize::MAX)),
         ] {
             command.args([option, &value.to_string()]);
         }
         if !self.rows.is_empty() {
-            let rows = format!("SEQUENTIAL\n{}\n", self.rows.join("\n"));
-            fs::write(folder.path().join("rows.csv"), rows).expect("the rows are written");
+            folder.write("rows.csv", &format!("SEQUENTIAL\n{}\n", self.rows.join("\n")));
             command.args(["-inf", "rows.csv"]);
         }
-        let screen = File::create(folder.path().join("screen")).expect("a file for SIPp's screen");
-        command.stdout(screen.try_clone().expect("a second handle")).stderr(screen);
-        let child = match command.stdin(Stdio::null()).spawn() {
-            Ok(child) => child,
-            Err(error) => panic!("sipp: {error}; install it: apt-get install sip-tester"),
-        };
-        let mut running = Running {
-            scenario: self.scenario,
-            calls: self.calls,
-            folder: Some(folder),
-            child,
-            status: None,
-        };
+        let process = Process::start(SIPP, command, &folder.join("screen"));
+        let mut running = Running::new(self.scenario, self.calls, folder, process);
         if self.rows.is_empty() {
-            wait_until("SIPp listens", || {
-                running.status = running.child.try_wait().expect("SIPp's status");
-                assert!(running.status.is_none(), "SIPp does not start\n{}", running.report());
-                self.transport.is_listening(self.port)
+            wait_until("SIPp to listen", || {
+                running.assert_started();
+                self.transport.is_listening(self.port).then_some(())
             });
         }
         running
     }
 
-    /// Starts SIPp and waits for its end; panics unless every call succeeded.
-    pub fn run(self, server: &Server) {
+    /// Starts SIPp and waits for its end.
+    ///
+    /// # Panics
+    /// Unless every call succeeded.
+    pub fn run(self, server: &Barebell) {
         self.start(server).finish();
     }
 }
 
-/// A SIPp instance at work; it is killed when dropped.
-#[derive(Debug)]
-pub struct Running {
-    scenario: &'static str,
-    calls: usize,
-    folder: Option<tempfile::TempDir>,
-    child: Child,
-    status: Option<ExitStatus>,
+/// The name as in a Via.
+fn via_name(transport: Transport) -> String {
+    transport.name().to_uppercase()
 }
 
-impl Running {
-    /// Waits for its end. Panics with SIPp's own words unless every call succeeded and no message
-    /// came that the scenario does not expect, nor many twice.
-    pub fn finish(mut self) {
-        self.succeed();
-        // A busy machine may be late now and then; one that repeats every message is not late, its
-        // transactions do not match.
-        let repeated = self.repeated();
-        assert!(
-            repeated <= self.calls as u64 / 5,
-            "{}: {repeated} messages in {} calls were repeated\n{}",
-            self.scenario,
-            self.calls,
-            self.report()
-        );
+/// The source port that the server will see, as a regular expression: SIPp's TCP connections come
+/// from a port that it does not choose.
+fn source_port(transport: Transport, port: u16) -> String {
+    match transport {
+        Transport::Udp => port.to_string(),
+        Transport::Tcp => "[0-9]+".into(),
     }
-
-    /// Like [`Running::finish`], for a server that was away for a while: messages may have been
-    /// repeated.
-    pub fn finish_interrupted(mut self) {
-        self.succeed();
-    }
-
-    fn succeed(&mut self) {
-        let start = Instant::now();
-        while self.status.is_none() {
-            assert!(start.elapsed() < DEADLINE * 2, "SIPp does not end\n{}", self.report());
-            sleep(Duration::from_millis(20));
-            self.status = self.child.try_wait().expect("SIPp's status");
-        }
-        let totals = self.totals();
-        let total = |name: &str| totals.get(&format!("{name}(C)")).copied().unwrap_or(u64::MAX);
-        let faults: Vec<String> = ["FailedCall", "OutOfCallMsgs", "DeadCallMsgs", "FatalErrors"]
-            .into_iter()
-            .filter(|name| total(name) != 0)
-            .map(|name| format!("{name} {}", total(name)))
-            .collect();
-        let succeeded = total("SuccessfulCall");
-        assert!(
-            self.status.is_some_and(|status| status.success())
-                && faults.is_empty()
-                && succeeded == self.calls as u64,
-            "{}: {succeeded} of {} calls succeeded; {}\n{}",
-            self.scenario,
-            self.calls,
-            faults.join(", "),
-            self.report()
-        );
-    }
-
-    /// What the scenario's log actions have written so far, by line. The last line is left out
-    /// while it is incomplete.
-    pub fn log(&self) -> Vec<String> {
-        let text = self.read("log");
-        let complete = text.rfind('\n').map_or("", |end| &text[..end]);
-        complete.lines().map(str::to_owned).collect()
-    }
-
-    fn path(&self) -> &Path {
-        self.folder.as_ref().expect("the folder is there until the drop").path()
-    }
-
-    fn read(&self, name: &str) -> String {
-        let bytes = fs::read(self.path().join(name)).unwrap_or_default();
-        String::from_utf8_lossy(&bytes).into_owned()
-    }
-
-    /// The last line of the statistics file, by column.
-    fn totals(&self) -> HashMap<String, u64> {
-        last_line(&self.read("statistics"))
-    }
-
-    /// Messages sent or received again.
-    fn repeated(&self) -> u64 {
-        let file = format!("{}_{}_counts.csv", self.scenario, self.child.id());
-        let counts = last_line(&self.read(&file));
-        assert!(!counts.is_empty(), "SIPp wrote no {file}");
-        counts.iter().filter(|(name, _)| name.ends_with("_Retrans")).map(|(_, count)| count).sum()
-    }
-
-    /// What SIPp says went wrong, and how often each message of the scenario went by.
-    fn report(&self) -> String {
-        let errors: String = self.read("errors").chars().take(3000).collect();
-        let screen = self.read("screen");
-        let messages = screen.split("Messages  Retrans").nth(1).unwrap_or(&screen);
-        let messages = messages.split("-- Test Terminated").next().unwrap_or_default();
-        format!("{:?}\n{errors}\n{messages}", self.status)
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        stop(&mut self.child);
-        // The messages that were asked for are of use only if they outlive the test.
-        if std::env::var_os("SIPP_MESSAGES").is_some()
-            && let Some(folder) = self.folder.take()
-        {
-            eprintln!("SIPp {}: {}", self.scenario, folder.keep().display());
-        }
-    }
-}
-
-/// The numbers in the last line of a semicolon-separated file, by the names in its first.
-fn last_line(text: &str) -> HashMap<String, u64> {
-    let (Some(names), Some(values)) = (text.lines().next(), text.lines().last()) else {
-        return HashMap::new();
-    };
-    let values = values.split(';').map(|value| value.trim().parse().ok());
-    names
-        .split(';')
-        .zip(values)
-        .filter_map(|(name, value)| Some((name.to_owned(), value?)))
-        .collect()
 }

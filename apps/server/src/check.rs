@@ -48,5 +48,5 @@ pub(crate) fn run(flags: &CheckFlags, out: &mut Out) -> Result<(), Failure> {
     if !engine.authentication.required {
         out.line("warning: authentication is off: anybody can register and call as any user")?;
     }
-    out.line("no problems found")
+    out.line("the configuration has no mistakes")
 }

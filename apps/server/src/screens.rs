@@ -67,6 +67,8 @@ pub(crate) fn registrations(flags: &ScreenFlags, out: &mut Out) -> Result<(), Fa
             } else {
                 rows.iter().try_for_each(|row| out.json(row))?;
             }
+        } else if rows.is_empty() {
+            show("nobody is registered\n", flags, out)?;
         } else {
             show(&table(&rows), flags, out)?;
         }
@@ -265,11 +267,22 @@ fn running_text(
     writeln!(text, "listens on    {}", status.listens.join(", "))?;
     writeln!(text, "domains       {}", status.domains.join(", "))?;
     writeln!(text, "users         {}", status.users)?;
-    writeln!(text, "registered    {} ({} contacts)", status.registered, status.contacts)?;
+    writeln!(text, "registered    {}", registered(status.registered, status.contacts))?;
     writeln!(text, "transactions  {}", status.transactions)?;
-    let width = status.counters.keys().map(String::len).max().unwrap_or(0).max("counter".len());
+    // What has not happened would hide what has.
+    let counted: Vec<_> = status.counters.iter().filter(|(_, count)| **count > 0).collect();
+    if counted.is_empty() {
+        return writeln!(text, "\nnothing counted yet");
+    }
+    let width = counted
+        .iter()
+        .map(|(name, _)| *name)
+        .map(String::len)
+        .max()
+        .unwrap_or(0)
+        .max("counter".len());
     writeln!(text, "\n{:width$}  {:>14}  {:>12}", "counter", "total", "per second")?;
-    for (name, count) in &status.counters {
+    for (name, count) in counted {
         let rate = rates.get(name).map_or_else(|| "-".to_owned(), |rate| format!("{rate:.1}"));
         writeln!(text, "{name:width$}  {count:>14}  {rate:>12}")?;
     }
@@ -279,11 +292,13 @@ fn running_text(
 fn stopped_text(text: &mut String, stopped: &Stopped) -> std::fmt::Result {
     writeln!(text, "no server runs with the data in {}", stopped.data.display())?;
     writeln!(text, "users         {}", stopped.users)?;
-    writeln!(
-        text,
-        "registered    {} ({} contacts), as stored",
-        stopped.registered, stopped.contacts
-    )
+    let registered = registered(stopped.registered, stopped.contacts);
+    writeln!(text, "registered    {registered}, as stored")
+}
+
+fn registered(addresses: u64, contacts: u64) -> String {
+    let plural = if contacts == 1 { "contact" } else { "contacts" };
+    format!("{addresses} ({contacts} {plural})")
 }
 
 /// Registrations as columns, each as wide as its widest value.

@@ -77,7 +77,9 @@ pub(crate) fn register<R: RawMutex>(
         if is_full && subscriber.bindings.is_empty() {
             return (Outcome::Refused(503, "Too Many Registrations"), Changed::No);
         }
+        let before = subscriber.bindings.len();
         subscriber.bindings.retain(|binding| binding.expires > now);
+        (subscriber.bindings.len()..before).for_each(|_| env.counters.expired_bindings.add());
         let is_late =
             |binding: &Binding| binding.call_id == call_id && binding.cseq > head.cseq.number;
         let changed = match &wish {

@@ -3,6 +3,7 @@
 use crate::authentication::{Asker, Verdict, judge, write_challenges};
 use crate::config::{Mode, State};
 use crate::flow::Flow;
+use crate::output::Event;
 use crate::proxy::{Env, preprocess, write_line, write_number_line};
 use crate::registrar::{self, Outcome};
 use crate::routing::route;
@@ -182,7 +183,7 @@ pub(crate) fn authenticate<R: RawMutex>(
     is_trusted: bool,
     env: &mut Env<'_>,
 ) -> Option<AddressOfRecord> {
-    let Incoming { message, flow, .. } = incoming;
+    let Incoming { message, head, flow } = incoming;
     let limits = &env.settings.config.limits;
     let source = flow.remote.ip();
     let verdict = judge(server, asker, domain, incoming, env);
@@ -199,6 +200,9 @@ pub(crate) fn authenticate<R: RawMutex>(
         Verdict::Stale => env.counters.stale_nonces.add(),
         Verdict::Wrong { is_source_proved } => {
             env.counters.authentication_failures.add();
+            let from = head.from.uri_bytes.escape_ascii();
+            let notice = alloc::format!("{from} at {flow} did not log in: wrong user or password");
+            env.out.events.push(Event::Notice(notice));
             if is_source_proved && !is_trusted {
                 note_failure(server, source, env);
             }
@@ -222,7 +226,7 @@ pub(crate) fn note_failure<R: RawMutex>(server: &Server<R>, source: IpAddr, env:
             limits.ban_failures,
             limits.ban_window.as_secs(),
         );
-        env.out.events.push(crate::output::Event::Notice(notice));
+        env.out.events.push(Event::Notice(notice));
     }
 }
 

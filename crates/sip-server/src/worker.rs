@@ -183,10 +183,10 @@ fn on_response<R: RawMutex>(
     let branch = message.top_via().ok().and_then(|via| Branch::parse(via.branch()?));
     match branch {
         Some(Branch::Stateful { handle, index, .. }) if is_sound => {
-            let known = server.transactions.with_handle(handle, env, |context, env| {
-                context.on_response(index, message, env);
-            });
-            if known.is_none() {
+            let fits = server
+                .transactions
+                .with_handle(handle, env, |context, env| context.on_response(index, message, env));
+            if fits != Some(true) {
                 env.counters.dropped.add();
             }
         }

@@ -194,6 +194,13 @@ fn cannot_listen(listen: &Listen) -> impl FnOnce(std::io::Error) -> Failure + us
             "cannot listen on {listen}: another program does; stop it, or choose another address \
              with --listen"
         )),
+        std::io::ErrorKind::PermissionDenied => Failure::said(format!(
+            "cannot listen on {listen}: ports below 1024 are for root, or for a program with \
+             CAP_NET_BIND_SERVICE"
+        )),
+        std::io::ErrorKind::AddrNotAvailable => Failure::said(format!(
+            "cannot listen on {listen}: no interface of this machine has that address"
+        )),
         _ => during(format!("cannot listen on {listen}"))(error),
     }
 }

@@ -11,6 +11,7 @@ use crate::output::{Event, Location, Ticket, TicketKind};
 use crate::settings::DomainIndex;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
+use core::net::SocketAddr;
 use sip::message::{Response, reason_phrase};
 use sip::transaction::{ClientTransaction, Kind, ServerTransaction, State, Timeout};
 use sip::{HeaderName, Instant, Message, Method, Transport};
@@ -22,6 +23,9 @@ pub(crate) const MAX_UDP_REQUEST: usize = 1300;
 
 /// Branches that one context may ever have: a byte numbers them.
 const MAX_BRANCHES: usize = 255;
+
+/// Bytes of challenges that are gathered from all branches for one response.
+const MAX_CHALLENGES: usize = 8192;
 
 /// What is decided about a request before its branches are.
 #[derive(Clone, Debug)]
@@ -77,6 +81,8 @@ struct Fork {
     breadth: u32,
     /// Where else to try if this place fails (RFC 3263 section 4.3).
     alternatives: Vec<Location>,
+    /// Where TCP was tried for the size of the request. Should it fail, UDP has to do there.
+    tcp_tried: Option<SocketAddr>,
     state: ForkState,
     /// Timer C.
     timer_c: Instant,
@@ -195,30 +201,42 @@ impl Context {
         self.conclude(env);
     }
 
-    /// A response to branch `index` came.
-    pub(crate) fn on_response(&mut self, index: u8, response: &Message<'_>, env: &mut Env<'_>) {
-        let Some(status) = response.status() else { return };
+    /// A response to branch `index` came. False where it fits nothing that was sent.
+    pub(crate) fn on_response(
+        &mut self,
+        index: u8,
+        response: &Message<'_>,
+        env: &mut Env<'_>,
+    ) -> bool {
+        let Some(status) = response.status() else { return false };
         let Ok(cseq) =
             sip::header::CSeq::parse(response.value(HeaderName::CSeq).unwrap_or_default())
         else {
-            return;
+            return false;
         };
         let timers = env.settings.config.timers;
-        let Some(fork) = self.branches.get_mut(usize::from(index)) else { return };
-        if cseq.method == Method::Cancel {
-            if let Cancel::Sent { client, .. } = &mut fork.cancel {
+        let Some(fork) = self.branches.get_mut(usize::from(index)) else { return false };
+        // The branch is not enough (RFC 3261 section 17.1.3).
+        let kind = match cseq.method {
+            Method::Cancel => {
+                let Cancel::Sent { client, .. } = &mut fork.cancel else { return false };
                 let _ = client.on_response(status, &timers, env.now);
+                return true;
             }
-            return;
+            Method::Invite => Kind::Invite,
+            _ => Kind::NonInvite,
+        };
+        if kind != self.kind {
+            return false;
         }
-        let ForkState::Sent(sent) = &mut fork.state else { return };
+        let ForkState::Sent(sent) = &mut fork.state else { return false };
         let action = sent.client.on_response(status, &timers, env.now);
         if action.send_ack {
             sent.acknowledge(response, env);
         }
         if !action.pass_up {
             self.conclude(env);
-            return;
+            return true;
         }
         if status < 200 {
             sent.is_provisional = true;
@@ -231,7 +249,7 @@ impl Context {
                 }
                 self.pass_back(status, ResponseChanges::default(), response, env);
             }
-            return;
+            return true;
         }
         sent.is_final = true;
         fork.timer_c = Instant::MAX;
@@ -246,7 +264,7 @@ impl Context {
                 self.waiting.clear();
                 self.close_others(Some(index), env);
             }
-            503 if !self.is_closing && self.fail_over(index, env) => {}
+            503 if !self.is_closing && self.fail_over_elsewhere(index, env) => {}
             300.. => {
                 self.remember(status, response);
                 if status >= 600 {
@@ -256,6 +274,7 @@ impl Context {
             _ => {}
         }
         self.conclude(env);
+        true
     }
 
     /// The DNS has answered for branch `index`.
@@ -319,7 +338,7 @@ impl Context {
             if timed_out {
                 env.counters.timeouts.add();
                 let can_fail_over = !self.is_closing;
-                if !(can_fail_over && self.fail_over(index as u8, env)) {
+                if !(can_fail_over && self.fail_over_elsewhere(index as u8, env)) {
                     self.fail(408);
                 }
             }
@@ -359,6 +378,7 @@ impl Context {
             target,
             breadth,
             alternatives: Vec::new(),
+            tcp_tried: None,
             state: ForkState::Over,
             timer_c: Instant::MAX,
             cancel: Cancel::No,
@@ -406,11 +426,12 @@ impl Context {
         if is_free
             && is_large
             && transport == Transport::Udp
+            && fork.tcp_tried != Some(remote)
             && let Some(tcp) = env.settings.local_for(Transport::Tcp, remote.ip(), &[local])
         {
             fork.alternatives.insert(0, Location { transport, remote, local: Some(local) });
             let flow = Flow { transport: Transport::Tcp, local: tcp, remote, connection: None };
-            fork.target.next_hop = NextHop::Flow(flow);
+            fork.tcp_tried = Some(remote);
             self.send_on(index, flow, request, env);
             return;
         }
@@ -445,6 +466,14 @@ impl Context {
         }
     }
 
+    /// As [`Context::fail_over`], where the place itself failed and not only the way to it.
+    fn fail_over_elsewhere(&mut self, index: u8, env: &mut Env<'_>) -> bool {
+        if let Some(fork) = self.branches.get_mut(usize::from(index)) {
+            fork.alternatives.retain(|place| Some(place.remote) != fork.tcp_tried);
+        }
+        self.fail_over(index, env)
+    }
+
     /// Tries the next place for the target of a branch that failed, in a branch of its own.
     fn fail_over(&mut self, index: u8, env: &mut Env<'_>) -> bool {
         let Some(fork) = self.branches.get_mut(usize::from(index)) else { return false };
@@ -454,7 +483,7 @@ impl Context {
         let fork = &mut self.branches[usize::from(index)];
         let mut alternatives = core::mem::take(&mut fork.alternatives);
         let next = alternatives.remove(0);
-        let (target, breadth) = (fork.target.clone(), fork.breadth);
+        let (target, breadth, tcp_tried) = (fork.target.clone(), fork.breadth, fork.tcp_tried);
         let request = core::mem::take(&mut self.request);
         let parsed = Message::parse(&request);
         if let Ok(message) = &parsed {
@@ -463,6 +492,7 @@ impl Context {
                 target,
                 breadth,
                 alternatives,
+                tcp_tried,
                 state: ForkState::Over,
                 timer_c: Instant::MAX,
                 cancel: Cancel::No,
@@ -485,6 +515,7 @@ impl Context {
         if matches!(status, 401 | 407) {
             for field in response.fields() {
                 if matches!(field.name, HeaderName::WwwAuthenticate | HeaderName::ProxyAuthenticate)
+                    && self.challenges.len() + field.line.len() <= MAX_CHALLENGES
                 {
                     self.challenges.extend_from_slice(field.line);
                 }
@@ -644,7 +675,7 @@ pub(crate) fn write_request(
         record_route(&token, &env.keys.token, call_id, &plan.arrived_on, flow, &mut lines);
     }
     let changes = Changes {
-        uri: &target.uri,
+        uri: target.request_uri(),
         flow,
         branch,
         record_route: &lines,

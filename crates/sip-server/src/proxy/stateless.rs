@@ -134,8 +134,8 @@ fn upstream(via: &Via<'_>) -> Option<(Transport, SocketAddr)> {
 fn origin(keys: &Keys, via: &Via<'_>, source: Option<SocketAddr>) -> u64 {
     let (address, port) = match source {
         Some(source) => {
-            let elsewhere = via.host.ip() != Some(source.ip());
-            let rport = (via.rport().is_some() || elsewhere).then(|| source.port());
+            let has_port = via.rport().is_some() || via.needs_source_port(source);
+            let rport = has_port.then(|| source.port());
             (Some(source.ip()), rport)
         }
         None => (via.received().or(via.host.ip()), via.rport().flatten()),

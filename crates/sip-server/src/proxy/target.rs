@@ -29,7 +29,7 @@ pub(crate) enum NextHop {
 /// One place that a request is forwarded to.
 #[derive(Clone, Debug)]
 pub(crate) struct Target {
-    /// The request URI to forward with.
+    /// The URI as it was registered or asked for.
     pub(crate) uri: SmallVec<[u8; 80]>,
     /// The Path to the target, to be written as Route; empty for none.
     pub(crate) path: Vec<u8>,
@@ -103,6 +103,16 @@ impl Target {
             q: binding.q,
             flow_bound: binding.flow_bound,
         })
+    }
+}
+
+impl Target {
+    /// The request URI to forward with: header fields may stand in a contact, not in a request URI
+    /// (RFC 3261 sections 16.6 step 2 and 19.1.1).
+    pub(crate) fn request_uri(&self) -> &[u8] {
+        let host = self.uri.iter().position(|&byte| byte == b'@').unwrap_or(0);
+        let end = self.uri[host..].iter().position(|&byte| byte == b'?');
+        end.map_or(&self.uri, |end| &self.uri[..host + end])
     }
 }
 

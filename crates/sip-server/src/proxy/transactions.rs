@@ -153,7 +153,9 @@ impl<R: RawMutex> Transactions<R> {
             }
         };
         let serial = self.serial.fetch_add(1, Ordering::Relaxed);
-        let id = self.key.hash(&[&serial.to_le_bytes()]) & 0xffff_ffff_ffff;
+        // With the time, for the serial number begins anew in the next life of the server.
+        let time = env.now.as_micros();
+        let id = self.key.hash(&[&serial.to_le_bytes(), &time.to_le_bytes()]) & 0xffff_ffff_ffff;
         let handle = Handle { shard: number as u8, slot, id };
         let context = start(handle, env);
         shard.slots[slot as usize] = Some(Box::new(context));

@@ -2,7 +2,7 @@
 
 use crate::instant;
 use crate::phone::{Call, Leg, LegEnd, Outcome, Phone};
-use crate::world::World;
+use crate::world::{Tables, World};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Every binding that the server answered 200 is there, with the flow to the phone, unless it was
@@ -140,14 +140,17 @@ pub(crate) fn transactions(world: &World) {
         "too-many-hops",
         "rate-limited",
         "bans",
-        "contact-limit",
-        "transaction-limit",
-        "fork-limit",
         "dns-queries",
     ] {
         assert_eq!(counter(name), 0, "{name}");
     }
+    if world.tables == Tables::Ample {
+        LIMITS.iter().for_each(|name| assert_eq!(counter(name), 0, "{name}"));
+    }
 }
+
+const LIMITS: [&str; 4] =
+    ["contact-limit", "registration-limit", "transaction-limit", "fork-limit"];
 
 /// Nothing is left at all.
 pub(crate) fn rest(world: &World) {
@@ -220,5 +223,14 @@ impl Sum {
         }
         assert!(self.two_answers > 0);
         assert!(self.messages.contains_key(&200));
+    }
+    /// Where the tables are too small each limit must have been met, and yet most things done.
+    pub(crate) fn check_limits(&self) {
+        for name in LIMITS {
+            assert!(self.counters[name] > 0, "{name}");
+        }
+        assert!(self.registrations > 50 * u64::from(self.runs), "{}", self.registrations);
+        assert!(self.answered > self.calls / 20, "{} of {}", self.answered, self.calls);
+        assert!(self.refused.contains_key(&503));
     }
 }

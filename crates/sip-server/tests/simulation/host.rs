@@ -52,6 +52,13 @@ struct Forwarded {
     success: Option<Instant>,
 }
 
+impl Forwarded {
+    /// Whether no response came in time, if that is over.
+    fn is_unheard(&self) -> bool {
+        self.heard.is_none_or(|heard| heard.since(self.at) >= PATIENCE)
+    }
+}
+
 /// 64*T1: how long RFC 3261 has transactions wait.
 const PATIENCE: sip::Duration = sip::Duration::from_secs(32);
 
@@ -92,7 +99,7 @@ impl Host {
     pub(crate) fn unheard(&self) -> impl Iterator<Item = (&str, &str)> {
         let invites = self.life.iter().flat_map(|life| &life.invites);
         invites
-            .filter(|(_, sent)| sent.heard.is_none_or(|heard| heard.since(sent.at) >= PATIENCE))
+            .filter(|(_, sent)| sent.is_unheard())
             .map(|(key, sent)| (&key[..], &sent.call_id[..]))
     }
 
@@ -312,7 +319,7 @@ impl Life {
                 |since: Option<Instant>| since.is_some_and(|since| now.since(since) >= PATIENCE);
             let is_late = given_up(forwarded.success)
                 || given_up(forwarded.cancelled)
-                || (forwarded.heard.is_none() && given_up(Some(forwarded.at)));
+                || (forwarded.is_unheard() && given_up(Some(forwarded.at)));
             // A proxy forwards each 2xx, repetitions and those of other branches too (RFC 3261
             // section 16.7 step 5), as long as its transaction lasts.
             if !is_late {

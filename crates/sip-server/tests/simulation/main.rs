@@ -15,7 +15,7 @@ mod world;
 use sip::Instant;
 use std::time::Duration;
 use test_support::network::Network;
-use world::World;
+use world::{Tables, World};
 
 /// What things are woken up for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,7 +61,7 @@ fn nothing_is_lost_and_nothing_is_stuck() {
     for seed in seeds() {
         // The harness shows it only where the test fails.
         println!("BAREBELL_SIMULATION_SEED={seed}");
-        let mut world = World::new(seed);
+        let mut world = World::new(seed, Tables::Ample);
         world.run();
         sum.add(&world);
     }
@@ -72,9 +72,24 @@ fn nothing_is_lost_and_nothing_is_stuck() {
 }
 
 #[test]
+fn full_tables_refuse_and_leave_nothing_behind() {
+    let mut sum = check::Sum::default();
+    for seed in seeds().into_iter().take(8) {
+        println!("BAREBELL_SIMULATION_SEED={seed}");
+        let mut world = World::new(seed, Tables::TooSmall);
+        world.run();
+        sum.add(&world);
+    }
+    println!("{sum:#?}");
+    if seeds().len() > 1 {
+        sum.check_limits();
+    }
+}
+
+#[test]
 fn the_same_seed_gives_the_same_run() {
     let run = |seed| {
-        let mut world = World::new(seed);
+        let mut world = World::new(seed, Tables::Ample);
         world.run();
         (world.net.trace(), world.host.tally().counters)
     };

@@ -36,12 +36,20 @@ enum Step {
     Kill { for_millis: u64 },
 }
 
+/// How large the server's tables are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Tables {
+    Ample,
+    TooSmall,
+}
+
 pub(crate) struct World {
     pub(crate) net: Net,
     pub(crate) host: Host,
     pub(crate) phones: Vec<Phone>,
     /// Nothing but the network does harm.
     pub(crate) is_calm: bool,
+    pub(crate) tables: Tables,
     addresses: BTreeMap<SocketAddr, usize>,
     alarms: Vec<Option<Duration>>,
     steps: Vec<Step>,
@@ -50,7 +58,7 @@ pub(crate) struct World {
 }
 
 impl World {
-    pub(crate) fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64, tables: Tables) -> Self {
         let mut random = Random::new(seed.wrapping_mul(0x9e37_79b9).wrapping_add(77));
         let loss = *random.pick(&[0, 20, 100, 200]);
         let link = Link {
@@ -59,12 +67,13 @@ impl World {
             delay: Duration::from_millis(1),
             jitter: Duration::from_millis(*random.pick(&[1, 30, 300, 900])),
         };
-        let is_calm = random.chance(500);
+        let is_calm = random.chance(500) && tables == Tables::Ample;
         let mut world = Self {
             net: Network::new(random.number(), link),
-            host: host(),
+            host: host(tables),
             phones: phones(&mut random),
             is_calm,
+            tables,
             addresses: BTreeMap::new(),
             alarms: Vec::new(),
             steps: Vec::new(),
@@ -263,14 +272,22 @@ impl World {
     }
 }
 
-fn host() -> Host {
+fn host(tables: Tables) -> Host {
     let address = SERVER.into();
     let listener = |transport| Listener { transport, address };
-    let config = Config {
+    let mut config = Config {
         listeners: vec![listener(Transport::Udp), listener(Transport::Tcp)],
         domains: vec![Domain { name: DOMAIN.into(), aliases: vec!["192.0.2.1".into()] }],
         ..Config::default()
     };
+    if tables == Tables::TooSmall {
+        config.limits.max_transactions = 3;
+        config.limits.max_registered = USERS as usize - 5;
+        config.limits.max_forks = 1;
+        config.limits.max_sources = 16;
+        config.registrar.max_contacts = 2;
+        config.authentication.max_nonces = 32;
+    }
     let users = (0..USERS + ABSENT)
         .map(|number| {
             let user = format!("u{number}");

@@ -5,7 +5,7 @@ use crate::lex;
 use crate::param::Params;
 use crate::transport::Transport;
 use crate::uri::{Host, host_port};
-use core::net::IpAddr;
+use core::net::{IpAddr, SocketAddr};
 
 /// One Via value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,6 +88,15 @@ impl<'a> Via<'a> {
         self.params
             .get("rport")
             .map(|value| value.and_then(lex::decimal).and_then(|port| u16::try_from(port).ok()))
+    }
+
+    /// Whether the port that a request came from has to be noted for its responses, though `rport`
+    /// does not ask for it: behind a NAT the port in `sent-by` leads nowhere, and on a stream it is
+    /// seldom that of the connection.
+    #[must_use]
+    pub fn needs_source_port(&self, source: SocketAddr) -> bool {
+        let on_stream = self.known_transport().is_some_and(Transport::is_reliable);
+        self.host.ip() != Some(source.ip()) || on_stream && self.port_or_default() != source.port()
     }
 
     /// The port that `sent-by` means when it names none.

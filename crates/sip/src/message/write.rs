@@ -67,9 +67,8 @@ impl Response<'_, '_> {
 
 impl Field<'_> {
     /// Appends this line, the topmost Via of a request that came from `source`, with `received` and
-    /// `rport` as RFC 3261 section 18.2.1 and RFC 3581 section 4 have it. Where `sent-by` is not
-    /// the address that the request came from, `rport` is added also unasked: behind a NAT the
-    /// port in `sent-by` leads nowhere.
+    /// `rport` as RFC 3261 section 18.2.1 and RFC 3581 section 4 have it; `rport` also unasked where
+    /// [`Via::needs_source_port`] says so.
     pub fn write_with_source(&self, out: &mut Vec<u8>, source: SocketAddr) {
         let element_end = lex::list_element_end(self.value);
         let via = Via::parse(lex::trim(&self.value[..element_end]));
@@ -78,8 +77,8 @@ impl Field<'_> {
             return;
         };
         let rport = via.rport().is_some();
-        let elsewhere = via.host.ip() != Some(source.ip());
-        if !rport && !elsewhere && !via.params.has("received") {
+        let needs_port = via.needs_source_port(source);
+        if !rport && !needs_port && !via.params.has("received") {
             out.extend_from_slice(self.line);
             return;
         }
@@ -100,7 +99,7 @@ impl Field<'_> {
         }
         out.extend_from_slice(b";received=");
         write_display(out, &source.ip());
-        if rport || elsewhere {
+        if rport || needs_port {
             out.extend_from_slice(b";rport=");
             write_decimal(out, source.port().into());
         }
@@ -270,6 +269,16 @@ mod tests {
                 "SIP/2.0/TCP host.example;branch=z9hG4bKk",
                 "[2001:db8::9]:7",
                 "Via: SIP/2.0/TCP host.example;branch=z9hG4bKk;received=2001:db8::9;rport=7\r\n",
+            ),
+            (
+                "SIP/2.0/TCP 192.0.2.1;branch=z9hG4bKk",
+                "192.0.2.1:7",
+                "Via: SIP/2.0/TCP 192.0.2.1;branch=z9hG4bKk;received=192.0.2.1;rport=7\r\n",
+            ),
+            (
+                "SIP/2.0/TCP 192.0.2.1:7;branch=z9hG4bKk",
+                "192.0.2.1:7",
+                "Via: SIP/2.0/TCP 192.0.2.1:7;branch=z9hG4bKk\r\n",
             ),
             (
                 "SIP/2.0/UDP 192.0.2.1;received=203.0.113.5;branch=z9hG4bKk",

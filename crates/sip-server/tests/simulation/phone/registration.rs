@@ -125,6 +125,8 @@ impl Phone {
                 let refresh = self.random.below(seconds / 2) + seconds / 4;
                 registration.next = Some(now + Duration::from_secs(refresh));
             }
+            // A table of the server is full.
+            Some(403 | 503) => self.registration.retry(now),
             status => panic!("REGISTER was answered with {status:?}"),
         }
     }

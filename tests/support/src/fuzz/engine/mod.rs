@@ -152,7 +152,7 @@ impl<'b> Machine<'b> {
             24 => {
                 let step =
                     self.input.pick(&[1, 100_000, 500_000, 4_000_000, 32_000_000, 200_000_000]);
-                self.now = self.now + Duration::from_micros(step);
+                self.now += Duration::from_micros(step);
             }
             25 | 26 => self.run_next_timer(),
             27 => self.locate(),
@@ -163,7 +163,8 @@ impl<'b> Machine<'b> {
                     self.settle("undeliverable");
                 }
             }
-            29 => self.restart(),
+            29 if self.input.chance(80) => self.restart(),
+            29 => self.run_next_timer(),
             30 => {
                 let flow = flow(&mut self.input);
                 let bytes = script::request(&flow, &mut self.memory, &mut self.input);
@@ -212,7 +213,7 @@ impl<'b> Machine<'b> {
         let address = format!("{user}@{domain}");
         match self.input.below(8) {
             0 => drop(self.server.remove_user(address.as_bytes(), &mut self.out)),
-            1 => self.server.drain(),
+            1 if self.input.chance(60) => self.server.drain(),
             2..=4 => {
                 self.config = config(&mut self.input);
                 self.is_open |= !self.config.authentication.required;
@@ -285,7 +286,9 @@ impl<'b> Machine<'b> {
             // An ACK has the To of the response, which is its sender's affair.
             let is_ack = message.method() == Some(Method::Ack);
             assert!(is_ack || checked.is_ok(), "sent a faulty request {checked:?}, {}", text());
-            keep(&mut self.requests, sent);
+            if !is_ack {
+                keep(&mut self.requests, sent);
+            }
         }
     }
 

@@ -98,7 +98,7 @@ impl Text {
         };
         self.line(&format!("Content-Length: {body}\r\n"));
         self.0.resize(self.0.len() + body, b'x');
-        if input.chance(15) {
+        if input.chance(16) {
             let at = input.number() % self.0.len();
             let cut = input.below(8).min(self.0.len() - at);
             let length = input.below(16);
@@ -181,7 +181,12 @@ fn answer(
 }
 
 fn contact(user: &str, flow: &Flow, input: &mut Input<'_>) -> String {
-    let uri = match input.below(12) {
+    let uri = match input.below(24) {
+        1 => format!("sip:{user}@{}?Subject=x", flow.remote),
+        2 => format!("sip:{user}@{};long={}", flow.remote, "y".repeat(1990)),
+        3 => format!("sips:{user}@{}", flow.remote),
+        4 => format!("sip:{user}@198.51.100.1:5060"),
+        5 => "tel:+12015550123".to_string(),
         6 => format!("sip:{user}@phone.example.net"),
         7 => format!("sip:{user}@phone.example.net;transport=tcp"),
         8 => format!("sip:{user}@10.0.0.7:5062"),
@@ -247,7 +252,7 @@ pub(super) fn register(flow: &Flow, memory: &mut Memory, input: &mut Input<'_>) 
 pub(super) fn request(flow: &Flow, memory: &mut Memory, input: &mut Input<'_>) -> Vec<u8> {
     let method = input.pick(&METHODS);
     let (from, from_domain) = match input.below(6) {
-        5 => ("eve", "example.net"),
+        4 | 5 => ("eve", "example.net"),
         _ => user(input),
     };
     let (to, to_domain) = user(input);

@@ -1,0 +1,328 @@
+//! A server on the bench: messages go in by hand, what comes out is written down in short.
+//!
+//! What the server sends is noted as `WHO WHAT`, such as `bob INVITE` or `alice 180`, after the name
+//! of the end that it goes to. Alice at 192.0.2.10 calls; the ends of the callees are those that
+//! were registered, or made by [`Bench::end`].
+
+use parking_lot::RawMutex;
+use sip::{HeaderName, Instant, Message, Transport};
+use sip_server::config::{Domain, Listener};
+use sip_server::{Config, Connection, Event, Flow, Location, Output, Server, Ticket, Worker};
+use std::collections::BTreeMap;
+use std::num::NonZeroU64;
+use std::sync::Arc;
+
+pub(crate) const UDP: &str = "192.0.2.1:5060";
+pub(crate) const ALICE: &str = "192.0.2.10:5060";
+
+pub(crate) struct Bench {
+    pub(crate) server: Arc<Server<RawMutex>>,
+    pub(crate) now: Instant,
+    /// All that was journalled.
+    pub(crate) journal: Vec<u8>,
+    /// What was last noted, in full.
+    pub(crate) sent: Vec<Sent>,
+    /// What waits for the DNS.
+    pub(crate) tickets: Vec<Ticket>,
+    workers: Vec<Worker<RawMutex>>,
+    turn: usize,
+    ends: BTreeMap<&'static str, Flow>,
+    /// What each end received last, by method or `response`.
+    received: BTreeMap<(String, String), String>,
+    serial: u32,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Sent {
+    pub(crate) to: String,
+    pub(crate) flow: Flow,
+    pub(crate) text: String,
+}
+
+/// A server for `example.com` without authentication.
+pub(crate) fn config() -> Config {
+    let listener = |transport| Listener { transport, address: UDP.parse().unwrap() };
+    let mut config = Config {
+        listeners: vec![listener(Transport::Udp), listener(Transport::Tcp)],
+        domains: vec![Domain { name: "example.com".into(), aliases: vec!["192.0.2.1".into()] }],
+        ..Config::default()
+    };
+    config.authentication.required = false;
+    config
+}
+
+pub(crate) fn udp(remote: &str) -> Flow {
+    Flow {
+        transport: Transport::Udp,
+        local: UDP.parse().unwrap(),
+        remote: remote.parse().unwrap(),
+        connection: None,
+    }
+}
+
+pub(crate) fn tcp(remote: &str, connection: u64) -> Flow {
+    let connection = NonZeroU64::new(connection).map(Connection);
+    Flow { transport: Transport::Tcp, connection, ..udp(remote) }
+}
+
+impl Bench {
+    pub(crate) fn new(config: Config) -> Self {
+        let server = Arc::new(Server::<RawMutex>::new(config, &[7; 32]));
+        Self {
+            now: Instant::from_micros(1_700_000_000_000_000),
+            journal: Vec::new(),
+            sent: Vec::new(),
+            tickets: Vec::new(),
+            // Whatever happens must not depend on the worker that it happens to.
+            workers: (0..2).map(|_| server.worker()).collect(),
+            turn: 0,
+            ends: BTreeMap::from([("alice", udp(ALICE))]),
+            received: BTreeMap::new(),
+            serial: 0,
+            server,
+        }
+    }
+
+    /// A server at which bob is registered at each of `ends`, with these q values.
+    pub(crate) fn with_bob(ends: &[(&'static str, &str)]) -> Self {
+        Self::with_config_and_bob(config(), ends)
+    }
+
+    pub(crate) fn with_config_and_bob(config: Config, ends: &[(&'static str, &str)]) -> Self {
+        let mut bench = Self::new(config);
+        for (number, (end, q)) in ends.iter().enumerate() {
+            let address = format!("192.0.2.{}:5060", 20 + number);
+            bench.end(end, udp(&address));
+            let contact = format!("<sip:{end}@{address}>;q={q}");
+            assert_eq!(bench.register(end, "bob", &contact), [format!("{end} 200")]);
+        }
+        bench
+    }
+
+    /// Names the far end of a flow.
+    pub(crate) fn end(&mut self, name: &'static str, flow: Flow) {
+        self.ends.insert(name, flow);
+    }
+
+    pub(crate) fn flow(&self, end: &str) -> Flow {
+        self.ends[end]
+    }
+
+    pub(crate) fn counter(&self, name: &str) -> u64 {
+        self.server.counters().into_iter().find(|counter| counter.0 == name).expect(name).1
+    }
+
+    /// Registers a contact of `user` from `end`.
+    pub(crate) fn register(&mut self, end: &str, user: &str, contact: &str) -> Vec<String> {
+        let uri = "sip:example.com";
+        let register = self.request("REGISTER", uri, end, end, &format!("sip:{user}@example.com"));
+        self.receive(
+            end,
+            &register.replace(line(&register, "Contact"), &format!("Contact: {contact}")),
+        )
+    }
+
+    /// A request from an end, with a branch of its own. The Via is that of the end's flow.
+    pub(crate) fn request(
+        &mut self,
+        method: &str,
+        uri: &str,
+        end: &str,
+        from: &str,
+        to: &str,
+    ) -> String {
+        self.serial += 1;
+        let (serial, flow) = (self.serial, self.ends[end]);
+        let transport = flow.transport.via_name();
+        let remote = flow.remote;
+        format!(
+            "{method} {uri} SIP/2.0\r\nVia: SIP/2.0/{transport} {remote};branch=z9hG4bK{serial}\r\n\
+             Max-Forwards: 70\r\nFrom: <sip:{from}@example.com>;tag={from}\r\nTo: <{to}>\r\n\
+             Call-ID: call\r\nCSeq: {serial} {method}\r\nContact: <sip:{from}@{remote}>\r\n\
+             Content-Length: 0\r\n\r\n"
+        )
+    }
+
+    /// Alice sends a request for bob.
+    pub(crate) fn call(&mut self, method: &str) -> Vec<String> {
+        let request =
+            self.request(method, "sip:bob@example.com", "alice", "alice", "sip:bob@example.com");
+        self.receive("alice", &request)
+    }
+
+    /// A message comes from an end.
+    pub(crate) fn receive(&mut self, end: &str, text: &str) -> Vec<String> {
+        let flow = self.ends[end];
+        let message = Message::parse(text.as_bytes()).unwrap();
+        let kind = message.method().map_or("response".into(), |method| method.to_string());
+        self.received.insert((format!("from {end}"), kind), text.to_owned());
+        let now = self.now;
+        self.work(|worker, out| worker.receive(now, &flow, text.as_bytes(), out))
+    }
+
+    /// What an end has received last of a method (or `response`), or sent last: `from alice`.
+    pub(crate) fn last(&self, end: &str, kind: &str) -> String {
+        self.received
+            .get(&(end.to_owned(), kind.to_owned()))
+            .unwrap_or_else(|| panic!("{end} has no {kind}"))
+            .clone()
+    }
+
+    /// An end answers the INVITE that it received last.
+    pub(crate) fn answer(&mut self, end: &str, status: u16) -> Vec<String> {
+        self.respond(end, "INVITE", status, "")
+    }
+
+    /// An end answers the request that it received last of a method, with further lines.
+    pub(crate) fn respond(
+        &mut self,
+        end: &str,
+        method: &str,
+        status: u16,
+        lines: &str,
+    ) -> Vec<String> {
+        let response = response(&self.last(end, method), status, end, lines);
+        self.receive(end, &response)
+    }
+
+    /// Alice cancels the INVITE that she sent last, or acknowledges the final response that she
+    /// received last, within the transaction.
+    pub(crate) fn follow(&mut self, method: &str) -> Vec<String> {
+        let invite = self.last("from alice", "INVITE");
+        let mut follow = invite.replace("INVITE", method);
+        if method == "ACK" {
+            let response = self.last("alice", "response");
+            follow = follow.replace(line(&invite, "To"), line(&response, "To"));
+        }
+        self.receive("alice", &follow)
+    }
+
+    /// Lets time pass and notes what happens when, in milliseconds from now.
+    pub(crate) fn wait(&mut self, millis: u64) -> Vec<String> {
+        let start = self.now;
+        let end = start + sip::Duration::from_millis(millis);
+        let mut noted = Vec::new();
+        let mut all = Vec::new();
+        while let Some(next) = self.workers[0].next_timer().filter(|next| *next <= end) {
+            self.now = self.now.max(next);
+            let now = self.now;
+            let sent = self.work(|worker, out| worker.on_timer(now, out));
+            all.append(&mut self.sent);
+            noted.extend(
+                sent.into_iter().map(|sent| format!("{} {sent}", now.since(start).as_millis())),
+            );
+        }
+        self.now = end;
+        self.sent = all;
+        noted
+    }
+
+    /// Lets so much time pass that only bindings are left.
+    pub(crate) fn rest(&mut self) {
+        self.wait(400_000);
+        assert_eq!(self.server.transactions(), 0, "transactions are stuck");
+    }
+
+    /// The DNS has answered for the first ticket.
+    pub(crate) fn located(&mut self, places: &[(Transport, &str)]) -> Vec<String> {
+        let ticket = self.tickets.remove(0);
+        let locations: Vec<_> = places
+            .iter()
+            .map(|(transport, remote)| Location {
+                transport: *transport,
+                remote: remote.parse().unwrap(),
+                local: None,
+            })
+            .collect();
+        let now = self.now;
+        self.work(|worker, out| worker.located(now, ticket, &locations, out))
+    }
+
+    /// What an end received last of a method could not be delivered.
+    pub(crate) fn undeliverable(&mut self, end: &str, kind: &str) -> Vec<String> {
+        let (text, flow, now) = (self.last(end, kind), self.ends[end], self.now);
+        self.work(|worker, out| worker.undeliverable(now, &flow, text.as_bytes(), out))
+    }
+
+    fn work(&mut self, act: impl FnOnce(&mut Worker<RawMutex>, &mut Output)) -> Vec<String> {
+        self.turn += 1;
+        let count = self.workers.len();
+        let mut out = Output::default();
+        act(&mut self.workers[self.turn % count], &mut out);
+        self.journal.extend_from_slice(&out.journal);
+        self.sent.clear();
+        let mut noted = Vec::new();
+        for transmit in &out.transmits {
+            let bytes = &out.bytes[transmit.range.clone()];
+            let message = Message::parse(bytes).expect("the server sends messages");
+            assert_eq!(message.flaw(), None);
+            if message.method().is_some() {
+                message.check().expect("the server sends good requests");
+            }
+            let text = String::from_utf8(bytes.to_vec()).unwrap();
+            let (to, kind, what) = self.note(&transmit.flow, &message);
+            self.received.insert((to.clone(), kind), text.clone());
+            noted.push(format!("{to} {what}"));
+            self.sent.push(Sent { to, flow: transmit.flow, text });
+        }
+        for event in &out.events {
+            if let Event::Locate { ticket, destination } = event {
+                self.tickets.push(ticket.clone());
+                noted.push(format!("where is {:?}", destination.host));
+            }
+        }
+        noted
+    }
+
+    fn note(&self, flow: &Flow, message: &Message<'_>) -> (String, String, String) {
+        let by_flow = self.ends.iter().find(|(_, end)| *end == flow);
+        let by_address = self
+            .ends
+            .iter()
+            .find(|(_, end)| (end.transport, end.remote) == (flow.transport, flow.remote));
+        let name =
+            by_flow.or(by_address).map_or_else(|| flow.to_string(), |(name, _)| (*name).to_owned());
+        match (message.method(), message.status()) {
+            (Some(method), _) => (name, method.to_string(), method.to_string()),
+            (None, status) => (name, "response".into(), status.unwrap_or_default().to_string()),
+        }
+    }
+}
+
+/// The first header field line of this name, without line end.
+pub(crate) fn line<'t>(text: &'t str, name: &str) -> &'t str {
+    let start = format!("{name}: ");
+    text.lines()
+        .find(|line| line.starts_with(&start))
+        .unwrap_or_else(|| panic!("no {name}: {text}"))
+}
+
+/// All header field values of this name.
+pub(crate) fn values(text: &str, name: HeaderName) -> Vec<String> {
+    let message = Message::parse(text.as_bytes()).unwrap();
+    message.elements(name).map(|value| String::from_utf8(value.to_vec()).unwrap()).collect()
+}
+
+/// A response of `end` to a request, with its name for a tag.
+pub(crate) fn response(request: &str, status: u16, end: &str, lines: &str) -> String {
+    let mut response = format!("SIP/2.0 {status} X\r\n");
+    let message = Message::parse(request.as_bytes()).unwrap();
+    for field in message.fields() {
+        let text = std::str::from_utf8(field.line).unwrap();
+        match field.name {
+            HeaderName::To if !text.contains(";tag=") && status > 100 => {
+                response.push_str(&text.replace("\r\n", &format!(";tag={end}\r\n")));
+            }
+            HeaderName::Via
+            | HeaderName::From
+            | HeaderName::To
+            | HeaderName::CallId
+            | HeaderName::CSeq
+            | HeaderName::RecordRoute => response.push_str(text),
+            _ => {}
+        }
+    }
+    response.push_str(lines);
+    response.push_str("Content-Length: 0\r\n\r\n");
+    response
+}

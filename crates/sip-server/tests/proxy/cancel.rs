@@ -1,0 +1,126 @@
+//! CANCEL (RFC 3261 sections 9 and 16.10).
+
+use crate::bench::{Bench, line};
+
+#[test]
+fn a_cancel_waits_for_the_first_provisional_response() {
+    let mut bench = Bench::with_bob(&[("bob", "1")]);
+    bench.call("INVITE");
+    assert_eq!(bench.follow("CANCEL"), ["alice 200"]);
+    assert_eq!(bench.answer("bob", 100), ["bob CANCEL"]);
+    assert_eq!(bench.respond("bob", "CANCEL", 200, ""), [""; 0]);
+    assert_eq!(bench.answer("bob", 487), ["bob ACK", "alice 487"]);
+    assert_eq!(bench.follow("ACK"), [""; 0]);
+    bench.rest();
+}
+
+#[test]
+fn a_cancel_of_an_invite_that_nobody_heard_ends_with_timer_b() {
+    let mut bench = Bench::with_bob(&[("bob", "1")]);
+    bench.call("INVITE");
+    bench.follow("CANCEL");
+    let sent = bench.wait(32_000);
+    assert!(!sent.iter().any(|sent| sent.ends_with("bob CANCEL")), "{sent:?}");
+    assert_eq!(sent.last().unwrap(), "32000 alice 408");
+    bench.follow("ACK");
+    bench.rest();
+}
+
+#[test]
+fn a_cancel_while_it_rings_goes_on_at_once() {
+    let mut bench = Bench::with_bob(&[("bob", "1"), ("desk", "1")]);
+    bench.call("INVITE");
+    bench.answer("bob", 180);
+    bench.answer("desk", 180);
+    assert_eq!(bench.follow("CANCEL"), ["alice 200", "bob CANCEL", "desk CANCEL"]);
+    let (invite, cancel) = (bench.last("bob", "INVITE"), bench.last("bob", "CANCEL"));
+    for name in ["Via", "From", "To", "Call-ID"] {
+        assert_eq!(line(&cancel, name), line(&invite, name));
+    }
+    assert_eq!(
+        invite.lines().next().unwrap().replace("INVITE", "CANCEL"),
+        cancel.lines().next().unwrap()
+    );
+    // A CANCEL that comes again is answered again, and that is all.
+    assert_eq!(bench.follow("CANCEL"), ["alice 200"]);
+    assert_eq!(bench.wait(600), ["500 bob CANCEL", "500 desk CANCEL"]);
+    bench.respond("bob", "CANCEL", 200, "");
+    bench.respond("desk", "CANCEL", 481, "");
+    assert_eq!(bench.answer("bob", 487), ["bob ACK"]);
+    assert_eq!(bench.answer("desk", 487), ["desk ACK", "alice 487"]);
+    bench.follow("ACK");
+    bench.rest();
+}
+
+#[test]
+fn a_cancel_after_the_final_response_changes_nothing() {
+    for status in [200, 486] {
+        let mut bench = Bench::with_bob(&[("bob", "1")]);
+        bench.call("INVITE");
+        bench.answer("bob", status);
+        assert_eq!(bench.follow("CANCEL"), ["alice 200"], "{status}");
+        bench.follow("ACK");
+        bench.rest();
+    }
+}
+
+#[test]
+fn a_cancel_that_meets_the_2xx_changes_nothing() {
+    let mut bench = Bench::with_bob(&[("bob", "1")]);
+    bench.call("INVITE");
+    bench.answer("bob", 180);
+    assert_eq!(bench.follow("CANCEL"), ["alice 200", "bob CANCEL"]);
+    assert_eq!(bench.answer("bob", 200), ["alice 200"]);
+    assert_eq!(bench.respond("bob", "CANCEL", 200, ""), [""; 0]);
+    assert_eq!(bench.wait(40_000), [""; 0]);
+    bench.rest();
+}
+
+#[test]
+fn a_phone_that_ignores_the_cancel_is_given_up() {
+    for answers_cancel in [false, true] {
+        let mut bench = Bench::with_bob(&[("bob", "1")]);
+        bench.call("INVITE");
+        bench.answer("bob", 180);
+        bench.follow("CANCEL");
+        if answers_cancel {
+            bench.respond("bob", "CANCEL", 200, "");
+        }
+        assert_eq!(bench.wait(32_000).last().unwrap(), "32000 alice 487");
+        bench.follow("ACK");
+        bench.rest();
+    }
+}
+
+#[test]
+fn a_cancel_that_fits_nothing_is_answered_481() {
+    let mut bench = Bench::with_bob(&[("bob", "1")]);
+    assert_eq!(bench.call("CANCEL"), ["alice 481"]);
+    // Of another transaction: the branch is not that of the INVITE.
+    bench.call("INVITE");
+    assert_eq!(bench.call("CANCEL"), ["alice 481"]);
+    bench.answer("bob", 486);
+    bench.follow("ACK");
+    bench.rest();
+}
+
+#[test]
+fn another_request_cannot_be_cancelled() {
+    let mut bench = Bench::with_bob(&[("bob", "1")]);
+    bench.call("MESSAGE");
+    let cancel = bench.last("from alice", "MESSAGE").replace("MESSAGE", "CANCEL");
+    assert_eq!(bench.receive("alice", &cancel), ["alice 481"]);
+    assert_eq!(bench.respond("bob", "MESSAGE", 200, ""), ["alice 200"]);
+    bench.rest();
+}
+
+#[test]
+fn a_cancel_stops_the_search() {
+    let mut bench = Bench::with_bob(&[("first", "0.9"), ("second", "0.1")]);
+    assert_eq!(bench.call("INVITE"), ["alice 100", "first INVITE"]);
+    bench.answer("first", 180);
+    bench.follow("CANCEL");
+    assert_eq!(bench.answer("first", 486), ["first ACK", "alice 486"]);
+    bench.follow("ACK");
+    bench.rest();
+}

@@ -1,0 +1,159 @@
+//! Several threads work on one server at once: nothing is lost, nothing is stuck, nothing waits for
+//! itself.
+
+use parking_lot::RawMutex;
+use sip::{Duration, HeaderName, Instant, Message, Transport};
+use sip_server::config::{Domain, Listener};
+use sip_server::{Config, Flow, Output, Server, Worker};
+use std::net::SocketAddr;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Barrier};
+
+const THREADS: usize = 4;
+const USERS: usize = 50;
+const CALLS: usize = 500;
+const START: Instant = Instant::from_micros(1_700_000_000_000_000);
+const SERVER: ([u8; 4], u16) = ([192, 0, 2, 1], 5060);
+
+/// A datagram for the server: from where, and what.
+type Datagram = (SocketAddr, Vec<u8>);
+
+fn address(user: usize) -> SocketAddr {
+    ([203, 0, 113, user as u8], 5060).into()
+}
+
+fn request(method: &str, user: usize, from: usize, call: &str) -> Vec<u8> {
+    let uri =
+        if method == "REGISTER" { "example.com".into() } else { format!("u{user}@example.com") };
+    let source = address(from);
+    format!(
+        "{method} sip:{uri} SIP/2.0\r\nVia: SIP/2.0/UDP {source};branch=z9hG4bK{call}\r\n\
+         Max-Forwards: 70\r\nFrom: <sip:u{from}@example.com>;tag=a\r\n\
+         To: <sip:u{user}@example.com>\r\nCall-ID: {call}\r\nCSeq: 1 {method}\r\n\
+         Contact: <sip:u{from}@{source}>\r\nContent-Length: 0\r\n\r\n"
+    )
+    .into_bytes()
+}
+
+/// What the phone of a user says to a message, if anything.
+fn reaction(user: usize, bytes: &[u8]) -> Option<Vec<u8>> {
+    let message = Message::parse(bytes).expect("a message");
+    let status = match (message.method()?, user % 3) {
+        (sip::Method::Ack, _) => return None,
+        (sip::Method::Invite, 0) => "486 Busy Here",
+        _ => "200 OK",
+    };
+    let mut response = format!("SIP/2.0 {status}\r\n");
+    for field in message.fields() {
+        let line = std::str::from_utf8(field.line).unwrap();
+        match field.name {
+            HeaderName::Via | HeaderName::From | HeaderName::CallId | HeaderName::CSeq => {
+                response.push_str(line);
+            }
+            HeaderName::To => response.push_str(&line.replace("\r\n", ";tag=b\r\n")),
+            _ => {}
+        }
+    }
+    response.push_str("Content-Length: 0\r\n\r\n");
+    Some(response.into_bytes())
+}
+
+/// Gives a datagram to the server, and what the phones say to it to some thread.
+fn work(
+    worker: &mut Worker<RawMutex>,
+    (source, bytes): Datagram,
+    threads: &[Sender<Datagram>],
+    finals: &mut usize,
+) {
+    let flow =
+        Flow { transport: Transport::Udp, local: SERVER.into(), remote: source, connection: None };
+    let mut out = Output::default();
+    worker.receive(START, &flow, &bytes, &mut out);
+    for transmit in &out.transmits {
+        let bytes = &out.bytes[transmit.range.clone()];
+        let std::net::IpAddr::V4(ip) = transmit.flow.remote.ip() else { panic!("no IPv6 here") };
+        let user = usize::from(ip.octets()[3]);
+        let status = Message::parse(bytes).expect("a message").status();
+        *finals += usize::from(status.is_some_and(|status| status >= 200));
+        if let Some(reaction) = reaction(user, bytes) {
+            let thread = (user + reaction.len()) % threads.len();
+            // A thread that is done hears nothing more, as a phone that is off.
+            let _ = threads[thread].send((transmit.flow.remote, reaction));
+        }
+    }
+}
+
+fn run(
+    number: usize,
+    server: &Arc<Server<RawMutex>>,
+    inbox: &Receiver<Datagram>,
+    threads: &[Sender<Datagram>],
+    barrier: &Barrier,
+) -> usize {
+    let mut worker = server.worker();
+    let mut finals = 0;
+    for user in (number..USERS).step_by(THREADS) {
+        let register = request("REGISTER", user, user, &format!("register{user}"));
+        work(&mut worker, (address(user), register), threads, &mut finals);
+    }
+    barrier.wait();
+    for call in 0..CALLS {
+        let (from, to) = ((number + call) % USERS, (number * 7 + call * 13) % USERS);
+        let method = ["INVITE", "MESSAGE"][call % 2];
+        let request = request(method, to, from, &format!("call{number}-{call}"));
+        work(&mut worker, (address(from), request), threads, &mut finals);
+        while let Ok(datagram) = inbox.try_recv() {
+            work(&mut worker, datagram, threads, &mut finals);
+        }
+        worker.on_timer(START, &mut Output::default());
+        assert!(worker.next_timer().is_some());
+    }
+    // What others answer comes after all have asked, and has no consequence for a third thread.
+    barrier.wait();
+    while let Ok(datagram) = inbox.try_recv() {
+        work(&mut worker, datagram, threads, &mut finals);
+    }
+    finals
+}
+
+#[test]
+fn threads_share_a_server() {
+    let config = Config {
+        listeners: vec![Listener { transport: Transport::Udp, address: SERVER.into() }],
+        domains: vec![Domain { name: "example.com".into(), aliases: vec![] }],
+        authentication: sip_server::config::Authentication {
+            required: false,
+            ..Default::default()
+        },
+        limits: sip_server::config::Limits {
+            source_rate: 0,
+            foreign_rate: 0,
+            ..Default::default()
+        },
+        ..Config::default()
+    };
+    let server = Arc::new(Server::<RawMutex>::new(config, &[1; 32]));
+    let (threads, inboxes): (Vec<_>, Vec<_>) = (0..THREADS).map(|_| channel()).unzip();
+    let barrier = Barrier::new(THREADS);
+    let finals: usize = std::thread::scope(|scope| {
+        let handles: Vec<_> = inboxes
+            .into_iter()
+            .enumerate()
+            .map(|(number, inbox)| {
+                let (server, threads, barrier) = (&server, &threads, &barrier);
+                scope.spawn(move || run(number, server, &inbox, threads, barrier))
+            })
+            .collect();
+        handles.into_iter().map(|handle| handle.join().expect("a thread")).sum()
+    });
+    assert_eq!(finals, USERS + THREADS * CALLS);
+    assert_eq!((server.registered(), server.bindings()), (USERS, USERS));
+    let mut worker = server.worker();
+    for seconds in 0..100 {
+        worker.on_timer(START + Duration::from_secs(seconds), &mut Output::default());
+    }
+    assert_eq!(server.transactions(), 0);
+    let sum = |name| server.counters().into_iter().find(|counter| counter.0 == name).unwrap().1;
+    assert_eq!(sum("invites") as usize, THREADS * CALLS / 2);
+    assert_eq!(sum("timeouts"), 0);
+}

@@ -1,0 +1,44 @@
+//! A server with 10,000 users, and the rows of data by which SIPp plays them.
+
+use crate::server::{Barebell, DOMAIN, Options};
+
+/// Users of the server (seed row A3), numbered from 1.
+pub const USERS: usize = 10_000;
+
+/// A configuration for authentication by SIPp: it knows MD5 only, and fails when another algorithm
+/// is offered before it.
+pub const ONLY_MD5: &str = "[authentication]\nalgorithms = [\"MD5\"]\n";
+
+/// Name of the user with this number.
+#[must_use]
+pub fn user(number: usize) -> String {
+    format!("user{number:05}")
+}
+
+/// Password of the user with this number.
+#[must_use]
+pub fn password(number: usize) -> String {
+    format!("secret-{number:05}")
+}
+
+/// Starts a server with these arguments, this configuration and [`USERS`] users.
+#[must_use]
+pub fn start_server(arguments: &[&str], configuration: &str) -> Barebell {
+    let users: Vec<_> = (1..=USERS).map(|number| (user(number), password(number))).collect();
+    Barebell::start(&Options { arguments, configuration, users: &users })
+}
+
+/// The domain of `server` as the user with this number writes it: odd ones its name, even ones the
+/// server's address, which means the same.
+#[must_use]
+pub fn domain(server: &Barebell, number: usize) -> String {
+    if number % 2 == 1 { DOMAIN.into() } else { server.address().to_string() }
+}
+
+/// One row of injected data: the user who calls or registers, the user name and password of the
+/// credentials, the user who is called, and how the domain is written. SIPp takes changing
+/// credentials in this form only from injected data.
+#[must_use]
+pub fn row(user: &str, name: &str, password: &str, callee: &str, domain: &str) -> String {
+    format!("{user};[authentication username={name} password={password}];{callee};{domain}")
+}
