@@ -1,17 +1,16 @@
 //! A request on its way: the response context of RFC 3261 section 16, with its server transaction
 //! and the client transaction of each branch.
 
+use super::Env;
 use super::branch::{Branch, Handle};
-use super::forward::{Changes, ResponseChanges, tag, write_companion};
+use super::fork::{Cancel, Fork, ForkState, Sent};
+use super::forward::ResponseChanges;
+use super::plan::{Plan, write_request};
 use super::target::{NextHop, Target};
-use super::token::Token;
-use super::{Env, record_route};
 use crate::flow::Flow;
 use crate::output::{Event, Location, Ticket, TicketKind};
-use crate::settings::DomainIndex;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use core::net::SocketAddr;
 use sip::message::{Response, reason_phrase};
 use sip::transaction::{ClientTransaction, Kind, ServerTransaction, State, Timeout};
 use sip::{HeaderName, Instant, Message, Method, Transport};
@@ -26,27 +25,6 @@ const MAX_BRANCHES: usize = 255;
 
 /// Bytes of challenges that are gathered from all branches for one response.
 const MAX_CHALLENGES: usize = 8192;
-
-/// What is decided about a request before its branches are.
-#[derive(Clone, Debug)]
-pub(crate) struct Plan {
-    pub(crate) loop_hash: u32,
-    /// The domain whose credentials stay here.
-    pub(crate) own_realm: Option<DomainIndex>,
-    /// Whether to put ourselves into the dialog's route set.
-    pub(crate) record_route: bool,
-    /// The flow back to the sender, if later requests must follow it.
-    pub(crate) caller: Option<Flow>,
-    /// Whole Route lines that take the place of those there; `None` leaves them.
-    pub(crate) routes: Option<Vec<u8>>,
-    pub(crate) max_forwards: Option<u8>,
-    /// How many branches may be open at once (RFC 5393 section 5.3.3).
-    pub(crate) max_breadth: u32,
-    /// Where it came from.
-    pub(crate) arrived_on: Flow,
-    /// Where responses go.
-    pub(crate) upstream: Flow,
-}
 
 /// A request with its branches.
 pub(crate) struct Context {
@@ -74,50 +52,8 @@ pub(crate) struct Context {
     pub(crate) reminder: Instant,
 }
 
-/// One branch.
-struct Fork {
-    target: Target,
-    /// The Max-Breadth that it is given.
-    breadth: u32,
-    /// Where else to try if this place fails (RFC 3263 section 4.3).
-    alternatives: Vec<Location>,
-    /// Where TCP was tried for the size of the request. Should it fail, UDP has to do there.
-    tcp_tried: Option<SocketAddr>,
-    state: ForkState,
-    /// Timer C.
-    timer_c: Instant,
-    cancel: Cancel,
-}
-
-enum ForkState {
-    /// The DNS has been asked.
-    Locating,
-    /// The request was sent.
-    Sent(Box<Sent>),
-    /// There is nothing more to expect.
-    Over,
-}
-
-struct Sent {
-    flow: Flow,
-    client: ClientTransaction,
-    /// The request as it was sent; after a final response other than 2xx, the ACK.
-    message: Vec<u8>,
-    /// There was a final response, or there will be none.
-    is_final: bool,
-    is_provisional: bool,
-}
-
-enum Cancel {
-    No,
-    /// A CANCEL is to follow as soon as there is a provisional response (RFC 3261 section 9.1).
-    Wanted,
-    Sent {
-        client: ClientTransaction,
-        message: Vec<u8>,
-        give_up: Instant,
-    },
-}
+/// Room for the lines that the proxy adds, when it is guessed whether a request fits a datagram.
+const OUR_LINES: usize = 200;
 
 impl Context {
     /// Begins with `request` and sends it to the best of `targets`.
@@ -649,176 +585,6 @@ impl Context {
         }
         env.counters.retransmissions_sent.add();
         env.out.send(self.plan.upstream, |bytes| bytes.extend_from_slice(&self.last_response));
-    }
-}
-
-/// Room for the lines that the proxy adds, when it is guessed whether a request fits a datagram.
-const OUR_LINES: usize = 200;
-
-/// Sends `request` to `target` on `flow`, as `plan` says, and returns where it stands. `None` where
-/// it is longer than a message may be with what is added.
-pub(crate) fn write_request(
-    plan: &Plan,
-    target: &Target,
-    breadth: u32,
-    flow: &Flow,
-    branch: Branch,
-    request: &Message<'_>,
-    env: &mut Env<'_>,
-) -> Option<core::ops::Range<usize>> {
-    let mut lines: SmallVec<[u8; 256]> = SmallVec::new();
-    if plan.record_route {
-        let callee = target.flow_bound.then_some(*flow);
-        let from_tag = tag(HeaderName::From, request.value(HeaderName::From));
-        let token = Token::new(&env.keys.token, from_tag, plan.caller, callee);
-        let call_id = request.value(HeaderName::CallId).unwrap_or_default();
-        record_route(&token, &env.keys.token, call_id, &plan.arrived_on, flow, &mut lines);
-    }
-    let changes = Changes {
-        uri: target.request_uri(),
-        flow,
-        branch,
-        record_route: &lines,
-        routes: plan.routes.as_deref(),
-        path: &target.path,
-        source: plan.arrived_on.remote,
-        own_realm: plan.own_realm.map(|domain| env.settings.domain_name(domain)),
-        max_breadth: Some(breadth),
-    };
-    let range = env.out.send(*flow, |bytes| changes.write(request, plan.max_forwards, bytes))?;
-    env.counters.forwarded.add();
-    Some(range)
-}
-
-impl Fork {
-    /// Whether no final response is to be expected any more.
-    fn has_ended(&self) -> bool {
-        match &self.state {
-            ForkState::Locating => false,
-            ForkState::Sent(sent) => sent.is_final,
-            ForkState::Over => true,
-        }
-    }
-
-    /// Whether nothing more has to be remembered.
-    fn is_over(&self) -> bool {
-        let request = match &self.state {
-            ForkState::Locating => false,
-            ForkState::Sent(sent) => sent.client.state() == State::Terminated,
-            ForkState::Over => true,
-        };
-        let cancel = match &self.cancel {
-            Cancel::No | Cancel::Wanted => true,
-            Cancel::Sent { client, .. } => client.state() == State::Terminated,
-        };
-        request && cancel
-    }
-
-    fn next_timer(&self) -> Option<Instant> {
-        let request = match &self.state {
-            ForkState::Sent(sent) => sent.client.next_timer(),
-            _ => None,
-        };
-        let cancel = match &self.cancel {
-            Cancel::Sent { client, give_up, .. } => {
-                let give_up = (!self.has_ended()).then_some(*give_up);
-                client.next_timer().into_iter().chain(give_up).min()
-            }
-            _ => None,
-        };
-        let timer_c = (self.timer_c != Instant::MAX).then_some(self.timer_c);
-        request.into_iter().chain(cancel).chain(timer_c).min()
-    }
-
-    /// Runs the timers of the request. True where no response will come any more.
-    fn poll(&mut self, env: &mut Env<'_>) -> bool {
-        let ForkState::Sent(sent) = &mut self.state else { return false };
-        let timers = env.settings.config.timers;
-        loop {
-            match sent.client.poll(&timers, env.now) {
-                Timeout::None => return false,
-                Timeout::Retransmit => {
-                    env.counters.retransmissions_sent.add();
-                    env.out.send(sent.flow, |bytes| bytes.extend_from_slice(&sent.message));
-                }
-                Timeout::TimedOut if !sent.is_final => {
-                    sent.is_final = true;
-                    self.timer_c = Instant::MAX;
-                    return true;
-                }
-                Timeout::TimedOut | Timeout::Terminated => sent.message = Vec::new(),
-            }
-        }
-    }
-
-    fn request_cancel(&mut self, env: &mut Env<'_>) {
-        if !matches!(self.cancel, Cancel::No) {
-            return;
-        }
-        match &self.state {
-            ForkState::Locating => self.state = ForkState::Over,
-            ForkState::Sent(sent) if !sent.is_final => {
-                self.cancel = Cancel::Wanted;
-                if sent.is_provisional {
-                    self.send_cancel(env);
-                }
-            }
-            _ => {}
-        }
-    }
-
-    fn send_cancel(&mut self, env: &mut Env<'_>) {
-        let ForkState::Sent(sent) = &self.state else { return };
-        let Ok(forwarded) = Message::parse(&sent.message) else { return };
-        let range = env.out.send(sent.flow, |bytes| {
-            write_companion(Method::Cancel, &forwarded, None, bytes);
-        });
-        env.counters.forwarded.add();
-        let timers = &env.settings.config.timers;
-        let reliable = sent.flow.transport.is_reliable();
-        self.cancel = Cancel::Sent {
-            client: ClientTransaction::new(Kind::NonInvite, reliable, timers, env.now),
-            message: env.out.bytes[range.unwrap_or_default()].to_vec(),
-            // RFC 3261 section 9.1.
-            give_up: env.now + timers.t1.times(64),
-        };
-    }
-
-    fn poll_cancel(&mut self, env: &mut Env<'_>) {
-        let has_ended = self.has_ended();
-        let Cancel::Sent { client, message, give_up } = &mut self.cancel else { return };
-        let ForkState::Sent(sent) = &mut self.state else { return };
-        let timers = env.settings.config.timers;
-        loop {
-            match client.poll(&timers, env.now) {
-                Timeout::None => break,
-                Timeout::Retransmit => {
-                    env.counters.retransmissions_sent.add();
-                    env.out.send(sent.flow, |bytes| bytes.extend_from_slice(message));
-                }
-                Timeout::TimedOut | Timeout::Terminated => {}
-            }
-        }
-        if *give_up <= env.now && !has_ended {
-            sent.is_final = true;
-            self.state = ForkState::Over;
-            self.timer_c = Instant::MAX;
-        }
-    }
-}
-
-impl Sent {
-    /// Acknowledges a final response other than 2xx, and keeps the ACK in the request's place: that
-    /// is what has to be sent again from now on.
-    fn acknowledge(&mut self, response: &Message<'_>, env: &mut Env<'_>) {
-        let is_ack = self.message.starts_with(b"ACK ");
-        if !is_ack {
-            let Ok(forwarded) = Message::parse(&self.message) else { return };
-            let mut ack = Vec::with_capacity(self.message.len());
-            write_companion(Method::Ack, &forwarded, response.value(HeaderName::To), &mut ack);
-            self.message = ack;
-        }
-        env.out.send(self.flow, |bytes| bytes.extend_from_slice(&self.message));
     }
 }
 

@@ -2,15 +2,18 @@
 
 pub(crate) mod branch;
 mod context;
+mod fork;
 mod forward;
+mod plan;
 mod route;
 pub(crate) mod stateless;
 mod target;
 mod token;
 mod transactions;
 
-pub(crate) use context::{Context, Plan};
+pub(crate) use context::Context;
 pub(crate) use forward::{write_line, write_number_line};
+pub(crate) use plan::Plan;
 pub(crate) use route::{Destination, Preprocessed, preprocess};
 pub(crate) use target::{NoRoute, Target, is_flow_bound};
 pub(crate) use transactions::Transactions;

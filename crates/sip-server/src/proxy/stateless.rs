@@ -2,8 +2,9 @@
 //! always the ACK of a 2xx.
 
 use super::branch::Branch;
-use super::context::{MAX_UDP_REQUEST, Plan, write_request};
+use super::context::MAX_UDP_REQUEST;
 use super::forward::ResponseChanges;
+use super::plan::{Plan, write_request};
 use super::target::{NextHop, Target};
 use super::{Env, Keys};
 use crate::flow::Flow;

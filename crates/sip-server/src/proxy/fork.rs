@@ -1,0 +1,190 @@
+//! One branch of a request on its way: its client transaction, its timer C and its CANCEL (RFC 3261
+//! sections 9.1, 16.6 to 16.8 and 17.1).
+
+use super::Env;
+use super::forward::write_companion;
+use super::target::Target;
+use crate::flow::Flow;
+use crate::output::Location;
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::net::SocketAddr;
+use sip::transaction::{ClientTransaction, Kind, State, Timeout};
+use sip::{HeaderName, Instant, Message, Method};
+
+/// One branch.
+pub(super) struct Fork {
+    pub(super) target: Target,
+    /// The Max-Breadth that it is given.
+    pub(super) breadth: u32,
+    /// Where else to try if this place fails (RFC 3263 section 4.3).
+    pub(super) alternatives: Vec<Location>,
+    /// Where TCP was tried for the size of the request. Should it fail, UDP has to do there.
+    pub(super) tcp_tried: Option<SocketAddr>,
+    pub(super) state: ForkState,
+    /// Timer C.
+    pub(super) timer_c: Instant,
+    pub(super) cancel: Cancel,
+}
+
+pub(super) enum ForkState {
+    /// The DNS has been asked.
+    Locating,
+    /// The request was sent.
+    Sent(Box<Sent>),
+    /// There is nothing more to expect.
+    Over,
+}
+
+pub(super) struct Sent {
+    pub(super) flow: Flow,
+    pub(super) client: ClientTransaction,
+    /// The request as it was sent; after a final response other than 2xx, the ACK.
+    pub(super) message: Vec<u8>,
+    /// There was a final response, or there will be none.
+    pub(super) is_final: bool,
+    pub(super) is_provisional: bool,
+}
+
+pub(super) enum Cancel {
+    No,
+    /// A CANCEL is to follow as soon as there is a provisional response (RFC 3261 section 9.1).
+    Wanted,
+    Sent {
+        client: ClientTransaction,
+        message: Vec<u8>,
+        give_up: Instant,
+    },
+}
+
+impl Fork {
+    /// Whether no final response is to be expected any more.
+    pub(super) fn has_ended(&self) -> bool {
+        match &self.state {
+            ForkState::Locating => false,
+            ForkState::Sent(sent) => sent.is_final,
+            ForkState::Over => true,
+        }
+    }
+
+    /// Whether nothing more has to be remembered.
+    pub(super) fn is_over(&self) -> bool {
+        let request = match &self.state {
+            ForkState::Locating => false,
+            ForkState::Sent(sent) => sent.client.state() == State::Terminated,
+            ForkState::Over => true,
+        };
+        let cancel = match &self.cancel {
+            Cancel::No | Cancel::Wanted => true,
+            Cancel::Sent { client, .. } => client.state() == State::Terminated,
+        };
+        request && cancel
+    }
+
+    pub(super) fn next_timer(&self) -> Option<Instant> {
+        let request = match &self.state {
+            ForkState::Sent(sent) => sent.client.next_timer(),
+            _ => None,
+        };
+        let cancel = match &self.cancel {
+            Cancel::Sent { client, give_up, .. } => {
+                let give_up = (!self.has_ended()).then_some(*give_up);
+                client.next_timer().into_iter().chain(give_up).min()
+            }
+            _ => None,
+        };
+        let timer_c = (self.timer_c != Instant::MAX).then_some(self.timer_c);
+        request.into_iter().chain(cancel).chain(timer_c).min()
+    }
+
+    /// Runs the timers of the request. True where no response will come any more.
+    pub(super) fn poll(&mut self, env: &mut Env<'_>) -> bool {
+        let ForkState::Sent(sent) = &mut self.state else { return false };
+        let timers = env.settings.config.timers;
+        loop {
+            match sent.client.poll(&timers, env.now) {
+                Timeout::None => return false,
+                Timeout::Retransmit => {
+                    env.counters.retransmissions_sent.add();
+                    env.out.send(sent.flow, |bytes| bytes.extend_from_slice(&sent.message));
+                }
+                Timeout::TimedOut if !sent.is_final => {
+                    sent.is_final = true;
+                    self.timer_c = Instant::MAX;
+                    return true;
+                }
+                Timeout::TimedOut | Timeout::Terminated => sent.message = Vec::new(),
+            }
+        }
+    }
+
+    pub(super) fn request_cancel(&mut self, env: &mut Env<'_>) {
+        if !matches!(self.cancel, Cancel::No) {
+            return;
+        }
+        match &self.state {
+            ForkState::Locating => self.state = ForkState::Over,
+            ForkState::Sent(sent) if !sent.is_final => {
+                self.cancel = Cancel::Wanted;
+                if sent.is_provisional {
+                    self.send_cancel(env);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    pub(super) fn send_cancel(&mut self, env: &mut Env<'_>) {
+        let ForkState::Sent(sent) = &self.state else { return };
+        let Ok(forwarded) = Message::parse(&sent.message) else { return };
+        let range = env.out.send(sent.flow, |bytes| {
+            write_companion(Method::Cancel, &forwarded, None, bytes);
+        });
+        env.counters.forwarded.add();
+        let timers = &env.settings.config.timers;
+        let reliable = sent.flow.transport.is_reliable();
+        self.cancel = Cancel::Sent {
+            client: ClientTransaction::new(Kind::NonInvite, reliable, timers, env.now),
+            message: env.out.bytes[range.unwrap_or_default()].to_vec(),
+            // RFC 3261 section 9.1.
+            give_up: env.now + timers.t1.times(64),
+        };
+    }
+
+    pub(super) fn poll_cancel(&mut self, env: &mut Env<'_>) {
+        let has_ended = self.has_ended();
+        let Cancel::Sent { client, message, give_up } = &mut self.cancel else { return };
+        let ForkState::Sent(sent) = &mut self.state else { return };
+        let timers = env.settings.config.timers;
+        loop {
+            match client.poll(&timers, env.now) {
+                Timeout::None => break,
+                Timeout::Retransmit => {
+                    env.counters.retransmissions_sent.add();
+                    env.out.send(sent.flow, |bytes| bytes.extend_from_slice(message));
+                }
+                Timeout::TimedOut | Timeout::Terminated => {}
+            }
+        }
+        if *give_up <= env.now && !has_ended {
+            sent.is_final = true;
+            self.state = ForkState::Over;
+            self.timer_c = Instant::MAX;
+        }
+    }
+}
+
+impl Sent {
+    /// Acknowledges a final response other than 2xx, and keeps the ACK in the request's place: that
+    /// is what has to be sent again from now on.
+    pub(super) fn acknowledge(&mut self, response: &Message<'_>, env: &mut Env<'_>) {
+        let is_ack = self.message.starts_with(b"ACK ");
+        if !is_ack {
+            let Ok(forwarded) = Message::parse(&self.message) else { return };
+            let mut ack = Vec::with_capacity(self.message.len());
+            write_companion(Method::Ack, &forwarded, response.value(HeaderName::To), &mut ack);
+            self.message = ack;
+        }
+        env.out.send(self.flow, |bytes| bytes.extend_from_slice(&self.message));
+    }
+}

@@ -1,0 +1,68 @@
+//! What is decided about a request before its branches are, and writing it by that.
+
+use super::branch::Branch;
+use super::forward::{Changes, tag};
+use super::target::Target;
+use super::token::Token;
+use super::{Env, record_route};
+use crate::flow::Flow;
+use crate::settings::DomainIndex;
+use alloc::vec::Vec;
+use sip::{HeaderName, Message};
+use smallvec::SmallVec;
+
+/// What is decided about a request before its branches are.
+#[derive(Clone, Debug)]
+pub(crate) struct Plan {
+    pub(crate) loop_hash: u32,
+    /// The domain whose credentials stay here.
+    pub(crate) own_realm: Option<DomainIndex>,
+    /// Whether to put ourselves into the dialog's route set.
+    pub(crate) record_route: bool,
+    /// The flow back to the sender, if later requests must follow it.
+    pub(crate) caller: Option<Flow>,
+    /// Whole Route lines that take the place of those there; `None` leaves them.
+    pub(crate) routes: Option<Vec<u8>>,
+    pub(crate) max_forwards: Option<u8>,
+    /// How many branches may be open at once (RFC 5393 section 5.3.3).
+    pub(crate) max_breadth: u32,
+    /// Where it came from.
+    pub(crate) arrived_on: Flow,
+    /// Where responses go.
+    pub(crate) upstream: Flow,
+}
+
+/// Sends `request` to `target` on `flow`, as `plan` says, and returns where it stands. `None` where
+/// it is longer than a message may be with what is added.
+pub(crate) fn write_request(
+    plan: &Plan,
+    target: &Target,
+    breadth: u32,
+    flow: &Flow,
+    branch: Branch,
+    request: &Message<'_>,
+    env: &mut Env<'_>,
+) -> Option<core::ops::Range<usize>> {
+    let mut lines: SmallVec<[u8; 256]> = SmallVec::new();
+    if plan.record_route {
+        let callee = target.flow_bound.then_some(*flow);
+        let from_tag = tag(HeaderName::From, request.value(HeaderName::From));
+        let token = Token::new(&env.keys.token, from_tag, plan.caller, callee);
+        let call_id = request.value(HeaderName::CallId).unwrap_or_default();
+        record_route(&token, &env.keys.token, call_id, &plan.arrived_on, flow, &mut lines);
+    }
+    let changes = Changes {
+        uri: target.request_uri(),
+        flow,
+        branch,
+        record_route: &lines,
+        routes: plan.routes.as_deref(),
+        path: &target.path,
+        source: plan.arrived_on.remote,
+        own_realm: plan.own_realm.map(|domain| env.settings.domain_name(domain)),
+        max_breadth: Some(breadth),
+    };
+    let range = env.out.send(*flow, |bytes| changes.write(request, plan.max_forwards, bytes))?;
+    env.counters.forwarded.add();
+    Some(range)
+}
