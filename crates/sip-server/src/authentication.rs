@@ -2,17 +2,19 @@
 //! A4).
 
 use crate::flow::Flow;
+use crate::incoming::{Incoming, reply};
 use crate::nonce::Nonce;
+use crate::output::Event;
 use crate::proxy::{Env, Keys, write_line};
-use crate::request::Incoming;
 use crate::server::Server;
 use crate::settings::DomainIndex;
 use crate::subscribers::AddressOfRecord;
 use alloc::vec::Vec;
 use core::hash::Hasher;
+use core::net::IpAddr;
 use lock_api::RawMutex;
 use sip::digest::{Algorithm, Challenge, Credentials, QopOptions, matches};
-use sip::message::RequestHead;
+use sip::message::{RequestHead, reason_phrase};
 use sip::{HeaderName, Message};
 use smallvec::SmallVec;
 
@@ -50,7 +52,7 @@ impl Asker {
 
 /// What the credentials of a request are worth.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
+enum Verdict {
     /// They are this user's.
     User(AddressOfRecord),
     /// There are none for the realm.
@@ -65,8 +67,65 @@ pub(crate) enum Verdict {
     },
 }
 
+/// The user that a request proves to come from. `None` where it does not; then it has been
+/// answered.
+pub(crate) fn authenticate<R: RawMutex>(
+    server: &Server<R>,
+    asker: Asker,
+    domain: DomainIndex,
+    incoming: &Incoming<'_, '_>,
+    is_trusted: bool,
+    env: &mut Env<'_>,
+) -> Option<AddressOfRecord> {
+    let Incoming { message, head, flow } = incoming;
+    let limits = &env.settings.config.limits;
+    let source = flow.remote.ip();
+    let verdict = judge(server, asker, domain, incoming, env);
+    let stale = verdict == Verdict::Stale;
+    match verdict {
+        Verdict::User(user) => {
+            env.counters.authenticated.add();
+            if !is_trusted {
+                server.sources.refund(source, env.now, limits);
+            }
+            return Some(user);
+        }
+        Verdict::Absent => {}
+        Verdict::Stale => env.counters.stale_nonces.add(),
+        Verdict::Wrong { is_source_proved } => {
+            env.counters.authentication_failures.add();
+            let from = head.from.uri_bytes.escape_ascii();
+            let notice = alloc::format!("{from} at {flow} did not log in: wrong user or password");
+            env.out.events.push(Event::Notice(notice));
+            if is_source_proved && !is_trusted {
+                note_failure(server, source, env);
+            }
+        }
+    }
+    env.counters.challenges.add();
+    let status = asker.status();
+    reply(message, flow, status, reason_phrase(status), env, |out, env| {
+        write_challenges(server, asker, domain, stale, message, env, out);
+    });
+    None
+}
+
+pub(crate) fn note_failure<R: RawMutex>(server: &Server<R>, source: IpAddr, env: &mut Env<'_>) {
+    let limits = &env.settings.config.limits;
+    if server.sources.note_failure(source, env.now, limits) {
+        env.counters.bans.add();
+        let notice = alloc::format!(
+            "{source} is banned for {} s: {} failed authentications or unknown users within {} s",
+            limits.ban_time.as_secs(),
+            limits.ban_failures,
+            limits.ban_window.as_secs(),
+        );
+        env.out.events.push(Event::Notice(notice));
+    }
+}
+
 /// Judges the credentials that `request` has for `domain`.
-pub(crate) fn judge<R: RawMutex>(
+fn judge<R: RawMutex>(
     server: &Server<R>,
     asker: Asker,
     domain: DomainIndex,
@@ -112,7 +171,7 @@ pub(crate) fn judge<R: RawMutex>(
 }
 
 /// Appends a challenge for each algorithm, the preferred one first (RFC 8760 section 2.3).
-pub(crate) fn write_challenges<R: RawMutex>(
+fn write_challenges<R: RawMutex>(
     server: &Server<R>,
     asker: Asker,
     domain: DomainIndex,

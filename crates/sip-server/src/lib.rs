@@ -14,6 +14,7 @@ mod authentication;
 pub mod config;
 pub mod counters;
 mod flow;
+mod incoming;
 mod keys;
 mod nonce;
 mod output;

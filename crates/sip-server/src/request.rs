@@ -1,33 +1,18 @@
 //! A request comes in: checked, given to its transaction, to the registrar, or to the proxy.
 
-use crate::authentication::{Asker, Verdict, judge, write_challenges};
-use crate::config::{Mode, State};
+use crate::authentication::{Asker, authenticate};
+use crate::config::State;
 use crate::flow::Flow;
-use crate::output::Event;
+use crate::incoming::{Incoming, refuse_extensions, reply};
 use crate::proxy::{Env, preprocess, write_line, write_number_line};
 use crate::registrar::{self, Outcome};
 use crate::routing::route;
 use crate::server::Server;
-use crate::settings::DomainIndex;
 use crate::sources::Admission;
-use crate::subscribers::AddressOfRecord;
-use alloc::vec::Vec;
-use core::net::IpAddr;
 use lock_api::RawMutex;
-use sip::message::{RequestHead, Response, reason_phrase};
+use sip::message::reason_phrase;
 use sip::{HeaderName, Message, Method, Uri};
 use smallvec::SmallVec;
-
-/// A request that is to be answered or forwarded.
-pub(crate) struct Incoming<'i, 'm> {
-    pub(crate) message: &'i Message<'m>,
-    pub(crate) head: RequestHead<'m>,
-    pub(crate) flow: Flow,
-}
-
-const ALLOW: &[u8] = b"INVITE, ACK, CANCEL, BYE, REGISTER, OPTIONS, MESSAGE, SUBSCRIBE, NOTIFY, \
-    REFER, INFO, UPDATE, PRACK";
-pub(crate) const ALLOW_REGISTRAR: &[u8] = b"REGISTER, OPTIONS";
 
 pub(crate) fn on_request<R: RawMutex>(
     server: &Server<R>,
@@ -171,134 +156,4 @@ fn on_register<R: RawMutex>(
         }),
         Outcome::Refused(status, reason) => reply(message, flow, status, reason, env, |_, _| {}),
     }
-}
-
-/// The user that a request proves to come from. `None` where it does not; then it has been
-/// answered.
-pub(crate) fn authenticate<R: RawMutex>(
-    server: &Server<R>,
-    asker: Asker,
-    domain: DomainIndex,
-    incoming: &Incoming<'_, '_>,
-    is_trusted: bool,
-    env: &mut Env<'_>,
-) -> Option<AddressOfRecord> {
-    let Incoming { message, head, flow } = incoming;
-    let limits = &env.settings.config.limits;
-    let source = flow.remote.ip();
-    let verdict = judge(server, asker, domain, incoming, env);
-    let stale = verdict == Verdict::Stale;
-    match verdict {
-        Verdict::User(user) => {
-            env.counters.authenticated.add();
-            if !is_trusted {
-                server.sources.refund(source, env.now, limits);
-            }
-            return Some(user);
-        }
-        Verdict::Absent => {}
-        Verdict::Stale => env.counters.stale_nonces.add(),
-        Verdict::Wrong { is_source_proved } => {
-            env.counters.authentication_failures.add();
-            let from = head.from.uri_bytes.escape_ascii();
-            let notice = alloc::format!("{from} at {flow} did not log in: wrong user or password");
-            env.out.events.push(Event::Notice(notice));
-            if is_source_proved && !is_trusted {
-                note_failure(server, source, env);
-            }
-        }
-    }
-    env.counters.challenges.add();
-    let status = asker.status();
-    reply(message, flow, status, reason_phrase(status), env, |out, env| {
-        write_challenges(server, asker, domain, stale, message, env, out);
-    });
-    None
-}
-
-pub(crate) fn note_failure<R: RawMutex>(server: &Server<R>, source: IpAddr, env: &mut Env<'_>) {
-    let limits = &env.settings.config.limits;
-    if server.sources.note_failure(source, env.now, limits) {
-        env.counters.bans.add();
-        let notice = alloc::format!(
-            "{source} is banned for {} s: {} failed authentications or unknown users within {} s",
-            limits.ban_time.as_secs(),
-            limits.ban_failures,
-            limits.ban_window.as_secs(),
-        );
-        env.out.events.push(Event::Notice(notice));
-    }
-}
-
-/// Answers a request to the server itself.
-pub(crate) fn for_server(incoming: &Incoming<'_, '_>, env: &mut Env<'_>) {
-    let Incoming { message, head, flow } = incoming;
-    let unsupported: SmallVec<[&[u8]; 2]> = message.elements(HeaderName::Require).collect();
-    match head.method {
-        Method::Ack => {}
-        Method::Options if !unsupported.is_empty() => {
-            refuse_extensions(incoming, &unsupported, env);
-        }
-        Method::Options => reply(message, flow, 200, "OK", env, |out, env| {
-            let allow = match env.settings.config.mode {
-                Mode::Registrar => ALLOW_REGISTRAR,
-                Mode::Proxy | Mode::Redirect => ALLOW,
-            };
-            write_line(out, b"Allow", allow);
-            write_line(out, b"Accept", b"*/*");
-            write_line(out, b"Supported", b"path");
-        }),
-        Method::Cancel => reply(message, flow, 481, reason_phrase(481), env, |_, _| {}),
-        Method::Invite | Method::Message | Method::Subscribe => {
-            env.counters.not_found.add();
-            reply(message, flow, 404, reason_phrase(404), env, |_, _| {});
-        }
-        Method::Other(_) => reply(message, flow, 501, reason_phrase(501), env, |out, _| {
-            write_line(out, b"Allow", ALLOW);
-        }),
-        _ => reply(message, flow, 405, reason_phrase(405), env, |out, _| {
-            write_line(out, b"Allow", b"OPTIONS, REGISTER");
-        }),
-    }
-}
-
-pub(crate) fn refuse_extensions(incoming: &Incoming<'_, '_>, options: &[&[u8]], env: &mut Env<'_>) {
-    reply(incoming.message, &incoming.flow, 420, reason_phrase(420), env, |out, _| {
-        write_line(out, b"Unsupported", &options.join(&b", "[..]));
-    });
-}
-
-/// Where responses to `message` go, which came on `flow`.
-pub(crate) fn reply_flow(message: &Message<'_>, flow: &Flow) -> Flow {
-    match message.top_via() {
-        Ok(via) if !flow.transport.is_reliable() => {
-            Flow { remote: via.response_address(flow.remote), ..*flow }
-        }
-        _ => *flow,
-    }
-}
-
-/// Answers without keeping anything (RFC 3261 section 8.2.7).
-pub(crate) fn reply(
-    message: &Message<'_>,
-    flow: &Flow,
-    status: u16,
-    reason: &str,
-    env: &mut Env<'_>,
-    fields: impl FnOnce(&mut Vec<u8>, &Env<'_>),
-) {
-    let tag = env.to_tag(message);
-    let response =
-        Response { request: message, source: flow.remote, status, reason, to_tag: Some(&tag) };
-    let mut lines = Vec::new();
-    fields(&mut lines, env);
-    let server_name = env.settings.config.server_name.as_str();
-    env.out.send(reply_flow(message, flow), |bytes| {
-        response.write(bytes, |bytes| {
-            bytes.extend_from_slice(&lines);
-            if !server_name.is_empty() {
-                write_line(bytes, b"Server", server_name.as_bytes());
-            }
-        });
-    });
 }

@@ -1,18 +1,17 @@
 //! Where a request goes and whether it may: the policy of the proxy and of the redirect server (RFC
 //! 3261 sections 16.3 to 16.5 and 8.3).
 
-use crate::authentication::Asker;
+use crate::authentication::{Asker, authenticate, note_failure};
 use crate::config::{Mode, State};
+use crate::incoming::{
+    ALLOW_REGISTRAR, Incoming, for_server, refuse_extensions, reply, reply_flow,
+};
 use crate::proxy::branch::{is_loop, loop_hash};
 use crate::proxy::{
     Context, Destination, Env, NoRoute, Plan, Preprocessed, Target, is_flow_bound, stateless,
     write_line, write_number_line,
 };
 use crate::registrar;
-use crate::request::{
-    ALLOW_REGISTRAR, Incoming, authenticate, for_server, note_failure, refuse_extensions, reply,
-    reply_flow,
-};
 use crate::server::Server;
 use crate::settings::DomainIndex;
 use crate::subscribers::AddressOfRecord;

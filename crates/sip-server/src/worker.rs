@@ -2,10 +2,11 @@
 
 use crate::counters::Counters;
 use crate::flow::Flow;
+use crate::incoming::reply;
 use crate::output::{Location, Output, Ticket, TicketKind};
 use crate::proxy::branch::Branch;
 use crate::proxy::{Env, stateless};
-use crate::request::{on_request, reply};
+use crate::request::on_request;
 use crate::server::Server;
 use crate::settings::Settings;
 use alloc::sync::Arc;

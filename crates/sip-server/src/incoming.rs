@@ -1,0 +1,94 @@
+//! A request that came in, and answering it without keeping anything (RFC 3261 section 8.2.7).
+
+use crate::config::Mode;
+use crate::flow::Flow;
+use crate::proxy::{Env, write_line};
+use alloc::vec::Vec;
+use sip::message::{RequestHead, Response, reason_phrase};
+use sip::{HeaderName, Message, Method};
+use smallvec::SmallVec;
+
+/// A request that is to be answered or forwarded.
+pub(crate) struct Incoming<'i, 'm> {
+    pub(crate) message: &'i Message<'m>,
+    pub(crate) head: RequestHead<'m>,
+    pub(crate) flow: Flow,
+}
+
+const ALLOW: &[u8] = b"INVITE, ACK, CANCEL, BYE, REGISTER, OPTIONS, MESSAGE, SUBSCRIBE, NOTIFY, \
+    REFER, INFO, UPDATE, PRACK";
+pub(crate) const ALLOW_REGISTRAR: &[u8] = b"REGISTER, OPTIONS";
+
+/// Refuses extensions that the server does not have (RFC 3261 section 8.2.2.3).
+pub(crate) fn refuse_extensions(incoming: &Incoming<'_, '_>, options: &[&[u8]], env: &mut Env<'_>) {
+    reply(incoming.message, &incoming.flow, 420, reason_phrase(420), env, |out, _| {
+        write_line(out, b"Unsupported", &options.join(&b", "[..]));
+    });
+}
+
+/// Where responses to `message` go, which came on `flow`.
+pub(crate) fn reply_flow(message: &Message<'_>, flow: &Flow) -> Flow {
+    match message.top_via() {
+        Ok(via) if !flow.transport.is_reliable() => {
+            Flow { remote: via.response_address(flow.remote), ..*flow }
+        }
+        _ => *flow,
+    }
+}
+
+/// Answers without keeping anything (RFC 3261 section 8.2.7).
+pub(crate) fn reply(
+    message: &Message<'_>,
+    flow: &Flow,
+    status: u16,
+    reason: &str,
+    env: &mut Env<'_>,
+    fields: impl FnOnce(&mut Vec<u8>, &Env<'_>),
+) {
+    let tag = env.to_tag(message);
+    let response =
+        Response { request: message, source: flow.remote, status, reason, to_tag: Some(&tag) };
+    let mut lines = Vec::new();
+    fields(&mut lines, env);
+    let server_name = env.settings.config.server_name.as_str();
+    env.out.send(reply_flow(message, flow), |bytes| {
+        response.write(bytes, |bytes| {
+            bytes.extend_from_slice(&lines);
+            if !server_name.is_empty() {
+                write_line(bytes, b"Server", server_name.as_bytes());
+            }
+        });
+    });
+}
+
+/// Answers a request to the server itself.
+pub(crate) fn for_server(incoming: &Incoming<'_, '_>, env: &mut Env<'_>) {
+    let Incoming { message, head, flow } = incoming;
+    let unsupported: SmallVec<[&[u8]; 2]> = message.elements(HeaderName::Require).collect();
+    match head.method {
+        Method::Ack => {}
+        Method::Options if !unsupported.is_empty() => {
+            refuse_extensions(incoming, &unsupported, env);
+        }
+        Method::Options => reply(message, flow, 200, "OK", env, |out, env| {
+            let allow = match env.settings.config.mode {
+                Mode::Registrar => ALLOW_REGISTRAR,
+                Mode::Proxy | Mode::Redirect => ALLOW,
+            };
+            write_line(out, b"Allow", allow);
+            write_line(out, b"Accept", b"*/*");
+            write_line(out, b"Supported", b"path");
+        }),
+        Method::Cancel => reply(message, flow, 481, reason_phrase(481), env, |_, _| {}),
+        Method::Invite | Method::Message | Method::Subscribe => {
+            env.counters.not_found.add();
+            reply(message, flow, 404, reason_phrase(404), env, |_, _| {});
+        }
+        Method::Other(_) => reply(message, flow, 501, reason_phrase(501), env, |out, _| {
+            write_line(out, b"Allow", ALLOW);
+        }),
+        _ => reply(message, flow, 405, reason_phrase(405), env, |out, _| {
+            write_line(out, b"Allow", b"OPTIONS, REGISTER");
+        }),
+    }
+}
