@@ -74,7 +74,8 @@ fn silent_callee_is_given_up_with_408() {
         .set("status", 408)
         .set("origin", "reply")
         .users(&server, 1..=CALLS)
-        .run(&server);
+        .start(&server)
+        .finish_with_repeats();
 }
 
 #[test]

@@ -20,7 +20,7 @@ pub use running::Running;
 use std::collections::HashMap;
 use std::path::Path;
 use std::time::Duration;
-use users::{USERS, domain, password, row, user};
+use users::{T1, USERS, domain, password, row, user};
 
 const SIPP: Program = Program { name: "sipp", packages: "sip-tester" };
 
@@ -54,7 +54,8 @@ impl Sipp {
             rate: 500,
             first_cseq: 1,
         };
-        sipp.set("authenticated", "").set("contact_parameters", "").set("stateful", true)
+        let sipp = sipp.set("authenticated", "").set("contact_parameters", "");
+        sipp.set("stateful", true).set("t1", T1)
     }
 
     /// Phones that register one contact each, with this port, for an hour.

@@ -51,12 +51,12 @@ impl Running {
         );
     }
 
-    /// Like [`Running::finish`], for a server that was away for a while: messages may have been
-    /// repeated.
+    /// Like [`Running::finish`], for a server that was away for a while or was told to be impatient:
+    /// messages may have been repeated.
     ///
     /// # Panics
     /// As [`Running::finish`] does, but for repeated messages.
-    pub fn finish_interrupted(mut self) {
+    pub fn finish_with_repeats(mut self) {
         self.succeed();
     }
 

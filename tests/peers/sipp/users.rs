@@ -9,6 +9,10 @@ pub const USERS: usize = 10_000;
 /// is offered before it.
 pub const ONLY_MD5: &str = "[authentication]\nalgorithms = [\"MD5\"]\n";
 
+/// The time after which SIPp and the server repeat a message that was not answered, in milliseconds.
+/// Four times the usual, so that on a busy machine what is late is not taken for lost.
+pub(super) const T1: u32 = 2000;
+
 /// Name of the user with this number.
 #[must_use]
 pub fn user(number: usize) -> String {
@@ -21,9 +25,12 @@ pub fn password(number: usize) -> String {
     format!("secret-{number:05}")
 }
 
-/// Starts a server with these arguments, this configuration and [`USERS`] users.
+/// Starts a server with these arguments, this configuration and [`USERS`] users. Unless the
+/// configuration has timers, it is as patient as SIPp here.
 #[must_use]
 pub fn start_server(arguments: &[&str], configuration: &str) -> Barebell {
+    let patient = format!("{configuration}[timers]\nt1 = \"{T1}ms\"\n");
+    let configuration = if configuration.contains("[timers]") { configuration } else { &patient };
     let users: Vec<_> = (1..=USERS).map(|number| (user(number), password(number))).collect();
     Barebell::start(&Options { arguments, configuration, users: &users })
 }

@@ -24,6 +24,9 @@ pub(crate) const MAX_UDP_REQUEST: usize = 1300;
 /// Branches that one context may ever have: a byte numbers them.
 const MAX_BRANCHES: usize = 255;
 
+/// Bytes of challenges that are gathered from all branches for one response.
+const MAX_CHALLENGES: usize = 8192;
+
 /// What is decided about a request before its branches are.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
@@ -512,6 +515,7 @@ impl Context {
         if matches!(status, 401 | 407) {
             for field in response.fields() {
                 if matches!(field.name, HeaderName::WwwAuthenticate | HeaderName::ProxyAuthenticate)
+                    && self.challenges.len() + field.line.len() <= MAX_CHALLENGES
                 {
                     self.challenges.extend_from_slice(field.line);
                 }
@@ -559,6 +563,8 @@ impl Context {
 
     fn answer_best(&mut self, env: &mut Env<'_>) {
         match self.best.take() {
+            // The client gave up at the same time (RFC 4320 section 4.2).
+            Some((408, _)) if self.kind == Kind::NonInvite => self.is_abandoned = true,
             Some((status, bytes)) if !bytes.is_empty() => {
                 let Ok(response) = Message::parse(&bytes) else { return };
                 let challenges = core::mem::take(&mut self.challenges);
@@ -571,8 +577,6 @@ impl Context {
                 let status = changed.map_or(status, |(status, _)| status);
                 self.pass_back(status, changes, &response, env);
             }
-            // The client gave up at the same time (RFC 4320 section 4.2).
-            Some((408, _)) if self.kind == Kind::NonInvite => self.is_abandoned = true,
             Some((status, _)) => self.respond(status, None, env),
             None => self.respond(if self.is_cancelled { 487 } else { 408 }, None, env),
         }

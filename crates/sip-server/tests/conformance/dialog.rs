@@ -67,7 +67,7 @@ impl Call {
     }
 
     /// A request of alice within the call.
-    fn from_alice(&self, method: &str) -> Draft {
+    fn by_alice(&self, method: &str) -> Draft {
         let mut routes = self.record_routes.clone();
         routes.reverse();
         self.within(method, &self.bob_contact.clone())
@@ -78,7 +78,7 @@ impl Call {
     }
 
     /// A request of bob within the call.
-    fn from_bob(&self, method: &str) -> Draft {
+    fn by_bob(&self, method: &str) -> Draft {
         self.within(method, "sip:alice@192.168.1.5:5060")
             .with("From", "<sip:bob@example.com>;tag=bob-tag")
             .with("To", "<sip:alice@example.com>;tag=alice-tag")
@@ -109,7 +109,7 @@ fn both_sides_reach_each_other_on_their_flows() {
         for bob in bobs() {
             let mut call = Call::new(config.clone(), bob);
             for method in ["ACK", "INVITE", "BYE", "UPDATE", "INFO", "REFER"] {
-                let reaction = call.rig.send(&call.alice, &call.from_alice(method));
+                let reaction = call.rig.send(&call.alice, &call.by_alice(method));
                 let forwarded = reaction.forwarded();
                 assert_eq!(forwarded.flow, call.bob, "{method} {bob}");
                 assert_eq!(forwarded.request_uri(), call.bob_contact, "{method}");
@@ -117,7 +117,7 @@ fn both_sides_reach_each_other_on_their_flows() {
                 assert_eq!(forwarded.values(HeaderName::RecordRoute), [""; 0], "{method}");
             }
             for method in ["BYE", "INVITE", "NOTIFY", "ACK"] {
-                let reaction = call.rig.send(&call.bob.clone(), &call.from_bob(method));
+                let reaction = call.rig.send(&call.bob.clone(), &call.by_bob(method));
                 let forwarded = reaction.forwarded();
                 assert_eq!(forwarded.flow, call.alice, "{method} {bob}");
                 assert_eq!(forwarded.request_uri(), "sip:alice@192.168.1.5:5060", "{method}");
@@ -148,12 +148,12 @@ fn each_side_is_given_an_address_that_it_can_reach() {
 fn the_flows_outlast_registrations_and_restarts() {
     let call = Call::new(closed_config(), tcp(BOB, 5));
     let mut restarted = Rig::closed_with(closed_config());
-    let reaction = restarted.send(&call.alice, &call.from_alice("BYE"));
+    let reaction = restarted.send(&call.alice, &call.by_alice("BYE"));
     assert_eq!(reaction.forwarded().flow, call.bob);
     let mut call = Call::new(closed_config(), tcp(BOB, 5));
     call.rig.wait(Duration::from_secs(10_000));
     assert_eq!(call.rig.server.bindings(), 0);
-    let reaction = call.rig.send(&call.bob.clone(), &call.from_bob("BYE"));
+    let reaction = call.rig.send(&call.bob.clone(), &call.by_bob("BYE"));
     assert_eq!(reaction.forwarded().flow, call.alice);
 }
 
@@ -164,15 +164,15 @@ fn without_the_proof_of_the_first_request_nothing_is_relayed() {
     let user = route.split(['@', ':']).nth(1).unwrap();
     let flipped = if user.starts_with('A') { "B" } else { "A" };
     let changed = route.replacen(&user[..1], flipped, 1);
-    let abroad = |draft: Draft| draft.to_uri("sip:y@192.0.2.5");
+    let abroad = |draft: Draft| draft.with_uri("sip:y@192.0.2.5");
     for (what, draft) in [
-        ("no route", abroad(call.from_alice("BYE").without("Route"))),
+        ("no route", abroad(call.by_alice("BYE").without("Route"))),
         (
             "a route without proof",
-            abroad(call.from_alice("BYE").with("Route", "<sip:203.0.113.1;lr>")),
+            abroad(call.by_alice("BYE").with("Route", "<sip:203.0.113.1;lr>")),
         ),
-        ("a changed proof", abroad(call.from_alice("BYE").with("Route", &changed))),
-        ("the proof of another call", abroad(call.from_alice("BYE").with("Call-ID", "other"))),
+        ("a changed proof", abroad(call.by_alice("BYE").with("Route", &changed))),
+        ("the proof of another call", abroad(call.by_alice("BYE").with("Call-ID", "other"))),
     ] {
         let mut rig = Rig::closed_with(closed_config());
         let from_stranger = draft.with("From", "<sip:x@foreign.example>;tag=alice-tag");
@@ -187,7 +187,7 @@ fn without_the_proof_of_the_first_request_nothing_is_relayed() {
 fn the_proof_leads_along_the_flows_and_not_elsewhere() {
     // Whoever has overheard a call could send into it, but cannot have the server call others.
     let mut call = Call::new(closed_config(), tcp(BOB, 5));
-    let abroad = call.from_alice("BYE").to_uri("sip:y@192.0.2.5");
+    let abroad = call.by_alice("BYE").with_uri("sip:y@192.0.2.5");
     let reaction = call.rig.send(&udp(STRANGER), &abroad);
     assert_eq!(reaction.forwarded().flow, call.bob);
 }
@@ -240,7 +240,7 @@ fn phones_that_can_be_reached_are_reached_at_their_contact() {
 #[test]
 fn those_abroad_send_within_the_calls_they_were_called_in() {
     let mut rig = Rig::closed_with(closed_config());
-    let draft = invite().to_uri("sip:y@foreign.example");
+    let draft = invite().with_uri("sip:y@foreign.example");
     let asked = rig.send(&udp(NAT), &draft).response().clone();
     let again = draft.next().with("Via", "SIP/2.0/UDP 192.168.1.5:5060;rport;branch=z9hG4bKn2");
     let (_, ticket) =

@@ -7,6 +7,13 @@ use sip::{Duration, HeaderName};
 use sip_server::config::Network;
 use sip_server::{Config, Event};
 
+/// A server that neither asks for credentials nor trusts anybody.
+fn open_to_strangers() -> Config {
+    let mut config = open_config();
+    config.limits.trusted = Vec::new();
+    config
+}
+
 fn options() -> Draft {
     Draft::new("OPTIONS", "sip:example.com")
 }
@@ -18,7 +25,7 @@ fn from_abroad() -> Draft {
 
 #[test]
 fn a_source_has_a_burst_and_then_a_rate() {
-    let mut config = open_config();
+    let mut config = open_to_strangers();
     (config.limits.source_rate, config.limits.source_burst) = (10, 3);
     let mut rig = Rig::new(config);
     let answered = |rig: &mut Rig, source: &str| {
@@ -105,9 +112,11 @@ fn guessing_passwords_ends_in_a_ban() {
         Event::Notice(notice) => &notice[..],
         Event::Locate { .. } => "",
     });
-    let notice =
+    let failure = "sip:alice@example.com at udp:192.0.2.99:5060 did not log in: wrong user or \
+                   password";
+    let ban =
         "192.0.2.99 is banned for 60 s: 3 failed authentications or unknown users within 10 s";
-    assert_eq!(notices.collect::<Vec<_>>(), [notice]);
+    assert_eq!(notices.collect::<Vec<_>>(), [failure, ban]);
     assert!(rig.send(&udp(STRANGER), &options()).is_silent());
     assert!(rig.send(&tcp(STRANGER, 3), &options()).is_silent());
     assert_eq!(rig.send(&udp(ALICE), &options()).status(), 200, "others are not concerned");
@@ -123,7 +132,7 @@ fn guessing_passwords_ends_in_a_ban() {
 fn asking_for_users_who_do_not_exist_ends_in_a_ban() {
     let mut rig = Rig::closed_with(strict_config());
     for number in 0..3 {
-        let scan = from_abroad().to_uri(&format!("sip:{number}@example.com"));
+        let scan = from_abroad().with_uri(&format!("sip:{number}@example.com"));
         assert!(rig.send(&udp(STRANGER), &scan).responses().all(|sent| sent.status() == 404));
     }
     assert!(rig.send(&udp(STRANGER), &from_abroad()).is_silent());

@@ -12,6 +12,7 @@ mod requests;
 mod rfc4475;
 mod rfc5118;
 mod rig;
+mod stateless;
 mod strict_routing;
 mod tel;
 mod torture;

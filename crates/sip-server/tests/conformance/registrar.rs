@@ -355,7 +355,7 @@ fn users_register_themselves_and_nobody_else() {
 #[test]
 fn a_register_for_another_domain_is_not_ours() {
     let draft = contacts(&["<sip:alice@a.example>"]).with("To", "<sip:alice@foreign.example>");
-    let foreign = draft.to_uri("sip:foreign.example");
+    let foreign = draft.with_uri("sip:foreign.example");
     let mut rig = Rig::open();
     let (destination, _) = rig.send(&udp(ALICE), &foreign).wants_location();
     assert_eq!(destination.host, sip::locate::Host::parse(b"foreign.example").unwrap());

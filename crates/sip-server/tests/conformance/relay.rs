@@ -2,8 +2,8 @@
 
 use crate::rig::{ALICE, BOB, Draft, Rig, STRANGER, closed_config, tcp, text, udp};
 use sip::HeaderName;
-use sip_server::Config;
-use sip_server::config::{Mode, State};
+use sip_server::config::{Mode, Network, State};
+use sip_server::{Config, Event};
 
 /// What becomes of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,7 +27,7 @@ fn with_bob(state: State) -> Rig {
 }
 
 fn fate(reaction: &crate::rig::Reaction) -> Fate {
-    if !reaction.events.is_empty() {
+    if reaction.events.iter().any(|event| matches!(event, Event::Locate { .. })) {
         reaction.wants_location();
         return Abroad;
     }
@@ -154,6 +154,37 @@ fn acks_without_a_transaction_go_to_our_users_or_come_from_them() {
         let from_stranger = ack("sip:y@192.0.2.5", "x@foreign.example");
         assert_eq!(fate(&rig.send(&udp(STRANGER), &from_stranger)), Dropped);
         assert_eq!(rig.count("relay-denied"), 3);
+    }
+}
+
+#[test]
+fn without_credentials_only_those_who_are_registered_or_trusted_call_others() {
+    let to =
+        |uri: &str, from: &str| Draft::invite(uri).with("From", &format!("<sip:{from}>;tag=1"));
+    let (alice, stranger) = ("alice@example.com", "x@foreign.example");
+    for state in STATES {
+        let mut config = Config { state, ..closed_config() };
+        config.authentication.required = false;
+        let network = Network { address: "192.0.2.0".parse().unwrap(), prefix: 24 };
+        for (trusted, expected) in [(Vec::new(), Refused(403)), (vec![network], Abroad)] {
+            config.limits.trusted = trusted;
+            let mut rig = Rig::new(config.clone());
+            rig.register("bob", &udp(BOB), &format!("<sip:bob@{BOB}>"));
+            rig.register("alice", &tcp(ALICE, 3), "<sip:alice@a.example>");
+            for (source, draft, expected) in [
+                (STRANGER, to("sip:bob@example.com", stranger), ToBob),
+                (STRANGER, to("sip:bob@example.com", alice), ToBob),
+                (STRANGER, to("sip:y@foreign.example", stranger), expected),
+                (STRANGER, to("sip:y@foreign.example", alice), expected),
+                (ALICE, to("sip:y@foreign.example", alice), Abroad),
+                (ALICE, to("sip:y@foreign.example", "bob@example.com"), Refused(403)),
+                (ALICE, to("sip:y@foreign.example", stranger), Refused(403)),
+                (BOB, to("sip:y@foreign.example", alice), Refused(403)),
+            ] {
+                let reaction = rig.send(&udp(source), &draft);
+                assert_eq!(fate(&reaction), expected, "{source} {draft:?} {state:?}");
+            }
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 //! server itself.
 
 use crate::rig::{ALICE, BOB, Draft, Rig, SERVER, STRANGER, open_config, tcp, text, udp};
-use sip::HeaderName;
+use sip::{Duration, HeaderName};
 use sip_server::Config;
 use sip_server::config::{Mode, State};
 
@@ -327,4 +327,21 @@ fn a_server_that_shuts_down_takes_no_new_calls() {
     assert!(seconds.parse::<u32>().unwrap() > 0);
     let answered = rig.receive(&udp(BOB), &forwarded.answer(200, "bob", ""));
     assert_eq!(answered.status(), 200, "the call that was there goes on");
+}
+
+#[test]
+fn a_timeout_is_told_of_invites_alone() {
+    for (method, expected) in [("INVITE", 1), ("MESSAGE", 0), ("OPTIONS", 0)] {
+        let mut rig = with_bob();
+        let reaction = rig.send(&udp(ALICE), &Draft::new(method, "sip:bob@example.com"));
+        let answer = reaction.forwarded().answer(408, "bob", "");
+        let back = rig.receive(&udp(BOB), &answer);
+        assert_eq!(back.responses().count(), expected, "{method}");
+        // Nobody waits for it any more (RFC 4320 section 4.2).
+        let mut rig = with_bob();
+        rig.send(&udp(ALICE), &Draft::new(method, "sip:bob@example.com")).forwarded();
+        let later = rig.wait(Duration::from_secs(33));
+        let statuses: Vec<_> = later.responses().map(|sent| sent.status()).collect();
+        assert_eq!(statuses, vec![408; expected], "{method}");
+    }
 }

@@ -1,6 +1,6 @@
 //! The torture messages of RFC 5118: IPv6.
 
-use crate::rig::{Draft, Rig, open_config, text, udp};
+use crate::rig::{Rig, open_config, text, udp};
 use crate::torture::Framed::{Two, Waits, Whole};
 use crate::torture::Outcome::{Answered, Forwarded, Located, PassedOn, Refused, Registered};
 use crate::torture::Parsed::{Faulty, Sound};

@@ -260,8 +260,16 @@ impl Reaction {
     /// The ticket of the one location that is wanted, and what is to be located.
     #[track_caller]
     pub(crate) fn wants_location(&self) -> (sip::locate::Destination, Ticket) {
-        match &self.events[..] {
-            [Event::Locate { destination, ticket }] => (destination.clone(), ticket.clone()),
+        let wanted: Vec<_> = self
+            .events
+            .iter()
+            .filter_map(|event| match event {
+                Event::Locate { destination, ticket } => Some((destination, ticket)),
+                Event::Notice(_) => None,
+            })
+            .collect();
+        match &wanted[..] {
+            [(destination, ticket)] => ((*destination).clone(), (*ticket).clone()),
             other => panic!("one location is expected to be wanted: {other:?}"),
         }
     }
@@ -393,7 +401,7 @@ impl Draft {
     }
 
     /// With another request URI.
-    pub(crate) fn to_uri(self, uri: &str) -> Self {
+    pub(crate) fn with_uri(self, uri: &str) -> Self {
         Self { uri: uri.into(), ..self }
     }
 
@@ -404,11 +412,6 @@ impl Draft {
 
     pub(crate) fn with_cseq(mut self, cseq: u32) -> Self {
         self.cseq = cseq;
-        self
-    }
-
-    pub(crate) fn with_branch(mut self, branch: &str) -> Self {
-        self.branch = branch.into();
         self
     }
 
