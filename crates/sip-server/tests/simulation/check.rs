@@ -27,7 +27,9 @@ pub(crate) fn bindings(world: &World) {
             assert_eq!(flow.remote, phone.address);
             assert!(*expires >= granted, "{expires:?} is before {granted:?}");
         }
-        if phone.registration.is_gone {
+        // A registrar that has forgotten a binding has forgotten its CSeq: a late copy of an earlier
+        // REGISTER may bring it back.
+        if phone.registration.is_gone && !world.has_copies() {
             assert_eq!(found, None, "{} was removed", phone.contact());
         }
     }

@@ -135,6 +135,12 @@ impl World {
         }
     }
 
+    /// Whether a message may come twice, be it that the network doubles it or that the answer takes
+    /// longer than T1.
+    pub(crate) fn has_copies(&self) -> bool {
+        self.net.link.loss > 0 || self.net.link.jitter.as_millis() > 200
+    }
+
     /// Runs to the very end, and looks on the way whether all is as it should be.
     pub(crate) fn run(&mut self) {
         for number in 0..self.phones.len() {
