@@ -13,20 +13,20 @@ use crate::proxy::{
 };
 use crate::registrar;
 use crate::server::Server;
-use crate::settings::DomainIndex;
+use crate::settings::{DomainIndex, Settings};
 use crate::subscribers::AddressOfRecord;
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
 use lock_api::RawMutex;
 use sip::header::NameAddr;
-use sip::message::reason_phrase;
+use sip::message::{RequestHead, reason_phrase};
 use sip::{HeaderName, Method, Uri};
 use smallvec::SmallVec;
 
 /// On whose word a request is forwarded.
 enum Sponsor {
-    /// One of our users, who proved to be in this domain.
-    User(DomainIndex),
+    /// One of our users, who proved it.
+    User,
     /// A dialog that began here.
     Dialog,
     /// Nobody: it is for one of our users, or nobody is asked.
@@ -99,7 +99,7 @@ pub(crate) fn route<R: RawMutex>(
                 q: 1000,
                 flow_bound,
             };
-            let plan = plan(incoming, &sponsor, routes, loop_hash, env);
+            let plan = plan(incoming, routes, loop_hash, env);
             return forward(server, incoming, plan, alloc::vec![target], env);
         }
         Destination::User { user, domain } => {
@@ -134,7 +134,7 @@ pub(crate) fn route<R: RawMutex>(
     if config.mode == Mode::Redirect {
         return redirect(incoming, &targets, env);
     }
-    let plan = plan(incoming, &sponsor, found.routes(), loop_hash, env);
+    let plan = plan(incoming, found.routes(), loop_hash, env);
     forward(server, incoming, plan, targets, env);
 }
 
@@ -195,7 +195,7 @@ fn find_sponsor<R: RawMutex>(
     if let Some(((domain, _), claimed)) = from_domain.zip(claimed) {
         let proved = authenticate(server, Asker::Proxy, domain, incoming, is_trusted, env)?;
         if proved == claimed {
-            return Some(Sponsor::User(domain));
+            return Some(Sponsor::User);
         }
         env.counters.identity_mismatches.add();
         reply(message, flow, 403, "From Is Not the Authenticated User", env, |_, _| {});
@@ -216,9 +216,19 @@ fn find_sponsor<R: RawMutex>(
     Some(Sponsor::Nobody)
 }
 
+/// The domain whose credentials in this request go no further. They do not, either, where they were
+/// not asked for, as within a dialog: whoever is called could use them in the caller's name.
+fn own_realm(head: &RequestHead<'_>, settings: &Settings) -> Option<DomainIndex> {
+    match head.from.uri() {
+        Ok(Uri::Sip(uri)) if settings.config.authentication.required => {
+            settings.domain_of(&uri.host)
+        }
+        _ => None,
+    }
+}
+
 fn plan(
     incoming: &Incoming<'_, '_>,
-    sponsor: &Sponsor,
     routes: Option<Vec<u8>>,
     loop_hash: u32,
     env: &Env<'_>,
@@ -243,10 +253,7 @@ fn plan(
         .and_then(|value| sip::header::number(HeaderName::MaxBreadth, value, u32::MAX).ok());
     Plan {
         loop_hash,
-        own_realm: match sponsor {
-            Sponsor::User(domain) => Some(*domain),
-            Sponsor::Dialog | Sponsor::Nobody => None,
-        },
+        own_realm: own_realm(head, env.settings),
         record_route,
         caller: caller_is_flow_bound.then_some(*flow),
         routes,

@@ -184,6 +184,33 @@ fn without_the_proof_of_the_first_request_nothing_is_relayed() {
 }
 
 #[test]
+fn credentials_go_no_further_also_where_nobody_asked_for_them() {
+    let value = |realm: &str| {
+        format!(
+            "Digest username=\"alice\",realm=\"{realm}\",nonce=\"n\",uri=\"sip:x\",\
+             response=\"0123456789abcdef0123456789abcdef\""
+        )
+    };
+    for (config, expected) in [
+        (closed_config(), vec![value("foreign.example")]),
+        // Where nobody is asked here they are for somebody behind this server.
+        (open_config(), vec![value("example.com"), value("foreign.example")]),
+    ] {
+        let mut call = Call::new(config, tcp(BOB, 5));
+        for method in ["ACK", "INVITE", "BYE"] {
+            let draft = call
+                .by_alice(method)
+                .and("Proxy-Authorization", &value("example.com"))
+                .and("Proxy-Authorization", &value("foreign.example"));
+            let reaction = call.rig.send(&call.alice, &draft);
+            let message = reaction.forwarded().message();
+            let kept: Vec<_> = message.values(HeaderName::ProxyAuthorization).map(text).collect();
+            assert_eq!(kept, expected, "{method}");
+        }
+    }
+}
+
+#[test]
 fn the_proof_leads_along_the_flows_and_not_elsewhere() {
     // Whoever has overheard a call could send into it, but cannot have the server call others.
     let mut call = Call::new(closed_config(), tcp(BOB, 5));
