@@ -64,6 +64,16 @@ impl<R: RawMutex> Nonces<R> {
         }
     }
 
+    /// Makes every nonce that was issued before `start` stale: which of their counts were used is
+    /// not known any more.
+    pub(crate) fn forget_before(&self, start: Instant) {
+        let first = (start.as_micros() / 1000) << SERIAL_BITS;
+        for shard in &self.shards {
+            let mut shard = shard.lock();
+            shard.forgotten = shard.forgotten.max(first.saturating_sub(1));
+        }
+    }
+
     /// Appends a new nonce.
     pub(crate) fn issue(&self, now: Instant, out: &mut Vec<u8>) {
         let serial = self.serial.fetch_add(1, Ordering::Relaxed) & ((1 << SERIAL_BITS) - 1);
@@ -228,6 +238,15 @@ mod tests {
         }
         let kept: usize = table.shards.iter().map(|shard| shard.lock().in_use.len()).sum();
         assert!(kept <= 64, "{kept}");
+    }
+
+    #[test]
+    fn nonces_of_a_life_before_are_stale() {
+        let table = table();
+        let (before, after) = (issue(&table, 9), issue(&table, 10));
+        table.forget_before(at(10));
+        assert!(!table.use_count(before, Some(1), 0, at(0), 100));
+        assert!(table.use_count(after, Some(1), 0, at(0), 100));
     }
 
     #[test]

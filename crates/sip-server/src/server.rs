@@ -96,6 +96,12 @@ impl<R: RawMutex> Server<R> {
         self.subscribers.restore(record, now);
     }
 
+    /// Makes nonces that were issued before `start` stale. To be called when the server starts
+    /// again, since it does not remember which of their counts were used.
+    pub fn forget_nonces_before(&self, start: Instant) {
+        self.nonces.forget_before(start);
+    }
+
     /// Gives records written from now on higher sequence numbers than `sequence`, the highest that
     /// was stored before.
     pub fn continue_after(&self, sequence: u64) {

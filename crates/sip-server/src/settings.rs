@@ -14,6 +14,8 @@ pub(crate) struct Settings {
     pub(crate) config: Config,
     names: HashMap<Box<[u8]>, u16>,
     addresses: HashMap<IpAddr, u16>,
+    /// The keys of `addresses`, in the order of the configuration.
+    own: Vec<IpAddr>,
 }
 
 /// Which of the served domains.
@@ -28,11 +30,13 @@ impl Settings {
     pub(crate) fn new(config: Config) -> Self {
         let mut names = HashMap::new();
         let mut addresses = HashMap::new();
+        let mut own = Vec::new();
         for (index, domain) in (0u16..).zip(&config.domains) {
             for host in core::iter::once(&domain.name).chain(&domain.aliases) {
                 match host.parse::<IpAddr>() {
                     Ok(address) => {
                         addresses.entry(address.to_canonical()).or_insert(index);
+                        own.push(address.to_canonical());
                     }
                     Err(_) => {
                         let name = host.to_ascii_lowercase().into_bytes().into_boxed_slice();
@@ -41,7 +45,7 @@ impl Settings {
                 }
             }
         }
-        Self { config, names, addresses }
+        Self { config, names, addresses, own }
     }
 
     /// The domain that `host` means, if it is one of ours.
@@ -101,7 +105,7 @@ impl Settings {
             ip.is_ipv4() == remote.is_ipv4() && ip.is_loopback() == remote.is_loopback()
         };
         let near = near.iter().map(SocketAddr::ip);
-        let own = self.addresses.keys().copied();
+        let own = self.own.iter().copied();
         let bound = self.config.listeners.iter().map(|listener| listener.address.ip());
         let all: SmallVec<[IpAddr; 8]> =
             near.chain(bound).chain(own).filter(|ip| !ip.is_unspecified()).collect();

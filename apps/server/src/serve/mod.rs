@@ -87,6 +87,7 @@ pub(crate) fn run(setup: Setup) -> Result<(), Failure> {
         engine.restore(&record, wall_clock());
     })?;
     engine.continue_after(restored.sequence);
+    engine.forget_nonces_before(wall_clock());
 
     let (errands, errand_queue) = mpsc::channel(MAX_ERRANDS);
     let journal = Journal::start(Arc::clone(&storage), settings.sync)?;
