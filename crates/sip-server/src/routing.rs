@@ -3,13 +3,14 @@
 
 use crate::authentication::{Asker, authenticate, note_failure};
 use crate::config::{Mode, State};
+use crate::flow::Flow;
 use crate::incoming::{
     ALLOW_REGISTRAR, Incoming, for_server, refuse_extensions, reply, reply_flow,
 };
 use crate::proxy::branch::{is_loop, loop_hash};
 use crate::proxy::{
-    Context, Destination, Env, NoRoute, Plan, Preprocessed, Target, is_flow_bound, stateless,
-    write_line, write_number_line,
+    Context, Destination, Env, NextHop, NoRoute, Plan, Preprocessed, Target, is_flow_bound,
+    stateless, write_line, write_number_line,
 };
 use crate::registrar;
 use crate::server::Server;
@@ -92,10 +93,11 @@ pub(crate) fn route<R: RawMutex>(
             if config.mode == Mode::Redirect {
                 return refuse(404, env);
             }
+            let newer = flow_bound.then(|| newer_flow(server, head, uri, env)).flatten();
             let target = Target {
                 uri: SmallVec::from_slice(uri),
                 path: Vec::new(),
-                next_hop,
+                next_hop: newer.map_or(next_hop, NextHop::Flow),
                 q: 1000,
                 flow_bound,
             };
@@ -136,6 +138,30 @@ pub(crate) fn route<R: RawMutex>(
     }
     let plan = plan(incoming, found.routes(), loop_hash, env);
     forward(server, incoming, plan, targets, env);
+}
+
+/// The flow on which the phone that `uri` names is registered now, by the user that the request is
+/// to: within a dialog it may have lost the one on which the dialog began (RFC 5626 section 5.3.1).
+fn newer_flow<R: RawMutex>(
+    server: &Server<R>,
+    head: &RequestHead<'_>,
+    uri: &[u8],
+    env: &Env<'_>,
+) -> Option<Flow> {
+    let (Ok(Uri::Sip(to)), Ok(Uri::Sip(wanted))) = (head.to.uri(), Uri::parse(uri)) else {
+        return None;
+    };
+    let domain = env.settings.domain_of(&to.host)?;
+    let name = env.settings.domain_name(domain);
+    let user = server.subscribers.address_of_record(sip::uri::unescape(to.user?), name);
+    server.subscribers.look_up(&user, |subscriber| {
+        subscriber?.current(env.now).find_map(|binding| match Uri::parse(&binding.contact) {
+            Ok(Uri::Sip(contact)) if binding.flow_bound && contact.is_same(&wanted) => {
+                Some(binding.flow)
+            }
+            _ => None,
+        })
+    })
 }
 
 /// On whose word the request goes on. `None` where it does not; then it has been answered.

@@ -158,6 +158,16 @@ fn the_flows_outlast_registrations_and_restarts() {
 }
 
 #[test]
+fn a_phone_that_connects_anew_during_a_call_is_reached_there() {
+    let mut call = Call::new(open_config(), tcp(BOB, 5));
+    let anew = tcp("192.0.2.20:40000", 9);
+    let contact = format!("<{}>", call.bob_contact);
+    call.rig.register("bob", &anew, &contact);
+    let reaction = call.rig.send(&call.alice, &call.by_alice("BYE"));
+    assert_eq!(reaction.forwarded().flow, anew);
+}
+
+#[test]
 fn without_the_proof_of_the_first_request_nothing_is_relayed() {
     let call = Call::new(closed_config(), tcp(BOB, 5));
     let route = call.record_routes[0].clone();
