@@ -15,26 +15,6 @@ pub(crate) const fn is_token(byte: u8) -> bool {
         | b'-' | b'.' | b'!' | b'%' | b'*' | b'_' | b'+' | b'`' | b'\'' | b'~')
 }
 
-/// The characters of a `word`, of which a Call-ID is made.
-pub(crate) const fn is_word(byte: u8) -> bool {
-    is_token(byte)
-        || matches!(
-            byte,
-            b'(' | b')'
-                | b'<'
-                | b'>'
-                | b':'
-                | b'\\'
-                | b'"'
-                | b'/'
-                | b'['
-                | b']'
-                | b'?'
-                | b'{'
-                | b'}'
-        )
-}
-
 /// Whether `bytes` is a `token`.
 pub(crate) fn all_token(bytes: &[u8]) -> bool {
     !bytes.is_empty() && bytes.iter().all(|&byte| is_token(byte))

@@ -2,7 +2,6 @@
 
 use super::{Flaw, Message, StartLine};
 use crate::header::{CSeq, HeaderName, NameAddr, Via, number};
-use crate::lex;
 use crate::method::Method;
 use crate::uri::{Uri, UriError};
 use core::fmt;
@@ -111,7 +110,8 @@ impl<'a> Message<'a> {
         let from = self.address(HeaderName::From)?;
         let to = self.address(HeaderName::To)?;
         let call_id = self.only(HeaderName::CallId)?;
-        if call_id.is_empty() || !call_id.iter().all(|&byte| lex::is_word(byte) || byte == b'@') {
+        // Wider than the grammar: some agents put base64 here, with its `=`.
+        if call_id.is_empty() || !call_id.iter().all(u8::is_ascii_graphic) {
             return Err(Fault::Malformed(HeaderName::CallId));
         }
         let cseq =
