@@ -3,7 +3,9 @@
 use crate::flow::Flow;
 use crate::proxy::{Env, is_flow_bound};
 use crate::settings::Settings;
-use crate::subscribers::{AddressOfRecord, Binding, Changed, Extra, Subscriber, Subscribers};
+use crate::subscribers::{
+    AddressOfRecord, Binding, Changed, Extra, Removal, Subscriber, Subscribers,
+};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use lock_api::RawMutex;
@@ -82,11 +84,25 @@ pub(crate) fn register<R: RawMutex>(
         (subscriber.bindings.len()..before).for_each(|_| env.counters.expired_bindings.add());
         let is_late =
             |binding: &Binding| binding.call_id == call_id && binding.cseq > head.cseq.number;
+        subscriber.removal.take_if(|removal| removal.until <= now);
+        let follows_removal = subscriber
+            .removal
+            .as_ref()
+            .is_some_and(|removal| removal.call_id == call_id && removal.cseq > head.cseq.number);
+        let removal = Removal {
+            call_id,
+            cseq: head.cseq.number,
+            // No longer does a request travel (RFC 3261 section 17.1.2.2, timer F).
+            until: now + env.settings.config.timers.t1.times(64),
+        };
         let changed = match &wish {
             Wish::Fetch => Changed::No,
             Wish::RemoveAll => {
                 if subscriber.bindings.iter().any(is_late) {
                     return (OUT_OF_ORDER, Changed::No);
+                }
+                if !subscriber.bindings.is_empty() {
+                    subscriber.removal = Some(Box::new(removal));
                 }
                 subscriber.bindings.clear();
                 Changed::Yes
@@ -97,13 +113,19 @@ pub(crate) fn register<R: RawMutex>(
                 let before = bindings.clone();
                 for contact in contacts {
                     let known = position(&bindings, contact);
-                    if known.is_some_and(|at| is_late(&bindings[at])) {
+                    // A late copy of an earlier REGISTER must not bring back what is gone.
+                    let is_unwanted = match known {
+                        Some(at) => is_late(&bindings[at]),
+                        None => follows_removal && contact.expires > Duration::ZERO,
+                    };
+                    if is_unwanted {
                         subscriber.bindings = before;
                         return (OUT_OF_ORDER, Changed::No);
                     }
                     if contact.expires == Duration::ZERO {
                         if let Some(at) = known {
                             bindings.remove(at);
+                            subscriber.removal = Some(Box::new(removal));
                         }
                         continue;
                     }

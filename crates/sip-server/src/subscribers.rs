@@ -89,9 +89,20 @@ pub(crate) struct Subscriber {
     address_of_record: Box<[u8]>,
     ha1: Option<Box<Ha1Set>>,
     pub(crate) bindings: Vec<Binding>,
+    /// The last REGISTER that removed a binding, while copies of earlier ones may still arrive.
+    pub(crate) removal: Option<Box<Removal>>,
     sequence: u64,
     /// When the queue will remind of this one, [`Instant::MAX`] if it will not.
     reminder: Instant,
+}
+
+/// A REGISTER that removed a binding.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Removal {
+    pub(crate) call_id: u64,
+    pub(crate) cseq: u32,
+    /// Copies of earlier ones are not expected after this.
+    pub(crate) until: Instant,
 }
 
 impl Subscriber {
@@ -207,6 +218,7 @@ impl<R: RawMutex> Subscribers<R> {
                     address_of_record: Box::from(&address.bytes[..]),
                     ha1: None,
                     bindings: Vec::new(),
+                    removal: None,
                     sequence: 0,
                     reminder: Instant::MAX,
                 },

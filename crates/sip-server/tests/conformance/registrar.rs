@@ -191,6 +191,25 @@ fn requests_that_come_late_change_nothing() {
 }
 
 #[test]
+fn a_late_copy_does_not_bring_back_what_was_removed() {
+    let mut rig = Rig::open();
+    rig.server.add_user(b"alice@example.com", sip::digest::Ha1Set::new(b"alice", b"x", b"y"));
+    let call = |cseq: u32, value: &str| contacts(&[value]).with("Call-ID", "one").with_cseq(cseq);
+    let a = "<sip:alice@a.example>";
+    for removal in [call(11, "<sip:alice@a.example>;expires=0"), call(11, "*").and("Expires", "0")]
+    {
+        assert_eq!(register(&mut rig, &call(10, a)).len(), 1);
+        assert_eq!(register(&mut rig, &removal).len(), 0);
+        assert_eq!(rig.send(&udp(ALICE), &call(10, a)).status(), 500);
+        assert_eq!(register(&mut rig, &removal).len(), 0, "a copy of the removal");
+        assert_eq!(register(&mut rig, &call(12, a)).len(), 1, "a new registration");
+        register(&mut rig, &call(13, "*").and("Expires", "0"));
+        // No copy is on its way for so long; it is a phone that was started anew.
+        rig.wait(Duration::from_secs(32));
+    }
+}
+
+#[test]
 fn a_repeated_request_has_the_same_answer() {
     let mut rig = Rig::open();
     let draft = contacts(&["<sip:alice@a.example>"]);
