@@ -14,6 +14,10 @@ use sip::message::reason_phrase;
 use sip::{HeaderName, Message, Method, Uri};
 use smallvec::SmallVec;
 
+/// The longest user part that registers. No user has a longer one, and where nobody is asked for
+/// credentials strangers choose it.
+const MAX_USER: usize = 512;
+
 pub(crate) fn on_request<R: RawMutex>(
     server: &Server<R>,
     message: &Message<'_>,
@@ -112,7 +116,8 @@ fn on_register<R: RawMutex>(
     }
     let address = match head.to.uri() {
         Ok(Uri::Sip(uri)) => {
-            env.settings.domain_of(&uri.host).zip(uri.user).map(|(domain, user)| {
+            let user = uri.user.filter(|user| user.len() <= MAX_USER);
+            env.settings.domain_of(&uri.host).zip(user).map(|(domain, user)| {
                 let user = sip::uri::unescape(user);
                 let name = env.settings.domain_name(domain);
                 (domain, server.subscribers.address_of_record(user, name))

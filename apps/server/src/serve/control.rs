@@ -42,6 +42,7 @@ pub(crate) fn add_user(engine: &Engine, user: &User) {
 impl Control for Desk {
     fn status(&self) -> Status {
         let engine = &self.hub.engine;
+        let own = &self.hub.counters;
         let config = self.config.lock();
         let mode = match config.mode {
             Mode::Proxy => "proxy",
@@ -67,6 +68,10 @@ impl Control for Desk {
             counters: engine
                 .counters()
                 .into_iter()
+                .chain([
+                    ("refused-connections", own.refused_connections.get()),
+                    ("dropped-errands", own.dropped_errands.get()),
+                ])
                 .map(|(name, count)| (name.to_owned(), count))
                 .collect(),
         }

@@ -9,6 +9,7 @@ use crate::storage::Journal;
 use parking_lot::RawMutex;
 use sip::Transport;
 use sip::locate::Destination;
+use sip_server::counters::Counter;
 use sip_server::{Event, Flow, Output, Ticket, Worker};
 use std::sync::Arc;
 use tokio::sync::mpsc;
@@ -34,6 +35,16 @@ pub(crate) struct Hub {
     pub(crate) errands: mpsc::Sender<Errand>,
     /// Where the server listens.
     pub(crate) listens: Vec<Listen>,
+    pub(crate) counters: Counters,
+}
+
+/// What is counted here and not in the engine.
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    /// Connections refused because there were as many as may be.
+    pub(crate) refused_connections: Counter,
+    /// Messages for streams and look-ups dropped because too many waited.
+    pub(crate) dropped_errands: Counter,
 }
 
 /// One thread's buffers.
@@ -127,6 +138,7 @@ impl Hub {
                 continue;
             }
             if let Err(full) = self.errands.try_send(errand) {
+                self.counters.dropped_errands.add();
                 log::warn("errands", || "too much waits for streams and the DNS".to_owned());
                 failed.push(match full.into_inner() {
                     Errand::Send(flow, bytes) => Failed::Send(flow, bytes),

@@ -92,7 +92,15 @@ pub(crate) fn run(setup: Setup) -> Result<(), Failure> {
     let (errands, errand_queue) = mpsc::channel(MAX_ERRANDS);
     let journal = Journal::start(Arc::clone(&storage), settings.sync)?;
     let clock = Clock::start();
-    let hub = Arc::new(Hub { engine, clock, journal, sockets, errands, listens: listens.clone() });
+    let hub = Arc::new(Hub {
+        engine,
+        clock,
+        journal,
+        sockets,
+        errands,
+        listens: listens.clone(),
+        counters: hub::Counters::default(),
+    });
     let bounds = Bounds {
         connections: settings.max_connections,
         per_source: settings.max_connections_per_source,

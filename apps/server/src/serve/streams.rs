@@ -179,6 +179,7 @@ impl Streams {
         if self.open.borrow().len() >= self.bounds.connections
             || from_source >= self.bounds.per_source
         {
+            self.hub.counters.refused_connections.add();
             log::warn("connections", || {
                 format!("a connection from {remote} is refused: too many are open")
             });
