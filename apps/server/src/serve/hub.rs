@@ -1,16 +1,17 @@
 //! What all threads of the running server share, and how the engine's wishes are carried out.
 
 use super::Engine;
-use super::udp::{Outbox, Socket};
 use crate::clock::Clock;
 use crate::listen::Listen;
 use crate::log;
 use crate::storage::Journal;
+use net::{Outbox, Outgoing, Socket};
 use parking_lot::RawMutex;
 use sip::Transport;
 use sip::locate::Destination;
 use sip_server::counters::Counter;
 use sip_server::{Event, Flow, Output, Ticket, Worker};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use tokio::sync::mpsc;
 
@@ -109,15 +110,22 @@ impl Hub {
         }
         for (number, group) in self.sockets.iter().enumerate() {
             let Some(socket) = group.get(index % group.len().max(1)) else { continue };
-            let datagrams: Vec<(Flow, &[u8])> = out
+            let datagrams: Vec<Outgoing<'_>> = out
                 .transmits
                 .iter()
                 .filter(|transmit| self.group_of(&transmit.flow) == Some(number))
-                .map(|transmit| (transmit.flow, &out.bytes[transmit.range.clone()]))
+                .map(|transmit| Outgoing {
+                    remote: Some(transmit.flow.remote),
+                    local: transmit.flow.local.ip(),
+                    bytes: &out.bytes[transmit.range.clone()],
+                })
                 .collect();
             if !datagrams.is_empty() {
-                outbox.send(socket, &datagrams, |flow, bytes| {
-                    failed.push(Failed::Send(*flow, bytes.to_vec()));
+                outbox.send(socket, &datagrams, |datagram| {
+                    let Some(remote) = datagram.remote else { return };
+                    let local = SocketAddr::new(datagram.local, socket.address().port());
+                    let flow = Flow { transport: Transport::Udp, local, remote, connection: None };
+                    failed.push(Failed::Send(flow, datagram.bytes.to_vec()));
                 });
             }
         }

@@ -4,7 +4,6 @@ mod control;
 mod dns;
 mod hub;
 mod streams;
-mod udp;
 mod workers;
 
 use crate::admin::server::Server as Admin;
@@ -18,6 +17,7 @@ use crate::storage::Journal;
 use control::{Desk, add_user};
 use dns::Dns;
 use hub::{Hub, MAX_ERRANDS};
+use net::Socket;
 use sip::Transport;
 use sip_server::config::Listener;
 use std::net::SocketAddr;
@@ -28,7 +28,6 @@ use streams::{Bounds, Streams};
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
-use udp::Socket;
 use workers::Workers;
 
 /// The engine with this program's locks.

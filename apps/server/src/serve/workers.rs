@@ -1,8 +1,8 @@
 //! The threads that receive datagrams and run each message to its end.
 
 use super::hub::{Buffers, Hub};
-use super::udp::{BATCH, Inbox};
 use crate::log;
+use net::{BATCH, Inbox, MAX_DATAGRAM};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::eventfd::EventFd;
@@ -61,7 +61,7 @@ impl Drop for Workers {
 
 fn run(hub: &Hub, index: usize, waker: &EventFd, ending: &AtomicBool) {
     let mut worker = hub.engine.worker();
-    let mut inbox = Inbox::new();
+    let mut inbox = Inbox::new(MAX_DATAGRAM);
     let mut buffers = Buffers::default();
     let sockets: Vec<_> = hub.sockets.iter().filter_map(|sockets| sockets.get(index)).collect();
     let mut fds: Vec<PollFd<'_>> = sockets

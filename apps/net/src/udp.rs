@@ -1,27 +1,47 @@
 //! UDP sockets that receive and send many datagrams with one system call (recvmmsg, sendmmsg).
 
 use nix::sys::socket::{
-    AddressFamily, SockFlag, SockType, SockaddrStorage, bind, getsockname, setsockopt, socket,
-    sockopt,
+    AddressFamily, SockFlag, SockType, SockaddrStorage, bind, connect, getsockname, setsockopt,
+    socket, sockopt,
 };
-use sip_server::Flow;
 use std::io;
 use std::mem::{MaybeUninit, size_of};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
 
 /// Datagrams taken or given in one system call.
-pub(crate) const BATCH: usize = 64;
-/// The longest datagram.
-const MAX_DATAGRAM: usize = 65_536;
+pub const BATCH: usize = 64;
+/// The longest datagram, in bytes.
+pub const MAX_DATAGRAM: usize = 65_536;
 /// Room for datagrams that wait in the kernel, in bytes.
 const RECEIVE_BUFFER: usize = 8 << 20;
-/// Room for one control message with an address in it, in words, so that it is aligned.
-const CONTROL_WORDS: usize = 8;
+/// Room for the control messages of a datagram (address, time, count of drops), in words, so that it is
+/// aligned.
+const CONTROL_WORDS: usize = 16;
+
+/// How a socket is bound.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Other sockets may be bound to the same address, and share what comes (SO_REUSEPORT).
+    pub is_shared: bool,
+    /// The kernel tells of each datagram when it came (SO_TIMESTAMPNS), and how many it has dropped
+    /// (SO_RXQ_OVFL).
+    pub is_timed: bool,
+    /// Room for datagrams that wait in the kernel, in bytes.
+    pub receive_buffer: usize,
+}
+
+impl Default for Options {
+    /// Not shared, not timed, 8 MiB.
+    fn default() -> Self {
+        Self { is_shared: false, is_timed: false, receive_buffer: RECEIVE_BUFFER }
+    }
+}
 
 /// A bound socket.
 #[derive(Debug)]
-pub(crate) struct Socket {
+pub struct Socket {
     fd: OwnedFd,
     address: SocketAddr,
 }
@@ -32,21 +52,29 @@ impl Socket {
     ///
     /// # Errors
     /// When the address cannot be had.
-    pub(crate) fn bind_group(address: SocketAddr, count: usize) -> io::Result<Vec<Self>> {
+    pub fn bind_group(address: SocketAddr, count: usize) -> io::Result<Vec<Self>> {
         // Shared from the start, a second server of the same user could take half of the datagrams.
-        let alone = Self::bind(address, false)?;
+        let alone = Self::bind(address, Options::default())?;
         let address = alone.address;
         drop(alone);
-        (0..count).map(|_| Self::bind(address, true)).collect()
+        let options = Options { is_shared: true, ..Options::default() };
+        (0..count).map(|_| Self::bind(address, options)).collect()
     }
 
     /// Binds a socket, which on a wildcard address learns of each datagram which of our addresses
     /// it was sent to.
-    fn bind(address: SocketAddr, is_shared: bool) -> io::Result<Self> {
+    ///
+    /// # Errors
+    /// When the address cannot be had.
+    pub fn bind(address: SocketAddr, options: Options) -> io::Result<Self> {
         let family = if address.is_ipv4() { AddressFamily::Inet } else { AddressFamily::Inet6 };
         let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
         let fd = socket(family, SockType::Datagram, flags, None)?;
-        setsockopt(&fd, sockopt::ReusePort, &is_shared)?;
+        setsockopt(&fd, sockopt::ReusePort, &options.is_shared)?;
+        if options.is_timed {
+            setsockopt(&fd, sockopt::ReceiveTimestampns, &true)?;
+            setsockopt(&fd, sockopt::RxqOvfl, &1)?;
+        }
         if address.is_ipv6() {
             setsockopt(&fd, sockopt::Ipv6V6Only, &true)?;
         }
@@ -58,8 +86,8 @@ impl Socket {
             }
         }
         // Beyond the system's limit only with privileges; what there is will do.
-        if setsockopt(&fd, sockopt::RcvBufForce, &RECEIVE_BUFFER).is_err() {
-            let _ = setsockopt(&fd, sockopt::RcvBuf, &RECEIVE_BUFFER);
+        if setsockopt(&fd, sockopt::RcvBufForce, &options.receive_buffer).is_err() {
+            let _ = setsockopt(&fd, sockopt::RcvBuf, &options.receive_buffer);
         }
         bind(fd.as_raw_fd(), &SockaddrStorage::from(address))?;
         let bound = getsockname::<SockaddrStorage>(fd.as_raw_fd())?;
@@ -67,13 +95,21 @@ impl Socket {
         Ok(Self { fd, address })
     }
 
+    /// Sends what has no other address to `remote` from now on, and receives from there only.
+    ///
+    /// # Errors
+    /// When there is no way to `remote`.
+    pub fn connect(&self, remote: SocketAddr) -> io::Result<()> {
+        Ok(connect(self.fd.as_raw_fd(), &SockaddrStorage::from(remote))?)
+    }
+
     /// The address that it is bound to.
-    pub(crate) const fn address(&self) -> SocketAddr {
+    pub const fn address(&self) -> SocketAddr {
         self.address
     }
 
     /// Whether messages from `local` are sent with this socket.
-    pub(crate) fn serves(&self, local: SocketAddr) -> bool {
+    pub fn serves(&self, local: SocketAddr) -> bool {
         let own = self.address;
         own.port() == local.port()
             && (own.ip() == local.ip()
@@ -95,7 +131,8 @@ fn to_socket_addr(storage: &SockaddrStorage) -> Option<SocketAddr> {
 }
 
 /// Buffers for what is received.
-pub(crate) struct Inbox {
+pub struct Inbox {
+    longest: usize,
     bytes: Vec<u8>,
     names: Vec<libc::sockaddr_storage>,
     controls: Vec<[u64; CONTROL_WORDS]>,
@@ -108,17 +145,35 @@ pub(crate) struct Inbox {
 unsafe impl Send for Inbox {}
 
 /// A datagram that was received.
-pub(crate) struct Datagram<'a> {
+#[derive(Clone, Copy, Debug)]
+pub struct Received<'a> {
     /// Who sent it.
-    pub(crate) remote: SocketAddr,
+    pub remote: SocketAddr,
     /// Which of our addresses it was sent to.
-    pub(crate) local: SocketAddr,
+    pub local: SocketAddr,
     /// What it says.
-    pub(crate) bytes: &'a [u8],
+    pub bytes: &'a [u8],
+    /// When it came, since the Unix epoch by the wall clock, if the socket is timed.
+    pub at: Option<Duration>,
+    /// How many the kernel has dropped on this socket so far, if the socket is timed and there were any.
+    pub dropped: u32,
+}
+
+/// A datagram to send.
+#[derive(Clone, Copy, Debug)]
+pub struct Outgoing<'a> {
+    /// Where to; `None` is where the socket is connected to.
+    pub remote: Option<SocketAddr>,
+    /// Which of our addresses it leaves from, where the socket is bound to all.
+    pub local: IpAddr,
+    /// What it says.
+    pub bytes: &'a [u8],
 }
 
 impl Inbox {
-    pub(crate) fn new() -> Self {
+    /// Buffers for datagrams of at most `longest` bytes; what is longer is cut off.
+    #[must_use]
+    pub fn new(longest: usize) -> Self {
         // SAFETY: these C structures are valid when all their bytes are zero.
         let (name, slice, header) = unsafe {
             (
@@ -128,7 +183,8 @@ impl Inbox {
             )
         };
         Self {
-            bytes: vec![0; BATCH * MAX_DATAGRAM],
+            longest,
+            bytes: vec![0; BATCH * longest],
             names: vec![name; BATCH],
             controls: vec![[0; CONTROL_WORDS]; BATCH],
             slices: vec![slice; BATCH],
@@ -141,15 +197,15 @@ impl Inbox {
     ///
     /// # Errors
     /// When the socket failed. Nothing waiting is no error.
-    pub(crate) fn receive(
+    pub fn receive(
         &mut self,
         socket: &Socket,
-        mut each: impl FnMut(Datagram<'_>),
+        mut each: impl FnMut(Received<'_>),
     ) -> io::Result<usize> {
         for index in 0..BATCH {
             self.slices[index] = libc::iovec {
-                iov_base: self.bytes[index * MAX_DATAGRAM..].as_mut_ptr().cast(),
-                iov_len: MAX_DATAGRAM,
+                iov_base: self.bytes[index * self.longest..].as_mut_ptr().cast(),
+                iov_len: self.longest,
             };
             let header = &mut self.headers[index].msg_hdr;
             header.msg_name = (&raw mut self.names[index]).cast();
@@ -160,7 +216,7 @@ impl Inbox {
             header.msg_controllen = size_of::<[u64; CONTROL_WORDS]>() as _;
             header.msg_flags = 0;
         }
-        // SAFETY: there are BATCH headers, and each points to a name, a slice of MAX_DATAGRAM bytes
+        // SAFETY: there are BATCH headers, and each points to a name, a slice of `longest` bytes
         // and a control buffer of the stated sizes, which live in `self` and are not otherwise
         // touched during the call.
         let received = unsafe {
@@ -185,12 +241,17 @@ impl Inbox {
         for index in 0..received.min(BATCH) {
             let header = &self.headers[index];
             let Some(remote) = read_name(&self.names[index]) else { continue };
-            let local = read_local(&header.msg_hdr).unwrap_or(socket.address.ip());
-            let start = index * MAX_DATAGRAM;
-            each(Datagram {
+            let told = read_controls(&header.msg_hdr);
+            let start = index * self.longest;
+            each(Received {
                 remote,
-                local: SocketAddr::new(local, socket.address.port()),
-                bytes: &self.bytes[start..start + (header.msg_len as usize).min(MAX_DATAGRAM)],
+                local: SocketAddr::new(
+                    told.local.unwrap_or(socket.address.ip()),
+                    socket.address.port(),
+                ),
+                bytes: &self.bytes[start..start + (header.msg_len as usize).min(self.longest)],
+                at: told.at,
+                dropped: told.dropped,
             });
         }
         Ok(received)
@@ -199,7 +260,7 @@ impl Inbox {
 
 /// Buffers for what is sent.
 #[derive(Default)]
-pub(crate) struct Outbox {
+pub struct Outbox {
     names: Vec<SockaddrStorage>,
     controls: Vec<[u64; CONTROL_WORDS]>,
     slices: Vec<libc::iovec>,
@@ -210,14 +271,14 @@ pub(crate) struct Outbox {
 unsafe impl Send for Outbox {}
 
 impl Outbox {
-    /// Sends each datagram on its flow with `socket`, in order. Hands those that the system refuses
+    /// Sends each datagram with `socket`, in order. Hands those that the system refuses
     /// to send to `refused`. What does not fit into the socket's buffer after a wait is lost, as
     /// datagrams may be.
-    pub(crate) fn send<'a>(
+    pub fn send<'a>(
         &mut self,
         socket: &Socket,
-        datagrams: &[(Flow, &'a [u8])],
-        mut refused: impl FnMut(&Flow, &'a [u8]),
+        datagrams: &[Outgoing<'a>],
+        mut refused: impl FnMut(&Outgoing<'a>),
     ) {
         for chunk in datagrams.chunks(BATCH) {
             self.prepare(socket, chunk);
@@ -248,8 +309,7 @@ impl Outbox {
                     }
                     io::ErrorKind::WouldBlock => return,
                     _ => {
-                        let (flow, bytes) = &chunk[sent];
-                        refused(flow, bytes);
+                        refused(&chunk[sent]);
                         sent += 1;
                     }
                 }
@@ -257,34 +317,39 @@ impl Outbox {
         }
     }
 
-    fn prepare(&mut self, socket: &Socket, chunk: &[(Flow, &[u8])]) {
+    fn prepare(&mut self, socket: &Socket, chunk: &[Outgoing<'_>]) {
         let is_wildcard = socket.address.ip().is_unspecified();
         self.names.clear();
-        self.names.extend(chunk.iter().map(|(flow, _)| SockaddrStorage::from(flow.remote)));
+        let unused = socket.address;
+        self.names.extend(
+            chunk.iter().map(|datagram| SockaddrStorage::from(datagram.remote.unwrap_or(unused))),
+        );
         self.controls.resize(chunk.len(), [0; CONTROL_WORDS]);
         self.slices.clear();
-        self.slices.extend(chunk.iter().map(|(_, bytes)| libc::iovec {
+        self.slices.extend(chunk.iter().map(|datagram| libc::iovec {
             // sendmmsg does not write to it.
-            iov_base: bytes.as_ptr().cast_mut().cast(),
-            iov_len: bytes.len(),
+            iov_base: datagram.bytes.as_ptr().cast_mut().cast(),
+            iov_len: datagram.bytes.len(),
         }));
         self.headers.clear();
-        for (index, (flow, _)) in chunk.iter().enumerate() {
+        for (index, datagram) in chunk.iter().enumerate() {
             // SAFETY: an mmsghdr is valid when all its bytes are zero.
             let mut header: libc::mmsghdr = unsafe { MaybeUninit::zeroed().assume_init() };
-            let name = &self.names[index];
-            header.msg_hdr.msg_name = (&raw const *name).cast_mut().cast();
-            header.msg_hdr.msg_namelen = match flow.remote {
-                SocketAddr::V4(_) => size_of::<libc::sockaddr_in>(),
-                SocketAddr::V6(_) => size_of::<libc::sockaddr_in6>(),
-            } as libc::socklen_t;
+            if let Some(remote) = datagram.remote {
+                let name = &self.names[index];
+                header.msg_hdr.msg_name = (&raw const *name).cast_mut().cast();
+                header.msg_hdr.msg_namelen = match remote {
+                    SocketAddr::V4(_) => size_of::<libc::sockaddr_in>(),
+                    SocketAddr::V6(_) => size_of::<libc::sockaddr_in6>(),
+                } as libc::socklen_t;
+            }
             header.msg_hdr.msg_iov = &raw mut self.slices[index];
             header.msg_hdr.msg_iovlen = 1;
-            if is_wildcard && !flow.local.ip().is_unspecified() {
+            if is_wildcard && !datagram.local.is_unspecified() {
                 let control = &mut self.controls[index];
                 header.msg_hdr.msg_control = control.as_mut_ptr().cast();
                 header.msg_hdr.msg_controllen = size_of::<[u64; CONTROL_WORDS]>() as _;
-                write_local(&mut header.msg_hdr, flow.local.ip());
+                write_local(&mut header.msg_hdr, datagram.local);
             }
             self.headers.push(header);
         }
@@ -317,8 +382,16 @@ fn read_name(name: &libc::sockaddr_storage) -> Option<SocketAddr> {
     }
 }
 
-/// The address that a datagram was sent to, from its control messages.
-fn read_local(header: &libc::msghdr) -> Option<IpAddr> {
+/// What the kernel tells beside a datagram.
+#[derive(Default)]
+struct Told {
+    local: Option<IpAddr>,
+    at: Option<Duration>,
+    dropped: u32,
+}
+
+fn read_controls(header: &libc::msghdr) -> Told {
+    let mut told = Told::default();
     // SAFETY: the kernel has filled the control buffer that `header` points to and set its length;
     // the macros stay within it, and the data of each kind is what its level and type say. It need
     // not be aligned, so it is copied.
@@ -329,17 +402,25 @@ fn read_local(header: &libc::msghdr) -> Option<IpAddr> {
             match ((*control).cmsg_level, (*control).cmsg_type) {
                 (libc::IPPROTO_IP, libc::IP_PKTINFO) => {
                     let info: libc::in_pktinfo = data.cast::<libc::in_pktinfo>().read_unaligned();
-                    return Some(Ipv4Addr::from(u32::from_be(info.ipi_addr.s_addr)).into());
+                    told.local = Some(Ipv4Addr::from(u32::from_be(info.ipi_addr.s_addr)).into());
                 }
                 (libc::IPPROTO_IPV6, libc::IPV6_PKTINFO) => {
                     let info: libc::in6_pktinfo = data.cast::<libc::in6_pktinfo>().read_unaligned();
-                    return Some(Ipv6Addr::from(info.ipi6_addr.s6_addr).into());
+                    told.local = Some(Ipv6Addr::from(info.ipi6_addr.s6_addr).into());
                 }
-                _ => control = libc::CMSG_NXTHDR(header, control),
+                (libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS) => {
+                    let at: libc::timespec = data.cast::<libc::timespec>().read_unaligned();
+                    told.at = Some(Duration::new(at.tv_sec as u64, at.tv_nsec as u32));
+                }
+                (libc::SOL_SOCKET, libc::SO_RXQ_OVFL) => {
+                    told.dropped = data.cast::<u32>().read_unaligned();
+                }
+                _ => {}
             }
+            control = libc::CMSG_NXTHDR(header, control);
         }
     }
-    None
+    told
 }
 
 /// Makes `header` leave from `local`.
@@ -378,7 +459,6 @@ fn write_local(header: &mut libc::msghdr, local: IpAddr) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sip::Transport;
 
     fn receive(inbox: &mut Inbox, socket: &Socket, count: usize) -> Vec<(SocketAddr, Vec<u8>)> {
         let mut received = Vec::new();
@@ -393,28 +473,31 @@ mod tests {
     }
 
     fn exchange(bound: &str, target: &str) {
-        let Ok(socket) = Socket::bind(bound.parse().unwrap(), true) else {
+        let timed = Options { is_timed: true, ..Options::default() };
+        let Ok(socket) = Socket::bind(bound.parse().unwrap(), timed) else {
             assert!(bound.starts_with('['), "IPv4 is everywhere");
             return;
         };
         let target: IpAddr = target.parse().unwrap();
         let local = SocketAddr::new(target, socket.address().port());
         assert!(socket.serves(local));
-        let peer = Socket::bind(SocketAddr::new(target, 0), true).unwrap();
+        let peer = Socket::bind(SocketAddr::new(target, 0), timed).unwrap();
         let many: Vec<Vec<u8>> = (0..BATCH + 3).map(|index| vec![index as u8; index]).collect();
         let mut outbox = Outbox::default();
-        let flow =
-            |local, remote| Flow { transport: Transport::Udp, local, remote, connection: None };
-        let there: Vec<_> =
-            many.iter().map(|bytes| (flow(peer.address(), local), &bytes[..])).collect();
-        outbox.send(&peer, &there, |_, _| panic!("refused"));
-        let mut inbox = Inbox::new();
+        let there: Vec<_> = many
+            .iter()
+            .map(|bytes| Outgoing { remote: Some(local), local: peer.address().ip(), bytes })
+            .collect();
+        outbox.send(&peer, &there, |_| panic!("refused"));
+        let mut inbox = Inbox::new(MAX_DATAGRAM);
         let received = receive(&mut inbox, &socket, many.len());
         assert!(received.iter().all(|(to, _)| *to == local), "{received:?}");
         assert!(received.iter().map(|(_, bytes)| bytes).eq(&many));
-        let back: Vec<_> =
-            many.iter().map(|bytes| (flow(local, peer.address()), &bytes[..])).collect();
-        outbox.send(&socket, &back, |_, _| panic!("refused"));
+        let back: Vec<_> = many
+            .iter()
+            .map(|bytes| Outgoing { remote: Some(peer.address()), local: target, bytes })
+            .collect();
+        outbox.send(&socket, &back, |_| panic!("refused"));
         assert!(receive(&mut inbox, &peer, many.len()).iter().map(|(_, bytes)| bytes).eq(&many));
     }
 
@@ -445,21 +528,46 @@ mod tests {
 
     #[test]
     fn what_the_system_refuses_is_handed_back_and_the_rest_is_sent() {
-        let socket = Socket::bind("127.0.0.1:0".parse().unwrap(), true).unwrap();
-        let flow = |remote: &str| Flow {
-            transport: Transport::Udp,
-            local: socket.address(),
-            remote: remote.parse().unwrap(),
-            connection: None,
-        };
-        let to_self = Flow { remote: socket.address(), ..flow("127.0.0.1:1") };
+        let socket = Socket::bind("127.0.0.1:0".parse().unwrap(), Options::default()).unwrap();
+        socket.connect(socket.address()).unwrap();
         let too_long = vec![0; 70_000];
-        let datagrams = [(to_self, &b"a"[..]), (to_self, &too_long[..]), (to_self, &b"b"[..])];
+        let local = socket.address().ip();
+        let to_self = |bytes, remote| Outgoing { remote, local, bytes };
+        let datagrams = [
+            to_self(&b"a"[..], None),
+            to_self(&too_long[..], None),
+            to_self(&b"b"[..], Some(socket.address())),
+        ];
         let mut refused = Vec::new();
-        Outbox::default().send(&socket, &datagrams, |_, bytes| refused.push(bytes.len()));
+        Outbox::default().send(&socket, &datagrams, |datagram| refused.push(datagram.bytes.len()));
         assert_eq!(refused, [70_000]);
-        let received = receive(&mut Inbox::new(), &socket, 2);
+        let received = receive(&mut Inbox::new(MAX_DATAGRAM), &socket, 2);
         assert_eq!(received[0].1, b"a");
         assert_eq!(received[1].1, b"b");
+    }
+
+    #[test]
+    fn a_timed_socket_tells_when_a_datagram_came_and_how_many_were_dropped() {
+        let options = Options { is_timed: true, receive_buffer: 4096, ..Options::default() };
+        let socket = Socket::bind("127.0.0.1:0".parse().unwrap(), options).unwrap();
+        let now = || std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+        let before = now();
+        let bytes = [0; 1000];
+        let datagrams = [Outgoing {
+            remote: Some(socket.address()),
+            local: socket.address().ip(),
+            bytes: &bytes,
+        }; BATCH];
+        let mut outbox = Outbox::default();
+        outbox.send(&socket, &datagrams, |_| panic!("refused"));
+        let mut inbox = Inbox::new(2000);
+        let mut times = Vec::new();
+        inbox.receive(&socket, |received| times.push(received.at.unwrap())).unwrap();
+        assert!(times.len() < BATCH, "the buffer is small");
+        assert!(times.iter().all(|&at| at >= before && at <= now()));
+        outbox.send(&socket, &datagrams[..1], |_| panic!("refused"));
+        let mut dropped = 0;
+        inbox.receive(&socket, |received| dropped = received.dropped).unwrap();
+        assert_eq!(dropped as usize, BATCH - times.len());
     }
 }
