@@ -3,6 +3,8 @@
 #[cfg_attr(not(test), expect(dead_code, reason = "the commands will call it"))]
 mod analysis;
 #[cfg_attr(not(test), expect(dead_code, reason = "the commands will call it"))]
+mod bare;
+#[cfg_attr(not(test), expect(dead_code, reason = "the commands will call it"))]
 mod metrics;
 #[cfg_attr(not(test), expect(dead_code, unused_imports, reason = "the commands will call it"))]
 mod peer;

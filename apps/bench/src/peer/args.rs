@@ -1,7 +1,7 @@
 //! The peer as a program of its own: a partner for tests of other programs.
 
 use super::script::stall;
-use super::{Authentication, Peer, Rule, Script, ScriptError};
+use super::{Authentication, Peer, Rule, Script};
 use crate::users::{Users, UsersError};
 use std::fmt;
 use std::io;

@@ -7,14 +7,14 @@
 
 mod args;
 mod engine;
-mod script;
+pub(crate) mod script;
 mod streams;
 #[cfg(test)]
 mod tests;
 mod write;
 
 pub(crate) use args::{PeerArgs, PeerError, serve};
-pub(crate) use script::{Authentication, Rule, Script, ScriptError, What, When, Which};
+pub(crate) use script::{Authentication, Rule, Script};
 
 use engine::Engine;
 use net::{BATCH, Inbox, Options, Outbox, Outgoing, Socket};
