@@ -37,7 +37,7 @@ pub(crate) struct Tally {
     delays: Vec<Histogram>,
     lag: Histogram,
     seconds: Vec<SecondTally>,
-    /// Operations of the whole load that ended, measured or not, for sharing out what they cost.
+    /// Operations of the whole load that succeeded, measured or not, for sharing out what they cost.
     pub(crate) operations: u64,
 }
 
@@ -132,7 +132,7 @@ impl Tally {
 
     /// An operation has ended at `now`.
     pub(crate) fn ended(&mut self, outcome: Outcome, is_measured: bool, now: Instant) {
-        self.operations += 1;
+        self.operations += u64::from(outcome == Outcome::Succeeded);
         let second = &mut self.second(now).second;
         match outcome {
             Outcome::Succeeded => second.succeeded += 1,

@@ -333,7 +333,7 @@ pub(crate) struct Generator {
     pub(crate) cpu_user_us: u64,
     /// The same in system mode.
     pub(crate) cpu_system_us: u64,
-    /// The operations that this was for: those before and after the measured time as well.
+    /// The operations that succeeded meanwhile: those before and after the measured time as well.
     #[serde(default)]
     pub(crate) operations: u64,
     /// Scheduled to actual sending.
@@ -363,7 +363,7 @@ pub(crate) struct Watch {
     pub(crate) source: String,
     /// Use from the beginning of the load until it was over and, for work put off, some time after.
     pub(crate) total: Usage,
-    /// The operations that this was for: those before and after the measured time as well.
+    /// The operations that succeeded meanwhile: those before and after the measured time as well.
     #[serde(default)]
     pub(crate) operations: u64,
     /// Memory at the end, in bytes (PSS), of all processes.
