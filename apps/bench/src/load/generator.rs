@@ -3,10 +3,10 @@
 use super::arrivals::{Arrivals, Segment, Spacing};
 use super::engine::{Settings, Task};
 use super::links::{LinkError, LinkPlan, Sharing};
-use super::worker::{Found, LoadPlan, Shared, Worker, WorkerPlan};
+use super::worker::{Bound, CyclePlan, Found, LoadPlan, Shared, Worker, WorkerPlan};
 use crate::users::Users;
 use net::Clock;
-use sip::{Duration, Instant, Transport};
+use sip::{Duration, Transport};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
@@ -38,8 +38,9 @@ pub(crate) struct Stretch {
 }
 
 enum Job {
-    ClosedLoop { task: Task, window: usize, until: Option<Instant> },
+    ClosedLoop { task: Task, window: usize, bound: Bound },
     Load(LoadPlan),
+    Cycle(CyclePlan),
 }
 
 struct Handle {
@@ -103,16 +104,15 @@ impl Generator {
         self.clock
     }
 
-    /// Does `task` with at most `window` at a time on each worker: once for each user or, with
-    /// `lasting`, over and over for that long.
-    pub(crate) fn closed_loop(
-        &mut self,
-        task: Task,
-        window: usize,
-        lasting: Option<Duration>,
-    ) -> Vec<Found> {
-        let until = lasting.map(|span| self.clock.now() + span);
-        self.all(|_, _| Job::ClosedLoop { task, window, until })
+    /// Does `task` with at most `window` at a time on each worker.
+    pub(crate) fn closed_loop(&mut self, task: Task, window: usize, bound: Bound) -> Vec<Found> {
+        self.all(|_, _| Job::ClosedLoop { task, window, bound })
+    }
+
+    /// Lets each user do something again and again. The start that `plan` names is set here.
+    pub(crate) fn cycle(&mut self, plan: &CyclePlan) -> Vec<Found> {
+        let start = self.clock.now() + LEAD;
+        self.all(|_, _| Job::Cycle(CyclePlan { start, ..plan.clone() }))
     }
 
     /// Puts a load on the server.
@@ -184,9 +184,8 @@ fn spawn(
             let _ = opened.send(Ok(()));
             for job in orders {
                 let result = match job {
-                    Job::ClosedLoop { task, window, until } => {
-                        worker.closed_loop(task, window, until)
-                    }
+                    Job::ClosedLoop { task, window, bound } => worker.closed_loop(task, window, bound),
+                    Job::Cycle(plan) => worker.cycle(&plan),
                     Job::Load(plan) => worker.load(&plan),
                 };
                 if results.send(result).is_err() {
@@ -232,9 +231,4 @@ fn allow_files(sockets: usize) -> Result<(), LinkError> {
         .ok()
         .filter(|()| getrlimit(Resource::RLIMIT_NOFILE).is_ok_and(|(soft, _)| soft >= wanted))
         .ok_or(LinkError::TooMany { wanted: sockets, allowed: hard })
-}
-
-/// Whether the transport is one that the generator has.
-pub(crate) fn is_supported(transport: Transport) -> bool {
-    matches!(transport, Transport::Udp | Transport::Tcp)
 }

@@ -189,7 +189,7 @@ impl Tally {
     }
 
     /// How many operations succeeded, measured or not, and what the final responses were.
-    pub(crate) fn verdict(&mut self) -> (u64, String) {
+    pub(crate) fn verdict(&self) -> (u64, String) {
         let succeeded = self.seconds.iter().map(|tally| tally.second.succeeded).sum();
         let mut said = Vec::new();
         for (method, statuses) in METHODS.iter().zip(&self.finals) {

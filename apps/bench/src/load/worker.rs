@@ -3,12 +3,14 @@
 use super::arrivals::Arrivals;
 use super::engine::{Engine, Party, Settings, Task};
 use super::links::{self, LinkCounts, LinkError, LinkPlan, Links};
-use super::tally::Tally;
+use super::tally::{Outcome, Tally};
 use crate::record::Second;
 use hdrhistogram::Histogram as Hdr;
 use net::Clock;
 use nix::sys::resource::{UsageWho, getrusage};
 use sip::{Duration, Instant};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -46,6 +48,33 @@ pub(crate) struct LoadPlan {
     pub(crate) drain: Duration,
     /// The user of the first operation; the others follow in turn.
     pub(crate) first_user: u32,
+}
+
+/// How much is done in a closed loop, in which an operation starts when another is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Bound {
+    /// One operation for each user.
+    EachUser,
+    /// One operation for each of the first half of the users, who call the other half.
+    EachCaller,
+    /// As many as are done until then.
+    Until(Instant),
+}
+
+/// Users who do something again and again, each by themselves (seed D3).
+#[derive(Clone, Debug)]
+pub(crate) struct CyclePlan {
+    pub(crate) task: Task,
+    pub(crate) start: Instant,
+    /// The users start one after the other within this time.
+    pub(crate) spread: Duration,
+    /// From the end of an operation that succeeded to the next, and of one that failed.
+    pub(crate) interval: Duration,
+    pub(crate) wait: Duration,
+    /// When nothing is started any more, from the start.
+    pub(crate) length: Duration,
+    /// How long to wait, after that, for what is under way.
+    pub(crate) drain: Duration,
 }
 
 /// CPU time of a thread, in microseconds.
@@ -149,37 +178,34 @@ impl Worker {
         Ok(Self { engine, links, clock, tick: plan.tick, index, shared })
     }
 
-    /// Does `task` with at most `window` at a time: once for each user or, with `until`, over and over
-    /// until then. Nothing of it is measured.
-    pub(crate) fn closed_loop(
-        &mut self,
-        task: Task,
-        window: usize,
-        until: Option<Instant>,
-    ) -> Found {
+    /// Does `task` with at most `window` at a time. All of it counts as measured.
+    pub(crate) fn closed_loop(&mut self, task: Task, window: usize, bound: Bound) -> Found {
         let start = self.clock.now();
-        let patience = Duration::from_secs(40);
+        let timers = Duration::from_secs(40);
         self.engine.tally = Tally::new(start, start..Instant::MAX);
         let (cpu, links) = (Cpu::of_thread(), self.links.counts());
-        let count = self.engine.parties();
+        let users = self.engine.parties();
+        let (count, end) = match bound {
+            Bound::EachUser => (users, Instant::MAX),
+            Bound::EachCaller => (users.div_ceil(2), Instant::MAX),
+            Bound::Until(end) => (usize::MAX, end),
+        };
         let mut started = 0;
+        let mut last_progress = start;
         loop {
             let now = self.clock.now();
-            let may_start = match until {
-                Some(end) => now < end,
-                None => started < count,
-            } && !self.shared.ending.load(Ordering::Relaxed);
-            while may_start
-                && self.engine.in_flight() < window
-                && (until.is_some() || started < count)
-            {
+            let may_start = started < count
+                && now < end
+                && !self.shared.ending.load(Ordering::Relaxed);
+            while may_start && started < count && self.engine.in_flight() < window {
                 self.start(now, now, task, started as u32);
                 started += 1;
+                last_progress = now;
             }
             self.flush();
             let is_more = self.pump(now);
             let in_flight = self.engine.in_flight();
-            if !may_start && (in_flight == 0 || now.since(start) > patience) {
+            if !may_start && (in_flight == 0 || now.since(last_progress) > timers) {
                 break;
             }
             if !is_more && in_flight > 0 {
@@ -187,6 +213,63 @@ impl Worker {
             }
         }
         self.found(start, cpu, links)
+    }
+
+    /// Lets each user do something again and again.
+    pub(crate) fn cycle(&mut self, plan: &CyclePlan) -> Found {
+        self.engine.tally = Tally::new(plan.start, plan.start..Instant::MAX);
+        self.engine.ended = Some(Vec::new());
+        let (cpu, links) = (Cpu::of_thread(), self.links.counts());
+        let users = self.engine.parties() as u64;
+        let end = plan.start + plan.length;
+        let mut starts: BinaryHeap<_> = (0..users)
+            .map(|user| {
+                let offset = plan.spread.as_micros() * user / users;
+                Reverse((plan.start + Duration::from_micros(offset), user as u32))
+            })
+            .collect();
+        let mut second = 0;
+        loop {
+            let now = self.clock.now();
+            let mut count = 0;
+            while let Some(&Reverse((at, user))) = starts.peek()
+                && at <= now
+                && count < STARTS
+            {
+                starts.pop();
+                self.start(now, at, plan.task, user);
+                count += 1;
+            }
+            self.flush();
+            let is_more = self.pump(now) || count == STARTS;
+            let now = self.clock.now();
+            for (user, outcome) in self.engine.ended.iter_mut().flat_map(|ended| ended.drain(..)) {
+                let pause = match outcome {
+                    Outcome::Succeeded => plan.interval,
+                    _ => plan.wait,
+                };
+                let next = tick_at(now + pause, self.tick);
+                if next < end {
+                    starts.push(Reverse((next, user)));
+                }
+            }
+            let number = now.since(plan.start).as_secs();
+            if number != second {
+                second = number;
+                self.tell(now, number);
+            }
+            let in_flight = self.engine.in_flight();
+            let is_over = self.shared.ending.load(Ordering::Relaxed) || now > end + plan.drain;
+            if is_over || (starts.is_empty() && in_flight == 0) {
+                break;
+            }
+            if !is_more {
+                let next = starts.peek().map(|&Reverse((at, _))| at);
+                self.wait(now, next, in_flight);
+            }
+        }
+        self.engine.ended = None;
+        self.found(plan.start, cpu, links)
     }
 
     /// Puts a load on the server.

@@ -7,7 +7,7 @@ use crate::load::engine::Task;
 use crate::load::generator::{Generator, Stretch};
 use crate::load::links::LinkCounts;
 use crate::load::tally::Tally;
-use crate::load::worker::{Cpu, Found};
+use crate::load::worker::{Bound, Cpu, Found};
 use crate::record::{Ceiling, Generator as GeneratorRecord, Load, Operation, Run};
 use sip::Duration;
 use std::fmt;
@@ -213,26 +213,79 @@ pub(crate) fn run(
         sums.add(generator.load(&stretch));
         meters.end();
     }
+    let base = Base {
+        operation: spec.operation,
+        authentication: spec.authentication,
+        arrivals: spec.arrivals.clone(),
+        rate: spec.rate(),
+        users,
+        workers: generator.workers(),
+        hold: spec.hold,
+        seconds: spec.seconds(),
+        started,
+    };
+    let mut result = describe(sums, base, measured, limits, ceiling)?;
+    if generator.shared.ending.load(Ordering::Relaxed) {
+        result.run.doubts.push("the run was stopped before its end".to_owned());
+    }
+    Ok(result)
+}
+
+/// What is known of a load beforehand.
+pub(crate) struct Base {
+    pub(crate) operation: Operation,
+    pub(crate) authentication: bool,
+    pub(crate) arrivals: String,
+    pub(crate) rate: f64,
+    pub(crate) users: usize,
+    pub(crate) workers: usize,
+    pub(crate) hold: Duration,
+    /// The measured time.
+    pub(crate) seconds: f64,
+    /// When it began, in seconds since the Unix epoch.
+    pub(crate) started: u64,
+}
+
+/// The run that the workers have found, where all of it was measured.
+///
+/// # Errors
+/// [`MeasureError::Stopped`] if there is nothing.
+pub(crate) fn describe_found(
+    found: Vec<Found>,
+    base: Base,
+    limits: &Limits,
+) -> Result<Measured, MeasureError> {
+    let mut sums = Sums::default();
+    sums.add(found);
+    describe(sums, base, Duration::ZERO..Duration::from_micros(u64::MAX), limits, None)
+}
+
+fn describe(
+    mut sums: Sums,
+    base: Base,
+    measured: std::ops::Range<Duration>,
+    limits: &Limits,
+    ceiling: Option<Ceiling>,
+) -> Result<Measured, MeasureError> {
     let Some(tally) = sums.tally.take() else { return Err(MeasureError::Stopped) };
     let parts = tally.into_parts(measured);
-    let workers = generator.workers();
     let mut run = Run {
         system: String::new(),
         label: String::new(),
         repeat: 0,
-        started,
+        started: base.started,
         load: Load {
-            operation: spec.operation,
-            authentication: spec.authentication,
+            operation: base.operation,
+            authentication: base.authentication,
             transport: String::new(),
-            arrivals: spec.arrivals.clone(),
-            rate: spec.rate(),
-            users: users as u64,
+            arrivals: base.arrivals,
+            rate: base.rate,
+            users: base.users as u64,
             sockets: sums.sockets as u64,
-            workers,
-            hold: spec.hold.as_micros() as f64 / 1e6,
+            workers: base.workers,
+            hold: base.hold.as_micros() as f64 / 1e6,
         },
-        seconds: spec.seconds(),
+        seconds: base.seconds,
         doubts: Vec::new(),
         counts: parts.counts,
         delays: parts.delays,
@@ -249,9 +302,6 @@ pub(crate) fn run(
         watch: None,
     };
     run.doubts = limits.doubts(&run, sums.busiest);
-    if generator.shared.ending.load(Ordering::Relaxed) {
-        run.doubts.push("the run was stopped before its end".to_owned());
-    }
     Ok(Measured { run, operations: parts.operations })
 }
 
@@ -325,11 +375,11 @@ fn prepare(
 ) -> Result<(), MeasureError> {
     let Some(task) = task else { return Ok(()) };
     let mut sums = Sums::default();
-    sums.add(generator.closed_loop(task, PREPARING, None));
+    sums.add(generator.closed_loop(task, PREPARING, Bound::EachUser));
     if generator.shared.ending.load(Ordering::Relaxed) {
         return Err(MeasureError::Stopped);
     }
-    let Some(mut tally) = sums.tally else { return Ok(()) };
+    let Some(tally) = sums.tally else { return Ok(()) };
     let (succeeded, said) = tally.verdict();
     if succeeded < users as u64 {
         let failed = users as u64 - succeeded;

@@ -76,8 +76,8 @@ impl Engine {
                 }
                 out.extend_from_slice(b"Expires: ");
                 let expires = match slot.task {
-                    Task::Register => self.settings.expires,
-                    _ => 0,
+                    Task::Logout | Task::Clear => 0,
+                    _ => self.settings.expires,
                 };
                 write_decimal(out, expires.into());
                 out.extend_from_slice(b"\r\n");
@@ -265,6 +265,13 @@ impl Engine {
                     let delay = slot.elapsed;
                     self.tally.delay(Delay::Rrd, delay);
                 }
+                if outcome == Outcome::Succeeded
+                    && slot.task == Task::Invite
+                    && request == Request::Register
+                {
+                    self.call_after_registering(index, now);
+                    return;
+                }
                 self.conclude(index, outcome, now);
             }
             Request::Invite if status < 300 => self.on_answer(message, index, received, now),
@@ -339,6 +346,17 @@ impl Engine {
         slot.request = Request::Hold;
         slot.until = now + self.settings.hold;
         self.schedule(index);
+    }
+
+    fn call_after_registering(&mut self, index: u32, now: Instant) {
+        let slot = self.slots.get(index);
+        slot.request = Request::Invite;
+        slot.attempt = slot.attempt.wrapping_add(1);
+        slot.challenges = 0;
+        slot.cseq = 1;
+        slot.elapsed = Duration::ZERO;
+        slot.authorization.clear();
+        self.begin_request(index, now);
     }
 
     /// Ends the call.

@@ -45,6 +45,8 @@ pub(crate) struct Settings {
     pub(crate) hold: Duration,
     /// How long registrations are to last, in seconds.
     pub(crate) expires: u32,
+    /// Whether each caller registers before it calls (seed D1).
+    pub(crate) register_first: bool,
 }
 
 /// A user that a worker plays.
@@ -104,6 +106,8 @@ pub(crate) struct Engine {
     keys: Keys,
     /// Sequence numbers of registrations: they rise for each user.
     registrations: u32,
+    /// The users whose operations have ended, and how, if somebody wants to know.
+    pub(crate) ended: Option<Vec<(u32, Outcome)>>,
     /// What is counted.
     pub(crate) tally: Tally,
     /// What is to be sent; the owner sends it, calls [`Engine::sent`] and clears it.
@@ -131,6 +135,7 @@ impl Engine {
             wheel: Wheel::new(now),
             due: Vec::new(),
             registrations: 0,
+            ended: None,
             tally: Tally::new(now, now..now),
             out: Output::default(),
         }
@@ -164,6 +169,7 @@ impl Engine {
         slot.request = match task {
             Task::Register | Task::Logout | Task::Clear => Request::Register,
             Task::Options => Request::Options,
+            Task::Invite if self.settings.register_first => Request::Register,
             Task::Invite | Task::InviteNotFound | Task::InviteRedirect => Request::Invite,
         };
         if slot.request == Request::Register {
@@ -302,6 +308,9 @@ impl Engine {
         let is_measured = slot.is_measured;
         if slot.owns_link {
             self.out.closed.push(slot.link);
+        }
+        if let Some(ended) = &mut self.ended {
+            ended.push((slot.user, outcome));
         }
         self.tally.ended(outcome, is_measured, now);
         self.slots.release(index, outcome);
