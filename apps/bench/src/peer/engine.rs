@@ -22,6 +22,8 @@ const EXPIRES: u32 = 3600;
 struct Binding {
     contact: Vec<u8>,
     way: Way,
+    /// Where it was registered from.
+    source: Way,
 }
 
 pub(super) struct Engine {
@@ -226,18 +228,26 @@ impl Engine {
     }
 
     fn bind(&mut self, user: &[u8], contact: &[u8], request: &Request<'_>) {
-        let way = match request.incoming.way {
+        let way = |contact| match request.incoming.way {
             Way::Datagram(source) => Way::Datagram(address_in(contact).unwrap_or(source)),
             stream @ Way::Stream(_) => stream,
         };
         match self.bindings.get_mut(user) {
+            // A refresh from the same source leads where it led before.
+            Some(binding)
+                if binding.contact == contact && binding.source == request.incoming.way => {}
             Some(binding) => {
-                binding.way = way;
+                binding.way = way(contact);
+                binding.source = request.incoming.way;
                 binding.contact.clear();
                 binding.contact.extend_from_slice(contact);
             }
             None => {
-                let binding = Binding { contact: contact.to_vec(), way };
+                let binding = Binding {
+                    contact: contact.to_vec(),
+                    way: way(contact),
+                    source: request.incoming.way,
+                };
                 self.bindings.insert(user.to_vec(), binding);
             }
         }
@@ -269,7 +279,7 @@ impl Engine {
             return;
         }
         let Some(binding) = binding else { return self.writer.reject(request, 404, out) };
-        let Binding { contact, way } = binding;
+        let Binding { contact, way, .. } = binding;
         if self.is_redirecting && request.method != Method::Ack {
             self.writer.answer(request, 302, out, |fields| write_contact(fields, contact, None));
             return;

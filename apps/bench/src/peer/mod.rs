@@ -36,6 +36,9 @@ use write::{Incoming, Output, Way};
 
 /// The longest datagram that a peer takes whole.
 const LONGEST: usize = 8192;
+/// So long before a held message is due the thread stays awake: a sleeping processor, above all a
+/// virtual one, wakes that much too late.
+const AWAKE: Duration = Duration::from_micros(250);
 /// How often a free port is looked for that TCP has free as well.
 const ATTEMPTS: usize = 16;
 
@@ -252,10 +255,9 @@ impl Running {
                 self.sleep(Some(rest), true)?;
                 continue;
             }
-            let wait = self
-                .held
-                .peek()
-                .map(|Reverse(held)| held.due.saturating_duration_since(Instant::now()));
+            let wait = self.held.peek().map(|Reverse(held)| {
+                held.due.saturating_duration_since(Instant::now()).saturating_sub(AWAKE)
+            });
             let [has_datagrams, has_streams] = self.sleep(wait, false)?;
             if has_datagrams {
                 self.take_datagrams(&mut inbox, &mut out)?;

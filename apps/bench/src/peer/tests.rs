@@ -202,6 +202,27 @@ fn a_registration_is_answered_with_its_contact_and_ends() {
 }
 
 #[test]
+fn responses_go_where_the_topmost_via_says() {
+    let peer = Peer::start(&Script::default()).unwrap();
+    let (mut one, mut other) = (End::udp(&peer), End::udp(&peer));
+    let options = |via: &str| {
+        format!(
+            "OPTIONS sip:example.org SIP/2.0\r\nVia: SIP/2.0/UDP {via}\r\nFrom: <sip:a@b>;tag=a\r\n\
+             To: <sip:example.org>\r\nCall-ID: x\r\nCSeq: 1 OPTIONS\r\n\r\n"
+        )
+    };
+    let (here, there) = (one.address(), other.address());
+    one.send(&options(&format!("{there};branch=z9hG4bK1")));
+    assert_eq!(value(&other.receive(), "Via"), [format!("SIP/2.0/UDP {there};branch=z9hG4bK1")]);
+    one.send(&options(&format!("{there};rport;branch=z9hG4bK2")));
+    let rport =
+        format!("SIP/2.0/UDP {there};branch=z9hG4bK2;received={};rport={}", here.ip(), here.port());
+    assert_eq!(value(&one.receive(), "Via"), [rport]);
+    one.send(&options(&format!("{here};branch=z9hG4bK3")));
+    assert_eq!(value(&one.receive(), "Via"), [format!("SIP/2.0/UDP {here};branch=z9hG4bK3")]);
+}
+
+#[test]
 fn calls_are_redirected_where_the_script_says_so() {
     let peer = Peer::start(&Script { is_redirecting: true, ..Script::default() }).unwrap();
     let mut end = End::udp(&peer);

@@ -6,6 +6,7 @@ use super::streams::StreamId;
 use sip::header::{self, CSeq, NameAddr, Via};
 use sip::message::{Field, Response, reason_phrase, write_decimal};
 use sip::{HeaderName, Host, Message, Method, SipUri, Uri};
+use std::io::Write as _;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
@@ -101,6 +102,8 @@ pub(super) struct Writer {
     pub(super) rules: Rules,
     pub(super) counts: PeerCounts,
     written: Written,
+    /// The source of the last datagram, and how a Via from there begins.
+    last_source: (SocketAddr, Vec<u8>),
 }
 
 impl Writer {
@@ -109,6 +112,7 @@ impl Writer {
             rules: Rules::new(&script.rules, script.seed),
             counts: PeerCounts::default(),
             written: Written::new(local),
+            last_source: (local, format!("SIP/2.0/UDP {local};").into_bytes()),
         }
     }
 
@@ -126,10 +130,7 @@ impl Writer {
         fields: impl FnOnce(&mut Vec<u8>),
     ) {
         let incoming = &request.incoming;
-        let way = match (incoming.way, request.message.top_via()) {
-            (Way::Datagram(source), Ok(via)) => Way::Datagram(via.response_address(source)),
-            (way, _) => way,
-        };
+        let way = self.way_back(request);
         let start = out.bytes.len();
         Response {
             request: request.message,
@@ -146,6 +147,24 @@ impl Writer {
             Kind { method: request.method, status: Some(status) },
             out,
         );
+    }
+
+    /// Where the response to a request goes (RFC 3261 section 18.2.2).
+    fn way_back(&mut self, request: &Request<'_>) -> Way {
+        let Way::Datagram(source) = request.incoming.way else { return request.incoming.way };
+        if self.last_source.0 != source {
+            self.last_source.0 = source;
+            self.last_source.1.clear();
+            // Writing to a vector does not fail.
+            let _ = write!(self.last_source.1, "SIP/2.0/UDP {source};");
+        }
+        let via = request.message.value(HeaderName::Via);
+        // Mostly `sent-by` is the source to the letter, and need not be taken apart.
+        if via.is_some_and(|via| via.starts_with(&self.last_source.1)) {
+            return request.incoming.way;
+        }
+        let address = request.message.top_via().map(|via| via.response_address(source));
+        Way::Datagram(address.unwrap_or(source))
     }
 
     pub(super) fn relay(&mut self, request: &Request<'_>, uri: &[u8], way: Way, out: &mut Output) {
