@@ -40,11 +40,13 @@ pub(crate) struct RtpStream {
     pub(crate) duplicates: u64,
     /// How often the sequence numbers began anew somewhere else.
     pub(crate) restarts: u64,
-    /// The mean time from one packet to the next in milliseconds; absent for a single packet.
+    /// The mean time from one packet to the next in milliseconds; absent for a single packet. Like
+    /// Wireshark this leaves out what is no steady stream: packets with the marker, comfort noise
+    /// and the packet after it.
     pub(crate) mean_delta_ms: Option<f64>,
     /// The longest time from one packet to the next in milliseconds.
     pub(crate) max_delta_ms: Option<f64>,
-    /// The mean over all packets of the interarrival jitter (RFC 3550 section 6.4.1) in
+    /// The mean of the interarrival jitter (RFC 3550 section 6.4.1) at the same packets in
     /// milliseconds; absent where no clock rate is known.
     pub(crate) mean_jitter_ms: Option<f64>,
     /// The largest interarrival jitter in milliseconds.
@@ -76,6 +78,10 @@ const PROBATION: u32 = 4;
 /// The most payload types of a stream that are told.
 const PAYLOAD_TYPES: usize = 8;
 
+/// Payload types of comfort noise (RFC 3389; 19 is what drafts of RFC 3551 had).
+const COMFORT_NOISE: u8 = 13;
+const OLD_COMFORT_NOISE: u8 = 19;
+
 type Key = (SocketAddr, SocketAddr, u32);
 
 /// The streams of a capture while it is read.
@@ -98,19 +104,43 @@ struct Track {
     /// Nanoseconds since the Unix epoch.
     first: u64,
     last: u64,
-    max_delta: u64,
-    last_timestamp: u32,
-    last_clock: Option<u32>,
+    follows_comfort_noise: bool,
+    deltas: Mean,
+    /// Time, time stamp and clock rate of the last packet that has a clock.
+    sampled: Option<(u64, u32, u32)>,
     /// In nanoseconds.
     jitter: f64,
-    jitter_sum: f64,
-    jitter_max: f64,
-    jitter_count: u64,
+    jitters: Mean,
     ip_bytes: u64,
+}
+
+/// Mean and maximum, in nanoseconds.
+#[derive(Default)]
+struct Mean {
+    count: u64,
+    sum: f64,
+    max: f64,
+}
+
+impl Mean {
+    fn take(&mut self, nanos: f64) {
+        self.count += 1;
+        self.sum += nanos;
+        self.max = self.max.max(nanos);
+    }
+
+    fn mean_ms(&self) -> Option<f64> {
+        (self.count > 0).then(|| self.sum / self.count as f64 / 1e6)
+    }
+
+    fn max_ms(&self) -> Option<f64> {
+        (self.count > 0).then(|| self.max / 1e6)
+    }
 }
 
 /// The fixed header of an RTP packet (RFC 3550 section 5.1).
 struct Header {
+    marker: bool,
     payload_type: u8,
     sequence: u16,
     timestamp: u32,
@@ -132,6 +162,7 @@ impl Header {
         };
         let is_rtp = fixed[0] >> 6 == 2 && length + padding <= bytes.len();
         is_rtp.then(|| Self {
+            marker: fixed[1] & 0x80 != 0,
             payload_type: fixed[1] & 0x7f,
             sequence: u16::from_be_bytes([fixed[2], fixed[3]]),
             timestamp: u32::from_be_bytes([fixed[4], fixed[5], fixed[6], fixed[7]]),
@@ -208,13 +239,11 @@ impl Track {
             packets: 0,
             first: datagram.time,
             last: datagram.time,
-            max_delta: 0,
-            last_timestamp: header.timestamp,
-            last_clock: None,
+            follows_comfort_noise: false,
+            deltas: Mean::default(),
+            sampled: None,
             jitter: 0.0,
-            jitter_sum: 0.0,
-            jitter_max: 0.0,
-            jitter_count: 0,
+            jitters: Mean::default(),
             ip_bytes: 0,
         }
     }
@@ -236,50 +265,60 @@ impl Track {
     }
 
     fn take(&mut self, datagram: &Transported<'_>, header: &Header) {
-        let clock = self.format(header.payload_type).map(|format| format.clock);
-        let clock = clock.filter(|&clock| clock > 0);
-        if !self.payload_types.contains(&header.payload_type)
-            && self.payload_types.len() < PAYLOAD_TYPES
-        {
-            self.payload_types.push(header.payload_type);
+        let Header { payload_type, sequence, timestamp, .. } = *header;
+        if !self.payload_types.contains(&payload_type) && self.payload_types.len() < PAYLOAD_TYPES {
+            self.payload_types.push(payload_type);
         }
+        let is_comfort_noise = matches!(payload_type, COMFORT_NOISE | OLD_COMFORT_NOISE);
         self.packets += 1;
+        let mut is_regular = false;
         if self.packets == 1 {
             self.in_sequence = 1;
         } else {
-            let arrival = self.sequence.take(header.sequence);
+            let arrival = self.sequence.take(sequence);
             self.in_sequence = match arrival {
                 Arrival::Next(1..=16) => self.in_sequence + 1,
                 Arrival::Next(_) | Arrival::Restart => 1,
                 Arrival::Late | Arrival::Duplicate => self.in_sequence,
             };
+            if arrival == Arrival::Restart {
+                // The time stamps before it have nothing to do with those after it.
+                self.sampled = None;
+            }
             self.ip_bytes += datagram.ip_length;
-            let delta = datagram.time.saturating_sub(self.last);
-            self.max_delta = self.max_delta.max(delta);
-            // A restart has nothing to do with the time stamp before it.
-            if let Some(clock) = clock.filter(|_| clock == self.last_clock)
-                && arrival != Arrival::Restart
-            {
-                let sampled = header.timestamp.wrapping_sub(self.last_timestamp).cast_signed();
-                let sampled = f64::from(sampled) * 1e9 / f64::from(clock);
-                // Times in a capture may run backwards.
-                let elapsed = datagram.time.wrapping_sub(self.last).cast_signed() as f64;
-                self.jitter += ((elapsed - sampled).abs() - self.jitter) / 16.0;
-                self.jitter_sum += self.jitter;
-                self.jitter_max = self.jitter_max.max(self.jitter);
-                self.jitter_count += 1;
+            is_regular = !header.marker && !is_comfort_noise && !self.follows_comfort_noise;
+            if is_regular {
+                self.deltas.take(datagram.time.saturating_sub(self.last) as f64);
             }
         }
         self.last = datagram.time;
-        self.last_timestamp = header.timestamp;
-        self.last_clock = clock;
+        self.follows_comfort_noise = is_comfort_noise;
+        self.sample(payload_type, timestamp, is_regular);
+    }
+
+    /// Works out the interarrival jitter (RFC 3550 section 6.4.1 and appendix A.8).
+    fn sample(&mut self, payload_type: u8, timestamp: u32, is_regular: bool) {
+        let format = self.format(payload_type);
+        // The time stamps of events stand still while they last (RFC 4733 section 2.2.1).
+        let format = format.filter(|one| !one.name.eq_ignore_ascii_case("telephone-event"));
+        let Some(clock) = format.map(|one| one.clock).filter(|&clock| clock > 0) else { return };
+        if let Some((last, last_timestamp, last_clock)) = self.sampled
+            && last_clock == clock
+        {
+            let sampled = timestamp.wrapping_sub(last_timestamp).cast_signed();
+            let sampled = f64::from(sampled) * 1e9 / f64::from(clock);
+            // Times in a capture may run backwards.
+            let elapsed = self.last.wrapping_sub(last).cast_signed() as f64;
+            self.jitter += ((elapsed - sampled).abs() - self.jitter) / 16.0;
+            if is_regular {
+                self.jitters.take(self.jitter);
+            }
+        }
+        self.sampled = Some((self.last, timestamp, clock));
     }
 
     fn report(&self, (source, destination, ssrc): Key) -> RtpStream {
         let elapsed = self.last.saturating_sub(self.first);
-        let ms = |nanos: f64| nanos / 1e6;
-        let has_delta = self.packets > 1;
-        let has_jitter = self.jitter_count > 0;
         let counts = self.sequence.counts();
         RtpStream {
             source,
@@ -300,10 +339,10 @@ impl Track {
             out_of_order: counts.late,
             duplicates: counts.duplicates,
             restarts: counts.restarts,
-            mean_delta_ms: has_delta.then(|| ms(elapsed as f64 / (self.packets - 1) as f64)),
-            max_delta_ms: has_delta.then(|| ms(self.max_delta as f64)),
-            mean_jitter_ms: has_jitter.then(|| ms(self.jitter_sum / self.jitter_count as f64)),
-            max_jitter_ms: has_jitter.then(|| ms(self.jitter_max)),
+            mean_delta_ms: self.deltas.mean_ms(),
+            max_delta_ms: self.deltas.max_ms(),
+            mean_jitter_ms: self.jitters.mean_ms(),
+            max_jitter_ms: self.jitters.max_ms(),
             kbit_per_s: (elapsed > 0).then(|| self.ip_bytes as f64 * 8e6 / elapsed as f64),
         }
     }

@@ -33,7 +33,8 @@ pub(crate) struct Calls {
     pub(crate) challenged: u64,
     /// The refused and cancelled, by status.
     pub(crate) failures: BTreeMap<u16, u64>,
-    /// Invite delay: TInv2 - TInv1.
+    /// Invite delay: TInv2 - TInv1; where the server challenged before it forwarded, since the INVITE
+    /// that met the challenge.
     pub(crate) invite_delay: Histogram,
     /// Call setup delay: TAck - TInv1.
     pub(crate) setup_delay: Histogram,
@@ -102,7 +103,8 @@ impl Calls {
             self.challenged += 1;
             record(&mut self.challenge_delay, near.invite, near.challenge);
         }
-        record(&mut self.invite_delay, times.inv1_us, times.inv2_us);
+        let forwarded = times.authorised_us.filter(|&time| Some(time) <= times.inv2_us);
+        record(&mut self.invite_delay, forwarded.or(times.inv1_us), times.inv2_us);
         if outcome == CallOutcome::Established {
             record(&mut self.setup_delay, times.inv1_us, times.ack_us);
         }
@@ -216,7 +218,7 @@ fn join_legs(calls: &mut [Call]) {
             let second = calls[index].times;
             calls[index].leg_of = Some(calls[first].call_id.clone());
             let times = &mut calls[first].times;
-            times.inv2_us = second.authorised_us.or(second.inv1_us);
+            times.inv2_us = second.inv1_us;
             times.sdp_ok1_us = second.sdp_ok2_us;
             times.rng_us = second.rng_us.or(times.rng_us);
         }
