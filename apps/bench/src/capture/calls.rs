@@ -173,7 +173,9 @@ impl CallBook {
                 }
                 None
             }
-            (None, status, Method::Invite) if status.is_some() || seen.to_tag.is_none() => {
+            (None, status, Method::Invite)
+                if place.stray || status.is_none() && seen.to_tag.is_none() =>
+            {
                 call.begin_hop(number, seen)
             }
             (_, None, Method::Ack) => {

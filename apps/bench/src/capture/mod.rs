@@ -1,4 +1,7 @@
 //! `barebell-bench capture`: what captures show of SIP and RTP (seeds C2, C3, D2 and A13).
+//!
+//! Each table has a limit in the file that keeps it, and a count of what was left out; together they
+//! take less than 2 GiB, whatever a capture holds.
 
 pub(crate) mod calls;
 pub(crate) mod file;
@@ -107,7 +110,7 @@ pub(crate) struct Analysis {
 /// What came of the SIP messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct SipCounts {
-    /// Messages over UDP.
+    /// Messages over UDP, malformed ones that could be parsed among them.
     pub(crate) udp: u64,
     /// Messages over TCP.
     pub(crate) tcp: u64,

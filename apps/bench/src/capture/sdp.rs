@@ -23,9 +23,9 @@ pub(super) struct Media {
 }
 
 /// The most addresses and ports that are kept.
-const ENDPOINTS: usize = 200_000;
+const ENDPOINTS: usize = 100_000;
 /// The most formats of a media description.
-const FORMATS: usize = 64;
+const FORMATS: usize = 16;
 
 /// Everything that was described.
 #[derive(Default)]

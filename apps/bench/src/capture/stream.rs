@@ -13,6 +13,9 @@ pub(crate) struct StreamCounts {
     pub(crate) streams: u64,
     /// Places where bytes of a stream are not in the capture, so that messages may be missing.
     pub(crate) gaps: u64,
+    /// Messages of which the end cannot be told, for Content-Length is missing, wrong or too large.
+    /// They are passed over, with what follows them in their segment.
+    pub(crate) unframed: u64,
     /// Segments that were left out: there were more than [`STREAMS`] streams at a time.
     pub(crate) left_out: u64,
     /// Streams of which the unread bytes were dropped: all held together [`HELD`] bytes.
@@ -85,7 +88,7 @@ impl Streams {
         let Some(stream) = self.streams.get_mut(&between) else { return };
         self.held -= stream.held();
         stream.last = now;
-        stream.take(sequence, payload, &mut self.counts.gaps, &mut each);
+        stream.take(sequence, payload, &mut self.counts, &mut each);
         if self.held + stream.held() > HELD {
             self.counts.given_up += 1;
             stream.lose();
@@ -103,7 +106,7 @@ impl Streams {
         for (between, mut stream) in streams {
             while !stream.ahead.is_empty() {
                 let last = stream.last;
-                stream.pass_gap(&mut self.counts.gaps, &mut |bytes| each(between, last, bytes));
+                stream.pass_gap(&mut self.counts, &mut |bytes| each(between, last, bytes));
             }
         }
     }
@@ -127,7 +130,7 @@ impl Stream {
         &mut self,
         sequence: u32,
         payload: &[u8],
-        gaps: &mut u64,
+        counts: &mut StreamCounts,
         each: &mut impl FnMut(&[u8]),
     ) {
         let distance = sequence.wrapping_sub(self.next).cast_signed();
@@ -135,25 +138,25 @@ impl Stream {
             self.ahead_length += payload.len();
             self.ahead.push((sequence, payload.to_vec()));
             if self.ahead_length > AHEAD {
-                self.pass_gap(gaps, each);
+                self.pass_gap(counts, each);
             }
             return;
         }
         let known = distance.unsigned_abs() as usize;
         if known > AHEAD {
             // No late copy, but another connection, whose beginning is not in the capture.
-            *gaps += 1;
+            counts.gaps += 1;
             *self = Self { next: sequence, last: self.last, ..Self::default() };
-            return self.read(payload, each);
+            return self.read(payload, counts, each);
         }
         if let Some(fresh) = payload.get(known..) {
-            self.read(fresh, each);
+            self.read(fresh, counts, each);
         }
-        self.catch_up(each);
+        self.catch_up(counts, each);
     }
 
     /// Reads the segments that came early and are next now.
-    fn catch_up(&mut self, each: &mut impl FnMut(&[u8])) {
+    fn catch_up(&mut self, counts: &mut StreamCounts, each: &mut impl FnMut(&[u8])) {
         let next_is = |next: u32| {
             move |(sequence, _): &(u32, Vec<u8>)| sequence.wrapping_sub(next).cast_signed() <= 0
         };
@@ -162,20 +165,20 @@ impl Stream {
             self.ahead_length -= payload.len();
             let known = self.next.wrapping_sub(sequence) as usize;
             if let Some(fresh) = payload.get(known..) {
-                self.read(fresh, each);
+                self.read(fresh, counts, each);
             }
         }
     }
 
     /// Goes on behind a gap.
-    fn pass_gap(&mut self, gaps: &mut u64, each: &mut impl FnMut(&[u8])) {
+    fn pass_gap(&mut self, counts: &mut StreamCounts, each: &mut impl FnMut(&[u8])) {
         let next = self.next;
         let nearest = self.ahead.iter().map(|(sequence, _)| sequence.wrapping_sub(next)).min();
         let Some(nearest) = nearest else { return };
-        *gaps += 1;
+        counts.gaps += 1;
         self.next = next.wrapping_add(nearest);
         self.lose();
-        self.catch_up(each);
+        self.catch_up(counts, each);
     }
 
     /// Forgets the bytes that are no message, and waits for a segment that begins one.
@@ -185,7 +188,7 @@ impl Stream {
         self.synchronised = false;
     }
 
-    fn read(&mut self, fresh: &[u8], each: &mut impl FnMut(&[u8])) {
+    fn read(&mut self, fresh: &[u8], counts: &mut StreamCounts, each: &mut impl FnMut(&[u8])) {
         // The sequence numbers of TCP wrap, so that only the lower 32 bits count.
         self.next = self.next.wrapping_add(fresh.len() as u32);
         if !self.synchronised {
@@ -208,7 +211,10 @@ impl Stream {
                 }
                 Ok(Frame::LineEnds(length)) => read += length,
                 Ok(Frame::Incomplete) => break,
-                Err(_) => return self.lose(),
+                Err(_) => {
+                    counts.unframed += 1;
+                    return self.lose();
+                }
             }
         }
         self.bytes.drain(..read);

@@ -70,6 +70,7 @@ impl Tables<'_> {
             (packets.reassembled, "IP packets put together from fragments"),
             (packets.not_reassembled, "fragmented IP packets that could not be put together"),
             (streams.gaps, "gaps in TCP streams: messages may be missing"),
+            (streams.unframed, "SIP messages over TCP of which the end cannot be told"),
             (streams.left_out, "TCP segments left out: too many streams"),
             (streams.given_up, "TCP streams given up: too many bytes held"),
             (sip.malformed, "malformed SIP messages"),
@@ -170,8 +171,8 @@ impl Tables<'_> {
         if delays.iter().any(|(_, histogram)| !histogram.is_empty()) {
             writeln!(
                 f,
-                "\n{:<26} {:>8} {:>11} {:>11} {:>11} {:>11} {:>11}",
-                "Delays in ms", "count", "min", "mean", "p50", "p99", "max"
+                "\n{:<26} {:>8} {:>11} {:>11} {:>11} {:>11} {:>11} {:>11}",
+                "Delays in ms", "count", "min", "mean", "p50", "p95", "p99", "max"
             )?;
         }
         for (name, histogram) in delays {
@@ -240,11 +241,12 @@ fn delay(f: &mut Formatter<'_>, name: &str, histogram: &Histogram) -> fmt::Resul
     let ms = |micros: u64| format!("{}.{:03}", micros / 1_000, micros % 1_000);
     writeln!(
         f,
-        "{name:<26} {:>8} {:>11} {:>11.3} {:>11} {:>11} {:>11}",
+        "{name:<26} {:>8} {:>11} {:>11.3} {:>11} {:>11} {:>11} {:>11}",
         histogram.count(),
         ms(histogram.min()),
         histogram.mean() / 1_000.0,
         ms(histogram.percentile(50.0)),
+        ms(histogram.percentile(95.0)),
         ms(histogram.percentile(99.0)),
         ms(histogram.max())
     )

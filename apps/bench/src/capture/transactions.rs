@@ -39,7 +39,7 @@ pub(super) const T1: u64 = 500_000;
 /// The most transactions that are followed.
 const TRANSACTIONS: usize = 1_000_000;
 /// The most different responses to one request.
-const RESPONSES: usize = 32;
+const RESPONSES: usize = 16;
 /// The most different methods, and pairs of status and method; those beyond are `other`.
 const KINDS: usize = 1024;
 
@@ -70,6 +70,8 @@ pub(super) struct Place {
     pub(super) transaction: usize,
     /// Whether the same message was seen before.
     pub(super) repeated: bool,
+    /// Whether it is a response, and its request was not seen.
+    pub(super) stray: bool,
     pub(super) owner: Option<Owner>,
 }
 
@@ -145,11 +147,12 @@ impl Transactions {
                 transaction.concluded |= status >= 200;
                 let counts = entry(&mut self.responses, seen.label());
                 *(if repeated { &mut counts.retransmissions } else { &mut counts.responses }) += 1;
-                self.stray_responses += u64::from(!transaction.requested);
                 repeated
             }
         };
-        Some(Place { transaction: number, repeated, owner: transaction.owner })
+        let stray = !transaction.requested;
+        self.stray_responses += u64::from(stray);
+        Some(Place { transaction: number, repeated, stray, owner: transaction.owner })
     }
 
     /// Says what a transaction is a part of.

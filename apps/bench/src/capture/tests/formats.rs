@@ -135,7 +135,7 @@ fn fragments(packet: &[u8], size: usize) -> Vec<Vec<u8>> {
             } else {
                 bytes[2..4].copy_from_slice(&(piece.len() as u16 + 20).to_be_bytes());
                 bytes[4..6].copy_from_slice(&42u16.to_be_bytes());
-                bytes[6..8].copy_from_slice(&(offset / 8 | more << 13).to_be_bytes());
+                bytes[6..8].copy_from_slice(&((offset / 8) | (more << 13)).to_be_bytes());
             }
             bytes.extend(piece);
             bytes

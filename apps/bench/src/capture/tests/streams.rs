@@ -101,6 +101,34 @@ fn streams_that_are_no_sip_hold_nothing() {
 }
 
 #[test]
+fn a_gap_is_not_waited_at_for_ever() {
+    let body = "b".repeat(10_000);
+    let mut capture = Capture::default();
+    capture.tcp(0, (CLIENT, SERVER), (99, true), b"");
+    // What is missing is 100 bytes long; behind it there are 400 kB.
+    let mut sequence = 200;
+    for number in 0..40u32 {
+        let branch = number.to_string();
+        let fields = Fields { call_id: "x", branches: &[&branch], cseq: "1 MESSAGE", to_tag: "" };
+        let bytes = message("MESSAGE sip:b", fields, &body);
+        capture.tcp(u64::from(sequence), (CLIENT, SERVER), (sequence, false), &bytes);
+        sequence += bytes.len() as u32;
+    }
+    let analysis = capture.analyse();
+    assert_eq!((analysis.sip.tcp, analysis.streams.gaps), (40, 1));
+    assert_eq!(analysis.methods["MESSAGE"].requests, 40);
+}
+
+#[test]
+fn a_message_without_an_end_costs_its_segment() {
+    let fields = Fields { call_id: "x", branches: &["1"], cseq: "1 OPTIONS", to_tag: "" };
+    let good = message("OPTIONS sip:b", fields, "");
+    let bad = b"OPTIONS sip:b SIP/2.0\r\nVia: SIP/2.0/TCP h\r\n\r\n".to_vec();
+    let analysis = captured(7, &[(7, bad.clone()), (7 + bad.len() as u32, good)], true);
+    assert_eq!((analysis.sip.tcp, analysis.streams.unframed), (1, 1));
+}
+
+#[test]
 fn a_new_connection_on_the_same_ports_is_another_stream() {
     let fields = |branch| Fields { call_id: "x", branches: branch, cseq: "1 OPTIONS", to_tag: "" };
     let mut capture = Capture::default();
