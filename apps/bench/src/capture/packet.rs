@@ -228,21 +228,14 @@ impl Decoder {
         ip_length: u64,
         bytes: &[u8],
     ) -> Option<Transported<'static>> {
-        let udp;
-        let tcp;
-        let (ports, payload, segment) = match IpNumber(of.protocol) {
-            IpNumber::UDP => {
-                udp = UdpSlice::from_slice_lax(bytes).ok()?;
-                udp_parts(&udp)
-            }
-            IpNumber::TCP => {
-                tcp = TcpSlice::from_slice(bytes).ok()?;
-                tcp_parts(&tcp)
-            }
-            _ => {
-                self.counts.other_protocols += 1;
-                return None;
-            }
+        let parts = match IpNumber(of.protocol) {
+            IpNumber::UDP => UdpSlice::from_slice_lax(bytes).ok().map(|udp| udp_parts(&udp)),
+            IpNumber::TCP => TcpSlice::from_slice(bytes).ok().map(|tcp| tcp_parts(&tcp)),
+            _ => None,
+        };
+        let Some((ports, payload, segment)) = parts else {
+            self.counts.other_protocols += 1;
+            return None;
         };
         self.count(segment.is_some());
         Some(Transported {
