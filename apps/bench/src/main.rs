@@ -2,5 +2,7 @@
 
 mod record;
 mod users;
+#[cfg_attr(not(test), expect(dead_code, unused_imports, reason = "no command measures yet"))]
+mod watch;
 
 fn main() {}
