@@ -15,6 +15,8 @@ mod record;
 #[cfg_attr(not(test), expect(dead_code, reason = "the commands will call it"))]
 mod require;
 mod users;
+#[cfg_attr(not(test), expect(dead_code, unused_imports, reason = "no command measures yet"))]
+mod watch;
 
 use clap::Parser;
 
