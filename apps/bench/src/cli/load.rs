@@ -5,12 +5,13 @@ use crate::load::arrivals::Spacing;
 use crate::load::engine::Settings;
 use crate::load::generator::GeneratorPlan;
 use crate::load::links::Sharing;
-use crate::measure::LoadSpec;
+use crate::measure::{Limits, LoadSpec};
 use crate::record::Operation;
 use crate::users::{Users, UsersError};
 use clap::Args;
-use sip::Duration;
+use crate::watch::Subject;
 use sip::transaction::Timers;
+use sip::{Duration, Transport};
 use std::path::PathBuf;
 
 /// What is done to whom, how often and for how long.
@@ -19,6 +20,13 @@ pub(crate) struct LoadArgs {
     /// The server: udp:HOST:PORT or tcp:HOST:PORT
     #[arg(long, value_name = "TARGET")]
     pub(crate) target: Option<Target>,
+    /// A server to start for the measurement: barebell, kamailio, a profile.toml; or
+    /// NAME@udp:HOST:PORT for one that runs; may be repeated
+    #[arg(long, value_name = "SYSTEM")]
+    pub(crate) sut: Vec<String>,
+    /// Watch these processes of the target: PID[,PID...], ssh:HOST:PID or ssh:HOST:NAME
+    #[arg(long, visible_alias = "pid", value_name = "PROCESS")]
+    pub(crate) watch: Option<Subject>,
     /// The operation
     #[arg(long, value_enum, default_value = "options")]
     pub(crate) operation: Operation,
@@ -95,9 +103,43 @@ pub(crate) struct DetailArgs {
     /// The ticks at which the generator acts; 0: at any time, at a higher cost
     #[arg(long, value_parser = values::duration, default_value = "500us")]
     pub(crate) clock: Duration,
+    /// Each caller registers before it calls
+    #[arg(long)]
+    pub(crate) register_first: bool,
+    /// The same load so many times
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) repeats: u32,
+    /// How long to go on reading the server's meters after the load, for work that it puts off
+    /// [default: 6s for calls, else 0]
+    #[arg(long, value_parser = values::duration)]
+    pub(crate) settle: Option<Duration>,
+    /// Let a proxy that is started keep no transactions
+    #[arg(long)]
+    pub(crate) stateless: bool,
+    /// Use TCP with servers that are started
+    #[arg(long)]
+    pub(crate) tcp: bool,
+    /// Threads or processes of servers that are started [default: as they choose]
+    #[arg(long, value_name = "COUNT")]
+    pub(crate) sut_workers: Option<u16>,
+    /// How late the generator may be, in the 99th percentile, for a run to be valid
+    #[arg(long, value_parser = values::duration, default_value = "10ms")]
+    pub(crate) max_lag: Duration,
     /// Makes Poisson arrivals repeatable
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
+}
+
+impl DetailArgs {
+    /// Beyond what a run is not valid.
+    pub(crate) fn limits(&self) -> Limits {
+        Limits { lag: self.max_lag, ..Limits::default() }
+    }
+
+    /// How long to wait for answers after the last start.
+    pub(crate) fn drain(&self) -> Duration {
+        self.drain.unwrap_or(self.t1.times(64) + Duration::from_millis(500))
+    }
 }
 
 impl UserArgs {
@@ -120,6 +162,15 @@ impl LoadArgs {
             Operation::Invite => 100.0,
             _ => 1000.0,
         })
+    }
+
+    /// How messages travel to the first system.
+    pub(crate) fn transport(&self) -> Transport {
+        match &self.target {
+            Some(target) => target.transport,
+            None if self.detail.tcp => Transport::Tcp,
+            None => Transport::Udp,
+        }
     }
 
     /// The load with `rate`.
@@ -145,7 +196,7 @@ impl LoadArgs {
             },
             warmup: detail.warmup.unwrap_or(Duration::from_secs(1) + hold),
             tail: detail.tail,
-            drain: detail.drain.unwrap_or(detail.t1.times(64) + Duration::from_millis(500)) + hold,
+            drain: detail.drain() + hold,
             hold: detail.hold,
             seed: detail.seed,
         }
@@ -173,6 +224,7 @@ impl LoadArgs {
                 ring: detail.ring,
                 hold: detail.hold,
                 expires: u32::try_from(detail.expires.as_secs()).unwrap_or(u32::MAX),
+                register_first: detail.register_first,
             },
             users: users.clone(),
             workers: detail.workers.map_or(cores.min(enough), usize::from),

@@ -24,6 +24,97 @@ pub(crate) fn rate(text: &str) -> Result<f64, String> {
     }
 }
 
+/// Bits a second: `50M`, `1G`, `1000000`.
+pub(crate) fn bits(text: &str) -> Result<u64, String> {
+    let (digits, factor) = match text.as_bytes().last() {
+        Some(b'k') => (&text[..text.len() - 1], 1_000),
+        Some(b'M') => (&text[..text.len() - 1], 1_000_000),
+        Some(b'G') => (&text[..text.len() - 1], 1_000_000_000),
+        _ => (text, 1),
+    };
+    let bits = digits.parse::<u64>().ok().and_then(|number| number.checked_mul(factor));
+    bits.filter(|&bits| bits > 0)
+        .ok_or_else(|| "expected bits a second, such as 500k, 50M or 1G".to_owned())
+}
+
+/// Rates to go through.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Rates {
+    /// From one to the other.
+    Range(f64, f64),
+    /// These.
+    List(Vec<f64>),
+}
+
+impl Rates {
+    /// The rates: of a range `steps` at equal distances or, with `factor`, each so many times the one
+    /// before.
+    pub(crate) fn all(&self, steps: u32, factor: Option<f64>) -> Result<Vec<f64>, String> {
+        match (self, factor) {
+            (Self::List(rates), _) => Ok(rates.clone()),
+            (Self::Range(from, to), None) => Ok((0..steps)
+                .map(|step| from + (to - from) * f64::from(step) / f64::from(steps - 1))
+                .collect()),
+            (Self::Range(from, to), Some(factor)) if factor > 1.0 => {
+                let steps = ((to / from).ln() / factor.ln() + 1e-9) as i32;
+                Ok((0..=steps).map(|step| from * factor.powi(step)).collect())
+            }
+            (_, Some(factor)) => Err(format!("--factor {factor}: expected a number above 1")),
+        }
+    }
+}
+
+impl FromStr for Rates {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.split_once("..") {
+            Some((from, to)) => {
+                let (from, to) = (rate(from)?, rate(to)?);
+                if from >= to {
+                    return Err("expected LOWEST..HIGHEST".to_owned());
+                }
+                Ok(Self::Range(from, to))
+            }
+            None => text.split(',').map(rate).collect::<Result<_, _>>().map(Self::List),
+        }
+    }
+}
+
+/// Numbers of users to go through.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Counts(pub(crate) Vec<u32>);
+
+impl Counts {
+    /// The steps of seed C1.
+    const STEPS: [u32; 9] = [1, 10, 50, 100, 200, 300, 500, 700, 1000];
+}
+
+impl FromStr for Counts {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let number = |text: &str| {
+            text.parse::<u32>()
+                .ok()
+                .filter(|&number| number > 0)
+                .ok_or_else(|| format!("'{text}': expected a number of users, or FROM..TO"))
+        };
+        match text.split_once("..") {
+            Some((from, to)) => {
+                let (from, to) = (number(from)?, number(to)?);
+                let between: Vec<u32> =
+                    Self::STEPS.into_iter().filter(|step| (from..=to).contains(step)).collect();
+                if between.is_empty() {
+                    return Err(format!("none of the steps {:?} lies in {text}", Self::STEPS));
+                }
+                Ok(Self(between))
+            }
+            None => text.split(',').map(number).collect::<Result<_, _>>().map(Self),
+        }
+    }
+}
+
 /// A server's address: `udp:HOST:PORT` or `tcp:HOST:PORT`; the transport may be left out, and the
 /// port.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -175,6 +266,23 @@ mod tests {
         for text in ["", "tls:127.0.0.1", "udp:127.0.0.1:x", "[::1"] {
             assert!(text.parse::<Target>().is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn rates_are_a_list_or_steps_of_a_range() {
+        let rates = |text: &str, steps, factor| text.parse::<Rates>().unwrap().all(steps, factor);
+        assert_eq!(rates("5,7", 9, None), Ok(vec![5.0, 7.0]));
+        assert_eq!(rates("10..40", 4, None), Ok(vec![10.0, 20.0, 30.0, 40.0]));
+        assert_eq!(rates("10..80", 4, Some(2.0)), Ok(vec![10.0, 20.0, 40.0, 80.0]));
+        assert!(rates("10..80", 4, Some(1.0)).is_err());
+        for text in ["", "0", "5..5", "9..5", "..", "1,x"] {
+            assert!(text.parse::<Rates>().is_err(), "{text}");
+        }
+        assert_eq!("5..250".parse(), Ok(Counts(vec![10, 50, 100, 200])));
+        assert_eq!("3,4".parse(), Ok(Counts(vec![3, 4])));
+        assert!("2..9".parse::<Counts>().is_err());
+        assert_eq!((bits("50M"), bits("7")), (Ok(50_000_000), Ok(7)));
+        assert!(bits("0").is_err() && bits("5X").is_err() && bits("").is_err());
     }
 
     #[test]

@@ -57,7 +57,7 @@ pub(crate) fn execute(args: &BurstArgs, ending: &Arc<AtomicBool>) -> Result<bool
         }
     }
     conclude(&mut record);
-    output::finish_search(record, &args.output)
+    output::finish(record, &args.output)
 }
 
 fn burst(

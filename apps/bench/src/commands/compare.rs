@@ -50,7 +50,7 @@ pub(crate) fn execute(args: &CompareArgs, ending: &Arc<AtomicBool>) -> Result<bo
             for session in &sessions {
                 note(&mut record.systems, &session.system);
             }
-            for repeat in 0..args.repeats {
+            for repeat in 0..args.load.detail.repeats {
                 for &operation in &group {
                     load.operation = operation;
                     let spec = load.spec(rate_of(operation));

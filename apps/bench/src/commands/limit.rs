@@ -81,7 +81,8 @@ pub(crate) fn execute(args: &LimitArgs, ending: &Arc<AtomicBool>) -> Result<bool
     }
     // The runs that failed, or were doubtful, belong to the search and spoil nothing: what counts is
     // that there is a limit, and that what confirms it is valid.
-    Ok(output::finish_search(record, &args.output)? && all_found)
+    output::finish_search(record, &args.output)?;
+    Ok(all_found)
 }
 
 fn search(

@@ -2,6 +2,7 @@
 
 mod burst;
 mod compare;
+mod cost;
 mod limit;
 mod output;
 mod probe;
@@ -47,6 +48,10 @@ pub(crate) enum CommandError {
     PeerCommand(PeerError),
     /// The ideal peer cannot be had.
     Peer(io::Error),
+    /// SIPp could not be measured.
+    Sipp(io::Error),
+    /// Other traffic cannot be sent.
+    Traffic(io::Error),
     /// The generator got nothing done against the ideal peer.
     NoCeiling(Operation),
     /// A value of the command line that does not fit with the others.
@@ -75,6 +80,8 @@ impl fmt::Display for CommandError {
             Self::Capture(error) => error.fmt(f),
             Self::PeerCommand(error) => error.fmt(f),
             Self::Peer(error) => write!(f, "the ideal peer does not start: {error}"),
+            Self::Sipp(error) => write!(f, "SIPp cannot be measured: {error}"),
+            Self::Traffic(error) => write!(f, "no other traffic can be sent: {error}"),
             Self::NoCeiling(operation) => {
                 write!(f, "the generator got no {} done against an ideal peer", operation.name())
             }
@@ -133,7 +140,7 @@ pub(crate) fn execute(cli: &Cli) -> ExitCode {
         }
         Command::Report(args) => output::report(args),
         Command::Peer(args) => crate::peer::serve(args).map(|()| true).map_err(CommandError::from),
-        Command::Cost(args) => crate::commands::run::cost(args, &ending),
+        Command::Cost(args) => cost::execute(args, &ending),
     };
     match result {
         Ok(true) => ExitCode::SUCCESS,

@@ -25,12 +25,22 @@ pub(crate) fn record(kind: Kind, systems: Vec<System>) -> Record {
     }
 }
 
-/// Judges the runs, writes the reports and tells the result. Whether all is well.
+/// Judges the runs, writes the reports and tells the result. Whether all runs were valid and what was
+/// required held.
 ///
 /// # Errors
 /// [`CommandError`] where a report cannot be written.
 pub(crate) fn finish(mut record: Record, args: &OutputArgs) -> Result<bool, CommandError> {
     record.criteria = args.require.check(&record.runs);
+    let is_well = is_well(&record.runs, &record.criteria);
+    finish_search(record, args).map(|()| is_well)
+}
+
+/// The same for a command that goes on until something fails: no run is judged.
+///
+/// # Errors
+/// [`CommandError`] where a report cannot be written.
+pub(crate) fn finish_search(record: Record, args: &OutputArgs) -> Result<(), CommandError> {
     let mut paths = args.output.clone();
     if paths.is_empty() && !args.no_report {
         let name = summary::kind_name(record.kind);
@@ -55,7 +65,7 @@ pub(crate) fn finish(mut record: Record, args: &OutputArgs) -> Result<bool, Comm
             println!("report: {}", path.display());
         }
     }
-    Ok(is_well(&record.runs, &record.criteria))
+    Ok(())
 }
 
 fn is_well(runs: &[Run], criteria: &[Criterion]) -> bool {

@@ -21,7 +21,7 @@ pub(crate) fn execute(args: &ProxyArgs, ending: &Arc<AtomicBool>) -> Result<bool
     load.detail.hold = args.call;
     load.duration = args.middle;
     let users = load.users.users()?;
-    let rates = args.rates.rates(args.steps, args.factor)?;
+    let rates = args.rates.all(args.steps, args.factor).map_err(CommandError::Usage)?;
     let highest = rates.iter().copied().fold(0.0, f64::max);
     let work = [(load.operation, load.users.auth)];
     let ceilings = run::ceilings(&load, &work, highest, ending)?;
@@ -44,7 +44,7 @@ pub(crate) fn execute(args: &ProxyArgs, ending: &Arc<AtomicBool>) -> Result<bool
         record.findings.push(limit(&system.name, &record.runs));
         record.findings.extend(sweep::conclusions(&system.name, &record.runs));
     }
-    output::finish_search(record, &args.output)
+    output::finish(record, &args.output)
 }
 
 /// Whether the proxy carried the step: all calls succeeded, and RRD and SRD stayed below what one

@@ -23,7 +23,7 @@ pub(crate) fn execute(args: &QosArgs, ending: &Arc<AtomicBool>) -> Result<bool, 
     load.detail.workers = load.detail.workers.or(Some(1));
     let progress = Progress::new(args.output.quiet);
     let mut record = output::record(Kind::Qos, Vec::new());
-    let callers = args.users_list.counts();
+    let callers = &args.callers.0;
     let most = callers.iter().copied().max().unwrap_or(1);
     // Each caller has somebody to call.
     load.users.users = most * 2;
@@ -41,7 +41,7 @@ pub(crate) fn execute(args: &QosArgs, ending: &Arc<AtomicBool>) -> Result<bool, 
             }
             _ => None,
         };
-        for &count in &callers {
+        for &count in callers {
             load.users.users = count * 2;
             let users = load.users.users()?;
             let none = Ceilings::new();
@@ -53,7 +53,7 @@ pub(crate) fn execute(args: &QosArgs, ending: &Arc<AtomicBool>) -> Result<bool, 
                 }
                 let label =
                     format!("{count} users{}", if is_busy { ", busy link" } else { "" });
-                for repeat in 0..args.repeats {
+                for repeat in 0..args.repeats_of_step {
                     for (operation, task, bound) in [
                         (Operation::Register, Task::Register, Bound::EachUser),
                         (Operation::Invite, Task::Invite, Bound::EachCaller),

@@ -226,12 +226,7 @@ pub(crate) fn ceiling(
     rate: f64,
     ending: &Arc<AtomicBool>,
 ) -> Result<Ceiling, CommandError> {
-    let script = Script {
-        is_redirecting: operation == Operation::InviteRedirect,
-        authentication: if authentication { Authentication::Nonce } else { Authentication::None },
-        ..Script::default()
-    };
-    let peer = Peer::start(&script).map_err(CommandError::Peer)?;
+    let peer = Peer::start(&ideal(operation, authentication)).map_err(CommandError::Peer)?;
     let target = Target { transport, address: peer.address(), host: peer.address().ip().to_string() };
     let users = Users::from_pattern(Users::DEFAULT_PATTERN, CEILING_USERS)?;
     let domain = "ideal.invalid";
@@ -253,6 +248,15 @@ pub(crate) fn ceiling(
         return Err(CommandError::NoCeiling(operation));
     }
     Ok(Ceiling { rate: operations as f64 / elapsed, cpu_us: cpu as f64 / operations as f64 })
+}
+
+/// The peer that does nothing but what an operation needs.
+pub(crate) fn ideal(operation: Operation, authentication: bool) -> Script {
+    Script {
+        is_redirecting: operation == Operation::InviteRedirect,
+        authentication: if authentication { Authentication::Nonce } else { Authentication::None },
+        ..Script::default()
+    }
 }
 
 /// Operations, CPU time in microseconds, and the longest time in seconds.

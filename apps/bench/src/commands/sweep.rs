@@ -13,7 +13,7 @@ use std::sync::atomic::AtomicBool;
 pub(crate) fn execute(args: &SweepArgs, ending: &Arc<AtomicBool>) -> Result<bool, CommandError> {
     let load = &args.load;
     let users = load.users.users()?;
-    let rates = args.rates.rates(args.steps, args.factor)?;
+    let rates = args.rates.all(args.steps, args.factor).map_err(CommandError::Usage)?;
     let highest = rates.iter().copied().fold(0.0, f64::max);
     let work = [(load.operation, load.users.auth)];
     let ceilings = run::ceilings(load, &work, highest, ending)?;

@@ -73,7 +73,7 @@ pub(crate) fn start(
             system: running.system.clone(),
             target,
             domain: load.users.domain.clone().unwrap_or_else(|| running.domain.clone()),
-            subject: running.subject.clone(),
+            subject: running.watch.clone(),
             _running: Some(running),
         });
     }

@@ -326,11 +326,7 @@ impl Worker {
             tally: std::mem::replace(&mut self.engine.tally, empty),
             cpu: Cpu::of_thread().since(cpu),
             elapsed: now.since(start),
-            links: LinkCounts {
-                drops: after.drops - links.drops,
-                unsent: after.unsent - links.unsent,
-                connections: after.connections - links.connections,
-            },
+            links: after.since(links),
             sockets: self.links.len(),
         }
     }

@@ -22,6 +22,11 @@ impl Default for Limits {
 }
 
 impl Limits {
+    /// For a load that is all at once: in that moment a worker is busy, and late, by design.
+    pub(crate) fn of_a_moment(&self) -> Self {
+        Self { lag: Duration::from_secs(3600), busy: f64::INFINITY, ..*self }
+    }
+
     /// The reasons to doubt `run`, whose busiest worker spent the share `busiest` of its time on the
     /// processor.
     pub(super) fn doubts(&self, run: &Run, busiest: f64) -> Vec<String> {

@@ -137,8 +137,10 @@ pub(crate) const fn task_of(operation: Operation) -> Task {
 /// What a run found, before it is written down.
 pub(crate) struct Measured {
     pub(crate) run: Run,
-    /// Operations of the whole load, by which what it cost is divided.
+    /// Operations of the whole load that succeeded, by which what it cost is divided.
     pub(crate) operations: u64,
+    /// What went over the links.
+    pub(crate) traffic: LinkCounts,
 }
 
 /// Runs `spec` with `generator`, whose users are `users` in number.
@@ -302,7 +304,7 @@ fn describe(
         watch: None,
     };
     run.doubts = limits.doubts(&run, sums.busiest);
-    Ok(Measured { run, operations: parts.operations })
+    Ok(Measured { run, operations: parts.operations, traffic: sums.links })
 }
 
 /// Sums over workers and passes.
@@ -323,9 +325,7 @@ impl Sums {
         for found in found {
             self.cpu.user_us += found.cpu.user_us;
             self.cpu.system_us += found.cpu.system_us;
-            self.links.drops += found.links.drops;
-            self.links.unsent += found.links.unsent;
-            self.links.connections += found.links.connections;
+            self.links = self.links.plus(found.links);
             let busy = found.cpu.total() as f64 / found.elapsed.as_micros().max(1) as f64;
             self.busiest = self.busiest.max(busy);
             match &mut self.tally {

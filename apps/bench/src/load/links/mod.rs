@@ -92,7 +92,7 @@ pub(crate) struct Incoming<'a> {
     pub(crate) bytes: &'a [u8],
 }
 
-/// What went wrong on the links, counted.
+/// What went over the links, and what went wrong.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct LinkCounts {
     /// Datagrams that the kernel dropped because nobody took them in time.
@@ -101,6 +101,39 @@ pub(crate) struct LinkCounts {
     pub(crate) unsent: u64,
     /// Connections that were opened.
     pub(crate) connections: u64,
+    /// Messages sent and received, and how many octets they had.
+    pub(crate) sent: u64,
+    pub(crate) sent_octets: u64,
+    pub(crate) received: u64,
+    pub(crate) received_octets: u64,
+}
+
+impl LinkCounts {
+    /// Both together.
+    pub(crate) const fn plus(self, other: Self) -> Self {
+        Self {
+            drops: self.drops + other.drops,
+            unsent: self.unsent + other.unsent,
+            connections: self.connections + other.connections,
+            sent: self.sent + other.sent,
+            sent_octets: self.sent_octets + other.sent_octets,
+            received: self.received + other.received,
+            received_octets: self.received_octets + other.received_octets,
+        }
+    }
+
+    /// What came after `before`.
+    pub(crate) const fn since(self, before: Self) -> Self {
+        Self {
+            drops: self.drops - before.drops,
+            unsent: self.unsent - before.unsent,
+            connections: self.connections - before.connections,
+            sent: self.sent - before.sent,
+            sent_octets: self.sent_octets - before.sent_octets,
+            received: self.received - before.received,
+            received_octets: self.received_octets - before.received_octets,
+        }
+    }
 }
 
 /// All sockets of a worker.
@@ -170,7 +203,7 @@ impl Links {
         wait_readable(fd, longest);
     }
 
-    /// What has gone wrong so far.
+    /// The counts so far.
     pub(crate) fn counts(&self) -> LinkCounts {
         match self {
             Self::Udp(links) => links.counts(),

@@ -139,6 +139,8 @@ impl TcpLinks {
             let Some(Some(stream)) = self.streams.get_mut(link as usize) else { continue };
             for transmit in transmits {
                 stream.output.extend_from_slice(&out.bytes[transmit.range.clone()]);
+                self.counts.sent += 1;
+                self.counts.sent_octets += transmit.range.len() as u64;
             }
             self.flush(link);
         }
@@ -212,7 +214,12 @@ impl TcpLinks {
                 matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
             }
         };
-        let is_framed = stream.take_messages(link, now, each);
+        let counts = &mut self.counts;
+        let is_framed = stream.take_messages(link, now, &mut |message| {
+            counts.received += 1;
+            counts.received_octets += message.bytes.len() as u64;
+            each(message);
+        });
         if !is_open || !is_framed {
             self.close(link);
         }

@@ -25,7 +25,7 @@ pub(crate) struct UdpLinks {
     outbox: Outbox,
     /// Datagrams dropped on each socket so far: the kernel tells with the next that it delivers.
     drops: Vec<u32>,
-    unsent: u64,
+    counts: LinkCounts,
 }
 
 impl UdpLinks {
@@ -54,7 +54,7 @@ impl UdpLinks {
             events: no_events(),
             inbox: Inbox::new(LONGEST),
             outbox: Outbox::default(),
-            unsent: 0,
+            counts: LinkCounts::default(),
         })
     }
 
@@ -87,7 +87,10 @@ impl UdpLinks {
                     bytes: &out.bytes[transmit.range.clone()],
                 })
                 .collect();
-            self.outbox.send(socket, &datagrams, |_| self.unsent += 1);
+            self.counts.sent += datagrams.len() as u64;
+            let octets: usize = datagrams.iter().map(|datagram| datagram.bytes.len()).sum();
+            self.counts.sent_octets += octets as u64;
+            self.outbox.send(socket, &datagrams, |_| self.counts.unsent += 1);
         }
     }
 
@@ -116,9 +119,11 @@ impl UdpLinks {
     ) -> bool {
         // The kernel's times are those of the wall clock, which may be set; ours is not.
         let wall = wall_clock().as_micros() as i128;
-        let drops = &mut self.drops[index];
+        let (drops, counts) = (&mut self.drops[index], &mut self.counts);
         let received = self.inbox.receive(&self.sockets[index], |datagram| {
             *drops = (*drops).max(datagram.dropped);
+            counts.received += 1;
+            counts.received_octets += datagram.bytes.len() as u64;
             let ago = datagram.at.map_or(0, |at| wall - at.as_micros() as i128);
             let received = now - sip::Duration::from_micros(ago.max(0) as u64);
             each(Incoming {
@@ -137,7 +142,7 @@ impl UdpLinks {
 
     pub(crate) fn counts(&self) -> LinkCounts {
         let drops = self.drops.iter().map(|&drops| u64::from(drops)).sum();
-        LinkCounts { drops, unsent: self.unsent, connections: 0 }
+        LinkCounts { drops, ..self.counts }
     }
 
     pub(crate) fn len(&self) -> usize {
