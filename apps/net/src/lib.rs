@@ -1,5 +1,7 @@
-//! Sockets as the programs use them: upstairs of the protocol crates, shared by all apps.
+//! What all programs need of the system: sockets that take many datagrams at once, and a clock.
 
+mod clock;
 mod udp;
 
+pub use clock::{Clock, wall_clock};
 pub use udp::{BATCH, Inbox, MAX_DATAGRAM, Options, Outbox, Outgoing, Received, Socket};

@@ -4,7 +4,6 @@ mod accounts;
 mod admin;
 mod check;
 mod cli;
-mod clock;
 mod config_file;
 mod data_dir;
 mod domains;

@@ -2,13 +2,13 @@
 
 use crate::admin::{Registration, Request, Status};
 use crate::cli::{Place, ScreenFlags, ServeFlags};
-use crate::clock::wall_clock;
 use crate::failure::Failure;
 use crate::listen::Listen;
 use crate::output::{Out, printable};
 use crate::settings::Settings;
 use crate::storage::Storage;
 use crate::users::Access;
+use net::wall_clock;
 use serde::Serialize;
 use sip_server::config::Domain;
 use std::collections::BTreeMap;

@@ -309,6 +309,8 @@ impl Ruler {
         if ticks.len() > 8 {
             let exact = |tick: &f64| (tick.log10() - tick.log10().round()).abs() < 1e-9;
             ticks.retain(exact);
+            let every = ticks.len().div_ceil(8).max(1);
+            ticks = ticks.into_iter().step_by(every).collect();
         }
         Self { scale: Scale::Log, low, high, ticks }
     }

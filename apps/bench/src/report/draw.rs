@@ -94,8 +94,12 @@ fn colour(look: Look) -> RGBColor {
     }
 }
 
-fn letters(area: &Area<'_>, colour: RGBColor, horizontal: HPos, vertical: VPos) -> TextStyle<'static> {
-    ("sans-serif", LETTERS).into_text_style(area).color(&colour).pos(Pos::new(horizontal, vertical))
+fn letters(colour: RGBColor, horizontal: HPos, vertical: VPos) -> TextStyle<'static> {
+    TextStyle {
+        color: colour.to_backend_color(),
+        pos: Pos::new(horizontal, vertical),
+        ..("sans-serif", LETTERS).into()
+    }
 }
 
 fn width(text: &str) -> u32 {
@@ -123,8 +127,8 @@ fn draw(chart: &Chart, area: &Area<'_>) -> Drawn {
         .axis_style(INK.stroke_width(2))
         .x_labels(x.ticks.len().max(1))
         .y_labels(y.ticks.len().max(1))
-        .x_label_style(letters(area, INK, HPos::Center, VPos::Top))
-        .y_label_style(letters(area, INK, HPos::Right, VPos::Center));
+        .x_label_style(letters(INK, HPos::Center, VPos::Top))
+        .y_label_style(letters(INK, HPos::Right, VPos::Center));
     if !chart.bars.is_empty() {
         mesh.disable_y_mesh();
     }
@@ -135,9 +139,9 @@ fn draw(chart: &Chart, area: &Area<'_>) -> Drawn {
     let (across, down) = plot.get_pixel_range();
     let frame = Frame { left: across.start, right: across.end, top: down.start, bottom: down.end };
 
-    let title = letters(area, INK, HPos::Left, VPos::Top);
+    let title = letters(INK, HPos::Left, VPos::Top);
     area.draw(&Text::new(chart.y.title.clone(), (4, 6), title))?;
-    let title = letters(area, INK, HPos::Right, VPos::Top);
+    let title = letters(INK, HPos::Right, VPos::Top);
     area.draw(&Text::new(chart.x.title.clone(), (frame.right, frame.bottom + 46), title))?;
 
     for line in &chart.lines {
@@ -183,7 +187,7 @@ fn draw_bars(
     let mut done = 0.5;
     for (name, bars) in &chart.bars {
         let middle = f64::from(frame.top) + (done + bars.len() as f64 / 2.0) * row;
-        let style = letters(area, INK, HPos::Right, VPos::Center);
+        let style = letters(INK, HPos::Right, VPos::Center);
         area.draw(&Text::new(name.clone(), (frame.left - 12, middle as i32), style))?;
         for bar in bars {
             let top = (f64::from(frame.top) + (done + 0.08) * row) as i32;
@@ -202,7 +206,7 @@ fn draw_bars(
                 behind += 24;
                 doubt(area, (behind, middle))?;
             }
-            let style = letters(area, INK, HPos::Left, VPos::Center);
+            let style = letters(INK, HPos::Left, VPos::Center);
             let value = super::words::figure(bar.value);
             area.draw(&Text::new(value, (behind + 12, middle), style))?;
             done += 1.0;
@@ -224,13 +228,13 @@ fn draw_marks(
             Place::X(x) => {
                 let x = at((x, f64::NAN)).0;
                 area.draw(&PathElement::new([(x, frame.top), (x, frame.bottom)], style))?;
-                let beside = letters(area, INK, HPos::Left, VPos::Top);
+                let beside = letters(INK, HPos::Left, VPos::Top);
                 area.draw(&Text::new(mark.label.clone(), (x + 8, frame.top + 4), beside))?;
             }
             Place::Y(y) => {
                 let y = at((f64::NAN, y)).1;
                 area.draw(&PathElement::new([(frame.left, y), (frame.right, y)], style))?;
-                let over = letters(area, INK, HPos::Left, VPos::Bottom);
+                let over = letters(INK, HPos::Left, VPos::Bottom);
                 area.draw(&Text::new(mark.label.clone(), (frame.left + 10, y - 4), over))?;
             }
             Place::Point(x, y) => {
@@ -241,7 +245,7 @@ fn draw_marks(
                 let (vertical, offset) = if above { (VPos::Bottom, -22) } else { (VPos::Top, 22) };
                 let half = width(&mark.label) as i32 / 2;
                 let x = x.clamp(frame.left + half, (frame.right - half).max(frame.left + half));
-                let style = letters(area, INK, HPos::Center, vertical);
+                let style = letters(INK, HPos::Center, vertical);
                 area.draw(&Text::new(mark.label.clone(), (x, y + offset), style))?;
             }
         }

@@ -22,6 +22,7 @@ pub(crate) use self::junit::junit;
 
 use crate::record::{FORMAT, Record};
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use std::fmt;
 use std::fs;
 use std::io;
@@ -36,6 +37,8 @@ pub(crate) enum ReportError {
     Write(PathBuf, io::Error),
     /// The file holds no record.
     Json(PathBuf, serde_json::Error),
+    /// The file holds this many records, and not one.
+    Several(PathBuf, usize),
     /// The file is of this format, which a later version of the program wrote.
     TooNew(PathBuf, u64),
     /// The name of the file does not tell the form.
@@ -52,6 +55,9 @@ impl fmt::Display for ReportError {
                 "{}: expected a record as barebell-bench writes it to a .json file: {error}",
                 path.display()
             ),
+            Self::Several(path, count) => {
+                write!(f, "{}: expected one record, and there are {count}", path.display())
+            }
             Self::TooNew(path, format) => write!(
                 f,
                 "{} is of format {format}, and this program knows formats up to {FORMAT}: use the \
@@ -78,15 +84,37 @@ struct Header {
 /// Reads the record in a JSON file.
 ///
 /// # Errors
-/// The file cannot be read, holds no record, or one of a later format.
+/// The file cannot be read, does not hold exactly one record, or one of a later format.
 pub(crate) fn read(path: &Path) -> Result<Record, ReportError> {
+    let mut records = read_all(path)?;
+    match (records.pop(), records.len()) {
+        (Some(record), 0) => Ok(record),
+        (last, others) => {
+            Err(ReportError::Several(path.to_owned(), others + usize::from(last.is_some())))
+        }
+    }
+}
+
+/// Reads the records in a JSON file: one, or an array as [`write()`] makes it of several.
+///
+/// # Errors
+/// The file cannot be read, holds no record, or one of a later format.
+pub(crate) fn read_all(path: &Path) -> Result<Vec<Record>, ReportError> {
     let text = fs::read(path).map_err(|error| ReportError::Read(path.to_owned(), error))?;
-    let invalid = |error| ReportError::Json(path.to_owned(), error);
-    let header: Header = serde_json::from_slice(&text).map_err(invalid)?;
-    if header.format > u64::from(FORMAT) {
+    let is_array = text.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[');
+    let headers: Vec<Header> = parse(&text, is_array).map_err(|error| json_error(path, error))?;
+    if let Some(header) = headers.iter().find(|header| header.format > u64::from(FORMAT)) {
         return Err(ReportError::TooNew(path.to_owned(), header.format));
     }
-    serde_json::from_slice(&text).map_err(invalid)
+    parse(&text, is_array).map_err(|error| json_error(path, error))
+}
+
+fn parse<T: DeserializeOwned>(text: &[u8], is_array: bool) -> serde_json::Result<Vec<T>> {
+    if is_array { serde_json::from_slice(text) } else { Ok(vec![serde_json::from_slice(text)?]) }
+}
+
+fn json_error(path: &Path, error: serde_json::Error) -> ReportError {
+    ReportError::Json(path.to_owned(), error)
 }
 
 /// Writes records to a file in the form that its name tells: `.html`, `.md`, `.csv`, `.json` (of several

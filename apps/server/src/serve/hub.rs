@@ -1,11 +1,10 @@
 //! What all threads of the running server share, and how the engine's wishes are carried out.
 
 use super::Engine;
-use crate::clock::Clock;
 use crate::listen::Listen;
 use crate::log;
 use crate::storage::Journal;
-use net::{Outbox, Outgoing, Socket};
+use net::{Clock, Outbox, Outgoing, Socket};
 use parking_lot::RawMutex;
 use sip::Transport;
 use sip::locate::Destination;

@@ -7,7 +7,6 @@ mod streams;
 mod workers;
 
 use crate::admin::server::Server as Admin;
-use crate::clock::{Clock, wall_clock};
 use crate::failure::{Failure, during};
 use crate::listen::Listen;
 use crate::log;
@@ -18,6 +17,7 @@ use control::{Desk, add_user};
 use dns::Dns;
 use hub::{Hub, MAX_ERRANDS};
 use net::Socket;
+use net::{Clock, wall_clock};
 use sip::Transport;
 use sip_server::config::Listener;
 use std::net::SocketAddr;

@@ -14,9 +14,9 @@
 //! changes nothing.
 
 use super::{Error, Storage, of};
-use crate::clock::wall_clock;
 use crate::log;
 use crate::settings::Sync;
+use net::wall_clock;
 use parking_lot::{Condvar, Mutex};
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufReader, IoSlice, Read, Write};

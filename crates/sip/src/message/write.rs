@@ -25,6 +25,16 @@ pub struct Response<'r, 'a> {
 impl Response<'_, '_> {
     /// Appends the response, without a body, to `out`. `fields` appends further header field lines.
     pub fn write(&self, out: &mut Vec<u8>, fields: impl FnOnce(&mut Vec<u8>)) {
+        self.write_with_body(out, fields, b"");
+    }
+
+    /// As [`Response::write`], with `body`, whose Content-Type is among the `fields`.
+    pub fn write_with_body(
+        &self,
+        out: &mut Vec<u8>,
+        fields: impl FnOnce(&mut Vec<u8>),
+        body: &[u8],
+    ) {
         out.extend_from_slice(b"SIP/2.0 ");
         write_decimal(out, self.status.into());
         out.push(b' ');
@@ -46,7 +56,10 @@ impl Response<'_, '_> {
             }
         }
         fields(out);
-        out.extend_from_slice(b"Content-Length: 0\r\n\r\n");
+        out.extend_from_slice(b"Content-Length: ");
+        write_decimal(out, body.len() as u64);
+        out.extend_from_slice(b"\r\n\r\n");
+        out.extend_from_slice(body);
     }
 
     fn write_to(&self, out: &mut Vec<u8>, field: &Field<'_>) {

@@ -1,39 +1,45 @@
-//! The time, as the engine counts it.
+//! The time, as the engines count it.
 
 use sip::Instant;
 use std::time::SystemTime;
 
 /// Now, by the wall clock: it may jump, so the running server counts on with a [`Clock`].
-pub(crate) fn wall_clock() -> Instant {
+#[must_use]
+pub fn wall_clock() -> Instant {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     Instant::from_micros(u64::try_from(since.as_micros()).unwrap_or(u64::MAX))
 }
 
 /// The wall clock as it was at the start, counted on without jumps.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Clock {
+pub struct Clock {
     at_start: Instant,
     start: std::time::Instant,
 }
 
 impl Clock {
-    pub(crate) fn start() -> Self {
+    /// A clock that starts now.
+    #[must_use]
+    pub fn start() -> Self {
         Self { at_start: wall_clock(), start: std::time::Instant::now() }
     }
 
     /// Now.
-    pub(crate) fn now(&self) -> Instant {
+    #[must_use]
+    pub fn now(&self) -> Instant {
         let since = u64::try_from(self.start.elapsed().as_micros()).unwrap_or(u64::MAX);
         self.at_start + sip::Duration::from_micros(since)
     }
 
     /// When `when` is, for the system's timers.
-    pub(crate) fn system(&self, when: Instant) -> std::time::Instant {
+    #[must_use]
+    pub fn system(&self, when: Instant) -> std::time::Instant {
         self.start + std::time::Duration::from_micros(when.since(self.at_start).as_micros())
     }
 
     /// How long ago the start was.
-    pub(crate) fn uptime(&self) -> std::time::Duration {
+    #[must_use]
+    pub fn uptime(&self) -> std::time::Duration {
         self.start.elapsed()
     }
 }

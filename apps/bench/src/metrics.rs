@@ -1,0 +1,441 @@
+//! What follows from what was counted: the figures of RFC 6076, of seed A10, and costs.
+//!
+//! Shares are in percent, and `None` where nothing was attempted. How each figure is made is told by
+//! [`DEFINITIONS`], for the reports and for those who ask.
+
+use crate::record::{Counts, Histogram, Run};
+
+/// The status under which [`Counts::finals`] has what got no final response.
+const NO_RESPONSE: u16 = 0;
+
+/// A share of `whole` in percent.
+fn percent(part: u64, whole: u64) -> Option<f64> {
+    (whole > 0).then(|| 100.0 * part as f64 / whole as f64)
+}
+
+/// How many requests of `method` ended with a status that `belongs`.
+fn ended(counts: &Counts, method: &str, belongs: impl Fn(u16) -> bool) -> u64 {
+    let statuses = counts.finals.get(method).into_iter().flatten();
+    statuses.filter(|&(&status, _)| belongs(status)).map(|(_, count)| count).sum()
+}
+
+const fn is_redirection(status: u16) -> bool {
+    matches!(status, 300..=399)
+}
+
+/// How many sessions were attempted, those that were sent elsewhere not among them.
+fn sessions_without_redirections(counts: &Counts) -> u64 {
+    ended(counts, "INVITE", |status| !is_redirection(status))
+}
+
+/// Operations that ended as they should, of all that were scheduled; whatever else became of an
+/// operation, also that it was never sent, counts against it.
+pub(crate) fn success(counts: &Counts) -> Option<f64> {
+    percent(counts.succeeded, counts.offered)
+}
+
+/// Ineffective registration attempts (RFC 6076 section 4.2): REGISTER requests that ended with a
+/// failure response or none at all, of all of them. Challenges (401, 402, 407) are no failures; they
+/// are in the whole only where they ended the operation.
+pub(crate) fn ira(counts: &Counts) -> Option<f64> {
+    let is_failure = |status| {
+        status == NO_RESPONSE || matches!(status, 400..=699) && !matches!(status, 401 | 402 | 407)
+    };
+    percent(ended(counts, "REGISTER", is_failure), ended(counts, "REGISTER", |_| true))
+}
+
+/// Session establishment ratio (RFC 6076 section 4.6): INVITE requests that were answered with 200, of
+/// all that were not redirected.
+pub(crate) fn ser(counts: &Counts) -> Option<f64> {
+    percent(ended(counts, "INVITE", |status| status == 200), sessions_without_redirections(counts))
+}
+
+/// Session establishment effectiveness ratio (RFC 6076 section 4.7): as [`ser`], but also what the
+/// called person decided (480, 486, 600, 603) counts as effective.
+pub(crate) fn seer(counts: &Counts) -> Option<f64> {
+    let is_effective = |status| matches!(status, 200 | 480 | 486 | 600 | 603);
+    percent(ended(counts, "INVITE", is_effective), sessions_without_redirections(counts))
+}
+
+/// Ineffective session attempts (RFC 6076 section 4.8): INVITE requests that ended with 408, 500, 503
+/// or 504, of all of them. No response at all is a 408 (RFC 3261 section 8.1.3.1).
+pub(crate) fn isa(counts: &Counts) -> Option<f64> {
+    let is_ineffective = |status| matches!(status, NO_RESPONSE | 408 | 500 | 503 | 504);
+    percent(ended(counts, "INVITE", is_ineffective), ended(counts, "INVITE", |_| true))
+}
+
+/// Session completion ratio (RFC 6076 section 4.9): calls that were answered and ended by a BYE that
+/// was answered, of all INVITE requests.
+pub(crate) fn scr(counts: &Counts) -> Option<f64> {
+    percent(counts.completed_calls, ended(counts, "INVITE", |_| true))
+}
+
+/// The shares (of 1) of replies that took 0-30, 31-60, 61-90, 91-120, 121-150 and more than 150
+/// milliseconds (seed A10).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Bands {
+    /// In the order of the bands.
+    pub(crate) shares: [f64; 6],
+}
+
+impl Bands {
+    /// What the first five bands count in the [`Bands::coefficient`].
+    pub(crate) const WEIGHTS: [f64; 5] = [0.55, 0.445, 0.004, 0.0007, 0.0003];
+
+    /// The shares of the delays in `histogram`, if there are any. As with the clock of the seed, only
+    /// whole milliseconds count: 30.9 ms belong to the first band.
+    pub(crate) fn of(histogram: &Histogram) -> Option<Self> {
+        if histogram.is_empty() {
+            return None;
+        }
+        let mut counts = [0; 6];
+        for (micros, count) in histogram.values() {
+            let band = match micros / 1000 {
+                0..=30 => 0,
+                31..=60 => 1,
+                61..=90 => 2,
+                91..=120 => 3,
+                121..=150 => 4,
+                _ => 5,
+            };
+            counts[band] += count;
+        }
+        let whole = histogram.count() as f64;
+        Some(Self { shares: counts.map(|count| count as f64 / whole) })
+    }
+
+    /// The latency coefficient of seed A10, from 0.55 (all replies at once) to -1 (all too late).
+    pub(crate) fn coefficient(&self) -> f64 {
+        let [timely @ .., late] = self.shares;
+        let weighted = timely.iter().zip(Self::WEIGHTS).map(|(share, weight)| share * weight);
+        weighted.sum::<f64>() - late
+    }
+}
+
+/// Operations that succeeded in a second of the measured time.
+pub(crate) fn achieved_rate(run: &Run) -> f64 {
+    if run.seconds > 0.0 { run.counts.succeeded as f64 / run.seconds } else { 0.0 }
+}
+
+/// CPU time of the system under test for an operation that succeeded, in microseconds; `None` if the
+/// system was not watched, or nothing succeeded.
+pub(crate) fn cpu_per_operation(run: &Run) -> Option<f64> {
+    let total = run.watch.as_ref()?.total;
+    per_operation(total.cpu_user_us + total.cpu_system_us, run)
+}
+
+/// CPU time of the generator for an operation that succeeded, in microseconds, both ends of a call
+/// together; `None` if nothing succeeded.
+pub(crate) fn generator_cpu_per_operation(run: &Run) -> Option<f64> {
+    per_operation(run.generator.cpu_user_us + run.generator.cpu_system_us, run)
+}
+
+fn per_operation(micros: u64, run: &Run) -> Option<f64> {
+    let succeeded = run.counts.succeeded;
+    (succeeded > 0).then(|| micros as f64 / succeeded as f64)
+}
+
+/// How a figure is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Definition {
+    /// Its name in criteria; of delays, that of [`crate::record::Delay::name`].
+    pub(crate) name: &'static str,
+    /// Its name in full.
+    pub(crate) title: &'static str,
+    /// How it is computed.
+    pub(crate) formula: &'static str,
+    /// Where it comes from.
+    pub(crate) source: &'static str,
+}
+
+/// Every figure.
+pub(crate) const DEFINITIONS: &[Definition] = &[
+    Definition {
+        name: "success",
+        title: "Success",
+        formula: "operations that ended as they should / operations scheduled x 100 %",
+        source: "RFC 7501, RFC 7502",
+    },
+    Definition {
+        name: "achieved",
+        title: "Achieved rate",
+        formula: "operations that ended as they should / seconds measured",
+        source: "RFC 7501, RFC 7502",
+    },
+    Definition {
+        name: "rrd",
+        title: "Registration request delay (RRD)",
+        formula: "time of the 200 received - time of the REGISTER sent, without the time between a \
+                  challenge and its answer",
+        source: "RFC 6076 section 4.1",
+    },
+    Definition {
+        name: "ira",
+        title: "Ineffective registration attempts (IRA)",
+        formula: "REGISTERs ended by 4xx (but 401, 402, 407), 5xx, 6xx or timer F / all REGISTERs x 100 %",
+        source: "RFC 6076 section 4.2",
+    },
+    Definition {
+        name: "srd",
+        title: "Successful session request delay (SRD)",
+        formula: "time of the first 180 (or of the 200, if there was none) received - time of the \
+                  INVITE sent; of calls that were answered",
+        source: "RFC 6076 section 4.3.1",
+    },
+    Definition {
+        name: "srd_failed",
+        title: "Failed session request delay (SRD)",
+        formula: "time of the final response received - time of the INVITE sent; of calls that were \
+                  not answered",
+        source: "RFC 6076 section 4.3.2",
+    },
+    Definition {
+        name: "sdd",
+        title: "Session disconnect delay (SDD)",
+        formula: "time of the 2xx received - time of the BYE sent",
+        source: "RFC 6076 section 4.4",
+    },
+    Definition {
+        name: "sdt",
+        title: "Session duration (SDT)",
+        formula: "time of the BYE sent - time of the 200 to the INVITE received",
+        source: "RFC 6076 section 4.5",
+    },
+    Definition {
+        name: "ser",
+        title: "Session establishment ratio (SER)",
+        formula: "INVITEs answered with 200 / (all INVITEs - INVITEs answered with 3xx) x 100 %",
+        source: "RFC 6076 section 4.6",
+    },
+    Definition {
+        name: "seer",
+        title: "Session establishment effectiveness ratio (SEER)",
+        formula: "INVITEs answered with 200, 480, 486, 600 or 603 / (all INVITEs - INVITEs answered \
+                  with 3xx) x 100 %",
+        source: "RFC 6076 section 4.7",
+    },
+    Definition {
+        name: "isa",
+        title: "Ineffective session attempts (ISA)",
+        formula: "INVITEs ended by 408, 500, 503, 504 or timer B / all INVITEs x 100 %",
+        source: "RFC 6076 section 4.8",
+    },
+    Definition {
+        name: "scr",
+        title: "Session completion ratio (SCR)",
+        formula: "calls answered, and ended by a BYE that was answered with 200 / all INVITEs x 100 %",
+        source: "RFC 6076 section 4.9",
+    },
+    Definition {
+        name: "response",
+        title: "Response delay",
+        formula: "time of the final response received - time of the request sent, without the time \
+                  between a challenge and its answer; of operations that succeeded",
+        source: "seed A10",
+    },
+    Definition {
+        name: "from_schedule",
+        title: "Response delay from the schedule",
+        formula: "time of the final response received - time when the request was to be sent: what a \
+                  stall kept from being sent in time is not hidden",
+        source: "own (coordinated omission)",
+    },
+    Definition {
+        name: "invite",
+        title: "Invite delay",
+        formula: "time of the INVITE received at the callee - time of the INVITE sent by the caller",
+        source: "seed C2",
+    },
+    Definition {
+        name: "setup",
+        title: "Call setup delay",
+        formula: "time of the 200 received by the caller - time of the INVITE sent",
+        source: "seed C2",
+    },
+    Definition {
+        name: "coefficient",
+        title: "Latency coefficient",
+        formula: "0.55 p1 + 0.445 p2 + 0.004 p3 + 0.0007 p4 + 0.0003 p5 - p6, with p1 to p6 the shares \
+                  of replies within 0-30, 31-60, 61-90, 91-120, 121-150 and more than 150 ms",
+        source: "seed A10",
+    },
+    Definition {
+        name: "cpu",
+        title: "CPU time an operation",
+        formula: "CPU time of the system under test, user and system / operations that ended as they \
+                  should",
+        source: "seed D1",
+    },
+    Definition {
+        name: "generator_cpu",
+        title: "CPU time of the generator an operation",
+        formula: "CPU time of the generator's threads, user and system / operations that ended as they \
+                  should",
+        source: "own",
+    },
+    Definition {
+        name: "retransmitted",
+        title: "Retransmissions",
+        formula: "messages sent again because nothing had come back (timers A, E, G)",
+        source: "RFC 3261 section 17",
+    },
+    Definition {
+        name: "timed_out",
+        title: "Timeouts",
+        formula: "operations that ended by timer B, F or H",
+        source: "RFC 3261 section 17",
+    },
+    Definition {
+        name: "lost",
+        title: "Lost operations",
+        formula: "operations without an end when the generator stopped waiting",
+        source: "own",
+    },
+    Definition {
+        name: "unexpected",
+        title: "Unexpected messages",
+        formula: "messages that do not fit into the operation that they belong to",
+        source: "own",
+    },
+    Definition {
+        name: "late",
+        title: "Late messages",
+        formula: "messages that came when their operation was over",
+        source: "own",
+    },
+];
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::record::{Delay, Generator, Load, Operation, Usage, Watch};
+    use sip::Duration;
+    use std::collections::BTreeMap;
+
+    /// A run in which nothing happened.
+    pub(crate) fn run() -> Run {
+        Run {
+            system: "barebell".to_owned(),
+            label: String::new(),
+            repeat: 0,
+            started: 0,
+            load: Load {
+                operation: Operation::Invite,
+                authentication: false,
+                transport: "udp".to_owned(),
+                arrivals: "fixed".to_owned(),
+                rate: 10.0,
+                users: 10,
+                sockets: 1,
+                workers: 1,
+                hold: 0.0,
+            },
+            seconds: 1.0,
+            doubts: Vec::new(),
+            counts: Counts::default(),
+            delays: BTreeMap::new(),
+            series: Vec::new(),
+            generator: Generator::default(),
+            watch: None,
+        }
+    }
+
+    fn counts(method: &str, finals: &[(u16, u64)]) -> Counts {
+        let finals = [(method.to_owned(), finals.iter().copied().collect())];
+        Counts { finals: finals.into_iter().collect(), ..Counts::default() }
+    }
+
+    #[test]
+    fn nothing_attempted_has_no_shares() {
+        let none = Counts::default();
+        for share in [success, ira, ser, seer, isa, scr] {
+            assert_eq!(share(&none), None);
+        }
+        let redirected = counts("INVITE", &[(302, 7)]);
+        assert_eq!(ser(&redirected), None);
+        assert_eq!(seer(&redirected), None);
+        assert_eq!(isa(&redirected), Some(0.0));
+        assert_eq!(Bands::of(&Histogram::default()), None);
+    }
+
+    #[test]
+    fn registrations_that_fail_are_ineffective_but_challenges_do_not_fail() {
+        let finals =
+            [(0, 1), (200, 10), (401, 2), (402, 1), (407, 1), (403, 2), (500, 2), (603, 1)];
+        assert_eq!(ira(&counts("REGISTER", &finals)), Some(100.0 * 6.0 / 20.0));
+        assert_eq!(ira(&counts("INVITE", &finals)), None);
+    }
+
+    #[test]
+    fn sessions_count_by_how_they_ended() {
+        let finals = [
+            (0, 1),
+            (200, 40),
+            (302, 20),
+            (404, 2),
+            (408, 3),
+            (480, 4),
+            (486, 5),
+            (500, 6),
+            (502, 1),
+            (503, 7),
+            (504, 8),
+            (600, 1),
+            (603, 2),
+        ];
+        let mut counts = counts("INVITE", &finals);
+        counts.completed_calls = 38;
+        assert_eq!(ser(&counts), Some(50.0));
+        assert_eq!(seer(&counts), Some(65.0));
+        assert_eq!(isa(&counts), Some(25.0));
+        assert_eq!(scr(&counts), Some(38.0));
+    }
+
+    #[test]
+    fn what_was_never_sent_did_not_succeed() {
+        let counts = Counts { offered: 8, started: 2, succeeded: 2, ..Counts::default() };
+        assert_eq!(success(&counts), Some(25.0));
+    }
+
+    #[test]
+    fn replies_fall_into_bands_of_whole_milliseconds() {
+        let mut histogram = Histogram::default();
+        for micros in [0, 30_900, 31_000, 60_000, 89_000, 120_000, 150_900, 152_000, 5_000_000] {
+            histogram.record(Duration::from_micros(micros));
+        }
+        histogram.record(Duration::from_millis(20));
+        let bands = Bands::of(&histogram).unwrap();
+        assert_eq!(bands.shares, [0.3, 0.2, 0.1, 0.1, 0.1, 0.2]);
+        let by_hand = 0.3 * 0.55 + 0.2 * 0.445 + 0.1 * 0.004 + 0.1 * 0.0007 + 0.1 * 0.0003 - 0.2;
+        assert!((bands.coefficient() - by_hand).abs() < 1e-12);
+        assert_eq!(Bands { shares: [0.0, 0.0, 0.0, 0.0, 0.0, 1.0] }.coefficient(), -1.0);
+    }
+
+    #[test]
+    fn cost_and_rate_are_those_of_what_succeeded() {
+        let mut run = run();
+        run.seconds = 2.0;
+        run.counts = Counts { offered: 10, succeeded: 4, ..Counts::default() };
+        run.generator.cpu_user_us = 30;
+        run.generator.cpu_system_us = 10;
+        assert_eq!(achieved_rate(&run), 2.0);
+        assert_eq!(cpu_per_operation(&run), None);
+        assert_eq!(generator_cpu_per_operation(&run), Some(10.0));
+        let total = Usage { cpu_user_us: 60, cpu_system_us: 20, ..Usage::default() };
+        run.watch = Some(Watch { total, ..Watch::default() });
+        assert_eq!(cpu_per_operation(&run), Some(20.0));
+        run.counts.succeeded = 0;
+        assert_eq!(cpu_per_operation(&run), None);
+        assert_eq!(generator_cpu_per_operation(&run), None);
+        run.seconds = 0.0;
+        assert_eq!(achieved_rate(&run), 0.0);
+    }
+
+    #[test]
+    fn every_delay_is_defined_once() {
+        for delay in Delay::ALL {
+            let named = DEFINITIONS.iter().filter(|definition| definition.name == delay.name());
+            assert_eq!(named.count(), 1, "{}", delay.name());
+        }
+    }
+}
