@@ -149,8 +149,7 @@ impl Chart {
         line.points.retain(has_place);
         line.markers.retain(has_place);
         line.doubtful.retain(has_place);
-        line.intervals
-            .retain(|&(at, low, high)| has_place(&(at, low)) && has_place(&(at, high)));
+        line.intervals.retain(|&(at, low, high)| has_place(&(at, low)) && has_place(&(at, high)));
         if ![&line.points, &line.markers, &line.doubtful].iter().all(|points| points.is_empty()) {
             self.lines.push(line);
         }
@@ -266,10 +265,9 @@ impl Ruler {
     /// The ruler on which all `values` have a place.
     fn over(scale: Scale, values: &[f64]) -> Self {
         let values = values.iter().copied().filter(|&value| scale.has_place(value));
-        let (low, high) = values
-            .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| {
-                (low.min(value), high.max(value))
-            });
+        let (low, high) = values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| {
+            (low.min(value), high.max(value))
+        });
         let (low, high) = if low > high { (1.0, 1.0) } else { (low, high) };
         match scale {
             Scale::Linear => {
@@ -392,7 +390,8 @@ mod tests {
     #[test]
     fn rulers_stand_values_of_every_kind() {
         for scale in [Scale::Linear, Scale::Span, Scale::Log, Scale::Percentile] {
-            for values in [&[][..], &[0.0], &[1.0], &[-5.0, 1e-300, 1e300], &[f64::NAN], &[7.0; 3]] {
+            for values in [&[][..], &[0.0], &[1.0], &[-5.0, 1e-300, 1e300], &[f64::NAN], &[7.0; 3]]
+            {
                 let ruler = Ruler::over(scale, values);
                 for value in values {
                     let at = ruler.map(value, (0, 1000));

@@ -58,7 +58,10 @@ impl Columns {
     /// A figure of the run, if it has it.
     fn figure(&mut self, name: &str, value: impl Fn(&Run) -> Option<f64> + 'static) {
         self.text(name, move |_, run| {
-            value(run).filter(|value| value.is_finite()).map(|value| value.to_string()).unwrap_or_default()
+            value(run)
+                .filter(|value| value.is_finite())
+                .map(|value| value.to_string())
+                .unwrap_or_default()
         });
     }
 
@@ -147,7 +150,9 @@ fn delays(columns: &mut Columns, delay: Delay) {
 
 fn bands(columns: &mut Columns) {
     let bands = |run: &Run| Bands::of(run.delays.get(&Delay::Response)?);
-    for (band, name) in ["0_30", "31_60", "61_90", "91_120", "121_150", "over_150"].iter().enumerate() {
+    for (band, name) in
+        ["0_30", "31_60", "61_90", "91_120", "121_150", "over_150"].iter().enumerate()
+    {
         columns.figure(&format!("band_{name}_ms"), move |run| Some(bands(run)?.shares[band]));
     }
     columns.figure("coefficient", move |run| Some(bands(run)?.coefficient()));

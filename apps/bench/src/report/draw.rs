@@ -26,8 +26,6 @@ const REFERENCE: RGBColor = RGBColor(0x6F, 0x6F, 0x6F);
 const GRID: RGBColor = RGBColor(0xDD, 0xDD, 0xDD);
 /// What must not be taken for a good result.
 const DOUBT: RGBColor = RGBColor(0xB0, 0x00, 0x20);
-/// What is under the chart.
-const PAPER: RGBColor = RGBColor(0xFF, 0xFF, 0xFF);
 
 /// Width of a chart in units of its own; a page shows two units as a pixel, for plotters knows whole
 /// units only.
@@ -37,13 +35,13 @@ const HEIGHT: u32 = 640;
 /// Height of a bar with the gap behind it.
 const BAR: u32 = 40;
 /// Height of letters.
-const LETTERS: u32 = 25;
+const LETTERS: u32 = 28;
 /// Width of a letter, in the mean, with something to spare.
-const LETTER: f64 = 14.0;
+const LETTER: f64 = 15.5;
 /// Half the height of a marker.
 const MARKER: i32 = 7;
 /// The room over the plot, where the name of the upward axis stands.
-const TOP: u32 = 50;
+const TOP: u32 = 56;
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 /// Writing into a text cannot fail, but plotters does not know.
@@ -117,9 +115,9 @@ fn draw(chart: &Chart, area: &Area<'_>) -> Drawn {
     let mut context = ChartBuilder::on(area)
         .margin_right(if chart.bars.is_empty() { 40 } else { 110 })
         .margin_top(TOP)
-        .margin_bottom(40)
+        .margin_bottom(44)
         .set_label_area_size(LabelAreaPosition::Left, left)
-        .set_label_area_size(LabelAreaPosition::Bottom, 44)
+        .set_label_area_size(LabelAreaPosition::Bottom, 46)
         .build_cartesian_2d(x.clone(), y.clone())?;
     let mut mesh = context.configure_mesh();
     mesh.light_line_style(TRANSPARENT)
@@ -140,9 +138,10 @@ fn draw(chart: &Chart, area: &Area<'_>) -> Drawn {
     let frame = Frame { left: across.start, right: across.end, top: down.start, bottom: down.end };
 
     let title = letters(INK, HPos::Left, VPos::Top);
-    area.draw(&Text::new(chart.y.title.clone(), (4, 6), title))?;
+    let title_x = if chart.bars.is_empty() { 4 } else { frame.left };
+    area.draw(&Text::new(chart.y.title.clone(), (title_x, 6), title))?;
     let title = letters(INK, HPos::Right, VPos::Top);
-    area.draw(&Text::new(chart.x.title.clone(), (frame.right, frame.bottom + 46), title))?;
+    area.draw(&Text::new(chart.x.title.clone(), (frame.right, frame.bottom + 52), title))?;
 
     for line in &chart.lines {
         draw_line(line, area, &at)?;
@@ -172,6 +171,7 @@ fn draw_line(line: &Line, area: &Area<'_>, at: &impl Fn((f64, f64)) -> (i32, i32
     }
     for &point in &line.doubtful {
         doubt(area, at(point))?;
+        marker(area, line.look, at(point))?;
     }
     Ok(())
 }
@@ -279,14 +279,27 @@ fn marker(area: &Area<'_>, look: Look, (x, y): (i32, i32)) -> Drawn {
         2 => shape(&[(0, -r - 2), (r + 1, r), (-r - 1, r)]),
         3 => shape(&[(0, -r - 3), (r + 3, 0), (0, r + 3), (-r - 3, 0)]),
         4 => shape(&[(0, r + 2), (r + 1, -r), (-r - 1, -r)]),
-        _ => shape(&[(-3, -9), (3, -9), (3, -3), (9, -3), (9, 3), (3, 3), (3, 9), (-3, 9), (-3, 3), (-9, 3), (-9, -3), (-3, -3)]),
+        _ => shape(&[
+            (-3, -9),
+            (3, -9),
+            (3, -3),
+            (9, -3),
+            (9, 3),
+            (3, 3),
+            (3, 9),
+            (-3, 9),
+            (-3, 3),
+            (-9, 3),
+            (-9, -3),
+            (-3, -3),
+        ]),
     }
 }
 
-/// A cross through a ring of paper.
+/// A cross, large enough that its arms are seen behind a marker.
 fn doubt(area: &Area<'_>, (x, y): (i32, i32)) -> Drawn {
-    area.draw(&Circle::new((x, y), 12, PAPER.filled()))?;
-    for arm in [[(x - 9, y - 9), (x + 9, y + 9)], [(x - 9, y + 9), (x + 9, y - 9)]] {
+    let r = 2 * MARKER - 2;
+    for arm in [[(x - r, y - r), (x + r, y + r)], [(x - r, y + r), (x + r, y - r)]] {
         area.draw(&PathElement::new(arm, DOUBT.stroke_width(5)))?;
     }
     Ok(())

@@ -142,7 +142,8 @@ impl<'a> Group<'a> {
 /// The operation of a load, with what goes with it.
 pub(super) fn operation(load: &Load) -> String {
     let authentication = if load.authentication { ", authenticated" } else { "" };
-    let transport = if load.transport == "udp" { String::new() } else { format!(", {}", load.transport) };
+    let transport =
+        if load.transport == "udp" { String::new() } else { format!(", {}", load.transport) };
     format!("{}{authentication}{transport}", load.operation.name())
 }
 

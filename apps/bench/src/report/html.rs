@@ -43,9 +43,7 @@ pub(super) fn page(document: &Document) -> String {
 
 fn section(section: &Section) -> Markup {
     // Charts that follow each other stand side by side where there is room.
-    let are_charts = |a: &Block, b: &Block| {
-        matches!((a, b), (Block::Chart(_), Block::Chart(_)))
-    };
+    let are_charts = |a: &Block, b: &Block| matches!((a, b), (Block::Chart(_), Block::Chart(_)));
     html! {
         section id=(section.id) {
             h2 { (section.title) }

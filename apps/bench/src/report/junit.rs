@@ -59,14 +59,18 @@ fn validity(xml: &mut Xml, run: &Run) -> Written {
         name: &format!("valid: {}", run_name(run)),
         seconds: run.seconds,
     };
-    let failure = (!run.is_valid()).then(|| ("the run does not show the system", run.doubts.join("\n")));
+    let failure =
+        (!run.is_valid()).then(|| ("the run does not show the system", run.doubts.join("\n")));
     case.write(xml, failure)
 }
 
 fn held(xml: &mut Xml, criterion: &Criterion) -> Written {
     let case = Case { class: "criteria", name: &criterion.text, seconds: 0.0 };
     let failure = (!criterion.held).then(|| {
-        ("the criterion did not hold", format!("required {}, seen {}", criterion.text, criterion.seen))
+        (
+            "the criterion did not hold",
+            format!("required {}, seen {}", criterion.text, criterion.seen),
+        )
     });
     case.write(xml, failure)
 }

@@ -100,13 +100,19 @@ fn courses(chart: &Chart) -> Table {
         for (name, bars) in &chart.bars {
             for bar in bars {
                 let length = (bar.value / longest * 20.0).round().clamp(0.0, 20.0) as usize;
-                let cells = [name.clone(), bar.label.clone(), words::figure(bar.value), "█".repeat(length)];
+                let cells =
+                    [name.clone(), bar.label.clone(), words::figure(bar.value), "█".repeat(length)];
                 table.row_doubtful(bar.doubtful, cells.to_vec());
             }
         }
         return table;
     }
-    let columns = [chart.y.title.clone(), "#lowest".into(), "#highest".into(), format!("course over {}", chart.x.title)];
+    let columns = [
+        chart.y.title.clone(),
+        "#lowest".into(),
+        "#highest".into(),
+        format!("course over {}", chart.x.title),
+    ];
     let mut table = Table::new(&*chart.title, &columns.each_ref().map(String::as_str));
     let (_, ruler) = chart.rulers();
     for line in &chart.lines {
@@ -115,7 +121,12 @@ fn courses(chart: &Chart) -> Table {
         let highest = heights.fold(f64::NEG_INFINITY, f64::max);
         let doubtful = line.points.is_empty() || !line.doubtful.is_empty();
         let label = if line.label.is_empty() { "repeat" } else { &line.label };
-        let cells = [label.to_owned(), words::figure(lowest), words::figure(highest), course(line, &|y| ruler.share(y))];
+        let cells = [
+            label.to_owned(),
+            words::figure(lowest),
+            words::figure(highest),
+            course(line, &|y| ruler.share(y)),
+        ];
         table.row_doubtful(doubtful, cells.to_vec());
     }
     for mark in &chart.marks {

@@ -68,7 +68,10 @@ pub(super) fn percent(share: f64) -> String {
     } else if share > 0.0 && text == "0.00" {
         "<0.01 %".to_owned()
     } else {
-        format!("{} %", text.trim_end_matches('0').trim_end_matches('.'))
+        format!(
+            "{} %",
+            text.strip_suffix(".00").filter(|&text| text == "0" || text == "100").unwrap_or(&text)
+        )
     }
 }
 
@@ -162,7 +165,7 @@ mod tests {
         for (share, text) in [
             (100.0, "100 %"),
             (99.999, ">99.99 %"),
-            (99.5, "99.5 %"),
+            (99.5, "99.50 %"),
             (0.001, "<0.01 %"),
             (0.0, "0 %"),
         ] {

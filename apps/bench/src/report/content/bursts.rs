@@ -45,19 +45,34 @@ pub(super) fn timeouts(group: &Group<'_>) -> Option<f64> {
 }
 
 fn timeout_share(run: &Run) -> Option<f64> {
-    (run.counts.offered > 0).then(|| 100.0 * run.counts.timed_out as f64 / run.counts.offered as f64)
+    (run.counts.offered > 0)
+        .then(|| 100.0 * run.counts.timed_out as f64 / run.counts.offered as f64)
 }
 
 /// A chart over the number of users.
-fn users_chart(title: impl Into<String>, unit: &str, scale: Scale, series: &[Vec<Group<'_>>]) -> Chart {
+fn users_chart(
+    title: impl Into<String>,
+    unit: &str,
+    scale: Scale,
+    series: &[Vec<Group<'_>>],
+) -> Chart {
     let users = series.iter().flatten().map(|group| group.load.users);
     let wide = users.clone().max().unwrap_or(0) > 20 * users.min().unwrap_or(0).max(1);
-    let axis = if wide { Axis::new("users (logarithmic)", Scale::Log) } else { Axis::new("users", Scale::Linear) };
+    let axis = if wide {
+        Axis::new("users (logarithmic)", Scale::Log)
+    } else {
+        Axis::new("users", Scale::Linear)
+    };
     Chart::new(title, axis, Axis::new(unit, scale))
 }
 
 /// A line of a value over the number of users.
-fn line(label: String, look: Look, groups: &[Group<'_>], value: impl Fn(&Group<'_>) -> Option<f64>) -> Line {
+fn line(
+    label: String,
+    look: Look,
+    groups: &[Group<'_>],
+    value: impl Fn(&Group<'_>) -> Option<f64>,
+) -> Line {
     let point = |group: &Group<'_>| Some((group.load.users as f64, value(group)?));
     let good = groups.iter().filter(|group| !group.is_doubtful()).filter_map(point);
     let doubtful = groups.iter().filter(|group| group.is_doubtful()).filter_map(point);
@@ -78,21 +93,36 @@ pub(super) fn bursts(report: &Report<'_>) -> Option<Section> {
     let percent = "% of the attempts";
     let mut success = users_chart("Attempts that succeeded", percent, Scale::Linear, &series);
     let mut lost = users_chart("Attempts that timed out", percent, Scale::Linear, &series);
-    let mut resent = users_chart("Retransmissions", "messages sent again per attempt", Scale::Linear, &series);
+    let mut resent =
+        users_chart("Retransmissions", "messages sent again per attempt", Scale::Linear, &series);
     let rrd = delay_name(Delay::Rrd);
     let mut delay = users_chart(format!("{rrd}, median"), "ms (logarithmic)", Scale::Log, &series);
-    let mut tail = users_chart(format!("{rrd}, 99th percentile"), "ms (logarithmic)", Scale::Log, &series);
+    let mut tail =
+        users_chart(format!("{rrd}, 99th percentile"), "ms (logarithmic)", Scale::Log, &series);
     let mut table = Table::new(
         "Bursts (all repeats together)",
         &[
-            "System", "Operation", "#Users", "#Attempts", "#Success", "#Timed out", "#Sent again",
-            "#RRD min, ms", "#mean", "#p50", "#p99", "#max", "Holds",
+            "System",
+            "Operation",
+            "#Users",
+            "#Attempts",
+            "#Success",
+            "#Timed out",
+            "#Sent again",
+            "#RRD min, ms",
+            "#mean",
+            "#p50",
+            "#p99",
+            "#max",
+            "Holds",
         ],
     );
     for groups in &series {
         let look = report.look(&groups[0]);
         let label = || series_label(report, &series, &groups[0]);
-        success.line(line(label(), look, groups, |group| group.median(|run| metrics::success(&run.counts))));
+        success.line(line(label(), look, groups, |group| {
+            group.median(|run| metrics::success(&run.counts))
+        }));
         lost.line(line(label(), look, groups, timeouts));
         resent.line(line(label(), look, groups, |group| {
             group.median(|run| Some(run.counts.retransmitted as f64 / run.counts.offered as f64))
@@ -170,10 +200,20 @@ pub(super) fn users(report: &Report<'_>) -> Option<Section> {
     for delay in [Delay::Rrd, Delay::Invite, Delay::Setup] {
         delay_of_users(report, &series, delay, &mut section);
     }
-    let mut losses = users_chart("What was lost", "in the mean of the repeats", Scale::Linear, &series);
+    let mut losses =
+        users_chart("What was lost", "in the mean of the repeats", Scale::Linear, &series);
     let mut table = Table::new(
         "Lost by number of users (all repeats together)",
-        &["System", "Operation", "#Users", "#Attempts", "#Registrations lost", "#INVITEs lost", "#Calls lost", "#Repeats"],
+        &[
+            "System",
+            "Operation",
+            "#Users",
+            "#Attempts",
+            "#Registrations lost",
+            "#INVITEs lost",
+            "#Calls lost",
+            "#Repeats",
+        ],
     );
     let mut number = 0;
     for groups in &series {
@@ -219,7 +259,8 @@ const LOSSES: [(&str, Lost); 3] = [
     }),
     ("INVITEs", |run| {
         let arrived = run.delays.get(&Delay::Invite).map_or(0, |delays| delays.count());
-        (run.load.operation == Operation::Invite).then(|| run.counts.offered.saturating_sub(arrived))
+        (run.load.operation == Operation::Invite)
+            .then(|| run.counts.offered.saturating_sub(arrived))
     }),
     ("calls", |run| {
         let lost = run.counts.offered.saturating_sub(run.counts.succeeded);
@@ -232,12 +273,28 @@ fn lost_of(group: &Group<'_>, lost: Lost) -> Option<u64> {
 }
 
 /// The chart and the table of one delay over the number of users.
-fn delay_of_users(report: &Report<'_>, series: &[Vec<Group<'_>>], delay: Delay, section: &mut Section) {
+fn delay_of_users(
+    report: &Report<'_>,
+    series: &[Vec<Group<'_>>],
+    delay: Delay,
+    section: &mut Section,
+) {
     let name = delay_name(delay);
-    let mut chart = users_chart(format!("{name} by number of users"), "ms (logarithmic)", Scale::Log, series);
+    let mut chart =
+        users_chart(format!("{name} by number of users"), "ms (logarithmic)", Scale::Log, series);
     let mut table = Table::new(
         format!("{name} by number of users"),
-        &["System", "Operation", "#Users", "#min, ms", "#mean, ms", "#p50, ms", "#p99, ms", "#max, ms", "#Repeats"],
+        &[
+            "System",
+            "Operation",
+            "#Users",
+            "#min, ms",
+            "#mean, ms",
+            "#p50, ms",
+            "#p99, ms",
+            "#max, ms",
+            "#Repeats",
+        ],
     );
     let seen: Vec<&Vec<Group<'_>>> = series
         .iter()

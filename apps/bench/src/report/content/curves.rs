@@ -35,7 +35,8 @@ pub(super) fn section(report: &Report<'_>) -> Option<Section> {
 
 fn rate_axis(curves: &[&Curve<'_>]) -> Axis {
     let rates = curves.iter().flat_map(|curve| &curve.groups).map(|group| group.load.rate);
-    let (low, high) = rates.fold((f64::INFINITY, 0.0f64), |(low, high), rate| (low.min(rate), high.max(rate)));
+    let (low, high) =
+        rates.fold((f64::INFINITY, 0.0f64), |(low, high), rate| (low.min(rate), high.max(rate)));
     let scale = if low > 0.0 && high / low > WIDE { Scale::Log } else { Scale::Linear };
     Axis::new("offered, operations per second", scale)
 }
@@ -68,7 +69,11 @@ fn throughput(report: &Report<'_>, curves: &[&Curve<'_>], section: &mut Section)
     let rates = curves.iter().flat_map(|curve| &curve.groups).map(|group| group.load.rate);
     let high = rates.clone().fold(0.0, f64::max);
     let low = if axis.scale == Scale::Log { rates.fold(high, f64::min) } else { 0.0 };
-    achieved.line(Line::plain("all that is offered", Look::Reference, vec![(low, low), (high, high)]));
+    achieved.line(Line::plain(
+        "all that is offered",
+        Look::Reference,
+        vec![(low, low), (high, high)],
+    ));
     let mut success = Chart::new(
         "Success against offered rate",
         axis,
@@ -112,7 +117,8 @@ fn costs(report: &Report<'_>, curves: &[&Curve<'_>], section: &mut Section) {
     let mut busy = chart("CPU of the system under test against offered rate", "processors busy");
     let mut cost = chart("CPU time for an operation against offered rate", "µs per operation");
     let mut memory = chart("Memory of the system under test, highest, against offered rate", "MiB");
-    let mut resent = chart("Retransmissions against offered rate", "messages sent again per operation");
+    let mut resent =
+        chart("Retransmissions against offered rate", "messages sent again per operation");
     for curve in curves {
         busy.line(line(report, curve, processors));
         cost.line(line(report, curve, metrics::cpu_per_operation));
@@ -139,13 +145,26 @@ fn steps(report: &Report<'_>, curves: &[&Curve<'_>]) -> Table {
     let mut table = Table::new(
         "Step by step (medians of the repeats)",
         &[
-            "System", "#Offered, 1/s", "#Achieved, 1/s", "#Success", "#p50, ms", "#p99, ms", "#p99.9, ms",
-            "#Sent again", "#Processors busy", "#CPU, µs/operation", "#Repeats",
+            "System",
+            "#Offered, 1/s",
+            "#Achieved, 1/s",
+            "#Success",
+            "#p50, ms",
+            "#p99, ms",
+            "#p99.9, ms",
+            "#Sent again",
+            "#Processors busy",
+            "#CPU, µs/operation",
+            "#Repeats",
         ],
     );
-    for (curve, group) in curves.iter().flat_map(|curve| curve.groups.iter().map(move |group| (curve, group))) {
+    for (curve, group) in
+        curves.iter().flat_map(|curve| curve.groups.iter().map(move |group| (curve, group)))
+    {
         let response = |percent| {
-            words::maybe(group.median(|run| percentile(run, Delay::Response, percent)).map(|us| us / 1000.0))
+            words::maybe(
+                group.median(|run| percentile(run, Delay::Response, percent)).map(|us| us / 1000.0),
+            )
         };
         table.row_doubtful(
             group.is_doubtful(),

@@ -4,7 +4,7 @@
 use super::{Report, time, unless_empty};
 use crate::metrics::{self, Bands};
 use crate::record::{Counts, Delay, Run, Watch};
-use crate::report::document::{Section, Table};
+use crate::report::document::{Block, Section, Table};
 use crate::report::groups::{Group, operation, percentile};
 use crate::report::words;
 use std::collections::BTreeMap;
@@ -21,7 +21,17 @@ pub(super) fn sip(report: &Report<'_>) -> Option<Section> {
         [metrics::ira, metrics::isa, metrics::ser, metrics::seer, metrics::scr];
     let mut table = Table::new(
         "Shares (medians of the repeats)",
-        &["System", "Operation", "#Load", "#IRA", "#ISA", "#SER", "#SEER", "#SCR", "#Completed calls"],
+        &[
+            "System",
+            "Operation",
+            "#Load",
+            "#IRA",
+            "#ISA",
+            "#SER",
+            "#SEER",
+            "#SCR",
+            "#Completed calls",
+        ],
     );
     for group in report.featured() {
         let values = shares.map(|share| group.median(|run| share(&run.counts)));
@@ -52,7 +62,15 @@ pub(super) fn bands(report: &Report<'_>) -> Option<Section> {
     let mut table = Table::new(
         "Share of replies by time, in ms (medians of the repeats)",
         &[
-            "System", "Operation", "#Load", "#0–30", "#31–60", "#61–90", "#91–120", "#121–150", "#over 150",
+            "System",
+            "Operation",
+            "#Load",
+            "#0–30",
+            "#31–60",
+            "#61–90",
+            "#91–120",
+            "#121–150",
+            "#over 150",
             "#Coefficient",
         ],
     );
@@ -91,8 +109,17 @@ pub(super) fn failures(report: &Report<'_>) -> Option<Section> {
     let mut table = Table::new(
         "Counts (all repeats together)",
         &[
-            "System", "Operation", "#Load", "#Refused", "#Timed out", "#Lost", "#Sent again", "#Came again",
-            "#Unexpected", "#Late", "#Malformed",
+            "System",
+            "Operation",
+            "#Load",
+            "#Refused",
+            "#Timed out",
+            "#Lost",
+            "#Sent again",
+            "#Came again",
+            "#Unexpected",
+            "#Late",
+            "#Malformed",
         ],
     );
     let mut finals = Table::new(
@@ -152,13 +179,23 @@ pub(super) fn resources(report: &Report<'_>) -> Option<Section> {
     let mut table = Table::new(
         "Systems under test (medians of the repeats)",
         &[
-            "System", "Operation", "#Load", "#CPU, µs/operation", "#of that in the kernel", "#Processors busy",
-            "#Memory before, MiB", "#highest, MiB", "#Context switches/operation", "#UDP drops",
-            "#Received, byte/operation", "#Sent, byte/operation",
+            "System",
+            "Operation",
+            "#Load",
+            "#CPU, µs/operation",
+            "#of that in the kernel",
+            "#Processors busy",
+            "#Memory before, MiB",
+            "#highest, MiB",
+            "#Context switches/operation",
+            "#UDP drops",
+            "#Received, byte/operation",
+            "#Sent, byte/operation",
         ],
     );
     for group in report.featured() {
-        let watched = |value: &dyn Fn(&Watch) -> f64| group.median(|run| run.watch.as_ref().map(value));
+        let watched =
+            |value: &dyn Fn(&Watch) -> f64| group.median(|run| run.watch.as_ref().map(value));
         if watched(&|_| 0.0).is_none() {
             continue;
         }
@@ -191,7 +228,9 @@ pub(super) fn resources(report: &Report<'_>) -> Option<Section> {
         table.row_doubtful(group.is_doubtful(), cells);
     }
     if table.rows.is_empty() {
-        section.text("No system was watched (--pid, --sut or ssh:HOST), so nothing is known of its costs.");
+        section.text(
+            "No system was watched (--pid, --sut or ssh:HOST), so nothing is known of its costs.",
+        );
     }
     section.table(table);
     unless_empty(section)
@@ -208,13 +247,24 @@ pub(super) fn generator(report: &Report<'_>) -> Option<Section> {
     let mut table = Table::new(
         "Generator (medians of the repeats)",
         &[
-            "System", "Operation", "#Load", "#CPU, µs/operation", "#Lag p50, ms", "#Lag p99, ms", "#Lag max, ms",
-            "#Dropped", "#Unsent", "#Ceiling, 1/s", "#Ceiling/achieved",
+            "System",
+            "Operation",
+            "#Load",
+            "#CPU, µs/operation",
+            "#Lag p50, ms",
+            "#Lag p99, ms",
+            "#Lag max, ms",
+            "#Dropped",
+            "#Unsent",
+            "#Ceiling, 1/s",
+            "#Ceiling/achieved",
         ],
     );
     for group in report.featured() {
         let lag = |percent| {
-            words::maybe(group.median(|run| Some(run.generator.lag.percentile(percent) as f64 / 1000.0)))
+            words::maybe(
+                group.median(|run| Some(run.generator.lag.percentile(percent) as f64 / 1000.0)),
+            )
         };
         let ceiling = |run: &Run| run.generator.ceiling.map(|ceiling| ceiling.rate);
         let mut cells = report.name_cells(&group);
@@ -245,8 +295,19 @@ pub(super) fn runs(report: &Report<'_>) -> Option<Section> {
     let mut table = Table::new(
         "Runs",
         &[
-            "System", "Operation", "Label", "#Repeat", "Begun", "#Offered, 1/s", "#Users", "#Achieved, 1/s",
-            "#Success", "#p50, ms", "#p99, ms", "#CPU, µs/operation", "Doubts",
+            "System",
+            "Operation",
+            "Label",
+            "#Repeat",
+            "Begun",
+            "#Offered, 1/s",
+            "#Users",
+            "#Achieved, 1/s",
+            "#Success",
+            "#p50, ms",
+            "#p99, ms",
+            "#CPU, µs/operation",
+            "Doubts",
         ],
     );
     for subject in &report.subjects {
@@ -275,6 +336,17 @@ pub(super) fn runs(report: &Report<'_>) -> Option<Section> {
         }
     }
     section.table(table);
+    let outliers = super::overview::outliers(report);
+    if !outliers.is_empty() {
+        section.heading("All outliers");
+        section.text(
+            "Values whose modified z-score among the repeats is above 3.5; with fewer than five repeats none is \
+             called an outlier.",
+        );
+        section
+            .blocks
+            .push(Block::List(outliers.into_iter().map(|outlier| outlier.text).collect()));
+    }
     unless_empty(section)
 }
 

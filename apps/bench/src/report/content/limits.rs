@@ -13,6 +13,9 @@ use crate::report::words;
 /// The delay that nobody should have to wait (seed D1), in microseconds.
 pub(super) const DELAY_LIMIT_US: f64 = 300_000.0;
 
+/// With fewer points no curve has a knee.
+const FEWEST_FOR_KNEE: usize = 5;
+
 /// The loads of one operation on one system, by rising rate.
 pub(super) struct Curve<'a> {
     pub(super) subject: usize,
@@ -27,17 +30,21 @@ pub(super) fn curves<'a>(report: &Report<'a>, kinds: &[Kind]) -> Vec<Curve<'a>> 
     let mut curves: Vec<Curve<'a>> = Vec::new();
     for group in report.groups(kinds) {
         let operation = group.operation();
-        let belongs = |curve: &&mut Curve<'_>| {
-            curve.subject == group.subject && curve.operation == operation
-        };
+        let belongs =
+            |curve: &&mut Curve<'_>| curve.subject == group.subject && curve.operation == operation;
         match curves.iter_mut().find(belongs) {
             Some(curve) => curve.groups.push(group),
-            None => curves.push(Curve { subject: group.subject, operation, groups: vec![group], knee: None }),
+            None => curves.push(Curve {
+                subject: group.subject,
+                operation,
+                groups: vec![group],
+                knee: None,
+            }),
         }
     }
     for curve in &mut curves {
         curve.groups.sort_by(|a, b| a.load.rate.total_cmp(&b.load.rate));
-        let delays = curve.delays();
+        let delays = curve.carried_delays();
         curve.knee = analysis::knee(&delays).map(|index| delays[index]);
     }
     curves
@@ -58,6 +65,16 @@ impl Curve<'_> {
     /// The loads that were measured validly.
     fn valid(&self) -> impl Iterator<Item = &Group<'_>> {
         self.groups.iter().filter(|group| !group.is_doubtful())
+    }
+
+    /// The part of [`Curve::delays`] to look for a knee in: to the first step with failures, for behind it
+    /// only the lucky operations are left to tell of delays.
+    fn carried_delays(&self) -> Vec<(f64, f64)> {
+        let mut delays = self.delays();
+        if let Some(end) = self.valid().position(|group| !is_whole(group)) {
+            delays.truncate((end + 1).max(FEWEST_FOR_KNEE));
+        }
+        delays
     }
 
     /// Rates with median delays in microseconds.
@@ -81,8 +98,14 @@ pub(super) fn table(report: &Report<'_>) -> Option<Section> {
     let mut table = Table::new(
         "Limits by rate",
         &[
-            "System", "Operation", "#Limit, 1/s", "Set by", "#First failures at", "#Delay leaves flat part at",
-            "#300 ms exceeded at", "#Highest achieved, 1/s",
+            "System",
+            "Operation",
+            "#Limit, 1/s",
+            "Set by",
+            "#First failures at",
+            "#Delay leaves flat part at",
+            "#300 ms exceeded at",
+            "#Highest achieved, 1/s",
         ],
     );
     for curve in curves(report, &[Kind::Sweep, Kind::Proxy, Kind::Limit]) {
@@ -97,7 +120,8 @@ pub(super) fn table(report: &Report<'_>) -> Option<Section> {
 fn limit_row(report: &Report<'_>, curve: &Curve<'_>) -> Vec<String> {
     let failing = curve.valid().find(|group| !is_whole(group)).map(|group| group.load.rate);
     let knee = curve.knee.map(|(rate, _)| rate);
-    let slow = curve.delays().into_iter().find(|&(_, us)| us > DELAY_LIMIT_US).map(|(rate, _)| rate);
+    let slow =
+        curve.delays().into_iter().find(|&(_, us)| us > DELAY_LIMIT_US).map(|(rate, _)| rate);
     let reasons = [(failing, "failures"), (knee, "delay leaves its flat part"), (slow, "300 ms")];
     let first = reasons
         .into_iter()
@@ -111,7 +135,8 @@ fn limit_row(report: &Report<'_>, curve: &Curve<'_>) -> Vec<String> {
         (Some(rate), None) => (format!("{} or more", words::figure(rate)), "not reached"),
         (Some(rate), Some((_, reason))) => (words::figure(rate), reason),
     };
-    let achieved = curve.valid().filter_map(|group| group.median(|run| Some(metrics::achieved_rate(run))));
+    let achieved =
+        curve.valid().filter_map(|group| group.median(|run| Some(metrics::achieved_rate(run))));
     let peak = achieved.max_by(f64::total_cmp);
     vec![
         report.subjects[curve.subject].label.clone(),
@@ -148,7 +173,13 @@ fn users_cells(steps: (Option<&Group<'_>>, Option<&Group<'_>>)) -> [String; 2] {
 fn burst_limits(report: &Report<'_>) -> Table {
     let mut table = Table::new(
         "Limits by registrations in bursts (at most 2 of 15 may time out)",
-        &["System", "Operation", "#Holds, users", "#Fails first at, users", "#Without any failure, users"],
+        &[
+            "System",
+            "Operation",
+            "#Holds, users",
+            "#Fails first at, users",
+            "#Without any failure, users",
+        ],
     );
     for groups in bursts::by_users(report, Kind::Burst) {
         let held = users_cells(steps_before(&groups, |group| {
@@ -218,20 +249,33 @@ fn search_chart(subject: &Subject<'_>, name: &str, runs: &[&Run]) -> Chart {
         Axis::new("run, in the order of time", Scale::Span),
         Axis::new("offered, operations per second", Scale::Linear),
     );
-    let points: Vec<_> = runs.iter().enumerate().map(|(index, run)| (run, (index as f64 + 1.0, run.load.rate))).collect();
+    let points: Vec<_> = runs
+        .iter()
+        .enumerate()
+        .map(|(index, run)| (run, (index as f64 + 1.0, run.load.rate)))
+        .collect();
     let those = |which: &dyn Fn(&Run) -> bool| -> Vec<(f64, f64)> {
         points.iter().filter(|(run, _)| which(run)).map(|&(_, point)| point).collect()
     };
     chart.line(Line::plain("", Look::Reference, those(&|_| true)));
-    let mut good = Line::dots("carried without a failure", Look::Number(0), those(&|run| run.is_valid() && carried(run)));
+    let mut good = Line::dots(
+        "carried without a failure",
+        Look::Number(0),
+        those(&|run| run.is_valid() && carried(run)),
+    );
     good.doubtful = those(&|run| !run.is_valid());
     chart.line(good);
-    chart.line(Line::dots("failures", Look::Number(1), those(&|run| run.is_valid() && !carried(run))));
-    let findings = subject.record.findings.iter().filter(|finding| subject.is_named(&finding.system));
+    chart.line(Line::dots(
+        "failures",
+        Look::Number(1),
+        those(&|run| run.is_valid() && !carried(run)),
+    ));
+    let findings =
+        subject.record.findings.iter().filter(|finding| subject.is_named(&finding.system));
     let about = name.split(',').next().unwrap_or(name);
     for finding in findings.filter(|finding| finding.unit == "1/s") {
         if finding.name.split_whitespace().any(|word| word == about) && finding.value.is_finite() {
-            chart.mark(Place::Y(finding.value), format!("{} /s", words::figure(finding.value)));
+            chart.mark(Place::Y(finding.value), format!("{}/s", words::figure(finding.value)));
         }
     }
     chart
@@ -240,7 +284,15 @@ fn search_chart(subject: &Subject<'_>, name: &str, runs: &[&Run]) -> Chart {
 fn search_table(runs: &[&Run]) -> Table {
     let mut table = Table::new(
         "Step by step",
-        &["Step", "#Offered, 1/s", "#Achieved, 1/s", "#Operations", "#Not succeeded", "#p99, ms", "Outcome"],
+        &[
+            "Step",
+            "#Offered, 1/s",
+            "#Achieved, 1/s",
+            "#Operations",
+            "#Not succeeded",
+            "#p99, ms",
+            "Outcome",
+        ],
     );
     for (index, run) in runs.iter().enumerate() {
         let label = if run.label.is_empty() { String::new() } else { format!(" ({})", run.label) };
@@ -273,12 +325,17 @@ pub(super) fn findings(report: &Report<'_>) -> Option<Section> {
         "Findings",
         &["System", "Finding", "#Value", "Unit", "#Ratio to the first", "How sure"],
     );
-    let all = || report.subjects.iter().flat_map(|subject| {
-        let of_subject = subject.record.findings.iter();
-        of_subject.filter(|finding| subject.is_named(&finding.system)).map(move |finding| (subject, finding))
-    });
+    let all = || {
+        report.subjects.iter().flat_map(|subject| {
+            let of_subject = subject.record.findings.iter();
+            of_subject
+                .filter(|finding| subject.is_named(&finding.system))
+                .map(move |finding| (subject, finding))
+        })
+    };
     for (subject, finding) in all() {
-        let first = all().find(|(_, other)| other.name == finding.name && other.unit == finding.unit);
+        let first =
+            all().find(|(_, other)| other.name == finding.name && other.unit == finding.unit);
         let ratio = first.map(|(_, first)| finding.value / first.value);
         table.row(vec![
             subject.label.clone(),

@@ -21,26 +21,28 @@ pub(super) fn document(records: &[Record]) -> Document {
     let subjects = groups::subjects(records);
     let report = Report { records, subjects };
     let mut sections = overview::sections(&report);
-    sections.extend([
-        run::section(&report),
-        compare::section(&report),
-        limits::search(&report),
-        curves::section(&report),
-        bursts::bursts(&report),
-        bursts::users(&report),
-        limits::table(&report),
-        limits::findings(&report),
-        time::distribution(&report),
-        time::course(&report),
-        details::sip(&report),
-        details::bands(&report),
-        details::failures(&report),
-        details::resources(&report),
-        details::generator(&report),
-        details::runs(&report),
-    ]
-    .into_iter()
-    .flatten());
+    sections.extend(
+        [
+            run::section(&report),
+            compare::section(&report),
+            limits::search(&report),
+            curves::section(&report),
+            bursts::bursts(&report),
+            bursts::users(&report),
+            limits::table(&report),
+            limits::findings(&report),
+            time::distribution(&report),
+            time::course(&report),
+            details::sip(&report),
+            details::bands(&report),
+            details::failures(&report),
+            details::resources(&report),
+            details::generator(&report),
+            details::runs(&report),
+        ]
+        .into_iter()
+        .flatten(),
+    );
     sections.push(details::definitions());
     Document { title: title(&report), sections }
 }
@@ -87,10 +89,12 @@ impl<'a> Report<'a> {
     /// of all if there is none.
     fn featured(&self) -> Vec<Group<'a>> {
         let mut featured = self.groups(&[Kind::Run, Kind::Compare]);
-        let mut steps = self.groups(&[Kind::Sweep, Kind::Proxy, Kind::Limit, Kind::Burst, Kind::Qos]);
+        let mut steps =
+            self.groups(&[Kind::Sweep, Kind::Proxy, Kind::Limit, Kind::Burst, Kind::Qos]);
         while let Some(first) = steps.first() {
             let (subject, operation) = (first.subject, first.operation());
-            let belongs = |group: &Group<'_>| group.subject == subject && group.operation() == operation;
+            let belongs =
+                |group: &Group<'_>| group.subject == subject && group.operation() == operation;
             let (mut same, rest) = steps.into_iter().partition::<Vec<_>, _>(belongs);
             steps = rest;
             same.sort_by(|a, b| weight(a).total_cmp(&weight(b)));
@@ -103,12 +107,19 @@ impl<'a> Report<'a> {
 
 /// How heavy the load of a group is, compared with others of its kind.
 fn weight(group: &Group<'_>) -> f64 {
-    if group.load.arrivals == "burst" { group.load.users as f64 } else { group.load.rate.max(group.load.users as f64 * 1e-9) }
+    if group.load.arrivals == "burst" {
+        group.load.users as f64
+    } else {
+        group.load.rate.max(group.load.users as f64 * 1e-9)
+    }
 }
 
 /// Whether all operations of all runs that count succeeded.
 fn is_whole(group: &Group<'_>) -> bool {
-    group.used().iter().all(|run| run.counts.offered > 0 && run.counts.succeeded >= run.counts.offered)
+    group
+        .used()
+        .iter()
+        .all(|run| run.counts.offered > 0 && run.counts.succeeded >= run.counts.offered)
 }
 
 /// The delay that RFC 6076 has for an operation, if it was seen; otherwise that of the response.
@@ -119,7 +130,8 @@ fn request_delay(group: &Group<'_>) -> Delay {
         Operation::InviteNotFound | Operation::InviteRedirect => Delay::SrdFailed,
         Operation::Options => Delay::Response,
     };
-    let seen = group.runs.iter().any(|run| run.delays.get(&own).is_some_and(|delays| !delays.is_empty()));
+    let seen =
+        group.runs.iter().any(|run| run.delays.get(&own).is_some_and(|delays| !delays.is_empty()));
     if seen { own } else { Delay::Response }
 }
 

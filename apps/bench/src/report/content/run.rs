@@ -15,8 +15,7 @@ pub(super) fn section(report: &Report<'_>) -> Option<Section> {
     let groups = report.groups(&[Kind::Run]);
     section.table(super::compare::outcome(report, &groups));
     if groups.len() > 1 {
-        section.table(super::compare::side_by_side(report, &groups));
-        section.text(super::compare::INTERVALS);
+        super::compare::loads_side_by_side(report, &groups, &mut section);
     }
     unless_empty(section)
 }

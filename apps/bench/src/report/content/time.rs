@@ -1,15 +1,17 @@
 //! How delays are distributed, and what went on second by second.
 
 use super::{Report, delay_name, unless_empty};
+use crate::record::PERCENTILES;
 use crate::record::{Delay, Kind, Run, Second};
 use crate::report::chart::{Axis, Chart, Line, Look, Place, Scale};
 use crate::report::document::{Section, Table};
 use crate::report::groups::{Group, Pooled};
 use crate::report::words;
-use crate::record::PERCENTILES;
 
 /// How many points a line over time has at most; longer runs are drawn in steps of several seconds.
 const POINTS: usize = 400;
+/// How many of them get a marker, about.
+const MARKERS: usize = 8;
 /// How far a distribution is drawn: to the percentile with so many nines.
 const NINES: f64 = 5.0;
 /// How many points a distribution has from nine to nine.
@@ -50,8 +52,19 @@ pub(super) fn distribution(report: &Report<'_>) -> Option<Section> {
     let mut table = Table::new(
         "Response times in ms (all repeats together)",
         &[
-            "System", "Operation", "#Load", "#Count", "#min", "#mean", "#p50", "#p90", "#p95", "#p99", "#p99.9",
-            "#p99.99", "#max",
+            "System",
+            "Operation",
+            "#Load",
+            "#Count",
+            "#min",
+            "#mean",
+            "#p50",
+            "#p90",
+            "#p95",
+            "#p99",
+            "#p99.9",
+            "#p99.99",
+            "#max",
         ],
     );
     for (operation, groups) in by_operation(report) {
@@ -104,9 +117,10 @@ fn distribution_row(report: &Report<'_>, group: &Group<'_>, pooled: &Pooled) -> 
     cells.push(words::count(pooled.count()));
     cells.push(millis(pooled.percentile(0.0)));
     cells.push(words::maybe(pooled.mean().map(|us| us / 1000.0)));
-    cells.extend(PERCENTILES.map(|percent| {
-        millis(pooled.percentile(percent).filter(|_| pooled.tells(percent)))
-    }));
+    cells.extend(
+        PERCENTILES
+            .map(|percent| millis(pooled.percentile(percent).filter(|_| pooled.tells(percent)))),
+    );
     cells.push(millis(pooled.percentile(100.0)));
     cells
 }
@@ -128,18 +142,34 @@ pub(super) fn course(report: &Report<'_>) -> Option<Section> {
         }
         charts.extend(delays(report, &groups, &operation));
         if !brief {
-            charts.push(of_seconds(report, &groups, "Under way", "operations", |second| second.in_flight));
-            charts.push(of_seconds(report, &groups, "Sent again", "messages per second", |second| {
-                second.retransmitted
-            }));
+            charts.push(of_seconds(
+                report,
+                &groups,
+                "Operations under way",
+                "operations",
+                |second| second.in_flight,
+            ));
+            charts.push(of_seconds(
+                report,
+                &groups,
+                "Retransmissions",
+                "messages per second",
+                |second| second.retransmitted,
+            ));
             charts.push(processors(report, &groups));
             charts.push(memory(report, &groups));
         }
-        if charts.iter().all(Chart::is_empty) {
+        charts.retain(|chart| !chart.is_empty());
+        if charts.is_empty() {
             continue;
         }
         if !brief {
             section.heading(operation);
+        }
+        let zero: Vec<String> =
+            charts.extract_if(.., |chart| is_zero(chart)).map(|chart| chart.title).collect();
+        if !zero.is_empty() {
+            section.text(format!("Zero all the time: {}.", words::list(&zero).to_lowercase()));
         }
         for mut chart in charts {
             bounds(&mut chart, &groups);
@@ -147,6 +177,11 @@ pub(super) fn course(report: &Report<'_>) -> Option<Section> {
         }
     }
     unless_empty(section)
+}
+
+/// Whether there is nothing to see but the axis.
+fn is_zero(chart: &Chart) -> bool {
+    chart.lines.iter().flat_map(|line| &line.points).all(|&(_, y)| y == 0.0)
 }
 
 fn time_chart(title: impl Into<String>, unit: &str, scale: Scale) -> Chart {
@@ -175,7 +210,11 @@ fn repeats(
 ) {
     for (index, run) in group.used().into_iter().enumerate() {
         let label = if index == 0 { label } else { "" };
-        chart.line(Line::plain(label, look, points(run)));
+        let mut line = Line::plain(label, look, points(run));
+        // A few markers tell lines apart where their dashes do not.
+        let every = line.points.len().div_ceil(MARKERS).max(1);
+        line.markers = line.points.iter().copied().skip(every / 2).step_by(every).collect();
+        chart.line(line);
     }
 }
 
@@ -217,7 +256,9 @@ fn throughput(report: &Report<'_>, groups: &[Group<'_>]) -> Chart {
             seconds(run, Thin::Mean, |second| second.succeeded)
         });
         let failed = |run: &Run| seconds(run, Thin::Mean, |second| second.failed);
-        if groups.len() == 1 && group.used().iter().any(|run| run.series.iter().any(|second| second.failed > 0)) {
+        if groups.len() == 1
+            && group.used().iter().any(|run| run.series.iter().any(|second| second.failed > 0))
+        {
             repeats(&mut chart, group, ("failed", Look::Number(1)), failed);
         }
     }
@@ -299,7 +340,8 @@ fn memory(report: &Report<'_>, groups: &[Group<'_>]) -> Chart {
         let (label, look) = line_name(report, groups, index);
         repeats(&mut chart, group, (&label, look), |run| {
             let samples = run.watch.as_ref().map_or(&[][..], |watch| &watch.samples);
-            let points = samples.iter().map(|sample| (sample.at, sample.memory as f64 / 1024.0 / 1024.0));
+            let points =
+                samples.iter().map(|sample| (sample.at, sample.memory as f64 / 1024.0 / 1024.0));
             thinned(points.collect(), Thin::Highest)
         });
     }
@@ -310,7 +352,18 @@ fn memory(report: &Report<'_>, groups: &[Group<'_>]) -> Chart {
 pub(super) fn delays_table(report: &Report<'_>) -> Table {
     let mut table = Table::new(
         "Delays in ms (all repeats together)",
-        &["System", "Operation", "#Load", "Delay", "#Count", "#min", "#mean", "#p50", "#p99", "#max"],
+        &[
+            "System",
+            "Operation",
+            "#Load",
+            "Delay",
+            "#Count",
+            "#min",
+            "#mean",
+            "#p50",
+            "#p99",
+            "#max",
+        ],
     );
     for group in report.featured() {
         for delay in Delay::ALL {
@@ -318,7 +371,8 @@ pub(super) fn delays_table(report: &Report<'_>) -> Table {
             if pooled.count() == 0 || matches!(delay, Delay::Response | Delay::FromSchedule) {
                 continue;
             }
-            let at = |percent| words::maybe(pooled.percentile(percent).map(|us| us as f64 / 1000.0));
+            let at =
+                |percent| words::maybe(pooled.percentile(percent).map(|us| us as f64 / 1000.0));
             let mut cells = report.name_cells(&group);
             cells.extend([
                 delay_name(delay).to_owned(),

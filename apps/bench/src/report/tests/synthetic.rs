@@ -82,10 +82,8 @@ pub(super) fn run(server: Server, load: Load, repeat: u32, seconds: u32) -> Run 
     }
     let mut from_schedule = response.clone();
     from_schedule.record(Duration::from_micros(response.max() * 3));
-    let mut delays = BTreeMap::from([
-        (Delay::Response, response.clone()),
-        (Delay::FromSchedule, from_schedule),
-    ]);
+    let mut delays =
+        BTreeMap::from([(Delay::Response, response.clone()), (Delay::FromSchedule, from_schedule)]);
     let method = match load.operation {
         Operation::Register | Operation::RegisterUpdate | Operation::RegisterLogout => {
             delays.insert(Delay::Rrd, response.clone());
@@ -173,7 +171,8 @@ pub(super) fn run(server: Server, load: Load, repeat: u32, seconds: u32) -> Run 
             cpu_system_us: offered * 3,
             lag: {
                 let mut lag = Histogram::default();
-                (0..1000).for_each(|_| lag.record(Duration::from_micros((chance.next() * 90.0) as u64)));
+                (0..1000)
+                    .for_each(|_| lag.record(Duration::from_micros((chance.next() * 90.0) as u64)));
                 lag
             },
             drops: 0,
@@ -207,7 +206,12 @@ pub(super) fn record(kind: Kind, servers: &[Server]) -> Record {
         format: FORMAT,
         tool: "barebell-bench 0.1.0".to_owned(),
         kind,
-        command: vec!["barebell-bench".to_owned(), command, "--require".to_owned(), "success>=100%".to_owned()],
+        command: vec![
+            "barebell-bench".to_owned(),
+            command,
+            "--require".to_owned(),
+            "success>=100%".to_owned(),
+        ],
         started: 1_718_000_000,
         machine: Machine {
             host: "lab".to_owned(),
@@ -283,8 +287,11 @@ pub(super) fn swept(kind: Kind) -> Record {
             }
         }
     }
-    record.criteria =
-        vec![Criterion { text: "success>=100%".to_owned(), held: false, seen: "54.9 %".to_owned() }];
+    record.criteria = vec![Criterion {
+        text: "success>=100%".to_owned(),
+        held: false,
+        seen: "54.9 %".to_owned(),
+    }];
     record
 }
 
@@ -296,7 +303,11 @@ pub(super) fn limit() -> Record {
         for step in 1..=11 {
             let mut run = run(*server, load(Operation::Register, rate), 0, 5);
             run.label = format!("step {step}");
-            if run.counts.succeeded == run.counts.offered { low = rate } else { high = rate }
+            if run.counts.succeeded == run.counts.offered {
+                low = rate
+            } else {
+                high = rate
+            }
             rate = if high.is_finite() { f64::midpoint(low, high).round() } else { rate * 2.0 };
             record.runs.push(run);
         }
