@@ -8,8 +8,11 @@ use crate::record::{Delay, Histogram, PERCENTILES, Record, Run, Watch};
 pub(super) struct Column {
     /// Its name.
     pub(super) name: String,
-    value: Box<dyn Fn(&Record, &Run) -> String>,
+    value: Value,
 }
+
+/// What stands in a column.
+type Value = Box<dyn Fn(&Record, &Run) -> String>;
 
 /// A row for each run, below a row with the names of the columns, which `docs/report.md` explains.
 pub(crate) fn csv(records: &[Record]) -> String {

@@ -117,10 +117,12 @@ fn draw(chart: &Chart, area: &Area<'_>) -> Drawn {
         .margin_top(TOP)
         .margin_bottom(44)
         .set_label_area_size(LabelAreaPosition::Left, left)
-        .set_label_area_size(LabelAreaPosition::Bottom, 46)
+        .set_label_area_size(LabelAreaPosition::Bottom, 52)
         .build_cartesian_2d(x.clone(), y.clone())?;
     let mut mesh = context.configure_mesh();
-    mesh.light_line_style(TRANSPARENT)
+    // Longer than it need be, so that the lowest label of one axis and the first of the other are apart.
+    mesh.set_tick_mark_size(LabelAreaPosition::Bottom, 16)
+        .light_line_style(TRANSPARENT)
         .bold_line_style(GRID.stroke_width(1))
         .axis_style(INK.stroke_width(2))
         .x_labels(x.ticks.len().max(1))
@@ -141,7 +143,7 @@ fn draw(chart: &Chart, area: &Area<'_>) -> Drawn {
     let title_x = if chart.bars.is_empty() { 4 } else { frame.left };
     area.draw(&Text::new(chart.y.title.clone(), (title_x, 6), title))?;
     let title = letters(INK, HPos::Right, VPos::Top);
-    area.draw(&Text::new(chart.x.title.clone(), (frame.right, frame.bottom + 52), title))?;
+    area.draw(&Text::new(chart.x.title.clone(), (frame.right, frame.bottom + 58), title))?;
 
     for line in &chart.lines {
         draw_line(line, area, &at)?;

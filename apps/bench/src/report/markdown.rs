@@ -47,8 +47,9 @@ fn write_block(text: &mut String, block: &Block) {
         }
         Block::Code(code) => {
             // Indented, so that nothing in it can end it.
-            let code = code.lines().map(|line| format!("    {}\n", line.replace('\r', " ")));
-            write!(text, "{}\n", code.collect::<String>())
+            let code = code.lines().map(|line| line.replace(char::is_control, "\u{fffd}"));
+            let code: Vec<String> = code.map(|line| format!("    {line}\n")).collect();
+            writeln!(text, "{}", code.concat())
         }
         Block::Table(table) => {
             write_table(text, table);

@@ -92,11 +92,6 @@ pub(super) fn bytes(bytes: u64) -> String {
     format!("{} TiB", figure(value))
 }
 
-/// Microseconds as milliseconds, without the unit.
-pub(super) fn millis(micros: f64) -> String {
-    figure(micros / 1000.0)
-}
-
 /// A time, from seconds since the Unix epoch, such as `2024-05-01 12:00:00 UTC`.
 pub(super) fn time(seconds: u64) -> String {
     if seconds > LAST_SECOND {

@@ -57,7 +57,7 @@ fn users_chart(
     series: &[Vec<Group<'_>>],
 ) -> Chart {
     let users = series.iter().flatten().map(|group| group.load.users);
-    let wide = users.clone().max().unwrap_or(0) > 20 * users.min().unwrap_or(0).max(1);
+    let wide = users.clone().max().unwrap_or(0) / 20 > users.min().unwrap_or(0).max(1);
     let axis = if wide {
         Axis::new("users (logarithmic)", Scale::Log)
     } else {

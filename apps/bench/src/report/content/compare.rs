@@ -219,6 +219,7 @@ pub(super) fn outcome(report: &Report<'_>, groups: &[Group<'_>]) -> Table {
             "#Timed out",
             "#Lost",
             "#Success",
+            "#Repeats",
         ],
     );
     for group in groups {
@@ -238,7 +239,7 @@ pub(super) fn outcome(report: &Report<'_>, groups: &[Group<'_>]) -> Table {
             ]
             .map(words::count),
         );
-        cells.push(words::maybe_percent(share));
+        cells.extend([words::maybe_percent(share), group.repeats()]);
         table.row_doubtful(group.is_doubtful(), cells);
     }
     table

@@ -74,11 +74,8 @@ fn throughput(report: &Report<'_>, curves: &[&Curve<'_>], section: &mut Section)
         Look::Reference,
         vec![(low, low), (high, high)],
     ));
-    let mut success = Chart::new(
-        "Success against offered rate",
-        axis,
-        Axis::new("% of the operations offered", Scale::Linear),
-    );
+    let mut success =
+        Chart::new("Success", axis, Axis::new("% of the operations offered", Scale::Linear));
     for curve in curves {
         achieved.line(line(report, curve, |run| Some(metrics::achieved_rate(run))));
         success.line(line(report, curve, |run| metrics::success(&run.counts)));
@@ -92,8 +89,8 @@ fn delays(report: &Report<'_>, curves: &[&Curve<'_>], section: &mut Section) {
         Chart::new(title, rate_axis(curves), Axis::new("ms (logarithmic)", Scale::Log))
     };
     let delay = curves.first().map_or(Delay::Response, |curve| request_delay(&curve.groups[0]));
-    let mut median = chart(format!("{}, median, against offered rate", delay_name(delay)));
-    let mut tail = chart("Response delay, 99th percentile, against offered rate".to_owned());
+    let mut median = chart(format!("{}, median", delay_name(delay)));
+    let mut tail = chart("Response delay, 99th percentile".to_owned());
     let millis = |run: &Run, delay, percent| percentile(run, delay, percent).map(|us| us / 1000.0);
     for curve in curves {
         median.line(line(report, curve, |run| millis(run, delay, 50.0)));
@@ -114,11 +111,10 @@ fn costs(report: &Report<'_>, curves: &[&Curve<'_>], section: &mut Section) {
     let chart = |title: &str, unit: &str| {
         Chart::new(title, rate_axis(curves), Axis::new(unit, Scale::Linear))
     };
-    let mut busy = chart("CPU of the system under test against offered rate", "processors busy");
-    let mut cost = chart("CPU time for an operation against offered rate", "µs per operation");
-    let mut memory = chart("Memory of the system under test, highest, against offered rate", "MiB");
-    let mut resent =
-        chart("Retransmissions against offered rate", "messages sent again per operation");
+    let mut busy = chart("CPU of the system under test", "processors busy");
+    let mut cost = chart("CPU time for an operation", "µs per operation");
+    let mut memory = chart("Highest memory of the system under test", "MiB");
+    let mut resent = chart("Retransmissions", "messages sent again per operation");
     for curve in curves {
         busy.line(line(report, curve, processors));
         cost.line(line(report, curve, metrics::cpu_per_operation));

@@ -2,7 +2,7 @@
 
 use super::{Report, kind_name};
 use crate::metrics;
-use crate::record::{Delay, Kind, Machine, Run};
+use crate::record::{Delay, Kind, Machine, Record, Run};
 use crate::report::document::{Block, Section, Table, Verdict};
 use crate::report::groups::{operation, percentile, run_name};
 use crate::report::words;
@@ -149,8 +149,14 @@ fn criteria(report: &Report<'_>, section: &mut Section) {
 }
 
 fn headline(report: &Report<'_>) -> Table {
+    let has_steps = |record: &Record| !matches!(record.kind, Kind::Run | Kind::Compare);
+    let of_steps = if report.records.iter().any(has_steps) {
+        "; of steps, the heaviest load that was carried without a failure"
+    } else {
+        ""
+    };
     let mut table = Table::new(
-        "Headline figures (medians of the repeats; response times in ms)",
+        format!("Headline figures (medians of the repeats; response times in ms{of_steps})"),
         &[
             "System",
             "Operation",

@@ -270,7 +270,8 @@ fn delays(report: &Report<'_>, groups: &[Group<'_>], operation: &str) -> Vec<Cha
         let points = seconds(run, Thin::Highest, value).into_iter();
         points.map(|(at, us)| (at, us / 1000.0)).collect::<Vec<_>>()
     };
-    let measures: [(&str, fn(&Second) -> u64); 3] = [
+    type OfSecond = fn(&Second) -> u64;
+    let measures: [(&str, OfSecond); 3] = [
         ("median", |second| second.p50_us),
         ("99th percentile", |second| second.p99_us),
         ("maximum", |second| second.max_us),
