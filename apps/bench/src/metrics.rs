@@ -16,7 +16,8 @@ fn percent(part: u64, whole: u64) -> Option<f64> {
 /// How many requests of `method` ended with a status that `belongs`.
 fn ended(counts: &Counts, method: &str, belongs: impl Fn(u16) -> bool) -> u64 {
     let statuses = counts.finals.get(method).into_iter().flatten();
-    statuses.filter(|&(&status, _)| belongs(status)).map(|(_, count)| count).sum()
+    let counts = statuses.filter(|&(&status, _)| belongs(status)).map(|(_, &count)| count);
+    counts.fold(0, u64::saturating_add)
 }
 
 const fn is_redirection(status: u16) -> bool {
@@ -121,14 +122,20 @@ pub(crate) fn achieved_rate(run: &Run) -> f64 {
 /// system was not watched, or nothing succeeded.
 pub(crate) fn cpu_per_operation(run: &Run) -> Option<f64> {
     let watch = run.watch.as_ref()?;
-    per_operation(watch.total.cpu_user_us + watch.total.cpu_system_us, watch.operations)
+    per_operation(
+        watch.total.cpu_user_us.saturating_add(watch.total.cpu_system_us),
+        watch.operations,
+    )
 }
 
 /// CPU time of the generator for an operation that succeeded, in microseconds, both ends of a call
 /// together; `None` if nothing succeeded.
 pub(crate) fn generator_cpu_per_operation(run: &Run) -> Option<f64> {
     let generator = &run.generator;
-    per_operation(generator.cpu_user_us + generator.cpu_system_us, generator.operations)
+    per_operation(
+        generator.cpu_user_us.saturating_add(generator.cpu_system_us),
+        generator.operations,
+    )
 }
 
 fn per_operation(micros: u64, operations: u64) -> Option<f64> {

@@ -56,11 +56,10 @@ pub(crate) fn finish_search(record: Record, args: &OutputArgs) -> Result<(), Com
     for path in &paths {
         report::write(&records, path)?;
     }
-    let [record] = records;
     if args.json {
-        println!("{}", report::json(&record));
+        println!("{}", report::json(&records));
     } else {
-        print!("{}", summary::text(&record));
+        print!("{}", summary::text(&records[0]));
         for path in &paths {
             println!("report: {}", path.display());
         }

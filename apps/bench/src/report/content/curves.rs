@@ -1,0 +1,183 @@
+//! Curves over the rate (seed rows A9 and D1).
+
+use super::limits::{self, Curve};
+use super::{Report, delay_name, request_delay, unless_empty};
+use crate::metrics;
+use crate::record::{Delay, Kind, Run};
+use crate::report::chart::{Axis, Chart, Line, Look, Place, Scale};
+use crate::report::document::{Section, Table};
+use crate::report::groups::{Group, percentile};
+use crate::report::words;
+
+/// From this ratio of the highest to the lowest rate on, rates stand on a logarithmic axis.
+const WIDE: f64 = 60.0;
+
+/// The curves of sweeps and proxy tests, if there are any.
+pub(super) fn section(report: &Report<'_>) -> Option<Section> {
+    let mut section = Section::new(
+        "curves",
+        "Throughput, delay and cost against the rate",
+        "As long as a system keeps up, what it achieves lies on the diagonal, delays are flat and CPU \
+         time rises evenly; the ring marks where the delay leaves its flat part.",
+    );
+    let curves = limits::curves(report, &[Kind::Sweep, Kind::Proxy]);
+    for operation in limits::operations(&curves) {
+        let curves: Vec<&Curve<'_>> =
+            curves.iter().filter(|curve| curve.operation == operation).collect();
+        section.heading(operation);
+        throughput(report, &curves, &mut section);
+        delays(report, &curves, &mut section);
+        costs(report, &curves, &mut section);
+        section.table(steps(report, &curves));
+    }
+    unless_empty(section)
+}
+
+fn rate_axis(curves: &[&Curve<'_>]) -> Axis {
+    let rates = curves.iter().flat_map(|curve| &curve.groups).map(|group| group.load.rate);
+    let (low, high) =
+        rates.fold((f64::INFINITY, 0.0f64), |(low, high), rate| (low.min(rate), high.max(rate)));
+    let scale = if low > 0.0 && high / low > WIDE { Scale::Log } else { Scale::Linear };
+    Axis::new("offered, operations per second", scale)
+}
+
+/// The medians of a value over the rate, those without a valid run apart.
+fn line(report: &Report<'_>, curve: &Curve<'_>, value: impl Fn(&Run) -> Option<f64>) -> Line {
+    let point = |group: &Group<'_>| Some((group.load.rate, group.median(&value)?));
+    let good = curve.groups.iter().filter(|group| !group.is_doubtful());
+    let doubtful = curve.groups.iter().filter(|group| group.is_doubtful()).filter_map(point);
+    let label = report.subjects[curve.subject].label.clone();
+    let look = report.subjects[curve.subject].look;
+    let mut line = Line::marked(label, look, good.clone().filter_map(point).collect());
+    line.doubtful = doubtful.collect();
+    line.intervals = good
+        .filter_map(|group| {
+            let spread = group.spread(&value)?;
+            (spread.low < spread.high).then_some((group.load.rate, spread.low, spread.high))
+        })
+        .collect();
+    line
+}
+
+fn throughput(report: &Report<'_>, curves: &[&Curve<'_>], section: &mut Section) {
+    let axis = rate_axis(curves);
+    let mut achieved = Chart::new(
+        "Achieved against offered rate",
+        axis.clone(),
+        Axis::new("achieved, operations per second", axis.scale),
+    );
+    let rates = curves.iter().flat_map(|curve| &curve.groups).map(|group| group.load.rate);
+    let high = rates.clone().fold(0.0, f64::max);
+    let low = if axis.scale == Scale::Log { rates.fold(high, f64::min) } else { 0.0 };
+    achieved.line(Line::plain(
+        "all that is offered",
+        Look::Reference,
+        vec![(low, low), (high, high)],
+    ));
+    let mut success =
+        Chart::new("Success", axis, Axis::new("% of the operations offered", Scale::Linear));
+    for curve in curves {
+        achieved.line(line(report, curve, |run| Some(metrics::achieved_rate(run))));
+        success.line(line(report, curve, |run| metrics::success(&run.counts)));
+    }
+    section.chart(achieved);
+    section.chart(success);
+}
+
+fn delays(report: &Report<'_>, curves: &[&Curve<'_>], section: &mut Section) {
+    let chart = |title: String| {
+        Chart::new(title, rate_axis(curves), Axis::new("ms (logarithmic)", Scale::Log))
+    };
+    let delay = curves.first().map_or(Delay::Response, |curve| request_delay(&curve.groups[0]));
+    let mut median = chart(format!("{}, median", delay_name(delay)));
+    let mut tail = chart("Response delay, 99th percentile".to_owned());
+    let millis = |run: &Run, delay, percent| percentile(run, delay, percent).map(|us| us / 1000.0);
+    for curve in curves {
+        median.line(line(report, curve, |run| millis(run, delay, 50.0)));
+        tail.line(line(report, curve, |run| millis(run, Delay::Response, 99.0)));
+        if let Some((rate, us)) = curve.knee {
+            median.mark(Place::Point(rate, us / 1000.0), format!("{}/s", words::figure(rate)));
+        }
+    }
+    let highest = median.lines.iter().flat_map(|line| &line.points).map(|point| point.1);
+    if highest.fold(0.0, f64::max) > limits::DELAY_LIMIT_US / 2000.0 {
+        median.mark(Place::Y(limits::DELAY_LIMIT_US / 1000.0), "300 ms");
+    }
+    section.chart(median);
+    section.chart(tail);
+}
+
+fn costs(report: &Report<'_>, curves: &[&Curve<'_>], section: &mut Section) {
+    let chart = |title: &str, unit: &str| {
+        Chart::new(title, rate_axis(curves), Axis::new(unit, Scale::Linear))
+    };
+    let mut busy = chart("CPU of the system under test", "processors busy");
+    let mut cost = chart("CPU time for an operation", "µs per operation");
+    let mut memory = chart("Highest memory of the system under test", "MiB");
+    let mut resent = chart("Retransmissions", "messages sent again per operation");
+    for curve in curves {
+        busy.line(line(report, curve, processors));
+        cost.line(line(report, curve, metrics::cpu_per_operation));
+        memory.line(line(report, curve, |run| {
+            Some(run.watch.as_ref()?.memory_max as f64 / 1024.0 / 1024.0)
+        }));
+        resent.line(line(report, curve, |run| {
+            Some(run.counts.retransmitted as f64 / run.counts.offered as f64)
+        }));
+    }
+    for chart in [busy, cost, memory, resent] {
+        section.chart(chart);
+    }
+}
+
+/// How many processors the system under test kept busy, in the mean.
+pub(super) fn processors(run: &Run) -> Option<f64> {
+    let total = run.watch.as_ref()?.total;
+    let used = total.cpu_user_us as f64 + total.cpu_system_us as f64;
+    (run.seconds > 0.0).then(|| used / run.seconds / 1e6)
+}
+
+fn steps(report: &Report<'_>, curves: &[&Curve<'_>]) -> Table {
+    let mut table = Table::new(
+        "Step by step (medians of the repeats)",
+        &[
+            "System",
+            "#Offered, 1/s",
+            "#Achieved, 1/s",
+            "#Success",
+            "#p50, ms",
+            "#p99, ms",
+            "#p99.9, ms",
+            "#Sent again",
+            "#Processors busy",
+            "#CPU, µs/operation",
+            "#Repeats",
+        ],
+    );
+    for (curve, group) in
+        curves.iter().flat_map(|curve| curve.groups.iter().map(move |group| (curve, group)))
+    {
+        let response = |percent| {
+            words::maybe(
+                group.median(|run| percentile(run, Delay::Response, percent)).map(|us| us / 1000.0),
+            )
+        };
+        table.row_doubtful(
+            group.is_doubtful(),
+            vec![
+                report.subjects[curve.subject].label.clone(),
+                words::figure(group.load.rate),
+                words::maybe(group.median(|run| Some(metrics::achieved_rate(run)))),
+                words::maybe_percent(group.median(|run| metrics::success(&run.counts))),
+                response(50.0),
+                response(99.0),
+                response(99.9),
+                words::maybe(group.median(|run| Some(run.counts.retransmitted as f64))),
+                words::maybe(group.median(processors)),
+                words::maybe(group.median(metrics::cpu_per_operation)),
+                group.repeats(),
+            ],
+        );
+    }
+    table
+}

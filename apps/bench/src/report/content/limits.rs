@@ -1,0 +1,351 @@
+//! What each system carries at most: the table of seed row D5, and the search of RFC 7502.
+
+use super::bursts::{self, TIMEOUT_LIMIT};
+use super::{Report, is_whole, request_delay, unless_empty};
+use crate::analysis;
+use crate::metrics;
+use crate::record::{Delay, Kind, Run};
+use crate::report::chart::{Axis, Chart, Line, Look, Place, Scale};
+use crate::report::document::{Section, Table};
+use crate::report::groups::{Group, Subject, operation, percentile};
+use crate::report::words;
+
+/// The delay that nobody should have to wait (seed D1), in microseconds.
+pub(super) const DELAY_LIMIT_US: f64 = 300_000.0;
+
+/// With fewer points no curve has a knee.
+const FEWEST_FOR_KNEE: usize = 5;
+
+/// The loads of one operation on one system, by rising rate.
+pub(super) struct Curve<'a> {
+    pub(super) subject: usize,
+    pub(super) operation: String,
+    pub(super) groups: Vec<Group<'a>>,
+    /// Where the delay has left its flat part: rate and median delay in microseconds.
+    pub(super) knee: Option<(f64, f64)>,
+}
+
+/// The curves in records of these kinds.
+pub(super) fn curves<'a>(report: &Report<'a>, kinds: &[Kind]) -> Vec<Curve<'a>> {
+    let mut curves: Vec<Curve<'a>> = Vec::new();
+    for group in report.groups(kinds) {
+        let operation = group.operation();
+        let belongs =
+            |curve: &&mut Curve<'_>| curve.subject == group.subject && curve.operation == operation;
+        match curves.iter_mut().find(belongs) {
+            Some(curve) => curve.groups.push(group),
+            None => curves.push(Curve {
+                subject: group.subject,
+                operation,
+                groups: vec![group],
+                knee: None,
+            }),
+        }
+    }
+    for curve in &mut curves {
+        curve.groups.sort_by(|a, b| a.load.rate.total_cmp(&b.load.rate));
+        let delays = curve.carried_delays();
+        curve.knee = analysis::knee(&delays).map(|index| delays[index]);
+    }
+    curves
+}
+
+/// The operations that curves are of, in their order.
+pub(super) fn operations(curves: &[Curve<'_>]) -> Vec<String> {
+    let mut operations: Vec<String> = Vec::new();
+    for curve in curves {
+        if !operations.contains(&curve.operation) {
+            operations.push(curve.operation.clone());
+        }
+    }
+    operations
+}
+
+impl Curve<'_> {
+    /// The loads that were measured validly.
+    fn valid(&self) -> impl Iterator<Item = &Group<'_>> {
+        self.groups.iter().filter(|group| !group.is_doubtful())
+    }
+
+    /// The part of [`Curve::delays`] to look for a knee in: to the first step with failures, for behind it
+    /// only the lucky operations are left to tell of delays.
+    fn carried_delays(&self) -> Vec<(f64, f64)> {
+        let mut delays = self.delays();
+        if let Some(end) = self.valid().position(|group| !is_whole(group)) {
+            delays.truncate((end + 1).max(FEWEST_FOR_KNEE));
+        }
+        delays
+    }
+
+    /// Rates with median delays in microseconds.
+    fn delays(&self) -> Vec<(f64, f64)> {
+        let delay = request_delay(&self.groups[0]);
+        let point = |group: &Group<'_>| {
+            Some((group.load.rate, group.median(|run| percentile(run, delay, 50.0))?))
+        };
+        self.valid().filter_map(point).collect()
+    }
+}
+
+/// The limits of all systems, if the records tell any.
+pub(super) fn table(report: &Report<'_>) -> Option<Section> {
+    let mut section = Section::new(
+        "limits",
+        "The systems' limits",
+        "The limit is the highest step below the first one at which operations failed, the delay had left \
+         its flat part, or its median exceeded 300 ms, whichever came first.",
+    );
+    let mut table = Table::new(
+        "Limits by rate",
+        &[
+            "System",
+            "Operation",
+            "#Limit, 1/s",
+            "Set by",
+            "#First failures at",
+            "#Delay leaves flat part at",
+            "#300 ms exceeded at",
+            "#Highest achieved, 1/s",
+        ],
+    );
+    for curve in curves(report, &[Kind::Sweep, Kind::Proxy, Kind::Limit]) {
+        table.row(limit_row(report, &curve));
+    }
+    section.table(table);
+    section.table(burst_limits(report));
+    section.table(user_limits(report));
+    unless_empty(section)
+}
+
+fn limit_row(report: &Report<'_>, curve: &Curve<'_>) -> Vec<String> {
+    let failing = curve.valid().find(|group| !is_whole(group)).map(|group| group.load.rate);
+    let knee = curve.knee.map(|(rate, _)| rate);
+    let slow =
+        curve.delays().into_iter().find(|&(_, us)| us > DELAY_LIMIT_US).map(|(rate, _)| rate);
+    let reasons = [(failing, "failures"), (knee, "delay leaves its flat part"), (slow, "300 ms")];
+    let first = reasons
+        .into_iter()
+        .filter_map(|(rate, reason)| Some((rate?, reason)))
+        .min_by(|a, b| a.0.total_cmp(&b.0));
+    let rates = curve.valid().map(|group| group.load.rate);
+    let below = rates.filter(|&rate| first.is_none_or(|(end, _)| rate < end)).last();
+    let (limit, reason) = match (below, first) {
+        (None, None) => (words::NONE.to_owned(), "no valid run"),
+        (None, Some((rate, reason))) => (format!("below {}", words::figure(rate)), reason),
+        (Some(rate), None) => (format!("{} or more", words::figure(rate)), "not reached"),
+        (Some(rate), Some((_, reason))) => (words::figure(rate), reason),
+    };
+    let achieved =
+        curve.valid().filter_map(|group| group.median(|run| Some(metrics::achieved_rate(run))));
+    let peak = achieved.max_by(f64::total_cmp);
+    vec![
+        report.subjects[curve.subject].label.clone(),
+        curve.operation.clone(),
+        limit,
+        reason.to_owned(),
+        words::maybe(failing),
+        words::maybe(knee),
+        words::maybe(slow),
+        words::maybe(peak),
+    ]
+}
+
+/// The first number of users at which something does not hold, and the last one before it.
+fn steps_before<'g, 'a>(
+    groups: &'g [Group<'a>],
+    holds: impl Fn(&Group<'_>) -> bool,
+) -> (Option<&'g Group<'a>>, Option<&'g Group<'a>>) {
+    let first = groups.iter().position(|group| !holds(group));
+    let before = first.unwrap_or(groups.len()).checked_sub(1).map(|index| &groups[index]);
+    (before, first.map(|index| &groups[index]))
+}
+
+fn users_cells(steps: (Option<&Group<'_>>, Option<&Group<'_>>)) -> [String; 2] {
+    let users = |group: &Group<'_>| words::count(group.load.users);
+    match steps {
+        (Some(before), None) => [format!("{} or more", users(before)), words::NONE.to_owned()],
+        (None, Some(first)) => [format!("below {}", users(first)), users(first)],
+        (Some(before), Some(first)) => [users(before), users(first)],
+        (None, None) => [words::NONE.to_owned(), words::NONE.to_owned()],
+    }
+}
+
+fn burst_limits(report: &Report<'_>) -> Table {
+    let mut table = Table::new(
+        "Limits by registrations in bursts (at most 2 of 15 may time out)",
+        &[
+            "System",
+            "Operation",
+            "#Holds, users",
+            "#Fails first at, users",
+            "#Without any failure, users",
+        ],
+    );
+    for groups in bursts::by_users(report, Kind::Burst) {
+        let held = users_cells(steps_before(&groups, |group| {
+            bursts::timeouts(group).is_some_and(|share| share <= TIMEOUT_LIMIT)
+        }));
+        let [whole, _] = users_cells(steps_before(&groups, is_whole));
+        if let Some(group) = groups.first() {
+            let [limit, fails] = held;
+            table.row(vec![report.label(group), group.operation(), limit, fails, whole]);
+        }
+    }
+    table
+}
+
+fn user_limits(report: &Report<'_>) -> Table {
+    let mut table = Table::new(
+        "Limits by parallel users (the highest number of users without a loss)",
+        &["System", "Operation", "#Without loss, users", "#First loss at, users"],
+    );
+    for groups in bursts::by_users(report, Kind::Qos) {
+        if let Some(group) = groups.first() {
+            let [limit, fails] = users_cells(steps_before(&groups, is_whole));
+            table.row(vec![bursts::series_name(report, group), group.operation(), limit, fails]);
+        }
+    }
+    table
+}
+
+/// The searches for the highest rate, step by step, if there are any.
+pub(super) fn search(report: &Report<'_>) -> Option<Section> {
+    let mut section = Section::new(
+        "search",
+        "The search for the highest rate",
+        "Each step offers a rate; if an operation fails, the next rate is lower, otherwise higher, until the \
+         limit is known closely enough and confirmed by repeats (RFC 7502).",
+    );
+    for subject in &report.subjects {
+        if subject.record.kind != Kind::Limit {
+            continue;
+        }
+        let of_subject = |run: &&Run| subject.is_of(run);
+        let runs: Vec<&Run> = subject.record.runs.iter().filter(of_subject).collect();
+        let mut names: Vec<String> = Vec::new();
+        for run in &runs {
+            if !names.contains(&operation(&run.load)) {
+                names.push(operation(&run.load));
+            }
+        }
+        for name in names {
+            let runs: Vec<&Run> =
+                runs.iter().copied().filter(|run| operation(&run.load) == name).collect();
+            section.heading(format!("{}, {name}", subject.label));
+            section.chart(search_chart(subject, &name, &runs));
+            section.table(search_table(&runs));
+        }
+    }
+    unless_empty(section)
+}
+
+fn carried(run: &Run) -> bool {
+    run.counts.offered > 0 && run.counts.succeeded >= run.counts.offered
+}
+
+fn search_chart(subject: &Subject<'_>, name: &str, runs: &[&Run]) -> Chart {
+    let mut chart = Chart::new(
+        "Rates that were tried",
+        Axis::new("run, in the order of time", Scale::Span),
+        Axis::new("offered, operations per second", Scale::Linear),
+    );
+    let points: Vec<_> = runs
+        .iter()
+        .enumerate()
+        .map(|(index, run)| (run, (index as f64 + 1.0, run.load.rate)))
+        .collect();
+    let those = |which: &dyn Fn(&Run) -> bool| -> Vec<(f64, f64)> {
+        points.iter().filter(|(run, _)| which(run)).map(|&(_, point)| point).collect()
+    };
+    chart.line(Line::plain("", Look::Reference, those(&|_| true)));
+    let mut good = Line::dots(
+        "carried without a failure",
+        Look::Number(0),
+        those(&|run| run.is_valid() && carried(run)),
+    );
+    good.doubtful = those(&|run| !run.is_valid());
+    chart.line(good);
+    chart.line(Line::dots(
+        "failures",
+        Look::Number(1),
+        those(&|run| run.is_valid() && !carried(run)),
+    ));
+    let findings =
+        subject.record.findings.iter().filter(|finding| subject.is_named(&finding.system));
+    let about = name.split(',').next().unwrap_or(name);
+    for finding in findings.filter(|finding| finding.unit == "1/s") {
+        if finding.name.split_whitespace().any(|word| word == about) && finding.value.is_finite() {
+            chart.mark(Place::Y(finding.value), format!("{}/s", words::figure(finding.value)));
+        }
+    }
+    chart
+}
+
+fn search_table(runs: &[&Run]) -> Table {
+    let mut table = Table::new(
+        "Step by step",
+        &[
+            "Step",
+            "#Offered, 1/s",
+            "#Achieved, 1/s",
+            "#Operations",
+            "#Not succeeded",
+            "#p99, ms",
+            "Outcome",
+        ],
+    );
+    for (index, run) in runs.iter().enumerate() {
+        let label = if run.label.is_empty() { String::new() } else { format!(" ({})", run.label) };
+        let failed = run.counts.offered.saturating_sub(run.counts.succeeded);
+        table.row_doubtful(
+            !run.is_valid(),
+            vec![
+                format!("{}{label}", index + 1),
+                words::figure(run.load.rate),
+                words::figure(metrics::achieved_rate(run)),
+                words::count(run.counts.offered),
+                words::count(failed),
+                words::maybe(percentile(run, Delay::Response, 99.0).map(|us| us / 1000.0)),
+                if carried(run) { "carried".to_owned() } else { "failures".to_owned() },
+            ],
+        );
+    }
+    table
+}
+
+/// What the commands concluded, if anything.
+pub(super) fn findings(report: &Report<'_>) -> Option<Section> {
+    let mut section = Section::new(
+        "findings",
+        "Findings",
+        "What the measuring commands concluded from their runs, each figure also as a ratio to that of the \
+         first system.",
+    );
+    let mut table = Table::new(
+        "Findings",
+        &["System", "Finding", "#Value", "Unit", "#Ratio to the first", "How sure"],
+    );
+    let all = || {
+        report.subjects.iter().flat_map(|subject| {
+            let of_subject = subject.record.findings.iter();
+            of_subject
+                .filter(|finding| subject.is_named(&finding.system))
+                .map(move |finding| (subject, finding))
+        })
+    };
+    for (subject, finding) in all() {
+        let first =
+            all().find(|(_, other)| other.name == finding.name && other.unit == finding.unit);
+        let ratio = first.map(|(_, first)| finding.value / first.value);
+        table.row(vec![
+            subject.label.clone(),
+            finding.name.clone(),
+            words::figure(finding.value),
+            finding.unit.clone(),
+            words::maybe(ratio),
+            if finding.remark.is_empty() { words::NONE.to_owned() } else { finding.remark.clone() },
+        ]);
+    }
+    section.table(table);
+    unless_empty(section)
+}

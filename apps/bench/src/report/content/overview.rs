@@ -1,0 +1,356 @@
+//! What a reader has to know first: whether the figures hold, what they are, and what was measured.
+
+use super::{Report, kind_name};
+use crate::metrics;
+use crate::record::{Delay, Kind, Machine, Record, Run};
+use crate::report::document::{Block, Section, Table, Verdict};
+use crate::report::groups::{operation, percentile, run_name};
+use crate::report::words;
+
+/// How many runs are named with a doubt.
+const NAMED: usize = 4;
+
+/// The verdict with the headline figures, and what was measured.
+pub(super) fn sections(report: &Report<'_>) -> Vec<Section> {
+    let mut verdict = Section::new(
+        "verdict",
+        "Verdict",
+        "Read this first: whether the figures show the systems, whether what was required held, and the \
+         figures that matter most.",
+    );
+    verdict.blocks.push(Block::Verdict(validity(report)));
+    criteria(report, &mut verdict);
+    findings(report, &mut verdict);
+    verdict.table(headline(report));
+    super::compare::summary(report, &mut verdict);
+    let (large, small): (Vec<Outlier>, Vec<Outlier>) =
+        outliers(report).into_iter().partition(|outlier| outlier.deviation >= NOTABLE);
+    if !large.is_empty() {
+        verdict.heading("Outliers");
+        let more = match small.len() {
+            0 => String::new(),
+            count => format!(
+                " {} by less than 10 % of the median; they are named with all runs.",
+                words::counted(count, "more value")
+                    + if count == 1 { " differs" } else { " differ" }
+            ),
+        };
+        verdict.text(format!(
+            "These repeats stand out from the others of their load. They are kept in all figures.{more}"
+        ));
+        verdict.blocks.push(Block::List(large.into_iter().map(|outlier| outlier.text).collect()));
+    }
+    vec![verdict, setup(report)]
+}
+
+fn validity(report: &Report<'_>) -> Verdict {
+    let runs: Vec<&Run> = report.records.iter().flat_map(|record| &record.runs).collect();
+    let invalid = runs.iter().filter(|run| !run.is_valid()).count();
+    if runs.is_empty() {
+        return Verdict {
+            good: false,
+            title: "Nothing was measured".to_owned(),
+            text: "There is no run in what this report is made from.".to_owned(),
+            reasons: Vec::new(),
+        };
+    }
+    if invalid == 0 {
+        let title = match runs.len() {
+            1 => "Valid: the run shows the system under test".to_owned(),
+            count => format!(
+                "Valid: all {} runs show the systems under test",
+                words::count(count as u64)
+            ),
+        };
+        let text =
+            "Nothing was found that makes the figures those of the generator or of a disturbance."
+                .to_owned();
+        return Verdict { good: true, title, text, reasons: Vec::new() };
+    }
+    let mut doubts: Vec<(&str, Vec<String>)> = Vec::new();
+    for run in &runs {
+        for doubt in &run.doubts {
+            match doubts.iter_mut().find(|(text, _)| text == doubt) {
+                Some((_, names)) => names.push(run_name(run)),
+                None => doubts.push((doubt, vec![run_name(run)])),
+            }
+        }
+    }
+    let reasons = doubts.into_iter().map(|(doubt, names)| {
+        let more = names.len().saturating_sub(NAMED);
+        let more = if more > 0 {
+            format!("; and {}", words::counted(more, "more run"))
+        } else {
+            String::new()
+        };
+        format!("{doubt} ({}{more})", names[..names.len().min(NAMED)].join("; "))
+    });
+    let title = if invalid == runs.len() {
+        "NOT VALID: no run shows the system under test".to_owned()
+    } else {
+        format!(
+            "NOT VALID IN PART: {} of {} do not show the system under test",
+            words::count(invalid as u64),
+            words::counted(runs.len(), "run")
+        )
+    };
+    let text = if invalid == runs.len() {
+        "The figures below were limited by the generator or disturbed. Do not use them to judge a system."
+    } else {
+        "Medians leave these runs out. Where a load has no valid run, its figures are marked as not valid."
+    };
+    Verdict { good: false, title, text: text.to_owned(), reasons: reasons.collect() }
+}
+
+/// What the commands concluded, in a line each.
+fn findings(report: &Report<'_>, section: &mut Section) {
+    let findings = report.subjects.iter().flat_map(|subject| {
+        let of_subject =
+            subject.record.findings.iter().filter(|finding| subject.is_named(&finding.system));
+        of_subject.map(|finding| {
+            let remark = if finding.remark.is_empty() {
+                String::new()
+            } else {
+                format!(" ({})", finding.remark)
+            };
+            let value = words::figure(finding.value);
+            format!("{}, {}: {value} {}{remark}", subject.label, finding.name, finding.unit)
+        })
+    });
+    let findings: Vec<String> = findings.collect();
+    if !findings.is_empty() {
+        section.heading("Findings");
+        section.blocks.push(Block::List(findings));
+    }
+}
+
+fn criteria(report: &Report<'_>, section: &mut Section) {
+    let mut table = Table::new("What was required", &["Criterion", "Held", "Worst value seen"]);
+    let (mut held, mut count) = (0, 0);
+    for criterion in report.records.iter().flat_map(|record| &record.criteria) {
+        count += 1;
+        held += usize::from(criterion.held);
+        let answer = if criterion.held { "✓ yes" } else { "✗ NO" };
+        table.row(vec![criterion.text.clone(), answer.to_owned(), criterion.seen.clone()]);
+    }
+    if count == 0 {
+        section.text("Nothing was required of the systems (--require), so nothing could fail.");
+        return;
+    }
+    let title = match (count - held, count) {
+        (0, 1) => "The criterion held".to_owned(),
+        (0, _) => format!("All criteria held ({count})"),
+        (_, 1) => "The criterion did NOT hold".to_owned(),
+        (failed, _) => format!("{failed} of {count} criteria did NOT hold"),
+    };
+    let verdict = Verdict { good: held == count, title, text: String::new(), reasons: Vec::new() };
+    section.blocks.push(Block::Verdict(verdict));
+    section.table(table);
+}
+
+fn headline(report: &Report<'_>) -> Table {
+    let has_steps = |record: &Record| !matches!(record.kind, Kind::Run | Kind::Compare);
+    let of_steps = if report.records.iter().any(has_steps) {
+        "; of steps, the heaviest load that was carried without a failure"
+    } else {
+        ""
+    };
+    let mut table = Table::new(
+        format!("Headline figures (medians of the repeats; response times in ms{of_steps})"),
+        &[
+            "System",
+            "Operation",
+            "#Offered",
+            "#Achieved, 1/s",
+            "#Success",
+            "#p50",
+            "#p99",
+            "#p99.9",
+            "#CPU, µs/operation",
+            "#Repeats",
+        ],
+    );
+    // A comparison has a table of its own, for it has a line for each system and operation.
+    for group in report.featured().iter().filter(|group| report.kind(group) != Kind::Compare) {
+        let response = |percent| group.median(|run| percentile(run, Delay::Response, percent));
+        let mut cells = report.name_cells(group);
+        cells.extend([
+            words::maybe(group.median(|run| Some(metrics::achieved_rate(run)))),
+            words::maybe_percent(group.median(|run| metrics::success(&run.counts))),
+        ]);
+        cells.extend(
+            [50.0, 99.0, 99.9].map(|percent| words::maybe(response(percent).map(|us| us / 1000.0))),
+        );
+        cells.extend([words::maybe(group.median(metrics::cpu_per_operation)), group.repeats()]);
+        table.row_doubtful(group.is_doubtful(), cells);
+    }
+    table
+}
+
+/// A measure of a run with its name and unit.
+type Measure = (&'static str, &'static str, fn(&Run) -> Option<f64>);
+
+const MEASURES: [Measure; 4] = [
+    ("achieved rate", "/s", |run| Some(metrics::achieved_rate(run))),
+    ("median response", " ms", |run| percentile(run, Delay::Response, 50.0).map(|us| us / 1000.0)),
+    ("p99 response", " ms", |run| percentile(run, Delay::Response, 99.0).map(|us| us / 1000.0)),
+    ("CPU per operation", " µs", metrics::cpu_per_operation),
+];
+
+/// From this share of the median on, an outlier is named in the verdict.
+const NOTABLE: f64 = 0.1;
+
+/// A repeat that stands out.
+pub(super) struct Outlier {
+    /// By how much, as a share of the median.
+    pub(super) deviation: f64,
+    /// What it is, in words.
+    pub(super) text: String,
+}
+
+/// The repeats that stand out from the others of their load.
+pub(super) fn outliers(report: &Report<'_>) -> Vec<Outlier> {
+    let kinds = report.records.iter().map(|record| record.kind).collect::<Vec<_>>();
+    let mut outliers = Vec::new();
+    for group in report.groups(&kinds) {
+        for (name, unit, value) in MEASURES {
+            let used = group.used();
+            let valued = used.iter().filter_map(|run| value(run).map(|value| (run, value)));
+            let valued: Vec<_> = valued.filter(|(_, value)| value.is_finite()).collect();
+            let Some(spread) = group.spread(value) else { continue };
+            for (run, value) in spread.outliers.iter().filter_map(|&index| valued.get(index)) {
+                outliers.push(Outlier {
+                    deviation: (value / spread.median - 1.0).abs(),
+                    text: format!(
+                        "{}: {name} {}{unit}, where the median is {}{unit}",
+                        run_name(run),
+                        words::figure(*value),
+                        words::figure(spread.median)
+                    ),
+                });
+            }
+        }
+    }
+    outliers
+}
+
+fn setup(report: &Report<'_>) -> Section {
+    let mut section = Section::new(
+        "setup",
+        "What was measured",
+        "The commands that repeat the measurement, the machine that the load came from, and the systems as \
+         they were set up.",
+    );
+    for record in report.records {
+        let mut text = format!("{}, begun {}", kind_name(record.kind), words::time(record.started));
+        if !record.tool.is_empty() {
+            text += &format!(", by {}", record.tool);
+        }
+        section.text(text + ".");
+        section.blocks.push(Block::Code(words::command(&record.command)));
+    }
+    let mut machines = Table::new(
+        "Where the load came from",
+        &["Host", "Processor", "#Cores", "#Memory", "Operating system"],
+    );
+    let mut seen: Vec<&Machine> = Vec::new();
+    for machine in report.records.iter().map(|record| &record.machine) {
+        if !seen.contains(&machine) {
+            seen.push(machine);
+            machines.row(vec![
+                machine.host.clone(),
+                machine.cpu.clone(),
+                words::count(machine.cores as u64),
+                words::bytes(machine.memory),
+                machine.system.clone(),
+            ]);
+        }
+    }
+    section.table(machines);
+    let mut systems = Table::new(
+        "Systems under test",
+        &["System", "Version", "Reached at", "Started by", "Configuration"],
+    );
+    for subject in &report.subjects {
+        let dash = || words::NONE.to_owned();
+        systems.row(match subject.system {
+            Some(system) => vec![
+                subject.label.clone(),
+                system.version.clone().unwrap_or_else(dash),
+                system.target.clone(),
+                system
+                    .command
+                    .as_deref()
+                    .map_or_else(|| "somebody else".to_owned(), words::command),
+                if system.remarks.is_empty() { dash() } else { system.remarks.join(" ") },
+            ],
+            None => vec![subject.label.clone(), dash(), dash(), dash(), dash()],
+        });
+    }
+    section.table(systems);
+    section.table(loads(report));
+    section
+}
+
+/// Each kind of load; what changes from step to step is told from the least to the greatest.
+fn loads(report: &Report<'_>) -> Table {
+    let mut table = Table::new(
+        "Load",
+        &[
+            "Operation",
+            "Arrivals",
+            "#Offered, 1/s",
+            "#Users",
+            "#Sockets",
+            "#Workers",
+            "#Calls held, s",
+            "#Measured, s",
+        ],
+    );
+    let mut loads: Vec<(String, Vec<&Run>)> = Vec::new();
+    for run in report.records.iter().flat_map(|record| &record.runs) {
+        let operation = operation(&run.load);
+        let same = |(name, runs): &&mut (String, Vec<&Run>)| {
+            *name == operation
+                && runs[0].load.arrivals == run.load.arrivals
+                && runs[0].load.hold == run.load.hold
+        };
+        match loads.iter_mut().find(same) {
+            Some((_, runs)) => runs.push(run),
+            None => loads.push((operation, vec![run])),
+        }
+    }
+    let values: [fn(&Run) -> f64; 6] = [
+        |run| run.load.rate,
+        |run| run.load.users as f64,
+        |run| run.load.sockets as f64,
+        |run| run.load.workers as f64,
+        |run| run.load.hold,
+        |run| run.seconds,
+    ];
+    let mut rows: Vec<(Vec<String>, Vec<String>)> = Vec::new();
+    for (operation, runs) in loads {
+        let mut row = vec![runs[0].load.arrivals.clone()];
+        row.extend(values.map(|value| range(runs.iter().map(|run| value(run)))));
+        match rows.iter_mut().find(|(_, other)| *other == row) {
+            Some((operations, _)) => operations.push(operation),
+            None => rows.push((vec![operation], row)),
+        }
+    }
+    for (operations, mut row) in rows {
+        row.insert(0, operations.join("; "));
+        table.row(row);
+    }
+    table
+}
+
+/// The least and the greatest of some values.
+fn range(values: impl Iterator<Item = f64>) -> String {
+    let ends = values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| {
+        (low.min(value), high.max(value))
+    });
+    match ends {
+        (low, high) if low < high => format!("{}–{}", words::tick(low), words::tick(high)),
+        (low, _) => words::tick(low),
+    }
+}

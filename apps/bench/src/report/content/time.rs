@@ -1,0 +1,391 @@
+//! How delays are distributed, and what went on second by second.
+
+use super::{Report, delay_name, unless_empty};
+use crate::record::PERCENTILES;
+use crate::record::{Delay, Kind, Run, Second};
+use crate::report::chart::{Axis, Chart, Line, Look, Place, Scale};
+use crate::report::document::{Section, Table};
+use crate::report::groups::{Group, Pooled};
+use crate::report::words;
+
+/// How many points a line over time has at most; longer runs are drawn in steps of several seconds.
+const POINTS: usize = 400;
+/// How many of them get a marker, about.
+const MARKERS: usize = 8;
+/// How far a distribution is drawn: to the percentile with so many nines.
+const NINES: f64 = 5.0;
+/// How many points a distribution has from nine to nine.
+const POINTS_PER_NINE: f64 = 40.0;
+
+/// The groups whose details are told, by operation.
+fn by_operation<'a>(report: &Report<'a>) -> Vec<(String, Vec<Group<'a>>)> {
+    let mut operations: Vec<(String, Vec<Group<'a>>)> = Vec::new();
+    for group in report.featured() {
+        let operation = group.operation();
+        match operations.iter_mut().find(|(name, _)| *name == operation) {
+            Some((_, groups)) => groups.push(group),
+            None => operations.push((operation, vec![group])),
+        }
+    }
+    operations
+}
+
+/// Name and look of a group among others of its operation: the system's if there is one of each.
+fn line_name(report: &Report<'_>, groups: &[Group<'_>], index: usize) -> (String, Look) {
+    let group = &groups[index];
+    let name = format!("{} at {}", report.label(group), report.load(group));
+    if groups.iter().filter(|other| other.subject == group.subject).count() > 1 {
+        return (name, Look::Number(index));
+    }
+    let same_load = groups.iter().all(|other| report.load(other) == report.load(group));
+    (if same_load { report.label(group) } else { name }, report.look(group))
+}
+
+/// How the delays are distributed.
+pub(super) fn distribution(report: &Report<'_>) -> Option<Section> {
+    let mut section = Section::new(
+        "distribution",
+        "How response times are distributed",
+        "Each point tells how many percent of the operations took no longer than the time at its height; \
+         from each mark to the next, ten times fewer operations are slower.",
+    );
+    let mut table = Table::new(
+        "Response times in ms (all repeats together)",
+        &[
+            "System",
+            "Operation",
+            "#Load",
+            "#Count",
+            "#min",
+            "#mean",
+            "#p50",
+            "#p90",
+            "#p95",
+            "#p99",
+            "#p99.9",
+            "#p99.99",
+            "#max",
+        ],
+    );
+    for (operation, groups) in by_operation(report) {
+        let title = |what: &str| format!("{what}: {operation}");
+        let mut actual = distribution_chart(title("Response time"));
+        let mut scheduled = distribution_chart(title("Response time from the schedule"));
+        for (index, group) in groups.iter().enumerate() {
+            let (label, look) = line_name(report, &groups, index);
+            let response = group.pooled(Delay::Response);
+            let from_schedule = group.pooled(Delay::FromSchedule);
+            if let [_] = *groups {
+                actual.line(percentiles("from sending", Look::Number(0), &response));
+                actual.line(percentiles("from the schedule", Look::Number(1), &from_schedule));
+            } else {
+                actual.line(percentiles(&label, look, &response));
+                scheduled.line(percentiles(&label, look, &from_schedule));
+            }
+            table.row_doubtful(group.is_doubtful(), distribution_row(report, group, &response));
+        }
+        section.chart(actual);
+        section.chart(scheduled);
+    }
+    section.table(table);
+    unless_empty(section)
+}
+
+fn distribution_chart(title: String) -> Chart {
+    Chart::new(
+        title,
+        Axis::new("percentile of the operations", Scale::Percentile),
+        Axis::new("ms (logarithmic)", Scale::Log),
+    )
+}
+
+/// A distribution as a line, as far as there are enough events to tell.
+fn percentiles(label: &str, look: Look, pooled: &Pooled) -> Line {
+    let nines = (pooled.count() as f64).log10().clamp(1.0, NINES);
+    let value = |percent| pooled.percentile(percent).map(|us| (percent, us.max(1) as f64 / 1000.0));
+    let steps = 0..=(nines * POINTS_PER_NINE) as u32;
+    let percents = steps.map(|step| 100.0 * (1.0 - 10f64.powf(-f64::from(step) / POINTS_PER_NINE)));
+    let mut line = Line::plain(label, look, percents.filter_map(value).collect());
+    let told = PERCENTILES.into_iter().filter(|&percent| pooled.tells(percent));
+    line.markers = told.filter_map(value).collect();
+    line
+}
+
+fn distribution_row(report: &Report<'_>, group: &Group<'_>, pooled: &Pooled) -> Vec<String> {
+    let millis = |us: Option<u64>| words::maybe(us.map(|us| us as f64 / 1000.0));
+    let mut cells = report.name_cells(group);
+    cells.push(words::count(pooled.count()));
+    cells.push(millis(pooled.percentile(0.0)));
+    cells.push(words::maybe(pooled.mean().map(|us| us / 1000.0)));
+    cells.extend(
+        PERCENTILES
+            .map(|percent| millis(pooled.percentile(percent).filter(|_| pooled.tells(percent)))),
+    );
+    cells.push(millis(pooled.percentile(100.0)));
+    cells
+}
+
+/// What went on second by second.
+pub(super) fn course(report: &Report<'_>) -> Option<Section> {
+    let mut section = Section::new(
+        "time",
+        "What went on over time",
+        "In a steady state all lines are level; steps, waves and spikes are what a mean would hide. What is \
+         left of 0 is the ramp, which no figure counts.",
+    );
+    for (operation, groups) in by_operation(report) {
+        // A comparison has a dozen operations: there, delays over time are enough to see what happened.
+        let brief = groups.iter().all(|group| report.kind(group) == Kind::Compare);
+        let mut charts = Vec::new();
+        if !brief {
+            charts.push(throughput(report, &groups));
+        }
+        charts.extend(delays(report, &groups, &operation));
+        if !brief {
+            charts.push(of_seconds(
+                report,
+                &groups,
+                "Operations under way",
+                "operations",
+                |second| second.in_flight,
+            ));
+            charts.push(of_seconds(
+                report,
+                &groups,
+                "Retransmissions",
+                "messages per second",
+                |second| second.retransmitted,
+            ));
+            charts.push(processors(report, &groups));
+            charts.push(memory(report, &groups));
+        }
+        charts.retain(|chart| !chart.is_empty());
+        if charts.is_empty() {
+            continue;
+        }
+        if !brief {
+            section.heading(operation);
+        }
+        let zero: Vec<String> =
+            charts.extract_if(.., |chart| is_zero(chart)).map(|chart| chart.title).collect();
+        if !zero.is_empty() {
+            section.text(format!("Zero all the time: {}.", words::list(&zero).to_lowercase()));
+        }
+        for mut chart in charts {
+            bounds(&mut chart, &groups);
+            section.chart(chart);
+        }
+    }
+    unless_empty(section)
+}
+
+/// Whether there is nothing to see but the axis.
+fn is_zero(chart: &Chart) -> bool {
+    chart.lines.iter().flat_map(|line| &line.points).all(|&(_, y)| y == 0.0)
+}
+
+fn time_chart(title: impl Into<String>, unit: &str, scale: Scale) -> Chart {
+    Chart::new(title, Axis::new("seconds", Scale::Span), Axis::new(unit, scale))
+}
+
+/// Marks where the measured time begins and ends, if more than that is drawn.
+fn bounds(chart: &mut Chart, groups: &[Group<'_>]) {
+    let mut runs = groups.iter().flat_map(Group::used);
+    if runs.any(|run| run.series.iter().any(|second| !second.measured)) && !chart.is_empty() {
+        chart.mark(Place::X(0.0), "");
+        let ends = groups.iter().flat_map(Group::used).map(|run| run.seconds);
+        let end = ends.fold(0.0, f64::max);
+        if end.is_finite() {
+            chart.mark(Place::X(end), "");
+        }
+    }
+}
+
+/// One line for each repeat, of which the first tells the name.
+fn repeats(
+    chart: &mut Chart,
+    group: &Group<'_>,
+    (label, look): (&str, Look),
+    points: impl Fn(&Run) -> Vec<(f64, f64)>,
+) {
+    for (index, run) in group.used().into_iter().enumerate() {
+        let label = if index == 0 { label } else { "" };
+        let mut line = Line::plain(label, look, points(run));
+        // A few markers tell lines apart where their dashes do not.
+        let every = line.points.len().div_ceil(MARKERS).max(1);
+        line.markers = line.points.iter().copied().skip(every / 2).step_by(every).collect();
+        chart.line(line);
+    }
+}
+
+/// How several seconds become one point.
+#[derive(Clone, Copy)]
+enum Thin {
+    Mean,
+    Highest,
+}
+
+fn seconds(run: &Run, thin: Thin, value: impl Fn(&Second) -> u64) -> Vec<(f64, f64)> {
+    let points = run.series.iter().map(|second| (second.at as f64, value(second) as f64));
+    thinned(points.collect(), thin)
+}
+
+fn thinned(points: Vec<(f64, f64)>, thin: Thin) -> Vec<(f64, f64)> {
+    let per = points.len().div_ceil(POINTS).max(1);
+    let chunks = points.chunks(per).map(|chunk| {
+        let values = chunk.iter().map(|point| point.1);
+        let value = match thin {
+            Thin::Mean => values.sum::<f64>() / chunk.len() as f64,
+            Thin::Highest => values.fold(f64::NEG_INFINITY, f64::max),
+        };
+        (chunk[0].0, value)
+    });
+    chunks.collect()
+}
+
+fn throughput(report: &Report<'_>, groups: &[Group<'_>]) -> Chart {
+    let mut chart = time_chart("Throughput", "operations per second", Scale::Linear);
+    for (index, group) in groups.iter().enumerate() {
+        let (label, look) = line_name(report, groups, index);
+        let offered = if index == 0 { "offered" } else { "" };
+        repeats(&mut chart, group, (offered, Look::Reference), |run| {
+            seconds(run, Thin::Mean, |second| second.offered)
+        });
+        let label = if groups.len() == 1 { "succeeded".to_owned() } else { label };
+        repeats(&mut chart, group, (&label, look), |run| {
+            seconds(run, Thin::Mean, |second| second.succeeded)
+        });
+        let failed = |run: &Run| seconds(run, Thin::Mean, |second| second.failed);
+        if groups.len() == 1
+            && group.used().iter().any(|run| run.series.iter().any(|second| second.failed > 0))
+        {
+            repeats(&mut chart, group, ("failed", Look::Number(1)), failed);
+        }
+    }
+    chart
+}
+
+fn delays(report: &Report<'_>, groups: &[Group<'_>], operation: &str) -> Vec<Chart> {
+    let millis = |run: &Run, value: fn(&Second) -> u64| {
+        let points = seconds(run, Thin::Highest, value).into_iter();
+        points.map(|(at, us)| (at, us / 1000.0)).collect::<Vec<_>>()
+    };
+    type OfSecond = fn(&Second) -> u64;
+    let measures: [(&str, OfSecond); 3] = [
+        ("median", |second| second.p50_us),
+        ("99th percentile", |second| second.p99_us),
+        ("maximum", |second| second.max_us),
+    ];
+    let chart = |title| time_chart(title, "ms (logarithmic)", Scale::Log);
+    if let [group] = groups {
+        let mut chart = chart("Response time".to_owned());
+        for (number, (name, value)) in measures.into_iter().enumerate() {
+            repeats(&mut chart, group, (name, Look::Number(number)), |run| millis(run, value));
+        }
+        return vec![chart];
+    }
+    let charts = measures[..2].iter().map(|&(name, value)| {
+        let mut chart = chart(format!("Response time, {name}: {operation}"));
+        for (index, group) in groups.iter().enumerate() {
+            let (label, look) = line_name(report, groups, index);
+            repeats(&mut chart, group, (&label, look), |run| millis(run, value));
+        }
+        chart
+    });
+    charts.collect()
+}
+
+fn of_seconds(
+    report: &Report<'_>,
+    groups: &[Group<'_>],
+    title: &str,
+    unit: &str,
+    value: fn(&Second) -> u64,
+) -> Chart {
+    let mut chart = time_chart(title, unit, Scale::Linear);
+    for (index, group) in groups.iter().enumerate() {
+        let (label, look) = line_name(report, groups, index);
+        repeats(&mut chart, group, (&label, look), |run| seconds(run, Thin::Mean, value));
+    }
+    chart
+}
+
+fn processors(report: &Report<'_>, groups: &[Group<'_>]) -> Chart {
+    let mut chart = time_chart("CPU of the system under test", "processors busy", Scale::Linear);
+    let busy = |run: &Run, system_only: bool| {
+        let samples = run.watch.as_ref().map_or(&[][..], |watch| &watch.samples);
+        let points = samples.windows(2).filter_map(|pair| {
+            let [before, sample] = pair else { return None };
+            let used = sample.usage.cpu_system_us as f64
+                + if system_only { 0.0 } else { sample.usage.cpu_user_us as f64 };
+            let width = sample.at - before.at;
+            (width > 0.0).then(|| (sample.at, used / width / 1e6))
+        });
+        thinned(points.collect(), Thin::Mean)
+    };
+    for (index, group) in groups.iter().enumerate() {
+        let (label, look) = line_name(report, groups, index);
+        if groups.len() == 1 {
+            repeats(&mut chart, group, ("user and system", look), |run| busy(run, false));
+            repeats(&mut chart, group, ("system alone", Look::Number(1)), |run| busy(run, true));
+        } else {
+            repeats(&mut chart, group, (&label, look), |run| busy(run, false));
+        }
+    }
+    chart
+}
+
+fn memory(report: &Report<'_>, groups: &[Group<'_>]) -> Chart {
+    let mut chart = time_chart("Memory of the system under test", "MiB (PSS)", Scale::Linear);
+    for (index, group) in groups.iter().enumerate() {
+        let (label, look) = line_name(report, groups, index);
+        repeats(&mut chart, group, (&label, look), |run| {
+            let samples = run.watch.as_ref().map_or(&[][..], |watch| &watch.samples);
+            let points =
+                samples.iter().map(|sample| (sample.at, sample.memory as f64 / 1024.0 / 1024.0));
+            thinned(points.collect(), Thin::Highest)
+        });
+    }
+    chart
+}
+
+/// The delays of RFC 6076, beside its shares.
+pub(super) fn delays_table(report: &Report<'_>) -> Table {
+    let mut table = Table::new(
+        "Delays in ms (all repeats together)",
+        &[
+            "System",
+            "Operation",
+            "#Load",
+            "Delay",
+            "#Count",
+            "#min",
+            "#mean",
+            "#p50",
+            "#p99",
+            "#max",
+        ],
+    );
+    for group in report.featured() {
+        for delay in Delay::ALL {
+            let pooled = group.pooled(delay);
+            if pooled.count() == 0 || matches!(delay, Delay::Response | Delay::FromSchedule) {
+                continue;
+            }
+            let at =
+                |percent| words::maybe(pooled.percentile(percent).map(|us| us as f64 / 1000.0));
+            let mut cells = report.name_cells(&group);
+            cells.extend([
+                delay_name(delay).to_owned(),
+                words::count(pooled.count()),
+                at(0.0),
+                words::maybe(pooled.mean().map(|us| us / 1000.0)),
+                at(50.0),
+                at(99.0),
+                at(100.0),
+            ]);
+            table.row_doubtful(group.is_doubtful(), cells);
+        }
+    }
+    table
+}

@@ -1,0 +1,308 @@
+//! Draws charts as SVG.
+//!
+//! The colours that are written here are the names of roles: the page's style sheet gives each its
+//! colour for light, dark and print by the attribute that stands in the SVG, and dashes to lines.
+
+use super::chart::{Chart, Line, Look, Place};
+use plotters::coord::Shift;
+use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
+
+/// Colours of Okabe and Ito, told apart by all kinds of eyes, the palest two left out.
+pub(super) const COLOURS: [RGBColor; 6] = [
+    RGBColor(0x00, 0x72, 0xB2),
+    RGBColor(0xD5, 0x5E, 0x00),
+    RGBColor(0x00, 0x9E, 0x73),
+    RGBColor(0xCC, 0x79, 0xA7),
+    RGBColor(0xE6, 0x9F, 0x00),
+    RGBColor(0x56, 0xB4, 0xE9),
+];
+
+/// Axes and what is written.
+const INK: RGBColor = RGBColor(0x22, 0x22, 0x22);
+/// Lines to compare with.
+const REFERENCE: RGBColor = RGBColor(0x6F, 0x6F, 0x6F);
+/// The grid.
+const GRID: RGBColor = RGBColor(0xDD, 0xDD, 0xDD);
+/// What must not be taken for a good result.
+const DOUBT: RGBColor = RGBColor(0xB0, 0x00, 0x20);
+
+/// Width of a chart in units of its own; a page shows two units as a pixel, for plotters knows whole
+/// units only.
+const WIDTH: u32 = 1240;
+/// Height of a chart of lines.
+const HEIGHT: u32 = 640;
+/// Height of a bar with the gap behind it.
+const BAR: u32 = 40;
+/// Height of letters.
+const LETTERS: u32 = 28;
+/// Width of a letter, in the mean, with something to spare.
+const LETTER: f64 = 15.5;
+/// Half the height of a marker.
+const MARKER: i32 = 7;
+/// The room over the plot, where the name of the upward axis stands.
+const TOP: u32 = 56;
+
+type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+/// Writing into a text cannot fail, but plotters does not know.
+type Drawn = Result<(), DrawingAreaErrorKind<std::io::Error>>;
+
+/// The chart as an SVG element.
+pub(super) fn svg(chart: &Chart) -> String {
+    let height = if chart.bars.is_empty() { HEIGHT } else { bars_height(chart) };
+    let mut text = String::new();
+    {
+        let area = SVGBackend::with_string(&mut text, (WIDTH, height)).into_drawing_area();
+        draw(chart, &area).expect("writing into a string succeeds");
+        area.present().expect("writing into a string succeeds");
+    }
+    text
+}
+
+/// A look as it is in a legend: a piece of line with a marker, or the mark of doubtful results.
+pub(super) fn swatch(look: Option<Look>, bar: bool) -> String {
+    let mut text = String::new();
+    {
+        let area = SVGBackend::with_string(&mut text, (72, 28)).into_drawing_area();
+        let drawn = match look {
+            None => doubt(&area, (36, 14)),
+            Some(look) if bar => {
+                area.draw(&Rectangle::new([(14, 4), (58, 24)], colour(look).filled()))
+            }
+            Some(look) => {
+                let line = PathElement::new([(2, 14), (70, 14)], colour(look).stroke_width(4));
+                area.draw(&line).and_then(|()| marker(&area, look, (36, 14)))
+            }
+        };
+        drawn.expect("writing into a string succeeds");
+        area.present().expect("writing into a string succeeds");
+    }
+    text
+}
+
+fn bars_height(chart: &Chart) -> u32 {
+    let rows: usize = chart.bars.iter().map(|(_, bars)| bars.len() + 1).sum();
+    TOP + 90 + BAR * u32::try_from(rows.min(500)).unwrap_or(500)
+}
+
+fn colour(look: Look) -> RGBColor {
+    match look {
+        Look::Number(number) => COLOURS[number % COLOURS.len()],
+        Look::Reference => REFERENCE,
+    }
+}
+
+fn letters(colour: RGBColor, horizontal: HPos, vertical: VPos) -> TextStyle<'static> {
+    TextStyle {
+        color: colour.to_backend_color(),
+        pos: Pos::new(horizontal, vertical),
+        ..("sans-serif", LETTERS).into()
+    }
+}
+
+fn width(text: &str) -> u32 {
+    (text.chars().count() as f64 * LETTER) as u32
+}
+
+fn draw(chart: &Chart, area: &Area<'_>) -> Drawn {
+    let (x, y) = chart.rulers();
+    let names = if chart.bars.is_empty() {
+        y.ticks.iter().map(|&tick| width(&y.label(tick))).max()
+    } else {
+        chart.bars.iter().map(|(name, _)| width(name)).max()
+    };
+    let left = names.unwrap_or(0).min(WIDTH / 2) + 16;
+    let mut context = ChartBuilder::on(area)
+        .margin_right(if chart.bars.is_empty() { 40 } else { 110 })
+        .margin_top(TOP)
+        .margin_bottom(44)
+        .set_label_area_size(LabelAreaPosition::Left, left)
+        .set_label_area_size(LabelAreaPosition::Bottom, 52)
+        .build_cartesian_2d(x.clone(), y.clone())?;
+    let mut mesh = context.configure_mesh();
+    // Longer than it need be, so that the lowest label of one axis and the first of the other are apart.
+    mesh.set_tick_mark_size(LabelAreaPosition::Bottom, 16)
+        .light_line_style(TRANSPARENT)
+        .bold_line_style(GRID.stroke_width(1))
+        .axis_style(INK.stroke_width(2))
+        .x_labels(x.ticks.len().max(1))
+        .y_labels(y.ticks.len().max(1))
+        .x_label_style(letters(INK, HPos::Center, VPos::Top))
+        .y_label_style(letters(INK, HPos::Right, VPos::Center));
+    if !chart.bars.is_empty() {
+        mesh.disable_y_mesh();
+    }
+    mesh.draw()?;
+
+    let plot = context.plotting_area();
+    let at = |point: (f64, f64)| plot.map_coordinate(&point);
+    let (across, down) = plot.get_pixel_range();
+    let frame = Frame { left: across.start, right: across.end, top: down.start, bottom: down.end };
+
+    let title = letters(INK, HPos::Left, VPos::Top);
+    let title_x = if chart.bars.is_empty() { 4 } else { frame.left };
+    area.draw(&Text::new(chart.y.title.clone(), (title_x, 6), title))?;
+    let title = letters(INK, HPos::Right, VPos::Top);
+    area.draw(&Text::new(chart.x.title.clone(), (frame.right, frame.bottom + 58), title))?;
+
+    for line in &chart.lines {
+        draw_line(line, area, &at)?;
+    }
+    draw_bars(chart, area, &frame, &at)?;
+    draw_marks(chart, area, &frame, &at)
+}
+
+/// The edges of the plot.
+struct Frame {
+    left: i32,
+    right: i32,
+    top: i32,
+    bottom: i32,
+}
+
+fn draw_line(line: &Line, area: &Area<'_>, at: &impl Fn((f64, f64)) -> (i32, i32)) -> Drawn {
+    let colour = colour(line.look);
+    let path: Vec<_> = line.points.iter().map(|&point| at(point)).collect();
+    let thickness = if line.look == Look::Reference { 2 } else { 4 };
+    area.draw(&PathElement::new(path, colour.stroke_width(thickness)))?;
+    for &(x, low, high) in &line.intervals {
+        whisker(area, colour, at((x, low)), at((x, high)))?;
+    }
+    for &point in &line.markers {
+        marker(area, line.look, at(point))?;
+    }
+    for &point in &line.doubtful {
+        doubt(area, at(point))?;
+        marker(area, line.look, at(point))?;
+    }
+    Ok(())
+}
+
+fn draw_bars(
+    chart: &Chart,
+    area: &Area<'_>,
+    frame: &Frame,
+    at: &impl Fn((f64, f64)) -> (i32, i32),
+) -> Drawn {
+    let rows: usize = chart.bars.iter().map(|(_, bars)| bars.len() + 1).sum();
+    let row = f64::from(frame.bottom - frame.top) / rows.max(1) as f64;
+    let mut done = 0.5;
+    for (name, bars) in &chart.bars {
+        let middle = f64::from(frame.top) + (done + bars.len() as f64 / 2.0) * row;
+        let style = letters(INK, HPos::Right, VPos::Center);
+        area.draw(&Text::new(name.clone(), (frame.left - 12, middle as i32), style))?;
+        for bar in bars {
+            let top = (f64::from(frame.top) + (done + 0.08) * row) as i32;
+            let bottom = (f64::from(frame.top) + (done + 0.92) * row) as i32;
+            let middle = (top + bottom) / 2;
+            let end = at((bar.value, 0.0)).0;
+            let corners = [(frame.left, top), (end, bottom)];
+            area.draw(&Rectangle::new(corners, colour(bar.look).filled()))?;
+            let mut behind = end;
+            if let Some((low, high)) = bar.interval {
+                let (low, high) = (at((low, 0.0)).0, at((high, 0.0)).0);
+                whisker(area, INK, (low, middle), (high, middle))?;
+                behind = behind.max(high);
+            }
+            if bar.doubtful {
+                behind += 24;
+                doubt(area, (behind, middle))?;
+            }
+            let style = letters(INK, HPos::Left, VPos::Center);
+            let value = super::words::figure(bar.value);
+            area.draw(&Text::new(value, (behind + 12, middle), style))?;
+            done += 1.0;
+        }
+        done += 1.0;
+    }
+    Ok(())
+}
+
+fn draw_marks(
+    chart: &Chart,
+    area: &Area<'_>,
+    frame: &Frame,
+    at: &impl Fn((f64, f64)) -> (i32, i32),
+) -> Drawn {
+    let style = REFERENCE.stroke_width(2);
+    for (index, mark) in chart.marks.iter().enumerate() {
+        match mark.place {
+            Place::X(x) => {
+                let x = at((x, f64::NAN)).0;
+                area.draw(&PathElement::new([(x, frame.top), (x, frame.bottom)], style))?;
+                let beside = letters(INK, HPos::Left, VPos::Top);
+                area.draw(&Text::new(mark.label.clone(), (x + 8, frame.top + 4), beside))?;
+            }
+            Place::Y(y) => {
+                let y = at((f64::NAN, y)).1;
+                area.draw(&PathElement::new([(frame.left, y), (frame.right, y)], style))?;
+                let over = letters(INK, HPos::Left, VPos::Bottom);
+                area.draw(&Text::new(mark.label.clone(), (frame.left + 10, y - 4), over))?;
+            }
+            Place::Point(x, y) => {
+                let (x, y) = at((x, y));
+                area.draw(&Circle::new((x, y), 15, INK.stroke_width(3)))?;
+                // Labels of neighbours stand in turn over and under their points.
+                let above = (index % 2 == 0) == (y - frame.top > 60) || y > frame.bottom - 60;
+                let (vertical, offset) = if above { (VPos::Bottom, -22) } else { (VPos::Top, 22) };
+                let half = width(&mark.label) as i32 / 2;
+                let x = x.clamp(frame.left + half, (frame.right - half).max(frame.left + half));
+                let style = letters(INK, HPos::Center, vertical);
+                area.draw(&Text::new(mark.label.clone(), (x, y + offset), style))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A line from one end of an interval to the other, with a bar across each end.
+fn whisker(area: &Area<'_>, colour: RGBColor, from: (i32, i32), to: (i32, i32)) -> Drawn {
+    let across = |(x, y): (i32, i32)| {
+        if from.1 == to.1 { [(x, y - 6), (x, y + 6)] } else { [(x - 6, y), (x + 6, y)] }
+    };
+    for ends in [[from, to], across(from), across(to)] {
+        area.draw(&PathElement::new(ends, colour.stroke_width(2)))?;
+    }
+    Ok(())
+}
+
+/// Filled shapes, so that they are not dashed.
+fn marker(area: &Area<'_>, look: Look, (x, y): (i32, i32)) -> Drawn {
+    let Look::Number(number) = look else { return Ok(()) };
+    let style = colour(look).filled();
+    let r = MARKER;
+    let shape = |points: &[(i32, i32)]| {
+        let points: Vec<_> = points.iter().map(|&(dx, dy)| (x + dx, y + dy)).collect();
+        area.draw(&Polygon::new(points, style))
+    };
+    match number % COLOURS.len() {
+        0 => area.draw(&Circle::new((x, y), r, style)),
+        1 => shape(&[(-r, -r), (r, -r), (r, r), (-r, r)]),
+        2 => shape(&[(0, -r - 2), (r + 1, r), (-r - 1, r)]),
+        3 => shape(&[(0, -r - 3), (r + 3, 0), (0, r + 3), (-r - 3, 0)]),
+        4 => shape(&[(0, r + 2), (r + 1, -r), (-r - 1, -r)]),
+        _ => shape(&[
+            (-3, -9),
+            (3, -9),
+            (3, -3),
+            (9, -3),
+            (9, 3),
+            (3, 3),
+            (3, 9),
+            (-3, 9),
+            (-3, 3),
+            (-9, 3),
+            (-9, -3),
+            (-3, -3),
+        ]),
+    }
+}
+
+/// A cross, large enough that its arms are seen behind a marker.
+fn doubt(area: &Area<'_>, (x, y): (i32, i32)) -> Drawn {
+    let r = 2 * MARKER - 2;
+    for arm in [[(x - r, y - r), (x + r, y + r)], [(x - r, y + r), (x + r, y - r)]] {
+        area.draw(&PathElement::new(arm, DOUBT.stroke_width(5)))?;
+    }
+    Ok(())
+}

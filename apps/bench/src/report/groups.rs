@@ -1,0 +1,241 @@
+//! Which runs belong together: the repeats of one load on one system.
+
+use super::chart::Look;
+use super::words;
+use crate::analysis::Spread;
+use crate::record::{Delay, Histogram, Kind, Load, Record, Run, System};
+use std::collections::BTreeMap;
+
+/// A system of a record, with a name that no other has in the report.
+#[derive(Debug)]
+pub(super) struct Subject<'a> {
+    /// What the report calls it.
+    pub(super) label: String,
+    /// Where it is from.
+    pub(super) record: &'a Record,
+    /// What is known of it; nothing, if only runs name it.
+    pub(super) system: Option<&'a System>,
+    /// How its lines and bars look.
+    pub(super) look: Look,
+    name: &'a str,
+}
+
+/// The runs of one load on one system, in the order of time.
+#[derive(Debug)]
+pub(super) struct Group<'a> {
+    /// The system, as a place among the subjects.
+    pub(super) subject: usize,
+    /// The load.
+    pub(super) load: &'a Load,
+    /// All of its runs.
+    pub(super) runs: Vec<&'a Run>,
+}
+
+impl Subject<'_> {
+    /// Whether this is what its record calls `name`.
+    pub(super) fn is_named(&self, name: &str) -> bool {
+        self.name == name
+    }
+
+    /// Whether a run of its record is on it.
+    pub(super) fn is_of(&self, run: &Run) -> bool {
+        self.is_named(&run.system)
+    }
+}
+
+/// The systems of all records.
+pub(super) fn subjects(records: &[Record]) -> Vec<Subject<'_>> {
+    let mut subjects: Vec<Subject<'_>> = Vec::new();
+    for record in records {
+        let begin = subjects.len();
+        let told = record.systems.iter().map(|system| (system.name.as_str(), Some(system)));
+        let of_runs = record.runs.iter().map(|run| (run.system.as_str(), None));
+        for (name, system) in told.chain(of_runs) {
+            if subjects[begin..].iter().all(|subject| subject.name != name) {
+                let look = Look::Number(subjects.len());
+                let label = name.to_owned();
+                subjects.push(Subject { label, record, system, look, name });
+            }
+        }
+    }
+    let names: Vec<&str> = subjects.iter().map(|subject| subject.name).collect();
+    for (index, subject) in subjects.iter_mut().enumerate() {
+        let same = |names: &[&str]| names.iter().filter(|name| **name == subject.name).count();
+        if same(&names) > 1 {
+            subject.label = format!("{} ({})", subject.name, same(&names[..index]) + 1);
+        }
+    }
+    subjects
+}
+
+/// The groups of the runs of records of these kinds, subject by subject, in the order of time.
+/// Of parallel users, the label tells the state of the network, which no other field does.
+pub(super) fn groups<'a>(subjects: &[Subject<'a>], kinds: &[Kind]) -> Vec<Group<'a>> {
+    let mut groups: Vec<Group<'a>> = Vec::new();
+    for (index, subject) in subjects.iter().enumerate() {
+        if !kinds.contains(&subject.record.kind) {
+            continue;
+        }
+        let begin = groups.len();
+        for run in subject.record.runs.iter().filter(|run| subject.is_of(run)) {
+            let same = |group: &&mut Group<'_>| {
+                *group.load == run.load
+                    && (subject.record.kind != Kind::Qos || group.runs[0].label == run.label)
+            };
+            match groups[begin..].iter_mut().find(same) {
+                Some(group) => group.runs.push(run),
+                None => groups.push(Group { subject: index, load: &run.load, runs: vec![run] }),
+            }
+        }
+    }
+    groups
+}
+
+impl<'a> Group<'a> {
+    /// The runs that figures are taken from: the valid ones; all, if none is.
+    pub(super) fn used(&self) -> Vec<&'a Run> {
+        let valid: Vec<&Run> = self.runs.iter().copied().filter(|run| run.is_valid()).collect();
+        if valid.is_empty() { self.runs.clone() } else { valid }
+    }
+
+    /// Whether no run is valid, so that no figure of them shows the system.
+    pub(super) fn is_doubtful(&self) -> bool {
+        self.runs.iter().all(|run| !run.is_valid())
+    }
+
+    /// The values of the runs that figures are taken from, without those that have none.
+    pub(super) fn values(&self, value: impl Fn(&Run) -> Option<f64>) -> Vec<f64> {
+        self.used().into_iter().filter_map(value).filter(|value| value.is_finite()).collect()
+    }
+
+    /// Median and spread of a value over the repeats.
+    pub(super) fn spread(&self, value: impl Fn(&Run) -> Option<f64>) -> Option<Spread> {
+        Spread::of(&self.values(value))
+    }
+
+    /// The median of a value over the repeats.
+    pub(super) fn median(&self, value: impl Fn(&Run) -> Option<f64>) -> Option<f64> {
+        self.spread(value).map(|spread| spread.median)
+    }
+
+    /// The delays of all repeats that figures are taken from.
+    pub(super) fn pooled(&self, delay: Delay) -> Pooled {
+        Pooled::of(self.used().into_iter().filter_map(|run| run.delays.get(&delay)))
+    }
+
+    /// The load in words, with whatever is needed to tell it from another of the same system.
+    pub(super) fn operation(&self) -> String {
+        operation(self.load)
+    }
+
+    /// How many of the repeats count, such as `3` or `2 of 3`.
+    pub(super) fn repeats(&self) -> String {
+        let valid = self.runs.iter().filter(|run| run.is_valid()).count();
+        if valid == self.runs.len() {
+            words::count(valid as u64)
+        } else {
+            format!("{valid} of {} valid", self.runs.len())
+        }
+    }
+}
+
+/// The operation of a load, with what goes with it.
+pub(super) fn operation(load: &Load) -> String {
+    let authentication = if load.authentication { ", authenticated" } else { "" };
+    let transport =
+        if load.transport == "udp" { String::new() } else { format!(", {}", load.transport) };
+    format!("{}{authentication}{transport}", load.operation.name())
+}
+
+/// A run in a few words.
+pub(super) fn run_name(run: &Run) -> String {
+    let label = if run.label.is_empty() { String::new() } else { format!(", {}", run.label) };
+    format!(
+        "{}, {} at {}/s{label}, repeat {}",
+        run.system,
+        operation(&run.load),
+        words::figure(run.load.rate),
+        u64::from(run.repeat) + 1
+    )
+}
+
+/// A percentile of a delay of a run in microseconds; none, if the delay did not occur.
+pub(super) fn percentile(run: &Run, delay: Delay, percent: f64) -> Option<f64> {
+    let histogram = run.delays.get(&delay).filter(|histogram| !histogram.is_empty())?;
+    Some(histogram.percentile(percent) as f64)
+}
+
+/// The delays of several histograms. They may come from files, whose bounds need not be alike, as
+/// histograms that are to be merged must be.
+#[derive(Debug)]
+pub(super) struct Pooled {
+    /// Delays in microseconds, rising, each with how many did not exceed it.
+    reached: Vec<(u64, u64)>,
+}
+
+impl Pooled {
+    /// All of them together.
+    pub(super) fn of<'a>(histograms: impl Iterator<Item = &'a Histogram>) -> Self {
+        let mut counts: BTreeMap<u64, u64> = BTreeMap::new();
+        for (value, count) in histograms.flat_map(Histogram::values) {
+            let sum = counts.entry(value).or_default();
+            *sum = sum.saturating_add(count);
+        }
+        let mut sum = 0u64;
+        let reached = counts.into_iter().map(|(value, count)| {
+            sum = sum.saturating_add(count);
+            (value, sum)
+        });
+        Self { reached: reached.collect() }
+    }
+
+    /// How many there are.
+    pub(super) fn count(&self) -> u64 {
+        self.reached.last().map_or(0, |&(_, count)| count)
+    }
+
+    /// Whether there are enough events to tell this percentile from the maximum.
+    pub(super) fn tells(&self, percent: f64) -> bool {
+        self.count() as f64 * (100.0 - percent) / 100.0 >= 0.999
+    }
+
+    /// The mean in microseconds.
+    pub(super) fn mean(&self) -> Option<f64> {
+        let mut before = 0;
+        let mut sum = 0.0;
+        for &(value, reached) in &self.reached {
+            sum += value as f64 * (reached - before) as f64;
+            before = reached;
+        }
+        (before > 0).then(|| sum / before as f64)
+    }
+
+    /// The delay, in microseconds, that `percent` of the events did not exceed.
+    pub(super) fn percentile(&self, percent: f64) -> Option<u64> {
+        let wanted = (percent / 100.0 * self.count() as f64).ceil().max(1.0);
+        let at = self.reached.partition_point(|&(_, reached)| (reached as f64) < wanted);
+        self.reached.get(at).or(self.reached.last()).map(|&(value, _)| value)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sip::Duration;
+
+    #[test]
+    fn pooled_delays_have_the_percentiles_of_one_histogram() {
+        let mut halves = [Histogram::default(), Histogram::default()];
+        let mut whole = Histogram::default();
+        for micros in 1..=1000u64 {
+            halves[usize::from(micros > 300)].record(Duration::from_micros(micros));
+            whole.record(Duration::from_micros(micros));
+        }
+        let pooled = Pooled::of(halves.iter());
+        assert_eq!(pooled.count(), 1000);
+        for percent in [0.0, 1.0, 50.0, 90.0, 99.0, 99.9, 100.0] {
+            assert_eq!(pooled.percentile(percent), Some(whole.percentile(percent)), "{percent}");
+        }
+        assert_eq!(Pooled::of([].into_iter()).percentile(50.0), None);
+    }
+}

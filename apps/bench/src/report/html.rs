@@ -1,0 +1,142 @@
+//! A report as one HTML page that needs nothing else: no script, no font, no picture from anywhere.
+
+use super::chart::Chart;
+use super::document::{Block, Document, Section, Table, Verdict};
+use super::draw;
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+
+const STYLE: &str = include_str!("style.css");
+
+/// Forbids the page everything but its own style, in case that something slips through.
+const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
+
+/// The page.
+pub(super) fn page(document: &Document) -> String {
+    let page = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta http-equiv="Content-Security-Policy" content=(POLICY);
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                title { (document.title) }
+                style { (PreEscaped(STYLE)) }
+            }
+            body {
+                header {
+                    h1 { (document.title) }
+                    nav aria-label="Sections" {
+                        @for section in &document.sections {
+                            a href={ "#" (section.id) } { (section.title) }
+                        }
+                    }
+                }
+                main {
+                    @for section in &document.sections { (self::section(section)) }
+                }
+            }
+        }
+    };
+    page.into_string()
+}
+
+fn section(section: &Section) -> Markup {
+    // Charts that follow each other stand side by side where there is room.
+    let are_charts = |a: &Block, b: &Block| matches!((a, b), (Block::Chart(_), Block::Chart(_)));
+    html! {
+        section id=(section.id) {
+            h2 { (section.title) }
+            @if !section.reads.is_empty() { p.reads { (section.reads) } }
+            @for blocks in section.blocks.chunk_by(are_charts) {
+                @if let [Block::Chart(_), ..] = blocks {
+                    div.charts { @for block in blocks { (self::block(block)) } }
+                } @else {
+                    @for block in blocks { (self::block(block)) }
+                }
+            }
+        }
+    }
+}
+
+fn block(block: &Block) -> Markup {
+    html! {
+        @match block {
+            Block::Heading(text) => h3 { (text) },
+            Block::Text(text) => p { (text) },
+            Block::Verdict(verdict) => (self::verdict(verdict)),
+            Block::List(items) => ul { @for item in items { li { (item) } } },
+            Block::Code(text) => pre { code { (text) } },
+            Block::Table(table) => (self::table(table)),
+            Block::Chart(chart) => (self::chart(chart)),
+        }
+    }
+}
+
+fn verdict(verdict: &Verdict) -> Markup {
+    html! {
+        div.verdict.good[verdict.good].bad[!verdict.good] {
+            p.title { span.sign aria-hidden="true" { @if verdict.good { "✓" } @else { "✗" } } " " (verdict.title) }
+            @if !verdict.text.is_empty() { p { (verdict.text) } }
+            @if !verdict.reasons.is_empty() {
+                ul { @for reason in &verdict.reasons { li { (reason) } } }
+            }
+        }
+    }
+}
+
+fn table(table: &Table) -> Markup {
+    html! {
+        div.table {
+            table {
+                caption { (table.caption) }
+                thead {
+                    tr {
+                        @for column in &table.columns {
+                            th scope="col" .figures[column.figures] { (column.title) }
+                        }
+                    }
+                }
+                tbody {
+                    @for row in &table.rows {
+                        tr.doubtful[row.doubtful] {
+                            @for (index, (cell, column)) in row.cells.iter().zip(&table.columns).enumerate() {
+                                @if index == 0 {
+                                    th scope="row" .figures[column.figures] {
+                                        (cell)
+                                        @if row.doubtful { " " span.tag { "not valid" } }
+                                    }
+                                } @else {
+                                    td .figures[column.figures] { (cell) }
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn chart(chart: &Chart) -> Markup {
+    let (legend, doubtful) = chart.legend();
+    let bars = !chart.bars.is_empty();
+    let svg = draw::svg(chart).replacen("<svg ", "<svg role=\"img\" ", 1);
+    html! {
+        figure .bars[bars] {
+            figcaption { (chart.title) }
+            // One line alone is named by the chart.
+            @if legend.len() > 1 || doubtful {
+                ul.legend {
+                    @for (label, look) in legend {
+                        li { (PreEscaped(draw::swatch(Some(look), bars))) (label) }
+                    }
+                    @if doubtful {
+                        li { (PreEscaped(draw::swatch(None, bars))) "not valid" }
+                    }
+                }
+            }
+            div.plot { (PreEscaped(svg)) }
+        }
+    }
+}

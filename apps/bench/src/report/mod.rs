@@ -1,0 +1,156 @@
+//! Reports: what records say, for people and for programs.
+//!
+//! A report is put together by [`content`] from any number of records, and written as one HTML page or
+//! as Markdown, which say the same. CSV and JUnit XML are for other programs; JSON is the records
+//! themselves, from which every other form can be made later.
+
+mod chart;
+mod content;
+mod csv;
+mod document;
+mod draw;
+mod groups;
+mod html;
+mod junit;
+mod markdown;
+#[cfg(test)]
+mod tests;
+mod words;
+
+pub(crate) use self::csv::csv;
+pub(crate) use self::junit::junit;
+
+use crate::record::{FORMAT, Record};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use std::fmt;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Why a report or a record cannot be read or written.
+#[derive(Debug)]
+pub(crate) enum ReportError {
+    /// The file cannot be read.
+    Read(PathBuf, io::Error),
+    /// The file cannot be written.
+    Write(PathBuf, io::Error),
+    /// The file holds no record.
+    Json(PathBuf, serde_json::Error),
+    /// The file holds this many records, and not one.
+    Several(PathBuf, usize),
+    /// The file is of this format, which a later version of the program wrote.
+    TooNew(PathBuf, u64),
+    /// The name of the file does not tell the form.
+    Form(PathBuf),
+}
+
+impl fmt::Display for ReportError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Read(path, error) => write!(f, "{} cannot be read: {error}", path.display()),
+            Self::Write(path, error) => write!(f, "{} cannot be written: {error}", path.display()),
+            Self::Json(path, error) => write!(
+                f,
+                "{}: expected a record as barebell-bench writes it to a .json file: {error}",
+                path.display()
+            ),
+            Self::Several(path, count) => {
+                write!(f, "{}: expected one record, and there are {count}", path.display())
+            }
+            Self::TooNew(path, format) => write!(
+                f,
+                "{} is of format {format}, and this program knows formats up to {FORMAT}: use the \
+                 barebell-bench that wrote it, or a later one",
+                path.display()
+            ),
+            Self::Form(path) => write!(
+                f,
+                "{}: expected a name that ends with .html, .md, .csv, .json or .xml, which tells the form",
+                path.display()
+            ),
+        }
+    }
+}
+
+impl std::error::Error for ReportError {}
+
+/// What is looked at first, for a later format may have anything else.
+#[derive(Deserialize)]
+struct Header {
+    format: u64,
+}
+
+/// Reads the record in a JSON file.
+///
+/// # Errors
+/// The file cannot be read, does not hold exactly one record, or one of a later format.
+pub(crate) fn read(path: &Path) -> Result<Record, ReportError> {
+    let mut records = read_all(path)?;
+    match (records.pop(), records.len()) {
+        (Some(record), 0) => Ok(record),
+        (last, others) => {
+            Err(ReportError::Several(path.to_owned(), others + usize::from(last.is_some())))
+        }
+    }
+}
+
+/// Reads the records in a JSON file: one, or an array as [`write()`] makes it of several.
+///
+/// # Errors
+/// The file cannot be read, holds no record, or one of a later format.
+pub(crate) fn read_all(path: &Path) -> Result<Vec<Record>, ReportError> {
+    let text = fs::read(path).map_err(|error| ReportError::Read(path.to_owned(), error))?;
+    let is_array = text.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[');
+    let headers: Vec<Header> = parse(&text, is_array).map_err(|error| json_error(path, error))?;
+    if let Some(header) = headers.iter().find(|header| header.format > u64::from(FORMAT)) {
+        return Err(ReportError::TooNew(path.to_owned(), header.format));
+    }
+    parse(&text, is_array).map_err(|error| json_error(path, error))
+}
+
+fn parse<T: DeserializeOwned>(text: &[u8], is_array: bool) -> serde_json::Result<Vec<T>> {
+    if is_array { serde_json::from_slice(text) } else { Ok(vec![serde_json::from_slice(text)?]) }
+}
+
+fn json_error(path: &Path, error: serde_json::Error) -> ReportError {
+    ReportError::Json(path.to_owned(), error)
+}
+
+/// Writes records to a file in the form that its name tells: `.html`, `.md`, `.csv`, `.json` (of several
+/// records, an array) or `.xml` (JUnit).
+///
+/// # Errors
+/// The name tells no form, or the file cannot be written.
+pub(crate) fn write(records: &[Record], path: &Path) -> Result<(), ReportError> {
+    let form = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
+    let text = match form.to_ascii_lowercase().as_str() {
+        "html" | "htm" => html(records),
+        "md" => markdown(records),
+        "csv" => csv(records),
+        "xml" => junit(records),
+        "json" => json(records),
+        _ => return Err(ReportError::Form(path.to_owned())),
+    };
+    fs::write(path, text).map_err(|error| ReportError::Write(path.to_owned(), error))
+}
+
+/// The records in their own form.
+pub(crate) fn json(records: &[Record]) -> String {
+    let text = match records {
+        [record] => serde_json::to_string_pretty(record),
+        records => serde_json::to_string_pretty(records),
+    };
+    // Keys are texts or become such, and histograms are written to memory.
+    text.expect("a record has a JSON form") + "\n"
+}
+
+/// One page with everything, for a browser.
+pub(crate) fn html(records: &[Record]) -> String {
+    html::page(&content::document(records))
+}
+
+/// The same as [`html`], for where text is read.
+pub(crate) fn markdown(records: &[Record]) -> String {
+    markdown::text(&content::document(records))
+}

@@ -1,0 +1,132 @@
+//! The page in a browser: it is laid out, nothing goes wrong, and nothing is asked of the network.
+
+use super::super::*;
+use super::synthetic;
+use std::process::{Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+/// How long a browser may take. It is only there so that one that hangs ends.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Looks into the page, which itself has no scripts, and writes what it finds into its own.
+const OBSERVER: &str = r#"<!doctype html><title>observer</title>
+<iframe id="page" src="report.html" width="1300" height="2000"></iframe><pre id="found"></pre>
+<script>
+document.getElementById('page').addEventListener('load', event => {
+  const page = event.target.contentWindow, root = page.document;
+  const faults = [];
+  const name = element => element.closest('figure').querySelector('figcaption').textContent;
+  const charts = [...root.querySelectorAll('.plot svg')];
+  for (const chart of charts) {
+    const frame = chart.getBoundingClientRect();
+    if (frame.width < 200 || frame.height < 50) faults.push(`${name(chart)}: no size`);
+    if (!chart.querySelector('polyline, rect, circle, polygon')) faults.push(`${name(chart)}: nothing drawn`);
+    const texts = [...chart.querySelectorAll('text')].map(text => [text.textContent.trim(), text.getBoundingClientRect()]);
+    texts.filter(([words]) => words).forEach(([words, a], index, all) => {
+      if (a.left < frame.left - 1 || a.right > frame.right + 1 || a.top < frame.top - 1 || a.bottom > frame.bottom + 1)
+        faults.push(`${name(chart)}: "${words}" is cut off`);
+      for (const [other, b] of all.slice(index + 1))
+        if (a.left < b.right - 1 && b.left < a.right - 1 && a.top < b.bottom - 2 && b.top < a.bottom - 2)
+          faults.push(`${name(chart)}: "${words}" and "${other}" overlap`);
+    });
+  }
+  const ink = page.getComputedStyle(root.body).color, paper = page.getComputedStyle(root.body).backgroundColor;
+  document.getElementById('found').textContent = JSON.stringify({
+    faults, ink, paper,
+    charts: charts.length,
+    sections: [...root.querySelectorAll('main > section')].map(section => section.id),
+    broken: [...root.querySelectorAll('nav a')].filter(a => !root.querySelector(a.getAttribute('href'))).length,
+    outside: [...root.querySelectorAll('[src], [href]')].map(e => e.getAttribute('src') ?? e.getAttribute('href')).filter(to => !to.startsWith('#')),
+    scripts: root.scripts.length,
+    loaded: page.performance.getEntriesByType('resource').map(entry => entry.name),
+    wide: root.documentElement.scrollWidth - page.innerWidth,
+  });
+});
+</script>"#;
+
+#[derive(Deserialize)]
+struct Found {
+    faults: Vec<String>,
+    ink: String,
+    paper: String,
+    charts: usize,
+    sections: Vec<String>,
+    broken: usize,
+    outside: Vec<String>,
+    scripts: usize,
+    loaded: Vec<String>,
+    wide: i64,
+}
+
+/// Opens the report of these records, and tells what the observer found and what the browser logged.
+fn look(records: &[Record], options: &[&str]) -> (Found, String) {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    write(records, &at("report.html")).unwrap();
+    fs::write(at("observer.html"), OBSERVER).unwrap();
+    let mut browser = Command::new("chromium")
+        .args(["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run"])
+        .args(["--disable-background-networking", "--disable-component-update", "--disable-sync"])
+        // Otherwise the observer may not look into a page that is another file.
+        .args(["--allow-file-access-from-files", "--enable-logging=stderr", "--v=0"])
+        .args(["--window-size=1400,2200", "--virtual-time-budget=20000", "--dump-dom"])
+        .arg(format!("--user-data-dir={}", at("profile").display()))
+        .args(options)
+        .arg(format!("file://{}", at("observer.html").display()))
+        .stdin(Stdio::null())
+        .stdout(fs::File::create(at("dom")).unwrap())
+        .stderr(fs::File::create(at("log")).unwrap())
+        .spawn()
+        .unwrap_or_else(|error| {
+            panic!("chromium: {error}; install it with: apt-get install chromium")
+        });
+    let begin = Instant::now();
+    let status = loop {
+        match browser.try_wait().unwrap() {
+            Some(status) => break status,
+            None if begin.elapsed() > PATIENCE => {
+                browser.kill().unwrap();
+                break browser.wait().unwrap();
+            }
+            None => sleep(Duration::from_millis(20)),
+        }
+    };
+    let log = String::from_utf8_lossy(&fs::read(at("log")).unwrap()).into_owned();
+    assert!(status.success(), "{status}: {log}");
+    let dom = fs::read_to_string(at("dom")).unwrap();
+    let found =
+        dom.split_once("<pre id=\"found\">").and_then(|(_, rest)| rest.split_once("</pre>"));
+    let found = found.unwrap_or_else(|| panic!("nothing observed: {dom}\n{log}")).0;
+    let found = found.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&");
+    (serde_json::from_str(&found).unwrap_or_else(|error| panic!("{error}: {found}\n{log}")), log)
+}
+
+#[test]
+fn pages_are_laid_out_without_faults_and_without_a_network() {
+    for record in synthetic::all() {
+        let kind = record.kind;
+        let (found, log) = look(&[record], &[]);
+        assert_eq!(found.faults, [""; 0], "{kind:?}");
+        assert!(found.charts >= 4, "{kind:?} has {} charts", found.charts);
+        assert!(found.sections.len() >= 12, "{kind:?}: {:?}", found.sections);
+        assert_eq!(found.broken, 0, "{kind:?} has links that lead nowhere");
+        assert_eq!(found.outside, [""; 0], "{kind:?} leads out of the page");
+        assert_eq!(found.loaded, [""; 0], "{kind:?} loads something");
+        assert_eq!(found.scripts, 0);
+        assert!(found.wide <= 0, "{kind:?} is {} pixels wider than the window", found.wide);
+        let complaints: Vec<&str> = log.lines().filter(|line| line.contains("CONSOLE")).collect();
+        assert_eq!(complaints, [""; 0], "{kind:?}");
+    }
+}
+
+#[test]
+fn pages_are_dark_for_those_who_want_it() {
+    let (light, _) = look(&[synthetic::single()], &["--blink-settings=preferredColorScheme=1"]);
+    let (dark, _) = look(&[synthetic::single()], &["--blink-settings=preferredColorScheme=0"]);
+    assert_eq!(
+        (light.ink.as_str(), light.paper.as_str()),
+        ("rgb(28, 31, 35)", "rgb(255, 255, 255)")
+    );
+    assert_eq!((dark.ink.as_str(), dark.paper.as_str()), ("rgb(230, 232, 235)", "rgb(20, 23, 26)"));
+}

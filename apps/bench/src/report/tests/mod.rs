@@ -1,0 +1,357 @@
+//! Tests of whole reports.
+
+mod browser;
+mod synthetic;
+
+use super::*;
+use crate::record::*;
+use quick_xml::Reader;
+use quick_xml::events::Event;
+use synthetic::{SERVERS, load, run};
+
+/// What a user may call a system, and a peer may put into a message.
+const HOSTILE: &str = "<script>alert(1)</script>\"'&|`[x](y)\u{1b}[0m\u{0}\n# h";
+
+fn hostile() -> Record {
+    let mut record = synthetic::single();
+    record.tool = HOSTILE.to_owned();
+    record.command = vec![HOSTILE.to_owned()];
+    record.machine.host = HOSTILE.to_owned();
+    record.systems[0].name = HOSTILE.to_owned();
+    record.systems[0].remarks = vec![HOSTILE.to_owned()];
+    record.runs[0].system = HOSTILE.to_owned();
+    record.runs[0].label = HOSTILE.to_owned();
+    record.runs[0].doubts = vec![HOSTILE.to_owned()];
+    record.runs[0].load.transport = HOSTILE.to_owned();
+    record.runs[0].counts.finals.insert(HOSTILE.to_owned(), [(999, 1)].into());
+    record.criteria[0] =
+        Criterion { text: HOSTILE.to_owned(), held: false, seen: HOSTILE.to_owned() };
+    record.findings.push(Finding {
+        system: HOSTILE.to_owned(),
+        name: HOSTILE.to_owned(),
+        value: 1.0,
+        unit: HOSTILE.to_owned(),
+        remark: HOSTILE.to_owned(),
+    });
+    record
+}
+
+/// Records as nobody measures them, but files may hold.
+fn absurd() -> Vec<Record> {
+    let empty = synthetic::record(Kind::Sweep, &[]);
+    let mut zero = synthetic::record(Kind::Compare, &SERVERS);
+    let mut huge = synthetic::record(Kind::Limit, &SERVERS[..1]);
+    for server in SERVERS {
+        let mut run = run(server, load(Operation::Invite, 1.0), 0, 1);
+        run.seconds = 0.0;
+        run.load.rate = 0.0;
+        run.counts = Counts::default();
+        run.delays.clear();
+        run.series.clear();
+        run.watch = None;
+        zero.runs.push(run);
+    }
+    for (at, rate) in [(i64::MIN, 1e308), (i64::MAX, 1e-308), (0, -5.0)] {
+        let mut run = run(SERVERS[0], load(Operation::Register, 1.0), u32::MAX, 1);
+        run.load.rate = rate;
+        run.load.users = u64::MAX;
+        run.started = u64::MAX;
+        run.seconds = -rate;
+        run.counts.offered = u64::MAX;
+        run.counts.succeeded = u64::MAX - 1;
+        run.counts.finals.insert("REGISTER".to_owned(), [(0, u64::MAX), (200, u64::MAX)].into());
+        run.series[0].at = at;
+        run.series[0].p99_us = u64::MAX;
+        run.generator.cpu_user_us = u64::MAX;
+        run.generator.cpu_system_us = u64::MAX;
+        let watch = run.watch.as_mut().unwrap();
+        watch.total.cpu_user_us = u64::MAX;
+        watch.total.cpu_system_us = u64::MAX;
+        watch.samples[1].at = f64::MAX;
+        huge.runs.push(run);
+    }
+    huge.started = u64::MAX;
+    let kinds = [Kind::Run, Kind::Sweep, Kind::Burst, Kind::Qos, Kind::Proxy, Kind::Compare];
+    let of_kinds = kinds
+        .into_iter()
+        .flat_map(|kind| [&zero, &huge].map(|record| Record { kind, ..record.clone() }));
+    let of_kinds: Vec<Record> = of_kinds.collect();
+    [vec![empty, zero, huge], of_kinds].concat()
+}
+
+fn value(records: &[Record]) -> serde_json::Value {
+    serde_json::to_value(records).unwrap()
+}
+
+#[test]
+fn records_survive_being_written() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("record.json");
+    for record in synthetic::all() {
+        write(std::slice::from_ref(&record), &path).unwrap();
+        assert_eq!(value(&[read(&path).unwrap()]), value(&[record]));
+    }
+    let records = [synthetic::single(), synthetic::burst()];
+    write(&records, &path).unwrap();
+    assert_eq!(value(&read_all(&path).unwrap()), value(&records));
+    let error = read(&path).unwrap_err().to_string();
+    assert!(error.contains("record.json: expected one record, and there are 2"), "{error}");
+}
+
+#[test]
+fn errors_name_the_file_and_what_was_expected() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("run.json");
+    let error = || read(&path).unwrap_err().to_string();
+    assert!(error().contains("run.json cannot be read"), "{}", error());
+    let cases = [
+        ("", "expected a record"),
+        ("{\"format\": 1}", "missing field"),
+        ("{\"format\": 1", "EOF"),
+        ("[]", "expected one record, and there are 0"),
+        (
+            "{\"format\": 2, \"kind\": \"telepathy\"}",
+            "format 2, and this program knows formats up to 1",
+        ),
+        ("[{\"format\": 99}]", "format 99"),
+    ];
+    for (text, expected) in cases {
+        fs::write(&path, text).unwrap();
+        assert!(error().contains("run.json") && error().contains(expected), "{text}: {}", error());
+    }
+    for name in ["report.pdf", "report"] {
+        let error = write(&[], Path::new(name)).unwrap_err().to_string();
+        assert!(error.contains(name) && error.contains(".html"), "{error}");
+    }
+    let error = write(&[], Path::new("/nowhere/at/all.md")).unwrap_err().to_string();
+    assert!(error.contains("/nowhere/at/all.md cannot be written"), "{error}");
+}
+
+#[test]
+fn a_damaged_histogram_is_an_error() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("run.json");
+    let text = serde_json::to_string(&synthetic::single()).unwrap();
+    let (before, hdr) = text.split_once("\"hdr\":\"").unwrap();
+    for damage in ["", "AAAA", "!", "HISTFAAAABl42pNpmSzMwMDAxQABMJoRTDCZwQAAAA"] {
+        let rest = hdr.split_once('"').unwrap().1;
+        fs::write(&path, format!("{before}\"hdr\":\"{damage}\"{rest}")).unwrap();
+        assert!(matches!(read(&path), Err(ReportError::Json(..))), "{damage}");
+    }
+}
+
+#[test]
+fn every_kind_has_its_sections() {
+    let common = ["verdict", "setup", "distribution", "time", "rfc6076", "bands", "failures"];
+    let more = ["resources", "generator", "runs", "definitions"];
+    for record in synthetic::all() {
+        let own: &[&str] = match record.kind {
+            Kind::Run => &["run"],
+            Kind::Compare => &["compare"],
+            Kind::Sweep | Kind::Proxy => &["curves", "limits"],
+            Kind::Limit => &["search", "limits", "findings"],
+            Kind::Burst => &["bursts", "limits"],
+            Kind::Qos => &["users", "limits"],
+        };
+        let kind = record.kind;
+        let document = content::document(&[record]);
+        let ids: Vec<&str> = document.sections.iter().map(|section| section.id).collect();
+        for id in common.iter().chain(&more).chain(own) {
+            assert!(ids.contains(id), "{kind:?} has no {id}: {ids:?}");
+        }
+        for section in &document.sections {
+            assert!(section.reads.ends_with('.'), "{}", section.id);
+            assert!(!section.blocks.is_empty(), "{kind:?} {}", section.id);
+        }
+        assert_eq!(ids.len(), common.len() + more.len() + own.len(), "{kind:?}: {ids:?}");
+    }
+}
+
+#[test]
+fn rows_have_a_cell_for_each_column() {
+    for record in [synthetic::all(), absurd()].concat() {
+        for section in content::document(&[record]).sections {
+            for block in section.blocks {
+                if let document::Block::Table(table) = block {
+                    for row in &table.rows {
+                        assert_eq!(row.cells.len(), table.columns.len(), "{}", table.caption);
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn page_and_text_say_the_same() {
+    let records = synthetic::all();
+    let (page, text) = (html(&records), markdown(&records));
+    let document = content::document(&records);
+    for section in &document.sections {
+        assert!(page.contains(&format!("id=\"{}\"", section.id)));
+        assert!(text.contains(&format!("\n## {}\n", section.title.replace('#', "\\#"))));
+    }
+    let figures = ["10,500", "2.81 [2.67–2.89]", "42,000", "delay leaves its flat part"];
+    for figure in figures {
+        let plain = figure.replace('[', "\\[").replace(']', "\\]");
+        assert!(page.contains(figure) && text.contains(&plain), "{figure}");
+    }
+}
+
+#[test]
+fn an_invalid_run_does_not_look_like_a_good_one() {
+    let mut record = synthetic::single();
+    for text in [html(&[record.clone()]), markdown(&[record.clone()])] {
+        assert!(text.contains("Valid: the run shows the system under test"));
+        assert!(!text.contains("NOT VALID") && !text.contains("not valid<"));
+    }
+    record.runs[0].doubts = vec!["the socket dropped 71 datagrams".to_owned()];
+    let (page, text) = (html(&[record.clone()]), markdown(&[record.clone()]));
+    for text in [&page, &text] {
+        assert!(text.contains("NOT VALID: no run shows the system under test"));
+        assert!(text.contains("the socket dropped 71 datagrams"));
+        assert!(!text.contains("Valid: the run"));
+    }
+    assert!(page.contains("<tr class=\"doubtful\">"));
+    // Each row with figures of the run says so.
+    let rows = text.lines().filter(|line| line.starts_with("| barebell") && line.contains("5,000"));
+    assert!(rows.clone().count() > 5);
+    for row in rows {
+        assert!(row.contains("not valid"), "{row}");
+    }
+}
+
+#[test]
+fn medians_leave_out_what_is_not_valid_and_outliers_are_named() {
+    let text = markdown(&[synthetic::compared()]);
+    assert!(text.contains("NOT VALID IN PART: 1 of 234 runs"), "{}", &text[..2000]);
+    let outlier = "kamailio, register at 2,000/s, repeat 2: CPU per operation";
+    assert_eq!(text.matches(outlier).count(), 2, "in the verdict, and with all runs");
+    assert!(text.contains("5 of 6 valid"));
+}
+
+#[test]
+fn systems_of_the_same_name_are_told_apart() {
+    let mut second = synthetic::single();
+    second.runs[0].watch.as_mut().unwrap().total.cpu_user_us *= 3;
+    let text = markdown(&[synthetic::single(), second]);
+    assert!(text.contains("barebell (1)") && text.contains("barebell (2)"));
+    assert!(text.contains("ratio to barebell (1)"));
+}
+
+#[test]
+fn limits_are_found_where_the_model_has_them() {
+    let document = content::document(&[synthetic::swept(Kind::Proxy)]);
+    let limits = document.sections.iter().find(|section| section.id == "limits").unwrap();
+    let document::Block::Table(table) = &limits.blocks[0] else { panic!("no table") };
+    // The model carries 13,548, 8,387 and 6,129 calls a second, and is asked in steps of 1,500.
+    let failing: Vec<&str> = table.rows.iter().map(|row| row.cells[4].as_str()).collect();
+    assert_eq!(failing, ["15,000", "9,000", "7,500"]);
+    for row in &table.rows {
+        let number = |cell: usize| row.cells[cell].replace(',', "").parse::<f64>().unwrap();
+        assert!(number(2) < number(4) && number(5) <= number(4), "{:?}", row.cells);
+    }
+}
+
+#[test]
+fn text_from_outside_stays_text() {
+    let records = [hostile()];
+    let page = html(&records);
+    assert!(!page.contains("<script"), "a name became an element");
+    assert!(page.contains("&lt;script&gt;"));
+    let text = markdown(&records);
+    // An indented line is code, in which nothing is markup.
+    let outside_code = text.lines().filter(|line| !line.starts_with("    "));
+    assert!(!outside_code.clone().any(|line| line.contains("<script")));
+    assert!(!text.contains("\n# h"), "a name became a heading");
+    assert!(!text.lines().any(|line| line.starts_with('|') && !line.ends_with('|')));
+}
+
+#[test]
+fn absurd_records_are_reported_all_the_same() {
+    for record in absurd() {
+        let records = [record];
+        for text in [html(&records), markdown(&records), csv(&records), junit(&records)] {
+            assert!(!text.contains("NaN") && !text.contains("inf"), "{:?}", records[0].kind);
+        }
+    }
+    assert!(markdown(&[]).contains("Nothing was measured"));
+}
+
+#[test]
+fn csv_has_a_row_for_each_run() {
+    let mut records = synthetic::all();
+    records.push(hostile());
+    let text = csv(&records);
+    let mut reader = ::csv::Reader::from_reader(text.as_bytes());
+    let names: Vec<String> = reader.headers().unwrap().iter().map(str::to_owned).collect();
+    let rows: Vec<_> = reader.records().map(Result::unwrap).collect();
+    assert_eq!(rows.len(), records.iter().map(|record| record.runs.len()).sum::<usize>());
+    assert!(rows.iter().all(|row| row.len() == names.len()));
+    let cell = |row: usize, name: &str| {
+        let column = names.iter().position(|other| other == name).unwrap();
+        rows[row][column].to_owned()
+    };
+    assert_eq!(cell(0, "system"), "barebell");
+    assert_eq!(cell(0, "rate"), "5000");
+    assert_eq!(cell(0, "success_percent"), "100");
+    assert_eq!(cell(0, "srd_p99_us"), "", "a registration has no session");
+    assert_eq!(cell(rows.len() - 1, "system"), HOSTILE);
+    assert_eq!(cell(rows.len() - 1, "valid"), "false");
+}
+
+#[test]
+fn csv_columns_are_documented() {
+    let docs = include_str!("../../../../../docs/report.md");
+    for column in super::csv::columns() {
+        let name = &column.name;
+        let delays = Delay::ALL.into_iter();
+        let delays = delays.filter(|delay| name.starts_with(&format!("{}_", delay.name())));
+        let delay = delays.max_by_key(|delay| delay.name().len());
+        let documented = match delay {
+            // Each delay has the same columns, which are explained once.
+            Some(delay) if !docs.contains(&format!("`{name}`")) => {
+                docs.contains(&format!("`{}`", delay.name()))
+                    && docs.contains(&format!("`_{}`", &name[delay.name().len() + 1..]))
+            }
+            _ => docs.contains(&format!("`{name}`")),
+        };
+        assert!(documented, "docs/report.md does not explain {name}");
+    }
+}
+
+#[test]
+fn junit_is_well_formed_and_counts() {
+    let mut records = synthetic::all();
+    records.push(hostile());
+    let text = junit(&records);
+    let allowed = |c: char| c >= ' ' || matches!(c, '\n' | '\t' | '\r');
+    assert!(text.chars().all(allowed), "XML 1.0 has no control characters");
+    let mut reader = Reader::from_str(&text);
+    reader.config_mut().check_end_names = true;
+    let (mut suites, mut cases, mut failures) = (0, 0, 0);
+    loop {
+        match reader.read_event().unwrap() {
+            Event::Eof => break,
+            Event::Start(element) | Event::Empty(element) => {
+                for attribute in element.attributes() {
+                    attribute.unwrap();
+                }
+                match element.name().as_ref() {
+                    "testsuite" => suites += 1,
+                    "testcase" => cases += 1,
+                    "failure" => failures += 1,
+                    _ => {}
+                }
+            }
+            _ => {}
+        }
+    }
+    let runs = || records.iter().flat_map(|record| &record.runs);
+    let criteria = || records.iter().flat_map(|record| &record.criteria);
+    assert_eq!(suites, records.len());
+    assert_eq!(cases, runs().count() + criteria().count());
+    let invalid = runs().filter(|run| !run.is_valid()).count();
+    assert_eq!(failures, invalid + criteria().filter(|criterion| !criterion.held).count());
+    assert!(failures > 10);
+}
