@@ -198,6 +198,7 @@ fn both_listen_on_tcp_if_wanted() {
     let wanted = Wanted { transport: Transport::Tcp, ..wanted(&users, Mode::Stateful, false) };
     for profile in [barebell(), kamailio()] {
         let running = start_profile(&profile, &wanted).unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(running.transport, Transport::Tcp);
         assert_eq!(running.system.target, format!("tcp:{}", running.target));
         let mut stream = TcpStream::connect(running.target).expect("a connection");
         let here = stream.local_addr().expect("an address");
