@@ -182,7 +182,7 @@ impl Worker {
     pub(crate) fn closed_loop(&mut self, task: Task, window: usize, bound: Bound) -> Found {
         let start = self.clock.now();
         let timers = Duration::from_secs(40);
-        self.engine.tally = Tally::new(start, start..Instant::MAX);
+        self.engine.begin(Tally::new(start, start..Instant::MAX));
         let (cpu, links) = (Cpu::of_thread(), self.links.counts());
         let users = self.engine.parties();
         let (count, end) = match bound {
@@ -216,7 +216,7 @@ impl Worker {
 
     /// Lets each user do something again and again.
     pub(crate) fn cycle(&mut self, plan: &CyclePlan) -> Found {
-        self.engine.tally = Tally::new(plan.start, plan.start..Instant::MAX);
+        self.engine.begin(Tally::new(plan.start, plan.start..Instant::MAX));
         self.engine.ended = Some(Vec::new());
         let (cpu, links) = (Cpu::of_thread(), self.links.counts());
         let users = self.engine.parties() as u64;
@@ -273,7 +273,7 @@ impl Worker {
 
     /// Puts a load on the server.
     pub(crate) fn load(&mut self, plan: &LoadPlan) -> Found {
-        self.engine.tally = Tally::new(plan.origin, plan.measured.clone());
+        self.engine.begin(Tally::new(plan.origin, plan.measured.clone()));
         let (cpu, links) = (Cpu::of_thread(), self.links.counts());
         let tick = self.tick;
         let mut arrivals = plan.arrivals.clone().map(|offset| tick_at(plan.start + offset, tick));
