@@ -120,6 +120,9 @@ pub(crate) struct Found {
     pub(crate) cpu: Cpu,
     /// How long it took, until the last operation was over.
     pub(crate) elapsed: Duration,
+    /// The share of its time that it was on the processor until the last operation was started: waiting
+    /// for what is lost makes nobody less busy before.
+    pub(crate) busy: f64,
     pub(crate) links: LinkCounts,
     /// How many sockets it has.
     pub(crate) sockets: usize,
@@ -202,7 +205,7 @@ impl Worker {
                 last_progress = now;
             }
             self.flush();
-            let is_more = self.pump(now);
+            let is_more = self.pump();
             let in_flight = self.engine.in_flight();
             if !may_start && (in_flight == 0 || now.since(last_progress) > timers) {
                 break;
@@ -240,7 +243,7 @@ impl Worker {
                 count += 1;
             }
             self.flush();
-            let is_more = self.pump(now) || count == STARTS;
+            let is_more = self.pump() || count == STARTS;
             let now = self.clock.now();
             for (user, outcome) in self.engine.ended.iter_mut().flat_map(|ended| ended.drain(..)) {
                 let pause = match outcome {
@@ -281,6 +284,7 @@ impl Worker {
         let mut user = plan.first_user;
         let mut last_start = plan.start;
         let mut second = plan.start.since(plan.origin).as_secs();
+        let mut busy = None;
         loop {
             let now = self.clock.now();
             let mut starts = 0;
@@ -294,8 +298,11 @@ impl Worker {
             if self.shared.ending.load(Ordering::Relaxed) {
                 next = None;
             }
+            if next.is_none() && busy.is_none() {
+                busy = Some(busy_share(Cpu::of_thread().since(cpu), now.since(plan.start)));
+            }
             self.flush();
-            let is_more = self.pump(now) || starts == STARTS;
+            let is_more = self.pump() || starts == STARTS;
             let number = now.since(plan.origin).as_secs();
             if number != second {
                 second = number;
@@ -311,6 +318,7 @@ impl Worker {
             }
         }
         let mut found = self.found(plan.start, cpu, links);
+        found.busy = busy.unwrap_or(found.busy);
         found.tally.counts().connections = found.links.connections;
         found
     }
@@ -321,10 +329,12 @@ impl Worker {
         self.flush();
         let after = self.links.counts();
         let empty = Tally::new(now, now..now);
+        let (cpu, elapsed) = (Cpu::of_thread().since(cpu), now.since(start));
         Found {
             tally: std::mem::replace(&mut self.engine.tally, empty),
-            cpu: Cpu::of_thread().since(cpu),
-            elapsed: now.since(start),
+            cpu,
+            elapsed,
+            busy: busy_share(cpu, elapsed),
             links: after.since(links),
             sockets: self.links.len(),
         }
@@ -339,10 +349,13 @@ impl Worker {
     }
 
     /// Takes what has come, and does what is due. Whether there is more.
-    fn pump(&mut self, mut now: Instant) -> bool {
+    fn pump(&mut self) -> bool {
         let mut is_more = true;
+        let mut now = self.clock.now();
         for _ in 0..BATCHES {
             let Self { engine, links, clock, .. } = self;
+            // Not from before what was sent meanwhile: its answers would seem to come too early.
+            now = clock.now();
             is_more = links.receive(now, &mut |message| {
                 engine.receive(message.received, now, message.link, message.remote, message.bytes);
             });
@@ -396,6 +409,11 @@ impl Worker {
         }
         glances[self.index] = Some(glance);
     }
+}
+
+fn busy_share(cpu: Cpu, elapsed: Duration) -> f64 {
+    // A moment in which all is started at once is no load that could be too much.
+    cpu.total() as f64 / elapsed.max(Duration::from_millis(100)).as_micros() as f64
 }
 
 /// The first tick that is not before `when`.

@@ -4,7 +4,7 @@ use super::{Incoming, LinkCounts, LinkError, LinkPlan, Sharing, epoll_fd, host_p
 use crate::load::engine::{Output, Place};
 use net::{BATCH, Inbox, Options, Outbox, Outgoing, Socket, wall_clock};
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
-use sip::Instant;
+use sip::{Duration, Instant};
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 
@@ -95,10 +95,13 @@ impl UdpLinks {
     }
 
     pub(crate) fn receive(&mut self, now: Instant, each: &mut dyn FnMut(Incoming<'_>)) -> bool {
+        // The kernel's times are those of the wall clock, which may be set; ours is not. Both are read
+        // side by side, once for all sockets: what lies between would be missing in every delay.
+        let wall = wall_clock().as_micros();
         if self.sockets.len() <= FEW {
             let mut is_more = false;
             for index in 0..self.sockets.len() {
-                is_more |= self.receive_from(index, now, each);
+                is_more |= self.receive_from(index, now, wall, each);
             }
             return is_more;
         }
@@ -106,7 +109,7 @@ impl UdpLinks {
         for event in 0..count {
             let index = self.events[event].data() as usize;
             // What stays is readable the next time, too.
-            self.receive_from(index, now, each);
+            self.receive_from(index, now, wall, each);
         }
         count == self.events.len()
     }
@@ -115,17 +118,19 @@ impl UdpLinks {
         &mut self,
         index: usize,
         now: Instant,
+        wall: u64,
         each: &mut dyn FnMut(Incoming<'_>),
     ) -> bool {
-        // The kernel's times are those of the wall clock, which may be set; ours is not.
-        let wall = wall_clock().as_micros() as i128;
         let (drops, counts) = (&mut self.drops[index], &mut self.counts);
         let received = self.inbox.receive(&self.sockets[index], |datagram| {
             *drops = (*drops).max(datagram.dropped);
             counts.received += 1;
             counts.received_octets += datagram.bytes.len() as u64;
-            let ago = datagram.at.map_or(0, |at| wall - at.as_micros() as i128);
-            let received = now - sip::Duration::from_micros(ago.max(0) as u64);
+            let at = datagram.at.map_or(wall, |at| at.as_micros() as u64);
+            // What came since the clocks were read came later than now.
+            let ago = Duration::from_micros(wall.saturating_sub(at));
+            let since = Duration::from_micros(at.saturating_sub(wall));
+            let received = now + since - ago;
             each(Incoming {
                 received,
                 link: index as u32,
