@@ -1,6 +1,8 @@
 //! One run: users are prepared, a load is put on the server, and what came of it is judged.
 
 mod doubts;
+#[cfg(test)]
+mod truth;
 
 use crate::load::arrivals::{Segment, Spacing};
 use crate::load::engine::Task;
