@@ -72,6 +72,10 @@ impl PeerProcess {
         Self { child, out, address }
     }
 
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Interrupts it, and returns what it says of itself.
     pub fn finish(mut self) -> String {
         interrupt(&self.child);

@@ -1,13 +1,12 @@
 //! What the program says with its exit status, and with its words.
 
-mod support;
 
 use nix::sys::signal::Signal;
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
-use support::{BENCH, Ended, PeerProcess, bench, bench_in, interrupt, signal};
+use super::support::{BENCH, Ended, PeerProcess, bench, bench_in, interrupt, signal};
 
 /// A short load; the limit of lateness is wide, for the machine may be busy.
 const SHORT: &str = "--duration 500ms --warmup 0 --tail 0 --rate 100 --users 20 --max-lag 10s --quiet \
