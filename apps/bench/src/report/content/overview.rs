@@ -89,9 +89,10 @@ fn validity(report: &Report<'_>) -> Verdict {
         "NOT VALID: no run shows the system under test".to_owned()
     } else {
         format!(
-            "NOT VALID IN PART: {} of {} do not show the system under test",
+            "NOT VALID IN PART: {} of {} {} not show the system under test",
             words::count(invalid as u64),
-            words::counted(runs.len(), "run")
+            words::counted(runs.len(), "run"),
+            if invalid == 1 { "does" } else { "do" }
         )
     };
     let text = if invalid == runs.len() {
@@ -114,7 +115,9 @@ fn findings(report: &Report<'_>, section: &mut Section) {
                 format!(" ({})", finding.remark)
             };
             let value = words::figure(finding.value);
-            format!("{}, {}: {value} {}{remark}", subject.label, finding.name, finding.unit)
+            let unit =
+                if finding.unit == "1/s" { "/s".to_owned() } else { format!(" {}", finding.unit) };
+            format!("{}, {}: {value}{unit}{remark}", subject.label, finding.name)
         })
     });
     let findings: Vec<String> = findings.collect();
@@ -125,13 +128,20 @@ fn findings(report: &Report<'_>, section: &mut Section) {
 }
 
 fn criteria(report: &Report<'_>, section: &mut Section) {
-    let mut table = Table::new("What was required", &["Criterion", "Held", "Worst value seen"]);
+    let mut table =
+        Table::new("What was required", &["Criterion", "Systems", "Held", "Worst value seen"]);
     let (mut held, mut count) = (0, 0);
-    for criterion in report.records.iter().flat_map(|record| &record.criteria) {
-        count += 1;
-        held += usize::from(criterion.held);
-        let answer = if criterion.held { "✓ yes" } else { "✗ NO" };
-        table.row(vec![criterion.text.clone(), answer.to_owned(), criterion.seen.clone()]);
+    for record in report.records {
+        let of_record =
+            report.subjects.iter().filter(|subject| std::ptr::eq(subject.record, record));
+        let systems: Vec<String> = of_record.map(|subject| subject.label.clone()).collect();
+        for criterion in &record.criteria {
+            count += 1;
+            held += usize::from(criterion.held);
+            let answer = if criterion.held { "✓ yes" } else { "✗ NO" };
+            let (text, seen) = (criterion.text.clone(), criterion.seen.clone());
+            table.row(vec![text, words::list(&systems), answer.to_owned(), seen]);
+        }
     }
     if count == 0 {
         section.text("Nothing was required of the systems (--require), so nothing could fail.");
