@@ -1,12 +1,25 @@
 //! `barebell-bench`: measures what any SIP server carries, and shows it.
 
 mod analysis;
+mod bare;
+mod capture;
+mod cli;
+mod commands;
+mod load;
+mod measure;
 mod metrics;
+mod peer;
 mod record;
-#[cfg_attr(not(test), expect(dead_code, reason = "the commands will call it"))]
 mod report;
-#[cfg_attr(not(test), expect(dead_code, reason = "the commands will call it"))]
 mod require;
+mod sut;
+mod traffic;
 mod users;
+mod watch;
 
-fn main() {}
+use clap::Parser;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    commands::execute(&cli::Cli::parse())
+}

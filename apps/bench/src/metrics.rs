@@ -121,19 +121,21 @@ pub(crate) fn achieved_rate(run: &Run) -> f64 {
 /// CPU time of the system under test for an operation that succeeded, in microseconds; `None` if the
 /// system was not watched, or nothing succeeded.
 pub(crate) fn cpu_per_operation(run: &Run) -> Option<f64> {
-    let total = run.watch.as_ref()?.total;
-    per_operation(total.cpu_user_us.saturating_add(total.cpu_system_us), run)
+    let watch = run.watch.as_ref()?;
+    let used = watch.total.cpu_user_us.saturating_add(watch.total.cpu_system_us);
+    per_operation(used, watch.operations)
 }
 
 /// CPU time of the generator for an operation that succeeded, in microseconds, both ends of a call
 /// together; `None` if nothing succeeded.
 pub(crate) fn generator_cpu_per_operation(run: &Run) -> Option<f64> {
-    per_operation(run.generator.cpu_user_us.saturating_add(run.generator.cpu_system_us), run)
+    let generator = &run.generator;
+    let used = generator.cpu_user_us.saturating_add(generator.cpu_system_us);
+    per_operation(used, generator.operations)
 }
 
-fn per_operation(micros: u64, run: &Run) -> Option<f64> {
-    let succeeded = run.counts.succeeded;
-    (succeeded > 0).then(|| micros as f64 / succeeded as f64)
+fn per_operation(micros: u64, operations: u64) -> Option<f64> {
+    (operations > 0).then(|| micros as f64 / operations as f64)
 }
 
 /// How a figure is made.
@@ -419,13 +421,15 @@ pub(crate) mod tests {
         run.counts = Counts { offered: 10, succeeded: 4, ..Counts::default() };
         run.generator.cpu_user_us = 30;
         run.generator.cpu_system_us = 10;
+        run.generator.operations = 4;
         assert_eq!(achieved_rate(&run), 2.0);
         assert_eq!(cpu_per_operation(&run), None);
         assert_eq!(generator_cpu_per_operation(&run), Some(10.0));
         let total = Usage { cpu_user_us: 60, cpu_system_us: 20, ..Usage::default() };
-        run.watch = Some(Watch { total, ..Watch::default() });
+        run.watch = Some(Watch { total, operations: 4, ..Watch::default() });
         assert_eq!(cpu_per_operation(&run), Some(20.0));
-        run.counts.succeeded = 0;
+        run.watch = Some(Watch { total, ..Watch::default() });
+        run.generator.operations = 0;
         assert_eq!(cpu_per_operation(&run), None);
         assert_eq!(generator_cpu_per_operation(&run), None);
         run.seconds = 0.0;

@@ -359,7 +359,7 @@ mod tests {
             srd.record(Duration::from_millis(millis));
         }
         let total = Usage { cpu_user_us: 9990, ..Usage::default() };
-        run.watch = Some(Watch { total, ..Watch::default() });
+        run.watch = Some(Watch { total, operations: run.counts.succeeded, ..Watch::default() });
         run
     }
 

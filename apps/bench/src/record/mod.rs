@@ -328,10 +328,14 @@ pub(crate) struct Second {
 /// What the generator knows of itself.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Generator {
-    /// CPU time of its threads in the measured time, in user mode, in microseconds.
+    /// CPU time of its threads from the beginning of the load to its end, in user mode, in
+    /// microseconds.
     pub(crate) cpu_user_us: u64,
     /// The same in system mode.
     pub(crate) cpu_system_us: u64,
+    /// The operations that succeeded meanwhile: those before and after the measured time as well.
+    #[serde(default)]
+    pub(crate) operations: u64,
     /// Scheduled to actual sending.
     pub(crate) lag: Histogram,
     /// Datagrams that the kernel dropped on the generator's sockets.
@@ -357,8 +361,11 @@ pub(crate) struct Ceiling {
 pub(crate) struct Watch {
     /// What was watched, such as `pid 4711` or `ssh:host pid 4711`.
     pub(crate) source: String,
-    /// Use in the measured time and, for work put off, in the time of waiting after it.
+    /// Use from the beginning of the load until it was over and, for work put off, some time after.
     pub(crate) total: Usage,
+    /// The operations that succeeded meanwhile: those before and after the measured time as well.
+    #[serde(default)]
+    pub(crate) operations: u64,
     /// Memory at the end, in bytes (PSS), of all processes.
     pub(crate) memory: u64,
     /// The highest memory seen.

@@ -336,7 +336,8 @@ pub(super) fn findings(report: &Report<'_>) -> Option<Section> {
     for (subject, finding) in all() {
         let first =
             all().find(|(_, other)| other.name == finding.name && other.unit == finding.unit);
-        let ratio = first.map(|(_, first)| finding.value / first.value);
+        let others = first.filter(|(_, first)| !std::ptr::eq(*first, finding));
+        let ratio = others.map(|(_, first)| finding.value / first.value);
         table.row(vec![
             subject.label.clone(),
             finding.name.clone(),

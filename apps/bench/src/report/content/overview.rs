@@ -2,11 +2,13 @@
 
 use super::{Report, kind_name};
 use crate::metrics;
-use crate::record::{Delay, Kind, Machine, Record, Run};
+use crate::record::{Delay, Finding, Kind, Machine, Record, Run};
 use crate::report::document::{Block, Section, Table, Verdict};
 use crate::report::groups::{operation, percentile, run_name};
 use crate::report::words;
 
+/// What runs are labelled with that confirm what a search has found.
+const CONFIRMATION: &str = "confirmation";
 /// How many runs are named with a doubt.
 const NAMED: usize = 4;
 
@@ -44,31 +46,61 @@ pub(super) fn sections(report: &Report<'_>) -> Vec<Section> {
 }
 
 fn validity(report: &Report<'_>) -> Verdict {
-    let runs: Vec<&Run> = report.records.iter().flat_map(|record| &record.runs).collect();
-    let invalid = runs.iter().filter(|run| !run.is_valid()).count();
-    if runs.is_empty() {
-        return Verdict {
-            good: false,
-            title: "Nothing was measured".to_owned(),
-            text: "There is no run in what this report is made from.".to_owned(),
-            reasons: Vec::new(),
-        };
+    let all = || report.records.iter().flat_map(|record| record.runs.iter().map(move |run| (record, run)));
+    // A search tries what is too much for one or the other side; what counts is what confirms it.
+    let is_trial = |record: &Record, run: &Run| {
+        record.kind == Kind::Limit && run.label != CONFIRMATION
+    };
+    let count = all().count();
+    let trials = all().filter(|(record, run)| !run.is_valid() && is_trial(record, run)).count();
+    let invalid = all().filter(|(_, run)| !run.is_valid()).count() - trials;
+    let reasons = doubts(all().map(|(_, run)| run));
+    if count == 0 {
+        let text = "There is no run in what this report is made from.";
+        return verdict(false, "Nothing was measured".to_owned(), text, reasons);
     }
-    if invalid == 0 {
-        let title = match runs.len() {
+    if invalid == 0 && trials == 0 {
+        let title = match count {
             1 => "Valid: the run shows the system under test".to_owned(),
-            count => format!(
-                "Valid: all {} runs show the systems under test",
-                words::count(count as u64)
-            ),
+            _ => format!("Valid: all {} runs show the systems under test", words::count(count as u64)),
         };
-        let text =
-            "Nothing was found that makes the figures those of the generator or of a disturbance."
-                .to_owned();
-        return Verdict { good: true, title, text, reasons: Vec::new() };
+        let text = "Nothing was found that makes the figures those of the generator or of a disturbance.";
+        return verdict(true, title, text, reasons);
     }
+    if invalid == 0 && trials < count {
+        let title = format!(
+            "Valid, but for {} of the search, which {} not show the system under test",
+            words::counted(trials, "step"),
+            if trials == 1 { "does" } else { "do" }
+        );
+        let text = "They are marked as not valid, and no figure is taken from them; they may mean that the system \
+                    carries more than was found.";
+        return verdict(true, title, text, reasons);
+    }
+    let invalid = invalid + trials;
+    if invalid == count {
+        let text = "The figures below were limited by the generator or disturbed. Do not use them to judge a system.";
+        let title = "NOT VALID: no run shows the system under test".to_owned();
+        return verdict(false, title, text, reasons);
+    }
+    let title = format!(
+        "NOT VALID IN PART: {} of {} {} not show the system under test",
+        words::count(invalid as u64),
+        words::counted(count, "run"),
+        if invalid == 1 { "does" } else { "do" }
+    );
+    let text = "Medians leave these runs out. Where a load has no valid run, its figures are marked as not valid.";
+    verdict(false, title, text, reasons)
+}
+
+fn verdict(good: bool, title: String, text: &str, reasons: Vec<String>) -> Verdict {
+    Verdict { good, title, text: text.to_owned(), reasons }
+}
+
+/// Each doubt once, with the runs that it is about.
+fn doubts<'a>(runs: impl Iterator<Item = &'a Run>) -> Vec<String> {
     let mut doubts: Vec<(&str, Vec<String>)> = Vec::new();
-    for run in &runs {
+    for run in runs {
         for doubt in &run.doubts {
             match doubts.iter_mut().find(|(text, _)| text == doubt) {
                 Some((_, names)) => names.push(run_name(run)),
@@ -77,37 +109,28 @@ fn validity(report: &Report<'_>) -> Verdict {
         }
     }
     let reasons = doubts.into_iter().map(|(doubt, names)| {
-        let more = names.len().saturating_sub(NAMED);
-        let more = if more > 0 {
-            format!("; and {}", words::counted(more, "more run"))
-        } else {
-            String::new()
+        let more = match names.len().saturating_sub(NAMED) {
+            0 => String::new(),
+            more => format!("; and {}", words::counted(more, "more run")),
         };
         format!("{doubt} ({}{more})", names[..names.len().min(NAMED)].join("; "))
     });
-    let title = if invalid == runs.len() {
-        "NOT VALID: no run shows the system under test".to_owned()
-    } else {
-        format!(
-            "NOT VALID IN PART: {} of {} {} not show the system under test",
-            words::count(invalid as u64),
-            words::counted(runs.len(), "run"),
-            if invalid == 1 { "does" } else { "do" }
-        )
-    };
-    let text = if invalid == runs.len() {
-        "The figures below were limited by the generator or disturbed. Do not use them to judge a system."
-    } else {
-        "Medians leave these runs out. Where a load has no valid run, its figures are marked as not valid."
-    };
-    Verdict { good: false, title, text: text.to_owned(), reasons: reasons.collect() }
+    reasons.collect()
 }
 
 /// What the commands concluded, in a line each.
 fn findings(report: &Report<'_>, section: &mut Section) {
     let findings = report.subjects.iter().flat_map(|subject| {
-        let of_subject =
-            subject.record.findings.iter().filter(|finding| subject.is_named(&finding.system));
+        // A comparison is told by its tables, and what is about one step by the section of findings.
+        let about_a_step = |finding: &Finding| {
+            let labels = subject.record.runs.iter().map(|run| run.label.as_str());
+            labels.filter(|label| !label.is_empty()).any(|label| finding.name.ends_with(label))
+        };
+        let of_subject = subject.record.findings.iter().filter(move |finding| {
+            subject.record.kind != Kind::Compare
+                && subject.is_named(&finding.system)
+                && !about_a_step(finding)
+        });
         of_subject.map(|finding| {
             let remark = if finding.remark.is_empty() {
                 String::new()
@@ -124,6 +147,15 @@ fn findings(report: &Report<'_>, section: &mut Section) {
     if !findings.is_empty() {
         section.heading("Findings");
         section.blocks.push(Block::List(findings));
+    }
+}
+
+/// What is said where there are no criteria.
+fn nothing_required(report: &Report<'_>) -> &'static str {
+    if report.records.iter().any(|record| record.kind == Kind::Limit) {
+        "A search judges its steps one by one; of its runs as a whole nothing was required."
+    } else {
+        "Nothing was required of the systems (--require), so nothing could fail."
     }
 }
 
@@ -144,7 +176,7 @@ fn criteria(report: &Report<'_>, section: &mut Section) {
         }
     }
     if count == 0 {
-        section.text("Nothing was required of the systems (--require), so nothing could fail.");
+        section.text(nothing_required(report));
         return;
     }
     let title = match (count - held, count) {

@@ -1,0 +1,227 @@
+//! The bare exchange: datagrams of the same sizes at the same rate between two threads that do not
+//! look into them. What it costs no load generator can do without; it is the yardstick of its own cost.
+
+use net::{BATCH, Inbox, Options, Outbox, Outgoing, Socket};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::time::TimeValLike as _;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::os::fd::AsFd as _;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// The longest datagram that is exchanged, in bytes.
+const LONGEST: usize = 8192;
+/// How long the responder waits in vain before it looks whether it is to end, in milliseconds.
+const LOOK: u16 = 20;
+
+/// What is exchanged.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Exchange {
+    /// The round trips of one operation in their order: the bytes of the request (at least 1), and of
+    /// the reply to it, 0 for none. Each begins when the one before is over. A call played at both ends
+    /// is six: INVITE, 180, 200, ACK, BYE and 200, each there and back through the server.
+    pub(crate) sizes: Vec<(usize, usize)>,
+    /// Operations to begin in a second.
+    pub(crate) rate: f64,
+    /// How long, in seconds.
+    pub(crate) seconds: f64,
+    /// The initiator sleeps to the next multiple of this, then sends what is due and takes what came.
+    pub(crate) clock: Duration,
+}
+
+/// What an exchange cost.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct BareCost {
+    /// CPU time of the side that begins, user and system, for an operation, in microseconds.
+    pub(crate) initiator_us: f64,
+    /// The same of the side that replies.
+    pub(crate) responder_us: f64,
+    /// Operations that ended in a second.
+    pub(crate) rate: f64,
+}
+
+/// Exchanges datagrams on loopback, with sockets as the load generator has them: batched, timed, and
+/// the initiator's connected. It takes `exchange.seconds`.
+///
+/// # Errors
+/// When there are no sockets, they fail, nothing came back, or `exchange` is not possible: no round
+/// trips or more than 256, a request without a byte, datagrams above 8,192 bytes, a rate or time that is
+/// not above 0.
+pub(crate) fn measure(exchange: &Exchange) -> io::Result<BareCost> {
+    let is_possible = (1..=256).contains(&exchange.sizes.len())
+        && exchange
+            .sizes
+            .iter()
+            .all(|&(request, reply)| (1..=LONGEST).contains(&request) && reply <= LONGEST)
+        && [exchange.rate, exchange.seconds].iter().all(|&it| it.is_finite() && it > 0.0);
+    if !is_possible {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "no exchange is possible of that"));
+    }
+    let options = Options { is_timed: true, ..Options::default() };
+    let loopback = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 0);
+    let responder = Socket::bind(loopback, options)?;
+    let initiator = Socket::bind(loopback, options)?;
+    initiator.connect(responder.address())?;
+    let ending = AtomicBool::new(false);
+    let (begun, answered) = thread::scope(|scope| {
+        let answering = scope.spawn(|| respond(&responder, &exchange.sizes, &ending));
+        let beginning = scope.spawn(|| initiate(&initiator, exchange));
+        let begun = beginning.join();
+        ending.store(true, Ordering::Release);
+        (begun, answering.join())
+    });
+    let panicked = |_| io::Error::other("a thread of the exchange panicked");
+    let ((cpu, ended, elapsed), answered) =
+        (begun.map_err(panicked)??, answered.map_err(panicked)??);
+    if ended == 0 {
+        return Err(io::Error::other("no operation of the bare exchange came to its end"));
+    }
+    Ok(BareCost {
+        initiator_us: cpu as f64 / ended as f64,
+        responder_us: answered as f64 / ended as f64,
+        rate: ended as f64 / elapsed.as_secs_f64(),
+    })
+}
+
+/// CPU time of this thread, in microseconds.
+fn cpu_time() -> io::Result<u64> {
+    let usage = getrusage(UsageWho::RUSAGE_THREAD)?;
+    let micros = usage.user_time().num_microseconds() + usage.system_time().num_microseconds();
+    Ok(micros.unsigned_abs())
+}
+
+/// A datagram for each round trip, of the size that `size` takes from it; the first byte says which it
+/// is.
+fn datagrams(sizes: &[(usize, usize)], size: impl Fn(&(usize, usize)) -> usize) -> Vec<Vec<u8>> {
+    let whole = sizes.iter().enumerate().map(|(index, sizes)| vec![index as u8; size(sizes)]);
+    whole.collect()
+}
+
+/// Begins operations and takes them to their end. Returns its CPU time, how many operations ended, and
+/// in what time.
+fn initiate(socket: &Socket, exchange: &Exchange) -> io::Result<(u64, u64, Duration)> {
+    let requests = datagrams(&exchange.sizes, |(request, _)| *request);
+    let mut inbox = Inbox::new(LONGEST);
+    let mut outbox = Outbox::default();
+    let local = socket.address().ip();
+    let outgoing = |step: usize| Outgoing { remote: None, local, bytes: &requests[step] };
+    let mut to_send = Vec::new();
+    let (mut begun, mut ended) = (0u64, 0u64);
+    let clock = exchange.clock.max(Duration::from_micros(1));
+    let cpu = cpu_time()?;
+    let start = Instant::now();
+    let mut tick = start;
+    loop {
+        let elapsed = start.elapsed();
+        if elapsed.as_secs_f64() >= exchange.seconds {
+            return Ok((cpu_time()? - cpu, ended, elapsed));
+        }
+        let due = (elapsed.as_secs_f64() * exchange.rate) as u64;
+        let mut go_on = |mut step: usize, to_send: &mut Vec<_>| loop {
+            if step == requests.len() {
+                ended += 1;
+                return;
+            }
+            to_send.push(outgoing(step));
+            if exchange.sizes[step].1 > 0 {
+                return;
+            }
+            step += 1;
+        };
+        while begun < due {
+            begun += 1;
+            go_on(0, &mut to_send);
+        }
+        loop {
+            let count = inbox.receive(socket, |received| {
+                if let Some(&step) = received.bytes.first() {
+                    go_on(usize::from(step) + 1, &mut to_send);
+                }
+            })?;
+            outbox.send(socket, &to_send, |_| ());
+            to_send.clear();
+            if count < BATCH {
+                break;
+            }
+        }
+        let now = Instant::now();
+        while tick <= now {
+            // Ticks that were missed are not made up for.
+            tick += clock * u32::try_from((now - tick).as_nanos() / clock.as_nanos()).unwrap_or(0)
+                + clock;
+        }
+        thread::sleep(tick - now);
+    }
+}
+
+/// Replies to what comes until it is told to end. Returns its CPU time.
+fn respond(socket: &Socket, sizes: &[(usize, usize)], ending: &AtomicBool) -> io::Result<u64> {
+    let replies = datagrams(sizes, |(_, reply)| *reply);
+    let mut inbox = Inbox::new(LONGEST);
+    let mut outbox = Outbox::default();
+    let mut to_send = Vec::new();
+    let local = socket.address().ip();
+    let cpu = cpu_time()?;
+    while !ending.load(Ordering::Acquire) {
+        let mut fds = [PollFd::new(socket.as_fd(), PollFlags::POLLIN)];
+        match poll(&mut fds, PollTimeout::from(LOOK)) {
+            Ok(0) | Err(nix::errno::Errno::EINTR) => continue,
+            other => other?,
+        };
+        inbox.receive(socket, |received| {
+            let reply = received.bytes.first().and_then(|&step| replies.get(usize::from(step)));
+            if let Some(bytes) = reply.filter(|reply| !reply.is_empty()) {
+                to_send.push(Outgoing { remote: Some(received.remote), local, bytes });
+            }
+        })?;
+        outbox.send(socket, &to_send, |_| ());
+        to_send.clear();
+    }
+    Ok(cpu_time()? - cpu)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn exchange(sizes: &[(usize, usize)]) -> Exchange {
+        Exchange {
+            sizes: sizes.to_vec(),
+            rate: 2000.0,
+            seconds: 0.3,
+            clock: Duration::from_micros(500),
+        }
+    }
+
+    #[test]
+    fn operations_of_several_round_trips_come_to_their_end_and_cost_something() {
+        for sizes in [&[(600, 400)][..], &[(800, 300), (400, 0), (400, 300)], &[(1, 1); 16]] {
+            let mut exchange = exchange(sizes);
+            if sizes.len() > 10 {
+                exchange.rate = 100.0;
+                exchange.clock = Duration::ZERO;
+            }
+            let cost = measure(&exchange).unwrap();
+            assert!(cost.initiator_us > 0.0 && cost.responder_us > 0.0, "{cost:?}");
+            assert!(cost.rate > 0.0 && cost.rate <= exchange.rate, "{cost:?}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_exchanged_is_refused() {
+        let good = exchange(&[(1, 1)]);
+        for bad in [
+            exchange(&[]),
+            exchange(&[(0, 1)]),
+            exchange(&[(1, LONGEST + 1)]),
+            exchange(&[(1, 1); 257]),
+            Exchange { rate: 0.0, ..good.clone() },
+            Exchange { seconds: f64::NAN, ..good },
+        ] {
+            assert_eq!(measure(&bad).unwrap_err().kind(), io::ErrorKind::InvalidInput, "{bad:?}");
+        }
+    }
+}

@@ -1,0 +1,310 @@
+//! `barebell-bench capture`: what captures show of SIP and RTP (seeds C2, C3, D2 and A13).
+//!
+//! Each table has a limit in the file that keeps it, and a count of what was left out; together they
+//! take less than 2 GiB, whatever a capture holds.
+
+pub(crate) mod calls;
+pub(crate) mod file;
+mod packet;
+pub(crate) mod registrations;
+mod rtp;
+mod sdp;
+mod seen;
+mod sequence;
+mod setup;
+mod stream;
+mod tables;
+#[cfg(test)]
+mod tests;
+mod transactions;
+
+use file::FileFacts;
+use packet::{Decoder, PacketCounts, Transported};
+use registrations::Registrations;
+use rtp::Rtp;
+use seen::Seen;
+use serde::Serialize;
+use setup::Calls;
+use sip::message::ParseError;
+use sip::{Message, Method};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::fs::File;
+use std::io::{self, Read, Write as _};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use stream::StreamCounts;
+use transactions::{MethodCounts, ResponseCounts};
+
+/// Show what captures of SIP and RTP tell: message times, delays, retransmissions, losses, RTP
+/// interarrival times and jitter.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct CaptureArgs {
+    /// Captures, pcap or pcapng. Each is analysed by itself: the clocks of two machines differ.
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// Print JSON: an array with an object for each file.
+    #[arg(long)]
+    json: bool,
+    /// Show the flow of messages of every call too.
+    #[arg(long)]
+    calls: bool,
+}
+
+/// Why a capture was not analysed.
+#[derive(Debug)]
+pub(crate) enum CaptureError {
+    /// The file cannot be read.
+    Read(PathBuf, io::Error),
+    /// It is neither pcap nor pcapng.
+    NoCapture(PathBuf),
+    /// The result cannot be written.
+    Write(io::Error),
+}
+
+impl fmt::Display for CaptureError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Read(path, error) => write!(f, "{} cannot be read: {error}", path.display()),
+            Self::NoCapture(path) => write!(
+                f,
+                "{}: expected a capture in the format pcap or pcapng, as tcpdump -w writes",
+                path.display()
+            ),
+            Self::Write(error) => write!(f, "the result cannot be written: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for CaptureError {}
+
+/// What a capture shows.
+#[derive(Debug, Default, Serialize)]
+pub(crate) struct Analysis {
+    /// The file.
+    pub(crate) file: PathBuf,
+    /// What is to be told of it.
+    pub(crate) facts: FileFacts,
+    /// The earliest packet, in microseconds since the Unix epoch; absent in an empty capture.
+    pub(crate) started_us: Option<u64>,
+    /// The latest packet.
+    pub(crate) ended_us: Option<u64>,
+    /// What came of the packets.
+    pub(crate) packets: PacketCounts,
+    /// What came of the TCP streams.
+    pub(crate) streams: StreamCounts,
+    /// What came of the SIP messages.
+    pub(crate) sip: SipCounts,
+    /// Requests, by method.
+    pub(crate) methods: BTreeMap<String, MethodCounts>,
+    /// Responses, by status and method, such as `200 INVITE`.
+    pub(crate) responses: BTreeMap<String, ResponseCounts>,
+    /// Registrations.
+    pub(crate) registrations: Registrations,
+    /// Calls.
+    pub(crate) calls: Calls,
+    /// RTP.
+    pub(crate) rtp: Rtp,
+}
+
+/// What came of the SIP messages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub(crate) struct SipCounts {
+    /// Messages over UDP, malformed ones that could be parsed among them.
+    pub(crate) udp: u64,
+    /// Messages over TCP.
+    pub(crate) tcp: u64,
+    /// Datagrams of line ends only (RFC 5626 section 3.5.1), or of a zero byte: keep-alives.
+    pub(crate) keep_alives: u64,
+    /// Messages that begin as SIP and are cut short, or have no Via, CSeq or Call-ID that can be
+    /// read.
+    pub(crate) malformed: u64,
+    /// Responses to requests that are not in the capture.
+    pub(crate) stray_responses: u64,
+    /// Datagrams that are neither SIP nor RTP nor RTCP; passed over.
+    pub(crate) other_datagrams: u64,
+    /// Messages of transactions that were not followed: there were too many.
+    pub(crate) left_out: u64,
+    /// Media descriptions that were not kept: there were too many.
+    pub(crate) media_left_out: u64,
+}
+
+/// Prints what the captures show.
+///
+/// # Errors
+/// [`CaptureError`] for the first file that is no capture or cannot be read.
+pub(crate) fn run(args: &CaptureArgs) -> Result<(), CaptureError> {
+    let mut out = io::stdout().lock();
+    if args.json {
+        let analyses: Result<Vec<_>, _> = args.files.iter().map(|file| analyse(file)).collect();
+        serde_json::to_writer_pretty(&mut out, &analyses?)
+            .map_err(|error| CaptureError::Write(error.into()))?;
+        return writeln!(out).map_err(CaptureError::Write);
+    }
+    for file in &args.files {
+        let analysis = analyse(file)?;
+        let text = tables::Tables { analysis: &analysis, calls: args.calls };
+        write!(out, "{text}").map_err(CaptureError::Write)?;
+    }
+    Ok(())
+}
+
+/// Reads a capture. Memory is bounded, whatever is in it: what goes beyond a limit is left out and
+/// counted.
+///
+/// # Errors
+/// [`CaptureError`] where it cannot be read or is none. A capture that breaks off is none of these.
+pub(crate) fn analyse(path: &Path) -> Result<Analysis, CaptureError> {
+    let file = File::open(path).map_err(|error| CaptureError::Read(path.to_owned(), error))?;
+    let is_folder = file.metadata().is_ok_and(|about| about.is_dir());
+    if is_folder {
+        let error = io::Error::from(io::ErrorKind::IsADirectory);
+        return Err(CaptureError::Read(path.to_owned(), error));
+    }
+    analyse_bytes(path, file)
+}
+
+fn analyse_bytes(path: &Path, source: impl Read + Send) -> Result<Analysis, CaptureError> {
+    let mut reading = Reading::default();
+    let facts = file::read(source, |frame| reading.take(&frame))
+        .map_err(|file::NoCapture| CaptureError::NoCapture(path.to_owned()))?;
+    Ok(Analysis { file: path.to_owned(), facts, ..reading.finish() })
+}
+
+/// A capture while it is read.
+#[derive(Default)]
+struct Reading {
+    decoder: Decoder,
+    streams: stream::Streams,
+    messages: Messages,
+    rtp: rtp::RtpBook,
+    /// The times of the earliest and the latest packet.
+    span: Option<(u64, u64)>,
+}
+
+impl Reading {
+    fn take(&mut self, frame: &file::Frame<'_>) {
+        let (first, last) = self.span.unwrap_or((frame.time, frame.time));
+        self.span = Some((first.min(frame.time), last.max(frame.time)));
+        let Some(transported) = self.decoder.decode(frame) else { return };
+        match transported.segment {
+            Some(segment) => {
+                let between = (transported.source, transported.destination);
+                let messages = &mut self.messages;
+                let each = |bytes: &[u8]| messages.take_segment(frame.time, between, bytes);
+                self.streams.take(frame.time, between, segment, &transported.payload, each);
+            }
+            None => self.take_datagram(&transported),
+        }
+    }
+
+    fn take_datagram(&mut self, datagram: &Transported<'_>) {
+        let counts = &mut self.messages.counts;
+        if datagram.payload.iter().all(|byte| matches!(byte, b'\r' | b'\n' | 0)) {
+            counts.keep_alives += 1;
+        } else if !self.messages.take_datagram(datagram)
+            && !self.rtp.take(datagram, &self.messages.endpoints)
+        {
+            self.messages.counts.other_datagrams += 1;
+        }
+    }
+
+    fn finish(mut self) -> Analysis {
+        self.decoder.finish();
+        let messages = &mut self.messages;
+        self.streams.finish(|between, time, bytes| messages.take_segment(time, between, bytes));
+        let Messages { mut transactions, mut registrations, calls, counts, endpoints } =
+            self.messages;
+        let micros = |nanos: u64| nanos / 1_000;
+        let end = micros(self.span.map_or(0, |(_, last)| last));
+        transactions.finish(end);
+        registrations.finish(end);
+        let mut calls = Calls {
+            list: calls.calls,
+            left_out: calls.left_out,
+            steps_left_out: calls.steps_left_out,
+            ..Calls::default()
+        };
+        calls.finish(end);
+        Analysis {
+            file: PathBuf::new(),
+            facts: FileFacts::default(),
+            started_us: self.span.map(|(first, _)| micros(first)),
+            ended_us: self.span.map(|_| end),
+            packets: self.decoder.counts,
+            streams: self.streams.counts,
+            sip: SipCounts {
+                stray_responses: transactions.stray_responses,
+                left_out: transactions.left_out,
+                media_left_out: endpoints.left_out,
+                ..counts
+            },
+            methods: transactions.methods,
+            responses: transactions.responses,
+            registrations,
+            calls,
+            rtp: self.rtp.finish(),
+        }
+    }
+}
+
+/// The SIP of a capture.
+#[derive(Default)]
+struct Messages {
+    counts: SipCounts,
+    transactions: transactions::Transactions,
+    registrations: Registrations,
+    calls: calls::CallBook,
+    endpoints: sdp::Endpoints,
+}
+
+impl Messages {
+    /// Takes a datagram, if it is SIP, and tells whether it is.
+    fn take_datagram(&mut self, datagram: &Transported<'_>) -> bool {
+        let message = match Message::parse(&datagram.payload) {
+            Ok(message) => message,
+            Err(ParseError::Empty | ParseError::StartLine) => return false,
+            Err(_) => {
+                self.counts.malformed += 1;
+                return true;
+            }
+        };
+        self.counts.udp += 1;
+        self.take(datagram.time, (datagram.source, datagram.destination), &message);
+        true
+    }
+
+    fn take_segment(&mut self, time: u64, between: (SocketAddr, SocketAddr), bytes: &[u8]) {
+        match Message::parse(bytes) {
+            Ok(message) => {
+                self.counts.tcp += 1;
+                self.take(time, between, &message);
+            }
+            Err(_) => self.counts.malformed += 1,
+        }
+    }
+
+    fn take(
+        &mut self,
+        nanos: u64,
+        (source, destination): (SocketAddr, SocketAddr),
+        message: &Message<'_>,
+    ) {
+        let Some(seen) = Seen::new(nanos / 1_000, source, destination, message) else {
+            self.counts.malformed += 1;
+            return;
+        };
+        if seen.has_sdp() {
+            self.endpoints.learn(message.body(), &seen::text(seen.call_id));
+        }
+        let of_invite = seen.method == Method::Ack && self.transactions.has_invite(&seen);
+        let Some(place) = self.transactions.take(&seen) else { return };
+        let owner = match seen.method {
+            Method::Register => self.registrations.take(&seen, &place),
+            _ => self.calls.take(&seen, &place, of_invite),
+        };
+        if let Some(owner) = owner {
+            self.transactions.set_owner(place.transaction, owner);
+        }
+    }
+}

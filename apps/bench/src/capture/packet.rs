@@ -1,0 +1,273 @@
+//! Datagrams and segments out of packets: link layers, IP, fragments.
+
+use super::file::Frame;
+use etherparse::defrag::IpDefragBuf;
+use etherparse::{
+    EtherType, IpFragOffset, IpNumber, Ipv6ExtensionSlice, LaxNetSlice, LaxSlicedPacket, TcpSlice,
+    TransportSlice, UdpSlice,
+};
+use serde::Serialize;
+use std::borrow::Cow;
+use std::collections::{BTreeMap, HashMap};
+use std::net::{IpAddr, SocketAddr};
+
+/// What came of the packets.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub(crate) struct PacketCounts {
+    /// Packets in the file.
+    pub(crate) packets: u64,
+    /// Packets of which the capture kept only the beginning (snap length).
+    pub(crate) cut_off: u64,
+    /// Packets that hold neither IPv4 nor IPv6, or are malformed.
+    pub(crate) not_ip: u64,
+    /// IP packets that hold neither UDP nor TCP, or are malformed.
+    pub(crate) other_protocols: u64,
+    /// Packets of link types that are not read, by the number of the link type.
+    pub(crate) unknown_links: BTreeMap<i32, u64>,
+    /// Whole UDP datagrams, reassembled ones among them.
+    pub(crate) datagrams: u64,
+    /// TCP segments.
+    pub(crate) segments: u64,
+    /// Fragments of IP packets.
+    pub(crate) fragments: u64,
+    /// IP packets put together from fragments.
+    pub(crate) reassembled: u64,
+    /// Fragmented IP packets that were given up: a fragment is not in the capture or contradicts
+    /// another, or there were more than [`ASSEMBLIES`] at a time.
+    pub(crate) not_reassembled: u64,
+}
+
+/// What a packet carries.
+#[derive(Debug)]
+pub(super) struct Transported<'a> {
+    /// Nanoseconds since the Unix epoch: when the last piece came.
+    pub(super) time: u64,
+    pub(super) source: SocketAddr,
+    pub(super) destination: SocketAddr,
+    /// The bytes of the IP packets, their headers included.
+    pub(super) ip_length: u64,
+    pub(super) payload: Cow<'a, [u8]>,
+    /// The flags and number of a TCP segment; a UDP datagram has none.
+    pub(super) segment: Option<Segment>,
+}
+
+/// What the reassembly of a stream has to know of a TCP segment.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Segment {
+    pub(super) sequence: u32,
+    pub(super) syn: bool,
+}
+
+/// The most IP packets that are put together at a time; each takes 64 KiB at most.
+const ASSEMBLIES: usize = 256;
+/// How long the fragments of a packet are waited for, in nanoseconds (RFC 8200 section 4.5).
+const ASSEMBLY_TIME: u64 = 60_000_000_000;
+
+/// Whose fragment it is (RFC 791 section 3.2, RFC 8200 section 4.5).
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct FragmentOf {
+    source: IpAddr,
+    destination: IpAddr,
+    identification: u32,
+    protocol: u8,
+}
+
+struct Assembly {
+    buffer: IpDefragBuf,
+    begun: u64,
+    ip_length: u64,
+}
+
+/// Takes packets apart.
+#[derive(Default)]
+pub(super) struct Decoder {
+    pub(super) counts: PacketCounts,
+    assemblies: HashMap<FragmentOf, Assembly>,
+}
+
+impl Decoder {
+    /// What `frame` carries, or what it completes; `None` for everything that is neither UDP nor TCP.
+    pub(super) fn decode<'a>(&mut self, frame: &Frame<'a>) -> Option<Transported<'a>> {
+        self.counts.packets += 1;
+        self.counts.cut_off += u64::from(!frame.whole);
+        let sliced = self.slice(frame)?;
+        let (source, destination, ip_length, fragment) = match &sliced.net {
+            Some(LaxNetSlice::Ipv4(ip)) => {
+                let header = ip.header();
+                let fragment = (
+                    u32::from(header.identification()),
+                    header.fragments_offset(),
+                    header.more_fragments(),
+                );
+                let source = IpAddr::V4(header.source_addr());
+                let destination = IpAddr::V4(header.destination_addr());
+                (source, destination, u64::from(header.total_len()), Some(fragment))
+            }
+            Some(LaxNetSlice::Ipv6(ip)) => {
+                let header = ip.header();
+                let fragment = ip.extensions().clone().into_iter().find_map(|one| match one {
+                    Ipv6ExtensionSlice::Fragment(one) => {
+                        Some((one.identification(), one.fragment_offset(), one.more_fragments()))
+                    }
+                    _ => None,
+                });
+                let source = IpAddr::V6(header.source_addr());
+                let destination = IpAddr::V6(header.destination_addr());
+                (source, destination, 40 + u64::from(header.payload_length()), fragment)
+            }
+            _ => {
+                self.counts.not_ip += 1;
+                return None;
+            }
+        };
+        let ip = sliced.ip_payload()?;
+        if ip.fragmented {
+            let (identification, offset, more) = fragment?;
+            self.counts.fragments += 1;
+            if ip.incomplete || !frame.whole {
+                self.counts.not_reassembled += u64::from(offset.byte_offset() == 0);
+                return None;
+            }
+            let protocol = ip.ip_number.0;
+            let of = FragmentOf { source, destination, identification, protocol };
+            let (bytes, ip_length) =
+                self.assemble(of, frame.time, (offset, more), ip.payload, ip_length)?;
+            return self.transported(of, frame.time, ip_length, &bytes);
+        }
+        let (ports, payload, segment) = match &sliced.transport {
+            Some(TransportSlice::Udp(udp)) => udp_parts(udp),
+            Some(TransportSlice::Tcp(tcp)) => tcp_parts(tcp),
+            _ => {
+                self.counts.other_protocols += 1;
+                return None;
+            }
+        };
+        self.count(segment.is_some());
+        Some(Transported {
+            time: frame.time,
+            source: SocketAddr::new(source, ports.0),
+            destination: SocketAddr::new(destination, ports.1),
+            ip_length,
+            payload: Cow::Borrowed(payload),
+            segment,
+        })
+    }
+
+    /// Fragmented packets that are still not whole.
+    pub(super) fn finish(&mut self) {
+        self.counts.not_reassembled += self.assemblies.drain().count() as u64;
+    }
+
+    /// Finds the IP packet behind the header of the link layer.
+    fn slice<'a>(&mut self, frame: &Frame<'a>) -> Option<LaxSlicedPacket<'a>> {
+        let bytes = frame.bytes;
+        let big_endian = |at: usize| {
+            bytes.get(at..at + 2).map(|two| EtherType(u16::from_be_bytes([two[0], two[1]])))
+        };
+        let sliced = match frame.link {
+            1 => LaxSlicedPacket::from_ethernet(bytes).ok(),
+            // Null and loopback: the address family, in the byte order of whoever captured; the
+            // version in the IP header says the same.
+            0 | 108 => bytes.get(4..).and_then(|ip| LaxSlicedPacket::from_ip(ip).ok()),
+            12 | 14 | 101 | 228 | 229 => LaxSlicedPacket::from_ip(bytes).ok(),
+            113 => big_endian(14).zip(bytes.get(16..)).map(ether_payload),
+            276 => big_endian(0).zip(bytes.get(20..)).map(ether_payload),
+            other => {
+                *self.counts.unknown_links.entry(other).or_default() += 1;
+                return None;
+            }
+        };
+        if sliced.is_none() {
+            self.counts.not_ip += 1;
+        }
+        sliced
+    }
+
+    fn assemble(
+        &mut self,
+        of: FragmentOf,
+        now: u64,
+        (offset, more): (IpFragOffset, bool),
+        payload: &[u8],
+        ip_length: u64,
+    ) -> Option<(Vec<u8>, u64)> {
+        if !self.assemblies.contains_key(&of) && self.assemblies.len() >= ASSEMBLIES {
+            let before = self.assemblies.len();
+            self.assemblies.retain(|_, one| now.saturating_sub(one.begun) < ASSEMBLY_TIME);
+            if self.assemblies.len() >= ASSEMBLIES {
+                let oldest = self.assemblies.iter().min_by_key(|(_, one)| one.begun);
+                if let Some((&oldest, _)) = oldest {
+                    self.assemblies.remove(&oldest);
+                }
+            }
+            self.counts.not_reassembled += (before - self.assemblies.len()) as u64;
+        }
+        let assembly = self.assemblies.entry(of).or_insert_with(|| Assembly {
+            buffer: IpDefragBuf::new(IpNumber(of.protocol), Vec::new(), Vec::new()),
+            begun: now,
+            ip_length: 0,
+        });
+        assembly.ip_length += ip_length;
+        let is_sound = assembly.buffer.add(offset, more, payload).is_ok();
+        if is_sound && !assembly.buffer.is_complete() {
+            return None;
+        }
+        let Assembly { buffer, ip_length, .. } = self.assemblies.remove(&of)?;
+        if is_sound {
+            self.counts.reassembled += 1;
+            return Some((buffer.take_bufs().0, ip_length));
+        }
+        self.counts.not_reassembled += 1;
+        None
+    }
+
+    fn transported(
+        &mut self,
+        of: FragmentOf,
+        time: u64,
+        ip_length: u64,
+        bytes: &[u8],
+    ) -> Option<Transported<'static>> {
+        let parts = match IpNumber(of.protocol) {
+            IpNumber::UDP => UdpSlice::from_slice_lax(bytes).ok().map(|udp| udp_parts(&udp)),
+            IpNumber::TCP => TcpSlice::from_slice(bytes).ok().map(|tcp| tcp_parts(&tcp)),
+            _ => None,
+        };
+        let Some((ports, payload, segment)) = parts else {
+            self.counts.other_protocols += 1;
+            return None;
+        };
+        self.count(segment.is_some());
+        Some(Transported {
+            time,
+            source: SocketAddr::new(of.source, ports.0),
+            destination: SocketAddr::new(of.destination, ports.1),
+            ip_length,
+            payload: Cow::Owned(payload.to_vec()),
+            segment,
+        })
+    }
+
+    fn count(&mut self, is_segment: bool) {
+        if is_segment {
+            self.counts.segments += 1;
+        } else {
+            self.counts.datagrams += 1;
+        }
+    }
+}
+
+fn ether_payload((ether_type, bytes): (EtherType, &[u8])) -> LaxSlicedPacket<'_> {
+    LaxSlicedPacket::from_ether_type(ether_type, bytes)
+}
+
+type Parts<'a> = ((u16, u16), &'a [u8], Option<Segment>);
+
+fn udp_parts<'a>(udp: &UdpSlice<'a>) -> Parts<'a> {
+    ((udp.source_port(), udp.destination_port()), udp.payload(), None)
+}
+
+fn tcp_parts<'a>(tcp: &TcpSlice<'a>) -> Parts<'a> {
+    let segment = Segment { sequence: tcp.sequence_number(), syn: tcp.syn() };
+    ((tcp.source_port(), tcp.destination_port()), tcp.payload(), Some(segment))
+}

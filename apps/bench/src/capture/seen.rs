@@ -1,0 +1,111 @@
+//! A SIP message with the time and the addresses it was seen with.
+
+use sip::header::{CSeq, HeaderName, NameAddr, media_type};
+use sip::{Message, Method, StartLine, Uri};
+use std::hash::{BuildHasher as _, Hash, RandomState};
+use std::net::SocketAddr;
+
+/// A message with what is asked of it more than once.
+#[derive(Clone, Debug)]
+pub(super) struct Seen<'a> {
+    /// Microseconds since the Unix epoch.
+    pub(super) time: u64,
+    pub(super) source: SocketAddr,
+    pub(super) destination: SocketAddr,
+    pub(super) message: &'a Message<'a>,
+    /// `None` for a request.
+    pub(super) status: Option<u16>,
+    /// Of the request line, or of the CSeq of a response.
+    pub(super) method: Method<'a>,
+    pub(super) cseq: u32,
+    pub(super) call_id: &'a [u8],
+    pub(super) branch: &'a [u8],
+    /// How many Via there are: 1 where the message goes to or comes from the one who made the
+    /// request.
+    pub(super) vias: u16,
+    pub(super) to_tag: Option<&'a [u8]>,
+}
+
+impl<'a> Seen<'a> {
+    /// `None` where the message has no Via, CSeq or Call-ID that can be read: it belongs to no
+    /// transaction.
+    pub(super) fn new(
+        time: u64,
+        source: SocketAddr,
+        destination: SocketAddr,
+        message: &'a Message<'a>,
+    ) -> Option<Self> {
+        let via = message.top_via().ok()?;
+        let cseq = CSeq::parse(message.value(HeaderName::CSeq)?).ok()?;
+        let (method, status) = match message.start_line() {
+            StartLine::Request { method, .. } => (method, None),
+            StartLine::Response { status, .. } => (cseq.method, Some(status)),
+        };
+        let to = message.value(HeaderName::To).unwrap_or_default();
+        Some(Self {
+            time,
+            source,
+            destination,
+            message,
+            status,
+            method,
+            cseq: cseq.number,
+            call_id: message.value(HeaderName::CallId).filter(|value| !value.is_empty())?,
+            branch: via.branch().unwrap_or_default(),
+            // A message has no more header fields than 512; a list in one may be longer.
+            vias: message.elements(HeaderName::Via).count().min(999) as u16,
+            to_tag: NameAddr::parse(HeaderName::To, to).ok().and_then(|to| to.tag()),
+        })
+    }
+
+    /// The user, and `@` and the host, of the URI in From or To; empty where there is none.
+    pub(super) fn address_of_record(&self, name: HeaderName) -> String {
+        let value = self.message.value(name).unwrap_or_default();
+        let Some(Ok(uri)) = NameAddr::parse(name, value).ok().map(|address| address.uri()) else {
+            return String::new();
+        };
+        match uri {
+            Uri::Sip(uri) => {
+                let user = uri.user.map(text).unwrap_or_default();
+                format!("{user}@{}", uri.host)
+            }
+            _ => text(value),
+        }
+    }
+
+    /// Whether the body is a session description.
+    pub(super) fn has_sdp(&self) -> bool {
+        let value = self.message.value(HeaderName::ContentType).unwrap_or_default();
+        let is_sdp = media_type(value).is_ok_and(|kind| kind.is("application", "sdp"));
+        is_sdp && !self.message.body().is_empty()
+    }
+
+    /// `INVITE`, or `180 INVITE`.
+    pub(super) fn label(&self) -> String {
+        let method = method_label(self.method);
+        self.status.map_or(method.clone(), |status| format!("{status} {method}"))
+    }
+}
+
+/// The name of a method, short enough for a table.
+pub(super) fn method_label(method: Method<'_>) -> String {
+    let bytes = method.as_bytes();
+    String::from_utf8_lossy(&bytes[..bytes.len().min(16)]).into_owned()
+}
+
+/// At most 128 bytes as text, for people.
+pub(super) fn text(bytes: &[u8]) -> String {
+    let bytes = &bytes[..bytes.len().min(128)];
+    bytes.escape_ascii().to_string()
+}
+
+/// Names of things in a capture by a hash under two random keys: as short for a Call-ID of 60 KB as
+/// for another, and nobody can make two alike.
+#[derive(Default)]
+pub(super) struct Keys(RandomState, RandomState);
+
+impl Keys {
+    pub(super) fn of(&self, value: impl Hash) -> u128 {
+        u128::from(self.0.hash_one(&value)) << 64 | u128::from(self.1.hash_one(&value))
+    }
+}

@@ -1,0 +1,244 @@
+//! File formats, link layers, fragments, and files that are broken.
+
+use super::build::{Capture, FORMS, Fields, Form, LINKS, Link, PCAP, START, analyse, message, udp};
+use crate::capture::file::End;
+use crate::capture::{Analysis, CaptureError, analyse_bytes};
+use proptest::prelude::*;
+use std::io;
+use std::path::Path;
+
+const V4: (&str, &str) = ("10.0.0.1:5060", "10.0.0.2:5060");
+const V6: (&str, &str) = ("[2001:db8::1]:5060", "[2001:db8::2]:5060");
+
+/// A REGISTER and its 200, 123 microseconds and 500 nanoseconds later.
+fn registration(between: (&str, &str)) -> Capture {
+    let fields = Fields { call_id: "x", branches: &["1"], cseq: "1 REGISTER", to_tag: "" };
+    let mut capture = Capture::default();
+    capture.udp(0, between.0, between.1, &message("REGISTER sip:b", fields, ""));
+    capture.udp(123, between.1, between.0, &message("200", fields, ""));
+    capture.packets[1].0 += 500;
+    capture
+}
+
+/// The delay of the registration in microseconds, if there is one.
+fn delay(analysis: &Analysis) -> Option<u64> {
+    let registration = analysis.registrations.list.first()?;
+    Some(registration.final_us? - registration.register_us)
+}
+
+#[test]
+fn every_format_and_link_is_read() {
+    for form in FORMS {
+        for link in LINKS {
+            for between in [V4, V6] {
+                let analysis = analyse(&registration(between).write(form, link)).unwrap();
+                assert_eq!(delay(&analysis), Some(123), "{form:?} {link:?} {between:?}");
+                assert_eq!(analysis.started_us, Some(START / 1_000));
+                assert_eq!(analysis.facts.end, End::Whole);
+                assert_eq!(analysis.facts.pcapng, matches!(form, Form::PcapNg { .. }));
+                assert_eq!((analysis.packets.packets, analysis.packets.datagrams), (2, 2));
+            }
+        }
+    }
+}
+
+#[test]
+fn nanoseconds_are_kept() {
+    let mut capture = Capture::default();
+    for index in 0..4u16 {
+        let mut bytes = vec![0x80, 0, 0, index as u8];
+        bytes.extend([0; 168]);
+        capture.udp(u64::from(index), V4.0, V4.1, &bytes);
+        capture.packets[usize::from(index)].0 += 250 * u64::from(index);
+    }
+    for form in FORMS {
+        let is_nanos =
+            matches!(form, Form::Pcap { nanos: true, .. } | Form::PcapNg { resolution: 9, .. });
+        let analysis = analyse(&capture.write(form, Link::Raw)).unwrap();
+        let delta = analysis.rtp.streams[0].max_delta_ms.unwrap();
+        let expected = if is_nanos { 0.001_25 } else { 0.001 };
+        assert!((delta - expected).abs() < 1e-9, "{form:?}: {delta}");
+    }
+}
+
+#[test]
+fn a_file_cut_anywhere_gives_what_was_whole() {
+    for form in [FORMS[0], FORMS[6]] {
+        let capture = registration(V4);
+        let whole = capture.write(form, Link::Ethernet);
+        let one = Capture { packets: capture.packets[..1].to_vec() }.write(form, Link::Ethernet);
+        let none = Capture::default().write(form, Link::Ethernet).len();
+        let header = if matches!(form, Form::Pcap { .. }) { 24 } else { 28 };
+        for length in 0..=whole.len() {
+            let result = analyse(&whole[..length]);
+            let Ok(analysis) = result else {
+                assert!(length < header, "{form:?} cut at {length}");
+                continue;
+            };
+            let expected = u64::from(length >= one.len()) + u64::from(length == whole.len());
+            assert_eq!(analysis.packets.packets, expected, "{form:?} cut at {length}");
+            let is_whole = [header, none, one.len(), whole.len()].contains(&length);
+            assert_eq!(analysis.facts.end == End::Whole, is_whole, "{form:?} cut at {length}");
+        }
+    }
+}
+
+#[test]
+fn what_is_no_capture_is_said_to_be_none() {
+    for bytes in [&b""[..], b"\n", b"#!/bin/sh\necho no capture at all\n", &[0; 100]] {
+        assert!(matches!(analyse(bytes), Err(CaptureError::NoCapture(_))));
+    }
+    let folder = tempfile::tempdir().unwrap();
+    for path in [folder.path().to_owned(), folder.path().join("absent.pcap")] {
+        assert!(matches!(crate::capture::analyse(&path), Err(CaptureError::Read(..))));
+    }
+}
+
+#[test]
+fn a_claimed_length_takes_no_memory() {
+    let mut bytes = registration(V4).write(PCAP, Link::Ethernet);
+    bytes.extend([0; 8]);
+    bytes.extend(u32::MAX.to_le_bytes());
+    bytes.extend(u32::MAX.to_le_bytes());
+    let analysis = analyse(&bytes).unwrap();
+    assert_eq!((delay(&analysis), analysis.facts.end), (Some(123), End::Cut));
+    let endless = io::Read::chain(&bytes[..], io::repeat(0));
+    let analysis = analyse_bytes(Path::new("endless.pcap"), endless).unwrap();
+    assert_eq!((delay(&analysis), analysis.facts.end), (Some(123), End::TooLarge));
+}
+
+#[test]
+fn links_that_are_not_read_are_counted() {
+    let mut bytes = registration(V4).write(PCAP, Link::Ethernet);
+    bytes[20] = 105;
+    let packets = analyse(&bytes).unwrap().packets;
+    assert_eq!(packets.unknown_links, [(105, 2)].into());
+}
+
+/// The packet in fragments of at most `size` bytes, a multiple of 8.
+fn fragments(packet: &[u8], size: usize) -> Vec<Vec<u8>> {
+    let is_v6 = packet[0] >> 4 == 6;
+    let (header, payload) = packet.split_at(if is_v6 { 40 } else { 20 });
+    let pieces = payload.chunks(size).enumerate();
+    let last = payload.len().div_ceil(size) - 1;
+    pieces
+        .map(|(index, piece)| {
+            let offset = u16::try_from(index * size).unwrap();
+            let more = u16::from(index < last);
+            let mut bytes = header.to_vec();
+            if is_v6 {
+                bytes[6] = 44;
+                bytes[4..6].copy_from_slice(&(piece.len() as u16 + 8).to_be_bytes());
+                bytes.extend([header[6], 0]);
+                bytes.extend((offset | more).to_be_bytes());
+                bytes.extend([0, 0, 0, 42]);
+            } else {
+                bytes[2..4].copy_from_slice(&(piece.len() as u16 + 20).to_be_bytes());
+                bytes[4..6].copy_from_slice(&42u16.to_be_bytes());
+                bytes[6..8].copy_from_slice(&((offset / 8) | (more << 13)).to_be_bytes());
+            }
+            bytes.extend(piece);
+            bytes
+        })
+        .collect()
+}
+
+#[test]
+fn fragments_are_put_together_in_any_order() {
+    for between in [V4, V6] {
+        let whole = registration(between);
+        let pieces = fragments(&whole.packets[0].1, 64);
+        assert!(pieces.len() > 2);
+        let mut backwards = pieces.clone();
+        backwards.reverse();
+        for mut order in [pieces.clone(), backwards, [&pieces[..1], &pieces].concat()] {
+            let mut capture = Capture::default();
+            for (time, piece) in (0..).zip(order.drain(..)) {
+                capture.packets.push((START - 40_000 + time * 1_000, piece));
+            }
+            let count = capture.packets.len() as u64;
+            capture.packets.push(whole.packets[1].clone());
+            let analysis = analyse(&capture.write(PCAP, Link::Ethernet)).unwrap();
+            // The REGISTER is there when its last piece is.
+            assert_eq!(delay(&analysis), Some(123 + 40 - (count - 1)), "{between:?}");
+            assert_eq!((analysis.packets.fragments, analysis.packets.reassembled), (count, 1));
+        }
+    }
+}
+
+#[test]
+fn fragments_without_the_others_are_given_up() {
+    let whole = registration(V4);
+    let mut pieces = fragments(&whole.packets[0].1, 64);
+    pieces.remove(1);
+    let mut capture = Capture::default();
+    capture.packets.extend(pieces.into_iter().map(|piece| (START, piece)));
+    // Many more than are put together at a time.
+    for identification in 100..1_000u16 {
+        let mut piece = fragments(&udp(V4.0, V4.1, &[b'a'; 2000]), 1000).remove(0);
+        piece[4..6].copy_from_slice(&identification.to_be_bytes());
+        capture.packets.push((START + 1, piece));
+    }
+    let packets = capture.analyse().packets;
+    assert_eq!((packets.reassembled, packets.not_reassembled), (0, 901));
+}
+
+#[test]
+fn packets_that_were_cut_off_are_counted() {
+    let capture = registration(V4);
+    let mut bytes = Capture { packets: capture.packets[..1].to_vec() }.write(PCAP, Link::Ethernet);
+    // The length on the wire is larger than what was captured.
+    let length = u32::from_le_bytes(bytes[36..40].try_into().unwrap());
+    bytes[36..40].copy_from_slice(&(length + 500).to_le_bytes());
+    assert_eq!(analyse(&bytes).unwrap().packets.cut_off, 1);
+}
+
+/// Captures with something of everything in them.
+fn mixed(form: Form, link: Link) -> Vec<u8> {
+    let mut capture = registration(V4);
+    let packet = capture.packets[0].1.clone();
+    capture.packets.extend(fragments(&packet, 64).into_iter().map(|piece| (START, piece)));
+    capture.packets.extend(registration(V6).packets);
+    let packet = udp(V6.0, V6.1, &[b'a'; 300]);
+    capture.packets.extend(fragments(&packet, 64).into_iter().map(|piece| (START, piece)));
+    for index in 0..6u8 {
+        let header = [0x90, 0, 0, index, 0, 0, 0, index, 1, 2, 3, 4, 0, 0, 0, 1, 9, 9, 9, 9];
+        capture.udp(index.into(), V4.0, "10.0.0.2:4000", &header);
+    }
+    let between = ("10.0.0.1:7000", "10.0.0.2:5060");
+    let fields = Fields { call_id: "t", branches: &["9"], cseq: "1 INVITE", to_tag: "" };
+    let invite =
+        message("INVITE sip:b", fields, "v=0\r\nc=IN IP4 10.0.0.2\r\nm=audio 4000 RTP/AVP 0\r\n");
+    capture.tcp(0, between, (99, true), b"");
+    for (index, piece) in invite.chunks(50).enumerate() {
+        capture.tcp(1, between, (100 + 50 * index as u32, false), piece);
+    }
+    capture.write(form, link)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    #[test]
+    fn no_file_makes_the_reader_panic(
+        form in 0..FORMS.len(),
+        link in 0..LINKS.len(),
+        changes in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..40),
+        cut in any::<prop::sample::Index>(),
+        whole in any::<bool>(),
+    ) {
+        let mut bytes = mixed(FORMS[form], LINKS[link]);
+        for (at, value) in changes {
+            let at = at.index(bytes.len());
+            bytes[at] = value;
+        }
+        if !whole {
+            bytes.truncate(cut.index(bytes.len()));
+        }
+        if let Ok(analysis) = analyse(&bytes) {
+            let text = crate::capture::tables::Tables { analysis: &analysis, calls: true }.to_string();
+            prop_assert!(!text.is_empty());
+            prop_assert!(serde_json::to_string(&analysis).is_ok());
+        }
+    }
+}

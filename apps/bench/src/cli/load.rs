@@ -1,0 +1,240 @@
+//! What is said of a load on the command line.
+
+use super::values::{self, Shape, Target};
+use crate::load::arrivals::Spacing;
+use crate::load::engine::Settings;
+use crate::load::generator::GeneratorPlan;
+use crate::load::links::Sharing;
+use crate::measure::{Limits, LoadSpec};
+use crate::record::Operation;
+use crate::users::{Users, UsersError};
+use clap::Args;
+use crate::watch::Subject;
+use sip::transaction::Timers;
+use sip::{Duration, Transport};
+use std::path::PathBuf;
+
+/// What is done to whom, how often and for how long.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct LoadArgs {
+    /// The server: udp:HOST:PORT or tcp:HOST:PORT
+    #[arg(long, value_name = "TARGET")]
+    pub(crate) target: Option<Target>,
+    /// A server to start for the measurement: barebell, kamailio, a profile.toml; or
+    /// NAME@udp:HOST:PORT for one that runs; may be repeated
+    #[arg(long, value_name = "SYSTEM")]
+    pub(crate) sut: Vec<String>,
+    /// Watch these processes of the target: PID[,PID...], ssh:HOST:PID or ssh:HOST:NAME
+    #[arg(long, visible_alias = "pid", value_name = "PROCESS")]
+    pub(crate) watch: Option<Subject>,
+    /// The operation
+    #[arg(long, value_enum, default_value = "options")]
+    pub(crate) operation: Operation,
+    /// Operations a second [default: 1000, calls 100]
+    #[arg(long, value_parser = values::rate)]
+    pub(crate) rate: Option<f64>,
+    /// The measured time
+    #[arg(long, value_parser = values::duration, default_value = "10s")]
+    pub(crate) duration: Duration,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub(crate) users: UserArgs,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub(crate) detail: DetailArgs,
+}
+
+/// Who takes part.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct UserArgs {
+    /// The domain of the users [default: the host of the target]
+    #[arg(long)]
+    pub(crate) domain: Option<String>,
+    /// How many users there are, after the pattern
+    #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(2..))]
+    pub(crate) users: u32,
+    /// Names and passwords of the users, with {} or {:06} for a number from 0
+    #[arg(long, value_name = "NAME:PASSWORD", default_value = Users::DEFAULT_PATTERN)]
+    pub(crate) user_pattern: String,
+    /// A file with a name:password on each line, in place of the pattern
+    #[arg(long, value_name = "FILE")]
+    pub(crate) user_file: Option<PathBuf>,
+    /// The server asks for credentials: what it then does not ask for makes the run invalid
+    #[arg(long)]
+    pub(crate) auth: bool,
+}
+
+/// How a load is put on.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct DetailArgs {
+    /// How arrivals lie around their mean rate
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) arrivals: Spacing,
+    /// How the rate goes: constant, ramp:FROM, steps:RATE,RATE,... or burst:OPERATIONS/EVERY
+    #[arg(long, default_value = "constant")]
+    pub(crate) shape: Shape,
+    /// Load before the measured time [default: 1s and, of calls, as long as they are held]
+    #[arg(long, value_parser = values::duration)]
+    pub(crate) warmup: Option<Duration>,
+    /// Load after the measured time
+    #[arg(long, value_parser = values::duration, default_value = "500ms")]
+    pub(crate) tail: Duration,
+    /// How long to wait for answers after the last start [default: 64 times T1]
+    #[arg(long, value_parser = values::duration)]
+    pub(crate) drain: Option<Duration>,
+    /// How long calls are held
+    #[arg(long, value_parser = values::duration, default_value = "0")]
+    pub(crate) hold: Duration,
+    /// How long callees ring
+    #[arg(long, value_parser = values::duration, default_value = "0")]
+    pub(crate) ring: Duration,
+    /// How long registrations are to last
+    #[arg(long, value_parser = values::duration, default_value = "1h")]
+    pub(crate) expires: Duration,
+    /// T1 of RFC 3261: the first wait before a message is sent again
+    #[arg(long, value_parser = values::duration, default_value = "500ms")]
+    pub(crate) t1: Duration,
+    /// Threads [default: one for each processor, and no more than one for 20000 operations a second]
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub(crate) workers: Option<u16>,
+    /// Sockets or connections: one for each thread, user or operation
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) sockets: Sharing,
+    /// The ticks at which the generator acts; 0: at any time, at a higher cost
+    #[arg(long, value_parser = values::duration, default_value = "500us")]
+    pub(crate) clock: Duration,
+    /// Each caller registers before it calls
+    #[arg(long)]
+    pub(crate) register_first: bool,
+    /// The same load so many times
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) repeats: u32,
+    /// How long to go on reading the server's meters after the load, for work that it puts off
+    /// [default: 6s for calls, else 0]
+    #[arg(long, value_parser = values::duration)]
+    pub(crate) settle: Option<Duration>,
+    /// Let a proxy that is started keep no transactions
+    #[arg(long)]
+    pub(crate) stateless: bool,
+    /// Use TCP with servers that are started
+    #[arg(long)]
+    pub(crate) tcp: bool,
+    /// Threads or processes of servers that are started [default: as they choose]
+    #[arg(long, value_name = "COUNT")]
+    pub(crate) sut_workers: Option<u16>,
+    /// How late the generator may be, in the 99th percentile, for a run to be valid
+    #[arg(long, value_parser = values::duration, default_value = "10ms")]
+    pub(crate) max_lag: Duration,
+    /// Makes Poisson arrivals repeatable
+    #[arg(long, default_value_t = 1)]
+    pub(crate) seed: u64,
+}
+
+impl DetailArgs {
+    /// Beyond what a run is not valid.
+    pub(crate) fn limits(&self) -> Limits {
+        Limits { lag: self.max_lag, ..Limits::default() }
+    }
+
+    /// How long to wait for answers after the last start.
+    pub(crate) fn drain(&self) -> Duration {
+        self.drain.unwrap_or(self.t1.times(64) + Duration::from_millis(500))
+    }
+}
+
+impl UserArgs {
+    /// The users.
+    ///
+    /// # Errors
+    /// [`UsersError`] where there are none.
+    pub(crate) fn users(&self) -> Result<Users, UsersError> {
+        match &self.user_file {
+            Some(path) => Users::from_file(path),
+            None => Users::from_pattern(&self.user_pattern, self.users as usize),
+        }
+    }
+}
+
+impl LoadArgs {
+    /// The rate, if none is said.
+    pub(crate) fn rate(&self) -> f64 {
+        self.rate.unwrap_or(match self.operation {
+            Operation::Invite => 100.0,
+            _ => 1000.0,
+        })
+    }
+
+    /// How messages travel to the first system.
+    pub(crate) fn transport(&self) -> Transport {
+        match &self.target {
+            Some(target) => target.transport,
+            None if self.detail.tcp => Transport::Tcp,
+            None => Transport::Udp,
+        }
+    }
+
+    /// The load with `rate`.
+    pub(crate) fn spec(&self, rate: f64) -> LoadSpec {
+        let detail = &self.detail;
+        let seconds = self.duration.as_micros() as f64 / 1e6;
+        let spacing = match detail.arrivals {
+            Spacing::Fixed => "fixed",
+            Spacing::Poisson => "poisson",
+        };
+        let hold = match self.operation {
+            Operation::Invite => detail.hold + detail.ring,
+            _ => Duration::ZERO,
+        };
+        LoadSpec {
+            operation: self.operation,
+            authentication: self.users.auth,
+            segments: detail.shape.segments(rate, seconds),
+            spacing: detail.arrivals,
+            arrivals: match &detail.shape {
+                Shape::Constant => spacing.to_owned(),
+                shape => format!("{spacing} {shape}"),
+            },
+            warmup: detail.warmup.unwrap_or(Duration::from_secs(1) + hold),
+            tail: detail.tail,
+            drain: detail.drain() + hold,
+            hold: detail.hold,
+            seed: detail.seed,
+        }
+    }
+
+    /// The generator that puts `rate` on `target`.
+    pub(crate) fn generator(
+        &self,
+        target: &Target,
+        domain: &str,
+        users: &Users,
+        rate: f64,
+    ) -> GeneratorPlan {
+        let detail = &self.detail;
+        let timers = Timers { t1: detail.t1, ..Timers::default() };
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let enough = (rate / 20_000.0).ceil().max(1.0) as usize;
+        GeneratorPlan {
+            target: target.address,
+            settings: Settings {
+                salt: random(),
+                domain: domain.to_owned(),
+                transport: target.transport,
+                timers,
+                ring: detail.ring,
+                hold: detail.hold,
+                expires: u32::try_from(detail.expires.as_secs()).unwrap_or(u32::MAX),
+                register_first: detail.register_first,
+            },
+            users: users.clone(),
+            workers: detail.workers.map_or(cores.min(enough), usize::from),
+            sharing: detail.sockets,
+            tick: detail.clock,
+        }
+    }
+}
+
+/// A number that no other load has.
+fn random() -> u32 {
+    getrandom::u32().unwrap_or_else(|_| std::process::id())
+}

@@ -1,0 +1,303 @@
+//! Values on the command line that take some reading.
+
+use crate::load::arrivals::Segment;
+use sip::{Duration, Transport};
+use std::fmt;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::str::FromStr;
+
+/// `30s`, `1m 30s`, `500us`, `0`.
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
+    if text == "0" {
+        return Ok(Duration::ZERO);
+    }
+    humantime::parse_duration(text)
+        .map(|span| Duration::from_micros(u64::try_from(span.as_micros()).unwrap_or(u64::MAX)))
+        .map_err(|error| format!("{error}; expected a time such as 30s, 500ms or 1m 30s"))
+}
+
+/// A rate a second: a positive number.
+pub(crate) fn rate(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(rate) if rate > 0.0 && rate.is_finite() => Ok(rate),
+        _ => Err("expected a number of operations a second, above 0".to_owned()),
+    }
+}
+
+/// Bits a second: `50M`, `1G`, `1000000`.
+pub(crate) fn bits(text: &str) -> Result<u64, String> {
+    let (digits, factor) = match text.as_bytes().last() {
+        Some(b'k') => (&text[..text.len() - 1], 1_000),
+        Some(b'M') => (&text[..text.len() - 1], 1_000_000),
+        Some(b'G') => (&text[..text.len() - 1], 1_000_000_000),
+        _ => (text, 1),
+    };
+    let bits = digits.parse::<u64>().ok().and_then(|number| number.checked_mul(factor));
+    bits.filter(|&bits| bits > 0)
+        .ok_or_else(|| "expected bits a second, such as 500k, 50M or 1G".to_owned())
+}
+
+/// Rates to go through.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Rates {
+    /// From one to the other.
+    Range(f64, f64),
+    /// These.
+    List(Vec<f64>),
+}
+
+impl Rates {
+    /// The rates: of a range `steps` at equal distances or, with `factor`, each so many times the one
+    /// before.
+    pub(crate) fn all(&self, steps: u32, factor: Option<f64>) -> Result<Vec<f64>, String> {
+        match (self, factor) {
+            (Self::List(rates), _) => Ok(rates.clone()),
+            (Self::Range(from, to), None) => Ok((0..steps)
+                .map(|step| from + (to - from) * f64::from(step) / f64::from(steps - 1))
+                .collect()),
+            (Self::Range(from, to), Some(factor)) if factor > 1.0 => {
+                let steps = ((to / from).ln() / factor.ln() + 1e-9) as i32;
+                Ok((0..=steps).map(|step| from * factor.powi(step)).collect())
+            }
+            (_, Some(factor)) => Err(format!("--factor {factor}: expected a number above 1")),
+        }
+    }
+}
+
+impl FromStr for Rates {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.split_once("..") {
+            Some((from, to)) => {
+                let (from, to) = (rate(from)?, rate(to)?);
+                if from >= to {
+                    return Err("expected LOWEST..HIGHEST".to_owned());
+                }
+                Ok(Self::Range(from, to))
+            }
+            None => text.split(',').map(rate).collect::<Result<_, _>>().map(Self::List),
+        }
+    }
+}
+
+/// Numbers of users to go through.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Counts(pub(crate) Vec<u32>);
+
+impl Counts {
+    /// The steps of seed C1.
+    const STEPS: [u32; 9] = [1, 10, 50, 100, 200, 300, 500, 700, 1000];
+}
+
+impl FromStr for Counts {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let number = |text: &str| {
+            text.parse::<u32>()
+                .ok()
+                .filter(|&number| number > 0)
+                .ok_or_else(|| format!("'{text}': expected a number of users, or FROM..TO"))
+        };
+        match text.split_once("..") {
+            Some((from, to)) => {
+                let (from, to) = (number(from)?, number(to)?);
+                let between: Vec<u32> =
+                    Self::STEPS.into_iter().filter(|step| (from..=to).contains(step)).collect();
+                if between.is_empty() {
+                    return Err(format!("none of the steps {:?} lies in {text}", Self::STEPS));
+                }
+                Ok(Self(between))
+            }
+            None => text.split(',').map(number).collect::<Result<_, _>>().map(Self),
+        }
+    }
+}
+
+/// A server's address: `udp:HOST:PORT` or `tcp:HOST:PORT`; the transport may be left out, and the
+/// port.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Target {
+    pub(crate) transport: Transport,
+    pub(crate) address: SocketAddr,
+    /// As it was written, without the transport and the port.
+    pub(crate) host: String,
+}
+
+impl FromStr for Target {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (transport, rest) = match text.split_once(':') {
+            Some((name, rest)) if name.eq_ignore_ascii_case("udp") => (Transport::Udp, rest),
+            Some((name, rest)) if name.eq_ignore_ascii_case("tcp") => (Transport::Tcp, rest),
+            Some((name, _)) if name.eq_ignore_ascii_case("tls") => {
+                return Err("tls: is not supported yet; take udp: or tcp:".to_owned());
+            }
+            _ => (Transport::Udp, text),
+        };
+        let has_port = match rest.rfind(']') {
+            Some(end) => rest[end..].contains(':'),
+            None => rest.contains(':'),
+        };
+        let with_port = if has_port { rest.to_owned() } else { format!("{rest}:5060") };
+        let host = with_port.rsplit_once(':').map_or("", |(host, _)| host).to_owned();
+        let address = with_port
+            .to_socket_addrs()
+            .map_err(|error| format!("{error}; expected udp:HOST:PORT or tcp:HOST:PORT"))?
+            .next()
+            .ok_or_else(|| format!("{host} has no address"))?;
+        Ok(Self { transport, address, host })
+    }
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.transport.uri_name(), self.address)
+    }
+}
+
+/// How the rate goes over the measured time.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) enum Shape {
+    /// The same all the time.
+    #[default]
+    Constant,
+    /// Evenly from a rate up to the given one.
+    Ramp(f64),
+    /// Each of these rates for the same time, in place of the given one.
+    Steps(Vec<f64>),
+    /// So many operations at the given rate, and then nothing until the time is over, again and
+    /// again.
+    Burst {
+        /// Operations in a burst.
+        operations: f64,
+        /// From the beginning of one to the beginning of the next.
+        every: Duration,
+    },
+}
+
+impl Shape {
+    /// The rates of `seconds` with `rate`.
+    pub(crate) fn segments(&self, rate: f64, seconds: f64) -> Vec<Segment> {
+        match self {
+            Self::Constant => vec![Segment::constant(rate, seconds)],
+            Self::Ramp(from) => vec![Segment { seconds, from: *from, to: rate }],
+            Self::Steps(rates) => {
+                let each = seconds / rates.len() as f64;
+                rates.iter().map(|&rate| Segment::constant(rate, each)).collect()
+            }
+            Self::Burst { operations, every } => {
+                let every = every.as_micros() as f64 / 1e6;
+                let burst = (operations / rate).min(every);
+                let count = (seconds / every).ceil().max(1.0) as usize;
+                let one = [
+                    Segment::constant(operations / burst, burst),
+                    Segment::constant(0.0, every - burst),
+                ];
+                let all = std::iter::repeat_n(one, count).flatten();
+                all.filter(|segment| segment.seconds > 0.0).collect()
+            }
+        }
+    }
+}
+
+impl FromStr for Shape {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (name, value) = text.split_once(':').unwrap_or((text, ""));
+        match (name, value) {
+            ("constant", "") => Ok(Self::Constant),
+            ("ramp", from) if !from.is_empty() => rate(from).map(Self::Ramp),
+            ("steps", rates) if !rates.is_empty() => {
+                rates.split(',').map(rate).collect::<Result<_, _>>().map(Self::Steps)
+            }
+            ("burst", burst) => {
+                let (operations, every) = burst
+                    .split_once('/')
+                    .ok_or("expected burst:OPERATIONS/EVERY, such as burst:1000/10s")?;
+                let every = duration(every)?;
+                if every == Duration::ZERO {
+                    return Err("bursts need some time between them".to_owned());
+                }
+                Ok(Self::Burst { operations: rate(operations)?, every })
+            }
+            _ => Err("expected constant, ramp:FROM, steps:RATE,RATE,... or burst:OPERATIONS/EVERY"
+                .to_owned()),
+        }
+    }
+}
+
+impl fmt::Display for Shape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Constant => f.write_str("constant"),
+            Self::Ramp(from) => write!(f, "ramp:{from}"),
+            Self::Steps(rates) => {
+                let rates: Vec<_> = rates.iter().map(f64::to_string).collect();
+                write!(f, "steps:{}", rates.join(","))
+            }
+            Self::Burst { operations, every } => {
+                write!(f, "burst:{operations}/{}ms", every.as_millis())
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn targets_have_defaults() {
+        for (text, transport, address, host) in [
+            ("udp:127.0.0.1:5070", Transport::Udp, "127.0.0.1:5070", "127.0.0.1"),
+            ("TCP:127.0.0.1", Transport::Tcp, "127.0.0.1:5060", "127.0.0.1"),
+            ("127.0.0.1", Transport::Udp, "127.0.0.1:5060", "127.0.0.1"),
+            ("[::1]", Transport::Udp, "[::1]:5060", "[::1]"),
+            ("tcp:[::1]:9", Transport::Tcp, "[::1]:9", "[::1]"),
+        ] {
+            let address = address.parse().unwrap();
+            let expected = Target { transport, address, host: host.to_owned() };
+            assert_eq!(text.parse(), Ok(expected), "{text}");
+        }
+        for text in ["", "tls:127.0.0.1", "udp:127.0.0.1:x", "[::1"] {
+            assert!(text.parse::<Target>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn rates_are_a_list_or_steps_of_a_range() {
+        let rates = |text: &str, steps, factor| text.parse::<Rates>().unwrap().all(steps, factor);
+        assert_eq!(rates("5,7", 9, None), Ok(vec![5.0, 7.0]));
+        assert_eq!(rates("10..40", 4, None), Ok(vec![10.0, 20.0, 30.0, 40.0]));
+        assert_eq!(rates("10..80", 4, Some(2.0)), Ok(vec![10.0, 20.0, 40.0, 80.0]));
+        assert!(rates("10..80", 4, Some(1.0)).is_err());
+        for text in ["", "0", "5..5", "9..5", "..", "1,x"] {
+            assert!(text.parse::<Rates>().is_err(), "{text}");
+        }
+        assert_eq!("5..250".parse(), Ok(Counts(vec![10, 50, 100, 200])));
+        assert_eq!("3,4".parse(), Ok(Counts(vec![3, 4])));
+        assert!("2..9".parse::<Counts>().is_err());
+        assert_eq!((bits("50M"), bits("7")), (Ok(50_000_000), Ok(7)));
+        assert!(bits("0").is_err() && bits("5X").is_err() && bits("").is_err());
+    }
+
+    #[test]
+    fn shapes_are_rates_over_time() {
+        let segments = |text: &str| text.parse::<Shape>().unwrap().segments(100.0, 10.0);
+        assert_eq!(segments("constant"), [Segment::constant(100.0, 10.0)]);
+        assert_eq!(segments("ramp:20"), [Segment { seconds: 10.0, from: 20.0, to: 100.0 }]);
+        assert_eq!(
+            segments("steps:1,2"),
+            [Segment::constant(1.0, 5.0), Segment::constant(2.0, 5.0)]
+        );
+        let burst = [Segment::constant(100.0, 0.5), Segment::constant(0.0, 4.5)];
+        assert_eq!(segments("burst:50/5s"), [burst, burst].concat());
+        for text in ["", "ramp", "ramp:", "steps:", "steps:1,x", "burst:5", "burst:5/0", "x:1"] {
+            assert!(text.parse::<Shape>().is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! `burst`: registrations in five one-second bursts, each user registering anew time and again, and
+//! waiting after an error (seed D3).
+
+use super::output::{self, finding};
+use super::progress::Progress;
+use super::session::{Ceilings, Session};
+use super::{CommandError, run, systems};
+use crate::cli::BurstArgs;
+use crate::load::engine::Task;
+use crate::load::worker::CyclePlan;
+use crate::measure::{self, Base};
+use crate::record::{Delay, Kind, Operation, Record, Run};
+use sip::{Duration, Instant};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+/// The bursts, each of one second before times are scaled.
+const BURSTS: u64 = 5;
+/// The share of requests that may time out: twice what keeps a user unregistered for 45 seconds.
+const ALLOWED: f64 = 2.0 / 15.0;
+
+pub(crate) fn execute(args: &BurstArgs, ending: &Arc<AtomicBool>) -> Result<bool, CommandError> {
+    let mut load = args.load.clone();
+    load.operation = Operation::Register;
+    let progress = Progress::new(args.output.quiet);
+    let mut record = output::record(Kind::Burst, Vec::new());
+    let scaled = |span: Duration| {
+        Duration::from_micros((span.as_micros() as f64 * args.scale) as u64)
+    };
+    let most = args.registrations.iter().copied().max().unwrap_or(1);
+    load.users.users = most;
+    let all = load.users.users()?;
+    let started = systems::start(&load, &all, load.operation, load.users.auth)?;
+    for &registrations in &args.registrations {
+        load.users.users = registrations;
+        let users = load.users.users()?;
+        let rate = f64::from(registrations) / (BURSTS as f64 * args.scale);
+        let none = Ceilings::new();
+        let mut sessions = run::open(&load, &users, &started, rate, &none, progress, ending)?;
+        for session in &mut sessions {
+            if record.systems.iter().all(|known| known.name != session.system.name) {
+                record.systems.push(session.system.clone());
+            }
+            let plan = CyclePlan {
+                task: Task::Register,
+                start: Instant::ZERO,
+                spread: scaled(Duration::from_secs(BURSTS)),
+                interval: scaled(args.interval),
+                wait: scaled(args.wait),
+                length: scaled(args.length),
+                drain: load.detail.drain(),
+            };
+            let users = users.len();
+            let label = format!("{users} registrations");
+            let run = burst(session, &label, &plan, users, load.users.auth)?;
+            record.runs.push(run);
+        }
+    }
+    conclude(&mut record);
+    output::finish(record, &args.output)
+}
+
+fn burst(
+    session: &mut Session,
+    label: &str,
+    plan: &CyclePlan,
+    users: usize,
+    authentication: bool,
+) -> Result<Run, CommandError> {
+    session.measure_other(label, 0, |generator, limits| {
+        let started = net::wall_clock().as_secs();
+        let found = generator.cycle(plan);
+        let seconds = plan.length.as_micros() as f64 / 1e6;
+        let base = Base {
+            operation: Operation::Register,
+            authentication,
+            arrivals: format!(
+                "{BURSTS} bursts within {} ms, again every {} ms, {} ms after an error",
+                plan.spread.as_millis(),
+                plan.interval.as_millis(),
+                plan.wait.as_millis()
+            ),
+            rate: 0.0,
+            users,
+            workers: generator.workers(),
+            hold: Duration::ZERO,
+            seconds,
+            started,
+        };
+        let mut measured = measure::describe_found(found, base, limits)?;
+        measured.run.load.rate = measured.run.counts.offered as f64 / seconds;
+        Ok(measured)
+    })
+}
+
+fn conclude(record: &mut Record) {
+    for system in &record.systems {
+        let mut highest = 0;
+        let mut has_failed = false;
+        for run in record.runs.iter().filter(|run| run.system == system.name) {
+            let counts = &run.counts;
+            let share = counts.timed_out as f64 / counts.offered.max(1) as f64;
+            let rrd = run.delays.get(&Delay::Rrd).map_or(0, |rrd| rrd.percentile(50.0));
+            record.findings.push(finding(
+                &system.name,
+                format!("timeouts with {}", run.label),
+                share * 100.0,
+                "%",
+                format!(
+                    "{:.1} % are allowed; {} of {} registrations succeeded, {} retransmissions, median \
+                     RRD {} us",
+                    ALLOWED * 100.0,
+                    counts.succeeded,
+                    counts.offered,
+                    counts.retransmitted,
+                    rrd
+                ),
+            ));
+            has_failed |= share > ALLOWED;
+            if !has_failed && run.is_valid() {
+                highest = highest.max(run.load.users);
+            }
+        }
+        let remark = match has_failed {
+            true => "more than 2 in 15 requests timed out beyond",
+            false => "as many as were tried",
+        };
+        record.findings.push(finding(
+            &system.name,
+            "simultaneous registrations held".to_owned(),
+            highest as f64,
+            "",
+            remark.to_owned(),
+        ));
+    }
+}

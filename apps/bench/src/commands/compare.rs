@@ -1,0 +1,130 @@
+//! `compare`: the same work on several systems in turn, interleaved, so that what the machine does
+//! besides falls on all of them alike.
+
+use super::output::{self, finding};
+use super::progress::Progress;
+use super::systems::mode_of;
+use super::{CommandError, run, systems};
+use crate::analysis;
+use crate::cli::CompareArgs;
+use crate::metrics;
+use crate::record::{Delay, Finding, Kind, Operation, Run, System};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+pub(crate) fn execute(args: &CompareArgs, ending: &Arc<AtomicBool>) -> Result<bool, CommandError> {
+    let users = args.load.users.users()?;
+    let progress = Progress::new(args.output.quiet);
+    let authentications: &[bool] = match (args.load.users.auth, args.both) {
+        (_, true) => &[false, true],
+        (true, false) => &[true],
+        (false, false) => &[false],
+    };
+    let operations: &[Operation] =
+        if args.operations.is_empty() { &Operation::ALL } else { &args.operations };
+    let mut record = output::record(Kind::Compare, Vec::new());
+    for &authentication in authentications {
+        // Systems are started anew for what they have to be configured for.
+        for mode in [mode_of(Operation::Invite, args.load.detail.stateless), mode_of(Operation::InviteRedirect, false)] {
+            let group: Vec<Operation> = operations
+                .iter()
+                .copied()
+                .filter(|&operation| {
+                    mode_of(operation, args.load.detail.stateless) == mode
+                        && !(authentication && operation == Operation::Options)
+                })
+                .collect();
+            let Some(&first) = group.first() else { continue };
+            let mut load = args.load.clone();
+            load.users.auth = authentication;
+            let rate_of = |operation| match operation {
+                Operation::Invite => args.call_rate,
+                _ => load.rate.unwrap_or(10_000.0),
+            };
+            let highest = group.iter().map(|&operation| rate_of(operation)).fold(0.0, f64::max);
+            let work: Vec<_> = group.iter().map(|&operation| (operation, authentication)).collect();
+            let ceilings = run::ceilings(&load, &work, highest, ending)?;
+            let started = systems::start(&load, &users, first, authentication)?;
+            let mut sessions =
+                run::open(&load, &users, &started, highest, &ceilings, progress, ending)?;
+            for session in &sessions {
+                note(&mut record.systems, &session.system);
+            }
+            for repeat in 0..args.load.detail.repeats {
+                for &operation in &group {
+                    load.operation = operation;
+                    let spec = load.spec(rate_of(operation));
+                    let count = sessions.len();
+                    for turn in 0..count {
+                        // Who goes first changes with each repeat.
+                        let session = &mut sessions[(turn + repeat as usize) % count];
+                        record.runs.push(session.measure(&spec, "", repeat)?);
+                    }
+                    if ending.load(Ordering::Relaxed) {
+                        return output::finish(record, &args.output);
+                    }
+                }
+            }
+        }
+    }
+    record.findings = conclusions(&record.systems, &record.runs);
+    output::finish(record, &args.output)
+}
+
+/// Adds `system`, unless one of its name is there: started for other work, it is the same.
+fn note(systems: &mut Vec<System>, system: &System) {
+    if !systems.iter().any(|known| known.name == system.name) {
+        systems.push(system.clone());
+    }
+}
+
+/// The ratio of each system to the first in what matters most.
+fn conclusions(systems: &[System], runs: &[Run]) -> Vec<Finding> {
+    let Some((first, others)) = systems.split_first() else { return Vec::new() };
+    let mut findings = Vec::new();
+    for (operation, authentication) in work(runs) {
+        let values = |system: &System, of: &dyn Fn(&Run) -> Option<f64>| -> Vec<f64> {
+            runs.iter()
+                .filter(|run| {
+                    run.system == system.name
+                        && run.load.operation == operation
+                        && run.load.authentication == authentication
+                })
+                .filter_map(of)
+                .collect()
+        };
+        let with = if authentication { " with authentication" } else { "" };
+        for other in others {
+            let p99 = |run: &Run| {
+                run.delays.get(&Delay::Response).map(|delay| delay.percentile(99.0) as f64)
+            };
+            for (name, of) in [
+                ("CPU", &metrics::cpu_per_operation as &dyn Fn(&Run) -> Option<f64>),
+                ("response p99", &p99),
+            ] {
+                let ratio = analysis::ratio(&values(first, of), &values(other, of));
+                let Some(ratio) = ratio else { continue };
+                findings.push(finding(
+                    &first.name,
+                    format!("{name} of {}{with}, {} being 1", operation.name(), other.name),
+                    ratio.median,
+                    "",
+                    format!("{:.3} to {:.3}", ratio.low, ratio.high),
+                ));
+            }
+        }
+    }
+    findings
+}
+
+/// What was done, in the order in which it was first done.
+fn work(runs: &[Run]) -> Vec<(Operation, bool)> {
+    let mut work = Vec::new();
+    for run in runs {
+        let this = (run.load.operation, run.load.authentication);
+        if !work.contains(&this) {
+            work.push(this);
+        }
+    }
+    work
+}

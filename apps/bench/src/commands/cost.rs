@@ -1,0 +1,222 @@
+//! `cost`: what the generator itself costs for an operation, against an ideal peer, beside the bare
+//! exchange of the same datagrams and, if wanted, beside SIPp. All in turn, several times over.
+
+use super::CommandError;
+use super::session;
+use crate::analysis::{self, Spread};
+use crate::bare::{self, Exchange};
+use crate::cli::CostArgs;
+use crate::cli::values::Target;
+use crate::load::generator::Generator;
+use crate::measure::{self, LoadSpec};
+use crate::metrics;
+use crate::peer::{Peer, Script};
+use crate::record::Operation;
+use crate::users::Users;
+use nix::sys::resource::{UsageWho, getrusage};
+use sip::Transport;
+use std::fmt::Write as _;
+use std::fs;
+use std::io;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+const DOMAIN: &str = "bench.example";
+const REGISTER: &str = include_str!("../../profiles/sipp-register.xml");
+/// Where SIPp listens, on loopback.
+const SIPP_CALLER: &str = "127.0.0.1";
+
+pub(crate) fn execute(args: &CostArgs, ending: &Arc<AtomicBool>) -> Result<bool, CommandError> {
+    let load = &args.load;
+    let users = load.users.users()?;
+    let rate = load.rate();
+    let spec = load.spec(rate);
+    let authentication = load.users.auth;
+    let operation = load.operation;
+    if args.sipp && !(matches!(operation, Operation::RegisterUpdate | Operation::Invite) && !authentication) {
+        return Err(CommandError::Usage(
+            "--sipp is for --operation register-update and --operation invite, without --auth".to_owned(),
+        ));
+    }
+    let script = session::ideal(operation, authentication);
+    let (mut ours, mut bare, mut sipp) = (Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..load.detail.repeats {
+        let (cost, exchange) = generator(args, &script, &users, &spec, ending)?;
+        ours.push(cost);
+        bare.push(bare::measure(&exchange).map_err(CommandError::Peer)?.initiator_us);
+        if args.sipp {
+            let folder = tempfile::tempdir().map_err(CommandError::Sipp)?;
+            let cost = match operation {
+                Operation::Invite => sipp_calls(rate, spec.seconds()),
+                _ => sipp_registrations(folder.path(), &script, &users, rate, spec.seconds()),
+            };
+            sipp.push(cost.map_err(CommandError::Sipp)?);
+        }
+    }
+    print!("{}", text(args, rate, &ours, &bare, &sipp));
+    Ok(true)
+}
+
+/// CPU time of an operation, and the bare exchange of what it has sent and received.
+fn generator(
+    args: &CostArgs,
+    script: &Script,
+    users: &Users,
+    spec: &LoadSpec,
+    ending: &Arc<AtomicBool>,
+) -> Result<(f64, Exchange), CommandError> {
+    let load = &args.load;
+    let peer = Peer::start(script).map_err(CommandError::Peer)?;
+    let address = peer.address();
+    let target = Target { transport: Transport::Udp, address, host: address.ip().to_string() };
+    let mut generator = Generator::open(&load.generator(&target, DOMAIN, users, spec.rate()))?;
+    generator.shared.ending = Arc::clone(ending);
+    let measured =
+        measure::run(&mut generator, spec, users.len(), &load.detail.limits(), None, &mut ())?;
+    let cost = metrics::generator_cpu_per_operation(&measured.run)
+        .ok_or(CommandError::NoCeiling(spec.operation))?;
+    for doubt in &measured.run.doubts {
+        eprintln!("barebell-bench: {doubt}");
+    }
+    let trips = (measured.traffic.sent as f64 / measured.operations as f64).round().max(1.0) as usize;
+    let mean = |octets: u64, count: u64| (octets / count.max(1)) as usize;
+    let (sent, received) = (
+        mean(measured.traffic.sent_octets, measured.traffic.sent),
+        mean(measured.traffic.received_octets, measured.traffic.received),
+    );
+    let exchange = Exchange {
+        sizes: vec![(sent.max(1), received); trips],
+        rate: spec.rate(),
+        seconds: spec.seconds(),
+        clock: std::time::Duration::from_micros(load.detail.clock.as_micros()),
+    };
+    Ok((cost, exchange))
+}
+
+/// CPU time of SIPp for a registration with the ideal peer.
+fn sipp_registrations(
+    folder: &Path,
+    script: &Script,
+    users: &Users,
+    rate: f64,
+    seconds: f64,
+) -> io::Result<f64> {
+    let peer = Peer::start(script)?;
+    let scenario = folder.join("register.xml");
+    fs::write(&scenario, REGISTER)?;
+    let names: String = users.iter().map(|(name, _)| format!("{name}\n")).collect();
+    let list = folder.join("users.csv");
+    fs::write(&list, format!("SEQUENTIAL\n{names}"))?;
+    let count = (rate * seconds) as u64;
+    let before = cpu_of_children()?;
+    let mut command = sipp(peer.address(), rate, count, folder);
+    command.arg("-sf").arg(&scenario).arg("-inf").arg(&list);
+    wait(command.spawn().map_err(no_sipp)?)?;
+    Ok((cpu_of_children()? - before) / count as f64)
+}
+
+/// CPU time of SIPp for a call, both ends together, the one directly with the other.
+fn sipp_calls(rate: f64, seconds: f64) -> io::Result<f64> {
+    let folder = tempfile::tempdir()?;
+    let count = (rate * seconds) as u64;
+    let before = cpu_of_children()?;
+    let callee = free_port()?;
+    let mut command = Command::new("sipp");
+    command
+        .args(["-sn", "uas", "-i", SIPP_CALLER, "-p", &callee.port().to_string(), "-nostdin"])
+        .args(["-m", &count.to_string(), "-timeout", "60s"])
+        .current_dir(folder.path())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    let called = command.spawn().map_err(no_sipp)?;
+    // It says nowhere that it is ready.
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    let mut command = sipp(callee, rate, count, folder.path());
+    command.args(["-sn", "uac", "-d", "0"]);
+    let caller = command.spawn().map_err(no_sipp);
+    let ended = caller.and_then(wait);
+    wait(called)?;
+    ended?;
+    Ok((cpu_of_children()? - before) / count as f64)
+}
+
+fn sipp(target: SocketAddr, rate: f64, count: u64, folder: &Path) -> Command {
+    let mut command = Command::new("sipp");
+    command
+        .arg(target.to_string())
+        .args(["-i", SIPP_CALLER, "-r", &format!("{rate:.0}"), "-m", &count.to_string()])
+        .args(["-l", "100000", "-nostdin", "-timeout", "60s"])
+        .current_dir(folder)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    command
+}
+
+fn wait(mut child: Child) -> io::Result<()> {
+    let status = child.wait()?;
+    match status.code() {
+        Some(0 | 1) => Ok(()),
+        _ => Err(io::Error::other(format!("sipp ended with {status}"))),
+    }
+}
+
+fn no_sipp(error: io::Error) -> io::Error {
+    match error.kind() {
+        io::ErrorKind::NotFound => io::Error::new(
+            error.kind(),
+            "there is no sipp here: on Debian, apt-get install sip-tester",
+        ),
+        _ => error,
+    }
+}
+
+/// A port that is free on loopback.
+fn free_port() -> io::Result<SocketAddr> {
+    std::net::UdpSocket::bind((SIPP_CALLER, 0))?.local_addr()
+}
+
+/// CPU time of all children that have ended, in microseconds.
+fn cpu_of_children() -> io::Result<f64> {
+    let usage = getrusage(UsageWho::RUSAGE_CHILDREN)?;
+    let micros = |time: nix::sys::time::TimeVal| {
+        time.tv_sec() as f64 * 1e6 + time.tv_usec() as f64
+    };
+    Ok(micros(usage.user_time()) + micros(usage.system_time()))
+}
+
+fn text(args: &CostArgs, rate: f64, ours: &[f64], bare: &[f64], sipp: &[f64]) -> String {
+    let mut out = String::new();
+    let load = &args.load;
+    let _ = writeln!(
+        out,
+        "{}{} at {rate:.0}/s, {} repeats, CPU microseconds an operation, both ends of a call together",
+        load.operation.name(),
+        if load.users.auth { " with authentication" } else { "" },
+        ours.len()
+    );
+    let mut row = |name: &str, values: &[f64]| {
+        let Some(spread) = Spread::of(values) else { return };
+        let _ = write!(
+            out,
+            "  {name:<28} {:7.2}  ({:.2} to {:.2})",
+            spread.median, spread.min, spread.max
+        );
+        match analysis::ratio(ours, values) {
+            Some(ratio) if name != "barebell-bench" => {
+                let _ = writeln!(
+                    out,
+                    "   barebell-bench is {:.2} of it ({:.2} to {:.2})",
+                    ratio.median, ratio.low, ratio.high
+                );
+            }
+            _ => out.push('\n'),
+        }
+    };
+    row("barebell-bench", ours);
+    row("bare exchange of datagrams", bare);
+    row("SIPp", sipp);
+    out
+}

@@ -1,0 +1,202 @@
+//! `limit`: the highest rate without a failure, by search, confirmed by repeats (RFC 7502 section
+//! 4.10, the session establishment rate; likewise for the other operations).
+
+use super::output::{self, finding};
+use super::progress::Progress;
+use super::session::Session;
+use super::{CommandError, run, systems};
+use crate::cli::LimitArgs;
+use crate::record::{Kind, Run};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+/// Where the search for a highest rate stands.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Search {
+    /// The highest rate that passed, and the lowest that did not.
+    passed: Option<f64>,
+    failed: Option<f64>,
+    /// How close they have to come, as a share of the rate.
+    precision: f64,
+    lowest: f64,
+}
+
+impl Search {
+    /// A search that gives up below `lowest`.
+    pub(crate) const fn new(precision: f64, lowest: f64) -> Self {
+        Self { passed: None, failed: None, precision, lowest }
+    }
+
+    /// The rate to try after `rate`, which passed or not; `None` when the search is over.
+    pub(crate) fn next(&mut self, rate: f64, has_passed: bool) -> Option<f64> {
+        if has_passed {
+            self.passed = Some(self.passed.map_or(rate, |passed| passed.max(rate)));
+        } else {
+            self.failed = Some(self.failed.map_or(rate, |failed| failed.min(rate)));
+            // What passed once and failed at no higher rate was luck.
+            self.passed = self.passed.filter(|&passed| passed < rate);
+        }
+        let next = match (self.passed, self.failed) {
+            (Some(passed), None) => passed * 2.0,
+            (None, Some(failed)) => failed / 2.0,
+            (Some(passed), Some(failed)) if failed - passed <= passed * self.precision => {
+                return None;
+            }
+            (Some(passed), Some(failed)) => f64::midpoint(passed, failed),
+            (None, None) => return None,
+        };
+        (next >= self.lowest).then_some(next)
+    }
+
+    /// The highest rate that has passed.
+    pub(crate) const fn passed(&self) -> Option<f64> {
+        self.passed
+    }
+}
+
+/// What becomes of a rate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verdict {
+    Passed,
+    /// The server failed.
+    Failed,
+    /// The generator was the limit.
+    Doubtful,
+}
+
+pub(crate) fn execute(args: &LimitArgs, ending: &Arc<AtomicBool>) -> Result<bool, CommandError> {
+    let load = &args.load;
+    let users = load.users.users()?;
+    let rate = load.rate();
+    let work = [(load.operation, load.users.auth)];
+    // The search may go anywhere: as many workers as there are processors.
+    let ceilings = run::ceilings(load, &work, f64::MAX, ending)?;
+    let started = systems::start(load, &users, load.operation, load.users.auth)?;
+    let progress = Progress::new(args.output.quiet);
+    let mut sessions = run::open(load, &users, &started, f64::MAX, &ceilings, progress, ending)?;
+    let mut record = output::record(Kind::Limit, run::systems_of(&sessions));
+    let mut all_found = true;
+    for session in &mut sessions {
+        all_found &= search(args, session, rate, &mut record)?;
+    }
+    // The runs that failed, or were doubtful, belong to the search and spoil nothing: what counts is
+    // that there is a limit, and that what confirms it is valid.
+    output::finish_search(record, &args.output)?;
+    Ok(all_found)
+}
+
+fn search(
+    args: &LimitArgs,
+    session: &mut Session,
+    first: f64,
+    record: &mut crate::record::Record,
+) -> Result<bool, CommandError> {
+    let load = &args.load;
+    let mut search = Search::new(args.precision / 100.0, 1.0);
+    let mut rate = first;
+    let mut is_bounded_by_us = false;
+    let name = session.system.name.clone();
+    loop {
+        let run = session.measure(&load.spec(rate), "search", 0)?;
+        let verdict = judge(args, &run);
+        record.runs.push(run);
+        is_bounded_by_us |= verdict == Verdict::Doubtful;
+        let next = search.next(rate, verdict == Verdict::Passed);
+        if let Some(next) = next {
+            rate = next;
+            continue;
+        }
+        let Some(candidate) = search.passed() else {
+            record.findings.push(finding(
+                &name,
+                format!("sustainable rate of {}", load.operation.name()),
+                0.0,
+                "1/s",
+                "no rate passed".to_owned(),
+            ));
+            return Ok(false);
+        };
+        let mut held = 0;
+        for repeat in 1..=args.confirmations {
+            let run = session.measure(&load.spec(candidate), "confirmation", repeat)?;
+            let verdict = judge(args, &run);
+            record.runs.push(run);
+            if verdict != Verdict::Passed {
+                break;
+            }
+            held += 1;
+        }
+        if held == args.confirmations {
+            let bound = if is_bounded_by_us {
+                "; the generator could do no more, the server may"
+            } else {
+                ""
+            };
+            record.findings.push(finding(
+                &name,
+                format!("sustainable rate of {}", load.operation.name()),
+                candidate,
+                "1/s",
+                format!("{held} of {held} confirmations{bound}"),
+            ));
+            return Ok(true);
+        }
+        // The candidate itself has failed now: lower.
+        rate = candidate;
+        match search.next(rate, false) {
+            Some(next) => rate = next,
+            None => rate *= 1.0 - args.precision / 100.0,
+        }
+    }
+}
+
+fn judge(args: &LimitArgs, run: &Run) -> Verdict {
+    let counts = &run.counts;
+    let failures = counts.refused + counts.timed_out + counts.lost;
+    let retransmissions = if args.no_retransmissions { counts.retransmitted } else { 0 };
+    let required = args.output.require.check(std::slice::from_ref(run));
+    if failures + retransmissions > 0 || required.iter().any(|criterion| !criterion.held) {
+        Verdict::Failed
+    } else if !run.is_valid() {
+        Verdict::Doubtful
+    } else {
+        Verdict::Passed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn limit_of(real: f64, first: f64) -> (f64, usize) {
+        let mut search = Search::new(0.02, 1.0);
+        let mut rate = first;
+        for step in 1.. {
+            match search.next(rate, rate <= real) {
+                Some(next) => rate = next,
+                None => return (search.passed().unwrap_or_default(), step),
+            }
+        }
+        unreachable!()
+    }
+
+    #[test]
+    fn the_search_closes_in_on_the_limit_from_wherever_it_begins() {
+        for real in [3.0, 777.0, 40_000.0] {
+            for first in [10.0, 1000.0, 100_000.0] {
+                let (found, steps) = limit_of(real, first);
+                assert!(found <= real && found >= real * 0.97, "{found} of {real}");
+                assert!(steps < 40, "{steps}");
+            }
+        }
+        assert_eq!(limit_of(0.5, 100.0).0, 0.0, "no rate passes");
+    }
+
+    #[test]
+    fn what_passed_by_luck_is_forgotten_when_a_lower_rate_fails() {
+        let mut search = Search::new(0.05, 1.0);
+        assert_eq!(search.next(1000.0, true), Some(2000.0));
+        assert_eq!(search.next(800.0, false), Some(400.0));
+        assert_eq!(search.passed(), None);
+    }
+}

@@ -1,0 +1,153 @@
+//! The commands: each plans loads, has them measured, and concludes something from the runs.
+
+mod burst;
+mod compare;
+mod cost;
+mod limit;
+mod output;
+mod probe;
+mod progress;
+mod proxy;
+mod qos;
+mod run;
+mod session;
+mod summary;
+mod sweep;
+mod systems;
+
+use crate::capture::CaptureError;
+use crate::cli::{Cli, Command};
+use crate::load::links::LinkError;
+use crate::measure::MeasureError;
+use crate::peer::PeerError;
+use crate::record::Operation;
+use crate::report::ReportError;
+use crate::sut::SutError;
+use crate::users::UsersError;
+use crate::watch::WatchError;
+use std::fmt;
+use std::io;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Why a command did not come to its end.
+#[derive(Debug)]
+pub(crate) enum CommandError {
+    /// No system was named.
+    NoTarget,
+    /// No SIP server answers there.
+    NoServer(String, Option<io::Error>),
+    Users(UsersError),
+    Link(LinkError),
+    Measure(MeasureError),
+    Watch(WatchError),
+    Sut(SutError),
+    Report(ReportError),
+    Capture(CaptureError),
+    PeerCommand(PeerError),
+    /// The ideal peer cannot be had.
+    Peer(io::Error),
+    /// SIPp could not be measured.
+    Sipp(io::Error),
+    /// Other traffic cannot be sent.
+    Traffic(io::Error),
+    /// The generator got nothing done against the ideal peer.
+    NoCeiling(Operation),
+    /// A value of the command line that does not fit with the others.
+    Usage(String),
+}
+
+impl fmt::Display for CommandError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoTarget => f.write_str(
+                "which server? Name one with --target udp:HOST:PORT, or let one be started with \
+                 --sut barebell or --sut kamailio",
+            ),
+            Self::NoServer(target, None) => {
+                write!(f, "{target} answers, but not with a SIP message")
+            }
+            Self::NoServer(target, Some(error)) => {
+                write!(f, "no SIP server answers an OPTIONS request at {target}: {error}")
+            }
+            Self::Users(error) => error.fmt(f),
+            Self::Link(error) => error.fmt(f),
+            Self::Measure(error) => error.fmt(f),
+            Self::Watch(error) => error.fmt(f),
+            Self::Sut(error) => error.fmt(f),
+            Self::Report(error) => error.fmt(f),
+            Self::Capture(error) => error.fmt(f),
+            Self::PeerCommand(error) => error.fmt(f),
+            Self::Peer(error) => write!(f, "the ideal peer does not start: {error}"),
+            Self::Sipp(error) => write!(f, "SIPp cannot be measured: {error}"),
+            Self::Traffic(error) => write!(f, "no other traffic can be sent: {error}"),
+            Self::NoCeiling(operation) => {
+                write!(f, "the generator got no {} done against an ideal peer", operation.name())
+            }
+            Self::Usage(text) => f.write_str(text),
+        }
+    }
+}
+
+impl std::error::Error for CommandError {}
+
+macro_rules! from {
+    ($($error:ty => $variant:ident),* $(,)?) => {
+        $(impl From<$error> for CommandError {
+            fn from(error: $error) -> Self {
+                Self::$variant(error)
+            }
+        })*
+    };
+}
+
+from! {
+    UsersError => Users,
+    LinkError => Link,
+    MeasureError => Measure,
+    WatchError => Watch,
+    SutError => Sut,
+    ReportError => Report,
+    CaptureError => Capture,
+    PeerError => PeerCommand,
+}
+
+/// Runs the command. The status is 0 only if all runs were valid and what was required held, 1 if not,
+/// and 2 where the command did not come to its end.
+pub(crate) fn execute(cli: &Cli) -> ExitCode {
+    let ending = Arc::new(AtomicBool::new(false));
+    let on_signal = Arc::clone(&ending);
+    let handled = ctrlc::set_handler(move || {
+        // The second time, whoever asks does not want to wait.
+        if on_signal.swap(true, Ordering::SeqCst) {
+            std::process::exit(130);
+        }
+    });
+    if let Err(error) = handled {
+        eprintln!("barebell-bench: it cannot be stopped cleanly: {error}");
+    }
+    let result = match &cli.command {
+        Command::Run(args) => run::execute(args, &ending),
+        Command::Sweep(args) => sweep::execute(args, &ending),
+        Command::Limit(args) => limit::execute(args, &ending),
+        Command::Burst(args) => burst::execute(args, &ending),
+        Command::Qos(args) => qos::execute(args, &ending),
+        Command::Proxy(args) => proxy::execute(args, &ending),
+        Command::Compare(args) => compare::execute(args, &ending),
+        Command::Capture(args) => {
+            crate::capture::run(args).map(|()| true).map_err(CommandError::from)
+        }
+        Command::Report(args) => output::report(args),
+        Command::Peer(args) => crate::peer::serve(args).map(|()| true).map_err(CommandError::from),
+        Command::Cost(args) => cost::execute(args, &ending),
+    };
+    match result {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::from(1),
+        Err(error) => {
+            eprintln!("barebell-bench: {error}");
+            ExitCode::from(2)
+        }
+    }
+}

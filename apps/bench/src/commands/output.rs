@@ -1,0 +1,97 @@
+//! What a command leaves behind: a summary on standard output, and reports in files.
+
+use super::{CommandError, summary};
+use crate::cli::{OutputArgs, ReportArgs};
+use crate::record::{Criterion, FORMAT, Finding, Kind, Record, Run, System};
+use crate::report;
+use crate::watch;
+use std::path::PathBuf;
+
+/// A record without runs, for the command that runs now.
+pub(crate) fn record(kind: Kind, systems: Vec<System>) -> Record {
+    Record {
+        format: FORMAT,
+        tool: concat!("barebell-bench ", env!("CARGO_PKG_VERSION")).to_owned(),
+        kind,
+        command: std::iter::once("barebell-bench".to_owned())
+            .chain(std::env::args().skip(1))
+            .collect(),
+        started: net::wall_clock().as_secs(),
+        machine: watch::machine(),
+        systems,
+        runs: Vec::new(),
+        findings: Vec::new(),
+        criteria: Vec::new(),
+    }
+}
+
+/// Judges the runs, writes the reports and tells the result. Whether all runs were valid and what was
+/// required held.
+///
+/// # Errors
+/// [`CommandError`] where a report cannot be written.
+pub(crate) fn finish(mut record: Record, args: &OutputArgs) -> Result<bool, CommandError> {
+    record.criteria = args.require.check(&record.runs);
+    let is_well = is_well(&record.runs, &record.criteria);
+    finish_search(record, args).map(|()| is_well)
+}
+
+/// The same for a command that goes on until something fails: no run is judged.
+///
+/// # Errors
+/// [`CommandError`] where a report cannot be written.
+pub(crate) fn finish_search(record: Record, args: &OutputArgs) -> Result<(), CommandError> {
+    let mut paths = args.output.clone();
+    if paths.is_empty() && !args.no_report {
+        let name = summary::kind_name(record.kind);
+        let stamp = humantime::format_rfc3339_seconds(
+            std::time::UNIX_EPOCH + std::time::Duration::from_secs(record.started),
+        );
+        let stamp = stamp.to_string().replace([':', '-'], "").replace('T', "-").replace('Z', "");
+        for form in ["json", "html"] {
+            paths.push(PathBuf::from(format!("barebell-bench-{name}-{stamp}.{form}")));
+        }
+    }
+    let records = [record];
+    for path in &paths {
+        report::write(&records, path)?;
+    }
+    let [record] = records;
+    if args.json {
+        println!("{}", report::json(&record));
+    } else {
+        print!("{}", summary::text(&record));
+        for path in &paths {
+            println!("report: {}", path.display());
+        }
+    }
+    Ok(())
+}
+
+fn is_well(runs: &[Run], criteria: &[Criterion]) -> bool {
+    !runs.is_empty()
+        && runs.iter().all(Run::is_valid)
+        && criteria.iter().all(|criterion| criterion.held)
+}
+
+/// A conclusion about a system.
+pub(crate) fn finding(
+    system: &str,
+    name: String,
+    value: f64,
+    unit: &str,
+    remark: String,
+) -> Finding {
+    Finding { system: system.to_owned(), name, value, unit: unit.to_owned(), remark }
+}
+
+/// Makes one report of several records.
+pub(crate) fn report(args: &ReportArgs) -> Result<bool, CommandError> {
+    let records =
+        args.records.iter().map(|path| report::read(path)).collect::<Result<Vec<_>, _>>()?;
+    for path in &args.output {
+        report::write(&records, path)?;
+        println!("report: {}", path.display());
+    }
+    Ok(true)
+}

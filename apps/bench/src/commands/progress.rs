@@ -1,0 +1,185 @@
+//! What one sees while a load is on.
+
+use crate::load::generator::Generator;
+use crate::load::worker::Shared;
+use crate::measure::LoadSpec;
+use crate::record::Second;
+use hdrhistogram::Histogram as Hdr;
+use std::io::{IsTerminal, Write};
+use std::sync::PoisonError;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// How the progress is told: on standard error, so that what is printed at the end stays alone.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Progress {
+    /// Not at all.
+    Quiet,
+    /// A line a second.
+    Lines,
+    /// A few lines that are written over.
+    Live,
+}
+
+impl Progress {
+    /// Lines that are written over on a terminal, else plain ones.
+    pub(crate) fn new(is_quiet: bool) -> Self {
+        match (is_quiet, std::io::stderr().is_terminal()) {
+            (true, _) => Self::Quiet,
+            (false, true) => Self::Live,
+            (false, false) => Self::Lines,
+        }
+    }
+
+    /// Tells how a load is going until the result is dropped.
+    pub(crate) fn show(
+        self,
+        generator: &Generator,
+        spec: &LoadSpec,
+        system: &str,
+        label: &str,
+    ) -> Option<Shown> {
+        if matches!(self, Self::Quiet) {
+            return None;
+        }
+        let title = format!(
+            "{system}: {}{}{}, {:.0}/s offered",
+            spec.operation.name(),
+            if spec.authentication { " with authentication" } else { "" },
+            if label.is_empty() { String::new() } else { format!(" ({label})") },
+            spec.rate()
+        );
+        let total = (spec.warmup + spec.tail).as_micros() as f64 / 1e6 + spec.seconds();
+        let shared = generator.shared.clone();
+        // What an earlier load has left.
+        shared.glances.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        let workers = generator.workers();
+        let (stop, stopped) = channel();
+        let thread = std::thread::Builder::new()
+            .name("progress".to_owned())
+            .spawn(move || {
+                let mut view = View { progress: self, title, total, lines: 0 };
+                let begun = Instant::now();
+                let mut last = None;
+                loop {
+                    let look = match self {
+                        Self::Live => Duration::from_millis(250),
+                        _ => Duration::from_secs(1),
+                    };
+                    let wait = stopped.recv_timeout(look);
+                    let now = gather(&shared, workers);
+                    let number = now.as_ref().map(|(number, ..)| *number);
+                    if matches!(self, Self::Live) || (number.is_some() && number != last) {
+                        view.draw(begun.elapsed(), now.as_ref().map(|(_, second, all)| (second, all)));
+                        last = number;
+                    }
+                    if wait != Err(RecvTimeoutError::Timeout) {
+                        view.clear();
+                        return;
+                    }
+                }
+            })
+            .ok();
+        Some(Shown { stop: Some(stop), thread })
+    }
+}
+
+/// Tells while it lives.
+pub(crate) struct Shown {
+    stop: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Drop for Shown {
+    fn drop(&mut self) {
+        self.stop.take();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// The last second of all workers, once all have told of it.
+fn gather(shared: &Shared, workers: usize) -> Option<(u64, Second, Hdr<u64>)> {
+    let glances = shared.glances.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut told = glances.iter().flatten();
+    let first = told.next()?;
+    let (mut second, mut response) = (first.second.clone(), first.response.clone());
+    let mut count = 1;
+    for glance in told {
+        count += 1;
+        second.offered += glance.second.offered;
+        second.succeeded += glance.second.succeeded;
+        second.failed += glance.second.failed;
+        second.retransmitted += glance.second.retransmitted;
+        second.in_flight += glance.second.in_flight;
+        // They have the same bounds.
+        let _ = response.add(&glance.response);
+    }
+    (count == workers).then_some((first.number, second, response))
+}
+
+struct View {
+    progress: Progress,
+    title: String,
+    total: f64,
+    lines: usize,
+}
+
+impl View {
+    fn draw(&mut self, elapsed: Duration, now: Option<(&Second, &Hdr<u64>)>) {
+        let seconds = elapsed.as_secs_f64();
+        let text = match (self.progress, now) {
+            (Progress::Live, None) => {
+                format!("{}\n  getting ready, {seconds:.0} s\n", self.title)
+            }
+            (Progress::Live, Some((second, response))) => format!(
+                "{}\n  {seconds:.0} s of {:.0} s and waiting\n  rate      {}/s answered, {}/s failed, {} under way, \
+                 {} sent again\n  response  p50 {}, p99 {}, p99.9 {}, max {}\n",
+                self.title,
+                self.total,
+                second.succeeded,
+                second.failed,
+                second.in_flight,
+                second.retransmitted,
+                time(response.value_at_percentile(50.0)),
+                time(response.value_at_percentile(99.0)),
+                time(response.value_at_percentile(99.9)),
+                time(response.max()),
+            ),
+            (_, Some((second, response))) => format!(
+                "{}: {}/s answered, {}/s failed, {} under way, {} sent again, p50 {}, p99 {}, max {}\n",
+                self.title,
+                second.succeeded,
+                second.failed,
+                second.in_flight,
+                second.retransmitted,
+                time(response.value_at_percentile(50.0)),
+                time(response.value_at_percentile(99.0)),
+                time(response.max()),
+            ),
+            (_, None) => return,
+        };
+        self.clear();
+        self.lines = text.lines().count();
+        // Nobody to see it is no reason to stop.
+        let _ = std::io::stderr().write_all(text.as_bytes());
+    }
+
+    fn clear(&mut self) {
+        if matches!(self.progress, Progress::Live) && self.lines > 0 {
+            let _ = write!(std::io::stderr(), "\x1b[{}A\x1b[J", self.lines);
+        }
+        self.lines = 0;
+    }
+}
+
+/// Microseconds as one reads them.
+pub(crate) fn time(micros: u64) -> String {
+    match micros {
+        0..1000 => format!("{micros} us"),
+        1000..1_000_000 => format!("{:.1} ms", micros as f64 / 1e3),
+        _ => format!("{:.2} s", micros as f64 / 1e6),
+    }
+}

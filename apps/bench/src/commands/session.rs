@@ -1,0 +1,271 @@
+//! A system under test with a generator before it: what all commands measure with.
+
+use super::CommandError;
+use super::progress::Progress;
+use crate::cli::load::LoadArgs;
+use crate::cli::values::Target;
+use crate::load::engine::Task;
+use crate::load::generator::{Generator, GeneratorPlan};
+use crate::load::worker::{Bound, Found};
+use crate::measure::{self, Limits, LoadSpec, MeasureError, Measured, Meters};
+use crate::peer::{Authentication, Peer, Script};
+use crate::record::{Ceiling, Operation, Run, System};
+use crate::users::Users;
+use crate::watch::{self, Reading, Subject, WatchError, Watcher};
+use sip::{Duration, Transport};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// How long the ceiling is looked for, and with how much under way on each worker.
+const CEILING_TIME: Duration = Duration::from_millis(500);
+const CEILING_WINDOW: usize = 200;
+/// Users that suffice for it.
+const CEILING_USERS: usize = 2000;
+
+/// A system, and what is needed to put loads on it.
+pub(crate) struct Session {
+    pub(crate) system: System,
+    target: Target,
+    generator: Generator,
+    users: usize,
+    subject: Option<Subject>,
+    settle: Option<Duration>,
+    limits: Limits,
+    ceilings: Ceilings,
+    progress: Progress,
+}
+
+/// What the generator carries, by operation and whether there is authentication.
+pub(crate) type Ceilings = HashMap<(Operation, bool), Ceiling>;
+
+/// What a session is opened with.
+pub(crate) struct Opening<'a> {
+    pub(crate) load: &'a LoadArgs,
+    pub(crate) system: System,
+    pub(crate) target: Target,
+    pub(crate) domain: String,
+    pub(crate) users: &'a Users,
+    /// What is to be watched.
+    pub(crate) subject: Option<Subject>,
+    /// The highest rate that is to be offered.
+    pub(crate) rate: f64,
+    pub(crate) ending: &'a Arc<AtomicBool>,
+    pub(crate) progress: Progress,
+}
+
+impl Session {
+    /// Finds out whether the server is there, and opens the sockets.
+    ///
+    /// # Errors
+    /// [`CommandError`] where it is not, or they cannot be had.
+    pub(crate) fn open(opening: Opening<'_>) -> Result<Self, CommandError> {
+        let Opening { load, mut system, target, domain, users, subject, rate, ending, progress } =
+            opening;
+        let banner = super::probe::probe(&target, &domain)?;
+        system.version = system.version.or(banner);
+        let plan = load.generator(&target, &domain, users, rate);
+        let mut generator = Generator::open(&plan)?;
+        generator.shared.ending = Arc::clone(ending);
+        Ok(Self {
+            system,
+            target,
+            generator,
+            users: users.len(),
+            subject,
+            settle: load.detail.settle,
+            limits: load.detail.limits(),
+            ceilings: Ceilings::new(),
+            progress,
+        })
+    }
+
+    /// What a run has to keep within to be valid.
+    pub(crate) fn set_ceilings(&mut self, ceilings: &Ceilings) {
+        self.ceilings.clone_from(ceilings);
+    }
+
+    /// What is watched while a load is on, which is described by the run that `work` finds: for loads
+    /// of another kind than [`LoadSpec`] says.
+    ///
+    /// # Errors
+    /// [`CommandError`] where the system cannot be watched, or the work is stopped.
+    pub(crate) fn measure_other(
+        &mut self,
+        label: &str,
+        repeat: u32,
+        work: impl FnOnce(&mut Generator, &Limits) -> Result<Measured, MeasureError>,
+    ) -> Result<Run, CommandError> {
+        let mut meters = Watching::start(self.subject.as_ref(), Duration::ZERO)?;
+        meters.begin();
+        let measured = work(&mut self.generator, &self.limits);
+        meters.end();
+        self.complete(measured?, meters, label, repeat)
+    }
+
+    fn complete(
+        &self,
+        measured: Measured,
+        meters: Watching,
+        label: &str,
+        repeat: u32,
+    ) -> Result<Run, CommandError> {
+        let mut run = measured.run;
+        run.system.clone_from(&self.system.name);
+        run.load.transport = self.target.transport.uri_name().to_owned();
+        label.clone_into(&mut run.label);
+        run.repeat = repeat;
+        run.watch = meters.finish(measured.operations)?;
+        Ok(run)
+    }
+
+    /// Puts `spec` on the system.
+    ///
+    /// # Errors
+    /// [`CommandError`] where the users cannot be prepared or the system cannot be watched.
+    pub(crate) fn measure(
+        &mut self,
+        spec: &LoadSpec,
+        label: &str,
+        repeat: u32,
+    ) -> Result<Run, CommandError> {
+        let settle = self.settle.unwrap_or(match spec.operation {
+            // A proxy clears its transactions away some seconds later.
+            Operation::Invite => Duration::from_secs(6),
+            _ => Duration::ZERO,
+        });
+        let ceiling = self.ceilings.get(&(spec.operation, spec.authentication)).copied();
+        let mut meters = Watching::start(self.subject.as_ref(), settle)?;
+        let shown = self.progress.show(&self.generator, spec, &self.system.name, label);
+        let measured = measure::run(
+            &mut self.generator,
+            spec,
+            self.users,
+            &self.limits,
+            ceiling,
+            &mut meters,
+        );
+        drop(shown);
+        self.complete(measured?, meters, label, repeat)
+    }
+}
+
+/// The meters of the system under test.
+pub(crate) struct Watching {
+    watcher: Option<Watcher>,
+    settle: Duration,
+    before: Option<Reading>,
+    begun: Option<Reading>,
+    measured: Vec<(Reading, Reading)>,
+    failed: Option<WatchError>,
+}
+
+impl Watching {
+    /// Begins to watch, if there is something to watch. After the load, work that was put off is
+    /// waited for as long as `settle`.
+    pub(crate) fn start(
+        subject: Option<&Subject>,
+        settle: Duration,
+    ) -> Result<Self, CommandError> {
+        let watcher = subject.map(Watcher::start).transpose()?;
+        let before = watcher.as_ref().map(Watcher::mark).transpose()?;
+        Ok(Self { watcher, settle, before, begun: None, measured: Vec::new(), failed: None })
+    }
+
+    fn mark(&mut self) -> Option<Reading> {
+        match self.watcher.as_ref()?.mark() {
+            Ok(reading) => Some(reading),
+            Err(error) => {
+                self.failed = Some(error);
+                None
+            }
+        }
+    }
+
+    /// What was seen, while `operations` succeeded.
+    pub(crate) fn finish(
+        self,
+        operations: u64,
+    ) -> Result<Option<crate::record::Watch>, CommandError> {
+        if let Some(error) = self.failed {
+            return Err(error.into());
+        }
+        let (Some(watcher), Some(before)) = (self.watcher, self.before) else { return Ok(None) };
+        let watched = watcher.finish();
+        let mut watch = watch::assemble(&watched, &before, &self.measured);
+        watch.operations = operations;
+        Ok(Some(watch))
+    }
+}
+
+impl Meters for Watching {
+    fn begin(&mut self) {
+        self.begun = self.mark();
+    }
+
+    fn end(&mut self) {
+        if self.watcher.is_some() {
+            std::thread::sleep(std::time::Duration::from_micros(self.settle.as_micros()));
+        }
+        let end = self.mark();
+        if let (Some(begin), Some(end)) = (self.begun.take(), end) {
+            self.measured.push((begin, end));
+        }
+    }
+}
+
+/// What the generator reaches against an ideal peer in this process (RFC 7502 section 4.9).
+///
+/// # Errors
+/// [`CommandError`] where there are no sockets, or the peer fails.
+pub(crate) fn ceiling(
+    load: &LoadArgs,
+    operation: Operation,
+    authentication: bool,
+    transport: Transport,
+    rate: f64,
+    ending: &Arc<AtomicBool>,
+) -> Result<Ceiling, CommandError> {
+    let peer = Peer::start(&ideal(operation, authentication)).map_err(CommandError::Peer)?;
+    let target = Target { transport, address: peer.address(), host: peer.address().ip().to_string() };
+    let users = Users::from_pattern(Users::DEFAULT_PATTERN, CEILING_USERS)?;
+    let domain = "ideal.invalid";
+    let plan = GeneratorPlan { ..load.generator(&target, domain, &users, rate) };
+    let mut generator = Generator::open(&plan)?;
+    generator.shared.ending = Arc::clone(ending);
+    let window = CEILING_WINDOW;
+    if operation != Operation::Options {
+        sum(&generator.closed_loop(Task::Register, window, Bound::EachUser));
+    }
+    let task = measure::task_of(operation);
+    let end = generator.clock().now() + CEILING_TIME;
+    let found = generator.closed_loop(task, window, Bound::Until(end));
+    let (operations, cpu, elapsed) = sum(&found);
+    if ending.load(Ordering::Relaxed) {
+        return Err(MeasureError::Stopped.into());
+    }
+    if operations == 0 {
+        return Err(CommandError::NoCeiling(operation));
+    }
+    Ok(Ceiling { rate: operations as f64 / elapsed, cpu_us: cpu as f64 / operations as f64 })
+}
+
+/// The peer that does nothing but what an operation needs.
+pub(crate) fn ideal(operation: Operation, authentication: bool) -> Script {
+    Script {
+        is_redirecting: operation == Operation::InviteRedirect,
+        authentication: if authentication { Authentication::Nonce } else { Authentication::None },
+        ..Script::default()
+    }
+}
+
+/// Operations, CPU time in microseconds, and the longest time in seconds.
+fn sum(found: &[Found]) -> (u64, u64, f64) {
+    found.iter().fold((0, 0, f64::MIN_POSITIVE), |(operations, cpu, elapsed), found| {
+        (
+            operations + found.tally.operations,
+            cpu + found.cpu.total(),
+            elapsed.max(found.elapsed.as_micros() as f64 / 1e6),
+        )
+    })
+}

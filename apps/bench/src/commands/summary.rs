@@ -1,0 +1,114 @@
+//! What a record comes to, in a few lines.
+
+use super::progress::time;
+use crate::metrics;
+use crate::record::{Delay, Kind, Record, Run};
+use std::fmt::Write as _;
+
+/// What a kind of record is called.
+pub(crate) const fn kind_name(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Run => "run",
+        Kind::Sweep => "sweep",
+        Kind::Limit => "limit",
+        Kind::Burst => "burst",
+        Kind::Qos => "qos",
+        Kind::Proxy => "proxy",
+        Kind::Compare => "compare",
+    }
+}
+
+/// The summary: a line for each run, what went wrong, what was found.
+pub(crate) fn text(record: &Record) -> String {
+    let mut out = String::new();
+    for run in &record.runs {
+        line(&mut out, run);
+    }
+    for finding in &record.findings {
+        let remark = match &finding.remark[..] {
+            "" => String::new(),
+            remark => format!(" ({remark})"),
+        };
+        let _ = writeln!(
+            out,
+            "{}: {} {} {}{remark}",
+            finding.system,
+            finding.name,
+            number(finding.value),
+            finding.unit
+        );
+    }
+    for criterion in &record.criteria {
+        let verdict = if criterion.held { "held" } else { "did NOT hold" };
+        let _ = writeln!(out, "required {}: {verdict}, seen {}", criterion.text, criterion.seen);
+    }
+    out
+}
+
+/// A figure with as many digits as are worth reading.
+fn number(value: f64) -> String {
+    match value.abs() {
+        0.0 => "0".to_owned(),
+        large if large >= 100.0 => format!("{value:.0}"),
+        medium if medium >= 1.0 => format!("{value:.2}"),
+        _ => format!("{value:.3}"),
+    }
+}
+
+fn line(out: &mut String, run: &Run) {
+    let counts = &run.counts;
+    let label = match (&run.label[..], run.repeat) {
+        ("", 0) => String::new(),
+        (label, 0) => format!(" ({label})"),
+        ("", repeat) => format!(" (repeat {})", repeat + 1),
+        (label, repeat) => format!(" ({label}, repeat {})", repeat + 1),
+    };
+    let _ = write!(
+        out,
+        "{} {}{}{label}: offered {:.0}/s, succeeded {:.0}/s, {:.3} %",
+        run.system,
+        run.load.operation.name(),
+        if run.load.authentication { " with authentication" } else { "" },
+        counts.offered as f64 / run.seconds.max(f64::MIN_POSITIVE),
+        metrics::achieved_rate(run),
+        metrics::success(counts).unwrap_or_default(),
+    );
+    if let Some(response) = run.delays.get(&Delay::Response) {
+        let _ = write!(
+            out,
+            ", response p50 {} p99 {} p99.9 {} max {}",
+            time(response.percentile(50.0)),
+            time(response.percentile(99.0)),
+            time(response.percentile(99.9)),
+            time(response.max()),
+        );
+    }
+    if let Some(cpu) = metrics::cpu_per_operation(run) {
+        let _ = write!(out, ", server CPU {cpu:.1} us each");
+    }
+    if let Some(cpu) = metrics::generator_cpu_per_operation(run) {
+        let _ = write!(out, ", generator CPU {cpu:.1} us each");
+    }
+    out.push('\n');
+    let troubles = [
+        ("refused", counts.refused),
+        ("timed out", counts.timed_out),
+        ("lost", counts.lost),
+        ("messages sent again", counts.retransmitted),
+        ("messages that came again", counts.repeated),
+        ("unexpected", counts.unexpected),
+        ("late", counts.late),
+        ("malformed", counts.malformed),
+    ];
+    let troubles: Vec<_> = troubles
+        .iter()
+        .filter(|(_, count)| *count > 0)
+        .map(|(name, count)| format!("{count} {name}"))
+        .collect();
+    if !troubles.is_empty() {
+        let _ = writeln!(out, "  {}", troubles.join(", "));
+    }
+    for doubt in &run.doubts {
+        let _ = writeln!(out, "  NOT VALID: {doubt}");
+    }
+}

@@ -1,0 +1,84 @@
+//! The systems of the command line: those that run somewhere, and those that are started here.
+
+use super::CommandError;
+use crate::cli::load::LoadArgs;
+use crate::cli::values::Target;
+use crate::record::{Operation, System};
+use crate::sut::{self, Mode, Running, Wanted};
+use crate::users::Users;
+use crate::watch::Subject;
+use sip::Transport;
+use std::net::{IpAddr, Ipv4Addr};
+
+/// A system that runs.
+pub(crate) struct Started {
+    pub(crate) system: System,
+    pub(crate) target: Target,
+    pub(crate) domain: String,
+    /// What is to be watched of it.
+    pub(crate) subject: Option<Subject>,
+    /// Ends it when dropped, if it was started here.
+    _running: Option<Running>,
+}
+
+/// What a system has to do for an operation.
+pub(crate) const fn mode_of(operation: Operation, is_stateless: bool) -> Mode {
+    match operation {
+        Operation::InviteRedirect => Mode::Redirect,
+        _ if is_stateless => Mode::Stateless,
+        _ => Mode::Stateful,
+    }
+}
+
+/// Starts, or finds, the systems that `load` names, to do `operation`.
+///
+/// # Errors
+/// [`CommandError`] where there is none, or one does not start.
+pub(crate) fn start(
+    load: &LoadArgs,
+    users: &Users,
+    operation: Operation,
+    authentication: bool,
+) -> Result<Vec<Started>, CommandError> {
+    let mut systems = Vec::new();
+    if let Some(target) = &load.target {
+        systems.push(Started {
+            system: System {
+                name: target.to_string(),
+                target: target.to_string(),
+                ..System::default()
+            },
+            target: target.clone(),
+            domain: load.users.domain.clone().unwrap_or_else(|| target.host.clone()),
+            subject: load.watch.clone(),
+            _running: None,
+        });
+    }
+    for spec in &load.sut {
+        let wanted = Wanted {
+            mode: mode_of(operation, load.detail.stateless),
+            authentication,
+            users,
+            address: IpAddr::V4(Ipv4Addr::LOCALHOST),
+            workers: load.detail.sut_workers.map(usize::from),
+            transport: if load.detail.tcp { Transport::Tcp } else { Transport::Udp },
+        };
+        let running = sut::start(spec, &wanted)?;
+        let target = Target {
+            transport: running.transport,
+            address: running.target,
+            host: running.target.ip().to_string(),
+        };
+        systems.push(Started {
+            system: running.system.clone(),
+            target,
+            domain: load.users.domain.clone().unwrap_or_else(|| running.domain.clone()),
+            subject: running.watch.clone(),
+            _running: Some(running),
+        });
+    }
+    if systems.is_empty() {
+        return Err(CommandError::NoTarget);
+    }
+    Ok(systems)
+}

@@ -1,0 +1,466 @@
+//! The side that sends the requests.
+
+use super::credentials::Asked;
+use super::key::{self, Key};
+use super::slot::{Request, Task};
+use super::write::{self, Head};
+use super::{Engine, Mark};
+use crate::load::tally::Outcome;
+use crate::record::Delay;
+use sip::header::HeaderName;
+use sip::message::write_decimal;
+use sip::transaction::{ClientTransaction, Kind};
+use sip::{Duration, Instant, Message, Method, digest};
+
+/// Challenges that are answered for one request: the first, and one more should the nonce be stale.
+const MAX_CHALLENGES: u8 = 2;
+
+pub(super) const fn method_of(request: Request) -> Method<'static> {
+    match request {
+        Request::Register => Method::Register,
+        Request::Options => Method::Options,
+        Request::Invite => Method::Invite,
+        Request::Bye | Request::Hold => Method::Bye,
+    }
+}
+
+impl Engine {
+    /// Sends the current request of the operation for the first time.
+    pub(super) fn begin_request(&mut self, index: u32, now: Instant) {
+        let is_reliable = self.settings.transport.is_reliable();
+        let slot = self.slots.get(index);
+        let kind = match slot.request {
+            Request::Invite => Kind::Invite,
+            _ => Kind::NonInvite,
+        };
+        slot.transaction = ClientTransaction::new(kind, is_reliable, &self.settings.timers, now);
+        slot.sent = Instant::MAX;
+        slot.until = Instant::MAX;
+        self.write_request(index, Some(Mark::Request));
+        self.schedule(index);
+    }
+
+    /// Writes the current request, the same each time.
+    pub(super) fn write_request(&mut self, index: u32, mark: Option<Mark>) {
+        let start = self.out.bytes.len();
+        let out = &mut self.out.bytes;
+        let slot = self.slots.get(index);
+        let key = Key { slot: index, generation: slot.generation, attempt: slot.attempt };
+        let party = &self.parties[slot.user as usize];
+        let name = party.name.as_bytes();
+        let domain = self.settings.domain.as_bytes();
+        let head = Head {
+            settings: &self.settings,
+            place: write::place_of(&self.places, slot.link),
+            key,
+            method: method_of(slot.request),
+            cseq: slot.cseq,
+        };
+        let mut remote = None;
+        match slot.request {
+            Request::Register => {
+                head.start(out, &[b"sip:", domain]);
+                head.from(out, name);
+                write::put(out, &[b"To: <sip:", name, b"@", domain, b">\r\nCall-ID: r"]);
+                // One for all registrations of a user (RFC 3261 section 10.2.4).
+                key::hex(out, slot.user, 8);
+                key::hex(out, self.settings.salt, 8);
+                write::put(out, &[b"@", &head.place.sent_by, b"\r\n"]);
+                head.cseq(out);
+                match slot.task {
+                    Task::Clear => out.extend_from_slice(b"Contact: *\r\n"),
+                    _ => {
+                        let home = write::place_of(&self.places, party.link);
+                        Head { place: home, ..head }.contact(out, name);
+                    }
+                }
+                out.extend_from_slice(b"Expires: ");
+                let expires = match slot.task {
+                    Task::Logout | Task::Clear => 0,
+                    _ => self.settings.expires,
+                };
+                write_decimal(out, expires.into());
+                out.extend_from_slice(b"\r\n");
+                out.extend_from_slice(&slot.authorization);
+                head.end(out, b"");
+            }
+            Request::Options => {
+                head.start(out, &[b"sip:", domain]);
+                head.from(out, name);
+                write::put(out, &[b"To: <sip:", domain, b">\r\n"]);
+                head.call_id(out);
+                head.cseq(out);
+                write::put(out, &[b"Accept: application/sdp\r\n", &slot.authorization]);
+                head.end(out, b"");
+            }
+            Request::Invite => {
+                let callee: &[&[u8]] = match slot.task {
+                    // Nobody is called that: the character is in no pattern and no phone's name.
+                    Task::InviteNotFound => &[b"nobody~", name],
+                    _ => &[self.parties[slot.peer as usize].name.as_bytes()],
+                };
+                let uri: &[&[u8]] = match *callee {
+                    [one, two] => &[b"sip:", one, two, b"@", domain],
+                    _ => &[b"sip:", callee[0], b"@", domain],
+                };
+                head.start(out, uri);
+                head.from(out, name);
+                out.extend_from_slice(b"To: <");
+                write::put(out, uri);
+                out.extend_from_slice(b">\r\n");
+                head.call_id(out);
+                head.cseq(out);
+                head.contact(out, name);
+                write::put(out, &[&slot.authorization, b"Content-Type: application/sdp\r\n"]);
+                head.end(out, &self.session);
+            }
+            Request::Bye | Request::Hold => {
+                head.start(out, &[&slot.target]);
+                out.extend_from_slice(&slot.routes);
+                head.from(out, name);
+                out.extend_from_slice(&slot.to);
+                head.call_id(out);
+                head.cseq(out);
+                out.extend_from_slice(&slot.authorization);
+                head.end(out, b"");
+                remote = slot.next_hop;
+            }
+        }
+        let entry = super::Entry { slot: index, generation: slot.generation };
+        let (link, is_measured) = (slot.link, slot.is_measured);
+        self.push(start, link, remote, mark.map(|mark| (entry, mark)), is_measured);
+    }
+
+    /// A response has come.
+    pub(super) fn on_response(
+        &mut self,
+        message: &Message<'_>,
+        status: u16,
+        received: Instant,
+        now: Instant,
+        link: u32,
+    ) {
+        let salt = self.settings.salt;
+        let branch = message.top_via().ok().and_then(|via| via.rfc3261_branch());
+        let key =
+            branch.and_then(|branch| Key::parse(&branch[sip::header::MAGIC_COOKIE.len()..], salt));
+        let Some(key) = key else {
+            self.stray(now);
+            return;
+        };
+        let Some(slot) = self.slots.find(key) else {
+            self.past(key, now);
+            self.acknowledge(message, status, key, link, false);
+            return;
+        };
+        let is_measured = slot.is_measured;
+        self.tally.counts().received += u64::from(is_measured);
+        if slot.attempt != key.attempt || slot.request == Request::Hold {
+            // Of a request that had its final response.
+            self.tally.counts().repeated += u64::from(is_measured);
+            self.acknowledge(message, status, key, link, is_measured);
+            return;
+        }
+        let action = slot.transaction.on_response(status, &self.settings.timers, now);
+        if !action.pass_up {
+            self.tally.counts().repeated += u64::from(is_measured);
+            return;
+        }
+        if status < 200 {
+            self.on_provisional(key.slot, status, received);
+            return;
+        }
+        if slot.request == Request::Invite {
+            self.acknowledge(message, status, key, link, is_measured);
+        }
+        self.on_final(message, status, key.slot, received, now);
+    }
+
+    /// Sends the ACK of a final response to an INVITE, be it new or repeated.
+    fn acknowledge(
+        &mut self,
+        message: &Message<'_>,
+        status: u16,
+        key: Key,
+        link: u32,
+        is_measured: bool,
+    ) {
+        let is_invite = message
+            .value(HeaderName::CSeq)
+            .and_then(|value| sip::header::CSeq::parse(value).ok())
+            .is_some_and(|cseq| cseq.method == Method::Invite);
+        if status < 200 || !is_invite {
+            return;
+        }
+        let start = self.out.bytes.len();
+        let empty = Vec::new();
+        let authorization = match self.slots.find(key) {
+            Some(slot) => &slot.authorization,
+            None => &empty,
+        };
+        let place = write::place_of(&self.places, link);
+        let written = write::write_ack(
+            &self.settings,
+            place,
+            key,
+            message,
+            authorization,
+            &mut self.out.bytes,
+        );
+        if written.is_none() {
+            self.out.bytes.truncate(start);
+            return;
+        }
+        let target = write::remote_target(message).filter(|_| status < 300);
+        let remote = target.and_then(|target| write::next_hop_of(message, target));
+        self.push(start, link, remote, None, is_measured);
+    }
+
+    fn on_provisional(&mut self, index: u32, status: u16, received: Instant) {
+        let patience = self.settings.timers.t1.times(64) + self.settings.ring;
+        let slot = self.slots.get(index);
+        if slot.request != Request::Invite {
+            return;
+        }
+        // The transaction has no timer any more (section 17.1.1.2); how long to wait is for the user.
+        slot.until = received + patience;
+        if status == 100 || slot.has_rung {
+            self.schedule(index);
+            return;
+        }
+        slot.has_rung = true;
+        if slot.is_measured {
+            let own = slot.callee.ringing_sent.since(slot.callee.invited);
+            let delay = net(slot.elapsed, received, slot.sent, own);
+            self.tally.delay(Delay::Srd, delay);
+        }
+        self.schedule(index);
+    }
+
+    fn on_final(
+        &mut self,
+        message: &Message<'_>,
+        status: u16,
+        index: u32,
+        received: Instant,
+        now: Instant,
+    ) {
+        if matches!(status, 401 | 407) && self.answer_challenge(message, index, received, now) {
+            return;
+        }
+        let slot = self.slots.get(index);
+        let request = slot.request;
+        if slot.is_measured {
+            self.tally.finished(method_of(request), status);
+        }
+        match request {
+            Request::Register | Request::Options => {
+                slot.elapsed = net(slot.elapsed, received, slot.sent, Duration::ZERO);
+                let outcome = match status {
+                    200..300 => Outcome::Succeeded,
+                    _ => Outcome::Refused,
+                };
+                if outcome == Outcome::Succeeded && request == Request::Register && slot.is_measured
+                {
+                    let delay = slot.elapsed;
+                    self.tally.delay(Delay::Rrd, delay);
+                }
+                if outcome == Outcome::Succeeded
+                    && slot.task == Task::Invite
+                    && request == Request::Register
+                {
+                    self.call_after_registering(index, now);
+                    return;
+                }
+                self.conclude(index, outcome, now);
+            }
+            Request::Invite if status < 300 => self.on_answer(message, index, received, now),
+            Request::Invite => {
+                slot.elapsed = net(slot.elapsed, received, slot.sent, Duration::ZERO);
+                let is_expected = match slot.task {
+                    Task::InviteNotFound => status == 404,
+                    Task::InviteRedirect => (300..400).contains(&status),
+                    _ => false,
+                };
+                if slot.is_measured {
+                    let delay = slot.elapsed;
+                    self.tally.delay(Delay::SrdFailed, delay);
+                }
+                let outcome = if is_expected { Outcome::Succeeded } else { Outcome::Refused };
+                self.conclude(index, outcome, now);
+            }
+            Request::Bye | Request::Hold => {
+                let own = slot.callee.bye_answered.since(slot.callee.bye);
+                if slot.is_measured && status < 300 {
+                    let delay = net(Duration::ZERO, received, slot.sent, own);
+                    self.tally.delay(Delay::Sdd, delay);
+                    self.tally.counts().completed_calls += 1;
+                }
+                let is_call = slot.task == Task::Invite;
+                let is_expected = is_call && status < 300;
+                let outcome = if is_expected { Outcome::Succeeded } else { Outcome::Refused };
+                self.conclude(index, outcome, now);
+            }
+        }
+    }
+
+    /// The call was answered: the dialog is noted, and goes on to its BYE.
+    fn on_answer(&mut self, message: &Message<'_>, index: u32, received: Instant, now: Instant) {
+        let slot = self.slots.get(index);
+        let own = slot.callee.answer_sent.since(slot.callee.invited);
+        let before = slot.elapsed;
+        let delay = net(before, received, slot.sent, own);
+        if slot.is_measured {
+            if !slot.has_rung {
+                self.tally.delay(Delay::Srd, delay);
+            }
+            self.tally.delay(Delay::Setup, delay);
+            if slot.callee.invited != Instant::MAX && slot.callee.invited >= slot.sent {
+                let delay = slot.callee.invited.since(slot.sent);
+                self.tally.delay(Delay::Invite, delay);
+            }
+            if slot.task != Task::Invite {
+                self.tally.counts().unexpected += 1;
+            }
+        }
+        slot.elapsed = delay;
+        slot.answered = received;
+        slot.target.clear();
+        slot.routes.clear();
+        slot.to.clear();
+        let to = message.first(HeaderName::To);
+        slot.to.extend_from_slice(to.map_or(b"", |to| to.line));
+        let target = write::remote_target(message).unwrap_or_default();
+        slot.target.extend_from_slice(target);
+        write::write_routes(message, &mut slot.routes);
+        slot.next_hop = write::next_hop_of(message, target);
+        if target.is_empty() {
+            // There is no way to end a call with somebody who names no contact.
+            self.conclude(index, Outcome::Refused, now);
+            return;
+        }
+        if self.settings.hold == Duration::ZERO {
+            self.send_bye(index, now);
+            return;
+        }
+        slot.request = Request::Hold;
+        slot.until = now + self.settings.hold;
+        self.schedule(index);
+    }
+
+    fn call_after_registering(&mut self, index: u32, now: Instant) {
+        let slot = self.slots.get(index);
+        slot.request = Request::Invite;
+        slot.attempt = slot.attempt.wrapping_add(1);
+        slot.challenges = 0;
+        slot.cseq = 1;
+        slot.elapsed = Duration::ZERO;
+        slot.authorization.clear();
+        self.begin_request(index, now);
+    }
+
+    /// Ends the call.
+    pub(super) fn send_bye(&mut self, index: u32, now: Instant) {
+        let slot = self.slots.get(index);
+        slot.request = Request::Bye;
+        slot.attempt = slot.attempt.wrapping_add(1);
+        slot.challenges = 0;
+        slot.cseq += 1;
+        slot.authorization.clear();
+        if slot.is_measured {
+            let duration = now.since(slot.answered);
+            self.tally.delay(Delay::Sdt, duration);
+        }
+        self.begin_request(index, now);
+    }
+
+    /// Sends the request again with credentials, if it can.
+    fn answer_challenge(
+        &mut self,
+        message: &Message<'_>,
+        index: u32,
+        received: Instant,
+        now: Instant,
+    ) -> bool {
+        let slot = self.slots.get(index);
+        if slot.challenges == MAX_CHALLENGES {
+            return false;
+        }
+        let party = &self.parties[slot.user as usize];
+        let mut cnonce = Vec::with_capacity(32);
+        Key { slot: index, generation: slot.generation, attempt: slot.attempt }
+            .write(self.settings.salt, &mut cnonce);
+        let uri = request_uri(slot.request, slot.task, &self.settings.domain, &slot.target, || {
+            (&party.name, &self.parties[slot.peer as usize].name)
+        });
+        let asked = Asked {
+            user: slot.user as usize,
+            name: &party.name,
+            password: &party.password,
+            request: digest::Request {
+                method: method_of(slot.request).as_bytes(),
+                uri: &uri,
+                body: if slot.request == Request::Invite { &self.session } else { b"" },
+            },
+            cnonce: &cnonce,
+        };
+        if self.keys.answer(message, &asked, &mut slot.authorization).is_none() {
+            return false;
+        }
+        slot.elapsed = net(slot.elapsed, received, slot.sent, Duration::ZERO);
+        slot.challenges += 1;
+        slot.attempt = slot.attempt.wrapping_add(1);
+        slot.cseq += 1;
+        slot.has_rung = false;
+        if slot.request == Request::Register {
+            self.registrations += 1;
+            slot.cseq = self.registrations;
+        }
+        self.tally.counts().challenged += u64::from(slot.is_measured);
+        self.begin_request(index, now);
+        true
+    }
+
+    /// The operation is over.
+    fn conclude(&mut self, index: u32, outcome: Outcome, now: Instant) {
+        let slot = self.slots.get(index);
+        if outcome == Outcome::Succeeded {
+            let delay = slot.elapsed;
+            if slot.is_measured {
+                let late = slot.started.since(slot.scheduled);
+                self.tally.delay(Delay::Response, delay);
+                self.tally.delay(Delay::FromSchedule, late + delay);
+            }
+            self.tally.response(now, delay);
+        }
+        self.end(index, outcome, now);
+    }
+}
+
+/// From `sent` to `received` without `own`, the time that this program kept the other side waiting, and
+/// after `before`.
+fn net(before: Duration, received: Instant, sent: Instant, own: Duration) -> Duration {
+    let span = received.since(sent).as_micros().saturating_sub(own.as_micros());
+    before + Duration::from_micros(span)
+}
+
+/// The Request-URI of a request, as [`Engine::write_request`] writes it.
+fn request_uri<'a>(
+    request: Request,
+    task: Task,
+    domain: &str,
+    target: &[u8],
+    names: impl FnOnce() -> (&'a String, &'a String),
+) -> Vec<u8> {
+    match request {
+        Request::Register | Request::Options => format!("sip:{domain}").into_bytes(),
+        Request::Invite => {
+            let (caller, callee) = names();
+            match task {
+                Task::InviteNotFound => format!("sip:nobody~{caller}@{domain}").into_bytes(),
+                _ => format!("sip:{callee}@{domain}").into_bytes(),
+            }
+        }
+        Request::Bye | Request::Hold => target.to_vec(),
+    }
+}

@@ -1,0 +1,279 @@
+//! The operations that are under way.
+
+use super::key::Key;
+use crate::load::tally::Outcome;
+use sip::transaction::{ClientTransaction, Kind, Timers};
+use sip::{Duration, Instant};
+use std::collections::VecDeque;
+use std::net::{Ipv4Addr, SocketAddr};
+
+/// Slots that are free before one is used anew: what comes late should still find it empty.
+const RESERVE: usize = 1024;
+
+/// What is to be done: an [`crate::record::Operation`], or what prepares for one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Task {
+    /// Register, whether there is a binding or not.
+    Register,
+    /// Remove the user's own binding.
+    Logout,
+    /// Remove all bindings of the user.
+    Clear,
+    /// A call to another user.
+    Invite,
+    /// A call to somebody who does not exist.
+    InviteNotFound,
+    /// A call that is to be redirected.
+    InviteRedirect,
+    /// OPTIONS to the server.
+    Options,
+}
+
+/// The request that waits for its final response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Request {
+    Register,
+    Options,
+    Invite,
+    Bye,
+    /// None: the call is being held.
+    Hold,
+}
+
+/// How far the callee is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CalleeState {
+    /// Not called.
+    Idle,
+    /// 180 was sent.
+    Ringing,
+    /// 200 was sent.
+    Answered,
+    /// ACK or BYE has come.
+    Confirmed,
+}
+
+/// The called side of a call.
+#[derive(Debug)]
+pub(crate) struct Callee {
+    pub(crate) state: CalleeState,
+    /// When the INVITE came.
+    pub(crate) invited: Instant,
+    /// When 180, and 200, were sent.
+    pub(crate) ringing_sent: Instant,
+    pub(crate) answer_sent: Instant,
+    /// When the BYE came, and when its 200 was sent.
+    pub(crate) bye: Instant,
+    pub(crate) bye_answered: Instant,
+    /// When to send the 200, again or for the first time; and when to stop.
+    pub(crate) again: Instant,
+    pub(crate) interval: Duration,
+    pub(crate) end: Instant,
+    /// Where the INVITE came from.
+    pub(crate) link: u32,
+    pub(crate) remote: SocketAddr,
+    /// The 200.
+    pub(crate) answer: Vec<u8>,
+}
+
+/// One operation.
+#[derive(Debug)]
+pub(crate) struct Slot {
+    pub(crate) generation: u32,
+    pub(crate) is_live: bool,
+    pub(crate) is_measured: bool,
+    pub(crate) task: Task,
+    /// Who registers or calls, and who is called.
+    pub(crate) user: u32,
+    pub(crate) peer: u32,
+    pub(crate) link: u32,
+    /// Whether the link is for this operation alone.
+    pub(crate) owns_link: bool,
+    pub(crate) request: Request,
+    pub(crate) attempt: u8,
+    /// Challenges answered for this request.
+    pub(crate) challenges: u8,
+    pub(crate) cseq: u32,
+    pub(crate) transaction: ClientTransaction,
+    /// When it was to start, and when its first message was sent.
+    pub(crate) scheduled: Instant,
+    pub(crate) started: Instant,
+    /// When the current request was first sent; `Instant::MAX` until it is.
+    pub(crate) sent: Instant,
+    /// What the requests before the current one took.
+    pub(crate) elapsed: Duration,
+    /// When to give up a call that rings, or to end one that is held.
+    pub(crate) until: Instant,
+    /// Whether the caller has heard it ring.
+    pub(crate) has_rung: bool,
+    /// When the call was answered.
+    pub(crate) answered: Instant,
+    /// When to look next, and when the entry in the wheel comes up.
+    pub(crate) looked: Instant,
+    pub(crate) callee: Callee,
+    /// How the operation before ended.
+    pub(crate) last: Outcome,
+    /// Of the request: the header field line with the credentials.
+    pub(crate) authorization: Vec<u8>,
+    /// Of the dialog: Route lines, remote target, To line, and where its requests go.
+    pub(crate) routes: Vec<u8>,
+    pub(crate) target: Vec<u8>,
+    pub(crate) to: Vec<u8>,
+    pub(crate) next_hop: Option<SocketAddr>,
+}
+
+impl Slot {
+    fn new() -> Self {
+        let never = Instant::MAX;
+        Self {
+            generation: 0,
+            is_live: false,
+            is_measured: false,
+            task: Task::Options,
+            user: 0,
+            peer: 0,
+            link: 0,
+            owns_link: false,
+            request: Request::Options,
+            attempt: 0,
+            challenges: 0,
+            cseq: 0,
+            transaction: ClientTransaction::new(
+                Kind::NonInvite,
+                false,
+                &Timers::default(),
+                Instant::ZERO,
+            ),
+            scheduled: never,
+            started: never,
+            sent: never,
+            elapsed: Duration::ZERO,
+            until: never,
+            has_rung: false,
+            answered: never,
+            looked: never,
+            callee: Callee {
+                state: CalleeState::Idle,
+                invited: never,
+                ringing_sent: never,
+                answer_sent: never,
+                bye: never,
+                bye_answered: never,
+                again: never,
+                interval: Duration::ZERO,
+                end: never,
+                link: 0,
+                remote: SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), 0),
+                answer: Vec::new(),
+            },
+            last: Outcome::Succeeded,
+            authorization: Vec::new(),
+            routes: Vec::new(),
+            target: Vec::new(),
+            to: Vec::new(),
+            next_hop: None,
+        }
+    }
+
+    /// Begins a new life. What is not set here was never read before it is set by the operation.
+    fn reset(&mut self) {
+        let never = Instant::MAX;
+        self.generation = self.generation.wrapping_add(1);
+        self.is_live = true;
+        self.attempt = 0;
+        self.challenges = 0;
+        self.cseq = 1;
+        self.started = never;
+        self.sent = never;
+        self.elapsed = Duration::ZERO;
+        self.until = never;
+        self.has_rung = false;
+        self.answered = never;
+        self.looked = never;
+        self.callee = Callee {
+            state: CalleeState::Idle,
+            invited: never,
+            ringing_sent: never,
+            answer_sent: never,
+            bye: never,
+            bye_answered: never,
+            again: never,
+            interval: Duration::ZERO,
+            end: never,
+            answer: std::mem::take(&mut self.callee.answer),
+            ..self.callee
+        };
+        self.authorization.clear();
+        self.next_hop = None;
+    }
+
+    /// When something of this operation is due.
+    pub(crate) fn due(&self) -> Instant {
+        let transaction = match self.request {
+            Request::Hold => Instant::MAX,
+            _ => self.transaction.next_timer().unwrap_or(Instant::MAX),
+        };
+        transaction.min(self.until).min(self.callee.again).min(self.callee.end)
+    }
+}
+
+/// All slots of a worker.
+#[derive(Debug, Default)]
+pub(crate) struct Slots {
+    all: Vec<Slot>,
+    free: VecDeque<u32>,
+}
+
+impl Slots {
+    /// Takes a slot for a new operation.
+    pub(crate) fn take(&mut self) -> u32 {
+        let index = match self.free.front() {
+            Some(_) if self.free.len() >= RESERVE => self.free.pop_front().unwrap_or_default(),
+            _ => {
+                self.all.push(Slot::new());
+                self.all.len() as u32 - 1
+            }
+        };
+        self.all[index as usize].reset();
+        index
+    }
+
+    /// Ends the operation in a slot.
+    pub(crate) fn release(&mut self, index: u32, outcome: Outcome) {
+        let slot = &mut self.all[index as usize];
+        slot.is_live = false;
+        slot.last = outcome;
+        self.free.push_back(index);
+    }
+
+    /// The slot at `index`, which is one that was taken.
+    pub(crate) fn get(&mut self, index: u32) -> &mut Slot {
+        &mut self.all[index as usize]
+    }
+
+    /// The operation that `key` names, if it is under way.
+    pub(crate) fn find(&mut self, key: Key) -> Option<&mut Slot> {
+        self.all
+            .get_mut(key.slot as usize)
+            .filter(|slot| slot.is_live && slot.generation == key.generation)
+    }
+
+    /// How the operation that `key` names has ended and whether it was measured, if its slot has not
+    /// been used since.
+    pub(crate) fn past(&self, key: Key) -> Option<(Outcome, bool)> {
+        self.all
+            .get(key.slot as usize)
+            .filter(|slot| slot.generation == key.generation)
+            .map(|slot| (slot.last, slot.is_measured))
+    }
+
+    /// How many operations are under way.
+    pub(crate) fn live(&self) -> usize {
+        self.all.len() - self.free.len()
+    }
+
+    /// The slots of the operations that are under way.
+    pub(crate) fn live_indices(&self) -> Vec<u32> {
+        (0..self.all.len() as u32).filter(|&index| self.all[index as usize].is_live).collect()
+    }
+}

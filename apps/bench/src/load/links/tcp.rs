@@ -1,0 +1,284 @@
+//! TCP connections: one for all users of a worker, one for each, or one for each operation.
+
+use super::{Incoming, LinkCounts, LinkError, LinkPlan, Sharing, epoll_fd, host_port, no_events};
+use crate::load::engine::{Output, Place};
+use nix::errno::Errno;
+use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
+use nix::sys::socket::{
+    AddressFamily, SockFlag, SockType, SockaddrStorage, connect, setsockopt, socket, sockopt,
+};
+use sip::Instant;
+use sip::message::{Frame, Framer};
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+/// Octets read at a time.
+const CHUNK: usize = 64 << 10;
+/// The number of the listening socket among the events.
+const LISTENER: u64 = u64::MAX;
+
+/// Connections by number. What is sent on one that is closed opens it again.
+pub(crate) struct TcpLinks {
+    target: SocketAddr,
+    sharing: Sharing,
+    /// Connections that this side opens: the first ones; those after them are opened by the server, or
+    /// for single operations.
+    users: usize,
+    streams: Vec<Option<Stream>>,
+    free: Vec<u32>,
+    listener: TcpListener,
+    place: Place,
+    epoll: Epoll,
+    events: Vec<EpollEvent>,
+    chunk: Vec<u8>,
+    counts: LinkCounts,
+}
+
+struct Stream {
+    socket: TcpStream,
+    remote: SocketAddr,
+    framer: Framer,
+    input: Vec<u8>,
+    output: Vec<u8>,
+    waits_for_room: bool,
+}
+
+impl TcpLinks {
+    pub(crate) fn open(plan: &LinkPlan) -> Result<Self, LinkError> {
+        let wrong = |error: io::Error| LinkError::Socket(plan.local, error);
+        let listener = TcpListener::bind(SocketAddr::new(plan.local, 0)).map_err(wrong)?;
+        listener.set_nonblocking(true).map_err(wrong)?;
+        let epoll =
+            Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC).map_err(|error| wrong(error.into()))?;
+        epoll
+            .add(&listener, EpollEvent::new(EpollFlags::EPOLLIN, LISTENER))
+            .map_err(|error| wrong(error.into()))?;
+        let address = host_port(listener.local_addr().map_err(wrong)?);
+        let contact = [&address[..], b";transport=tcp"].concat();
+        let users = match plan.sharing {
+            Sharing::Thread => 1,
+            Sharing::User => plan.users,
+            // For what is done before the load.
+            Sharing::Operation => 1,
+        };
+        let mut links = Self {
+            target: plan.target,
+            sharing: plan.sharing,
+            users,
+            streams: (0..users).map(|_| None).collect(),
+            free: Vec::new(),
+            listener,
+            place: Place { sent_by: address, contact },
+            epoll,
+            events: no_events(),
+            chunk: vec![0; CHUNK],
+            counts: LinkCounts::default(),
+        };
+        // A server that is not there is told now and not found out in the load.
+        TcpStream::connect(plan.target).map_err(|error| LinkError::Connect(plan.target, error))?;
+        for link in 0..users {
+            links.connect(link as u32).map_err(|error| LinkError::Connect(plan.target, error))?;
+        }
+        Ok(links)
+    }
+
+    pub(crate) fn places(&self) -> Vec<Place> {
+        vec![self.place.clone(); self.streams.len()]
+    }
+
+    pub(crate) fn link_of(&self, user: usize) -> u32 {
+        (user % self.users) as u32
+    }
+
+    pub(crate) fn link_for_operation(&mut self) -> Option<u32> {
+        (self.sharing == Sharing::Operation).then(|| self.free_link())
+    }
+
+    fn free_link(&mut self) -> u32 {
+        self.free.pop().unwrap_or_else(|| {
+            self.streams.push(None);
+            self.streams.len() as u32 - 1
+        })
+    }
+
+    fn connect(&mut self, link: u32) -> io::Result<()> {
+        let family = if self.target.is_ipv4() { AddressFamily::Inet } else { AddressFamily::Inet6 };
+        let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
+        let fd = socket(family, SockType::Stream, flags, None)?;
+        setsockopt(&fd, sockopt::TcpNoDelay, &true)?;
+        match connect(fd.as_raw_fd(), &SockaddrStorage::from(self.target)) {
+            Ok(()) | Err(Errno::EINPROGRESS) => {}
+            Err(error) => return Err(error.into()),
+        }
+        self.counts.connections += 1;
+        self.add(link, TcpStream::from(fd), self.target)
+    }
+
+    fn add(&mut self, link: u32, socket: TcpStream, remote: SocketAddr) -> io::Result<()> {
+        self.epoll.add(&socket, EpollEvent::new(EpollFlags::EPOLLIN, link.into()))?;
+        self.streams[link as usize] = Some(Stream {
+            socket,
+            remote,
+            framer: Framer::default(),
+            input: Vec::new(),
+            output: Vec::new(),
+            waits_for_room: false,
+        });
+        Ok(())
+    }
+
+    pub(crate) fn send(&mut self, out: &Output) {
+        for transmits in out.transmits.chunk_by(|one, other| one.link == other.link) {
+            let Some(link) = transmits.first().map(|transmit| transmit.link) else { continue };
+            let is_open = self.streams.get(link as usize).is_some_and(Option::is_some);
+            if !is_open && (link as usize >= self.streams.len() || self.connect(link).is_err()) {
+                self.counts.unsent += transmits.len() as u64;
+                continue;
+            }
+            let Some(Some(stream)) = self.streams.get_mut(link as usize) else { continue };
+            for transmit in transmits {
+                stream.output.extend_from_slice(&out.bytes[transmit.range.clone()]);
+                self.counts.sent += 1;
+                self.counts.sent_octets += transmit.range.len() as u64;
+            }
+            self.flush(link);
+        }
+        for &link in &out.closed {
+            self.close(link);
+        }
+    }
+
+    fn flush(&mut self, link: u32) {
+        let Some(Some(stream)) = self.streams.get_mut(link as usize) else { return };
+        let is_alive = stream.flush();
+        let waits = !stream.output.is_empty();
+        if !is_alive {
+            self.counts.unsent += 1;
+            self.close(link);
+            return;
+        }
+        if waits != stream.waits_for_room {
+            stream.waits_for_room = waits;
+            let mut flags = EpollFlags::EPOLLIN;
+            flags.set(EpollFlags::EPOLLOUT, waits);
+            let mut event = EpollEvent::new(flags, link.into());
+            // A connection that cannot be waited for is found broken at the next message.
+            let _ = self.epoll.modify(&stream.socket, &mut event);
+        }
+    }
+
+    fn close(&mut self, link: u32) {
+        let Some(stream) = self.streams.get_mut(link as usize) else { return };
+        if stream.take().is_some() && link as usize >= self.users {
+            self.free.push(link);
+        }
+    }
+
+    pub(crate) fn receive(&mut self, now: Instant, each: &mut dyn FnMut(Incoming<'_>)) -> bool {
+        let count = self.epoll.wait(&mut self.events, EpollTimeout::ZERO).unwrap_or_default();
+        for index in 0..count {
+            let event = self.events[index];
+            match event.data() {
+                LISTENER => self.accept(),
+                link => {
+                    if event.events().contains(EpollFlags::EPOLLOUT) {
+                        self.flush(link as u32);
+                    }
+                    self.read(link as u32, now, each);
+                }
+            }
+        }
+        count == self.events.len()
+    }
+
+    fn accept(&mut self) {
+        while let Ok((socket, remote)) = self.listener.accept() {
+            let link = self.free_link();
+            let is_ready = socket.set_nonblocking(true).and_then(|()| socket.set_nodelay(true));
+            if is_ready.and_then(|()| self.add(link, socket, remote)).is_err() {
+                self.free.push(link);
+            }
+        }
+    }
+
+    fn read(&mut self, link: u32, now: Instant, each: &mut dyn FnMut(Incoming<'_>)) {
+        let Some(Some(stream)) = self.streams.get_mut(link as usize) else { return };
+        let is_open = match stream.socket.read(&mut self.chunk) {
+            Ok(0) => false,
+            Ok(count) => {
+                stream.input.extend_from_slice(&self.chunk[..count]);
+                true
+            }
+            Err(error) => {
+                matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
+            }
+        };
+        let counts = &mut self.counts;
+        let is_framed = stream.take_messages(link, now, &mut |message| {
+            counts.received += 1;
+            counts.received_octets += message.bytes.len() as u64;
+            each(message);
+        });
+        if !is_open || !is_framed {
+            self.close(link);
+        }
+    }
+
+    pub(crate) fn poll_fd(&self) -> BorrowedFd<'_> {
+        epoll_fd(&self.epoll)
+    }
+
+    pub(crate) const fn counts(&self) -> LinkCounts {
+        self.counts
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.streams.iter().flatten().count()
+    }
+}
+
+impl Stream {
+    /// Writes what waits, as far as there is room. Whether the connection is still good.
+    fn flush(&mut self) -> bool {
+        let mut written = 0;
+        while written < self.output.len() {
+            match self.socket.write(&self.output[written..]) {
+                Ok(count) => written += count,
+                Err(error) => match error.kind() {
+                    // Not connected yet, or full.
+                    io::ErrorKind::WouldBlock | io::ErrorKind::NotConnected => break,
+                    io::ErrorKind::Interrupted => {}
+                    _ => return false,
+                },
+            }
+        }
+        self.output.drain(..written);
+        true
+    }
+
+    /// Hands on the messages that are whole. Whether the stream can go on.
+    fn take_messages(
+        &mut self,
+        link: u32,
+        now: Instant,
+        each: &mut dyn FnMut(Incoming<'_>),
+    ) -> bool {
+        let mut taken = 0;
+        let goes_on = loop {
+            let rest = &self.input[taken..];
+            match self.framer.next(rest) {
+                Ok(Frame::Message(length)) => {
+                    let bytes = &rest[..length];
+                    each(Incoming { received: now, link, remote: self.remote, bytes });
+                    taken += length;
+                }
+                Ok(Frame::LineEnds(length)) => taken += length,
+                Ok(Frame::Incomplete) => break true,
+                Err(_) => break false,
+            }
+        };
+        self.input.drain(..taken);
+        goes_on
+    }
+}

@@ -1,0 +1,151 @@
+//! UDP sockets: one for all users of a worker, or one for each.
+
+use super::{Incoming, LinkCounts, LinkError, LinkPlan, Sharing, epoll_fd, host_port, no_events};
+use crate::load::engine::{Output, Place};
+use net::{BATCH, Inbox, Options, Outbox, Outgoing, Socket, wall_clock};
+use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
+use sip::Instant;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, BorrowedFd};
+
+/// The longest datagram that is taken; SIP over UDP stays below (RFC 3261 section 18.1.1).
+const LONGEST: usize = 8192;
+/// Room in the kernel for the datagrams of a worker's only socket, and of a user's.
+const SHARED_BUFFER: usize = 16 << 20;
+const USER_BUFFER: usize = 256 << 10;
+/// Sockets that are tried in turn without asking which of them has something.
+const FEW: usize = 2;
+
+pub(crate) struct UdpLinks {
+    target: SocketAddr,
+    sockets: Vec<Socket>,
+    epoll: Epoll,
+    events: Vec<EpollEvent>,
+    inbox: Inbox,
+    outbox: Outbox,
+    /// Datagrams dropped on each socket so far: the kernel tells with the next that it delivers.
+    drops: Vec<u32>,
+    counts: LinkCounts,
+}
+
+impl UdpLinks {
+    pub(crate) fn open(plan: &LinkPlan) -> Result<Self, LinkError> {
+        let (count, receive_buffer) = match plan.sharing {
+            Sharing::Thread => (1, SHARED_BUFFER),
+            Sharing::User => (plan.users, USER_BUFFER),
+            Sharing::Operation => return Err(LinkError::OperationNeedsTcp),
+        };
+        let wrong = |error| LinkError::Socket(plan.local, error);
+        let options = Options { is_timed: true, receive_buffer, ..Options::default() };
+        let epoll =
+            Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC).map_err(|error| wrong(error.into()))?;
+        let mut sockets = Vec::with_capacity(count);
+        for index in 0..count {
+            let socket = Socket::bind(SocketAddr::new(plan.local, 0), options).map_err(wrong)?;
+            let event = EpollEvent::new(EpollFlags::EPOLLIN, index as u64);
+            epoll.add(socket.as_fd(), event).map_err(|error| wrong(error.into()))?;
+            sockets.push(socket);
+        }
+        Ok(Self {
+            target: plan.target,
+            drops: vec![0; sockets.len()],
+            sockets,
+            epoll,
+            events: no_events(),
+            inbox: Inbox::new(LONGEST),
+            outbox: Outbox::default(),
+            counts: LinkCounts::default(),
+        })
+    }
+
+    pub(crate) fn places(&self) -> Vec<Place> {
+        self.sockets
+            .iter()
+            .map(|socket| {
+                let address = host_port(socket.address());
+                Place { sent_by: address.clone(), contact: address }
+            })
+            .collect()
+    }
+
+    pub(crate) fn link_of(&self, user: usize) -> u32 {
+        (user % self.sockets.len()) as u32
+    }
+
+    pub(crate) fn send(&mut self, out: &Output) {
+        for transmits in out.transmits.chunk_by(|one, other| one.link == other.link) {
+            let Some(socket) = transmits.first().and_then(|t| self.sockets.get(t.link as usize))
+            else {
+                continue;
+            };
+            let local = socket.address().ip();
+            let datagrams: Vec<Outgoing<'_>> = transmits
+                .iter()
+                .map(|transmit| Outgoing {
+                    remote: Some(transmit.remote.unwrap_or(self.target)),
+                    local,
+                    bytes: &out.bytes[transmit.range.clone()],
+                })
+                .collect();
+            self.counts.sent += datagrams.len() as u64;
+            let octets: usize = datagrams.iter().map(|datagram| datagram.bytes.len()).sum();
+            self.counts.sent_octets += octets as u64;
+            self.outbox.send(socket, &datagrams, |_| self.counts.unsent += 1);
+        }
+    }
+
+    pub(crate) fn receive(&mut self, now: Instant, each: &mut dyn FnMut(Incoming<'_>)) -> bool {
+        if self.sockets.len() <= FEW {
+            let mut is_more = false;
+            for index in 0..self.sockets.len() {
+                is_more |= self.receive_from(index, now, each);
+            }
+            return is_more;
+        }
+        let count = self.epoll.wait(&mut self.events, EpollTimeout::ZERO).unwrap_or_default();
+        for event in 0..count {
+            let index = self.events[event].data() as usize;
+            // What stays is readable the next time, too.
+            self.receive_from(index, now, each);
+        }
+        count == self.events.len()
+    }
+
+    fn receive_from(
+        &mut self,
+        index: usize,
+        now: Instant,
+        each: &mut dyn FnMut(Incoming<'_>),
+    ) -> bool {
+        // The kernel's times are those of the wall clock, which may be set; ours is not.
+        let wall = wall_clock().as_micros() as i128;
+        let (drops, counts) = (&mut self.drops[index], &mut self.counts);
+        let received = self.inbox.receive(&self.sockets[index], |datagram| {
+            *drops = (*drops).max(datagram.dropped);
+            counts.received += 1;
+            counts.received_octets += datagram.bytes.len() as u64;
+            let ago = datagram.at.map_or(0, |at| wall - at.as_micros() as i128);
+            let received = now - sip::Duration::from_micros(ago.max(0) as u64);
+            each(Incoming {
+                received,
+                link: index as u32,
+                remote: datagram.remote,
+                bytes: datagram.bytes,
+            });
+        });
+        received.is_ok_and(|count| count == BATCH)
+    }
+
+    pub(crate) fn poll_fd(&self) -> BorrowedFd<'_> {
+        epoll_fd(&self.epoll)
+    }
+
+    pub(crate) fn counts(&self) -> LinkCounts {
+        let drops = self.drops.iter().map(|&drops| u64::from(drops)).sum();
+        LinkCounts { drops, ..self.counts }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.sockets.len()
+    }
+}

@@ -1,0 +1,8 @@
+//! The generator: puts a load on a server, and sees what comes of it.
+
+pub(crate) mod arrivals;
+pub(crate) mod engine;
+pub(crate) mod generator;
+pub(crate) mod links;
+pub(crate) mod tally;
+pub(crate) mod worker;

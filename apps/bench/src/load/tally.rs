@@ -1,0 +1,325 @@
+//! What a worker counts while it runs, and how the counts of several become one.
+
+use crate::record::{Counts, Delay, Histogram, Second};
+use hdrhistogram::Histogram as Hdr;
+use sip::{Duration, Instant, Method};
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+/// The methods whose final responses are counted.
+const METHODS: [Method<'static>; 4] =
+    [Method::Register, Method::Invite, Method::Bye, Method::Options];
+/// One more than the highest status code.
+const STATUSES: usize = 700;
+
+/// How an operation ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// As it should.
+    Succeeded,
+    /// With another final response.
+    Refused,
+    /// By timer B, F or H.
+    TimedOut,
+    /// Not at all, until the generator stopped waiting.
+    Lost,
+}
+
+/// What one worker has counted of one load.
+#[derive(Clone, Debug)]
+pub(crate) struct Tally {
+    /// When the load began.
+    origin: Instant,
+    /// The scheduled times of the operations that are measured.
+    measured: Range<Instant>,
+    counts: Counts,
+    finals: Vec<[u64; STATUSES]>,
+    delays: Vec<Histogram>,
+    lag: Histogram,
+    seconds: Vec<SecondTally>,
+    /// Operations of the whole load that succeeded, measured or not, for sharing out what they cost.
+    pub(crate) operations: u64,
+}
+
+/// One second of a load.
+#[derive(Clone, Debug)]
+struct SecondTally {
+    second: Second,
+    response: Hdr<u64>,
+}
+
+impl SecondTally {
+    fn new() -> Self {
+        // Two digits: there are many of them.
+        let response = Hdr::new_with_bounds(1, 60_000_000, 2).expect("the bounds are in order");
+        Self { second: Second::default(), response }
+    }
+}
+
+impl Tally {
+    /// The tally of a load that begins at `origin`, and measures the operations scheduled in
+    /// `measured`.
+    pub(crate) fn new(origin: Instant, measured: Range<Instant>) -> Self {
+        Self {
+            origin,
+            measured,
+            counts: Counts::default(),
+            finals: vec![[0; STATUSES]; METHODS.len()],
+            delays: vec![Histogram::default(); Delay::ALL.len()],
+            lag: Histogram::default(),
+            seconds: Vec::new(),
+            operations: 0,
+        }
+    }
+
+    /// Whether an operation that is scheduled at `when` is measured.
+    pub(crate) fn measures(&self, when: Instant) -> bool {
+        self.measured.contains(&when)
+    }
+
+    /// The counts, for those things that happen to an operation that is measured.
+    pub(crate) fn counts(&mut self) -> &mut Counts {
+        &mut self.counts
+    }
+
+    fn second(&mut self, at: Instant) -> &mut SecondTally {
+        let index = at.since(self.origin).as_secs() as usize;
+        while self.seconds.len() <= index {
+            self.seconds.push(SecondTally::new());
+        }
+        &mut self.seconds[index]
+    }
+
+    /// An operation was scheduled at `scheduled`.
+    pub(crate) fn offered(&mut self, scheduled: Instant) {
+        self.second(scheduled).second.offered += 1;
+        if self.measures(scheduled) {
+            self.counts.offered += 1;
+        }
+    }
+
+    /// An operation that was scheduled at `scheduled` has sent its first message at `sent`.
+    pub(crate) fn started(&mut self, scheduled: Instant, sent: Instant) {
+        if self.measures(scheduled) {
+            self.counts.started += 1;
+            self.lag.record(sent.since(scheduled));
+        }
+    }
+
+    /// A message was sent again, at `now`.
+    pub(crate) fn retransmitted(&mut self, is_measured: bool, now: Instant) {
+        self.second(now).second.retransmitted += 1;
+        self.counts.retransmitted += u64::from(is_measured);
+    }
+
+    /// A request of a measured operation got the final response `status`; 0 if none came.
+    pub(crate) fn finished(&mut self, method: Method<'_>, status: u16) {
+        let Some(index) = METHODS.iter().position(|&known| known == method) else { return };
+        if let Some(count) = self.finals[index].get_mut(usize::from(status)) {
+            *count += 1;
+        }
+    }
+
+    /// Something of a measured operation took this long.
+    pub(crate) fn delay(&mut self, which: Delay, span: Duration) {
+        self.delays[which as usize].record(span);
+    }
+
+    /// The operation's own delay, for the series.
+    pub(crate) fn response(&mut self, now: Instant, span: Duration) {
+        self.second(now).response.saturating_record(span.as_micros());
+    }
+
+    /// An operation has ended at `now`.
+    pub(crate) fn ended(&mut self, outcome: Outcome, is_measured: bool, now: Instant) {
+        self.operations += u64::from(outcome == Outcome::Succeeded);
+        let second = &mut self.second(now).second;
+        match outcome {
+            Outcome::Succeeded => second.succeeded += 1,
+            _ => second.failed += 1,
+        }
+        if is_measured {
+            let counts = &mut self.counts;
+            *match outcome {
+                Outcome::Succeeded => &mut counts.succeeded,
+                Outcome::Refused => &mut counts.refused,
+                Outcome::TimedOut => &mut counts.timed_out,
+                Outcome::Lost => &mut counts.lost,
+            } += 1;
+        }
+    }
+
+    /// Notes how many operations are under way at `now`.
+    pub(crate) fn in_flight(&mut self, now: Instant, count: usize) {
+        self.second(now).second.in_flight = count as u64;
+    }
+
+    /// The last second that is over at `now`, with its percentiles.
+    pub(crate) fn last_second(&self, now: Instant) -> Option<(Second, &Hdr<u64>)> {
+        let index = (now.since(self.origin).as_secs() as usize).checked_sub(1)?;
+        self.seconds.get(index).map(|tally| (tally.second.clone(), &tally.response))
+    }
+
+    /// Adds what was counted by another worker, or by this one at another time of the same series.
+    pub(crate) fn merge(&mut self, other: &Self) {
+        add(&mut self.counts, &other.counts);
+        for (ours, theirs) in self.finals.iter_mut().zip(&other.finals) {
+            for (our, their) in ours.iter_mut().zip(theirs) {
+                *our += their;
+            }
+        }
+        for (ours, theirs) in self.delays.iter_mut().zip(&other.delays) {
+            ours.merge(theirs);
+        }
+        self.lag.merge(&other.lag);
+        self.operations += other.operations;
+        for (index, theirs) in other.seconds.iter().enumerate() {
+            while self.seconds.len() <= index {
+                self.seconds.push(SecondTally::new());
+            }
+            let ours = &mut self.seconds[index];
+            ours.second.offered += theirs.second.offered;
+            ours.second.succeeded += theirs.second.succeeded;
+            ours.second.failed += theirs.second.failed;
+            ours.second.retransmitted += theirs.second.retransmitted;
+            ours.second.in_flight += theirs.second.in_flight;
+            // Both have the same bounds.
+            let _ = ours.response.add(&theirs.response);
+        }
+    }
+
+    /// How many operations succeeded, measured or not, and what the final responses were.
+    pub(crate) fn verdict(&self) -> (u64, String) {
+        let succeeded = self.seconds.iter().map(|tally| tally.second.succeeded).sum();
+        let mut said = Vec::new();
+        for (method, statuses) in METHODS.iter().zip(&self.finals) {
+            for (status, &count) in (0..).zip(statuses).filter(|&(_, &count)| count > 0) {
+                let method = String::from_utf8_lossy(method.as_bytes());
+                said.push(match status {
+                    0 => format!("{count} {method} without an answer"),
+                    _ => format!("{count} {method} answered {status}"),
+                });
+            }
+        }
+        (succeeded, said.join(", "))
+    }
+
+    /// What was counted, in the form of the record. `measured` is the time, from the beginning of the
+    /// series, in which it was measured.
+    pub(crate) fn into_parts(self, measured: Range<Duration>) -> Parts {
+        let mut counts = self.counts;
+        counts.finals = METHODS
+            .iter()
+            .zip(&self.finals)
+            .map(|(method, statuses)| {
+                let name = String::from_utf8_lossy(method.as_bytes()).into_owned();
+                let nonzero = (0..).zip(statuses).filter(|&(_, &count)| count > 0);
+                (name, nonzero.map(|(status, &count)| (status, count)).collect())
+            })
+            .filter(|(_, statuses): &(String, BTreeMap<u16, u64>)| !statuses.is_empty())
+            .collect();
+        let delays = Delay::ALL
+            .into_iter()
+            .zip(self.delays)
+            .filter(|(_, histogram)| !histogram.is_empty())
+            .collect();
+        let (from, to) = (measured.start.as_micros(), measured.end.as_micros());
+        let series = (0..)
+            .zip(self.seconds)
+            .map(|(index, tally): (u64, _)| Second {
+                at: index as i64 - (from / 1_000_000) as i64,
+                measured: index * 1_000_000 >= from && index * 1_000_000 < to,
+                p50_us: tally.response.value_at_percentile(50.0),
+                p99_us: tally.response.value_at_percentile(99.0),
+                max_us: tally.response.max(),
+                ..tally.second
+            })
+            .collect();
+        Parts { counts, delays, lag: self.lag, series, operations: self.operations }
+    }
+}
+
+/// What a [`Tally`] comes to.
+#[derive(Debug)]
+pub(crate) struct Parts {
+    pub(crate) counts: Counts,
+    pub(crate) delays: BTreeMap<Delay, Histogram>,
+    pub(crate) lag: Histogram,
+    pub(crate) series: Vec<Second>,
+    pub(crate) operations: u64,
+}
+
+/// Adds `other` to `counts`. The final responses of a tally are kept apart until the end.
+fn add(counts: &mut Counts, other: &Counts) {
+    let Counts {
+        offered,
+        started,
+        succeeded,
+        refused,
+        timed_out,
+        lost,
+        sent,
+        received,
+        retransmitted,
+        repeated,
+        unexpected,
+        late,
+        malformed,
+        challenged,
+        connections,
+        finals: _,
+        completed_calls,
+    } = other;
+    for (ours, theirs) in [
+        (&mut counts.offered, offered),
+        (&mut counts.started, started),
+        (&mut counts.succeeded, succeeded),
+        (&mut counts.refused, refused),
+        (&mut counts.timed_out, timed_out),
+        (&mut counts.lost, lost),
+        (&mut counts.sent, sent),
+        (&mut counts.received, received),
+        (&mut counts.retransmitted, retransmitted),
+        (&mut counts.repeated, repeated),
+        (&mut counts.unexpected, unexpected),
+        (&mut counts.late, late),
+        (&mut counts.malformed, malformed),
+        (&mut counts.challenged, challenged),
+        (&mut counts.connections, connections),
+        (&mut counts.completed_calls, completed_calls),
+    ] {
+        *ours += theirs;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(millis: u64) -> Instant {
+        Instant::from_micros(1_000_000_000 + millis * 1000)
+    }
+
+    #[test]
+    fn an_operation_belongs_to_the_time_when_it_was_scheduled() {
+        let mut tally = Tally::new(at(0), at(1000)..at(2000));
+        for scheduled in [at(500), at(1500), at(1999), at(2000)] {
+            tally.offered(scheduled);
+            let measured = tally.measures(scheduled);
+            tally.ended(Outcome::Succeeded, measured, scheduled + Duration::from_millis(700));
+        }
+        tally.finished(Method::Register, 200);
+        tally.finished(Method::Register, 0);
+        tally.delay(Delay::Rrd, Duration::from_millis(7));
+        let other = tally.clone();
+        tally.merge(&other);
+        let parts = tally.into_parts(Duration::from_secs(1)..Duration::from_secs(2));
+        assert_eq!((parts.counts.offered, parts.counts.succeeded), (4, 4));
+        assert_eq!(parts.operations, 8);
+        assert_eq!(parts.counts.finals["REGISTER"], BTreeMap::from([(0, 2), (200, 2)]));
+        assert_eq!(parts.delays[&Delay::Rrd].count(), 2);
+        let of = |second: &Second| (second.at, second.measured, second.offered, second.succeeded);
+        let series: Vec<_> = parts.series.iter().map(of).collect();
+        assert_eq!(series, [(-1, false, 2, 0), (0, true, 4, 2), (1, false, 2, 6)]);
+    }
+}

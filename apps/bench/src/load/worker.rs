@@ -1,0 +1,408 @@
+//! A thread of the generator: its clock, its sockets, its operations.
+
+use super::arrivals::Arrivals;
+use super::engine::{Engine, Party, Settings, Task};
+use super::links::{self, LinkCounts, LinkError, LinkPlan, Links};
+use super::tally::{Outcome, Tally};
+use crate::record::Second;
+use hdrhistogram::Histogram as Hdr;
+use net::Clock;
+use nix::sys::resource::{UsageWho, getrusage};
+use sip::{Duration, Instant};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Messages after which the output is sent.
+const FLUSH: usize = 32;
+/// Operations started, and batches taken, before looking at the other.
+const STARTS: usize = 64;
+const BATCHES: usize = 4;
+/// The longest sleep while something is under way and the clock has no ticks.
+const LONGEST_SLEEP: Duration = Duration::from_millis(100);
+
+/// What a worker is made from.
+#[derive(Clone, Debug)]
+pub(crate) struct WorkerPlan {
+    pub(crate) settings: Settings,
+    /// Name and password of the users that this worker plays.
+    pub(crate) users: Vec<(String, String)>,
+    pub(crate) links: LinkPlan,
+    /// The ticks at which it acts; zero: whenever there is something to do.
+    pub(crate) tick: Duration,
+}
+
+/// A load as one worker puts it on.
+#[derive(Clone, Debug)]
+pub(crate) struct LoadPlan {
+    pub(crate) task: Task,
+    /// The beginning of the series that is counted: earlier than `start` where others went before.
+    pub(crate) origin: Instant,
+    pub(crate) start: Instant,
+    pub(crate) arrivals: Arrivals,
+    /// The scheduled times of what is measured.
+    pub(crate) measured: Range<Instant>,
+    /// How long to wait, after the last start, for what is under way.
+    pub(crate) drain: Duration,
+    /// The user of the first operation; the others follow in turn.
+    pub(crate) first_user: u32,
+}
+
+/// How much is done in a closed loop, in which an operation starts when another is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Bound {
+    /// One operation for each user.
+    EachUser,
+    /// One operation for each of the first half of the users, who call the other half.
+    EachCaller,
+    /// As many as are done until then.
+    Until(Instant),
+}
+
+/// Users who do something again and again, each by themselves (seed D3).
+#[derive(Clone, Debug)]
+pub(crate) struct CyclePlan {
+    pub(crate) task: Task,
+    pub(crate) start: Instant,
+    /// The users start one after the other within this time.
+    pub(crate) spread: Duration,
+    /// From the end of an operation that succeeded to the next, and of one that failed.
+    pub(crate) interval: Duration,
+    pub(crate) wait: Duration,
+    /// When nothing is started any more, from the start.
+    pub(crate) length: Duration,
+    /// How long to wait, after that, for what is under way.
+    pub(crate) drain: Duration,
+}
+
+/// CPU time of a thread, in microseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Cpu {
+    pub(crate) user_us: u64,
+    pub(crate) system_us: u64,
+}
+
+impl Cpu {
+    /// That of the calling thread so far.
+    pub(crate) fn of_thread() -> Self {
+        let micros = |time: nix::sys::time::TimeVal| {
+            u64::try_from(time.tv_sec() * 1_000_000 + time.tv_usec()).unwrap_or_default()
+        };
+        getrusage(UsageWho::RUSAGE_THREAD).map_or_else(
+            |_| Self::default(),
+            |usage| Self {
+                user_us: micros(usage.user_time()),
+                system_us: micros(usage.system_time()),
+            },
+        )
+    }
+
+    /// What was used since `before`.
+    pub(crate) const fn since(self, before: Self) -> Self {
+        Self {
+            user_us: self.user_us.saturating_sub(before.user_us),
+            system_us: self.system_us.saturating_sub(before.system_us),
+        }
+    }
+
+    /// Both together.
+    pub(crate) const fn total(self) -> u64 {
+        self.user_us + self.system_us
+    }
+}
+
+/// What a worker found.
+#[derive(Clone, Debug)]
+pub(crate) struct Found {
+    pub(crate) tally: Tally,
+    pub(crate) cpu: Cpu,
+    /// How long it took, until the last operation was over.
+    pub(crate) elapsed: Duration,
+    pub(crate) links: LinkCounts,
+    /// How many sockets it has.
+    pub(crate) sockets: usize,
+}
+
+/// What a worker tells while it runs.
+#[derive(Clone, Debug)]
+pub(crate) struct Glance {
+    /// The last whole second.
+    pub(crate) second: Second,
+    /// The delays of its operations.
+    pub(crate) response: Hdr<u64>,
+    /// Which second it is, from the beginning of the load.
+    pub(crate) number: u64,
+}
+
+/// What the other threads see of a worker, and how they stop it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Shared {
+    /// The last second of each worker.
+    pub(crate) glances: Arc<Mutex<Vec<Option<Glance>>>>,
+    /// Set to end the load early.
+    pub(crate) ending: Arc<AtomicBool>,
+}
+
+/// A worker, with its sockets open.
+pub(crate) struct Worker {
+    engine: Engine,
+    links: Links,
+    clock: Clock,
+    tick: Duration,
+    index: usize,
+    shared: Shared,
+}
+
+impl Worker {
+    /// Opens the sockets of worker `index`.
+    ///
+    /// # Errors
+    /// [`LinkError`] where one cannot be had.
+    pub(crate) fn new(
+        plan: WorkerPlan,
+        index: usize,
+        clock: Clock,
+        shared: Shared,
+    ) -> Result<Self, LinkError> {
+        let links = Links::open(&plan.links)?;
+        let parties = plan.users.into_iter().enumerate().map(|(index, (name, password))| Party {
+            name,
+            password,
+            link: links.link_of(index),
+        });
+        let engine = Engine::new(plan.settings, parties.collect(), links.places(), clock.now());
+        // Sleeps are to end when they should; without the right to it they end a little later.
+        let _ = nix::sys::prctl::set_timerslack(1);
+        Ok(Self { engine, links, clock, tick: plan.tick, index, shared })
+    }
+
+    /// Does `task` with at most `window` at a time. All of it counts as measured.
+    pub(crate) fn closed_loop(&mut self, task: Task, window: usize, bound: Bound) -> Found {
+        let start = self.clock.now();
+        let timers = Duration::from_secs(40);
+        self.engine.tally = Tally::new(start, start..Instant::MAX);
+        let (cpu, links) = (Cpu::of_thread(), self.links.counts());
+        let users = self.engine.parties();
+        let (count, end) = match bound {
+            Bound::EachUser => (users, Instant::MAX),
+            Bound::EachCaller => (users.div_ceil(2), Instant::MAX),
+            Bound::Until(end) => (usize::MAX, end),
+        };
+        let mut started = 0;
+        let mut last_progress = start;
+        loop {
+            let now = self.clock.now();
+            let may_start = started < count
+                && now < end
+                && !self.shared.ending.load(Ordering::Relaxed);
+            while may_start && started < count && self.engine.in_flight() < window {
+                self.start(now, now, task, started as u32);
+                started += 1;
+                last_progress = now;
+            }
+            self.flush();
+            let is_more = self.pump(now);
+            let in_flight = self.engine.in_flight();
+            if !may_start && (in_flight == 0 || now.since(last_progress) > timers) {
+                break;
+            }
+            if !is_more && in_flight > 0 {
+                self.links.wait_for_messages(self.until_timer(now));
+            }
+        }
+        self.found(start, cpu, links)
+    }
+
+    /// Lets each user do something again and again.
+    pub(crate) fn cycle(&mut self, plan: &CyclePlan) -> Found {
+        self.engine.tally = Tally::new(plan.start, plan.start..Instant::MAX);
+        self.engine.ended = Some(Vec::new());
+        let (cpu, links) = (Cpu::of_thread(), self.links.counts());
+        let users = self.engine.parties() as u64;
+        let end = plan.start + plan.length;
+        let mut starts: BinaryHeap<_> = (0..users)
+            .map(|user| {
+                let offset = plan.spread.as_micros() * user / users;
+                Reverse((plan.start + Duration::from_micros(offset), user as u32))
+            })
+            .collect();
+        let mut second = 0;
+        loop {
+            let now = self.clock.now();
+            let mut count = 0;
+            while let Some(&Reverse((at, user))) = starts.peek()
+                && at <= now
+                && count < STARTS
+            {
+                starts.pop();
+                self.start(now, at, plan.task, user);
+                count += 1;
+            }
+            self.flush();
+            let is_more = self.pump(now) || count == STARTS;
+            let now = self.clock.now();
+            for (user, outcome) in self.engine.ended.iter_mut().flat_map(|ended| ended.drain(..)) {
+                let pause = match outcome {
+                    Outcome::Succeeded => plan.interval,
+                    _ => plan.wait,
+                };
+                let next = tick_at(now + pause, self.tick);
+                if next < end {
+                    starts.push(Reverse((next, user)));
+                }
+            }
+            let number = now.since(plan.start).as_secs();
+            if number != second {
+                second = number;
+                self.tell(now, number);
+            }
+            let in_flight = self.engine.in_flight();
+            let is_over = self.shared.ending.load(Ordering::Relaxed) || now > end + plan.drain;
+            if is_over || (starts.is_empty() && in_flight == 0) {
+                break;
+            }
+            if !is_more {
+                let next = starts.peek().map(|&Reverse((at, _))| at);
+                self.wait(now, next, in_flight);
+            }
+        }
+        self.engine.ended = None;
+        self.found(plan.start, cpu, links)
+    }
+
+    /// Puts a load on the server.
+    pub(crate) fn load(&mut self, plan: &LoadPlan) -> Found {
+        self.engine.tally = Tally::new(plan.origin, plan.measured.clone());
+        let (cpu, links) = (Cpu::of_thread(), self.links.counts());
+        let tick = self.tick;
+        let mut arrivals = plan.arrivals.clone().map(|offset| tick_at(plan.start + offset, tick));
+        let mut next = arrivals.next();
+        let mut user = plan.first_user;
+        let mut last_start = plan.start;
+        let mut second = plan.start.since(plan.origin).as_secs();
+        loop {
+            let now = self.clock.now();
+            let mut starts = 0;
+            while let Some(at) = next.filter(|&at| at <= now && starts < STARTS) {
+                self.start(now, at, plan.task, user);
+                user = user.wrapping_add(1);
+                starts += 1;
+                last_start = at;
+                next = arrivals.next();
+            }
+            if self.shared.ending.load(Ordering::Relaxed) {
+                next = None;
+            }
+            self.flush();
+            let is_more = self.pump(now) || starts == STARTS;
+            let number = now.since(plan.origin).as_secs();
+            if number != second {
+                second = number;
+                self.tell(now, number);
+            }
+            let in_flight = self.engine.in_flight();
+            let is_late = now > last_start + plan.drain;
+            if next.is_none() && (in_flight == 0 || is_late) {
+                break;
+            }
+            if !is_more {
+                self.wait(now, next, in_flight);
+            }
+        }
+        let mut found = self.found(plan.start, cpu, links);
+        found.tally.counts().connections = found.links.connections;
+        found
+    }
+
+    fn found(&mut self, start: Instant, cpu: Cpu, links: LinkCounts) -> Found {
+        let now = self.clock.now();
+        self.engine.abandon(now);
+        self.flush();
+        let after = self.links.counts();
+        let empty = Tally::new(now, now..now);
+        Found {
+            tally: std::mem::replace(&mut self.engine.tally, empty),
+            cpu: Cpu::of_thread().since(cpu),
+            elapsed: now.since(start),
+            links: after.since(links),
+            sockets: self.links.len(),
+        }
+    }
+
+    fn start(&mut self, now: Instant, scheduled: Instant, task: Task, user: u32) {
+        let link = self.links.link_for_operation();
+        self.engine.start(now, scheduled, task, user, link);
+        if self.engine.out.transmits.len() >= FLUSH {
+            self.flush();
+        }
+    }
+
+    /// Takes what has come, and does what is due. Whether there is more.
+    fn pump(&mut self, mut now: Instant) -> bool {
+        let mut is_more = true;
+        for _ in 0..BATCHES {
+            let Self { engine, links, clock, .. } = self;
+            is_more = links.receive(now, &mut |message| {
+                engine.receive(message.received, now, message.link, message.remote, message.bytes);
+            });
+            now = clock.now();
+            self.flush();
+            if !is_more {
+                break;
+            }
+        }
+        if self.engine.next_timer().is_some_and(|when| when <= now) {
+            self.engine.on_timer(now);
+            self.flush();
+        }
+        is_more
+    }
+
+    fn flush(&mut self) {
+        let out = &self.engine.out;
+        if out.transmits.is_empty() && out.closed.is_empty() {
+            return;
+        }
+        // Before, not after: the answer may be there before the call returns.
+        self.engine.sent(self.clock.now());
+        self.links.send(&self.engine.out);
+        self.engine.out.clear();
+    }
+
+    fn until_timer(&self, now: Instant) -> Duration {
+        self.engine.next_timer().map_or(LONGEST_SLEEP, |when| when.since(now)).min(LONGEST_SLEEP)
+    }
+
+    fn wait(&mut self, now: Instant, next: Option<Instant>, in_flight: usize) {
+        let until_next = next.map_or(LONGEST_SLEEP, |at| at.since(now)).min(LONGEST_SLEEP);
+        if self.tick == Duration::ZERO {
+            self.links.wait_for_messages(until_next.min(self.until_timer(now)));
+            return;
+        }
+        let next_tick = tick_at(now + Duration::from_micros(1), self.tick).since(now);
+        links::sleep(if in_flight > 0 { next_tick.min(until_next) } else { until_next });
+    }
+
+    /// Lets the others see the last second.
+    fn tell(&mut self, now: Instant, number: u64) {
+        self.engine.tally.in_flight(now, self.engine.in_flight());
+        let Some((mut second, response)) = self.engine.tally.last_second(now) else { return };
+        second.in_flight = self.engine.in_flight() as u64;
+        let glance = Glance { second, response: response.clone(), number };
+        let mut glances = self.shared.glances.lock().unwrap_or_else(PoisonError::into_inner);
+        if glances.len() <= self.index {
+            glances.resize(self.index + 1, None);
+        }
+        glances[self.index] = Some(glance);
+    }
+}
+
+/// The first tick that is not before `when`.
+fn tick_at(when: Instant, tick: Duration) -> Instant {
+    match tick.as_micros() {
+        0 => when,
+        tick => Instant::from_micros(when.as_micros().div_ceil(tick) * tick),
+    }
+}

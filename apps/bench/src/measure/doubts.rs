@@ -1,0 +1,84 @@
+//! When the figures of a run show the generator, and not the system under test (RFC 7502 section 4.9:
+//! the tester has to be known to carry more than the tested).
+
+use crate::record::Run;
+use sip::Duration;
+
+/// Beyond these a run is not valid.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    /// The 99th percentile of the time from when an operation was scheduled to when it was sent.
+    pub(crate) lag: Duration,
+    /// The share of its time that a worker may be on the processor.
+    pub(crate) busy: f64,
+    /// The share of its own ceiling that may be offered.
+    pub(crate) of_ceiling: f64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { lag: Duration::from_millis(10), busy: 0.9, of_ceiling: 0.8 }
+    }
+}
+
+impl Limits {
+    /// For a load that is all at once: in that moment a worker is busy, and late, by design.
+    pub(crate) fn of_a_moment(&self) -> Self {
+        Self { lag: Duration::from_secs(3600), busy: f64::INFINITY, ..*self }
+    }
+
+    /// The reasons to doubt `run`, whose busiest worker spent the share `busiest` of its time on the
+    /// processor.
+    pub(super) fn doubts(&self, run: &Run, busiest: f64) -> Vec<String> {
+        let mut doubts = Vec::new();
+        let generator = &run.generator;
+        let lag = generator.lag.percentile(99.0);
+        if lag > self.lag.as_micros() {
+            doubts.push(format!(
+                "the generator was late: one operation in a hundred started {} ms or more after its \
+                 time, {} ms are allowed",
+                lag / 1000,
+                self.lag.as_millis()
+            ));
+        }
+        if busiest > self.busy {
+            doubts.push(format!(
+                "a thread of the generator was busy {:.0} % of the time, {:.0} % are allowed: take \
+                 more workers or a lower rate",
+                busiest * 100.0,
+                self.busy * 100.0
+            ));
+        }
+        if generator.drops > 0 {
+            doubts.push(format!(
+                "the kernel dropped {} datagrams that the generator did not take in time",
+                generator.drops
+            ));
+        }
+        if generator.unsent > 0 {
+            doubts
+                .push(format!("{} messages of the generator could not be sent", generator.unsent));
+        }
+        if let Some(ceiling) = generator.ceiling
+            && run.load.rate > ceiling.rate * self.of_ceiling
+        {
+            doubts.push(format!(
+                "the generator alone reaches {:.0} operations a second against an ideal peer; {:.0} \
+                 were offered, more than {:.0} % of that",
+                ceiling.rate,
+                run.load.rate,
+                self.of_ceiling * 100.0
+            ));
+        }
+        if run.counts.offered == 0 {
+            doubts.push("nothing was offered in the measured time".to_owned());
+        }
+        if run.load.authentication && run.counts.challenged == 0 && run.counts.succeeded > 0 {
+            doubts.push(
+                "authentication was expected and the server asked nobody for credentials"
+                    .to_owned(),
+            );
+        }
+        doubts
+    }
+}

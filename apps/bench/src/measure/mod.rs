@@ -1,0 +1,389 @@
+//! One run: users are prepared, a load is put on the server, and what came of it is judged.
+
+mod doubts;
+
+use crate::load::arrivals::{Segment, Spacing};
+use crate::load::engine::Task;
+use crate::load::generator::{Generator, Stretch};
+use crate::load::links::LinkCounts;
+use crate::load::tally::Tally;
+use crate::load::worker::{Bound, Cpu, Found};
+use crate::record::{Ceiling, Generator as GeneratorRecord, Load, Operation, Run};
+use sip::Duration;
+use std::fmt;
+use std::sync::atomic::Ordering;
+
+pub(crate) use doubts::Limits;
+
+/// Operations under way at a time on each worker while users are prepared.
+const PREPARING: usize = 100;
+
+/// The load of a run, in full.
+#[derive(Clone, Debug)]
+pub(crate) struct LoadSpec {
+    pub(crate) operation: Operation,
+    /// Whether the server is expected to ask for credentials.
+    pub(crate) authentication: bool,
+    /// The rates over the measured time.
+    pub(crate) segments: Vec<Segment>,
+    pub(crate) spacing: Spacing,
+    /// What the shape of the load is called.
+    pub(crate) arrivals: String,
+    /// Load before what is measured, at its first rate; and after it, at its last.
+    pub(crate) warmup: Duration,
+    pub(crate) tail: Duration,
+    /// How long to wait at the end for what is under way.
+    pub(crate) drain: Duration,
+    /// How long calls are held.
+    pub(crate) hold: Duration,
+    /// The seed of what is random.
+    pub(crate) seed: u64,
+}
+
+impl LoadSpec {
+    /// The measured time in seconds.
+    pub(crate) fn seconds(&self) -> f64 {
+        self.segments.iter().map(|segment| segment.seconds).sum()
+    }
+
+    /// The mean rate over the measured time.
+    pub(crate) fn rate(&self) -> f64 {
+        let operations: f64 = self
+            .segments
+            .iter()
+            .map(|segment| segment.seconds * (segment.from + segment.to) / 2.0)
+            .sum();
+        operations / self.seconds().max(f64::MIN_POSITIVE)
+    }
+}
+
+/// Why a run could not be made.
+#[derive(Debug)]
+pub(crate) enum MeasureError {
+    /// Not all users could be brought into the state that the operation begins with.
+    Prepare {
+        /// What was done for it.
+        task: Task,
+        /// How many failed, and of how many.
+        failed: u64,
+        users: u64,
+        /// What the server said.
+        said: String,
+    },
+    /// The user has stopped it.
+    Stopped,
+}
+
+impl fmt::Display for MeasureError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Prepare { task, failed, users, said } => {
+                let what = match task {
+                    Task::Register => "be registered",
+                    _ => "be logged out",
+                };
+                write!(
+                    f,
+                    "{failed} of {users} users could not {what} before the run: {said}; do they \
+                     exist there, with these passwords, and is the domain right?"
+                )
+            }
+            Self::Stopped => f.write_str("stopped"),
+        }
+    }
+}
+
+impl std::error::Error for MeasureError {}
+
+/// Where the edges of what is to be accounted for are told, so that somebody can read the meters of
+/// the system under test.
+pub(crate) trait Meters {
+    /// The load begins, or goes on.
+    fn begin(&mut self);
+    /// It has ended, or pauses.
+    fn end(&mut self);
+}
+
+/// Nobody reads any meters.
+impl Meters for () {
+    fn begin(&mut self) {}
+    fn end(&mut self) {}
+}
+
+/// What has to be done for each user before an operation, and whether it uses the users up.
+const fn preparation(operation: Operation) -> (Option<Task>, bool) {
+    match operation {
+        Operation::Register => (Some(Task::Clear), true),
+        Operation::RegisterLogout => (Some(Task::Register), true),
+        Operation::RegisterUpdate | Operation::Invite | Operation::InviteRedirect => {
+            (Some(Task::Register), false)
+        }
+        Operation::InviteNotFound | Operation::Options => (None, false),
+    }
+}
+
+/// What is done over and over for an operation.
+pub(crate) const fn task_of(operation: Operation) -> Task {
+    match operation {
+        Operation::Register | Operation::RegisterUpdate => Task::Register,
+        Operation::RegisterLogout => Task::Logout,
+        Operation::Invite => Task::Invite,
+        Operation::InviteNotFound => Task::InviteNotFound,
+        Operation::InviteRedirect => Task::InviteRedirect,
+        Operation::Options => Task::Options,
+    }
+}
+
+/// What a run found, before it is written down.
+pub(crate) struct Measured {
+    pub(crate) run: Run,
+    /// Operations of the whole load that succeeded, by which what it cost is divided.
+    pub(crate) operations: u64,
+    /// What went over the links.
+    pub(crate) traffic: LinkCounts,
+}
+
+/// Runs `spec` with `generator`, whose users are `users` in number.
+///
+/// An operation that uses its users up (a register, which makes a binding; a logout, which removes
+/// one) is measured in passes over all users; between passes they are put back, unmeasured.
+///
+/// # Errors
+/// [`MeasureError`] where the users cannot be prepared.
+pub(crate) fn run(
+    generator: &mut Generator,
+    spec: &LoadSpec,
+    users: usize,
+    limits: &Limits,
+    ceiling: Option<Ceiling>,
+    meters: &mut dyn Meters,
+) -> Result<Measured, MeasureError> {
+    let started = net::wall_clock().as_secs();
+    let (before, is_used_up) = preparation(spec.operation);
+    let mut sums = Sums::default();
+    let total = Duration::from_micros((spec.seconds() * 1e6) as u64);
+    let mut measured = Duration::ZERO..total;
+    if is_used_up {
+        let passes = passes(&spec.segments, users as f64);
+        for segments in passes {
+            prepare(generator, before, users)?;
+            let length = Duration::from_micros((seconds_of(&segments) * 1e6) as u64);
+            let stretch = Stretch {
+                task: task_of(spec.operation),
+                segments,
+                spacing: spec.spacing,
+                seed: spec.seed,
+                before: sums.measured,
+                measured: Duration::ZERO..Duration::from_micros(u64::MAX / 4),
+                drain: spec.drain,
+            };
+            meters.begin();
+            sums.add(generator.load(&stretch));
+            meters.end();
+            sums.measured = sums.measured + length;
+            if generator.shared.ending.load(Ordering::Relaxed) {
+                break;
+            }
+        }
+    } else {
+        prepare(generator, before, users)?;
+        let mut segments = Vec::new();
+        for (span, rate) in [
+            (spec.warmup, spec.segments.first().map(|segment| segment.from)),
+            (Duration::ZERO, None),
+            (spec.tail, spec.segments.last().map(|segment| segment.to)),
+        ] {
+            match rate {
+                None => segments.extend(&spec.segments),
+                Some(rate) if span > Duration::ZERO => {
+                    segments.push(Segment::constant(rate, span.as_micros() as f64 / 1e6));
+                }
+                Some(_) => {}
+            }
+        }
+        measured = spec.warmup..spec.warmup + total;
+        let stretch = Stretch {
+            task: task_of(spec.operation),
+            segments,
+            spacing: spec.spacing,
+            seed: spec.seed,
+            before: Duration::ZERO,
+            measured: measured.clone(),
+            drain: spec.drain,
+        };
+        meters.begin();
+        sums.add(generator.load(&stretch));
+        meters.end();
+    }
+    let base = Base {
+        operation: spec.operation,
+        authentication: spec.authentication,
+        arrivals: spec.arrivals.clone(),
+        rate: spec.rate(),
+        users,
+        workers: generator.workers(),
+        hold: spec.hold,
+        seconds: spec.seconds(),
+        started,
+    };
+    let mut result = describe(sums, base, measured, limits, ceiling)?;
+    if generator.shared.ending.load(Ordering::Relaxed) {
+        result.run.doubts.push("the run was stopped before its end".to_owned());
+    }
+    Ok(result)
+}
+
+/// What is known of a load beforehand.
+pub(crate) struct Base {
+    pub(crate) operation: Operation,
+    pub(crate) authentication: bool,
+    pub(crate) arrivals: String,
+    pub(crate) rate: f64,
+    pub(crate) users: usize,
+    pub(crate) workers: usize,
+    pub(crate) hold: Duration,
+    /// The measured time.
+    pub(crate) seconds: f64,
+    /// When it began, in seconds since the Unix epoch.
+    pub(crate) started: u64,
+}
+
+/// The run that the workers have found, where all of it was measured.
+///
+/// # Errors
+/// [`MeasureError::Stopped`] if there is nothing.
+pub(crate) fn describe_found(
+    found: Vec<Found>,
+    base: Base,
+    limits: &Limits,
+) -> Result<Measured, MeasureError> {
+    let mut sums = Sums::default();
+    sums.add(found);
+    describe(sums, base, Duration::ZERO..Duration::from_micros(u64::MAX), limits, None)
+}
+
+fn describe(
+    mut sums: Sums,
+    base: Base,
+    measured: std::ops::Range<Duration>,
+    limits: &Limits,
+    ceiling: Option<Ceiling>,
+) -> Result<Measured, MeasureError> {
+    let Some(tally) = sums.tally.take() else { return Err(MeasureError::Stopped) };
+    let parts = tally.into_parts(measured);
+    let mut run = Run {
+        system: String::new(),
+        label: String::new(),
+        repeat: 0,
+        started: base.started,
+        load: Load {
+            operation: base.operation,
+            authentication: base.authentication,
+            transport: String::new(),
+            arrivals: base.arrivals,
+            rate: base.rate,
+            users: base.users as u64,
+            sockets: sums.sockets as u64,
+            workers: base.workers,
+            hold: base.hold.as_micros() as f64 / 1e6,
+        },
+        seconds: base.seconds,
+        doubts: Vec::new(),
+        counts: parts.counts,
+        delays: parts.delays,
+        series: parts.series,
+        generator: GeneratorRecord {
+            cpu_user_us: sums.cpu.user_us,
+            cpu_system_us: sums.cpu.system_us,
+            operations: parts.operations,
+            lag: parts.lag,
+            drops: sums.links.drops,
+            unsent: sums.links.unsent,
+            ceiling,
+        },
+        watch: None,
+    };
+    run.doubts = limits.doubts(&run, sums.busiest);
+    Ok(Measured { run, operations: parts.operations, traffic: sums.links })
+}
+
+/// Sums over workers and passes.
+#[derive(Default)]
+struct Sums {
+    tally: Option<Tally>,
+    cpu: Cpu,
+    links: LinkCounts,
+    sockets: usize,
+    measured: Duration,
+    /// The highest share of its time that a worker was on the processor.
+    busiest: f64,
+}
+
+impl Sums {
+    fn add(&mut self, found: Vec<Found>) {
+        self.sockets = found.iter().map(|found| found.sockets).sum();
+        for found in found {
+            self.cpu.user_us += found.cpu.user_us;
+            self.cpu.system_us += found.cpu.system_us;
+            self.links = self.links.plus(found.links);
+            let busy = found.cpu.total() as f64 / found.elapsed.as_micros().max(1) as f64;
+            self.busiest = self.busiest.max(busy);
+            match &mut self.tally {
+                None => self.tally = Some(found.tally),
+                Some(tally) => tally.merge(&found.tally),
+            }
+        }
+    }
+}
+
+fn seconds_of(segments: &[Segment]) -> f64 {
+    segments.iter().map(|segment| segment.seconds).sum()
+}
+
+/// Cuts a load into stretches with at most `users` operations each.
+fn passes(segments: &[Segment], users: f64) -> Vec<Vec<Segment>> {
+    let mut passes = Vec::new();
+    let mut pass = Vec::new();
+    let mut room = users;
+    for &segment in segments {
+        let mut rest = segment;
+        loop {
+            let operations = rest.seconds * (rest.from + rest.to) / 2.0;
+            if operations <= room {
+                room -= operations;
+                pass.push(rest);
+                break;
+            }
+            let (head, tail) = rest.split(room);
+            pass.push(head);
+            passes.push(std::mem::take(&mut pass));
+            room = users;
+            rest = tail;
+        }
+    }
+    if !pass.is_empty() {
+        passes.push(pass);
+    }
+    passes
+}
+
+/// Brings all users into the state that an operation begins with.
+fn prepare(
+    generator: &mut Generator,
+    task: Option<Task>,
+    users: usize,
+) -> Result<(), MeasureError> {
+    let Some(task) = task else { return Ok(()) };
+    let mut sums = Sums::default();
+    sums.add(generator.closed_loop(task, PREPARING, Bound::EachUser));
+    if generator.shared.ending.load(Ordering::Relaxed) {
+        return Err(MeasureError::Stopped);
+    }
+    let Some(tally) = sums.tally else { return Ok(()) };
+    let (succeeded, said) = tally.verdict();
+    if succeeded < users as u64 {
+        let failed = users as u64 - succeeded;
+        return Err(MeasureError::Prepare { task, failed, users: users as u64, said });
+    }
+    Ok(())
+}

@@ -1,0 +1,126 @@
+//! The peer as a program of its own: a partner for tests of other programs.
+
+use super::script::stall;
+use super::{Authentication, Peer, Rule, Script};
+use crate::users::{Users, UsersError};
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Answer SIP as an ideal registrar and proxy, or with set faults
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct PeerArgs {
+    /// Where to listen, with UDP and TCP
+    #[arg(long, default_value = "127.0.0.1:5060", value_name = "ADDRESS:PORT")]
+    listen: SocketAddr,
+    /// End after this time; without it, when interrupted
+    #[arg(long, value_parser = humantime::parse_duration, value_name = "TIME")]
+    duration: Option<Duration>,
+    /// Redirect calls (302) and do not relay them
+    #[arg(long)]
+    redirect: bool,
+    /// Ask for credentials, and take any that are made for the nonce given
+    #[arg(long, conflicts_with = "users")]
+    auth: bool,
+    /// Ask for credentials, and check them against a file with a name:password on each line
+    #[arg(long, value_name = "FILE")]
+    users: Option<PathBuf>,
+    /// Delay messages: 5ms, register=5ms, or invite/200:10=5ms for every tenth of them
+    #[arg(long, value_parser = Rule::delay, value_name = "[WHICH[:WHEN]=]TIME")]
+    delay: Vec<Rule>,
+    /// Lose messages: requests:10 for every tenth, responses:5%, register:first3
+    #[arg(long, value_parser = Rule::lose, value_name = "WHICH[:WHEN]")]
+    lose: Vec<Rule>,
+    /// Answer requests with a status: invite:10=503, register=503/30 with Retry-After
+    #[arg(long, value_parser = Rule::fail, value_name = "[WHICH[:WHEN]=]STATUS[/SECONDS]")]
+    fail: Vec<Rule>,
+    /// Send messages twice: responses:10
+    #[arg(long, value_parser = Rule::repeat, value_name = "WHICH[:WHEN]")]
+    repeat: Vec<Rule>,
+    /// Send garbage before messages: responses:10
+    #[arg(long, value_parser = Rule::garbage, value_name = "WHICH[:WHEN]")]
+    garbage: Vec<Rule>,
+    /// Neither read nor send from one time to another after the first message
+    #[arg(long, value_parser = stall, value_name = "TIME..TIME")]
+    stall: Vec<(Duration, Duration)>,
+    /// What the choices of rules with a percentage are made from
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+}
+
+/// Why the peer did not run.
+#[derive(Debug)]
+pub(crate) enum PeerError {
+    /// The users cannot be had.
+    Users(UsersError),
+    /// It cannot listen there.
+    Listen(SocketAddr, io::Error),
+    /// Its socket failed while it ran.
+    Ended(SocketAddr),
+}
+
+impl fmt::Display for PeerError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Users(error) => error.fmt(f),
+            Self::Listen(address, error) => write!(
+                f,
+                "the peer cannot listen on {address}: {error}; choose another with --listen"
+            ),
+            Self::Ended(address) => write!(f, "the peer lost its socket on {address}"),
+        }
+    }
+}
+
+impl std::error::Error for PeerError {}
+
+impl PeerArgs {
+    /// The script that the options make.
+    fn script(&self) -> Result<Script, UsersError> {
+        let authentication = match &self.users {
+            Some(path) => {
+                let users = Users::from_file(path)?;
+                let passwords = users.iter().map(|(name, password)| (name.into_bytes(), password));
+                Authentication::Passwords(passwords.collect())
+            }
+            None if self.auth => Authentication::Nonce,
+            None => Authentication::None,
+        };
+        let rules = [&self.delay, &self.lose, &self.fail, &self.repeat, &self.garbage];
+        Ok(Script {
+            is_redirecting: self.redirect,
+            authentication,
+            rules: rules.into_iter().flatten().copied().collect(),
+            stalls: self.stall.clone(),
+            seed: self.seed,
+        })
+    }
+}
+
+/// Runs a peer until its time is over, and says on standard output where it listens, and at the end
+/// what it saw and did.
+///
+/// # Errors
+/// [`PeerError`] where it cannot run.
+pub(crate) fn serve(args: &PeerArgs) -> Result<(), PeerError> {
+    let script = args.script().map_err(PeerError::Users)?;
+    let peer = Peer::listen(&script, args.listen)
+        .map_err(|error| PeerError::Listen(args.listen, error))?;
+    println!("listening on {}", peer.address());
+    let end = args.duration.map(|duration| std::time::Instant::now() + duration);
+    loop {
+        if !peer.is_running() {
+            return Err(PeerError::Ended(peer.address()));
+        }
+        let second = Duration::from_secs(1);
+        let rest = end.map(|end| end.saturating_duration_since(std::time::Instant::now()));
+        match rest {
+            Some(Duration::ZERO) => break,
+            rest => std::thread::sleep(rest.map_or(second, |rest| rest.min(second))),
+        }
+    }
+    println!("{}", peer.counts());
+    Ok(())
+}

@@ -1,0 +1,393 @@
+//! A SIP peer in this process: a registrar and stateless proxy that answers from a script.
+//!
+//! Without a script it is ideal: it answers everything, at once and rightly, at the least cost, so that
+//! what a load generator reaches against it is the generator's own ceiling. With a script it delays,
+//! loses, fails, repeats and stalls as told, and counts what it did, so that what an instrument says
+//! can be compared with what was true.
+
+mod args;
+mod engine;
+pub(crate) mod script;
+mod streams;
+#[cfg(test)]
+mod tests;
+mod write;
+
+pub(crate) use args::{PeerArgs, PeerError, serve};
+pub(crate) use script::{Authentication, Rule, Script};
+
+use engine::Engine;
+use net::{BATCH, Inbox, Options, Outbox, Outgoing, Socket};
+use nix::poll::{PollFd, PollFlags, ppoll};
+use nix::sys::eventfd::EventFd;
+use nix::sys::time::TimeSpec;
+use std::cmp::{Ordering, Reverse};
+use std::collections::BinaryHeap;
+use std::fmt;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
+use std::os::fd::AsFd;
+use std::sync::atomic::{self, AtomicBool};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+use streams::{StreamEvent, Streams};
+use write::{Incoming, Output, Way};
+
+/// The longest datagram that a peer takes whole.
+const LONGEST: usize = 8192;
+/// So long before a held message is due the thread stays awake: a sleeping processor, above all a
+/// virtual one, wakes that much too late.
+const AWAKE: Duration = Duration::from_micros(250);
+/// How often a free port is looked for that TCP has free as well.
+const ATTEMPTS: usize = 16;
+
+/// What a peer saw and did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct PeerCounts {
+    /// REGISTER requests that came, those that were then lost included; so for the other methods.
+    pub(crate) registers: u64,
+    /// INVITE requests.
+    pub(crate) invites: u64,
+    /// ACK requests.
+    pub(crate) acks: u64,
+    /// BYE requests.
+    pub(crate) byes: u64,
+    /// OPTIONS requests.
+    pub(crate) options: u64,
+    /// Requests of other methods.
+    pub(crate) others: u64,
+    /// Responses that came.
+    pub(crate) responses: u64,
+    /// What came and was no SIP message, or a response to nothing that was relayed.
+    pub(crate) malformed: u64,
+    /// Messages sent or to be sent later, copies included, garbage not.
+    pub(crate) sent: u64,
+    /// Requests and responses that were sent on.
+    pub(crate) relayed: u64,
+    /// Requests that were asked for credentials.
+    pub(crate) challenged: u64,
+    /// Requests with wrong credentials.
+    pub(crate) denied: u64,
+    /// Requests and responses that the script lost.
+    pub(crate) lost: u64,
+    /// Messages that the script delayed.
+    pub(crate) delayed: u64,
+    /// Copies that the script added.
+    pub(crate) repeated: u64,
+    /// Requests that the script answered.
+    pub(crate) failed: u64,
+    /// Garbage sent.
+    pub(crate) garbage: u64,
+    /// Users who are registered.
+    pub(crate) bindings: u64,
+    /// Connections that were opened.
+    pub(crate) connections: u64,
+    /// Datagrams that the kernel dropped before they were read.
+    pub(crate) drops: u64,
+}
+
+impl fmt::Display for PeerCounts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { registers, invites, acks, byes, options, others, responses, .. } = self;
+        writeln!(
+            f,
+            "received: {registers} REGISTER, {invites} INVITE, {acks} ACK, {byes} BYE, \
+             {options} OPTIONS, {others} other requests, {responses} responses, {} malformed, \
+             {} dropped by the kernel",
+            self.malformed, self.drops
+        )?;
+        write!(
+            f,
+            "sent: {}, of which relayed {}, delayed {}, repeated {}, challenged {}, denied {}, \
+             failed {}; lost {}, garbage {}",
+            self.sent,
+            self.relayed,
+            self.delayed,
+            self.repeated,
+            self.challenged,
+            self.denied,
+            self.failed,
+            self.lost,
+            self.garbage
+        )
+    }
+}
+
+/// A running peer, on one port of UDP and TCP. Dropping it ends it.
+pub(crate) struct Peer {
+    address: SocketAddr,
+    counts: Arc<Mutex<PeerCounts>>,
+    ending: Arc<AtomicBool>,
+    waker: Arc<EventFd>,
+    thread: Option<JoinHandle<io::Result<()>>>,
+}
+
+impl Peer {
+    /// Starts a peer on a free port of 127.0.0.1.
+    ///
+    /// # Errors
+    /// When there is no port or no thread.
+    pub(crate) fn start(script: &Script) -> io::Result<Self> {
+        Self::listen(script, SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 0))
+    }
+
+    /// Starts a peer on an address, with UDP and TCP.
+    ///
+    /// # Errors
+    /// When the address cannot be had, or no thread.
+    pub(crate) fn listen(script: &Script, address: SocketAddr) -> io::Result<Self> {
+        let (socket, listener) = bind(address)?;
+        let address = socket.address();
+        let counts = Arc::<Mutex<PeerCounts>>::default();
+        let ending = Arc::<AtomicBool>::default();
+        let waker = Arc::new(EventFd::new()?);
+        let mut nonce = [0; 8];
+        getrandom::fill(&mut nonce).map_err(io::Error::other)?;
+        let running = Running {
+            socket,
+            streams: Streams::new(listener)?,
+            engine: Engine::new(script, address, u64::from_ne_bytes(nonce)),
+            stalls: script.stalls.clone(),
+            began: None,
+            held: BinaryHeap::new(),
+            number: 0,
+            counts: Arc::clone(&counts),
+            ending: Arc::clone(&ending),
+            waker: Arc::clone(&waker),
+        };
+        let thread = thread::Builder::new().name("peer".to_owned()).spawn(|| running.run())?;
+        Ok(Self { address, counts, ending, waker, thread: Some(thread) })
+    }
+
+    /// Where it listens.
+    pub(crate) const fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// What it saw and did so far. What follows from a message is counted before it is sent.
+    pub(crate) fn counts(&self) -> PeerCounts {
+        *self.counts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether it still runs: it ends by itself only when the system takes its socket away.
+    pub(crate) fn is_running(&self) -> bool {
+        self.thread.as_ref().is_some_and(|thread| !thread.is_finished())
+    }
+}
+
+impl Drop for Peer {
+    fn drop(&mut self) {
+        self.ending.store(true, atomic::Ordering::Release);
+        // It fails only when the counter is full, and then the thread wakes anyway.
+        let _ = self.waker.write(1);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// A socket and a listener on the same port.
+fn bind(address: SocketAddr) -> io::Result<(Socket, TcpListener)> {
+    let mut attempts = if address.port() == 0 { ATTEMPTS } else { 1 };
+    loop {
+        let socket = Socket::bind(address, Options { is_timed: true, ..Options::default() })?;
+        attempts -= 1;
+        match TcpListener::bind(socket.address()) {
+            Ok(listener) => return Ok((socket, listener)),
+            Err(error) if attempts == 0 => return Err(error),
+            Err(_) => {}
+        }
+    }
+}
+
+/// A message that waits for its time.
+struct Held {
+    due: Instant,
+    /// Those of the same time go in the order of their making.
+    number: u64,
+    bytes: Vec<u8>,
+    way: Way,
+    local: IpAddr,
+}
+
+impl PartialEq for Held {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Held {}
+
+impl PartialOrd for Held {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Held {
+    fn cmp(&self, other: &Self) -> Ordering {
+        (self.due, self.number).cmp(&(other.due, other.number))
+    }
+}
+
+struct Running {
+    socket: Socket,
+    streams: Streams,
+    engine: Engine,
+    stalls: Vec<(Duration, Duration)>,
+    /// When the first message came.
+    began: Option<Instant>,
+    held: BinaryHeap<Reverse<Held>>,
+    number: u64,
+    counts: Arc<Mutex<PeerCounts>>,
+    ending: Arc<AtomicBool>,
+    waker: Arc<EventFd>,
+}
+
+impl Running {
+    fn run(mut self) -> io::Result<()> {
+        let mut inbox = Inbox::new(LONGEST);
+        let mut outbox = Outbox::default();
+        let mut out = Output::default();
+        while !self.ending.load(atomic::Ordering::Acquire) {
+            if let Some(rest) = self.stalled() {
+                self.sleep(Some(rest), true)?;
+                continue;
+            }
+            let wait = self.held.peek().map(|Reverse(held)| {
+                held.due.saturating_duration_since(Instant::now()).saturating_sub(AWAKE)
+            });
+            let [has_datagrams, has_streams] = self.sleep(wait, false)?;
+            if has_datagrams {
+                self.take_datagrams(&mut inbox, &mut out)?;
+            }
+            if has_streams {
+                self.take_streams(&mut out)?;
+            }
+            *self.counts.lock().unwrap_or_else(PoisonError::into_inner) = *self.engine.counts();
+            self.send(&mut outbox, &out);
+            out.clear();
+            self.release(&mut outbox);
+            self.streams.flush();
+        }
+        Ok(())
+    }
+
+    /// How long it is yet to be silent.
+    fn stalled(&self) -> Option<Duration> {
+        let since = self.began?.elapsed();
+        let stall = self.stalls.iter().find(|(from, to)| (*from..*to).contains(&since));
+        stall.map(|(_, to)| *to - since)
+    }
+
+    /// Sleeps until there is something to do, at most for `wait`. Returns whether there are datagrams,
+    /// and whether there is something about streams. Deaf, it only hears that it is to end.
+    fn sleep(&self, wait: Option<Duration>, is_deaf: bool) -> io::Result<[bool; 2]> {
+        let mut fds = [
+            PollFd::new(self.waker.as_fd(), PollFlags::POLLIN),
+            PollFd::new(self.socket.as_fd(), PollFlags::POLLIN),
+            PollFd::new(self.streams.as_fd(), PollFlags::POLLIN),
+        ];
+        let heard = if is_deaf { &mut fds[..1] } else { &mut fds[..] };
+        match ppoll(heard, wait.map(TimeSpec::from_duration), None) {
+            Ok(_) => {}
+            Err(nix::errno::Errno::EINTR) => return Ok([false; 2]),
+            Err(error) => return Err(error.into()),
+        }
+        let is_ready = |index: usize| !is_deaf && fds[index].any().unwrap_or(true);
+        Ok([is_ready(1), is_ready(2)])
+    }
+
+    fn take_datagrams(&mut self, inbox: &mut Inbox, out: &mut Output) -> io::Result<()> {
+        let Self { socket, engine, .. } = self;
+        let mut dropped = 0;
+        let count = inbox.receive(socket, |received| {
+            dropped = received.dropped;
+            let incoming = Incoming {
+                bytes: received.bytes,
+                way: Way::Datagram(received.remote),
+                source: received.remote,
+                local: received.local,
+            };
+            engine.take(incoming, out);
+        })?;
+        if count > 0 {
+            self.began.get_or_insert_with(Instant::now);
+            let counts = self.engine.counts();
+            counts.drops = counts.drops.max(dropped.into());
+        }
+        Ok(())
+    }
+
+    fn take_streams(&mut self, out: &mut Output) -> io::Result<()> {
+        let Self { socket, streams, engine, began, .. } = self;
+        let local = socket.address();
+        streams.take(|event| match event {
+            StreamEvent::Opened(id, remote) => {
+                engine.counts().connections += 1;
+                engine.streams.insert(remote, id);
+            }
+            StreamEvent::Closed(remote) => {
+                engine.streams.remove(&remote);
+            }
+            StreamEvent::Message(id, source, bytes) => {
+                began.get_or_insert_with(Instant::now);
+                engine.take(Incoming { bytes, way: Way::Stream(id), source, local }, out);
+            }
+        })
+    }
+
+    /// Sends what is to be sent now, and holds the rest.
+    fn send(&mut self, outbox: &mut Outbox, out: &Output) {
+        let nothing = Outgoing { remote: None, local: self.socket.address().ip(), bytes: b"" };
+        let mut batch = [nothing; BATCH];
+        let mut count = 0;
+        for piece in &out.pieces {
+            let bytes = &out.bytes[piece.start..piece.end];
+            if !piece.delay.is_zero() {
+                self.number += 1;
+                self.held.push(Reverse(Held {
+                    due: Instant::now() + piece.delay,
+                    number: self.number,
+                    bytes: bytes.to_vec(),
+                    way: piece.way,
+                    local: piece.local,
+                }));
+                continue;
+            }
+            match piece.way {
+                Way::Datagram(remote) => {
+                    batch[count] = Outgoing { remote: Some(remote), local: piece.local, bytes };
+                    count += 1;
+                    if count == BATCH {
+                        outbox.send(&self.socket, &batch, |_| ());
+                        count = 0;
+                    }
+                }
+                // A connection that is gone takes what was for it along.
+                Way::Stream(id) => drop(self.streams.push(id, bytes)),
+            }
+        }
+        outbox.send(&self.socket, &batch[..count], |_| ());
+    }
+
+    /// Sends what was held and is due.
+    fn release(&mut self, outbox: &mut Outbox) {
+        if self.held.is_empty() {
+            return;
+        }
+        let now = Instant::now();
+        while self.held.peek().is_some_and(|Reverse(held)| held.due <= now) {
+            let Some(Reverse(held)) = self.held.pop() else { return };
+            match held.way {
+                Way::Datagram(remote) => {
+                    let datagram =
+                        Outgoing { remote: Some(remote), local: held.local, bytes: &held.bytes };
+                    outbox.send(&self.socket, &[datagram], |_| ());
+                }
+                Way::Stream(id) => drop(self.streams.push(id, &held.bytes)),
+            }
+        }
+    }
+}
