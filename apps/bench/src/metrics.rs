@@ -122,16 +122,20 @@ pub(crate) fn achieved_rate(run: &Run) -> f64 {
 /// system was not watched, or nothing succeeded.
 pub(crate) fn cpu_per_operation(run: &Run) -> Option<f64> {
     let watch = run.watch.as_ref()?;
-    let used = watch.total.cpu_user_us.saturating_add(watch.total.cpu_system_us);
-    per_operation(used, watch.operations)
+    per_operation(
+        watch.total.cpu_user_us.saturating_add(watch.total.cpu_system_us),
+        watch.operations,
+    )
 }
 
 /// CPU time of the generator for an operation that succeeded, in microseconds, both ends of a call
 /// together; `None` if nothing succeeded.
 pub(crate) fn generator_cpu_per_operation(run: &Run) -> Option<f64> {
     let generator = &run.generator;
-    let used = generator.cpu_user_us.saturating_add(generator.cpu_system_us);
-    per_operation(used, generator.operations)
+    per_operation(
+        generator.cpu_user_us.saturating_add(generator.cpu_system_us),
+        generator.operations,
+    )
 }
 
 fn per_operation(micros: u64, operations: u64) -> Option<f64> {

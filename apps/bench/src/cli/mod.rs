@@ -5,7 +5,7 @@ pub(crate) mod values;
 
 use crate::capture::CaptureArgs;
 use crate::peer::PeerArgs;
-use crate::record::Operation;
+use crate::record::{Criterion, Operation, Run};
 use crate::require::Requirements;
 use clap::{Args, Parser, Subcommand};
 use load::LoadArgs;
@@ -54,8 +54,8 @@ pub(crate) enum Command {
 #[derive(Clone, Debug, Args)]
 pub(crate) struct OutputArgs {
     /// What must hold for the exit status to be 0, such as 'success>=100%,srd.p99<50ms'
-    #[arg(long, value_name = "CRITERIA", default_value = "")]
-    pub(crate) require: Requirements,
+    #[arg(long, value_name = "CRITERIA")]
+    pub(crate) require: Option<Requirements>,
     /// Where to write the report, in the form that the name ends with: .html .md .csv .json .xml (JUnit);
     /// may be repeated [default: a .json and a .html file named after the command and the time]
     #[arg(long, short, value_name = "FILE")]
@@ -69,6 +69,13 @@ pub(crate) struct OutputArgs {
     /// Do not tell how it goes
     #[arg(long, short)]
     pub(crate) quiet: bool,
+}
+
+impl OutputArgs {
+    /// What is required, and whether it holds in `runs`.
+    pub(crate) fn criteria(&self, runs: &[Run]) -> Vec<Criterion> {
+        self.require.as_ref().map(|require| require.check(runs)).unwrap_or_default()
+    }
 }
 
 /// One load.

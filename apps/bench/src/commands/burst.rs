@@ -24,9 +24,8 @@ pub(crate) fn execute(args: &BurstArgs, ending: &Arc<AtomicBool>) -> Result<bool
     load.operation = Operation::Register;
     let progress = Progress::new(args.output.quiet);
     let mut record = output::record(Kind::Burst, Vec::new());
-    let scaled = |span: Duration| {
-        Duration::from_micros((span.as_micros() as f64 * args.scale) as u64)
-    };
+    let scaled =
+        |span: Duration| Duration::from_micros((span.as_micros() as f64 * args.scale) as u64);
     let most = args.registrations.iter().copied().max().unwrap_or(1);
     load.users.users = most;
     let all = load.users.users()?;

@@ -25,7 +25,10 @@ pub(crate) fn execute(args: &CompareArgs, ending: &Arc<AtomicBool>) -> Result<bo
     let mut record = output::record(Kind::Compare, Vec::new());
     for &authentication in authentications {
         // Systems are started anew for what they have to be configured for.
-        for mode in [mode_of(Operation::Invite, args.load.detail.stateless), mode_of(Operation::InviteRedirect, false)] {
+        for mode in [
+            mode_of(Operation::Invite, args.load.detail.stateless),
+            mode_of(Operation::InviteRedirect, false),
+        ] {
             let group: Vec<Operation> = operations
                 .iter()
                 .copied()

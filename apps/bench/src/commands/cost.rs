@@ -36,9 +36,12 @@ pub(crate) fn execute(args: &CostArgs, ending: &Arc<AtomicBool>) -> Result<bool,
     let spec = load.spec(rate);
     let authentication = load.users.auth;
     let operation = load.operation;
-    if args.sipp && !(matches!(operation, Operation::RegisterUpdate | Operation::Invite) && !authentication) {
+    if args.sipp
+        && !(matches!(operation, Operation::RegisterUpdate | Operation::Invite) && !authentication)
+    {
         return Err(CommandError::Usage(
-            "--sipp is for --operation register-update and --operation invite, without --auth".to_owned(),
+            "--sipp is for --operation register-update and --operation invite, without --auth"
+                .to_owned(),
         ));
     }
     let script = session::ideal(operation, authentication);
@@ -81,7 +84,8 @@ fn generator(
     for doubt in &measured.run.doubts {
         eprintln!("barebell-bench: {doubt}");
     }
-    let trips = (measured.traffic.sent as f64 / measured.operations as f64).round().max(1.0) as usize;
+    let trips =
+        (measured.traffic.sent as f64 / measured.operations as f64).round().max(1.0) as usize;
     let mean = |octets: u64, count: u64| (octets / count.max(1)) as usize;
     let (sent, received) = (
         mean(measured.traffic.sent_octets, measured.traffic.sent),
@@ -181,9 +185,7 @@ fn free_port() -> io::Result<SocketAddr> {
 /// CPU time of all children that have ended, in microseconds.
 fn cpu_of_children() -> io::Result<f64> {
     let usage = getrusage(UsageWho::RUSAGE_CHILDREN)?;
-    let micros = |time: nix::sys::time::TimeVal| {
-        time.tv_sec() as f64 * 1e6 + time.tv_usec() as f64
-    };
+    let micros = |time: nix::sys::time::TimeVal| time.tv_sec() as f64 * 1e6 + time.tv_usec() as f64;
     Ok(micros(usage.user_time()) + micros(usage.system_time()))
 }
 

@@ -154,7 +154,7 @@ fn judge(args: &LimitArgs, run: &Run) -> Verdict {
     let counts = &run.counts;
     let failures = counts.refused + counts.timed_out + counts.lost;
     let retransmissions = if args.no_retransmissions { counts.retransmitted } else { 0 };
-    let required = args.output.require.check(std::slice::from_ref(run));
+    let required = args.output.criteria(std::slice::from_ref(run));
     if failures + retransmissions > 0 || required.iter().any(|criterion| !criterion.held) {
         Verdict::Failed
     } else if !run.is_valid() {

@@ -31,7 +31,7 @@ pub(crate) fn record(kind: Kind, systems: Vec<System>) -> Record {
 /// # Errors
 /// [`CommandError`] where a report cannot be written.
 pub(crate) fn finish(mut record: Record, args: &OutputArgs) -> Result<bool, CommandError> {
-    record.criteria = args.require.check(&record.runs);
+    record.criteria = args.criteria(&record.runs);
     let is_well = is_well(&record.runs, &record.criteria);
     finish_search(record, args).map(|()| is_well)
 }
@@ -56,11 +56,10 @@ pub(crate) fn finish_search(record: Record, args: &OutputArgs) -> Result<(), Com
     for path in &paths {
         report::write(&records, path)?;
     }
-    let [record] = records;
     if args.json {
-        println!("{}", report::json(&record));
+        println!("{}", report::json(&records));
     } else {
-        print!("{}", summary::text(&record));
+        print!("{}", summary::text(&records[0]));
         for path in &paths {
             println!("report: {}", path.display());
         }

@@ -71,7 +71,10 @@ impl Progress {
                     let now = gather(&shared, workers);
                     let number = now.as_ref().map(|(number, ..)| *number);
                     if matches!(self, Self::Live) || (number.is_some() && number != last) {
-                        view.draw(begun.elapsed(), now.as_ref().map(|(_, second, all)| (second, all)));
+                        view.draw(
+                            begun.elapsed(),
+                            now.as_ref().map(|(_, second, all)| (second, all)),
+                        );
                         last = number;
                     }
                     if wait != Err(RecvTimeoutError::Timeout) {

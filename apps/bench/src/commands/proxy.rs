@@ -50,9 +50,8 @@ pub(crate) fn execute(args: &ProxyArgs, ending: &Arc<AtomicBool>) -> Result<bool
 /// Whether the proxy carried the step: all calls succeeded, and RRD and SRD stayed below what one
 /// notices.
 fn has_passed(run: &Run) -> bool {
-    let is_quick = |delay| {
-        run.delays.get(&delay).is_none_or(|histogram| histogram.percentile(95.0) < NOTICED)
-    };
+    let is_quick =
+        |delay| run.delays.get(&delay).is_none_or(|histogram| histogram.percentile(95.0) < NOTICED);
     metrics::success(&run.counts) == Some(100.0) && is_quick(Delay::Rrd) && is_quick(Delay::Srd)
 }
 

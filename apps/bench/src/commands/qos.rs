@@ -51,8 +51,7 @@ pub(crate) fn execute(args: &QosArgs, ending: &Arc<AtomicBool>) -> Result<bool, 
                 if record.systems.iter().all(|known| known.name != session.system.name) {
                     record.systems.push(session.system.clone());
                 }
-                let label =
-                    format!("{count} users{}", if is_busy { ", busy link" } else { "" });
+                let label = format!("{count} users{}", if is_busy { ", busy link" } else { "" });
                 for repeat in 0..args.repeats_of_step {
                     for (operation, task, bound) in [
                         (Operation::Register, Task::Register, Bound::EachUser),
@@ -105,7 +104,8 @@ fn at_once(
         };
         // All at once, the generator's own threads are busy for that moment: no doubt about that.
         let mut measured = measure::describe_found(found, base, &limits.of_a_moment())?;
-        measured.run.load.rate = measured.run.counts.offered as f64 / seconds.max(f64::MIN_POSITIVE);
+        measured.run.load.rate =
+            measured.run.counts.offered as f64 / seconds.max(f64::MIN_POSITIVE);
         Ok(measured)
     })
 }
@@ -120,9 +120,8 @@ fn conclude(record: &mut Record) {
             }
         }
         for label in labels {
-            let runs = || {
-                record.runs.iter().filter(|run| run.system == system.name && run.label == label)
-            };
+            let runs =
+                || record.runs.iter().filter(|run| run.system == system.name && run.label == label);
             for (delay, name) in [
                 (Delay::Rrd, "registration delay"),
                 (Delay::Invite, "invite delay"),

@@ -5,8 +5,8 @@ use super::output;
 use super::progress::Progress;
 use super::session::{self, Ceilings, Opening, Session};
 use super::systems::{self, Started};
-use crate::cli::load::LoadArgs;
 use crate::cli::RunArgs;
+use crate::cli::load::LoadArgs;
 use crate::record::{Kind, Operation, System};
 use crate::users::Users;
 use std::sync::Arc;
@@ -22,8 +22,7 @@ pub(crate) fn ceilings(
     let mut ceilings = Ceilings::new();
     for &(operation, authentication) in work {
         let transport = load.transport();
-        let ceiling =
-            session::ceiling(load, operation, authentication, transport, rate, ending)?;
+        let ceiling = session::ceiling(load, operation, authentication, transport, rate, ending)?;
         ceilings.insert((operation, authentication), ceiling);
     }
     Ok(ceilings)

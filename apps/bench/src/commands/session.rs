@@ -137,14 +137,8 @@ impl Session {
         let ceiling = self.ceilings.get(&(spec.operation, spec.authentication)).copied();
         let mut meters = Watching::start(self.subject.as_ref(), settle)?;
         let shown = self.progress.show(&self.generator, spec, &self.system.name, label);
-        let measured = measure::run(
-            &mut self.generator,
-            spec,
-            self.users,
-            &self.limits,
-            ceiling,
-            &mut meters,
-        );
+        let measured =
+            measure::run(&mut self.generator, spec, self.users, &self.limits, ceiling, &mut meters);
         drop(shown);
         self.complete(measured?, meters, label, repeat)
     }
@@ -163,10 +157,7 @@ pub(crate) struct Watching {
 impl Watching {
     /// Begins to watch, if there is something to watch. After the load, work that was put off is
     /// waited for as long as `settle`.
-    pub(crate) fn start(
-        subject: Option<&Subject>,
-        settle: Duration,
-    ) -> Result<Self, CommandError> {
+    pub(crate) fn start(subject: Option<&Subject>, settle: Duration) -> Result<Self, CommandError> {
         let watcher = subject.map(Watcher::start).transpose()?;
         let before = watcher.as_ref().map(Watcher::mark).transpose()?;
         Ok(Self { watcher, settle, before, begun: None, measured: Vec::new(), failed: None })
@@ -227,7 +218,8 @@ pub(crate) fn ceiling(
     ending: &Arc<AtomicBool>,
 ) -> Result<Ceiling, CommandError> {
     let peer = Peer::start(&ideal(operation, authentication)).map_err(CommandError::Peer)?;
-    let target = Target { transport, address: peer.address(), host: peer.address().ip().to_string() };
+    let target =
+        Target { transport, address: peer.address(), host: peer.address().ip().to_string() };
     let users = Users::from_pattern(Users::DEFAULT_PATTERN, CEILING_USERS)?;
     let domain = "ideal.invalid";
     let plan = GeneratorPlan { ..load.generator(&target, domain, &users, rate) };

@@ -6,7 +6,7 @@ use super::links::{LinkError, LinkPlan, Sharing};
 use super::worker::{Bound, CyclePlan, Found, LoadPlan, Shared, Worker, WorkerPlan};
 use crate::users::Users;
 use net::Clock;
-use sip::{Duration, Transport};
+use sip::Duration;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
@@ -184,7 +184,9 @@ fn spawn(
             let _ = opened.send(Ok(()));
             for job in orders {
                 let result = match job {
-                    Job::ClosedLoop { task, window, bound } => worker.closed_loop(task, window, bound),
+                    Job::ClosedLoop { task, window, bound } => {
+                        worker.closed_loop(task, window, bound)
+                    }
                     Job::Cycle(plan) => worker.cycle(&plan),
                     Job::Load(plan) => worker.load(&plan),
                 };

@@ -194,9 +194,8 @@ impl Worker {
         let mut last_progress = start;
         loop {
             let now = self.clock.now();
-            let may_start = started < count
-                && now < end
-                && !self.shared.ending.load(Ordering::Relaxed);
+            let may_start =
+                started < count && now < end && !self.shared.ending.load(Ordering::Relaxed);
             while may_start && started < count && self.engine.in_flight() < window {
                 self.start(now, now, task, started as u32);
                 started += 1;

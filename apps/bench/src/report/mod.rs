@@ -21,8 +21,8 @@ pub(crate) use self::csv::csv;
 pub(crate) use self::junit::junit;
 
 use crate::record::{FORMAT, Record};
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::fs;
 use std::io;
@@ -129,23 +129,20 @@ pub(crate) fn write(records: &[Record], path: &Path) -> Result<(), ReportError> 
         "md" => markdown(records),
         "csv" => csv(records),
         "xml" => junit(records),
-        "json" => match records {
-            [record] => json(record),
-            records => json_of(records),
-        },
+        "json" => json(records),
         _ => return Err(ReportError::Form(path.to_owned())),
     };
     fs::write(path, text).map_err(|error| ReportError::Write(path.to_owned(), error))
 }
 
-/// A record in its own form.
-pub(crate) fn json(record: &Record) -> String {
-    json_of(record)
-}
-
-fn json_of<T: Serialize + ?Sized>(records: &T) -> String {
+/// The records in their own form.
+pub(crate) fn json(records: &[Record]) -> String {
+    let text = match records {
+        [record] => serde_json::to_string_pretty(record),
+        records => serde_json::to_string_pretty(records),
+    };
     // Keys are texts or become such, and histograms are written to memory.
-    serde_json::to_string_pretty(records).expect("a record has a JSON form") + "\n"
+    text.expect("a record has a JSON form") + "\n"
 }
 
 /// One page with everything, for a browser.

@@ -316,6 +316,7 @@ pub(crate) fn assemble(
     let marks = measured.iter().flat_map(|(begin, end)| [begin.memory, end.memory]);
     let seen = watched.samples.iter().map(|(_, _, memory)| *memory);
     Watch {
+        operations: 0,
         source: watched.source.clone(),
         total: measured.iter().fold(Usage::default(), |total, (begin, end)| {
             sum(&total, &difference(&end.total, &begin.total))
