@@ -46,11 +46,12 @@ pub(super) fn sections(report: &Report<'_>) -> Vec<Section> {
 }
 
 fn validity(report: &Report<'_>) -> Verdict {
-    let all = || report.records.iter().flat_map(|record| record.runs.iter().map(move |run| (record, run)));
-    // A search tries what is too much for one or the other side; what counts is what confirms it.
-    let is_trial = |record: &Record, run: &Run| {
-        record.kind == Kind::Limit && run.label != CONFIRMATION
+    let all = || {
+        report.records.iter().flat_map(|record| record.runs.iter().map(move |run| (record, run)))
     };
+    // A search tries what is too much for one or the other side; what counts is what confirms it.
+    let is_trial =
+        |record: &Record, run: &Run| record.kind == Kind::Limit && run.label != CONFIRMATION;
     let count = all().count();
     let trials = all().filter(|(record, run)| !run.is_valid() && is_trial(record, run)).count();
     let invalid = all().filter(|(_, run)| !run.is_valid()).count() - trials;
@@ -62,9 +63,13 @@ fn validity(report: &Report<'_>) -> Verdict {
     if invalid == 0 && trials == 0 {
         let title = match count {
             1 => "Valid: the run shows the system under test".to_owned(),
-            _ => format!("Valid: all {} runs show the systems under test", words::count(count as u64)),
+            _ => format!(
+                "Valid: all {} runs show the systems under test",
+                words::count(count as u64)
+            ),
         };
-        let text = "Nothing was found that makes the figures those of the generator or of a disturbance.";
+        let text =
+            "Nothing was found that makes the figures those of the generator or of a disturbance.";
         return verdict(true, title, text, reasons);
     }
     if invalid == 0 && trials < count {

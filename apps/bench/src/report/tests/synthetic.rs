@@ -335,7 +335,8 @@ pub(super) fn burst() -> Record {
     for server in &SERVERS[..2] {
         for users in [100u32, 200, 400, 800, 1600, 3200, 6400] {
             let mut load = load(Operation::Register, f64::from(users) * 11.0);
-            load.arrivals = "5 bursts within 5000 ms, again every 60000 ms, 10000 ms after an error".to_owned();
+            load.arrivals =
+                "5 bursts within 5000 ms, again every 60000 ms, 10000 ms after an error".to_owned();
             load.users = u64::from(users);
             record.runs.push(run(*server, load, 0, 5));
         }
