@@ -159,7 +159,7 @@ fn series_label(report: &Report<'_>, series: &[Vec<Group<'_>>], group: &Group<'_
 fn burst_row(report: &Report<'_>, group: &Group<'_>) -> Vec<String> {
     let sum = |count: fn(&Run) -> u64| words::count(total(group, count));
     let pooled = group.pooled(Delay::Rrd);
-    let held = match timeouts(group) {
+    let held = match timeouts(group).filter(|_| !group.is_doubtful()) {
         Some(share) if share <= TIMEOUT_LIMIT => "✓ yes",
         Some(_) => "✗ NO",
         None => words::NONE,

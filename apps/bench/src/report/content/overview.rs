@@ -9,6 +9,8 @@ use crate::report::words;
 
 /// What runs are labelled with that confirm what a search has found.
 const CONFIRMATION: &str = "confirmation";
+/// How many outliers are named in the verdict, beginning with the largest.
+const OUTLIERS: usize = 8;
 /// How many runs are named with a doubt.
 const NAMED: usize = 4;
 
@@ -25,22 +27,21 @@ pub(super) fn sections(report: &Report<'_>) -> Vec<Section> {
     findings(report, &mut verdict);
     verdict.table(headline(report));
     super::compare::summary(report, &mut verdict);
-    let (large, small): (Vec<Outlier>, Vec<Outlier>) =
+    let (mut large, small): (Vec<Outlier>, Vec<Outlier>) =
         outliers(report).into_iter().partition(|outlier| outlier.deviation >= NOTABLE);
+    large.sort_by(|a, b| b.deviation.total_cmp(&a.deviation));
     if !large.is_empty() {
         verdict.heading("Outliers");
-        let more = match small.len() {
+        let more = match small.len() + large.len().saturating_sub(OUTLIERS) {
             0 => String::new(),
-            count => format!(
-                " {} by less than 10 % of the median; they are named with all runs.",
-                words::counted(count, "more value")
-                    + if count == 1 { " differs" } else { " differ" }
-            ),
+            1 => " One more is named with all runs.".to_owned(),
+            more => format!(" {} more are named with all runs.", words::count(more as u64)),
         };
         verdict.text(format!(
             "These repeats stand out from the others of their load. They are kept in all figures.{more}"
         ));
-        verdict.blocks.push(Block::List(large.into_iter().map(|outlier| outlier.text).collect()));
+        let named = large.into_iter().take(OUTLIERS).map(|outlier| outlier.text);
+        verdict.blocks.push(Block::List(named.collect()));
     }
     vec![verdict, setup(report)]
 }
@@ -396,8 +397,11 @@ fn range(values: impl Iterator<Item = f64>) -> String {
     let ends = values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| {
         (low.min(value), high.max(value))
     });
+    let text = |value: f64| {
+        if value.fract() == 0.0 { words::tick(value) } else { words::figure(value) }
+    };
     match ends {
-        (low, high) if low < high => format!("{}–{}", words::tick(low), words::tick(high)),
-        (low, _) => words::tick(low),
+        (low, high) if low < high => format!("{}–{}", text(low), text(high)),
+        (low, _) => text(low),
     }
 }

@@ -112,7 +112,7 @@ fn distribution_chart(title: String) -> Chart {
 /// A distribution as a line, as far as there are enough events to tell.
 fn percentiles(label: &str, look: Look, pooled: &Pooled) -> Line {
     let nines = (pooled.count() as f64).log10().clamp(1.0, NINES);
-    let value = |percent| pooled.percentile(percent).map(|us| (percent, us.max(1) as f64 / 1000.0));
+    let value = |percent| pooled.percentile(percent).map(|us| (percent, us as f64 / 1000.0));
     let steps = 0..=(nines * POINTS_PER_NINE) as u32;
     let percents = steps.map(|step| 100.0 * (1.0 - 10f64.powf(-f64::from(step) / POINTS_PER_NINE)));
     let mut line = Line::plain(label, look, percents.filter_map(value).collect());
@@ -141,7 +141,7 @@ pub(super) fn course(report: &Report<'_>) -> Option<Section> {
         "time",
         "What went on over time",
         "In a steady state all lines are level; steps, waves and spikes are what a mean would hide. What is \
-         left of 0 is the ramp, which no figure counts.",
+         outside of the upright lines is ramp and tail, which no figure counts.",
     );
     for (operation, groups) in by_operation(report) {
         // A comparison has a dozen operations: there, delays over time are enough to see what happened.
