@@ -18,6 +18,11 @@
 //!
 //! A reading is taken about once a second, and at each mark. Memory and sockets, which cost most, are
 //! read in every fifth one and at marks.
+//!
+//! *Cost*, of six processes with 130 MB of shared memory: 0.3 ms of processor time for a reading, 5 ms for
+//! one with memory and sockets, so 0.12 % of one processor here; memory costs 36 us for each MB that is
+//! mapped. On another machine the shell and `grep` take 4 ms and 15 ms, 0.6 % of one processor. The figures
+//! of the watched processes do not contain it.
 
 mod machine;
 mod parse;
