@@ -14,6 +14,9 @@ use std::time::Duration;
 pub const BATCH: usize = 64;
 /// The longest datagram, in bytes.
 pub const MAX_DATAGRAM: usize = 65_536;
+/// The longest datagram that is put together with others: longer ones might not fit into one packet,
+/// and a batch of them not into the longest that the kernel takes.
+const LONGEST_SEGMENT: usize = 1000;
 /// Room for datagrams that wait in the kernel, in bytes.
 const RECEIVE_BUFFER: usize = 8 << 20;
 /// Room for the control messages of a datagram (address, time, count of drops), in words, so that it is
@@ -28,14 +31,22 @@ pub struct Options {
     /// The kernel tells of each datagram when it came (SO_TIMESTAMPNS), and how many it has dropped
     /// (SO_RXQ_OVFL).
     pub is_timed: bool,
+    /// Datagrams of one length to one address go to the kernel as one, and on the way as many (UDP
+    /// segmentation offload).
+    pub is_segmenting: bool,
     /// Room for datagrams that wait in the kernel, in bytes.
     pub receive_buffer: usize,
 }
 
 impl Default for Options {
-    /// Not shared, not timed, 8 MiB.
+    /// Not shared, not timed, not segmenting, 8 MiB.
     fn default() -> Self {
-        Self { is_shared: false, is_timed: false, receive_buffer: RECEIVE_BUFFER }
+        Self {
+            is_shared: false,
+            is_timed: false,
+            is_segmenting: false,
+            receive_buffer: RECEIVE_BUFFER,
+        }
     }
 }
 
@@ -44,6 +55,7 @@ impl Default for Options {
 pub struct Socket {
     fd: OwnedFd,
     address: SocketAddr,
+    is_segmenting: bool,
 }
 
 impl Socket {
@@ -92,7 +104,7 @@ impl Socket {
         bind(fd.as_raw_fd(), &SockaddrStorage::from(address))?;
         let bound = getsockname::<SockaddrStorage>(fd.as_raw_fd())?;
         let address = to_socket_addr(&bound).unwrap_or(address);
-        Ok(Self { fd, address })
+        Ok(Self { fd, address, is_segmenting: options.is_segmenting })
     }
 
     /// Sends what has no other address to `remote` from now on, and receives from there only.
@@ -265,6 +277,10 @@ pub struct Outbox {
     controls: Vec<[u64; CONTROL_WORDS]>,
     slices: Vec<libc::iovec>,
     headers: Vec<libc::mmsghdr>,
+    /// How many datagrams each header stands for.
+    counts: Vec<usize>,
+    /// A way out has refused to take several datagrams as one.
+    refuses_segments: bool,
 }
 
 // SAFETY: as for Inbox.
@@ -281,58 +297,103 @@ impl Outbox {
         mut refused: impl FnMut(&Outgoing<'a>),
     ) {
         for chunk in datagrams.chunks(BATCH) {
-            self.prepare(socket, chunk);
-            let mut sent = 0;
-            let mut waited = false;
-            while sent < chunk.len() {
-                // SAFETY: `prepare` has made a header for each datagram of the chunk; what they
-                // point to lives in `self` and in `datagrams`, and is only read.
-                let count = unsafe {
-                    libc::sendmmsg(
-                        socket.fd.as_raw_fd(),
-                        self.headers[sent..].as_mut_ptr(),
-                        (chunk.len() - sent) as libc::c_uint,
-                        libc::MSG_DONTWAIT,
-                    )
-                };
-                if count > 0 {
-                    sent += count as usize;
-                    continue;
-                }
-                match io::Error::last_os_error().kind() {
-                    io::ErrorKind::Interrupted => {}
-                    // The error of an earlier datagram, told late; this one was not tried.
-                    io::ErrorKind::ConnectionRefused => {}
-                    io::ErrorKind::WouldBlock if !waited => {
-                        waited = true;
-                        wait_until_writable(socket);
-                    }
-                    io::ErrorKind::WouldBlock => return,
-                    _ => {
-                        refused(&chunk[sent]);
-                        sent += 1;
-                    }
-                }
+            let mut rest = chunk;
+            while !rest.is_empty() {
+                self.prepare(socket, rest);
+                rest = self.send_prepared(socket, rest, &mut refused);
             }
         }
     }
 
-    fn prepare(&mut self, socket: &Socket, chunk: &[Outgoing<'_>]) {
+    /// Sends what is prepared; returns what has to be prepared in another way.
+    fn send_prepared<'d, 'a>(
+        &mut self,
+        socket: &Socket,
+        mut rest: &'d [Outgoing<'a>],
+        refused: &mut impl FnMut(&Outgoing<'a>),
+    ) -> &'d [Outgoing<'a>] {
+        let mut next = 0;
+        let mut waited = false;
+        while next < self.headers.len() {
+            // SAFETY: `prepare` has made the headers; what they point to lives in `self` and in the
+            // datagrams, and is only read.
+            let count = unsafe {
+                libc::sendmmsg(
+                    socket.fd.as_raw_fd(),
+                    self.headers[next..].as_mut_ptr(),
+                    (self.headers.len() - next) as libc::c_uint,
+                    libc::MSG_DONTWAIT,
+                )
+            };
+            if count > 0 {
+                let sent = next..next + count as usize;
+                next = sent.end;
+                rest = &rest[self.counts[sent].iter().sum()..];
+                continue;
+            }
+            match io::Error::last_os_error().kind() {
+                io::ErrorKind::Interrupted => {}
+                // The error of an earlier datagram, told late; this one was not tried.
+                io::ErrorKind::ConnectionRefused => {}
+                io::ErrorKind::WouldBlock if !waited => {
+                    waited = true;
+                    wait_until_writable(socket);
+                }
+                io::ErrorKind::WouldBlock => return &[],
+                _ if self.counts[next] > 1 => {
+                    self.refuses_segments = true;
+                    return rest;
+                }
+                _ => {
+                    refused(&rest[0]);
+                    rest = &rest[1..];
+                    next += 1;
+                }
+            }
+        }
+        rest
+    }
+
+    /// Makes the headers: one for each datagram or, where the socket is for that, one for each run of
+    /// datagrams of one length to one address, which the kernel takes apart (UDP_SEGMENT).
+    fn prepare(&mut self, socket: &Socket, datagrams: &[Outgoing<'_>]) {
         let is_wildcard = socket.address.ip().is_unspecified();
-        self.names.clear();
-        let unused = socket.address;
-        self.names.extend(
-            chunk.iter().map(|datagram| SockaddrStorage::from(datagram.remote.unwrap_or(unused))),
+        let may_join = socket.is_segmenting && !self.refuses_segments;
+        self.counts.clear();
+        self.counts.extend(
+            datagrams
+                .chunk_by(|one, other| {
+                    may_join
+                        && one.remote == other.remote
+                        && one.local == other.local
+                        && one.bytes.len() == other.bytes.len()
+                        && (1..=LONGEST_SEGMENT).contains(&one.bytes.len())
+                })
+                .map(<[_]>::len),
         );
-        self.controls.resize(chunk.len(), [0; CONTROL_WORDS]);
         self.slices.clear();
-        self.slices.extend(chunk.iter().map(|datagram| libc::iovec {
+        self.slices.extend(datagrams.iter().map(|datagram| libc::iovec {
             // sendmmsg does not write to it.
             iov_base: datagram.bytes.as_ptr().cast_mut().cast(),
             iov_len: datagram.bytes.len(),
         }));
+        let firsts = || {
+            let mut first = 0;
+            self.counts.iter().map(move |count| {
+                first += count;
+                &datagrams[first - count]
+            })
+        };
+        let unused = socket.address;
+        self.names.clear();
+        self.names.extend(
+            firsts().map(|datagram| SockaddrStorage::from(datagram.remote.unwrap_or(unused))),
+        );
+        self.controls.resize(self.counts.len(), [0; CONTROL_WORDS]);
         self.headers.clear();
-        for (index, datagram) in chunk.iter().enumerate() {
+        let mut first = 0;
+        for (index, &count) in self.counts.iter().enumerate() {
+            let datagram = &datagrams[first];
             // SAFETY: an mmsghdr is valid when all its bytes are zero.
             let mut header: libc::mmsghdr = unsafe { MaybeUninit::zeroed().assume_init() };
             if let Some(remote) = datagram.remote {
@@ -343,15 +404,18 @@ impl Outbox {
                     SocketAddr::V6(_) => size_of::<libc::sockaddr_in6>(),
                 } as libc::socklen_t;
             }
-            header.msg_hdr.msg_iov = &raw mut self.slices[index];
-            header.msg_hdr.msg_iovlen = 1;
+            header.msg_hdr.msg_iov = &raw mut self.slices[first];
+            header.msg_hdr.msg_iovlen = count as _;
+            header.msg_hdr.msg_control = self.controls[index].as_mut_ptr().cast();
             if is_wildcard && !datagram.local.is_unspecified() {
-                let control = &mut self.controls[index];
-                header.msg_hdr.msg_control = control.as_mut_ptr().cast();
-                header.msg_hdr.msg_controllen = size_of::<[u64; CONTROL_WORDS]>() as _;
                 write_local(&mut header.msg_hdr, datagram.local);
             }
+            if count > 1 {
+                let length = datagram.bytes.len() as u16;
+                write_control(&mut header.msg_hdr, libc::SOL_UDP, libc::UDP_SEGMENT, length);
+            }
             self.headers.push(header);
+            first += count;
         }
     }
 }
@@ -425,35 +489,49 @@ fn read_controls(header: &libc::msghdr) -> Told {
 
 /// Makes `header` leave from `local`.
 fn write_local(header: &mut libc::msghdr, local: IpAddr) {
-    // SAFETY: `header` points to a control buffer of CONTROL_WORDS words, aligned for a cmsghdr and
-    // larger than one with an in6_pktinfo; both structures are plain data.
-    unsafe {
-        let control = libc::CMSG_FIRSTHDR(header);
-        if control.is_null() {
-            return;
+    match local {
+        IpAddr::V4(ip) => {
+            // SAFETY: it is plain data, valid when all its bytes are zero.
+            let mut info: libc::in_pktinfo = unsafe { MaybeUninit::zeroed().assume_init() };
+            info.ipi_spec_dst.s_addr = u32::from(ip).to_be();
+            write_control(header, libc::IPPROTO_IP, libc::IP_PKTINFO, info);
         }
-        let data = libc::CMSG_DATA(control);
-        let length = match local {
-            IpAddr::V4(ip) => {
-                (*control).cmsg_level = libc::IPPROTO_IP;
-                (*control).cmsg_type = libc::IP_PKTINFO;
-                let mut info: libc::in_pktinfo = MaybeUninit::zeroed().assume_init();
-                info.ipi_spec_dst.s_addr = u32::from(ip).to_be();
-                data.cast::<libc::in_pktinfo>().write_unaligned(info);
-                size_of::<libc::in_pktinfo>()
-            }
-            IpAddr::V6(ip) => {
-                (*control).cmsg_level = libc::IPPROTO_IPV6;
-                (*control).cmsg_type = libc::IPV6_PKTINFO;
-                let mut info: libc::in6_pktinfo = MaybeUninit::zeroed().assume_init();
-                info.ipi6_addr.s6_addr = ip.octets();
-                data.cast::<libc::in6_pktinfo>().write_unaligned(info);
-                size_of::<libc::in6_pktinfo>()
-            }
-        } as libc::c_uint;
-        (*control).cmsg_len = libc::CMSG_LEN(length) as _;
-        header.msg_controllen = libc::CMSG_SPACE(length) as _;
+        IpAddr::V6(ip) => {
+            // SAFETY: as above.
+            let mut info: libc::in6_pktinfo = unsafe { MaybeUninit::zeroed().assume_init() };
+            info.ipi6_addr.s6_addr = ip.octets();
+            write_control(header, libc::IPPROTO_IPV6, libc::IPV6_PKTINFO, info);
+        }
     }
+}
+
+/// Appends a control message to those of `header`, whose buffer has CONTROL_WORDS words.
+fn write_control<T: Copy>(
+    header: &mut libc::msghdr,
+    level: libc::c_int,
+    kind: libc::c_int,
+    value: T,
+) {
+    let used = header.msg_controllen as usize;
+    // SAFETY: it only computes.
+    let (length, space) = unsafe {
+        let size = size_of::<T>() as libc::c_uint;
+        (libc::CMSG_LEN(size), libc::CMSG_SPACE(size) as usize)
+    };
+    assert!(
+        used + space <= size_of::<[u64; CONTROL_WORDS]>(),
+        "the buffer holds what is used here"
+    );
+    // SAFETY: the buffer has room, as was just seen, and is aligned for a cmsghdr at each multiple of a
+    // word, of which the space of a control message is one; `value` is plain data.
+    unsafe {
+        let control = header.msg_control.cast::<u8>().add(used).cast::<libc::cmsghdr>();
+        (*control).cmsg_level = level;
+        (*control).cmsg_type = kind;
+        (*control).cmsg_len = length as _;
+        libc::CMSG_DATA(control).cast::<T>().write_unaligned(value);
+    }
+    header.msg_controllen = (used + space) as _;
 }
 
 #[cfg(test)]
@@ -544,6 +622,48 @@ mod tests {
         let received = receive(&mut Inbox::new(MAX_DATAGRAM), &socket, 2);
         assert_eq!(received[0].1, b"a");
         assert_eq!(received[1].1, b"b");
+    }
+
+    #[test]
+    fn datagrams_that_are_joined_arrive_apart() {
+        let segmenting = Options { is_segmenting: true, ..Options::default() };
+        let sender = Socket::bind("127.0.0.1:0".parse().unwrap(), segmenting).unwrap();
+        let receiver = Socket::bind("127.0.0.1:0".parse().unwrap(), Options::default()).unwrap();
+        // Runs of one length, single ones, empty ones, and some that are too long to be joined.
+        let lengths = [500; 40].into_iter().chain([500, 7, 7, 0, 0, 1001, 1001, 1000, 1000, 3]);
+        let many: Vec<Vec<u8>> =
+            lengths.enumerate().map(|(index, length)| vec![index as u8; length]).collect();
+        let (remote, local) = (Some(receiver.address()), sender.address().ip());
+        let datagrams: Vec<_> =
+            many.iter().map(|bytes| Outgoing { remote, local, bytes }).collect();
+        Outbox::default().send(&sender, &datagrams, |_| panic!("refused"));
+        let received = receive(&mut Inbox::new(MAX_DATAGRAM), &receiver, many.len());
+        assert!(received.iter().map(|(_, bytes)| bytes).eq(&many));
+    }
+
+    #[test]
+    fn what_cannot_go_joined_goes_alone() {
+        let segmenting = Options { is_segmenting: true, ..Options::default() };
+        let socket = Socket::bind("127.0.0.1:0".parse().unwrap(), segmenting).unwrap();
+        let local = socket.address().ip();
+        // Without a checksum the kernel joins nothing.
+        let no_checksum = 1;
+        // SAFETY: the option is an int, and so is what is pointed to.
+        let result = unsafe {
+            libc::setsockopt(
+                socket.fd.as_raw_fd(),
+                libc::SOL_SOCKET,
+                libc::SO_NO_CHECK,
+                (&raw const no_checksum).cast(),
+                size_of::<libc::c_int>() as libc::socklen_t,
+            )
+        };
+        assert_eq!(result, 0);
+        let one = Outgoing { remote: Some(socket.address()), local, bytes: b"once" };
+        let mut outbox = Outbox::default();
+        outbox.send(&socket, &[one; 5], |_| panic!("refused"));
+        assert_eq!(receive(&mut Inbox::new(100), &socket, 5).len(), 5);
+        assert!(outbox.refuses_segments);
     }
 
     #[test]

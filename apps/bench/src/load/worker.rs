@@ -169,11 +169,12 @@ impl Worker {
         clock: Clock,
         shared: Shared,
     ) -> Result<Self, LinkError> {
-        let links = Links::open(&plan.links)?;
+        let links = Links::open(&plan.links, clock)?;
         let parties = plan.users.into_iter().enumerate().map(|(index, (name, password))| Party {
             name,
             password,
             link: links.link_of(index),
+            way: links.way_of(index),
         });
         let engine = Engine::new(plan.settings, parties.collect(), links.places(), clock.now());
         // Sleeps are to end when they should; without the right to it they end a little later.
@@ -354,9 +355,7 @@ impl Worker {
         let mut now = self.clock.now();
         for _ in 0..BATCHES {
             let Self { engine, links, clock, .. } = self;
-            // Not from before what was sent meanwhile: its answers would seem to come too early.
-            now = clock.now();
-            is_more = links.receive(now, &mut |message| {
+            is_more = links.receive(&mut |message| {
                 engine.receive(message.received, now, message.link, message.remote, message.bytes);
             });
             now = clock.now();
@@ -379,7 +378,7 @@ impl Worker {
         }
         // Before, not after: the answer may be there before the call returns.
         self.engine.sent(self.clock.now());
-        self.links.send(&self.engine.out);
+        self.links.send(&mut self.engine.out);
         self.engine.out.clear();
     }
 

@@ -164,6 +164,7 @@ fn bands(columns: &mut Columns) {
 fn generator(columns: &mut Columns) {
     columns.count("generator_cpu_user_us", |run| run.generator.cpu_user_us);
     columns.count("generator_cpu_system_us", |run| run.generator.cpu_system_us);
+    columns.count("generator_operations", |run| run.generator.operations);
     columns.figure("generator_cpu_us_per_operation", metrics::generator_cpu_per_operation);
     columns.count("generator_lag_p50_us", |run| run.generator.lag.percentile(50.0));
     columns.count("generator_lag_p99_us", |run| run.generator.lag.percentile(99.0));
@@ -180,6 +181,7 @@ fn watch(columns: &mut Columns) {
     });
     columns.watched("cpu_user_us", |watch| watch.total.cpu_user_us);
     columns.watched("cpu_system_us", |watch| watch.total.cpu_system_us);
+    columns.watched("watched_operations", |watch| watch.operations);
     columns.figure("cpu_us_per_operation", metrics::cpu_per_operation);
     columns.watched("memory_before_bytes", |watch| watch.memory_before);
     columns.watched("memory_bytes", |watch| watch.memory);

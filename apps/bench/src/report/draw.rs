@@ -115,7 +115,7 @@ fn draw(chart: &Chart, area: &Area<'_>) -> Drawn {
     let mut context = ChartBuilder::on(area)
         .margin_right(if chart.bars.is_empty() { 40 } else { 110 })
         .margin_top(TOP)
-        .margin_bottom(44)
+        .margin_bottom(50)
         .set_label_area_size(LabelAreaPosition::Left, left)
         .set_label_area_size(LabelAreaPosition::Bottom, 52)
         .build_cartesian_2d(x.clone(), y.clone())?;
@@ -143,7 +143,7 @@ fn draw(chart: &Chart, area: &Area<'_>) -> Drawn {
     let title_x = if chart.bars.is_empty() { 4 } else { frame.left };
     area.draw(&Text::new(chart.y.title.clone(), (title_x, 6), title))?;
     let title = letters(INK, HPos::Right, VPos::Top);
-    area.draw(&Text::new(chart.x.title.clone(), (frame.right, frame.bottom + 58), title))?;
+    area.draw(&Text::new(chart.x.title.clone(), (frame.right, frame.bottom + 64), title))?;
 
     for line in &chart.lines {
         draw_line(line, area, &at)?;

@@ -69,7 +69,6 @@ pub(super) fn subjects(records: &[Record]) -> Vec<Subject<'_>> {
 }
 
 /// The groups of the runs of records of these kinds, subject by subject, in the order of time.
-/// Of parallel users, the label tells the state of the network, which no other field does.
 pub(super) fn groups<'a>(subjects: &[Subject<'a>], kinds: &[Kind]) -> Vec<Group<'a>> {
     let mut groups: Vec<Group<'a>> = Vec::new();
     for (index, subject) in subjects.iter().enumerate() {
@@ -78,9 +77,14 @@ pub(super) fn groups<'a>(subjects: &[Subject<'a>], kinds: &[Kind]) -> Vec<Group<
         }
         let begin = groups.len();
         for run in subject.record.runs.iter().filter(|run| subject.is_of(run)) {
-            let same = |group: &&mut Group<'_>| {
-                *group.load == run.load
-                    && (subject.record.kind != Kind::Qos || group.runs[0].label == run.label)
+            let same = |group: &&mut Group<'_>| match subject.record.kind {
+                // What comes all at once has no rate that one could set, but one that is measured.
+                Kind::Burst | Kind::Qos => {
+                    operation(group.load) == operation(&run.load)
+                        && group.load.users == run.load.users
+                        && state(group.runs[0]) == state(run)
+                }
+                _ => *group.load == run.load,
             };
             match groups[begin..].iter_mut().find(same) {
                 Some(group) => group.runs.push(run),
@@ -145,6 +149,12 @@ pub(super) fn operation(load: &Load) -> String {
     let transport =
         if load.transport == "udp" { String::new() } else { format!(", {}", load.transport) };
     format!("{}{authentication}{transport}", load.operation.name())
+}
+
+/// The state of the network, such as `busy link`, which runs of parallel users tell in their labels,
+/// behind the number of users; empty if it is not told.
+pub(super) fn state(run: &Run) -> &str {
+    run.label.split_once(", ").map_or("", |(_, state)| state)
 }
 
 /// A run in a few words.

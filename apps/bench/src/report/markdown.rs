@@ -117,28 +117,28 @@ fn courses(chart: &Chart) -> Table {
     let mut table = Table::new(&*chart.title, &columns.each_ref().map(String::as_str));
     let (_, ruler) = chart.rulers();
     for line in &chart.lines {
-        let heights = line.points.iter().map(|point| point.1);
+        let points = if line.points.is_empty() { &line.markers } else { &line.points };
+        let heights = points.iter().map(|point| point.1);
         let lowest = heights.clone().fold(f64::INFINITY, f64::min);
         let highest = heights.fold(f64::NEG_INFINITY, f64::max);
-        let doubtful = line.points.is_empty() || !line.doubtful.is_empty();
         let label = if line.label.is_empty() { "repeat" } else { &line.label };
-        let cells = [
-            label.to_owned(),
-            words::figure(lowest),
-            words::figure(highest),
-            course(line, &|y| ruler.share(y)),
-        ];
-        table.row_doubtful(doubtful, cells.to_vec());
+        let mut course = course(line, &|y| ruler.share(y));
+        if !line.doubtful.is_empty() {
+            course += &format!(" (and {} not valid)", words::counted(line.doubtful.len(), "point"));
+        }
+        let cells = vec![label.to_owned(), words::figure(lowest), words::figure(highest), course];
+        table.row_doubtful(line.points.is_empty() && line.markers.is_empty(), cells);
     }
-    for mark in &chart.marks {
-        table.row(vec![mark.label.clone(), String::new(), String::new(), "marked".to_owned()]);
+    for mark in chart.marks.iter().filter(|mark| !mark.label.is_empty()) {
+        let label = format!("pointed out: {}", mark.label);
+        table.row(vec![label, String::new(), String::new(), String::new()]);
     }
     table
 }
 
 /// A line as characters of different height.
 fn course(line: &Line, share: &impl Fn(f64) -> f64) -> String {
-    let points = &line.points;
+    let points = if line.points.is_empty() { &line.markers } else { &line.points };
     let per = points.len().div_ceil(COURSE).max(1);
     let heights = points.chunks(per).map(|chunk| {
         let sum: f64 = chunk.iter().map(|point| share(point.1)).sum();

@@ -1,12 +1,11 @@
 //! What the program says with its exit status, and with its words.
 
-
+use super::support::{BENCH, Ended, PeerProcess, bench, bench_in, interrupt, signal};
 use nix::sys::signal::Signal;
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
-use super::support::{BENCH, Ended, PeerProcess, bench, bench_in, interrupt, signal};
 
 /// A short load; the limit of lateness is wide, for the machine may be busy.
 const SHORT: &str = "--duration 500ms --warmup 0 --tail 0 --rate 100 --users 20 --max-lag 10s --quiet \

@@ -1,9 +1,8 @@
 //! Every command, really run against a peer, and what it writes.
 
-
+use super::support::{PeerProcess, bench, bench_in};
 use serde_json::Value;
 use std::path::Path;
-use super::support::{PeerProcess, bench, bench_in};
 
 /// Of all loads here: short, and no judgement on how busy the machine is.
 const SHORT: &str = "--warmup 0 --tail 0 --max-lag 10s --quiet --no-report --json";

@@ -2,7 +2,7 @@
 
 use super::slot::CalleeState;
 use super::write;
-use super::{Engine, Entry, Mark, is_waiting, key_of_call};
+use super::{Engine, Entry, Mark, Stage, is_waiting, key_of_call};
 use sip::header::HeaderName;
 use sip::message::{Response, reason_phrase};
 use sip::{Duration, Instant, Message, Method};
@@ -173,7 +173,7 @@ impl Engine {
         let slot = self.slots.get(index);
         self.out.bytes.extend_from_slice(&slot.callee.answer);
         let (link, remote, is_measured) = (slot.callee.link, slot.callee.remote, slot.is_measured);
-        self.push(start, link, Some(remote), mark, is_measured);
+        self.push(start, (link, Some(remote)), Stage::Answer, mark, is_measured);
     }
 
     #[expect(clippy::too_many_arguments, reason = "a response has that many sides")]
@@ -202,7 +202,8 @@ impl Engine {
                 write::put(out, &[b"Contact: <sip:", &place.contact, b">\r\n"]);
             }
         });
-        self.push(start, link, Some(remote), mark, is_measured);
+        let stage = if status == 180 { Stage::Ringing } else { Stage::ByeAnswer };
+        self.push(start, (link, Some(remote)), stage, mark, is_measured);
     }
 }
 

@@ -4,7 +4,7 @@ use super::credentials::Asked;
 use super::key::{self, Key};
 use super::slot::{Request, Task};
 use super::write::{self, Head};
-use super::{Engine, Mark};
+use super::{Engine, Mark, Stage};
 use crate::load::tally::Outcome;
 use crate::record::Delay;
 use sip::header::HeaderName;
@@ -128,7 +128,11 @@ impl Engine {
         }
         let entry = super::Entry { slot: index, generation: slot.generation };
         let (link, is_measured) = (slot.link, slot.is_measured);
-        self.push(start, link, remote, mark.map(|mark| (entry, mark)), is_measured);
+        let stage = match slot.request {
+            Request::Bye | Request::Hold => Stage::Bye,
+            _ => Stage::Request,
+        };
+        self.push(start, (link, remote), stage, mark.map(|mark| (entry, mark)), is_measured);
     }
 
     /// A response has come.
@@ -214,7 +218,7 @@ impl Engine {
         }
         let target = write::remote_target(message).filter(|_| status < 300);
         let remote = target.and_then(|target| write::next_hop_of(message, target));
-        self.push(start, link, remote, None, is_measured);
+        self.push(start, (link, remote), Stage::Ack, None, is_measured);
     }
 
     fn on_provisional(&mut self, index: u32, status: u16, received: Instant) {

@@ -56,8 +56,10 @@ pub(crate) struct Party {
     pub(crate) name: String,
     /// The password.
     pub(crate) password: String,
-    /// Which link is the user's.
+    /// The link where the user is to be called.
     pub(crate) link: u32,
+    /// The link by which the user's requests leave.
+    pub(crate) way: u32,
 }
 
 /// What is to be sent.
@@ -80,8 +82,22 @@ pub(crate) struct Transmit {
     pub(crate) remote: Option<SocketAddr>,
     /// Which octets of [`Output::bytes`].
     pub(crate) range: Range<usize>,
+    /// How far in its call it stands: what has the same number may be sent in any order, and the
+    /// others in that of the numbers.
+    pub(crate) stage: Stage,
     /// Whose time of sending it is.
     mark: Option<(Entry, Mark)>,
+}
+
+/// Where a message stands in its operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Stage {
+    Request,
+    Ringing,
+    Answer,
+    Ack,
+    Bye,
+    ByeAnswer,
 }
 
 /// What it means for an operation that a message was sent.
@@ -134,7 +150,8 @@ impl Engine {
             slots: Slots::default(),
             wheel: Wheel::new(now),
             due: Vec::new(),
-            registrations: 0,
+            // All of one length, so that messages are, too.
+            registrations: 1_000_000,
             ended: None,
             tally: Tally::new(now, now..now),
             out: Output::default(),
@@ -168,7 +185,7 @@ impl Engine {
         slot.task = task;
         slot.user = user % count;
         slot.peer = (user + count.div_ceil(2)) % count;
-        slot.link = link.unwrap_or(self.parties[slot.user as usize].link);
+        slot.link = link.unwrap_or(self.parties[slot.user as usize].way);
         slot.owns_link = link.is_some();
         slot.scheduled = scheduled;
         slot.is_measured = self.tally.measures(scheduled);
@@ -360,14 +377,14 @@ impl Engine {
     fn push(
         &mut self,
         start: usize,
-        link: u32,
-        remote: Option<SocketAddr>,
+        (link, remote): (u32, Option<SocketAddr>),
+        stage: Stage,
         mark: Option<(Entry, Mark)>,
         is_measured: bool,
     ) {
         self.tally.counts().sent += u64::from(is_measured);
         let range = start..self.out.bytes.len();
-        self.out.transmits.push(Transmit { link, remote, range, mark });
+        self.out.transmits.push(Transmit { link, remote, range, stage, mark });
     }
 }
 

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::net::{Ipv4Addr, SocketAddr};
 
 /// Slots that are free before one is used anew: what comes late should still find it empty.
-const RESERVE: usize = 1024;
+const RESERVE: usize = 256;
 
 /// What is to be done: an [`crate::record::Operation`], or what prepares for one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

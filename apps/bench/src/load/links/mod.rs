@@ -5,6 +5,7 @@ mod udp;
 
 use super::engine::{Output, Place};
 use clap::ValueEnum;
+use net::Clock;
 use nix::sys::epoll::EpollEvent;
 use nix::sys::time::TimeSpec;
 use nix::time::{ClockId, ClockNanosleepFlags, clock_nanosleep};
@@ -147,10 +148,10 @@ impl Links {
     ///
     /// # Errors
     /// [`LinkError`] where one cannot be had.
-    pub(crate) fn open(plan: &LinkPlan) -> Result<Self, LinkError> {
+    pub(crate) fn open(plan: &LinkPlan, clock: Clock) -> Result<Self, LinkError> {
         match plan.transport {
-            Transport::Udp => UdpLinks::open(plan).map(Self::Udp),
-            _ => TcpLinks::open(plan).map(Self::Tcp),
+            Transport::Udp => UdpLinks::open(plan, clock).map(Self::Udp),
+            _ => TcpLinks::open(plan, clock).map(Self::Tcp),
         }
     }
 
@@ -162,7 +163,15 @@ impl Links {
         }
     }
 
-    /// The link of the user at `index`.
+    /// The link by which the requests of the user at `index` leave.
+    pub(crate) fn way_of(&self, index: usize) -> u32 {
+        match self {
+            Self::Udp(links) => links.way_of(index),
+            Self::Tcp(links) => links.link_of(index),
+        }
+    }
+
+    /// The link where the user at `index` is to be called.
     pub(crate) fn link_of(&self, index: usize) -> u32 {
         match self {
             Self::Udp(links) => links.link_of(index),
@@ -178,8 +187,9 @@ impl Links {
         }
     }
 
-    /// Sends what is in `out`, and closes the links of operations that are over.
-    pub(crate) fn send(&mut self, out: &Output) {
+    /// Sends what is in `out`, which it may bring into another order, and closes the links of operations
+    /// that are over.
+    pub(crate) fn send(&mut self, out: &mut Output) {
         match self {
             Self::Udp(links) => links.send(out),
             Self::Tcp(links) => links.send(out),
@@ -187,10 +197,10 @@ impl Links {
     }
 
     /// Takes a batch of what has come, and hands each message to `each`. Whether there may be more.
-    pub(crate) fn receive(&mut self, now: Instant, each: &mut dyn FnMut(Incoming<'_>)) -> bool {
+    pub(crate) fn receive(&mut self, each: &mut dyn FnMut(Incoming<'_>)) -> bool {
         match self {
-            Self::Udp(links) => links.receive(now, each),
-            Self::Tcp(links) => links.receive(now, each),
+            Self::Udp(links) => links.receive(each),
+            Self::Tcp(links) => links.receive(each),
         }
     }
 

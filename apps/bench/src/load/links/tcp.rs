@@ -2,6 +2,7 @@
 
 use super::{Incoming, LinkCounts, LinkError, LinkPlan, Sharing, epoll_fd, host_port, no_events};
 use crate::load::engine::{Output, Place};
+use net::Clock;
 use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use nix::sys::socket::{
@@ -20,6 +21,7 @@ const LISTENER: u64 = u64::MAX;
 
 /// Connections by number. What is sent on one that is closed opens it again.
 pub(crate) struct TcpLinks {
+    clock: Clock,
     target: SocketAddr,
     sharing: Sharing,
     /// Connections that this side opens: the first ones; those after them are opened by the server, or
@@ -45,7 +47,7 @@ struct Stream {
 }
 
 impl TcpLinks {
-    pub(crate) fn open(plan: &LinkPlan) -> Result<Self, LinkError> {
+    pub(crate) fn open(plan: &LinkPlan, clock: Clock) -> Result<Self, LinkError> {
         let wrong = |error: io::Error| LinkError::Socket(plan.local, error);
         let listener = TcpListener::bind(SocketAddr::new(plan.local, 0)).map_err(wrong)?;
         listener.set_nonblocking(true).map_err(wrong)?;
@@ -63,6 +65,7 @@ impl TcpLinks {
             Sharing::Operation => 1,
         };
         let mut links = Self {
+            clock,
             target: plan.target,
             sharing: plan.sharing,
             users,
@@ -128,7 +131,7 @@ impl TcpLinks {
         Ok(())
     }
 
-    pub(crate) fn send(&mut self, out: &Output) {
+    pub(crate) fn send(&mut self, out: &mut Output) {
         for transmits in out.transmits.chunk_by(|one, other| one.link == other.link) {
             let Some(link) = transmits.first().map(|transmit| transmit.link) else { continue };
             let is_open = self.streams.get(link as usize).is_some_and(Option::is_some);
@@ -175,7 +178,7 @@ impl TcpLinks {
         }
     }
 
-    pub(crate) fn receive(&mut self, now: Instant, each: &mut dyn FnMut(Incoming<'_>)) -> bool {
+    pub(crate) fn receive(&mut self, each: &mut dyn FnMut(Incoming<'_>)) -> bool {
         let count = self.epoll.wait(&mut self.events, EpollTimeout::ZERO).unwrap_or_default();
         for index in 0..count {
             let event = self.events[index];
@@ -185,7 +188,7 @@ impl TcpLinks {
                     if event.events().contains(EpollFlags::EPOLLOUT) {
                         self.flush(link as u32);
                     }
-                    self.read(link as u32, now, each);
+                    self.read(link as u32, each);
                 }
             }
         }
@@ -202,7 +205,7 @@ impl TcpLinks {
         }
     }
 
-    fn read(&mut self, link: u32, now: Instant, each: &mut dyn FnMut(Incoming<'_>)) {
+    fn read(&mut self, link: u32, each: &mut dyn FnMut(Incoming<'_>)) {
         let Some(Some(stream)) = self.streams.get_mut(link as usize) else { return };
         let is_open = match stream.socket.read(&mut self.chunk) {
             Ok(0) => false,
@@ -214,7 +217,7 @@ impl TcpLinks {
                 matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
             }
         };
-        let counts = &mut self.counts;
+        let (counts, now) = (&mut self.counts, self.clock.now());
         let is_framed = stream.take_messages(link, now, &mut |message| {
             counts.received += 1;
             counts.received_octets += message.bytes.len() as u64;

@@ -2,9 +2,8 @@
 
 use super::{Incoming, LinkCounts, LinkError, LinkPlan, Sharing, epoll_fd, host_port, no_events};
 use crate::load::engine::{Output, Place};
-use net::{BATCH, Inbox, Options, Outbox, Outgoing, Socket, wall_clock};
+use net::{BATCH, Clock, Inbox, Options, Outbox, Outgoing, Socket, wall_clock};
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
-use sip::{Duration, Instant};
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 
@@ -13,12 +12,19 @@ const LONGEST: usize = 8192;
 /// Room in the kernel for the datagrams of a worker's only socket, and of a user's.
 const SHARED_BUFFER: usize = 16 << 20;
 const USER_BUFFER: usize = 256 << 10;
+/// The socket that is connected, where there is one.
+const CALLER: usize = 0;
+/// The one where calls come in then.
+const CALLEE: u32 = 1;
 /// Sockets that are tried in turn without asking which of them has something.
 const FEW: usize = 2;
 
 pub(crate) struct UdpLinks {
+    clock: Clock,
     target: SocketAddr,
     sockets: Vec<Socket>,
+    /// Whether the first socket is connected to the target, and for requests only.
+    has_caller: bool,
     epoll: Epoll,
     events: Vec<EpollEvent>,
     inbox: Inbox,
@@ -29,14 +35,21 @@ pub(crate) struct UdpLinks {
 }
 
 impl UdpLinks {
-    pub(crate) fn open(plan: &LinkPlan) -> Result<Self, LinkError> {
+    pub(crate) fn open(plan: &LinkPlan, clock: Clock) -> Result<Self, LinkError> {
         let (count, receive_buffer) = match plan.sharing {
-            Sharing::Thread => (1, SHARED_BUFFER),
+            // One that requests leave by, and one where calls come in.
+            Sharing::Thread => (2, SHARED_BUFFER),
             Sharing::User => (plan.users, USER_BUFFER),
             Sharing::Operation => return Err(LinkError::OperationNeedsTcp),
         };
         let wrong = |error| LinkError::Socket(plan.local, error);
-        let options = Options { is_timed: true, receive_buffer, ..Options::default() };
+        let has_caller = plan.sharing == Sharing::Thread;
+        let options = Options {
+            is_timed: true,
+            is_segmenting: has_caller,
+            receive_buffer,
+            ..Options::default()
+        };
         let epoll =
             Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC).map_err(|error| wrong(error.into()))?;
         let mut sockets = Vec::with_capacity(count);
@@ -44,10 +57,16 @@ impl UdpLinks {
             let socket = Socket::bind(SocketAddr::new(plan.local, 0), options).map_err(wrong)?;
             let event = EpollEvent::new(EpollFlags::EPOLLIN, index as u64);
             epoll.add(socket.as_fd(), event).map_err(|error| wrong(error.into()))?;
+            if has_caller && index == CALLER {
+                // The kernel then looks for the way there once, and not for each datagram.
+                socket.connect(plan.target).map_err(wrong)?;
+            }
             sockets.push(socket);
         }
         Ok(Self {
+            clock,
             target: plan.target,
+            has_caller,
             drops: vec![0; sockets.len()],
             sockets,
             epoll,
@@ -68,40 +87,49 @@ impl UdpLinks {
             .collect()
     }
 
+    /// Where the user at `user` is to be called.
     pub(crate) fn link_of(&self, user: usize) -> u32 {
-        (user % self.sockets.len()) as u32
+        if self.has_caller { CALLEE } else { (user % self.sockets.len()) as u32 }
     }
 
-    pub(crate) fn send(&mut self, out: &Output) {
+    /// What the requests of the user at `user` leave by.
+    pub(crate) fn way_of(&self, user: usize) -> u32 {
+        if self.has_caller { CALLER as u32 } else { self.link_of(user) }
+    }
+
+    pub(crate) fn send(&mut self, out: &mut Output) {
+        if out.transmits.len() > 1 && self.has_caller {
+            // What is alike stands together, and within each call still in order.
+            out.transmits.sort_by_key(|transmit| (transmit.link, transmit.stage));
+        }
+        let Self { sockets, outbox, counts, target, .. } = self;
         for transmits in out.transmits.chunk_by(|one, other| one.link == other.link) {
-            let Some(socket) = transmits.first().and_then(|t| self.sockets.get(t.link as usize))
-            else {
+            let Some(link) = transmits.first().map(|transmit| transmit.link as usize) else {
                 continue;
             };
+            let Some(socket) = sockets.get(link) else { continue };
+            let is_connected = self.has_caller && link == CALLER;
             let local = socket.address().ip();
             let datagrams: Vec<Outgoing<'_>> = transmits
                 .iter()
                 .map(|transmit| Outgoing {
-                    remote: Some(transmit.remote.unwrap_or(self.target)),
+                    remote: transmit.remote.or((!is_connected).then_some(*target)),
                     local,
                     bytes: &out.bytes[transmit.range.clone()],
                 })
                 .collect();
-            self.counts.sent += datagrams.len() as u64;
+            counts.sent += datagrams.len() as u64;
             let octets: usize = datagrams.iter().map(|datagram| datagram.bytes.len()).sum();
-            self.counts.sent_octets += octets as u64;
-            self.outbox.send(socket, &datagrams, |_| self.counts.unsent += 1);
+            counts.sent_octets += octets as u64;
+            outbox.send(socket, &datagrams, |_| counts.unsent += 1);
         }
     }
 
-    pub(crate) fn receive(&mut self, now: Instant, each: &mut dyn FnMut(Incoming<'_>)) -> bool {
-        // The kernel's times are those of the wall clock, which may be set; ours is not. Both are read
-        // side by side, once for all sockets: what lies between would be missing in every delay.
-        let wall = wall_clock().as_micros();
+    pub(crate) fn receive(&mut self, each: &mut dyn FnMut(Incoming<'_>)) -> bool {
         if self.sockets.len() <= FEW {
             let mut is_more = false;
             for index in 0..self.sockets.len() {
-                is_more |= self.receive_from(index, now, wall, each);
+                is_more |= self.receive_from(index, each);
             }
             return is_more;
         }
@@ -109,28 +137,23 @@ impl UdpLinks {
         for event in 0..count {
             let index = self.events[event].data() as usize;
             // What stays is readable the next time, too.
-            self.receive_from(index, now, wall, each);
+            self.receive_from(index, each);
         }
         count == self.events.len()
     }
 
-    fn receive_from(
-        &mut self,
-        index: usize,
-        now: Instant,
-        wall: u64,
-        each: &mut dyn FnMut(Incoming<'_>),
-    ) -> bool {
+    fn receive_from(&mut self, index: usize, each: &mut dyn FnMut(Incoming<'_>)) -> bool {
+        // The kernel's times are those of the wall clock, which may be set; ours is not. Both are read
+        // anew each time: what lies between would be missing from every delay.
+        let now = self.clock.now();
+        let wall = wall_clock().as_micros() as i128;
         let (drops, counts) = (&mut self.drops[index], &mut self.counts);
         let received = self.inbox.receive(&self.sockets[index], |datagram| {
             *drops = (*drops).max(datagram.dropped);
             counts.received += 1;
             counts.received_octets += datagram.bytes.len() as u64;
-            let at = datagram.at.map_or(wall, |at| at.as_micros() as u64);
-            // What came since the clocks were read came later than now.
-            let ago = Duration::from_micros(wall.saturating_sub(at));
-            let since = Duration::from_micros(at.saturating_sub(wall));
-            let received = now + since - ago;
+            let ago = datagram.at.map_or(0, |at| wall - at.as_micros() as i128);
+            let received = now - sip::Duration::from_micros(ago.max(0) as u64);
             each(Incoming {
                 received,
                 link: index as u32,

@@ -5,7 +5,7 @@ use crate::metrics;
 use crate::record::{Delay, Kind, Operation, Run};
 use crate::report::chart::{Axis, Chart, Line, Look, Place, Scale};
 use crate::report::document::{Section, Table};
-use crate::report::groups::{Group, Pooled};
+use crate::report::groups::{Group, Pooled, state};
 use crate::report::words;
 
 /// The share of timeouts, in percent, that a server may have and pass (seed D3): of fifteen attempts in
@@ -20,7 +20,7 @@ pub(super) fn by_users<'a>(report: &Report<'a>, kind: Kind) -> Vec<Vec<Group<'a>
             let first = &groups[0];
             first.subject == group.subject
                 && first.operation() == group.operation()
-                && (kind != Kind::Qos || first.runs[0].label == group.runs[0].label)
+                && state(first.runs[0]) == state(group.runs[0])
         };
         match series.iter_mut().find(same) {
             Some(groups) => groups.push(group),
@@ -33,10 +33,12 @@ pub(super) fn by_users<'a>(report: &Report<'a>, kind: Kind) -> Vec<Vec<Group<'a>
     series
 }
 
-/// The system, and what its runs are labelled with.
+/// The system, and the state of the network if it is told.
 pub(super) fn series_name(report: &Report<'_>, group: &Group<'_>) -> String {
-    let label = &group.runs[0].label;
-    if label.is_empty() { report.label(group) } else { format!("{}, {label}", report.label(group)) }
+    match state(group.runs[0]) {
+        "" => report.label(group),
+        state => format!("{}, {state}", report.label(group)),
+    }
 }
 
 /// The share of operations that timed out, in percent.
@@ -157,7 +159,7 @@ fn series_label(report: &Report<'_>, series: &[Vec<Group<'_>>], group: &Group<'_
 fn burst_row(report: &Report<'_>, group: &Group<'_>) -> Vec<String> {
     let sum = |count: fn(&Run) -> u64| words::count(total(group, count));
     let pooled = group.pooled(Delay::Rrd);
-    let held = match timeouts(group) {
+    let held = match timeouts(group).filter(|_| !group.is_doubtful()) {
         Some(share) if share <= TIMEOUT_LIMIT => "✓ yes",
         Some(_) => "✗ NO",
         None => words::NONE,

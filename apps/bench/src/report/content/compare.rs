@@ -27,7 +27,12 @@ pub(super) fn section(report: &Report<'_>) -> Option<Section> {
     for measure in &MEASURES[..3] {
         section.chart(bars(report, &groups, measure));
     }
-    side_by_side(report, &groups, &MEASURES, &mut section);
+    for measures in [&MEASURES[1..2], &MEASURES[3..]] {
+        tables(report, &groups, measures, &mut section);
+    }
+    if !groups.is_empty() {
+        section.text("The tables of CPU time and of the 99th percentile stand with the verdict.");
+    }
     section.table(outcome(report, &groups));
     unless_empty(section)
 }
@@ -116,13 +121,21 @@ fn bars(report: &Report<'_>, groups: &[Group<'_>], measure: &Measure) -> Chart {
     chart
 }
 
-/// For each measure a table: medians with their intervals, and ratios to the first system.
+/// For each measure a table, and how to read them.
 fn side_by_side(
     report: &Report<'_>,
     groups: &[Group<'_>],
     measures: &[Measure],
     section: &mut Section,
 ) {
+    tables(report, groups, measures, section);
+    if !groups.is_empty() {
+        section.text(INTERVALS);
+    }
+}
+
+/// For each measure a table: medians with their intervals, and ratios to the first system.
+fn tables(report: &Report<'_>, groups: &[Group<'_>], measures: &[Measure], section: &mut Section) {
     let loads = by_load(groups);
     let mut subjects: Vec<usize> = groups.iter().map(|group| group.subject).collect();
     subjects.dedup();
@@ -158,9 +171,6 @@ fn side_by_side(
             }
         }
         section.table(table);
-    }
-    if !groups.is_empty() {
-        section.text(INTERVALS);
     }
 }
 

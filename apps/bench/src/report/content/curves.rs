@@ -130,11 +130,19 @@ fn costs(report: &Report<'_>, curves: &[&Curve<'_>], section: &mut Section) {
     }
 }
 
-/// How many processors the system under test kept busy, in the mean.
+/// How many processors the system under test kept busy, in the mean of the measured time.
 pub(super) fn processors(run: &Run) -> Option<f64> {
-    let total = run.watch.as_ref()?.total;
-    let used = total.cpu_user_us as f64 + total.cpu_system_us as f64;
-    (run.seconds > 0.0).then(|| used / run.seconds / 1e6)
+    let (mut used, mut seconds) = (0.0, 0.0);
+    for pair in run.watch.as_ref()?.samples.windows(2) {
+        let [before, sample] = pair else { continue };
+        // Samples come once a second, and not when the measured time begins and ends.
+        let middle = f64::midpoint(before.at, sample.at);
+        if middle > 0.0 && middle < run.seconds && sample.at > before.at {
+            used += sample.usage.cpu_user_us as f64 + sample.usage.cpu_system_us as f64;
+            seconds += sample.at - before.at;
+        }
+    }
+    (seconds > 0.0).then(|| used / seconds / 1e6)
 }
 
 fn steps(report: &Report<'_>, curves: &[&Curve<'_>]) -> Table {

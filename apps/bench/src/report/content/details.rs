@@ -201,9 +201,8 @@ pub(super) fn resources(report: &Report<'_>) -> Option<Section> {
         }
         let per = |value: &dyn Fn(&Watch) -> u64| {
             words::maybe(group.median(|run| {
-                let succeeded = run.counts.succeeded;
-                (succeeded > 0).then_some(())?;
-                Some(value(run.watch.as_ref()?) as f64 / succeeded as f64)
+                let watch = run.watch.as_ref()?;
+                (watch.operations > 0).then(|| value(watch) as f64 / watch.operations as f64)
             }))
         };
         let mib = |value: &dyn Fn(&Watch) -> u64| {

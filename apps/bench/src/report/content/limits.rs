@@ -150,14 +150,20 @@ fn limit_row(report: &Report<'_>, curve: &Curve<'_>) -> Vec<String> {
     ]
 }
 
-/// The first number of users at which something does not hold, and the last one before it.
+/// Of the numbers of users that were measured validly: the last one before something does not hold, and
+/// the first at which it does not.
 fn steps_before<'g, 'a>(
     groups: &'g [Group<'a>],
     holds: impl Fn(&Group<'_>) -> bool,
 ) -> (Option<&'g Group<'a>>, Option<&'g Group<'a>>) {
-    let first = groups.iter().position(|group| !holds(group));
-    let before = first.unwrap_or(groups.len()).checked_sub(1).map(|index| &groups[index]);
-    (before, first.map(|index| &groups[index]))
+    let mut before = None;
+    for group in groups.iter().filter(|group| !group.is_doubtful()) {
+        if !holds(group) {
+            return (before, Some(group));
+        }
+        before = Some(group);
+    }
+    (before, None)
 }
 
 fn users_cells(steps: (Option<&Group<'_>>, Option<&Group<'_>>)) -> [String; 2] {
@@ -306,7 +312,11 @@ fn search_table(runs: &[&Run]) -> Table {
                 words::count(run.counts.offered),
                 words::count(failed),
                 words::maybe(percentile(run, Delay::Response, 99.0).map(|us| us / 1000.0)),
-                if carried(run) { "carried".to_owned() } else { "failures".to_owned() },
+                match (run.is_valid(), carried(run)) {
+                    (false, _) => "tells nothing".to_owned(),
+                    (true, true) => "carried".to_owned(),
+                    (true, false) => "failures".to_owned(),
+                },
             ],
         );
     }
@@ -336,7 +346,8 @@ pub(super) fn findings(report: &Report<'_>) -> Option<Section> {
     for (subject, finding) in all() {
         let first =
             all().find(|(_, other)| other.name == finding.name && other.unit == finding.unit);
-        let ratio = first.map(|(_, first)| finding.value / first.value);
+        let others = first.filter(|(_, first)| !std::ptr::eq(*first, finding));
+        let ratio = others.map(|(_, first)| finding.value / first.value);
         table.row(vec![
             subject.label.clone(),
             finding.name.clone(),

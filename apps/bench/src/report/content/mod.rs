@@ -74,7 +74,11 @@ impl<'a> Report<'a> {
     /// The load of a group in words, but for the operation.
     fn load(&self, group: &Group<'_>) -> String {
         match self.kind(group) {
-            Kind::Burst | Kind::Qos => format!("{} users", words::count(group.load.users)),
+            Kind::Burst => format!("{} users", words::count(group.load.users)),
+            Kind::Qos => match groups::state(group.runs[0]) {
+                "" => format!("{} users", words::count(group.load.users)),
+                state => format!("{} users, {state}", words::count(group.load.users)),
+            },
             _ => format!("{}/s", words::figure(group.load.rate)),
         }
     }
@@ -82,6 +86,14 @@ impl<'a> Report<'a> {
     /// The three cells that tell a group from others.
     fn name_cells(&self, group: &Group<'_>) -> Vec<String> {
         vec![self.label(group), group.operation(), self.load(group)]
+    }
+
+    /// How heavy the load of a group is, compared with others of its kind.
+    fn weight(&self, group: &Group<'_>) -> f64 {
+        match self.kind(group) {
+            Kind::Burst | Kind::Qos => group.load.users as f64,
+            _ => group.load.rate,
+        }
     }
 
     /// The groups whose details are told. Of a curve, a search, bursts and numbers of users it is one for
@@ -93,24 +105,19 @@ impl<'a> Report<'a> {
             self.groups(&[Kind::Sweep, Kind::Proxy, Kind::Limit, Kind::Burst, Kind::Qos]);
         while let Some(first) = steps.first() {
             let (subject, operation) = (first.subject, first.operation());
-            let belongs =
-                |group: &Group<'_>| group.subject == subject && group.operation() == operation;
+            let state = groups::state(first.runs[0]);
+            let belongs = |group: &Group<'_>| {
+                group.subject == subject
+                    && group.operation() == operation
+                    && (self.kind(group) != Kind::Qos || groups::state(group.runs[0]) == state)
+            };
             let (mut same, rest) = steps.into_iter().partition::<Vec<_>, _>(belongs);
             steps = rest;
-            same.sort_by(|a, b| weight(a).total_cmp(&weight(b)));
+            same.sort_by(|a, b| self.weight(a).total_cmp(&self.weight(b)));
             let best = same.iter().rposition(|group| !group.is_doubtful() && is_whole(group));
             featured.push(same.swap_remove(best.unwrap_or(0)));
         }
         featured
-    }
-}
-
-/// How heavy the load of a group is, compared with others of its kind.
-fn weight(group: &Group<'_>) -> f64 {
-    if group.load.arrivals == "burst" {
-        group.load.users as f64
-    } else {
-        group.load.rate.max(group.load.users as f64 * 1e-9)
     }
 }
 

@@ -2,11 +2,15 @@
 
 use super::{Report, kind_name};
 use crate::metrics;
-use crate::record::{Delay, Kind, Machine, Record, Run};
+use crate::record::{Delay, Finding, Kind, Machine, Record, Run};
 use crate::report::document::{Block, Section, Table, Verdict};
 use crate::report::groups::{operation, percentile, run_name};
 use crate::report::words;
 
+/// What runs are labelled with that confirm what a search has found.
+const CONFIRMATION: &str = "confirmation";
+/// How many outliers are named in the verdict, beginning with the largest.
+const OUTLIERS: usize = 8;
 /// How many runs are named with a doubt.
 const NAMED: usize = 4;
 
@@ -23,52 +27,86 @@ pub(super) fn sections(report: &Report<'_>) -> Vec<Section> {
     findings(report, &mut verdict);
     verdict.table(headline(report));
     super::compare::summary(report, &mut verdict);
-    let (large, small): (Vec<Outlier>, Vec<Outlier>) =
+    let (mut large, small): (Vec<Outlier>, Vec<Outlier>) =
         outliers(report).into_iter().partition(|outlier| outlier.deviation >= NOTABLE);
+    large.sort_by(|a, b| b.deviation.total_cmp(&a.deviation));
     if !large.is_empty() {
         verdict.heading("Outliers");
-        let more = match small.len() {
+        let more = match small.len() + large.len().saturating_sub(OUTLIERS) {
             0 => String::new(),
-            count => format!(
-                " {} by less than 10 % of the median; they are named with all runs.",
-                words::counted(count, "more value")
-                    + if count == 1 { " differs" } else { " differ" }
-            ),
+            1 => " One more is named with all runs.".to_owned(),
+            more => format!(" {} more are named with all runs.", words::count(more as u64)),
         };
         verdict.text(format!(
             "These repeats stand out from the others of their load. They are kept in all figures.{more}"
         ));
-        verdict.blocks.push(Block::List(large.into_iter().map(|outlier| outlier.text).collect()));
+        let named = large.into_iter().take(OUTLIERS).map(|outlier| outlier.text);
+        verdict.blocks.push(Block::List(named.collect()));
     }
     vec![verdict, setup(report)]
 }
 
 fn validity(report: &Report<'_>) -> Verdict {
-    let runs: Vec<&Run> = report.records.iter().flat_map(|record| &record.runs).collect();
-    let invalid = runs.iter().filter(|run| !run.is_valid()).count();
-    if runs.is_empty() {
-        return Verdict {
-            good: false,
-            title: "Nothing was measured".to_owned(),
-            text: "There is no run in what this report is made from.".to_owned(),
-            reasons: Vec::new(),
-        };
+    let all = || {
+        report.records.iter().flat_map(|record| record.runs.iter().map(move |run| (record, run)))
+    };
+    // A search tries what is too much for one or the other side; what counts is what confirms it.
+    let is_trial =
+        |record: &Record, run: &Run| record.kind == Kind::Limit && run.label != CONFIRMATION;
+    let count = all().count();
+    let trials = all().filter(|(record, run)| !run.is_valid() && is_trial(record, run)).count();
+    let invalid = all().filter(|(_, run)| !run.is_valid()).count() - trials;
+    let reasons = doubts(all().map(|(_, run)| run));
+    if count == 0 {
+        let text = "There is no run in what this report is made from.";
+        return verdict(false, "Nothing was measured".to_owned(), text, reasons);
     }
-    if invalid == 0 {
-        let title = match runs.len() {
+    if invalid == 0 && trials == 0 {
+        let title = match count {
             1 => "Valid: the run shows the system under test".to_owned(),
-            count => format!(
+            _ => format!(
                 "Valid: all {} runs show the systems under test",
                 words::count(count as u64)
             ),
         };
         let text =
-            "Nothing was found that makes the figures those of the generator or of a disturbance."
-                .to_owned();
-        return Verdict { good: true, title, text, reasons: Vec::new() };
+            "Nothing was found that makes the figures those of the generator or of a disturbance.";
+        return verdict(true, title, text, reasons);
     }
+    if invalid == 0 && trials < count {
+        let title = format!(
+            "Valid, but for {} of the search, which {} not show the system under test",
+            words::counted(trials, "step"),
+            if trials == 1 { "does" } else { "do" }
+        );
+        let text = "They are marked as not valid, and no figure is taken from them; they may mean that the system \
+                    carries more than was found.";
+        return verdict(true, title, text, reasons);
+    }
+    let invalid = invalid + trials;
+    if invalid == count {
+        let text = "The figures below were limited by the generator or disturbed. Do not use them to judge a system.";
+        let title = "NOT VALID: no run shows the system under test".to_owned();
+        return verdict(false, title, text, reasons);
+    }
+    let title = format!(
+        "NOT VALID IN PART: {} of {} {} not show the system under test",
+        words::count(invalid as u64),
+        words::counted(count, "run"),
+        if invalid == 1 { "does" } else { "do" }
+    );
+    let text = "Medians leave these runs out. Where a load has no valid run, its figures are marked as not valid.";
+    verdict(false, title, text, reasons)
+}
+
+fn verdict(good: bool, title: String, text: &str, reasons: Vec<String>) -> Verdict {
+    Verdict { good, title, text: text.to_owned(), reasons }
+}
+
+/// Each doubt once, with the runs that it is about.
+fn doubts<'a>(runs: impl Iterator<Item = &'a Run>) -> Vec<String> {
     let mut doubts: Vec<(&str, Vec<String>)> = Vec::new();
-    for run in &runs {
+    for run in runs {
         for doubt in &run.doubts {
             match doubts.iter_mut().find(|(text, _)| text == doubt) {
                 Some((_, names)) => names.push(run_name(run)),
@@ -77,36 +115,28 @@ fn validity(report: &Report<'_>) -> Verdict {
         }
     }
     let reasons = doubts.into_iter().map(|(doubt, names)| {
-        let more = names.len().saturating_sub(NAMED);
-        let more = if more > 0 {
-            format!("; and {}", words::counted(more, "more run"))
-        } else {
-            String::new()
+        let more = match names.len().saturating_sub(NAMED) {
+            0 => String::new(),
+            more => format!("; and {}", words::counted(more, "more run")),
         };
         format!("{doubt} ({}{more})", names[..names.len().min(NAMED)].join("; "))
     });
-    let title = if invalid == runs.len() {
-        "NOT VALID: no run shows the system under test".to_owned()
-    } else {
-        format!(
-            "NOT VALID IN PART: {} of {} do not show the system under test",
-            words::count(invalid as u64),
-            words::counted(runs.len(), "run")
-        )
-    };
-    let text = if invalid == runs.len() {
-        "The figures below were limited by the generator or disturbed. Do not use them to judge a system."
-    } else {
-        "Medians leave these runs out. Where a load has no valid run, its figures are marked as not valid."
-    };
-    Verdict { good: false, title, text: text.to_owned(), reasons: reasons.collect() }
+    reasons.collect()
 }
 
 /// What the commands concluded, in a line each.
 fn findings(report: &Report<'_>, section: &mut Section) {
     let findings = report.subjects.iter().flat_map(|subject| {
-        let of_subject =
-            subject.record.findings.iter().filter(|finding| subject.is_named(&finding.system));
+        // A comparison is told by its tables, and what is about one step by the section of findings.
+        let about_a_step = |finding: &Finding| {
+            let labels = subject.record.runs.iter().map(|run| run.label.as_str());
+            labels.filter(|label| !label.is_empty()).any(|label| finding.name.ends_with(label))
+        };
+        let of_subject = subject.record.findings.iter().filter(move |finding| {
+            subject.record.kind != Kind::Compare
+                && subject.is_named(&finding.system)
+                && !about_a_step(finding)
+        });
         of_subject.map(|finding| {
             let remark = if finding.remark.is_empty() {
                 String::new()
@@ -114,7 +144,9 @@ fn findings(report: &Report<'_>, section: &mut Section) {
                 format!(" ({})", finding.remark)
             };
             let value = words::figure(finding.value);
-            format!("{}, {}: {value} {}{remark}", subject.label, finding.name, finding.unit)
+            let unit =
+                if finding.unit == "1/s" { "/s".to_owned() } else { format!(" {}", finding.unit) };
+            format!("{}, {}: {value}{unit}{remark}", subject.label, finding.name)
         })
     });
     let findings: Vec<String> = findings.collect();
@@ -124,17 +156,33 @@ fn findings(report: &Report<'_>, section: &mut Section) {
     }
 }
 
+/// What is said where there are no criteria.
+fn nothing_required(report: &Report<'_>) -> &'static str {
+    if report.records.iter().any(|record| record.kind == Kind::Limit) {
+        "A search judges its steps one by one; of its runs as a whole nothing was required."
+    } else {
+        "Nothing was required of the systems (--require), so nothing could fail."
+    }
+}
+
 fn criteria(report: &Report<'_>, section: &mut Section) {
-    let mut table = Table::new("What was required", &["Criterion", "Held", "Worst value seen"]);
+    let mut table =
+        Table::new("What was required", &["Criterion", "Systems", "Held", "Worst value seen"]);
     let (mut held, mut count) = (0, 0);
-    for criterion in report.records.iter().flat_map(|record| &record.criteria) {
-        count += 1;
-        held += usize::from(criterion.held);
-        let answer = if criterion.held { "✓ yes" } else { "✗ NO" };
-        table.row(vec![criterion.text.clone(), answer.to_owned(), criterion.seen.clone()]);
+    for record in report.records {
+        let of_record =
+            report.subjects.iter().filter(|subject| std::ptr::eq(subject.record, record));
+        let systems: Vec<String> = of_record.map(|subject| subject.label.clone()).collect();
+        for criterion in &record.criteria {
+            count += 1;
+            held += usize::from(criterion.held);
+            let answer = if criterion.held { "✓ yes" } else { "✗ NO" };
+            let (text, seen) = (criterion.text.clone(), criterion.seen.clone());
+            table.row(vec![text, words::list(&systems), answer.to_owned(), seen]);
+        }
     }
     if count == 0 {
-        section.text("Nothing was required of the systems (--require), so nothing could fail.");
+        section.text(nothing_required(report));
         return;
     }
     let title = match (count - held, count) {
@@ -349,8 +397,11 @@ fn range(values: impl Iterator<Item = f64>) -> String {
     let ends = values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| {
         (low.min(value), high.max(value))
     });
+    let text = |value: f64| {
+        if value.fract() == 0.0 { words::tick(value) } else { words::figure(value) }
+    };
     match ends {
-        (low, high) if low < high => format!("{}–{}", words::tick(low), words::tick(high)),
-        (low, _) => words::tick(low),
+        (low, high) if low < high => format!("{}–{}", text(low), text(high)),
+        (low, _) => text(low),
     }
 }

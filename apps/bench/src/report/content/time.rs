@@ -30,15 +30,24 @@ fn by_operation<'a>(report: &Report<'a>) -> Vec<(String, Vec<Group<'a>>)> {
     operations
 }
 
+/// What is said behind the name of a line of a group.
+fn not_valid(group: &Group<'_>) -> &'static str {
+    if group.is_doubtful() { " (not valid)" } else { "" }
+}
+
 /// Name and look of a group among others of its operation: the system's if there is one of each.
 fn line_name(report: &Report<'_>, groups: &[Group<'_>], index: usize) -> (String, Look) {
     let group = &groups[index];
-    let name = format!("{} at {}", report.label(group), report.load(group));
-    if groups.iter().filter(|other| other.subject == group.subject).count() > 1 {
-        return (name, Look::Number(index));
-    }
+    let several = |group: &Group<'_>| {
+        groups.iter().filter(|other| other.subject == group.subject).count() > 1
+    };
     let same_load = groups.iter().all(|other| report.load(other) == report.load(group));
-    (if same_load { report.label(group) } else { name }, report.look(group))
+    let mut name = report.label(group);
+    if several(group) || !same_load {
+        name += &format!(" at {}", report.load(group));
+    }
+    name += not_valid(group);
+    (name, if groups.iter().any(several) { Look::Number(index) } else { report.look(group) })
 }
 
 /// How the delays are distributed.
@@ -76,6 +85,7 @@ pub(super) fn distribution(report: &Report<'_>) -> Option<Section> {
             let response = group.pooled(Delay::Response);
             let from_schedule = group.pooled(Delay::FromSchedule);
             if let [_] = *groups {
+                actual.title = title("Response time") + not_valid(group);
                 actual.line(percentiles("from sending", Look::Number(0), &response));
                 actual.line(percentiles("from the schedule", Look::Number(1), &from_schedule));
             } else {
@@ -102,7 +112,7 @@ fn distribution_chart(title: String) -> Chart {
 /// A distribution as a line, as far as there are enough events to tell.
 fn percentiles(label: &str, look: Look, pooled: &Pooled) -> Line {
     let nines = (pooled.count() as f64).log10().clamp(1.0, NINES);
-    let value = |percent| pooled.percentile(percent).map(|us| (percent, us.max(1) as f64 / 1000.0));
+    let value = |percent| pooled.percentile(percent).map(|us| (percent, us as f64 / 1000.0));
     let steps = 0..=(nines * POINTS_PER_NINE) as u32;
     let percents = steps.map(|step| 100.0 * (1.0 - 10f64.powf(-f64::from(step) / POINTS_PER_NINE)));
     let mut line = Line::plain(label, look, percents.filter_map(value).collect());
@@ -131,7 +141,7 @@ pub(super) fn course(report: &Report<'_>) -> Option<Section> {
         "time",
         "What went on over time",
         "In a steady state all lines are level; steps, waves and spikes are what a mean would hide. What is \
-         left of 0 is the ramp, which no figure counts.",
+         outside of the upright lines is ramp and tail, which no figure counts.",
     );
     for (operation, groups) in by_operation(report) {
         // A comparison has a dozen operations: there, delays over time are enough to see what happened.
@@ -172,6 +182,9 @@ pub(super) fn course(report: &Report<'_>) -> Option<Section> {
             section.text(format!("Zero all the time: {}.", words::list(&zero).to_lowercase()));
         }
         for mut chart in charts {
+            if let [group] = &*groups {
+                chart.title += not_valid(group);
+            }
             bounds(&mut chart, &groups);
             section.chart(chart);
         }

@@ -254,6 +254,35 @@ fn limits_are_found_where_the_model_has_them() {
 }
 
 #[test]
+fn steps_that_are_not_valid_set_no_limit() {
+    let limits = |record: Record| {
+        let document = content::document(&[record]);
+        let limits = document.sections.into_iter().find(|section| section.id == "limits").unwrap();
+        let Some(document::Block::Table(table)) = limits.blocks.into_iter().next() else {
+            panic!("no table")
+        };
+        table.rows[0].cells[2..4].to_vec()
+    };
+    let mut record = synthetic::burst();
+    assert_eq!(limits(record.clone()), ["3,200", "6,400"]);
+    record.runs[6].doubts = vec!["late".to_owned()];
+    assert_eq!(limits(record.clone()), ["3,200 or more", "–"]);
+    record.runs[5].doubts = vec!["late".to_owned()];
+    assert_eq!(limits(record), ["1,600 or more", "–"]);
+}
+
+#[test]
+fn a_search_is_valid_if_what_confirms_it_is() {
+    let mut record = synthetic::limit();
+    record.runs[5].doubts = vec!["the generator was late".to_owned()];
+    let text = markdown(&[record.clone()]);
+    assert!(text.contains("**✓ Valid, but for 1 step of the search"), "{}", &text[..800]);
+    assert!(text.contains("the generator was late"));
+    record.runs[11].doubts = vec!["the generator was late".to_owned()];
+    assert!(markdown(&[record]).contains("**✗ NOT VALID IN PART: 2 of 28 runs"));
+}
+
+#[test]
 fn text_from_outside_stays_text() {
     let records = [hostile()];
     let page = html(&records);

@@ -302,9 +302,9 @@ pub(super) fn limit() -> Record {
     let mut record = record(Kind::Limit, &SERVERS[..2]);
     for server in &SERVERS[..2] {
         let (mut low, mut high, mut rate) = (0.0, f64::INFINITY, 2_000.0);
-        for step in 1..=11 {
+        for _ in 1..=11 {
             let mut run = run(*server, load(Operation::Register, rate), 0, 5);
-            run.label = format!("step {step}");
+            run.label = "search".to_owned();
             if run.counts.succeeded == run.counts.offered {
                 low = rate
             } else {
@@ -335,7 +335,8 @@ pub(super) fn burst() -> Record {
     for server in &SERVERS[..2] {
         for users in [100u32, 200, 400, 800, 1600, 3200, 6400] {
             let mut load = load(Operation::Register, f64::from(users) * 11.0);
-            load.arrivals = "burst".to_owned();
+            load.arrivals =
+                "5 bursts within 5000 ms, again every 60000 ms, 10000 ms after an error".to_owned();
             load.users = u64::from(users);
             record.runs.push(run(*server, load, 0, 5));
         }
@@ -346,16 +347,17 @@ pub(super) fn burst() -> Record {
 /// Parallel users on one server, with the network idle and busy.
 pub(super) fn qos() -> Record {
     let mut record = record(Kind::Qos, &SERVERS[..1]);
-    for (label, factor) in [("idle", 1.0), ("half busy", 3.0)] {
+    for (state, factor) in [("", 1.0), (", busy link", 3.0)] {
         for users in [1u32, 10, 50, 100, 200, 300, 500, 700, 1000] {
             for operation in [Operation::Register, Operation::Invite] {
                 for repeat in 0..3 {
-                    let mut load = load(operation, f64::from(users) * 8.0 * factor);
-                    load.arrivals = "burst".to_owned();
+                    let rate = f64::from(users) * 8.0 * factor + f64::from(repeat);
+                    let mut load = load(operation, rate);
+                    load.arrivals = "all at once".to_owned();
                     load.users = u64::from(users);
                     load.sockets = u64::from(users);
                     let mut run = run(SERVERS[0], load, repeat, 1);
-                    run.label = label.to_owned();
+                    run.label = format!("{users} users{state}");
                     record.runs.push(run);
                 }
             }

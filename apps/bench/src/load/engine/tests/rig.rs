@@ -33,6 +33,11 @@ impl Sent {
         }
     }
 
+    /// The number of its CSeq.
+    pub(super) fn number(&self) -> u32 {
+        self.value("CSeq").split(' ').next().unwrap().parse().unwrap()
+    }
+
     pub(super) fn start_line(&self) -> &str {
         self.text.lines().next().unwrap()
     }
@@ -73,6 +78,7 @@ impl Rig {
             name: format!("user{index}"),
             password: format!("secret{index}"),
             link: index,
+            way: index,
         });
         let places = (0..4).map(|index| {
             let address = format!("192.0.2.10:{}", 6000 + index).into_bytes();
