@@ -25,7 +25,7 @@ use rtp::Rtp;
 use seen::Seen;
 use serde::Serialize;
 use setup::Calls;
-use sip::message::ParseError;
+use sip::message::{Frame, Framer, ParseError};
 use sip::{Message, Method};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -261,7 +261,8 @@ struct Messages {
 impl Messages {
     /// Takes a datagram, if it is SIP, and tells whether it is.
     fn take_datagram(&mut self, datagram: &Transported<'_>) -> bool {
-        let message = match Message::parse(&datagram.payload) {
+        let mut rest = &datagram.payload[..];
+        let mut message = match Message::parse(rest) {
             Ok(message) => message,
             Err(ParseError::Empty | ParseError::StartLine) => return false,
             Err(_) => {
@@ -269,9 +270,16 @@ impl Messages {
                 return true;
             }
         };
-        self.counts.udp += 1;
-        self.take(datagram.time, (datagram.source, datagram.destination), &message);
-        true
+        loop {
+            self.counts.udp += 1;
+            self.take(datagram.time, (datagram.source, datagram.destination), &message);
+            // On loopback, or before the network card that cuts it up, a capture shows in one piece what
+            // was handed over for several datagrams (UDP_SEGMENT).
+            let Ok(Frame::Message(length)) = Framer::default().next(rest) else { return true };
+            rest = &rest[length..];
+            let Ok(next) = Message::parse(rest) else { return true };
+            message = next;
+        }
     }
 
     fn take_segment(&mut self, time: u64, between: (SocketAddr, SocketAddr), bytes: &[u8]) {

@@ -1,1 +1,181 @@
+//! Others measure the same: SIPp the same server, and a capture the same messages.
 
+use super::support::{BENCH, Ended, PeerProcess, bench, bench_in, signal};
+use nix::sys::signal::Signal;
+use serde_json::Value;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+const SCENARIO: &str = include_str!("../../profiles/sipp-register.xml");
+/// What the peer takes for each response, in milliseconds.
+const DELAY: f64 = 20.0;
+
+/// The response times that SIPp saw, in milliseconds.
+fn sipp(folder: &Path, target: &str, count: u32, rate: u32) -> Vec<f64> {
+    // The time from the sending of the request to its response.
+    let timed = SCENARIO
+        .replace("<send retrans=\"500\">", "<send retrans=\"500\" start_rtd=\"1\">")
+        .replace("<recv response=\"200\">", "<recv response=\"200\" rtd=\"1\">");
+    assert!(timed.contains("start_rtd") && timed.contains(" rtd="), "{timed}");
+    std::fs::write(folder.join("register.xml"), timed).unwrap();
+    let users: String = (0..20).map(|user| format!("user{user:06}\n")).collect();
+    std::fs::write(folder.join("users.csv"), format!("SEQUENTIAL\n{users}")).unwrap();
+    let output = Command::new("sipp")
+        .arg(target)
+        .args(["-i", "127.0.0.1", "-sf", "register.xml", "-inf", "users.csv", "-nostdin"])
+        .args(["-r", &rate.to_string(), "-m", &count.to_string(), "-timeout", "60s", "-trace_rtt"])
+        .args(["-rtt_freq", "1"])
+        .current_dir(folder)
+        .output()
+        .unwrap_or_else(|error| panic!("sipp: {error}; on Debian, apt-get install sip-tester"));
+    assert!(output.status.success(), "{output:?}");
+    let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let table = entries.into_iter().find(|path| path.to_string_lossy().ends_with("_rtt.csv"));
+    let table = std::fs::read_to_string(table.expect("sipp writes response times")).unwrap();
+    // Date; response time in ms; name.
+    let times = table.lines().skip(1).map(|line| {
+        let second = line.split(';').nth(1).unwrap_or_else(|| panic!("{line}"));
+        second.trim().parse().unwrap_or_else(|_| panic!("{line}"))
+    });
+    times.collect()
+}
+
+#[test]
+fn sipp_sees_the_same_delay() {
+    let peer = PeerProcess::start(&format!("--delay register/200={DELAY}ms"));
+    let folder = tempfile::tempdir().unwrap();
+    let mut theirs = sipp(folder.path(), &peer.address, 100, 100);
+    assert_eq!(theirs.len(), 100);
+    theirs.sort_by(f64::total_cmp);
+    let theirs = theirs[theirs.len() / 2];
+    let ended = bench(&format!(
+        "run --target udp:{} --operation register-update --rate 100 --duration 1s --users 20 --warmup 0 \
+         --tail 0 --clock 0 --max-lag 10s --quiet --no-report --json",
+        peer.address
+    ));
+    assert_eq!(ended.status, 0, "{ended:?}");
+    let record = ended.record();
+    let ours = record["runs"][0]["delays"]["rrd"]["p50_us"].as_f64().unwrap() / 1000.0;
+    // SIPp looks at its clock every few milliseconds, and takes its own time in.
+    assert!((ours - theirs).abs() <= 6.0, "ours {ours} ms, SIPp's {theirs} ms");
+    assert!((DELAY..DELAY + 5.0).contains(&ours), "{ours} ms");
+}
+
+/// tcpdump at work.
+struct Capturing {
+    child: Child,
+}
+
+impl Capturing {
+    /// Captures what goes to and comes from a port, into `all.pcap`.
+    fn start(folder: &Path, port: &str) -> Self {
+        let mut child = Command::new("tcpdump")
+            .args(["-i", "lo", "-n", "-U", "-B", "16384", "--immediate-mode", "-w", "all.pcap"])
+            .args(["udp", "port", port])
+            .current_dir(folder)
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap_or_else(|error| panic!("tcpdump: {error}; on Debian, apt-get install tcpdump"));
+        let mut told = BufReader::new(child.stderr.take().unwrap());
+        let mut line = String::new();
+        told.read_line(&mut line).unwrap();
+        assert!(line.contains("listening on lo"), "tcpdump needs the right to capture: {line}");
+        std::thread::spawn(move || std::io::copy(&mut told, &mut std::io::sink()));
+        Self { child }
+    }
+
+    /// What was captured, as the program tells it.
+    fn analyse(mut self, folder: &Path) -> Value {
+        // The last messages are on their way to the file.
+        std::thread::sleep(std::time::Duration::from_millis(500));
+        signal(&self.child, Signal::SIGINT);
+        self.child.wait().unwrap();
+        let ended = bench_in(folder, "capture all.pcap --json");
+        assert_eq!(ended.status, 0, "{ended:?}");
+        let text = bench_in(folder, "capture all.pcap --calls");
+        assert!(text.status == 0 && text.out.contains("200"), "{text:?}");
+        ended.record()
+    }
+}
+
+impl Drop for Capturing {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A run of 100 operations of 20 users, and what a capture shows of it.
+fn captured(operation: &str, rules: &str) -> (Value, Value) {
+    let folder = tempfile::tempdir().unwrap();
+    let peer = PeerProcess::start(rules);
+    let port = peer.address.rsplit_once(':').unwrap().1;
+    let capturing = Capturing::start(folder.path(), port);
+    let output = Command::new(BENCH)
+        .args(["run", "--target", &format!("udp:{}", peer.address), "--operation"])
+        .args(operation.split_whitespace())
+        .args(
+            "--rate 100 --duration 1s --users 20 --warmup 0 --tail 0 --clock 0 --t1 5s".split(' '),
+        )
+        .args("--max-lag 10s --quiet --no-report --json".split(' '))
+        .output()
+        .unwrap();
+    let ended = Ended::from(output);
+    assert_eq!(ended.status, 0, "{ended:?}");
+    (ended.record()["runs"][0].clone(), capturing.analyse(folder.path()))
+}
+
+/// Asserts that the median of ours is that of the capture, to 1 ms and 5 %.
+#[track_caller]
+fn assert_agree(run: &Value, delay: &str, captured: &Value) {
+    let ours = run["delays"][delay]["p50_us"].as_f64().unwrap();
+    let theirs = captured["p50_us"].as_f64().unwrap();
+    assert!((ours - theirs).abs() <= 1000.0 + 0.05 * theirs, "{delay}: {ours} us, {theirs} us");
+}
+
+#[test]
+fn a_capture_shows_the_same_registrations() {
+    for (rules, more, trips) in
+        [("--delay responses=10ms", "", 1), ("--auth --delay responses=10ms", "--auth", 2)]
+    {
+        let (run, seen) = captured(&format!("register-update {more}"), rules);
+        let counts = &run["counts"];
+        assert_eq!((&counts["succeeded"], &counts["retransmitted"]), (&100.into(), &0.into()));
+        // The users register before the load.
+        let registrations = &seen["registrations"];
+        assert_eq!(registrations["attempts"], 120, "{more}");
+        assert_eq!(registrations["succeeded"], 120, "{more}");
+        assert_eq!(registrations["challenged"], 120 * (trips - 1));
+        assert_eq!(seen["methods"]["REGISTER"]["requests"], 120 * trips);
+        assert_eq!(seen["responses"]["200 REGISTER"]["responses"], 120);
+        assert_eq!(counts["sent"], 100 * trips);
+        assert_eq!(counts["received"], 100 * trips);
+        assert_agree(&run, "rrd", &registrations["delay"]);
+    }
+}
+
+#[test]
+fn a_capture_shows_the_same_calls() {
+    let (run, seen) = captured("invite", "--delay responses=10ms");
+    let counts = &run["counts"];
+    assert_eq!((&counts["succeeded"], &counts["retransmitted"]), (&100.into(), &0.into()));
+    let calls = &seen["calls"];
+    assert_eq!((&calls["attempts"], &calls["established"]), (&100.into(), &100.into()));
+    // Each request on both hops.
+    for method in ["INVITE", "ACK", "BYE"] {
+        assert_eq!(seen["methods"][method]["requests"], 200, "{method}: {}", seen["methods"]);
+        assert_eq!(seen["methods"][method]["retransmissions"], 0);
+    }
+    for response in ["180 INVITE", "200 INVITE", "200 BYE"] {
+        assert_eq!(seen["responses"][response]["responses"], 200, "{}", seen["responses"]);
+    }
+    // Six messages of a call, each there and back; registrations before, and the first question.
+    assert_eq!(seen["sip"]["udp"], 100 * 12 + 20 * 2 + 2);
+    assert_eq!(counts["sent"].as_u64().unwrap() + counts["received"].as_u64().unwrap(), 1200);
+    for (ours, theirs) in
+        [("invite", "invite_delay"), ("setup", "setup_delay"), ("srd", "srd"), ("sdd", "sdd")]
+    {
+        assert_agree(&run, ours, &calls[theirs]);
+    }
+}

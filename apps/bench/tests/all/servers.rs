@@ -1,1 +1,120 @@
+//! Every command against real servers, which it starts: Barebell as this workspace has built it, or as
+//! `BAREBELL_BIN` names it, and Kamailio. A few operations of each: what is looked at is whether they
+//! are understood.
 
+use super::support::{Ended, bench_with};
+use serde_json::Value;
+use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Held while servers run: several take more than a small machine has.
+static TURN: Mutex<()> = Mutex::new(());
+
+fn turn() -> MutexGuard<'static, ()> {
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Barebell's program, release first.
+fn barebell() -> PathBuf {
+    if let Some(path) = std::env::var_os("BAREBELL_BIN") {
+        return path.into();
+    }
+    let test = std::env::current_exe().unwrap();
+    let target = test.ancestors().nth(3).unwrap();
+    let built = ["release", "debug"].map(|kind| target.join(kind).join("barebell"));
+    built
+        .into_iter()
+        .find(|path| path.is_file())
+        .expect("no barebell: build it with `cargo build --release -p barebell`")
+}
+
+/// The record of a command that ended well.
+#[track_caller]
+fn record(line: &str) -> Value {
+    let line = format!("{line} --max-lag 10s --settle 0 --quiet --no-report --json");
+    let folder = tempfile::tempdir().unwrap();
+    let ended: Ended =
+        bench_with(folder.path(), &[("BAREBELL_BIN", barebell().as_os_str())], &line);
+    // What is missing is told with the command that installs it.
+    assert_eq!(ended.status, 0, "{line}: {}\n{}", ended.err, ended.out);
+    ended.record()
+}
+
+fn count(run: &Value, name: &str) -> u64 {
+    run["counts"][name].as_u64().unwrap_or_else(|| panic!("no {name} in {run}"))
+}
+
+/// Asserts that everything succeeded in all runs, of which there are so many.
+#[track_caller]
+fn assert_whole(record: &Value, runs: usize) {
+    let all = record["runs"].as_array().unwrap();
+    assert_eq!(all.len(), runs);
+    for run in all {
+        let what = format!("{} {} {}", run["system"], run["load"]["operation"], run["counts"]);
+        assert!(count(run, "offered") > 0, "{what}");
+        assert_eq!(count(run, "succeeded"), count(run, "offered"), "{what}");
+        for trouble in ["unexpected", "malformed", "late"] {
+            assert_eq!(count(run, trouble), 0, "{trouble}: {what}");
+        }
+        let is_asked = run["load"]["authentication"].as_bool().unwrap();
+        assert_eq!(count(run, "challenged") > 0, is_asked, "{what}");
+    }
+}
+
+const BOTH: &str = "--sut barebell --sut kamailio --sut-workers 2";
+const SHORT: &str = "--duration 400ms --warmup 0 --tail 0 --users 100";
+
+#[test]
+fn every_operation_is_compared_with_and_without_authentication() {
+    let _turn = turn();
+    let record = record(&format!("compare {BOTH} {SHORT} --both --rate 200 --call-rate 50"));
+    // Seven operations, and six with authentication: OPTIONS is for everybody.
+    assert_whole(&record, 2 * (7 + 6));
+    for run in record["runs"].as_array().unwrap() {
+        let watch = &run["watch"];
+        assert!(watch["memory"].as_u64().unwrap() > 1_000_000, "{watch}");
+        assert_eq!(watch["operations"], run["generator"]["operations"]);
+    }
+    let systems = record["systems"].as_array().unwrap();
+    for (system, name) in systems.iter().zip(["barebell", "kamailio"]) {
+        assert_eq!(system["name"], name);
+        assert!(system["version"].as_str().unwrap().contains('.'), "{system}");
+    }
+}
+
+#[test]
+fn a_run_and_a_sweep_over_tcp() {
+    let _turn = turn();
+    let more = "--tcp --sockets user --operation register-update --rate 100";
+    assert_whole(&record(&format!("run {BOTH} {SHORT} {more}")), 2);
+    let more = "--tcp --operation register-update --rates 50,100";
+    assert_whole(&record(&format!("sweep {BOTH} {SHORT} {more}")), 4);
+}
+
+#[test]
+fn a_limit_and_bursts_of_registrations() {
+    let _turn = turn();
+    let more = "--operation register-update --auth --rate 100 --precision 40 --confirmations 1 \
+                --require achieved<=150";
+    let found = record(&format!("limit {BOTH} {SHORT} {more}"));
+    for finding in found["findings"].as_array().unwrap() {
+        let rate = finding["value"].as_f64().unwrap();
+        assert!((100.0..=150.0).contains(&rate), "{finding}");
+    }
+    let burst = record(&format!("burst {BOTH} --auth --registrations 50 --scale 0.01 --length 2m"));
+    assert_whole(&burst, 2);
+}
+
+#[test]
+fn parallel_users_and_the_steps_of_a_proxy() {
+    let _turn = turn();
+    let qos = record(&format!("qos {BOTH} --auth --callers 1,10 --repeats-of-step 1 --busy 1M"));
+    assert_whole(&qos, 2 * 2 * 2 * 2);
+    let more = "--rates 20,40 --call 200ms --middle 500ms --users 200 --warmup 0 --tail 0";
+    let proxy = record(&format!("proxy {BOTH} --auth {more}"));
+    assert_whole(&proxy, 4);
+    for run in proxy["runs"].as_array().unwrap() {
+        assert_eq!(run["delays"]["rrd"]["count"], run["counts"]["offered"]);
+        assert_eq!(run["delays"]["sdd"]["count"], run["counts"]["offered"]);
+    }
+}

@@ -1,6 +1,7 @@
 //! The program as its users run it, and a peer to run it against.
 
 use serde_json::Value;
+use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Read as _};
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
@@ -40,8 +41,13 @@ impl Ended {
 
 /// Runs the program in `folder` with the words of `line`.
 pub fn bench_in(folder: &Path, line: &str) -> Ended {
+    bench_with(folder, &[], line)
+}
+
+/// The same with these variables of the environment.
+pub fn bench_with(folder: &Path, variables: &[(&str, &OsStr)], line: &str) -> Ended {
     let mut command = Command::new(BENCH);
-    command.current_dir(folder).args(line.split_whitespace());
+    command.current_dir(folder).envs(variables.iter().copied()).args(line.split_whitespace());
     command.output().unwrap().into()
 }
 

@@ -360,3 +360,21 @@ fn the_text_shows_the_flow_of_a_call() {
         assert!(text.lines().any(|one| one.trim_end() == line), "{line:?} is not in\n{text}");
     }
 }
+
+#[test]
+fn several_messages_that_were_handed_over_in_one_piece_are_told_apart() {
+    let mut capture = Capture::default();
+    let register = |call_id, branch| {
+        let branches = [branch];
+        message("REGISTER sip:b", fields(call_id, &branches, "1 REGISTER"), "")
+    };
+    let both = [register("1", "one"), register("2", "two")].concat();
+    capture.udp(0, ALICE, SERVER, &both);
+    // What follows a message otherwise belongs to nothing (RFC 3261 section 18.3).
+    let padded = [register("3", "three"), b"padding".to_vec()].concat();
+    capture.udp(50, ALICE, SERVER, &padded);
+    let analysis = capture.analyse();
+    assert_eq!((analysis.sip.udp, analysis.sip.malformed), (3, 0));
+    assert_eq!(analysis.methods["REGISTER"].requests, 3);
+    assert_eq!(analysis.registrations.attempts, 3);
+}
