@@ -46,7 +46,7 @@ fn what_the_generator_is_late_counts_from_the_schedule_and_not_against_the_serve
     rig.wait(40);
     rig.engine.start(rig.now, scheduled, Task::Register, 0, None);
     // Written, but sent later.
-    rig.now = rig.now + Duration::from_millis(10);
+    rig.now += Duration::from_millis(10);
     let request = only(rig.take());
     rig.wait(20);
     rig.deliver(0, &answer(&request.text, "200 OK", ""));

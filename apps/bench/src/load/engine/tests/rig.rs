@@ -131,9 +131,9 @@ impl Rig {
         slow: u64,
     ) -> Vec<Sent> {
         let received = self.now;
-        self.now = self.now + Duration::from_millis(busy);
+        self.now += Duration::from_millis(busy);
         self.engine.receive(received, self.now, link, server(), text.as_bytes());
-        self.now = self.now + Duration::from_millis(slow);
+        self.now += Duration::from_millis(slow);
         self.take()
     }
 
@@ -141,7 +141,7 @@ impl Rig {
     pub(super) fn wait(&mut self, millis: u64) -> Vec<Sent> {
         let mut sent = Vec::new();
         for _ in 0..millis {
-            self.now = self.now + Duration::from_millis(1);
+            self.now += Duration::from_millis(1);
             if self.engine.next_timer().is_some_and(|when| when <= self.now) {
                 self.engine.on_timer(self.now);
                 sent.extend(self.take());
