@@ -75,8 +75,8 @@ fn generator(
     let peer = Peer::start(script).map_err(CommandError::Peer)?;
     let address = peer.address();
     let target = Target { transport: Transport::Udp, address, host: address.ip().to_string() };
-    let mut generator = Generator::open(&load.generator(&target, DOMAIN, users, spec.rate()))?;
-    generator.shared.ending = Arc::clone(ending);
+    let plan = load.generator(&target, DOMAIN, users, spec.rate());
+    let mut generator = Generator::open(&plan, ending)?;
     let measured =
         measure::run(&mut generator, spec, users.len(), &load.detail.limits(), None, &mut ())?;
     let cost = metrics::generator_cpu_per_operation(&measured.run)

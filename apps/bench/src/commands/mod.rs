@@ -139,7 +139,9 @@ pub(crate) fn execute(cli: &Cli) -> ExitCode {
             crate::capture::run(args).map(|()| true).map_err(CommandError::from)
         }
         Command::Report(args) => output::report(args),
-        Command::Peer(args) => crate::peer::serve(args).map(|()| true).map_err(CommandError::from),
+        Command::Peer(args) => {
+            crate::peer::serve(args, &ending).map(|()| true).map_err(CommandError::from)
+        }
         Command::Cost(args) => cost::execute(args, &ending),
     };
     match result {

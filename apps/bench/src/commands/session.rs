@@ -65,8 +65,7 @@ impl Session {
         let banner = super::probe::probe(&target, &domain)?;
         system.version = system.version.or(banner);
         let plan = load.generator(&target, &domain, users, rate);
-        let mut generator = Generator::open(&plan)?;
-        generator.shared.ending = Arc::clone(ending);
+        let generator = Generator::open(&plan, ending)?;
         Ok(Self {
             system,
             target,
@@ -223,8 +222,7 @@ pub(crate) fn ceiling(
     let users = Users::from_pattern(Users::DEFAULT_PATTERN, CEILING_USERS)?;
     let domain = "ideal.invalid";
     let plan = GeneratorPlan { ..load.generator(&target, domain, &users, rate) };
-    let mut generator = Generator::open(&plan)?;
-    generator.shared.ending = Arc::clone(ending);
+    let mut generator = Generator::open(&plan, ending)?;
     let window = CEILING_WINDOW;
     if operation != Operation::Options {
         sum(&generator.closed_loop(Task::Register, window, Bound::EachUser));

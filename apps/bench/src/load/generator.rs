@@ -8,6 +8,8 @@ use crate::users::Users;
 use net::Clock;
 use sip::Duration;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
@@ -61,14 +63,14 @@ pub(crate) struct Generator {
 const LEAD: Duration = Duration::from_millis(20);
 
 impl Generator {
-    /// Starts the workers, and opens their sockets.
+    /// Starts the workers, and opens their sockets. When `ending` is set, loads end early.
     ///
     /// # Errors
     /// [`LinkError`] where a socket cannot be had.
-    pub(crate) fn open(plan: &GeneratorPlan) -> Result<Self, LinkError> {
+    pub(crate) fn open(plan: &GeneratorPlan, ending: &Arc<AtomicBool>) -> Result<Self, LinkError> {
         let local = local_address(plan.target)?;
         let clock = Clock::start();
-        let shared = Shared::default();
+        let shared = Shared { ending: Arc::clone(ending), ..Shared::default() };
         let count = plan.workers.clamp(1, plan.users.len().max(1));
         if plan.sharing != Sharing::Thread {
             allow_files(plan.users.len())?;

@@ -120,6 +120,9 @@ pub(crate) struct Found {
     pub(crate) cpu: Cpu,
     /// How long it took, until the last operation was over.
     pub(crate) elapsed: Duration,
+    /// The share of its time that it was on the processor until the last operation was started: waiting
+    /// for what is lost makes nobody less busy before.
+    pub(crate) busy: f64,
     pub(crate) links: LinkCounts,
     /// How many sockets it has.
     pub(crate) sockets: usize,
@@ -183,7 +186,7 @@ impl Worker {
     pub(crate) fn closed_loop(&mut self, task: Task, window: usize, bound: Bound) -> Found {
         let start = self.clock.now();
         let timers = Duration::from_secs(40);
-        self.engine.tally = Tally::new(start, start..Instant::MAX);
+        self.engine.begin(Tally::new(start, start..Instant::MAX));
         let (cpu, links) = (Cpu::of_thread(), self.links.counts());
         let users = self.engine.parties();
         let (count, end) = match bound {
@@ -203,7 +206,7 @@ impl Worker {
                 last_progress = now;
             }
             self.flush();
-            let is_more = self.pump(now);
+            let is_more = self.pump();
             let in_flight = self.engine.in_flight();
             if !may_start && (in_flight == 0 || now.since(last_progress) > timers) {
                 break;
@@ -217,7 +220,7 @@ impl Worker {
 
     /// Lets each user do something again and again.
     pub(crate) fn cycle(&mut self, plan: &CyclePlan) -> Found {
-        self.engine.tally = Tally::new(plan.start, plan.start..Instant::MAX);
+        self.engine.begin(Tally::new(plan.start, plan.start..Instant::MAX));
         self.engine.ended = Some(Vec::new());
         let (cpu, links) = (Cpu::of_thread(), self.links.counts());
         let users = self.engine.parties() as u64;
@@ -241,7 +244,7 @@ impl Worker {
                 count += 1;
             }
             self.flush();
-            let is_more = self.pump(now) || count == STARTS;
+            let is_more = self.pump() || count == STARTS;
             let now = self.clock.now();
             for (user, outcome) in self.engine.ended.iter_mut().flat_map(|ended| ended.drain(..)) {
                 let pause = match outcome {
@@ -274,7 +277,7 @@ impl Worker {
 
     /// Puts a load on the server.
     pub(crate) fn load(&mut self, plan: &LoadPlan) -> Found {
-        self.engine.tally = Tally::new(plan.origin, plan.measured.clone());
+        self.engine.begin(Tally::new(plan.origin, plan.measured.clone()));
         let (cpu, links) = (Cpu::of_thread(), self.links.counts());
         let tick = self.tick;
         let mut arrivals = plan.arrivals.clone().map(|offset| tick_at(plan.start + offset, tick));
@@ -282,6 +285,7 @@ impl Worker {
         let mut user = plan.first_user;
         let mut last_start = plan.start;
         let mut second = plan.start.since(plan.origin).as_secs();
+        let mut busy = None;
         loop {
             let now = self.clock.now();
             let mut starts = 0;
@@ -295,8 +299,11 @@ impl Worker {
             if self.shared.ending.load(Ordering::Relaxed) {
                 next = None;
             }
+            if next.is_none() && busy.is_none() {
+                busy = Some(busy_share(Cpu::of_thread().since(cpu), now.since(plan.start)));
+            }
             self.flush();
-            let is_more = self.pump(now) || starts == STARTS;
+            let is_more = self.pump() || starts == STARTS;
             let number = now.since(plan.origin).as_secs();
             if number != second {
                 second = number;
@@ -312,6 +319,7 @@ impl Worker {
             }
         }
         let mut found = self.found(plan.start, cpu, links);
+        found.busy = busy.unwrap_or(found.busy);
         found.tally.counts().connections = found.links.connections;
         found
     }
@@ -322,10 +330,12 @@ impl Worker {
         self.flush();
         let after = self.links.counts();
         let empty = Tally::new(now, now..now);
+        let (cpu, elapsed) = (Cpu::of_thread().since(cpu), now.since(start));
         Found {
             tally: std::mem::replace(&mut self.engine.tally, empty),
-            cpu: Cpu::of_thread().since(cpu),
-            elapsed: now.since(start),
+            cpu,
+            elapsed,
+            busy: busy_share(cpu, elapsed),
             links: after.since(links),
             sockets: self.links.len(),
         }
@@ -340,10 +350,12 @@ impl Worker {
     }
 
     /// Takes what has come, and does what is due. Whether there is more.
-    fn pump(&mut self, mut now: Instant) -> bool {
+    fn pump(&mut self) -> bool {
         let mut is_more = true;
+        let mut now = self.clock.now();
         for _ in 0..BATCHES {
             let Self { engine, links, clock, .. } = self;
+            now = clock.now();
             is_more = links.receive(&mut |message| {
                 engine.receive(message.received, now, message.link, message.remote, message.bytes);
             });
@@ -397,6 +409,11 @@ impl Worker {
         }
         glances[self.index] = Some(glance);
     }
+}
+
+fn busy_share(cpu: Cpu, elapsed: Duration) -> f64 {
+    // A moment in which all is started at once is no load that could be too much.
+    cpu.total() as f64 / elapsed.max(Duration::from_millis(100)).as_micros() as f64
 }
 
 /// The first tick that is not before `when`.

@@ -79,6 +79,12 @@ impl Limits {
                     .to_owned(),
             );
         }
+        if !run.load.authentication && run.counts.challenged > 0 {
+            doubts.push(format!(
+                "the server asked for credentials {} times, which was not expected: say --auth",
+                run.counts.challenged
+            ));
+        }
         doubts
     }
 }

@@ -1,6 +1,8 @@
 //! One run: users are prepared, a load is put on the server, and what came of it is judged.
 
 mod doubts;
+#[cfg(test)]
+mod truth;
 
 use crate::load::arrivals::{Segment, Spacing};
 use crate::load::engine::Task;
@@ -326,8 +328,7 @@ impl Sums {
             self.cpu.user_us += found.cpu.user_us;
             self.cpu.system_us += found.cpu.system_us;
             self.links = self.links.plus(found.links);
-            let busy = found.cpu.total() as f64 / found.elapsed.as_micros().max(1) as f64;
-            self.busiest = self.busiest.max(busy);
+            self.busiest = self.busiest.max(found.busy);
             match &mut self.tally {
                 None => self.tally = Some(found.tally),
                 Some(tally) => tally.merge(&found.tally),

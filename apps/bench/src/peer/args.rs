@@ -7,7 +7,11 @@ use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+
+/// How often it is looked whether to end.
+const LOOK: Duration = Duration::from_millis(100);
 
 /// Answer SIP as an ideal registrar and proxy, or with set faults
 #[derive(Clone, Debug, clap::Args)]
@@ -99,26 +103,25 @@ impl PeerArgs {
     }
 }
 
-/// Runs a peer until its time is over, and says on standard output where it listens, and at the end
-/// what it saw and did.
+/// Runs a peer until its time is over or `ending` is set, and says on standard output where it listens,
+/// and at the end what it saw and did.
 ///
 /// # Errors
 /// [`PeerError`] where it cannot run.
-pub(crate) fn serve(args: &PeerArgs) -> Result<(), PeerError> {
+pub(crate) fn serve(args: &PeerArgs, ending: &AtomicBool) -> Result<(), PeerError> {
     let script = args.script().map_err(PeerError::Users)?;
     let peer = Peer::listen(&script, args.listen)
         .map_err(|error| PeerError::Listen(args.listen, error))?;
     println!("listening on {}", peer.address());
     let end = args.duration.map(|duration| std::time::Instant::now() + duration);
-    loop {
+    while !ending.load(Ordering::Relaxed) {
         if !peer.is_running() {
             return Err(PeerError::Ended(peer.address()));
         }
-        let second = Duration::from_secs(1);
         let rest = end.map(|end| end.saturating_duration_since(std::time::Instant::now()));
         match rest {
             Some(Duration::ZERO) => break,
-            rest => std::thread::sleep(rest.map_or(second, |rest| rest.min(second))),
+            rest => std::thread::sleep(rest.map_or(LOOK, |rest| rest.min(LOOK))),
         }
     }
     println!("{}", peer.counts());

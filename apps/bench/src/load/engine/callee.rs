@@ -31,7 +31,7 @@ impl Engine {
             return;
         };
         let Some(slot) = self.slots.find(key) else {
-            self.past(key, now);
+            self.past(key, method == Method::Ack, now);
             match method {
                 Method::Ack => {}
                 Method::Bye => self.respond(message, link, remote, 200, b"bench", None, false),
@@ -58,20 +58,25 @@ impl Engine {
                 counts.repeated += u64::from(is_measured);
                 self.repeat_answer(key.slot);
             }
-            (Method::Ack, CalleeState::Answered) => {
+            (Method::Ack, CalleeState::Answered | CalleeState::Confirmed) => {
+                counts.repeated += u64::from(is_measured && slot.callee.is_acknowledged);
+                slot.callee.is_acknowledged = true;
                 slot.callee.state = CalleeState::Confirmed;
                 slot.callee.again = Instant::MAX;
                 slot.callee.end = Instant::MAX;
             }
-            // After the BYE, or again.
-            (Method::Ack, CalleeState::Confirmed) => {}
             (Method::Bye, CalleeState::Answered | CalleeState::Confirmed) => {
                 slot.callee.state = CalleeState::Confirmed;
                 slot.callee.again = Instant::MAX;
                 slot.callee.end = Instant::MAX;
-                slot.callee.bye = received;
                 let entry = Entry { slot: key.slot, generation: slot.generation };
-                let mark = Some((entry, Mark::ByeAnswer));
+                let is_first = slot.callee.bye == Instant::MAX;
+                if is_first {
+                    slot.callee.bye = received;
+                } else {
+                    counts.repeated += u64::from(is_measured);
+                }
+                let mark = is_first.then_some((entry, Mark::ByeAnswer));
                 self.respond(message, link, remote, 200, b"bench", mark, is_measured);
             }
             (Method::Options, _) => {

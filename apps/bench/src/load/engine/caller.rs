@@ -153,7 +153,7 @@ impl Engine {
             return;
         };
         let Some(slot) = self.slots.find(key) else {
-            self.past(key, now);
+            self.past(key, false, now);
             self.acknowledge(message, status, key, link, false);
             return;
         };
@@ -199,7 +199,8 @@ impl Engine {
         let start = self.out.bytes.len();
         let empty = Vec::new();
         let authorization = match self.slots.find(key) {
-            Some(slot) => &slot.authorization,
+            Some(slot) if slot.request == Request::Invite => &slot.authorization,
+            Some(slot) => &slot.proof,
             None => &empty,
         };
         let place = write::place_of(&self.places, link);
@@ -228,15 +229,9 @@ impl Engine {
         }
         // The transaction has no timer any more (section 17.1.1.2); how long to wait is for the user.
         slot.until = received + patience;
-        if status == 100 || slot.has_rung {
-            self.schedule(index);
-            return;
-        }
-        slot.has_rung = true;
-        if slot.is_measured {
+        if status != 100 && slot.rung.is_none() {
             let own = slot.callee.ringing_sent.since(slot.callee.invited);
-            let delay = net(slot.elapsed, received, slot.sent, own);
-            self.tally.delay(Delay::Srd, delay);
+            slot.rung = Some(net(slot.elapsed, received, slot.sent, own));
         }
         self.schedule(index);
     }
@@ -259,14 +254,14 @@ impl Engine {
         }
         match request {
             Request::Register | Request::Options => {
-                slot.elapsed = net(slot.elapsed, received, slot.sent, Duration::ZERO);
+                slot.took = net(slot.elapsed, received, slot.sent, Duration::ZERO);
                 let outcome = match status {
                     200..300 => Outcome::Succeeded,
                     _ => Outcome::Refused,
                 };
                 if outcome == Outcome::Succeeded && request == Request::Register && slot.is_measured
                 {
-                    let delay = slot.elapsed;
+                    let delay = slot.took;
                     self.tally.delay(Delay::Rrd, delay);
                 }
                 if outcome == Outcome::Succeeded
@@ -280,14 +275,14 @@ impl Engine {
             }
             Request::Invite if status < 300 => self.on_answer(message, index, received, now),
             Request::Invite => {
-                slot.elapsed = net(slot.elapsed, received, slot.sent, Duration::ZERO);
+                slot.took = net(slot.elapsed, received, slot.sent, Duration::ZERO);
                 let is_expected = match slot.task {
                     Task::InviteNotFound => status == 404,
                     Task::InviteRedirect => (300..400).contains(&status),
                     _ => false,
                 };
                 if slot.is_measured {
-                    let delay = slot.elapsed;
+                    let delay = slot.took;
                     self.tally.delay(Delay::SrdFailed, delay);
                 }
                 let outcome = if is_expected { Outcome::Succeeded } else { Outcome::Refused };
@@ -296,7 +291,7 @@ impl Engine {
             Request::Bye | Request::Hold => {
                 let own = slot.callee.bye_answered.since(slot.callee.bye);
                 if slot.is_measured && status < 300 {
-                    let delay = net(Duration::ZERO, received, slot.sent, own);
+                    let delay = net(slot.elapsed, received, slot.sent, own);
                     self.tally.delay(Delay::Sdd, delay);
                     self.tally.counts().completed_calls += 1;
                 }
@@ -312,12 +307,10 @@ impl Engine {
     fn on_answer(&mut self, message: &Message<'_>, index: u32, received: Instant, now: Instant) {
         let slot = self.slots.get(index);
         let own = slot.callee.answer_sent.since(slot.callee.invited);
-        let before = slot.elapsed;
-        let delay = net(before, received, slot.sent, own);
+        let delay = net(slot.elapsed, received, slot.sent, own);
         if slot.is_measured {
-            if !slot.has_rung {
-                self.tally.delay(Delay::Srd, delay);
-            }
+            // Only now is it known that the ringing was that of a call that succeeded.
+            self.tally.delay(Delay::Srd, slot.rung.unwrap_or(delay));
             self.tally.delay(Delay::Setup, delay);
             if slot.callee.invited != Instant::MAX && slot.callee.invited >= slot.sent {
                 let delay = slot.callee.invited.since(slot.sent);
@@ -327,7 +320,8 @@ impl Engine {
                 self.tally.counts().unexpected += 1;
             }
         }
-        slot.elapsed = delay;
+        slot.took = delay;
+        std::mem::swap(&mut slot.proof, &mut slot.authorization);
         slot.answered = received;
         slot.target.clear();
         slot.routes.clear();
@@ -359,6 +353,7 @@ impl Engine {
         slot.challenges = 0;
         slot.cseq = 1;
         slot.elapsed = Duration::ZERO;
+        slot.ahead = slot.took;
         slot.authorization.clear();
         self.begin_request(index, now);
     }
@@ -370,6 +365,7 @@ impl Engine {
         slot.attempt = slot.attempt.wrapping_add(1);
         slot.challenges = 0;
         slot.cseq += 1;
+        slot.elapsed = Duration::ZERO;
         slot.authorization.clear();
         if slot.is_measured {
             let duration = now.since(slot.answered);
@@ -415,7 +411,7 @@ impl Engine {
         slot.challenges += 1;
         slot.attempt = slot.attempt.wrapping_add(1);
         slot.cseq += 1;
-        slot.has_rung = false;
+        slot.rung = None;
         if slot.request == Request::Register {
             self.registrations += 1;
             slot.cseq = self.registrations;
@@ -429,9 +425,9 @@ impl Engine {
     fn conclude(&mut self, index: u32, outcome: Outcome, now: Instant) {
         let slot = self.slots.get(index);
         if outcome == Outcome::Succeeded {
-            let delay = slot.elapsed;
+            let delay = slot.took;
             if slot.is_measured {
-                let late = slot.started.since(slot.scheduled);
+                let late = slot.started.since(slot.scheduled) + slot.ahead;
                 self.tally.delay(Delay::Response, delay);
                 self.tally.delay(Delay::FromSchedule, late + delay);
             }

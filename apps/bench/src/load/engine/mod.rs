@@ -158,6 +158,12 @@ impl Engine {
         }
     }
 
+    /// Counts into `tally` from now on. What still comes for operations of before counts nowhere.
+    pub(crate) fn begin(&mut self, tally: Tally) {
+        self.slots.close_books();
+        self.tally = tally;
+    }
+
     /// How many users there are.
     pub(crate) fn parties(&self) -> usize {
         self.parties.len()
@@ -352,13 +358,15 @@ impl Engine {
     }
 
     /// Something came for an operation that is over.
-    fn past(&mut self, key: Key, now: Instant) {
+    fn past(&mut self, key: Key, is_ack: bool, now: Instant) {
         let (outcome, is_measured) =
             self.slots.past(key).unwrap_or((Outcome::TimedOut, self.tally.measures(now)));
+        let is_first_ack = is_ack && self.slots.acknowledge_past(key);
         if is_measured {
             let counts = self.tally.counts();
             counts.received += 1;
             match outcome {
+                Outcome::Succeeded if is_first_ack => {}
                 Outcome::Succeeded | Outcome::Refused => counts.repeated += 1,
                 Outcome::TimedOut | Outcome::Lost => counts.late += 1,
             }

@@ -62,6 +62,8 @@ pub(crate) struct Callee {
     /// When 180, and 200, were sent.
     pub(crate) ringing_sent: Instant,
     pub(crate) answer_sent: Instant,
+    /// Whether an ACK of the 200 has come.
+    pub(crate) is_acknowledged: bool,
     /// When the BYE came, and when its 200 was sent.
     pub(crate) bye: Instant,
     pub(crate) bye_answered: Instant,
@@ -100,12 +102,15 @@ pub(crate) struct Slot {
     pub(crate) started: Instant,
     /// When the current request was first sent; `Instant::MAX` until it is.
     pub(crate) sent: Instant,
-    /// What the requests before the current one took.
+    /// What the sendings of the current request that were challenged took.
     pub(crate) elapsed: Duration,
+    /// What the operation took, and what its registration, if it began with one, took before.
+    pub(crate) took: Duration,
+    pub(crate) ahead: Duration,
     /// When to give up a call that rings, or to end one that is held.
     pub(crate) until: Instant,
-    /// Whether the caller has heard it ring.
-    pub(crate) has_rung: bool,
+    /// How long it took until the caller heard it ring.
+    pub(crate) rung: Option<Duration>,
     /// When the call was answered.
     pub(crate) answered: Instant,
     /// When to look next, and when the entry in the wheel comes up.
@@ -115,6 +120,8 @@ pub(crate) struct Slot {
     pub(crate) last: Outcome,
     /// Of the request: the header field line with the credentials.
     pub(crate) authorization: Vec<u8>,
+    /// The same of the INVITE that was answered, for its ACK.
+    pub(crate) proof: Vec<u8>,
     /// Of the dialog: Route lines, remote target, To line, and where its requests go.
     pub(crate) routes: Vec<u8>,
     pub(crate) target: Vec<u8>,
@@ -148,8 +155,10 @@ impl Slot {
             started: never,
             sent: never,
             elapsed: Duration::ZERO,
+            took: Duration::ZERO,
+            ahead: Duration::ZERO,
             until: never,
-            has_rung: false,
+            rung: None,
             answered: never,
             looked: never,
             callee: Callee {
@@ -157,6 +166,7 @@ impl Slot {
                 invited: never,
                 ringing_sent: never,
                 answer_sent: never,
+                is_acknowledged: false,
                 bye: never,
                 bye_answered: never,
                 again: never,
@@ -168,6 +178,7 @@ impl Slot {
             },
             last: Outcome::Succeeded,
             authorization: Vec::new(),
+            proof: Vec::new(),
             routes: Vec::new(),
             target: Vec::new(),
             to: Vec::new(),
@@ -186,8 +197,10 @@ impl Slot {
         self.started = never;
         self.sent = never;
         self.elapsed = Duration::ZERO;
+        self.took = Duration::ZERO;
+        self.ahead = Duration::ZERO;
         self.until = never;
-        self.has_rung = false;
+        self.rung = None;
         self.answered = never;
         self.looked = never;
         self.callee = Callee {
@@ -195,6 +208,7 @@ impl Slot {
             invited: never,
             ringing_sent: never,
             answer_sent: never,
+            is_acknowledged: false,
             bye: never,
             bye_answered: never,
             again: never,
@@ -204,6 +218,7 @@ impl Slot {
             ..self.callee
         };
         self.authorization.clear();
+        self.proof.clear();
         self.next_hop = None;
     }
 
@@ -265,6 +280,22 @@ impl Slots {
             .get(key.slot as usize)
             .filter(|slot| slot.generation == key.generation)
             .map(|slot| (slot.last, slot.is_measured))
+    }
+
+    /// Notes an ACK for the operation that `key` names, which is over. Whether it is the first: a BYE
+    /// can overtake it.
+    pub(crate) fn acknowledge_past(&mut self, key: Key) -> bool {
+        self.all
+            .get_mut(key.slot as usize)
+            .filter(|slot| slot.generation == key.generation)
+            .is_some_and(|slot| !std::mem::replace(&mut slot.callee.is_acknowledged, true))
+    }
+
+    /// Lets nothing that is still to come count for the operations so far.
+    pub(crate) fn close_books(&mut self) {
+        for slot in &mut self.all {
+            slot.is_measured = false;
+        }
     }
 
     /// How many operations are under way.

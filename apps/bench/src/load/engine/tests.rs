@@ -1,1 +1,7 @@
-//! The engine against a server that is played here.
+//! The engine against a server that is played here, by a clock that only the tests move.
+
+mod calls;
+mod credentials;
+mod operations;
+mod rig;
+mod timers;

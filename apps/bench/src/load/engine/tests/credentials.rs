@@ -1,0 +1,228 @@
+//! Challenges, and what answers them.
+
+use super::super::Task;
+use super::super::key::Key;
+use super::rig::{Rig, Sent, answer, assert_delays, only};
+use crate::record::Delay;
+use sip::digest::{Algorithm, Challenge, Credentials, Ha1Set, QopOptions};
+use std::collections::BTreeMap;
+
+const REALM: &str = "example.org";
+
+/// A challenge as a header field line.
+fn challenge(status: u16, algorithm: Algorithm, nonce: &str) -> String {
+    let mut value = Vec::new();
+    Challenge {
+        realm: REALM.as_bytes(),
+        nonce: nonce.as_bytes(),
+        opaque: None,
+        stale: false,
+        algorithm,
+        session: false,
+        qop: QopOptions::AUTH,
+        domain: None,
+    }
+    .write(&mut value);
+    let name = if status == 401 { "WWW-Authenticate" } else { "Proxy-Authenticate" };
+    format!("{name}: {}\r\n", String::from_utf8(value).unwrap())
+}
+
+/// Asserts that `request` has the right credentials of user 0 for `nonce`.
+#[track_caller]
+fn assert_proves(request: &Sent, status: u16, algorithm: Algorithm, nonce: &str) {
+    let name = if status == 401 { "Authorization" } else { "Proxy-Authorization" };
+    let value = request.value(name);
+    let credentials = Credentials::parse(value.as_bytes()).unwrap().unwrap();
+    assert_eq!(credentials.nonce, nonce.as_bytes());
+    assert_eq!(credentials.algorithm, algorithm);
+    let mut words = request.start_line().split(' ');
+    let (method, uri) = (words.next().unwrap(), words.next().unwrap());
+    assert_eq!(credentials.uri, uri.as_bytes());
+    let ha1 = Ha1Set::new(b"user0", REALM.as_bytes(), b"secret0");
+    let body = request.text.split_once("\r\n\r\n").unwrap().1;
+    assert!(credentials.verify(&ha1, method.as_bytes(), body.as_bytes()), "{value}");
+    let wrong = Ha1Set::new(b"user0", REALM.as_bytes(), b"secret1");
+    assert!(!credentials.verify(&wrong, method.as_bytes(), body.as_bytes()));
+}
+
+fn branch(request: &Sent) -> &str {
+    request.value("Via").split("branch=").nth(1).unwrap()
+}
+
+#[test]
+fn a_request_is_sent_again_with_credentials_and_the_time_between_is_nobodys() {
+    for (status, line) in [(401, "401 Unauthorized"), (407, "407 Proxy Authentication Required")] {
+        for algorithm in [Algorithm::Md5, Algorithm::Sha256] {
+            for (task, method) in [
+                (Task::Register, "REGISTER"),
+                (Task::Logout, "REGISTER"),
+                (Task::Options, "OPTIONS"),
+                (Task::InviteNotFound, "INVITE"),
+            ] {
+                let mut rig = Rig::new(|_| ());
+                let first = only(rig.start(task));
+                rig.wait(10);
+                let asked = answer(&first.text, line, &challenge(status, algorithm, "n0nce"));
+                let mut sent = rig.deliver_late(0, &asked, 5, 3);
+                if method == "INVITE" {
+                    let ack = sent.remove(0);
+                    assert!(ack.start_line().starts_with("ACK "));
+                    assert_eq!(branch(&ack), branch(&first), "of the same transaction");
+                    assert_eq!(ack.value("CSeq"), "1 ACK");
+                }
+                let second = only(sent);
+                assert_proves(&second, status, algorithm, "n0nce");
+                assert_eq!(second.start_line(), first.start_line());
+                assert_eq!(second.value("CSeq"), format!("2 {method}"));
+                assert_eq!(second.value("Call-ID"), first.value("Call-ID"));
+                assert_eq!(second.value("From"), first.value("From"));
+                assert_ne!(branch(&second), branch(&first));
+                rig.wait(20);
+                let (end, code) = match task {
+                    Task::InviteNotFound => ("404 Not Found", 404),
+                    _ => ("200 OK", 200),
+                };
+                rig.deliver(0, &answer(&second.text, end, ""));
+                // The challenge comes once more: it was answered.
+                rig.deliver(0, &asked);
+                let parts = rig.finish();
+                let counts = &parts.counts;
+                assert_eq!((counts.succeeded, counts.challenged, counts.repeated), (1, 1, 1));
+                assert_eq!(counts.finals[method], BTreeMap::from([(code, 1)]));
+                let mut delays = vec![(Delay::Response, 30), (Delay::FromSchedule, 30)];
+                match method {
+                    "REGISTER" => delays.push((Delay::Rrd, 30)),
+                    "INVITE" => delays.push((Delay::SrdFailed, 30)),
+                    _ => {}
+                }
+                assert_delays(&parts, &delays);
+            }
+        }
+    }
+}
+
+#[test]
+fn two_challenges_are_answered_and_the_third_is_a_refusal() {
+    let mut rig = Rig::new(|_| ());
+    let mut request = only(rig.start(Task::Register));
+    for nonce in ["one", "two"] {
+        let asked =
+            answer(&request.text, "401 Unauthorized", &challenge(401, Algorithm::Md5, nonce));
+        request = only(rig.deliver(0, &asked));
+        assert_proves(&request, 401, Algorithm::Md5, nonce);
+    }
+    let asked = answer(&request.text, "401 Unauthorized", &challenge(401, Algorithm::Md5, "x"));
+    assert!(rig.deliver(0, &asked).is_empty());
+    let parts = rig.finish();
+    assert_eq!((parts.counts.challenged, parts.counts.refused), (2, 1));
+    assert_eq!(parts.counts.finals["REGISTER"], BTreeMap::from([(401, 1)]));
+    assert!(parts.delays.is_empty());
+}
+
+#[test]
+fn a_challenge_that_cannot_be_answered_is_a_refusal() {
+    for more in ["", "WWW-Authenticate: Basic realm=\"x\"\r\n"] {
+        let mut rig = Rig::new(|_| ());
+        let request = only(rig.start(Task::Register));
+        assert!(rig.deliver(0, &answer(&request.text, "401 Unauthorized", more)).is_empty());
+        let counts = rig.finish().counts;
+        assert_eq!((counts.challenged, counts.refused), (0, 1));
+    }
+}
+
+#[test]
+fn a_request_with_credentials_is_sent_again_by_timers_of_its_own() {
+    let mut rig = Rig::new(|_| ());
+    let first = only(rig.start(Task::Register));
+    assert_eq!(rig.wait(600).len(), 1);
+    let asked = answer(&first.text, "401 Unauthorized", &challenge(401, Algorithm::Md5, "n"));
+    let second = only(rig.deliver(0, &asked));
+    assert!(rig.wait(480).is_empty());
+    let again = only(rig.wait(40));
+    assert_eq!(again.text, second.text);
+    rig.deliver(0, &answer(&second.text, "200 OK", ""));
+    let parts = rig.finish();
+    assert_eq!((parts.counts.retransmitted, parts.counts.sent), (2, 4));
+    // From the first sending of each of the two.
+    assert_delays(
+        &parts,
+        &[(Delay::Response, 1120), (Delay::Rrd, 1120), (Delay::FromSchedule, 1120)],
+    );
+}
+
+#[test]
+fn sequence_numbers_of_a_users_registrations_rise() {
+    let mut rig = Rig::new(|_| ());
+    let mut numbers = Vec::new();
+    for _ in 0..3 {
+        let request = only(rig.start(Task::Register));
+        let asked = answer(&request.text, "401 Unauthorized", &challenge(401, Algorithm::Md5, "n"));
+        let second = only(rig.deliver(0, &asked));
+        rig.deliver(0, &answer(&second.text, "200 OK", ""));
+        for request in [request, second] {
+            numbers.push(request.value("CSeq").split(' ').next().unwrap().parse::<u32>().unwrap());
+        }
+    }
+    assert!(numbers.is_sorted_by(|one, next| one < next), "{numbers:?}");
+}
+
+#[test]
+fn the_acknowledgement_of_an_answered_call_proves_what_its_invite_proved() {
+    let mut rig = Rig::new(|_| ());
+    let first = only(rig.start(Task::Invite));
+    let line = challenge(407, Algorithm::Md5, "n");
+    let asked = answer(&first.text, "407 Proxy Authentication Required", &line);
+    let mut sent = rig.deliver(0, &asked);
+    let second = sent.pop().unwrap();
+    let contact = "Contact: <sip:user2@192.0.2.10:6002>\r\n";
+    let ok = answer(&second.text, "200 OK", contact);
+    let sent = rig.deliver(0, &ok);
+    let [ack, bye] = &sent[..] else { panic!("{sent:#?}") };
+    assert_eq!(ack.value("CSeq"), "2 ACK");
+    assert_eq!(ack.value("Proxy-Authorization"), second.value("Proxy-Authorization"));
+    assert!(bye.values("Proxy-Authorization").is_empty());
+    // The same again, RFC 3261 section 22.1, when the 200 comes again.
+    let again = only(rig.deliver(0, &ok));
+    assert_eq!(again.text, ack.text);
+}
+
+#[test]
+fn a_bye_is_challenged_too_and_its_delay_is_both_trips() {
+    let mut rig = Rig::new(|_| ());
+    let invite = only(rig.start(Task::Invite));
+    rig.wait(10);
+    let contact = "Contact: <sip:user2@192.0.2.10:6002>\r\n";
+    let sent = rig.deliver(0, &answer(&invite.text, "200 OK", contact));
+    let [ack, bye] = &sent[..] else { panic!("{sent:#?}") };
+    assert!(ack.text.starts_with("ACK sip:user2@192.0.2.10:6002 "));
+    rig.wait(20);
+    let line = challenge(407, Algorithm::Sha256, "n");
+    let asked = answer(&bye.text, "407 Proxy Authentication Required", &line);
+    let second = only(rig.deliver_late(0, &asked, 4, 4));
+    assert_proves(&second, 407, Algorithm::Sha256, "n");
+    assert_eq!(second.value("CSeq"), "3 BYE");
+    rig.wait(30);
+    rig.deliver(0, &answer(&second.text, "200 OK", ""));
+    let parts = rig.finish();
+    assert_eq!((parts.counts.succeeded, parts.counts.challenged), (1, 1));
+    assert_eq!(parts.counts.completed_calls, 1);
+    assert_delays(
+        &parts,
+        &[
+            (Delay::Response, 10),
+            (Delay::FromSchedule, 10),
+            (Delay::Srd, 10),
+            (Delay::Setup, 10),
+            (Delay::Sdt, 0),
+            (Delay::Sdd, 50),
+        ],
+    );
+}
+
+#[test]
+fn keys_in_branches_name_their_operation() {
+    let mut rig = Rig::new(|_| ());
+    let request = only(rig.start(Task::Register));
+    let key = Key::parse(&branch(&request).as_bytes()[7..], 0x1234_5678).unwrap();
+    assert_eq!((key.slot, key.attempt), (0, 0));
+}

@@ -1,0 +1,160 @@
+//! Operations of one request, and how they end.
+
+use super::super::Task;
+use super::rig::{Rig, answer, assert_delays, only, server};
+use crate::load::tally::Tally;
+use crate::record::Delay;
+use sip::{Duration, Instant};
+use std::collections::BTreeMap;
+
+#[test]
+fn a_request_that_is_answered_with_200_succeeds_and_took_as_long_as_it_did() {
+    for (task, line, expires, contact) in [
+        (Task::Register, "REGISTER", &["600"][..], "<sip:user0@192.0.2.10:6000>"),
+        (Task::Logout, "REGISTER", &["0"], "<sip:user0@192.0.2.10:6000>"),
+        (Task::Clear, "REGISTER", &["0"], "*"),
+        (Task::Options, "OPTIONS", &[], ""),
+    ] {
+        let mut rig = Rig::new(|_| ());
+        let request = only(rig.start(task));
+        assert_eq!(request.start_line(), format!("{line} sip:example.org SIP/2.0"));
+        assert_eq!((request.link, request.remote), (0, None));
+        assert_eq!(request.values("Expires"), expires, "{task:?}");
+        let contacts: &[&str] = if contact.is_empty() { &[] } else { &[contact] };
+        assert_eq!(request.values("Contact"), contacts, "{task:?}");
+        rig.wait(7);
+        // It is looked at 5 ms after the kernel took it: that is not the server's time.
+        assert!(rig.deliver_late(0, &answer(&request.text, "200 OK", ""), 5, 0).is_empty());
+        let parts = rig.finish();
+        let counts = &parts.counts;
+        assert_eq!((counts.offered, counts.started, counts.succeeded), (1, 1, 1));
+        assert_eq!((counts.sent, counts.received, counts.challenged), (1, 1, 0));
+        assert_eq!(counts.finals[line], BTreeMap::from([(200, 1)]));
+        let mut delays = vec![(Delay::Response, 7), (Delay::FromSchedule, 7)];
+        if line == "REGISTER" {
+            delays.push((Delay::Rrd, 7));
+        }
+        assert_delays(&parts, &delays);
+        assert_eq!(parts.lag.max(), 0);
+    }
+}
+
+#[test]
+fn what_the_generator_is_late_counts_from_the_schedule_and_not_against_the_server() {
+    let mut rig = Rig::new(|_| ());
+    let scheduled = rig.now;
+    rig.wait(40);
+    rig.engine.start(rig.now, scheduled, Task::Register, 0, None);
+    // Written, but sent later.
+    rig.now = rig.now + Duration::from_millis(10);
+    let request = only(rig.take());
+    rig.wait(20);
+    rig.deliver(0, &answer(&request.text, "200 OK", ""));
+    let parts = rig.finish();
+    assert_delays(&parts, &[(Delay::Response, 20), (Delay::Rrd, 20), (Delay::FromSchedule, 70)]);
+    assert!(parts.lag.max().abs_diff(50_000) <= 50, "{}", parts.lag.max());
+}
+
+#[test]
+fn any_other_final_response_is_a_refusal_without_a_response_delay() {
+    for (task, method) in [(Task::Register, "REGISTER"), (Task::Options, "OPTIONS")] {
+        for (status, line) in
+            [(302, "302 Moved"), (403, "403 No"), (503, "503 Busy"), (603, "603 No")]
+        {
+            let mut rig = Rig::new(|_| ());
+            let request = only(rig.start(task));
+            assert!(rig.deliver(0, &answer(&request.text, line, "")).is_empty());
+            let parts = rig.finish();
+            assert_eq!((parts.counts.succeeded, parts.counts.refused), (0, 1));
+            assert_eq!(parts.counts.finals[method], BTreeMap::from([(status, 1)]));
+            assert_delays(&parts, &[]);
+        }
+    }
+}
+
+#[test]
+fn a_response_that_comes_again_is_counted_and_changes_nothing() {
+    let mut rig = Rig::new(|_| ());
+    let request = only(rig.start(Task::Register));
+    let ok = answer(&request.text, "200 OK", "");
+    for _ in 0..3 {
+        rig.deliver(0, &ok);
+    }
+    let parts = rig.finish();
+    assert_eq!((parts.counts.succeeded, parts.counts.received, parts.counts.repeated), (1, 3, 2));
+    assert_eq!((parts.counts.late, parts.counts.unexpected, parts.counts.malformed), (0, 0, 0));
+    assert_eq!(parts.counts.finals["REGISTER"], BTreeMap::from([(200, 1)]));
+}
+
+#[test]
+fn what_belongs_to_nothing_is_malformed_and_a_keep_alive_is_not() {
+    let mut rig = Rig::new(|_| ());
+    let request = only(rig.start(Task::Options));
+    // Of another load: another salt in the branch.
+    let other = answer(&request.text.replace("12345678", "12345679"), "200 OK", "");
+    for text in ["garbage", &other, "SIP/2.0 200 OK\r\n\r\n", "\r\n\r\n", "\r\n"] {
+        rig.deliver(0, text);
+    }
+    assert_eq!((rig.counts().malformed, rig.counts().received), (3, 3));
+    assert_eq!(rig.engine.in_flight(), 1);
+    rig.deliver(0, &answer(&request.text, "200 OK", ""));
+    assert_eq!(rig.finish().counts.succeeded, 1);
+}
+
+#[test]
+fn an_operation_that_is_given_up_is_lost() {
+    let mut rig = Rig::new(|_| ());
+    let request = only(rig.start(Task::Register));
+    rig.wait(100);
+    rig.engine.abandon(rig.now);
+    rig.deliver(0, &answer(&request.text, "200 OK", ""));
+    let parts = rig.finish();
+    assert_eq!((parts.counts.lost, parts.counts.succeeded, parts.counts.late), (1, 0, 1));
+    assert!(parts.counts.finals.is_empty());
+}
+
+#[test]
+fn what_comes_late_is_not_counted_in_the_load_that_follows() {
+    let mut rig = Rig::new(|_| ());
+    let request = only(rig.start(Task::Register));
+    rig.engine.abandon(rig.now);
+    rig.wait(10);
+    rig.engine.begin(Tally::new(rig.now, rig.now..Instant::MAX));
+    rig.deliver(0, &answer(&request.text, "200 OK", ""));
+    let counts = rig.counts();
+    assert_eq!((counts.late, counts.repeated, counts.received), (0, 0, 0));
+}
+
+#[test]
+fn only_what_was_scheduled_in_the_measured_time_is_counted() {
+    let mut rig = Rig::new(|_| ());
+    let measured = rig.now + Duration::from_millis(100)..rig.now + Duration::from_millis(200);
+    rig.engine.begin(Tally::new(rig.now, measured));
+    let mut requests = Vec::new();
+    for _ in 0..3 {
+        requests.push(only(rig.start(Task::Register)));
+        rig.wait(100);
+    }
+    for request in requests {
+        rig.deliver(0, &answer(&request.text, "200 OK", ""));
+    }
+    let parts = rig.finish();
+    let counts = parts.counts;
+    assert_eq!((counts.offered, counts.started, counts.succeeded), (1, 1, 1));
+    assert_eq!((counts.sent, counts.received), (1, 1));
+    assert_eq!(parts.lag.count(), 1);
+    assert_eq!(parts.operations, 3, "what it cost is shared by all");
+    let succeeded: u64 = parts.series.iter().map(|second| second.succeeded).sum();
+    assert_eq!(succeeded, 3);
+}
+
+#[test]
+fn a_link_of_its_own_is_closed_when_the_operation_is_over() {
+    let mut rig = Rig::new(|_| ());
+    rig.engine.start(rig.now, rig.now, Task::Options, 0, Some(9));
+    let request = only(rig.take());
+    assert_eq!(request.link, 9);
+    let ok = answer(&request.text, "200 OK", "");
+    rig.engine.receive(rig.now, rig.now, 9, server(), ok.as_bytes());
+    assert_eq!(rig.engine.out.closed, [9]);
+}

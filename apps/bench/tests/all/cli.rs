@@ -1,0 +1,180 @@
+//! What the program says with its exit status, and with its words.
+
+use super::support::{BENCH, Ended, PeerProcess, bench, bench_in, interrupt, signal};
+use nix::sys::signal::Signal;
+use serde_json::Value;
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// A short load; the limit of lateness is wide, for the machine may be busy.
+const SHORT: &str = "--duration 500ms --warmup 0 --tail 0 --rate 100 --users 20 --max-lag 10s --quiet \
+                     --no-report";
+
+fn run(peer: &PeerProcess, more: &str) -> Ended {
+    bench(&format!("run --target udp:{} {SHORT} {more}", peer.address))
+}
+
+#[test]
+fn a_valid_run_whose_criteria_hold_ends_with_0() {
+    let peer = PeerProcess::start("");
+    let ended = run(&peer, "--require success>=100%,timed_out<=0");
+    assert_eq!(ended.status, 0, "{ended:?}");
+    assert!(ended.out.contains("required success>=100%: held"), "{ended:?}");
+    assert!(!ended.out.contains("NOT VALID"));
+    let said = peer.finish();
+    // With the one that asked whether somebody is there.
+    assert!(said.contains(" 51 OPTIONS"), "{said}");
+}
+
+#[test]
+fn a_criterion_that_does_not_hold_ends_with_1() {
+    let peer = PeerProcess::start("--fail options:5=503");
+    let ended = run(&peer, "--require success>=100%");
+    assert_eq!(ended.status, 1, "{ended:?}");
+    assert!(ended.out.contains("required success>=100%: did NOT hold, seen 80"), "{ended:?}");
+    assert!(ended.out.contains("10 refused"), "{ended:?}");
+    // Failures alone are a result, not a fault of the measurement.
+    assert_eq!(run(&peer, "").status, 0);
+}
+
+#[test]
+fn a_run_that_is_not_valid_ends_with_1_and_says_why() {
+    let peer = PeerProcess::start("");
+    let ended = run(&peer, "--operation register-update --auth");
+    assert_eq!(ended.status, 1, "{ended:?}");
+    assert!(ended.out.contains("NOT VALID: authentication was expected"), "{ended:?}");
+
+    let asking = PeerProcess::start("--auth");
+    let ended = run(&asking, "--operation register-update");
+    assert_eq!(ended.status, 1, "{ended:?}");
+    assert!(ended.out.contains("say --auth"), "{ended:?}");
+    assert_eq!(run(&asking, "--operation register-update --auth").status, 0);
+}
+
+#[test]
+fn a_rate_beyond_the_generators_own_is_not_valid() {
+    let peer = PeerProcess::start("");
+    let ended = bench(&format!(
+        "run --target udp:{} --rate 2000000 --duration 20ms --warmup 0 --tail 0 --t1 10ms --workers 1 \
+         --quiet --no-report --json",
+        peer.address
+    ));
+    assert_eq!(ended.status, 1, "{ended:?}");
+    let record = ended.record();
+    let doubts = record["runs"][0]["doubts"].to_string();
+    assert!(doubts.contains("against an ideal peer"), "{doubts}");
+    assert!(record["runs"][0]["generator"]["ceiling"]["rate"].as_f64().unwrap() < 2_000_000.0);
+}
+
+#[test]
+fn what_cannot_be_done_ends_with_2_and_says_what_to_do() {
+    let nobody = std::net::UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    for (line, words) in [
+        ("run".to_owned(), "--target udp:HOST:PORT"),
+        ("run --target nonsense:1:2:3".to_owned(), "nonsense"),
+        (format!("run --target udp:{nobody}"), "no SIP server answers"),
+        (format!("run --target tcp:{nobody}"), "no SIP server answers"),
+        (format!("run --target udp:{nobody} --rate fast"), "above 0"),
+        (format!("run --target udp:{nobody} --duration 5"), "such as 30s"),
+        (format!("run --target udp:{nobody} --operation dance"), "register-update"),
+        (format!("run --target udp:{nobody} --require fun>3"), "fun"),
+        (format!("run --target udp:{nobody} --user-file /nowhere/users"), "/nowhere/users"),
+        (format!("run --target udp:{nobody} --user-pattern nameonly"), "nameonly"),
+        (format!("sweep --target udp:{nobody} --rates 10..5"), "LOWEST..HIGHEST"),
+        ("run --sut nonsense".to_owned(), "nonsense"),
+        ("report /nowhere/record.json".to_owned(), "/nowhere/record.json"),
+        ("capture /nowhere/file.pcap".to_owned(), "/nowhere/file.pcap"),
+        ("peer --fail 999".to_owned(), "200 to 699"),
+        ("dance".to_owned(), "--help"),
+    ] {
+        let ended = bench(&line);
+        assert_eq!(ended.status, 2, "{line}: {ended:?}");
+        assert!(ended.err.contains(words), "{line}: {}", ended.err);
+    }
+    let peer = PeerProcess::start("");
+    let ended = run(&peer, "--sockets operation");
+    assert_eq!(ended.status, 2, "{ended:?}");
+    assert!(ended.err.contains("--sockets operation needs a tcp: target"), "{ended:?}");
+    let refusing = PeerProcess::start("--fail register=403");
+    let ended = run(&refusing, "--operation register");
+    assert_eq!(ended.status, 2, "{ended:?}");
+    assert!(ended.err.contains("REGISTER answered 403"), "{ended:?}");
+}
+
+#[test]
+fn a_record_is_not_half_read() {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, text) in [("empty.json", ""), ("cut.json", "{\"format\":1,"), ("other.json", "{}")] {
+        std::fs::write(folder.path().join(name), text).unwrap();
+        let ended = bench_in(folder.path(), &format!("report {name}"));
+        assert_eq!(ended.status, 2, "{ended:?}");
+        assert!(ended.err.contains(name), "{ended:?}");
+    }
+}
+
+/// The percentile, in milliseconds, of a delay of the first run.
+fn millis(record: &Value, delay: &str, field: &str) -> f64 {
+    let histogram = &record["runs"][0]["delays"][delay];
+    histogram[field].as_f64().unwrap_or_else(|| panic!("no {delay} {field} in {record}")) / 1000.0
+}
+
+#[test]
+fn a_generator_that_was_held_up_says_so() {
+    let peer = PeerProcess::start("--delay responses=2ms");
+    let child = under_load(&peer, "--rate 500 --duration 4s --warmup 0 --tail 0");
+    std::thread::sleep(Duration::from_millis(300));
+    signal(&child, Signal::SIGSTOP);
+    std::thread::sleep(Duration::from_millis(600));
+    signal(&child, Signal::SIGCONT);
+    let ended = Ended::from(child.wait_with_output().unwrap());
+    assert_eq!(ended.status, 1, "{ended:?}");
+    let record = ended.record();
+    let doubts = record["runs"][0]["doubts"].to_string();
+    assert!(doubts.contains("the generator was late"), "{doubts}");
+    assert_eq!(record["runs"][0]["counts"]["offered"], 2000, "what was late was done all the same");
+    // 600 ms of 4 s: the last hundredth was late by at least 500 ms.
+    let (lag, schedule) = (
+        record["runs"][0]["generator"]["lag"]["p99_us"].as_f64().unwrap() / 1000.0,
+        millis(&record, "from_schedule", "p99_us"),
+    );
+    assert!(lag > 500.0, "{lag} ms");
+    assert!(schedule > 500.0, "{schedule} ms");
+    // That was not the server, which goes on to take its 2 ms.
+    let response = millis(&record, "response", "p50_us");
+    assert!((2.0..100.0).contains(&response), "{response} ms");
+}
+
+/// A run in the first second of its load or a little later: it has told of it.
+fn under_load(peer: &PeerProcess, more: &str) -> Child {
+    let mut child = Command::new(BENCH)
+        .args(["run", "--target", &format!("udp:{}", peer.address)])
+        .args("--users 20 --json --no-report".split(' '))
+        .args(more.split(' '))
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut told = BufReader::new(child.stderr.take().unwrap());
+    let mut line = String::new();
+    told.read_line(&mut line).unwrap();
+    assert!(line.contains("options"), "{line}");
+    // What else it tells is not to fill the pipe.
+    std::thread::spawn(move || std::io::copy(&mut told, &mut std::io::sink()));
+    child
+}
+
+#[test]
+fn an_interrupt_ends_a_run_early_and_its_figures_are_not_valid() {
+    let peer = PeerProcess::start("");
+    let began = Instant::now();
+    let child = under_load(&peer, "--rate 100 --duration 10m");
+    std::thread::sleep(Duration::from_secs(1));
+    interrupt(&child);
+    let ended = Ended::from(child.wait_with_output().unwrap());
+    assert!(began.elapsed() < Duration::from_secs(300), "it did not end early");
+    assert_eq!(ended.status, 1, "{ended:?}");
+    let record = ended.record();
+    assert!(record["runs"][0]["doubts"].to_string().contains("stopped before its end"));
+    assert!(record["runs"][0]["counts"]["succeeded"].as_u64().unwrap() > 0);
+}

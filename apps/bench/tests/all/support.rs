@@ -1,0 +1,103 @@
+//! The program as its users run it, and a peer to run it against.
+
+use serde_json::Value;
+use std::io::{BufRead, BufReader, Read as _};
+use std::path::Path;
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
+
+pub const BENCH: &str = env!("CARGO_BIN_EXE_barebell-bench");
+
+/// What a command ended with.
+#[derive(Debug)]
+pub struct Ended {
+    pub status: i32,
+    pub out: String,
+    pub err: String,
+}
+
+impl From<Output> for Ended {
+    fn from(output: Output) -> Self {
+        Self {
+            status: output.status.code().unwrap_or(-1),
+            out: String::from_utf8_lossy(&output.stdout).into_owned(),
+            err: String::from_utf8_lossy(&output.stderr).into_owned(),
+        }
+    }
+}
+
+impl Ended {
+    /// The record that was printed.
+    #[track_caller]
+    pub fn record(&self) -> Value {
+        let read: Value = serde_json::from_str(&self.out)
+            .unwrap_or_else(|error| panic!("{error} in {}\n{}", self.out, self.err));
+        match read {
+            Value::Array(mut records) => records.remove(0),
+            record => record,
+        }
+    }
+}
+
+/// Runs the program in `folder` with the words of `line`.
+pub fn bench_in(folder: &Path, line: &str) -> Ended {
+    let mut command = Command::new(BENCH);
+    command.current_dir(folder).args(line.split_whitespace());
+    command.output().unwrap().into()
+}
+
+/// Runs the program in a folder that is then thrown away.
+pub fn bench(line: &str) -> Ended {
+    bench_in(tempfile::tempdir().unwrap().path(), line)
+}
+
+/// A peer in a process of its own, on a free port.
+pub struct PeerProcess {
+    child: Child,
+    out: BufReader<ChildStdout>,
+    pub address: String,
+}
+
+impl PeerProcess {
+    pub fn start(options: &str) -> Self {
+        let mut child = Command::new(BENCH)
+            .args(["peer", "--listen", "127.0.0.1:0"])
+            .args(options.split_whitespace())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut out = BufReader::new(child.stdout.take().unwrap());
+        let mut line = String::new();
+        out.read_line(&mut line).unwrap();
+        let address = line.trim().strip_prefix("listening on ").expect("it says where").to_owned();
+        Self { child, out, address }
+    }
+
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Interrupts it, and returns what it says of itself.
+    pub fn finish(mut self) -> String {
+        interrupt(&self.child);
+        let mut said = String::new();
+        self.out.read_to_string(&mut said).unwrap();
+        assert!(self.child.wait().unwrap().success());
+        said
+    }
+}
+
+impl Drop for PeerProcess {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+pub fn interrupt(child: &Child) {
+    signal(child, nix::sys::signal::Signal::SIGINT);
+}
+
+pub fn signal(child: &Child, signal: nix::sys::signal::Signal) {
+    let pid = nix::unistd::Pid::from_raw(child.id().cast_signed());
+    nix::sys::signal::kill(pid, signal).unwrap();
+}
