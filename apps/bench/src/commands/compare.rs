@@ -22,7 +22,9 @@ pub(crate) fn execute(args: &CompareArgs, ending: &Arc<AtomicBool>) -> Result<bo
     };
     let operations: &[Operation] =
         if args.operations.is_empty() { &Operation::ALL } else { &args.operations };
-    let mut record = output::record(Kind::Compare, Vec::new());
+    let fleet = run::fleet(&args.load, progress, ending)?;
+    let fleet = fleet.as_ref();
+    let mut record = output::record(Kind::Compare, Vec::new(), fleet);
     for &authentication in authentications {
         // Systems are started anew for what they have to be configured for.
         for mode in [
@@ -46,10 +48,10 @@ pub(crate) fn execute(args: &CompareArgs, ending: &Arc<AtomicBool>) -> Result<bo
             };
             let highest = group.iter().map(|&operation| rate_of(operation)).fold(0.0, f64::max);
             let work: Vec<_> = group.iter().map(|&operation| (operation, authentication)).collect();
-            let ceilings = run::ceilings(&load, &work, highest, ending)?;
+            let ceilings = run::ceilings(&load, &work, highest, fleet, ending)?;
             let started = systems::start(&load, &users, first, authentication)?;
             let mut sessions =
-                run::open(&load, &users, &started, highest, &ceilings, progress, ending)?;
+                run::open(&load, &users, &started, highest, &ceilings, fleet, progress, ending)?;
             for session in &sessions {
                 note(&mut record.systems, &session.system);
             }

@@ -70,11 +70,13 @@ pub(crate) fn execute(args: &LimitArgs, ending: &Arc<AtomicBool>) -> Result<bool
     let rate = load.rate();
     let work = [(load.operation, load.users.auth)];
     // The search may go anywhere: as many workers as there are processors.
-    let ceilings = run::ceilings(load, &work, f64::MAX, ending)?;
-    let started = systems::start(load, &users, load.operation, load.users.auth)?;
     let progress = Progress::new(args.output.quiet);
-    let mut sessions = run::open(load, &users, &started, f64::MAX, &ceilings, progress, ending)?;
-    let mut record = output::record(Kind::Limit, run::systems_of(&sessions));
+    let fleet = run::fleet(load, progress, ending)?;
+    let fleet = fleet.as_ref();
+    let ceilings = run::ceilings(load, &work, f64::MAX, fleet, ending)?;
+    let started = systems::start(load, &users, load.operation, load.users.auth)?;
+    let mut sessions = run::open(load, &users, &started, f64::MAX, &ceilings, fleet, progress, ending)?;
+    let mut record = output::record(Kind::Limit, run::systems_of(&sessions), fleet);
     let mut all_found = true;
     for session in &mut sessions {
         all_found &= search(args, session, rate, &mut record)?;

@@ -24,11 +24,13 @@ pub(crate) fn execute(args: &ProxyArgs, ending: &Arc<AtomicBool>) -> Result<bool
     let rates = args.rates.all(args.steps, args.factor).map_err(CommandError::Usage)?;
     let highest = rates.iter().copied().fold(0.0, f64::max);
     let work = [(load.operation, load.users.auth)];
-    let ceilings = run::ceilings(&load, &work, highest, ending)?;
-    let started = systems::start(&load, &users, load.operation, load.users.auth)?;
     let progress = Progress::new(args.output.quiet);
-    let mut sessions = run::open(&load, &users, &started, highest, &ceilings, progress, ending)?;
-    let mut record = output::record(Kind::Proxy, run::systems_of(&sessions));
+    let fleet = run::fleet(&load, progress, ending)?;
+    let fleet = fleet.as_ref();
+    let ceilings = run::ceilings(&load, &work, highest, fleet, ending)?;
+    let started = systems::start(&load, &users, load.operation, load.users.auth)?;
+    let mut sessions = run::open(&load, &users, &started, highest, &ceilings, fleet, progress, ending)?;
+    let mut record = output::record(Kind::Proxy, run::systems_of(&sessions), fleet);
     for session in &mut sessions {
         for &rate in &rates {
             let label = format!("{rate:.0} calls/s");

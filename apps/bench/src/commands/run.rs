@@ -5,25 +5,59 @@ use super::output;
 use super::progress::Progress;
 use super::session::{self, Ceilings, Opening, Session};
 use super::systems::{self, Started};
+use crate::agents::Fleet;
 use crate::cli::RunArgs;
 use crate::cli::load::LoadArgs;
+use crate::cli::values::Target;
 use crate::record::{Kind, Operation, System};
 use crate::users::Users;
+use std::net::Ipv4Addr;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// What the generator carries of each of the loads that are to come.
+/// The agents that `load` names; none if this machine puts it on.
+///
+/// # Errors
+/// [`CommandError`] where one does not start.
+pub(crate) fn fleet(
+    load: &LoadArgs,
+    progress: Progress,
+    ending: &Arc<AtomicBool>,
+) -> Result<Option<Rc<Fleet>>, CommandError> {
+    let fleet = Fleet::start(&load.agents, load.keep_agents, ending)?;
+    if let Some(fleet) = &fleet {
+        progress.note(&format!(
+            "{} agents are ready, their clocks known to {} us",
+            load.agents.len(),
+            fleet.clock_error_us()
+        ));
+    }
+    Ok(fleet)
+}
+
+/// What the generator carries of each of the loads that are to come, on each machine.
 pub(crate) fn ceilings(
     load: &LoadArgs,
     work: &[(Operation, bool)],
     rate: f64,
+    fleet: Option<&Rc<Fleet>>,
     ending: &Arc<AtomicBool>,
 ) -> Result<Ceilings, CommandError> {
+    let nowhere = Target {
+        transport: load.transport(),
+        address: (Ipv4Addr::LOCALHOST, 0).into(),
+        host: String::new(),
+    };
+    let nobody = Users::List(Vec::new());
+    let plan = load.generator(&nowhere, "", &nobody, rate);
     let mut ceilings = Ceilings::new();
     for &(operation, authentication) in work {
-        let transport = load.transport();
-        let ceiling = session::ceiling(load, operation, authentication, transport, rate, ending)?;
-        ceilings.insert((operation, authentication), ceiling);
+        let of_machines = match fleet {
+            Some(fleet) => fleet.ceilings(&plan, operation, authentication)?,
+            None => vec![session::ceiling(&plan, operation, authentication, ending)?],
+        };
+        ceilings.insert((operation, authentication), of_machines);
     }
     Ok(ceilings)
 }
@@ -35,6 +69,7 @@ pub(crate) fn open(
     started: &[Started],
     rate: f64,
     ceilings: &Ceilings,
+    fleet: Option<&Rc<Fleet>>,
     progress: Progress,
     ending: &Arc<AtomicBool>,
 ) -> Result<Vec<Session>, CommandError> {
@@ -48,6 +83,7 @@ pub(crate) fn open(
             users,
             subject: started.subject.clone(),
             rate,
+            fleet,
             ending,
             progress,
         })?;
@@ -68,10 +104,12 @@ pub(crate) fn execute(args: &RunArgs, ending: &Arc<AtomicBool>) -> Result<bool, 
     let rate = load.rate();
     let progress = Progress::new(args.output.quiet);
     let work = [(load.operation, load.users.auth)];
-    let ceilings = ceilings(load, &work, rate, ending)?;
+    let fleet = fleet(load, progress, ending)?;
+    let fleet = fleet.as_ref();
+    let ceilings = ceilings(load, &work, rate, fleet, ending)?;
     let started = systems::start(load, &users, load.operation, load.users.auth)?;
-    let mut sessions = open(load, &users, &started, rate, &ceilings, progress, ending)?;
-    let mut record = output::record(Kind::Run, systems_of(&sessions));
+    let mut sessions = open(load, &users, &started, rate, &ceilings, fleet, progress, ending)?;
+    let mut record = output::record(Kind::Run, systems_of(&sessions), fleet);
     for repeat in 0..load.detail.repeats {
         for session in &mut sessions {
             record.runs.push(session.measure(&load.spec(rate), "", repeat)?);
