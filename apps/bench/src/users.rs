@@ -225,7 +225,8 @@ mod tests {
         let list = Users::List(pattern.iter().collect());
         for users in [pattern, list] {
             let all: Vec<_> = users.iter().collect();
-            let parts = [0..3, 3..9, 9..10].map(|range| users.part(range).iter().collect::<Vec<_>>());
+            let parts =
+                [0..3, 3..9, 9..10].map(|range| users.part(range).iter().collect::<Vec<_>>());
             assert_eq!(parts.concat(), all);
             assert_eq!(users.part(2..8).part(1..3).get(1), all[4]);
         }

@@ -75,12 +75,14 @@ impl Fleet {
         if places.len() > MOST {
             return Err(AgentError::TooMany(places.len()));
         }
-        if let Some(index) = (1..places.len()).find(|&index| places[..index].contains(&places[index]))
+        if let Some(index) =
+            (1..places.len()).find(|&index| places[..index].contains(&places[index]))
         {
             return Err(AgentError::Twice(places[index].clone()));
         }
-        let program = Program::ours()
-            .map_err(|error| AgentError::Start(first.clone(), format!("our own program: {error}")))?;
+        let program = Program::ours().map_err(|error| {
+            AgentError::Start(first.clone(), format!("our own program: {error}"))
+        })?;
         let commands: Vec<_> = thread::scope(|scope| {
             let bringing: Vec<_> = places
                 .iter()
@@ -101,7 +103,8 @@ impl Fleet {
             let panicked = |_| AgentError::Start(place.clone(), "a thread panicked".to_owned());
             let mut command = command.map_err(panicked)??;
             command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-            let failed = |error: std::io::Error| AgentError::Start(place.clone(), error.to_string());
+            let failed =
+                |error: std::io::Error| AgentError::Start(place.clone(), error.to_string());
             let process = command.spawn().map_err(failed)?;
             let agent = Agent::attach(place, process, index, clock, sender.clone());
             fleet.agents.borrow_mut().push(agent);
@@ -199,10 +202,11 @@ impl Fleet {
     fn send(&self, agent: usize, order: &Order) -> Result<(), AgentError> {
         let mut agents = self.agents.borrow_mut();
         let agent = &mut agents[agent];
-        let written = serde_json::to_vec(order).map_err(std::io::Error::from).and_then(|mut text| {
-            text.push(b'\n');
-            agent.input.as_mut().ok_or(std::io::ErrorKind::BrokenPipe)?.write_all(&text)
-        });
+        let written =
+            serde_json::to_vec(order).map_err(std::io::Error::from).and_then(|mut text| {
+                text.push(b'\n');
+                agent.input.as_mut().ok_or(std::io::ErrorKind::BrokenPipe)?.write_all(&text)
+            });
         written.map_err(|_| AgentError::Ended(agent.place.clone(), agent.last_words()))
     }
 
@@ -313,7 +317,11 @@ impl Fleet {
     ///
     /// # Errors
     /// [`AgentError`] where one cannot.
-    pub(crate) fn open(self: &Rc<Self>, plan: &GeneratorPlan, host: &str) -> Result<Crew, AgentError> {
+    pub(crate) fn open(
+        self: &Rc<Self>,
+        plan: &GeneratorPlan,
+        host: &str,
+    ) -> Result<Crew, AgentError> {
         let count = self.count();
         let users = plan.users.len();
         if users < count * 2 {
@@ -331,10 +339,10 @@ impl Fleet {
             let plan = GeneratorPlan { part, users, rate, ..plan.clone() };
             self.send(index, &Order::Open { id, plan: Box::new(Plan::new(plan, host)) })?;
         }
-        let mut workers = 0;
+        let mut workers = Vec::new();
         for (agent, reply) in self.replies(None)?.into_iter().enumerate() {
             match reply {
-                Reply::Opened { workers: of_agent } => workers += of_agent,
+                Reply::Opened { workers: of_agent } => workers.push(of_agent),
                 _ => return Err(self.unexpected(agent)),
             }
         }
@@ -354,7 +362,9 @@ impl Fleet {
         }
         let mut shares = Vec::new();
         for (agent, reply) in self.replies(Some(shared))?.into_iter().enumerate() {
-            let Reply::Found { found, is_early } = reply else { return Err(self.unexpected(agent)) };
+            let Reply::Found { found, is_early } = reply else {
+                return Err(self.unexpected(agent));
+            };
             if is_early && !self.ending.load(Ordering::Relaxed) {
                 return Err(AgentError::StoppedThere(self.place(agent)));
             }
@@ -474,7 +484,8 @@ impl Drop for Fleet {
 pub(crate) struct Crew {
     fleet: Rc<Fleet>,
     id: u32,
-    workers: usize,
+    /// Of each agent.
+    workers: Vec<usize>,
     /// What the agents tell while they work.
     pub(crate) shared: Shared,
 }
@@ -486,8 +497,18 @@ impl Crew {
     }
 
     /// How many workers they have together.
-    pub(crate) const fn workers(&self) -> usize {
-        self.workers
+    pub(crate) fn workers(&self) -> usize {
+        self.workers.iter().sum()
+    }
+
+    /// [`super::Force::turns`]: the agents have equal shares, and that with the fewest users comes to
+    /// its end first.
+    pub(super) fn turns(&self, users: usize) -> usize {
+        let count = self.workers.len();
+        let of_agent = |(index, &workers): (usize, &usize)| {
+            super::turns(Part { index, count }.users(users).len(), workers)
+        };
+        self.workers.iter().enumerate().map(of_agent).min().unwrap_or(users) * count
     }
 
     /// Has all agents do their share of `job`, from the same moment on.

@@ -56,8 +56,7 @@ impl Program {
                 }
             }
         }
-        let name =
-            format!("barebell-bench-{}-{:08x}", env!("CARGO_PKG_VERSION"), sum.finalize());
+        let name = format!("barebell-bench-{}-{:08x}", env!("CARGO_PKG_VERSION"), sum.finalize());
         Ok(Self { path, name, length })
     }
 
@@ -128,9 +127,7 @@ impl Program {
 fn our_system() -> String {
     nix::sys::utsname::uname().map_or_else(
         |_| String::new(),
-        |name| {
-            format!("{} {}", name.sysname().to_string_lossy(), name.machine().to_string_lossy())
-        },
+        |name| format!("{} {}", name.sysname().to_string_lossy(), name.machine().to_string_lossy()),
     )
 }
 

@@ -67,11 +67,7 @@ pub(crate) enum AgentError {
     /// It could not be started there, for this reason.
     Start(Place, String),
     /// The program cannot be copied there: that machine is another kind than this one.
-    Kind {
-        place: Place,
-        theirs: String,
-        ours: String,
-    },
+    Kind { place: Place, theirs: String, ours: String },
     /// It is another version of this program, or says what no agent says.
     Version(Place, String),
     /// It has ended before its work was done; this is what it said last.
@@ -166,6 +162,15 @@ impl Force {
         }
     }
 
+    /// How many operations of a load may be started, with `users` in all, before the turn of one of them
+    /// comes again.
+    pub(crate) fn turns(&self, users: usize) -> usize {
+        match self {
+            Self::Local(generator) => turns(users, generator.workers()),
+            Self::Agents(crew) => crew.turns(users),
+        }
+    }
+
     /// [`Generator::closed_loop`], on all machines.
     ///
     /// # Errors
@@ -201,6 +206,15 @@ impl Force {
     }
 }
 
+/// The same on one machine: each of its workers has the same share of the load, and some have a user
+/// more than others.
+const fn turns(users: usize, workers: usize) -> usize {
+    match workers {
+        0 => users,
+        workers => users / workers * workers,
+    }
+}
+
 fn ours(found: Vec<Found>) -> Vec<Share> {
     vec![Share { agent: None, clock_error_us: 0, found }]
 }
@@ -217,7 +231,10 @@ mod tests {
             ("ssh:me@10.0.0.1", "ssh:me@10.0.0.1"),
             ("ssh:[fe80::1%eth0]", "ssh:fe80::1%eth0"),
         ] {
-            assert_eq!(text.parse::<Place>().map(|place| place.to_string()), Ok(written.to_owned()));
+            assert_eq!(
+                text.parse::<Place>().map(|place| place.to_string()),
+                Ok(written.to_owned())
+            );
         }
         for text in ["", "host", "ssh:", "ssh:-oProxyCommand=x", "ssh:a b", "ssh:a'b", "ssh:a;b"] {
             assert!(text.parse::<Place>().is_err(), "{text}");

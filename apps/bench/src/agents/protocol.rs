@@ -44,7 +44,11 @@ pub(crate) enum Order {
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Reply {
     /// The first of all.
-    Hello { version: String, protocol: u32, machine: Box<Machine> },
+    Hello {
+        version: String,
+        protocol: u32,
+        machine: Box<Machine>,
+    },
     /// Its clock, in microseconds.
     Time(u64),
     Opened {

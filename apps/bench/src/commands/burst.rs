@@ -2,8 +2,7 @@
 //! waiting after an error (seed D3).
 
 use super::output::{self, finding};
-use super::progress::Progress;
-use super::session::{Ceilings, Session};
+use super::session::{Ceilings, Means, Session};
 use super::{CommandError, run, systems};
 use crate::cli::BurstArgs;
 use crate::load::engine::Task;
@@ -22,10 +21,8 @@ const ALLOWED: f64 = 2.0 / 15.0;
 pub(crate) fn execute(args: &BurstArgs, ending: &Arc<AtomicBool>) -> Result<bool, CommandError> {
     let mut load = args.load.clone();
     load.operation = Operation::Register;
-    let progress = Progress::new(args.output.quiet);
-    let fleet = run::fleet(&load, progress, ending)?;
-    let fleet = fleet.as_ref();
-    let mut record = output::record(Kind::Burst, Vec::new(), fleet);
+    let means = Means::new(&load, args.output.quiet, ending)?;
+    let mut record = output::record(Kind::Burst, Vec::new(), &means);
     let scaled =
         |span: Duration| Duration::from_micros((span.as_micros() as f64 * args.scale) as u64);
     let most = args.registrations.iter().copied().max().unwrap_or(1);
@@ -37,7 +34,7 @@ pub(crate) fn execute(args: &BurstArgs, ending: &Arc<AtomicBool>) -> Result<bool
         let users = load.users.users()?;
         let rate = f64::from(registrations) / (BURSTS as f64 * args.scale);
         let none = Ceilings::new();
-        let mut sessions = run::open(&load, &users, &started, rate, &none, fleet, progress, ending)?;
+        let mut sessions = run::open(&load, &users, &started, rate, &none, &means)?;
         for session in &mut sessions {
             if record.systems.iter().all(|known| known.name != session.system.name) {
                 record.systems.push(session.system.clone());

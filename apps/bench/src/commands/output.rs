@@ -1,16 +1,15 @@
 //! What a command leaves behind: a summary on standard output, and reports in files.
 
+use super::session::Means;
 use super::{CommandError, summary};
-use crate::agents::Fleet;
 use crate::cli::{OutputArgs, ReportArgs};
 use crate::record::{Criterion, FORMAT, Finding, Kind, Record, Run, System};
 use crate::report;
 use crate::watch;
 use std::path::PathBuf;
-use std::rc::Rc;
 
-/// A record without runs, for the command that runs now, with the load from `fleet`, or from here.
-pub(crate) fn record(kind: Kind, systems: Vec<System>, fleet: Option<&Rc<Fleet>>) -> Record {
+/// A record without runs, for the command that runs now.
+pub(crate) fn record(kind: Kind, systems: Vec<System>, means: &Means<'_>) -> Record {
     Record {
         format: FORMAT,
         tool: concat!("barebell-bench ", env!("CARGO_PKG_VERSION")).to_owned(),
@@ -20,7 +19,7 @@ pub(crate) fn record(kind: Kind, systems: Vec<System>, fleet: Option<&Rc<Fleet>>
             .collect(),
         started: net::wall_clock().as_secs(),
         machine: watch::machine(),
-        agents: fleet.map(|fleet| fleet.machines()).unwrap_or_default(),
+        agents: means.fleet.as_ref().map(|fleet| fleet.machines()).unwrap_or_default(),
         systems,
         runs: Vec::new(),
         findings: Vec::new(),

@@ -2,8 +2,7 @@
 //! an idle link and, if wanted, on a busy one (seeds C1 to C5).
 
 use super::output::{self, finding};
-use super::progress::Progress;
-use super::session::{Ceilings, Session};
+use super::session::{Ceilings, Means, Session};
 use super::{CommandError, run, systems};
 use crate::cli::QosArgs;
 use crate::load::engine::Task;
@@ -21,10 +20,8 @@ pub(crate) fn execute(args: &QosArgs, ending: &Arc<AtomicBool>) -> Result<bool, 
     load.operation = Operation::Invite;
     load.detail.sockets = Sharing::User;
     load.detail.workers = load.detail.workers.or(Some(1));
-    let progress = Progress::new(args.output.quiet);
-    let fleet = run::fleet(&load, progress, ending)?;
-    let fleet = fleet.as_ref();
-    let mut record = output::record(Kind::Qos, Vec::new(), fleet);
+    let means = Means::new(&load, args.output.quiet, ending)?;
+    let mut record = output::record(Kind::Qos, Vec::new(), &means);
     let callers = &args.callers.0;
     let most = callers.iter().copied().max().unwrap_or(1);
     // Each caller has somebody to call.
@@ -47,17 +44,7 @@ pub(crate) fn execute(args: &QosArgs, ending: &Arc<AtomicBool>) -> Result<bool, 
             load.users.users = count * 2;
             let users = load.users.users()?;
             let none = Ceilings::new();
-            let mut sessions =
-                run::open(
-                    &load,
-                    &users,
-                    &started,
-                    f64::from(count),
-                    &none,
-                    fleet,
-                    progress,
-                    ending,
-                )?;
+            let mut sessions = run::open(&load, &users, &started, f64::from(count), &none, &means)?;
             for session in &mut sessions {
                 if record.systems.iter().all(|known| known.name != session.system.name) {
                     record.systems.push(session.system.clone());

@@ -2,47 +2,23 @@
 
 use super::CommandError;
 use super::output;
-use super::progress::Progress;
-use super::session::{self, Ceilings, Opening, Session};
+use super::session::{self, Ceilings, Means, Opening, Session};
 use super::systems::{self, Started};
-use crate::agents::Fleet;
 use crate::cli::RunArgs;
 use crate::cli::load::LoadArgs;
 use crate::cli::values::Target;
 use crate::record::{Kind, Operation, System};
 use crate::users::Users;
 use std::net::Ipv4Addr;
-use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-
-/// The agents that `load` names; none if this machine puts it on.
-///
-/// # Errors
-/// [`CommandError`] where one does not start.
-pub(crate) fn fleet(
-    load: &LoadArgs,
-    progress: Progress,
-    ending: &Arc<AtomicBool>,
-) -> Result<Option<Rc<Fleet>>, CommandError> {
-    let fleet = Fleet::start(&load.agents, load.keep_agents, ending)?;
-    if let Some(fleet) = &fleet {
-        progress.note(&format!(
-            "{} agents are ready, their clocks known to {} us",
-            load.agents.len(),
-            fleet.clock_error_us()
-        ));
-    }
-    Ok(fleet)
-}
 
 /// What the generator carries of each of the loads that are to come, on each machine.
 pub(crate) fn ceilings(
     load: &LoadArgs,
     work: &[(Operation, bool)],
     rate: f64,
-    fleet: Option<&Rc<Fleet>>,
-    ending: &Arc<AtomicBool>,
+    means: &Means<'_>,
 ) -> Result<Ceilings, CommandError> {
     let nowhere = Target {
         transport: load.transport(),
@@ -53,9 +29,9 @@ pub(crate) fn ceilings(
     let plan = load.generator(&nowhere, "", &nobody, rate);
     let mut ceilings = Ceilings::new();
     for &(operation, authentication) in work {
-        let of_machines = match fleet {
+        let of_machines = match &means.fleet {
             Some(fleet) => fleet.ceilings(&plan, operation, authentication)?,
-            None => vec![session::ceiling(&plan, operation, authentication, ending)?],
+            None => vec![session::ceiling(&plan, operation, authentication, means.ending)?],
         };
         ceilings.insert((operation, authentication), of_machines);
     }
@@ -69,9 +45,7 @@ pub(crate) fn open(
     started: &[Started],
     rate: f64,
     ceilings: &Ceilings,
-    fleet: Option<&Rc<Fleet>>,
-    progress: Progress,
-    ending: &Arc<AtomicBool>,
+    means: &Means<'_>,
 ) -> Result<Vec<Session>, CommandError> {
     let mut sessions = Vec::new();
     for started in started {
@@ -83,9 +57,7 @@ pub(crate) fn open(
             users,
             subject: started.subject.clone(),
             rate,
-            fleet,
-            ending,
-            progress,
+            means,
         })?;
         session.set_ceilings(ceilings);
         sessions.push(session);
@@ -102,14 +74,12 @@ pub(crate) fn execute(args: &RunArgs, ending: &Arc<AtomicBool>) -> Result<bool, 
     let load = &args.load;
     let users = load.users.users()?;
     let rate = load.rate();
-    let progress = Progress::new(args.output.quiet);
+    let means = Means::new(load, args.output.quiet, ending)?;
     let work = [(load.operation, load.users.auth)];
-    let fleet = fleet(load, progress, ending)?;
-    let fleet = fleet.as_ref();
-    let ceilings = ceilings(load, &work, rate, fleet, ending)?;
+    let ceilings = ceilings(load, &work, rate, &means)?;
     let started = systems::start(load, &users, load.operation, load.users.auth)?;
-    let mut sessions = open(load, &users, &started, rate, &ceilings, fleet, progress, ending)?;
-    let mut record = output::record(Kind::Run, systems_of(&sessions), fleet);
+    let mut sessions = open(load, &users, &started, rate, &ceilings, &means)?;
+    let mut record = output::record(Kind::Run, systems_of(&sessions), &means);
     for repeat in 0..load.detail.repeats {
         for session in &mut sessions {
             record.runs.push(session.measure(&load.spec(rate), "", repeat)?);

@@ -2,9 +2,9 @@
 
 use super::CommandError;
 use super::progress::Progress;
+use crate::agents::{Fleet, Force};
 use crate::cli::load::LoadArgs;
 use crate::cli::values::Target;
-use crate::agents::{Fleet, Force};
 use crate::load::engine::{Settings, Task};
 use crate::load::generator::{Generator, GeneratorPlan};
 use crate::load::worker::{Bound, Found};
@@ -53,10 +53,39 @@ pub(crate) struct Opening<'a> {
     pub(crate) subject: Option<Subject>,
     /// The highest rate that is to be offered.
     pub(crate) rate: f64,
-    /// The agents that put the load on, if it is not this machine.
-    pub(crate) fleet: Option<&'a Rc<Fleet>>,
-    pub(crate) ending: &'a Arc<AtomicBool>,
+    pub(crate) means: &'a Means<'a>,
+}
+
+/// What all loads of a command are put on with.
+pub(crate) struct Means<'a> {
+    /// The agents that do it, if it is not this machine.
+    pub(crate) fleet: Option<Rc<Fleet>>,
     pub(crate) progress: Progress,
+    /// Set when the user wants it to end.
+    pub(crate) ending: &'a Arc<AtomicBool>,
+}
+
+impl<'a> Means<'a> {
+    /// Starts the agents that `load` names.
+    ///
+    /// # Errors
+    /// [`CommandError`] where one does not start.
+    pub(crate) fn new(
+        load: &LoadArgs,
+        is_quiet: bool,
+        ending: &'a Arc<AtomicBool>,
+    ) -> Result<Self, CommandError> {
+        let progress = Progress::new(is_quiet);
+        let fleet = Fleet::start(&load.agents, load.keep_agents, ending)?;
+        if let Some(fleet) = &fleet {
+            progress.note(&format!(
+                "agents are ready: {}; their clocks are known to {} us",
+                load.agents.len(),
+                fleet.clock_error_us()
+            ));
+        }
+        Ok(Self { fleet, progress, ending })
+    }
 }
 
 impl Session {
@@ -65,15 +94,14 @@ impl Session {
     /// # Errors
     /// [`CommandError`] where it is not, or they cannot be had.
     pub(crate) fn open(opening: Opening<'_>) -> Result<Self, CommandError> {
-        let Opening { load, target, domain, users, subject, rate, fleet, ending, progress, .. } =
-            opening;
+        let Opening { load, target, domain, users, subject, rate, means, .. } = opening;
         let mut system = opening.system;
         let banner = super::probe::probe(&target, &domain)?;
         system.version = system.version.or(banner);
         let plan = load.generator(&target, &domain, users, rate);
-        let force = match fleet {
+        let force = match &means.fleet {
             Some(fleet) => Force::Agents(fleet.open(&plan, &target.host)?),
-            None => Force::Local(Generator::open(&plan, ending)?),
+            None => Force::Local(Generator::open(&plan, means.ending)?),
         };
         Ok(Self {
             system,
@@ -84,7 +112,7 @@ impl Session {
             settle: load.detail.settle,
             limits: load.detail.limits(),
             ceilings: Ceilings::new(),
-            progress,
+            progress: means.progress,
         })
     }
 

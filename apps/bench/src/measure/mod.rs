@@ -178,7 +178,7 @@ pub(crate) fn run(
     let total = Duration::from_micros((spec.seconds() * 1e6) as u64);
     let mut measured = Duration::ZERO..total;
     if is_used_up {
-        let passes = passes(&spec.segments, users as f64);
+        let passes = passes(&spec.segments, force.turns(users) as f64);
         for segments in passes {
             prepare(force, before, users)?;
             let length = Duration::from_micros((seconds_of(&segments) * 1e6) as u64);
@@ -554,8 +554,11 @@ mod tests {
 
     #[test]
     fn of_one_machine_nothing_is_named() {
-        let shares =
-            vec![Share { agent: None, clock_error_us: 0, found: vec![found(9, Duration::ZERO, 9)] }];
+        let shares = vec![Share {
+            agent: None,
+            clock_error_us: 0,
+            found: vec![found(9, Duration::ZERO, 9)],
+        }];
         let run = describe_found(shares, base(), &Limits::default()).unwrap().run;
         assert_eq!(run.doubts, Vec::<String>::new());
         assert!(run.generator.shares.is_empty() && run.generator.ceiling.is_none());

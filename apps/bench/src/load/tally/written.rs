@@ -3,7 +3,7 @@
 use super::{METHODS, STATUSES, SecondTally, Tally};
 use crate::record::{self, Counts, Delay, Histogram, Second};
 use serde::{Deserialize, Serialize};
-use sip::{Duration, Instant};
+use sip::Instant;
 use std::collections::BTreeMap;
 
 /// The longest series that is taken from another machine, in seconds: a month.
@@ -86,7 +86,7 @@ impl TryFrom<Written> for Tally {
 mod tests {
     use super::*;
     use crate::load::tally::Outcome;
-    use sip::Method;
+    use sip::{Duration, Method};
 
     /// A tally of operations that took from 1 to 2999 times `step` microseconds.
     fn tally(step: u64) -> Tally {

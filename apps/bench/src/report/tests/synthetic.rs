@@ -169,6 +169,7 @@ pub(super) fn run(server: Server, load: Load, repeat: u32, seconds: u32) -> Run 
         generator: Generator {
             cpu_user_us: offered * 2,
             cpu_system_us: offered * 3,
+            operations: succeeded,
             lag: {
                 let mut lag = Histogram::default();
                 (0..1000)
@@ -183,6 +184,7 @@ pub(super) fn run(server: Server, load: Load, repeat: u32, seconds: u32) -> Run 
         watch: Some(Watch {
             source: "pid 4711".to_owned(),
             total: usage(1.0),
+            operations: succeeded,
             memory: memory + (1 << 20),
             memory_max: memory + (2 << 20),
             memory_before: memory,
