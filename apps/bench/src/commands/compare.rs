@@ -2,7 +2,7 @@
 //! besides falls on all of them alike.
 
 use super::output::{self, finding};
-use super::progress::Progress;
+use super::session::Means;
 use super::systems::mode_of;
 use super::{CommandError, run, systems};
 use crate::analysis;
@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 pub(crate) fn execute(args: &CompareArgs, ending: &Arc<AtomicBool>) -> Result<bool, CommandError> {
     let users = args.load.users.users()?;
-    let progress = Progress::new(args.output.quiet);
+    let means = Means::new(&args.load, args.output.quiet, ending)?;
     let authentications: &[bool] = match (args.load.users.auth, args.both) {
         (_, true) => &[false, true],
         (true, false) => &[true],
@@ -22,7 +22,7 @@ pub(crate) fn execute(args: &CompareArgs, ending: &Arc<AtomicBool>) -> Result<bo
     };
     let operations: &[Operation] =
         if args.operations.is_empty() { &Operation::ALL } else { &args.operations };
-    let mut record = output::record(Kind::Compare, Vec::new());
+    let mut record = output::record(Kind::Compare, Vec::new(), &means);
     for &authentication in authentications {
         // Systems are started anew for what they have to be configured for.
         for mode in [
@@ -46,10 +46,9 @@ pub(crate) fn execute(args: &CompareArgs, ending: &Arc<AtomicBool>) -> Result<bo
             };
             let highest = group.iter().map(|&operation| rate_of(operation)).fold(0.0, f64::max);
             let work: Vec<_> = group.iter().map(|&operation| (operation, authentication)).collect();
-            let ceilings = run::ceilings(&load, &work, highest, ending)?;
+            let ceilings = run::ceilings(&load, &work, highest, &means)?;
             let started = systems::start(&load, &users, first, authentication)?;
-            let mut sessions =
-                run::open(&load, &users, &started, highest, &ceilings, progress, ending)?;
+            let mut sessions = run::open(&load, &users, &started, highest, &ceilings, &means)?;
             for session in &sessions {
                 note(&mut record.systems, &session.system);
             }

@@ -15,6 +15,11 @@ mod summary;
 mod sweep;
 mod systems;
 
+pub(crate) use probe::probe;
+pub(crate) use progress::gather;
+pub(crate) use session::ceiling;
+
+use crate::agents::AgentError;
 use crate::capture::CaptureError;
 use crate::cli::{Cli, Command};
 use crate::load::links::LinkError;
@@ -41,6 +46,8 @@ pub(crate) enum CommandError {
     Users(UsersError),
     Link(LinkError),
     Measure(MeasureError),
+    /// The agents failed outside of a measurement.
+    Agent(AgentError),
     Watch(WatchError),
     Sut(SutError),
     Report(ReportError),
@@ -74,6 +81,7 @@ impl fmt::Display for CommandError {
             Self::Users(error) => error.fmt(f),
             Self::Link(error) => error.fmt(f),
             Self::Measure(error) => error.fmt(f),
+            Self::Agent(error) => error.fmt(f),
             Self::Watch(error) => error.fmt(f),
             Self::Sut(error) => error.fmt(f),
             Self::Report(error) => error.fmt(f),
@@ -106,6 +114,7 @@ from! {
     UsersError => Users,
     LinkError => Link,
     MeasureError => Measure,
+    AgentError => Agent,
     WatchError => Watch,
     SutError => Sut,
     ReportError => Report,
@@ -141,6 +150,10 @@ pub(crate) fn execute(cli: &Cli) -> ExitCode {
         Command::Report(args) => output::report(args),
         Command::Peer(args) => {
             crate::peer::serve(args, &ending).map(|()| true).map_err(CommandError::from)
+        }
+        Command::Agent(args) => {
+            crate::agents::serve(args, &ending);
+            Ok(true)
         }
         Command::Cost(args) => cost::execute(args, &ending),
     };

@@ -1,10 +1,10 @@
 //! The instrument against a peer of which everything is known: what it says must be what was true.
 //! Counts are compared exactly. Delays have bounds that a busy machine keeps.
 
-use super::{Limits, LoadSpec, run};
+use super::{Force, Limits, LoadSpec, run};
 use crate::load::arrivals::{Segment, Spacing};
 use crate::load::engine::Settings;
-use crate::load::generator::{Generator, GeneratorPlan};
+use crate::load::generator::{Generator, GeneratorPlan, Part};
 use crate::load::links::Sharing;
 use crate::metrics;
 use crate::peer::script::{What, When, Which};
@@ -65,11 +65,13 @@ impl Case {
                 register_first: false,
             },
             users: Users::from_pattern(Users::DEFAULT_PATTERN, self.users).unwrap(),
-            workers: 1,
+            rate: self.rate,
+            workers: Some(1),
+            part: Part::WHOLE,
             sharing: self.sharing,
             tick: Duration::from_millis(self.tick),
         };
-        let mut generator = Generator::open(&plan, &Arc::default()).unwrap();
+        let mut force = Force::Local(Generator::open(&plan, &Arc::default()).unwrap());
         let spec = LoadSpec {
             operation: self.operation,
             authentication: self.authentication,
@@ -84,7 +86,8 @@ impl Case {
         };
         // The machine may be busy: that is not what is looked at here.
         let limits = Limits { lag: Duration::from_secs(60), busy: 9.0, ..Limits::default() };
-        let run = run(&mut generator, &spec, self.users, &limits, self.ceiling, &mut ());
+        let ceilings: Vec<Ceiling> = self.ceiling.into_iter().collect();
+        let run = run(&mut force, &spec, self.users, &limits, &ceilings, &mut ());
         let run = run.unwrap_or_else(|error| panic!("{error}")).run;
         // With ticks, the last operations come up when the measured time is over.
         assert!(self.tick > 0 || run.counts.offered == self.offered(), "{:?}", run.counts);

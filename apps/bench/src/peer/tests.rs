@@ -363,11 +363,14 @@ fn options_of_the_command_line_make_a_script() {
         <Program as clap::Parser>::try_parse_from(["peer"].into_iter().chain(args.split(' ')))
     };
     let args = "--listen 127.0.0.1:0 --duration 1ms --lose requests:10 --fail 503 --stall 1s..2s";
-    serve(&parse(args).unwrap().peer).unwrap();
+    serve(&parse(args).unwrap().peer, &AtomicBool::new(false)).unwrap();
     for args in ["--lose foo", "--fail 99", "--stall 3", "--delay x", "--auth --users x"] {
         assert!(parse(args).is_err(), "{args}");
     }
     let busy = Peer::start(&Script::default()).unwrap();
     let args = format!("--listen {}", busy.address());
-    assert!(matches!(serve(&parse(&args).unwrap().peer), Err(PeerError::Listen(..))));
+    assert!(matches!(
+        serve(&parse(&args).unwrap().peer, &AtomicBool::new(false)),
+        Err(PeerError::Listen(..))
+    ));
 }

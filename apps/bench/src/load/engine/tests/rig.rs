@@ -73,6 +73,7 @@ impl Rig {
             name: format!("user{index}"),
             password: format!("secret{index}"),
             link: index,
+            way: index,
         });
         let places = (0..4).map(|index| {
             let address = format!("192.0.2.10:{}", 6000 + index).into_bytes();
