@@ -80,7 +80,7 @@ fn note(systems: &mut Vec<System>, system: &System) {
     }
 }
 
-/// The ratio of each system to the first in what matters most.
+/// The ratio of each other system to the first in what matters most.
 fn conclusions(systems: &[System], runs: &[Run]) -> Vec<Finding> {
     let Some((first, others)) = systems.split_first() else { return Vec::new() };
     let mut findings = Vec::new();
@@ -104,11 +104,11 @@ fn conclusions(systems: &[System], runs: &[Run]) -> Vec<Finding> {
                 ("CPU", &metrics::cpu_per_operation as &dyn Fn(&Run) -> Option<f64>),
                 ("response p99", &p99),
             ] {
-                let ratio = analysis::ratio(&values(first, of), &values(other, of));
+                let ratio = analysis::ratio(&values(other, of), &values(first, of));
                 let Some(ratio) = ratio else { continue };
                 findings.push(finding(
-                    &first.name,
-                    format!("{name} of {}{with}, {} being 1", operation.name(), other.name),
+                    &other.name,
+                    format!("{name} of {}{with}, {} being 1", operation.name(), first.name),
                     ratio.median,
                     "",
                     format!("{:.3} to {:.3}", ratio.low, ratio.high),

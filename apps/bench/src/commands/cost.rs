@@ -42,9 +42,8 @@ pub(crate) fn execute(args: &CostArgs, ending: &Arc<AtomicBool>) -> Result<bool,
     let spec = load.spec(rate);
     let authentication = load.users.auth;
     let operation = load.operation;
-    if args.sipp
-        && !(matches!(operation, Operation::RegisterUpdate | Operation::Invite) && !authentication)
-    {
+    let has_sipp = matches!(operation, Operation::RegisterUpdate | Operation::Invite);
+    if args.sipp && (authentication || !has_sipp) {
         return Err(CommandError::Usage(
             "--sipp is for --operation register-update and --operation invite, without --auth"
                 .to_owned(),

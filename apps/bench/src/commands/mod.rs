@@ -55,6 +55,8 @@ pub(crate) enum CommandError {
     PeerCommand(PeerError),
     /// The ideal peer cannot be had.
     Peer(io::Error),
+    /// A system that was started here has ended by itself, with these last words.
+    Ended(String, String),
     /// SIPp could not be measured.
     Sipp(io::Error),
     /// Other traffic cannot be sent.
@@ -88,6 +90,9 @@ impl fmt::Display for CommandError {
             Self::Capture(error) => error.fmt(f),
             Self::PeerCommand(error) => error.fmt(f),
             Self::Peer(error) => write!(f, "the ideal peer does not start: {error}"),
+            Self::Ended(name, last_words) => {
+                write!(f, "{name} has ended in the middle of a run: {last_words}")
+            }
             Self::Sipp(error) => write!(f, "SIPp cannot be measured: {error}"),
             Self::Traffic(error) => write!(f, "no other traffic can be sent: {error}"),
             Self::NoCeiling(operation) => {

@@ -88,8 +88,10 @@ pub(crate) fn finding(
 
 /// Makes one report of several records.
 pub(crate) fn report(args: &ReportArgs) -> Result<bool, CommandError> {
-    let records =
-        args.records.iter().map(|path| report::read(path)).collect::<Result<Vec<_>, _>>()?;
+    let mut records = Vec::new();
+    for path in &args.records {
+        records.extend(report::read(path)?);
+    }
     for path in &args.output {
         report::write(&records, path)?;
         println!("report: {}", path.display());

@@ -146,7 +146,8 @@ fn conclude(record: &mut Record) {
                 [(Operation::Register, "registrations lost"), (Operation::Invite, "calls lost")]
             {
                 let of = || runs().filter(|run| run.load.operation == operation);
-                let lost: u64 = of().map(|run| run.counts.offered - run.counts.succeeded).sum();
+                let lost: u64 =
+                    of().map(|run| run.counts.offered.saturating_sub(run.counts.succeeded)).sum();
                 let offered: u64 = of().map(|run| run.counts.offered).sum();
                 record.findings.push(finding(
                     &system.name,

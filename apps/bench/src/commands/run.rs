@@ -49,16 +49,7 @@ pub(crate) fn open(
 ) -> Result<Vec<Session>, CommandError> {
     let mut sessions = Vec::new();
     for started in started {
-        let mut session = Session::open(Opening {
-            load,
-            system: started.system.clone(),
-            target: started.target.clone(),
-            domain: started.domain.clone(),
-            users,
-            subject: started.subject.clone(),
-            rate,
-            means,
-        })?;
+        let mut session = Session::open(Opening { load, started, users, rate, means })?;
         session.set_ceilings(ceilings);
         sessions.push(session);
     }

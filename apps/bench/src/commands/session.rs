@@ -2,6 +2,7 @@
 
 use super::CommandError;
 use super::progress::Progress;
+use super::systems::Started;
 use crate::agents::{Fleet, Force};
 use crate::cli::load::LoadArgs;
 use crate::cli::values::Target;
@@ -11,9 +12,11 @@ use crate::load::worker::{Bound, Found};
 use crate::measure::{self, Limits, LoadSpec, MeasureError, Measured, Meters};
 use crate::peer::{Authentication, Peer, Script};
 use crate::record::{Ceiling, Operation, Run, System};
+use crate::sut::Running;
 use crate::users::Users;
 use crate::watch::{self, Reading, Subject, WatchError, Watcher};
 use sip::Duration;
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -36,6 +39,8 @@ pub(crate) struct Session {
     limits: Limits,
     ceilings: Ceilings,
     progress: Progress,
+    /// The server, if it was started here.
+    running: Option<Rc<RefCell<Running>>>,
 }
 
 /// What the generator carries, by operation and whether there is authentication: on each machine that
@@ -45,12 +50,8 @@ pub(crate) type Ceilings = HashMap<(Operation, bool), Vec<Ceiling>>;
 /// What a session is opened with.
 pub(crate) struct Opening<'a> {
     pub(crate) load: &'a LoadArgs,
-    pub(crate) system: System,
-    pub(crate) target: Target,
-    pub(crate) domain: String,
+    pub(crate) started: &'a Started,
     pub(crate) users: &'a Users,
-    /// What is to be watched.
-    pub(crate) subject: Option<Subject>,
     /// The highest rate that is to be offered.
     pub(crate) rate: f64,
     pub(crate) means: &'a Means<'a>,
@@ -94,25 +95,27 @@ impl Session {
     /// # Errors
     /// [`CommandError`] where it is not, or they cannot be had.
     pub(crate) fn open(opening: Opening<'_>) -> Result<Self, CommandError> {
-        let Opening { load, target, domain, users, subject, rate, means, .. } = opening;
-        let mut system = opening.system;
-        let banner = super::probe::probe(&target, &domain)?;
+        let Opening { load, started, users, rate, means } = opening;
+        let Started { system, target, domain, subject, running } = started;
+        let mut system = system.clone();
+        let banner = super::probe::probe(target, domain)?;
         system.version = system.version.or(banner);
-        let plan = load.generator(&target, &domain, users, rate);
+        let plan = load.generator(target, domain, users, rate);
         let force = match &means.fleet {
             Some(fleet) => Force::Agents(fleet.open(&plan, &target.host)?),
             None => Force::Local(Generator::open(&plan, means.ending)?),
         };
         Ok(Self {
             system,
-            target,
+            target: target.clone(),
             force,
             users: users.len(),
-            subject,
+            subject: subject.clone(),
             settle: load.detail.settle,
             limits: load.detail.limits(),
             ceilings: Ceilings::new(),
             progress: means.progress,
+            running: running.clone(),
         })
     }
 
@@ -146,6 +149,11 @@ impl Session {
         label: &str,
         repeat: u32,
     ) -> Result<Run, CommandError> {
+        if let Some(last_words) =
+            self.running.as_ref().and_then(|running| running.borrow_mut().has_ended())
+        {
+            return Err(CommandError::Ended(self.system.name.clone(), last_words));
+        }
         let mut run = measured.run;
         run.system.clone_from(&self.system.name);
         run.load.transport = self.target.transport.uri_name().to_owned();
@@ -220,6 +228,9 @@ impl Watching {
         }
         let (Some(watcher), Some(before)) = (self.watcher, self.before) else { return Ok(None) };
         let watched = watcher.finish();
+        if let Some(trouble) = watched.trouble.clone() {
+            return Err(trouble.into());
+        }
         let mut watch = watch::assemble(&watched, &before, &self.measured);
         watch.operations = operations;
         Ok(Some(watch))

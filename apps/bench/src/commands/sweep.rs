@@ -55,8 +55,13 @@ pub(crate) fn conclusions(system: &str, runs: &[Run]) -> Vec<Finding> {
     let p99 = |run: &Run| {
         run.delays.get(&Delay::Response).map(|response| response.percentile(99.0) as f64 / 1e3)
     };
-    let curve: Vec<(f64, f64)> =
-        rates.iter().filter_map(|&rate| median(rate, &p99).map(|delay| (rate, delay))).collect();
+    // Beyond the first rate with failures, delays are those of the operations that were left.
+    let failing = |rate: f64| median(rate, &|run| metrics::success(&run.counts)) < Some(100.0);
+    let end = rates.iter().position(|&rate| failing(rate)).map_or(rates.len(), |index| index + 1);
+    let curve: Vec<(f64, f64)> = rates[..end]
+        .iter()
+        .filter_map(|&rate| median(rate, &p99).map(|delay| (rate, delay)))
+        .collect();
     let mut findings = Vec::new();
     if let Some(index) = analysis::knee(&curve) {
         findings.push(finding(
