@@ -1,5 +1,6 @@
 //! `barebell-bench`: measures what any SIP server carries, and shows it.
 
+mod agents;
 mod analysis;
 mod bare;
 mod capture;
@@ -12,6 +13,7 @@ mod peer;
 mod record;
 mod report;
 mod require;
+mod ssh;
 mod sut;
 mod traffic;
 mod users;

@@ -1,12 +1,14 @@
 //! The users that a load is made of: from a file, or from a pattern.
 
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::fs;
 use std::io;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 /// Users with their passwords.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) enum Users {
     /// As many as one wants, their names and passwords made from a number.
     Pattern {
@@ -14,6 +16,8 @@ pub(crate) enum Users {
         name: Pattern,
         /// The password.
         password: Pattern,
+        /// The number of the first.
+        first: usize,
         /// How many.
         count: usize,
     },
@@ -22,7 +26,7 @@ pub(crate) enum Users {
 }
 
 /// A text with a number in it: `user{}`, or `user{:06}` with leading zeros.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Pattern {
     before: String,
     width: Option<usize>,
@@ -119,7 +123,7 @@ impl Users {
         if name.width.is_none() && count > 1 {
             return Err(UsersError::NoNumber(text.to_owned()));
         }
-        Ok(Self::Pattern { name, password, count })
+        Ok(Self::Pattern { name, password, first: 0, count })
     }
 
     /// The users of a file with a `name:password` on each line. Empty lines and lines that begin with
@@ -156,10 +160,25 @@ impl Users {
         }
     }
 
+    /// Those of them whose index lies in `range`.
+    pub(crate) fn part(&self, range: Range<usize>) -> Self {
+        match self {
+            Self::Pattern { name, password, first, .. } => Self::Pattern {
+                name: name.clone(),
+                password: password.clone(),
+                first: first + range.start,
+                count: range.len(),
+            },
+            Self::List(users) => Self::List(users[range].to_vec()),
+        }
+    }
+
     /// Name and password of the user at `index`.
     pub(crate) fn get(&self, index: usize) -> (String, String) {
         match self {
-            Self::Pattern { name, password, .. } => (name.with(index), password.with(index)),
+            Self::Pattern { name, password, first, .. } => {
+                (name.with(first + index), password.with(first + index))
+            }
             Self::List(users) => users[index].clone(),
         }
     }
@@ -198,6 +217,19 @@ mod tests {
         }
         assert!(matches!(Users::from_pattern("u:p", 2), Err(UsersError::NoNumber(_))));
         assert_eq!(Users::from_pattern("u:p", 1).unwrap().get(0).0, "u");
+    }
+
+    #[test]
+    fn parts_are_the_users_of_their_range() {
+        let pattern = Users::from_pattern("u{}:p{}", 10).unwrap();
+        let list = Users::List(pattern.iter().collect());
+        for users in [pattern, list] {
+            let all: Vec<_> = users.iter().collect();
+            let parts =
+                [0..3, 3..9, 9..10].map(|range| users.part(range).iter().collect::<Vec<_>>());
+            assert_eq!(parts.concat(), all);
+            assert_eq!(users.part(2..8).part(1..3).get(1), all[4]);
+        }
     }
 
     #[test]

@@ -512,7 +512,7 @@ fn write_control<T: Copy>(
     kind: libc::c_int,
     value: T,
 ) {
-    let used = header.msg_controllen as usize;
+    let used = header.msg_controllen;
     // SAFETY: it only computes.
     let (length, space) = unsafe {
         let size = size_of::<T>() as libc::c_uint;
@@ -531,7 +531,7 @@ fn write_control<T: Copy>(
         (*control).cmsg_len = length as _;
         libc::CMSG_DATA(control).cast::<T>().write_unaligned(value);
     }
-    header.msg_controllen = (used + space) as _;
+    header.msg_controllen = used + space;
 }
 
 #[cfg(test)]

@@ -1,9 +1,10 @@
 //! What is said of a load on the command line.
 
 use super::values::{self, Shape, Target};
+use crate::agents::Place;
 use crate::load::arrivals::Spacing;
 use crate::load::engine::Settings;
-use crate::load::generator::GeneratorPlan;
+use crate::load::generator::{GeneratorPlan, Part};
 use crate::load::links::Sharing;
 use crate::measure::{Limits, LoadSpec};
 use crate::record::Operation;
@@ -27,6 +28,13 @@ pub(crate) struct LoadArgs {
     /// Watch these processes of the target: PID[,PID...], ssh:HOST:PID or ssh:HOST:NAME
     #[arg(long, visible_alias = "pid", value_name = "PROCESS")]
     pub(crate) watch: Option<Subject>,
+    /// Put the load on from other machines, each with an equal share: ssh:HOST,ssh:HOST and, for this
+    /// one too, local
+    #[arg(long, value_name = "MACHINE", value_delimiter = ',')]
+    pub(crate) agents: Vec<Place>,
+    /// Leave this program on those machines for the next time
+    #[arg(long, requires = "agents")]
+    pub(crate) keep_agents: bool,
     /// The operation
     #[arg(long, value_enum, default_value = "options")]
     pub(crate) operation: Operation,
@@ -212,8 +220,6 @@ impl LoadArgs {
     ) -> GeneratorPlan {
         let detail = &self.detail;
         let timers = Timers { t1: detail.t1, ..Timers::default() };
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        let enough = (rate / 20_000.0).ceil().max(1.0) as usize;
         GeneratorPlan {
             target: target.address,
             settings: Settings {
@@ -227,9 +233,11 @@ impl LoadArgs {
                 register_first: detail.register_first,
             },
             users: users.clone(),
-            workers: detail.workers.map_or(cores.min(enough), usize::from),
+            rate,
+            workers: detail.workers.map(usize::from),
             sharing: detail.sockets,
             tick: detail.clock,
+            part: Part::WHOLE,
         }
     }
 }

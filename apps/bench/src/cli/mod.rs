@@ -48,6 +48,17 @@ pub(crate) enum Command {
     Report(ReportArgs),
     /// A SIP server that answers from a script, as a partner for tests
     Peer(PeerArgs),
+    /// Put a share of a load on, as a controller says on standard input: what --agents starts
+    #[command(hide = true)]
+    Agent(AgentArgs),
+}
+
+/// An agent.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct AgentArgs {
+    /// Remove this copy of the program at once, while it runs
+    #[arg(long)]
+    pub(crate) remove: bool,
 }
 
 /// What a command leaves behind.

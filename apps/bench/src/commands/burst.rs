@@ -2,8 +2,7 @@
 //! waiting after an error (seed D3).
 
 use super::output::{self, finding};
-use super::progress::Progress;
-use super::session::{Ceilings, Session};
+use super::session::{Ceilings, Means, Session};
 use super::{CommandError, run, systems};
 use crate::cli::BurstArgs;
 use crate::load::engine::Task;
@@ -22,8 +21,8 @@ const ALLOWED: f64 = 2.0 / 15.0;
 pub(crate) fn execute(args: &BurstArgs, ending: &Arc<AtomicBool>) -> Result<bool, CommandError> {
     let mut load = args.load.clone();
     load.operation = Operation::Register;
-    let progress = Progress::new(args.output.quiet);
-    let mut record = output::record(Kind::Burst, Vec::new());
+    let means = Means::new(&load, args.output.quiet, ending)?;
+    let mut record = output::record(Kind::Burst, Vec::new(), &means);
     let scaled =
         |span: Duration| Duration::from_micros((span.as_micros() as f64 * args.scale) as u64);
     let most = args.registrations.iter().copied().max().unwrap_or(1);
@@ -35,7 +34,7 @@ pub(crate) fn execute(args: &BurstArgs, ending: &Arc<AtomicBool>) -> Result<bool
         let users = load.users.users()?;
         let rate = f64::from(registrations) / (BURSTS as f64 * args.scale);
         let none = Ceilings::new();
-        let mut sessions = run::open(&load, &users, &started, rate, &none, progress, ending)?;
+        let mut sessions = run::open(&load, &users, &started, rate, &none, &means)?;
         for session in &mut sessions {
             if record.systems.iter().all(|known| known.name != session.system.name) {
                 record.systems.push(session.system.clone());
@@ -66,9 +65,9 @@ fn burst(
     users: usize,
     authentication: bool,
 ) -> Result<Run, CommandError> {
-    session.measure_other(label, 0, |generator, limits| {
+    session.measure_other(label, 0, |force, limits| {
         let started = net::wall_clock().as_secs();
-        let found = generator.cycle(plan);
+        let found = force.cycle(plan)?;
         let seconds = plan.length.as_micros() as f64 / 1e6;
         let base = Base {
             operation: Operation::Register,
@@ -81,7 +80,7 @@ fn burst(
             ),
             rate: 0.0,
             users,
-            workers: generator.workers(),
+            workers: force.workers(),
             hold: Duration::ZERO,
             seconds,
             started,

@@ -2,7 +2,7 @@
 //! besides falls on all of them alike.
 
 use super::output::{self, finding};
-use super::progress::Progress;
+use super::session::Means;
 use super::systems::mode_of;
 use super::{CommandError, run, systems};
 use crate::analysis;
@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 pub(crate) fn execute(args: &CompareArgs, ending: &Arc<AtomicBool>) -> Result<bool, CommandError> {
     let users = args.load.users.users()?;
-    let progress = Progress::new(args.output.quiet);
+    let means = Means::new(&args.load, args.output.quiet, ending)?;
     let authentications: &[bool] = match (args.load.users.auth, args.both) {
         (_, true) => &[false, true],
         (true, false) => &[true],
@@ -22,7 +22,7 @@ pub(crate) fn execute(args: &CompareArgs, ending: &Arc<AtomicBool>) -> Result<bo
     };
     let operations: &[Operation] =
         if args.operations.is_empty() { &Operation::ALL } else { &args.operations };
-    let mut record = output::record(Kind::Compare, Vec::new());
+    let mut record = output::record(Kind::Compare, Vec::new(), &means);
     for &authentication in authentications {
         // Systems are started anew for what they have to be configured for.
         for mode in [
@@ -46,10 +46,9 @@ pub(crate) fn execute(args: &CompareArgs, ending: &Arc<AtomicBool>) -> Result<bo
             };
             let highest = group.iter().map(|&operation| rate_of(operation)).fold(0.0, f64::max);
             let work: Vec<_> = group.iter().map(|&operation| (operation, authentication)).collect();
-            let ceilings = run::ceilings(&load, &work, highest, ending)?;
+            let ceilings = run::ceilings(&load, &work, highest, &means)?;
             let started = systems::start(&load, &users, first, authentication)?;
-            let mut sessions =
-                run::open(&load, &users, &started, highest, &ceilings, progress, ending)?;
+            let mut sessions = run::open(&load, &users, &started, highest, &ceilings, &means)?;
             for session in &sessions {
                 note(&mut record.systems, &session.system);
             }
@@ -81,7 +80,7 @@ fn note(systems: &mut Vec<System>, system: &System) {
     }
 }
 
-/// The ratio of each system to the first in what matters most.
+/// The ratio of each other system to the first in what matters most.
 fn conclusions(systems: &[System], runs: &[Run]) -> Vec<Finding> {
     let Some((first, others)) = systems.split_first() else { return Vec::new() };
     let mut findings = Vec::new();
@@ -105,11 +104,11 @@ fn conclusions(systems: &[System], runs: &[Run]) -> Vec<Finding> {
                 ("CPU", &metrics::cpu_per_operation as &dyn Fn(&Run) -> Option<f64>),
                 ("response p99", &p99),
             ] {
-                let ratio = analysis::ratio(&values(first, of), &values(other, of));
+                let ratio = analysis::ratio(&values(other, of), &values(first, of));
                 let Some(ratio) = ratio else { continue };
                 findings.push(finding(
-                    &first.name,
-                    format!("{name} of {}{with}, {} being 1", operation.name(), other.name),
+                    &other.name,
+                    format!("{name} of {}{with}, {} being 1", operation.name(), first.name),
                     ratio.median,
                     "",
                     format!("{:.3} to {:.3}", ratio.low, ratio.high),

@@ -3,6 +3,7 @@
 
 use super::CommandError;
 use super::session;
+use crate::agents::Force;
 use crate::analysis::{self, Spread};
 use crate::bare::{self, Exchange};
 use crate::cli::CostArgs;
@@ -31,14 +32,18 @@ const SIPP_CALLER: &str = "127.0.0.1";
 
 pub(crate) fn execute(args: &CostArgs, ending: &Arc<AtomicBool>) -> Result<bool, CommandError> {
     let load = &args.load;
+    if !load.agents.is_empty() {
+        return Err(CommandError::Usage(
+            "cost is about the generator of this machine: it takes no --agents".to_owned(),
+        ));
+    }
     let users = load.users.users()?;
     let rate = load.rate();
     let spec = load.spec(rate);
     let authentication = load.users.auth;
     let operation = load.operation;
-    if args.sipp
-        && !(matches!(operation, Operation::RegisterUpdate | Operation::Invite) && !authentication)
-    {
+    let has_sipp = matches!(operation, Operation::RegisterUpdate | Operation::Invite);
+    if args.sipp && (authentication || !has_sipp) {
         return Err(CommandError::Usage(
             "--sipp is for --operation register-update and --operation invite, without --auth"
                 .to_owned(),
@@ -76,9 +81,9 @@ fn generator(
     let address = peer.address();
     let target = Target { transport: Transport::Udp, address, host: address.ip().to_string() };
     let plan = load.generator(&target, DOMAIN, users, spec.rate());
-    let mut generator = Generator::open(&plan, ending)?;
+    let mut force = Force::Local(Generator::open(&plan, ending)?);
     let measured =
-        measure::run(&mut generator, spec, users.len(), &load.detail.limits(), None, &mut ())?;
+        measure::run(&mut force, spec, users.len(), &load.detail.limits(), &[], &mut ())?;
     let cost = metrics::generator_cpu_per_operation(&measured.run)
         .ok_or(CommandError::NoCeiling(spec.operation))?;
     for doubt in &measured.run.doubts {

@@ -2,8 +2,7 @@
 //! 4.10, the session establishment rate; likewise for the other operations).
 
 use super::output::{self, finding};
-use super::progress::Progress;
-use super::session::Session;
+use super::session::{Means, Session};
 use super::{CommandError, run, systems};
 use crate::cli::LimitArgs;
 use crate::record::{Kind, Run};
@@ -70,11 +69,11 @@ pub(crate) fn execute(args: &LimitArgs, ending: &Arc<AtomicBool>) -> Result<bool
     let rate = load.rate();
     let work = [(load.operation, load.users.auth)];
     // The search may go anywhere: as many workers as there are processors.
-    let ceilings = run::ceilings(load, &work, f64::MAX, ending)?;
+    let means = Means::new(load, args.output.quiet, ending)?;
+    let ceilings = run::ceilings(load, &work, f64::MAX, &means)?;
     let started = systems::start(load, &users, load.operation, load.users.auth)?;
-    let progress = Progress::new(args.output.quiet);
-    let mut sessions = run::open(load, &users, &started, f64::MAX, &ceilings, progress, ending)?;
-    let mut record = output::record(Kind::Limit, run::systems_of(&sessions));
+    let mut sessions = run::open(load, &users, &started, f64::MAX, &ceilings, &means)?;
+    let mut record = output::record(Kind::Limit, run::systems_of(&sessions), &means);
     let mut all_found = true;
     for session in &mut sessions {
         all_found &= search(args, session, rate, &mut record)?;

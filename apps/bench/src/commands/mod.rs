@@ -15,6 +15,11 @@ mod summary;
 mod sweep;
 mod systems;
 
+pub(crate) use probe::probe;
+pub(crate) use progress::gather;
+pub(crate) use session::ceiling;
+
+use crate::agents::AgentError;
 use crate::capture::CaptureError;
 use crate::cli::{Cli, Command};
 use crate::load::links::LinkError;
@@ -41,6 +46,8 @@ pub(crate) enum CommandError {
     Users(UsersError),
     Link(LinkError),
     Measure(MeasureError),
+    /// The agents failed outside of a measurement.
+    Agent(AgentError),
     Watch(WatchError),
     Sut(SutError),
     Report(ReportError),
@@ -48,6 +55,8 @@ pub(crate) enum CommandError {
     PeerCommand(PeerError),
     /// The ideal peer cannot be had.
     Peer(io::Error),
+    /// A system that was started here has ended by itself, with these last words.
+    Ended(String, String),
     /// SIPp could not be measured.
     Sipp(io::Error),
     /// Other traffic cannot be sent.
@@ -74,12 +83,16 @@ impl fmt::Display for CommandError {
             Self::Users(error) => error.fmt(f),
             Self::Link(error) => error.fmt(f),
             Self::Measure(error) => error.fmt(f),
+            Self::Agent(error) => error.fmt(f),
             Self::Watch(error) => error.fmt(f),
             Self::Sut(error) => error.fmt(f),
             Self::Report(error) => error.fmt(f),
             Self::Capture(error) => error.fmt(f),
             Self::PeerCommand(error) => error.fmt(f),
             Self::Peer(error) => write!(f, "the ideal peer does not start: {error}"),
+            Self::Ended(name, last_words) => {
+                write!(f, "{name} has ended in the middle of a run: {last_words}")
+            }
             Self::Sipp(error) => write!(f, "SIPp cannot be measured: {error}"),
             Self::Traffic(error) => write!(f, "no other traffic can be sent: {error}"),
             Self::NoCeiling(operation) => {
@@ -106,6 +119,7 @@ from! {
     UsersError => Users,
     LinkError => Link,
     MeasureError => Measure,
+    AgentError => Agent,
     WatchError => Watch,
     SutError => Sut,
     ReportError => Report,
@@ -141,6 +155,10 @@ pub(crate) fn execute(cli: &Cli) -> ExitCode {
         Command::Report(args) => output::report(args),
         Command::Peer(args) => {
             crate::peer::serve(args, &ending).map(|()| true).map_err(CommandError::from)
+        }
+        Command::Agent(args) => {
+            crate::agents::serve(args, &ending);
+            Ok(true)
         }
         Command::Cost(args) => cost::execute(args, &ending),
     };

@@ -1,5 +1,6 @@
 //! What a command leaves behind: a summary on standard output, and reports in files.
 
+use super::session::Means;
 use super::{CommandError, summary};
 use crate::cli::{OutputArgs, ReportArgs};
 use crate::record::{Criterion, FORMAT, Finding, Kind, Record, Run, System};
@@ -8,7 +9,7 @@ use crate::watch;
 use std::path::PathBuf;
 
 /// A record without runs, for the command that runs now.
-pub(crate) fn record(kind: Kind, systems: Vec<System>) -> Record {
+pub(crate) fn record(kind: Kind, systems: Vec<System>, means: &Means<'_>) -> Record {
     Record {
         format: FORMAT,
         tool: concat!("barebell-bench ", env!("CARGO_PKG_VERSION")).to_owned(),
@@ -18,6 +19,7 @@ pub(crate) fn record(kind: Kind, systems: Vec<System>) -> Record {
             .collect(),
         started: net::wall_clock().as_secs(),
         machine: watch::machine(),
+        agents: means.fleet.as_ref().map(|fleet| fleet.machines()).unwrap_or_default(),
         systems,
         runs: Vec::new(),
         findings: Vec::new(),
@@ -86,8 +88,10 @@ pub(crate) fn finding(
 
 /// Makes one report of several records.
 pub(crate) fn report(args: &ReportArgs) -> Result<bool, CommandError> {
-    let records =
-        args.records.iter().map(|path| report::read(path)).collect::<Result<Vec<_>, _>>()?;
+    let mut records = Vec::new();
+    for path in &args.records {
+        records.extend(report::read(path)?);
+    }
     for path in &args.output {
         report::write(&records, path)?;
         println!("report: {}", path.display());

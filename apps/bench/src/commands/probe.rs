@@ -16,7 +16,7 @@ const ATTEMPTS: usize = 4;
 ///
 /// # Errors
 /// [`CommandError::NoServer`] where no SIP message comes back.
-pub(super) fn probe(target: &Target, domain: &str) -> Result<Option<String>, CommandError> {
+pub(crate) fn probe(target: &Target, domain: &str) -> Result<Option<String>, CommandError> {
     let wrong = |error: io::Error| CommandError::NoServer(target.to_string(), Some(error));
     let mut buffer = [0; 65_536];
     let length = match target.transport {

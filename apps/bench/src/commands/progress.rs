@@ -1,6 +1,6 @@
 //! What one sees while a load is on.
 
-use crate::load::generator::Generator;
+use crate::agents::Force;
 use crate::load::worker::Shared;
 use crate::measure::LoadSpec;
 use crate::record::Second;
@@ -32,10 +32,17 @@ impl Progress {
         }
     }
 
+    /// Says something once.
+    pub(crate) fn note(self, text: &str) {
+        if !matches!(self, Self::Quiet) {
+            eprintln!("barebell-bench: {text}");
+        }
+    }
+
     /// Tells how a load is going until the result is dropped.
     pub(crate) fn show(
         self,
-        generator: &Generator,
+        force: &Force,
         spec: &LoadSpec,
         system: &str,
         label: &str,
@@ -51,10 +58,10 @@ impl Progress {
             spec.rate()
         );
         let total = (spec.warmup + spec.tail).as_micros() as f64 / 1e6 + spec.seconds();
-        let shared = generator.shared.clone();
+        let shared = force.shared().clone();
         // What an earlier load has left.
         shared.glances.lock().unwrap_or_else(PoisonError::into_inner).clear();
-        let workers = generator.workers();
+        let tellers = force.tellers();
         let (stop, stopped) = channel();
         let thread = std::thread::Builder::new()
             .name("progress".to_owned())
@@ -68,7 +75,7 @@ impl Progress {
                         _ => Duration::from_secs(1),
                     };
                     let wait = stopped.recv_timeout(look);
-                    let now = gather(&shared, workers);
+                    let now = gather(&shared, tellers);
                     let number = now.as_ref().map(|(number, ..)| *number);
                     if matches!(self, Self::Live) || (number.is_some() && number != last) {
                         view.draw(
@@ -103,8 +110,9 @@ impl Drop for Shown {
     }
 }
 
-/// The last second of all workers, once all have told of it.
-fn gather(shared: &Shared, workers: usize) -> Option<(u64, Second, Hdr<u64>)> {
+/// The last second of all workers, or agents, once all of them, `tellers` in number, have told of it;
+/// and which it is.
+pub(crate) fn gather(shared: &Shared, tellers: usize) -> Option<(u64, Second, Hdr<u64>)> {
     let glances = shared.glances.lock().unwrap_or_else(PoisonError::into_inner);
     let mut told = glances.iter().flatten();
     let first = told.next()?;
@@ -120,7 +128,7 @@ fn gather(shared: &Shared, workers: usize) -> Option<(u64, Second, Hdr<u64>)> {
         // They have the same bounds.
         let _ = response.add(&glance.response);
     }
-    (count == workers).then_some((first.number, second, response))
+    (count == tellers).then_some((first.number, second, response))
 }
 
 struct View {

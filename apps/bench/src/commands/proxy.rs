@@ -1,7 +1,7 @@
 //! `proxy`: steps of rising call rate through a proxy, each with a measured middle (seed D1).
 
 use super::output::{self, finding};
-use super::progress::Progress;
+use super::session::Means;
 use super::sweep;
 use super::{CommandError, run, systems};
 use crate::cli::ProxyArgs;
@@ -24,11 +24,11 @@ pub(crate) fn execute(args: &ProxyArgs, ending: &Arc<AtomicBool>) -> Result<bool
     let rates = args.rates.all(args.steps, args.factor).map_err(CommandError::Usage)?;
     let highest = rates.iter().copied().fold(0.0, f64::max);
     let work = [(load.operation, load.users.auth)];
-    let ceilings = run::ceilings(&load, &work, highest, ending)?;
+    let means = Means::new(&load, args.output.quiet, ending)?;
+    let ceilings = run::ceilings(&load, &work, highest, &means)?;
     let started = systems::start(&load, &users, load.operation, load.users.auth)?;
-    let progress = Progress::new(args.output.quiet);
-    let mut sessions = run::open(&load, &users, &started, highest, &ceilings, progress, ending)?;
-    let mut record = output::record(Kind::Proxy, run::systems_of(&sessions));
+    let mut sessions = run::open(&load, &users, &started, highest, &ceilings, &means)?;
+    let mut record = output::record(Kind::Proxy, run::systems_of(&sessions), &means);
     for session in &mut sessions {
         for &rate in &rates {
             let label = format!("{rate:.0} calls/s");

@@ -2,8 +2,7 @@
 //! an idle link and, if wanted, on a busy one (seeds C1 to C5).
 
 use super::output::{self, finding};
-use super::progress::Progress;
-use super::session::{Ceilings, Session};
+use super::session::{Ceilings, Means, Session};
 use super::{CommandError, run, systems};
 use crate::cli::QosArgs;
 use crate::load::engine::Task;
@@ -21,8 +20,8 @@ pub(crate) fn execute(args: &QosArgs, ending: &Arc<AtomicBool>) -> Result<bool, 
     load.operation = Operation::Invite;
     load.detail.sockets = Sharing::User;
     load.detail.workers = load.detail.workers.or(Some(1));
-    let progress = Progress::new(args.output.quiet);
-    let mut record = output::record(Kind::Qos, Vec::new());
+    let means = Means::new(&load, args.output.quiet, ending)?;
+    let mut record = output::record(Kind::Qos, Vec::new(), &means);
     let callers = &args.callers.0;
     let most = callers.iter().copied().max().unwrap_or(1);
     // Each caller has somebody to call.
@@ -45,8 +44,7 @@ pub(crate) fn execute(args: &QosArgs, ending: &Arc<AtomicBool>) -> Result<bool, 
             load.users.users = count * 2;
             let users = load.users.users()?;
             let none = Ceilings::new();
-            let mut sessions =
-                run::open(&load, &users, &started, f64::from(count), &none, progress, ending)?;
+            let mut sessions = run::open(&load, &users, &started, f64::from(count), &none, &means)?;
             for session in &mut sessions {
                 if record.systems.iter().all(|known| known.name != session.system.name) {
                     record.systems.push(session.system.clone());
@@ -86,24 +84,25 @@ fn at_once(
     (operation, task, bound): (Operation, Task, Bound),
     (users, authentication, hold): (usize, bool, Duration),
 ) -> Result<Run, CommandError> {
-    session.measure_other(label, repeat, |generator, limits| {
+    session.measure_other(label, repeat, |force, limits| {
         let started = net::wall_clock().as_secs();
-        let begun = generator.clock().now();
-        let found = generator.closed_loop(task, usize::MAX, bound);
-        let seconds = generator.clock().now().since(begun).as_micros() as f64 / 1e6;
+        let shares = force.closed_loop(task, usize::MAX, bound)?;
+        let found = shares.iter().flat_map(|share| &share.found);
+        let longest = found.map(|found| found.elapsed).max().unwrap_or_default();
+        let seconds = longest.as_micros() as f64 / 1e6;
         let base = Base {
             operation,
             authentication,
             arrivals: "all at once".to_owned(),
             rate: 0.0,
             users,
-            workers: generator.workers(),
+            workers: force.workers(),
             hold,
             seconds,
             started,
         };
         // All at once, the generator's own threads are busy for that moment: no doubt about that.
-        let mut measured = measure::describe_found(found, base, &limits.of_a_moment())?;
+        let mut measured = measure::describe_found(shares, base, &limits.of_a_moment())?;
         measured.run.load.rate =
             measured.run.counts.offered as f64 / seconds.max(f64::MIN_POSITIVE);
         Ok(measured)
@@ -147,7 +146,8 @@ fn conclude(record: &mut Record) {
                 [(Operation::Register, "registrations lost"), (Operation::Invite, "calls lost")]
             {
                 let of = || runs().filter(|run| run.load.operation == operation);
-                let lost: u64 = of().map(|run| run.counts.offered - run.counts.succeeded).sum();
+                let lost: u64 =
+                    of().map(|run| run.counts.offered.saturating_sub(run.counts.succeeded)).sum();
                 let offered: u64 = of().map(|run| run.counts.offered).sum();
                 record.findings.push(finding(
                     &system.name,

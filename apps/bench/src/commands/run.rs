@@ -2,28 +2,38 @@
 
 use super::CommandError;
 use super::output;
-use super::progress::Progress;
-use super::session::{self, Ceilings, Opening, Session};
+use super::session::{self, Ceilings, Means, Opening, Session};
 use super::systems::{self, Started};
 use crate::cli::RunArgs;
 use crate::cli::load::LoadArgs;
+use crate::cli::values::Target;
 use crate::record::{Kind, Operation, System};
 use crate::users::Users;
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// What the generator carries of each of the loads that are to come.
+/// What the generator carries of each of the loads that are to come, on each machine.
 pub(crate) fn ceilings(
     load: &LoadArgs,
     work: &[(Operation, bool)],
     rate: f64,
-    ending: &Arc<AtomicBool>,
+    means: &Means<'_>,
 ) -> Result<Ceilings, CommandError> {
+    let nowhere = Target {
+        transport: load.transport(),
+        address: (Ipv4Addr::LOCALHOST, 0).into(),
+        host: String::new(),
+    };
+    let nobody = Users::List(Vec::new());
+    let plan = load.generator(&nowhere, "", &nobody, rate);
     let mut ceilings = Ceilings::new();
     for &(operation, authentication) in work {
-        let transport = load.transport();
-        let ceiling = session::ceiling(load, operation, authentication, transport, rate, ending)?;
-        ceilings.insert((operation, authentication), ceiling);
+        let of_machines = match &means.fleet {
+            Some(fleet) => fleet.ceilings(&plan, operation, authentication)?,
+            None => vec![session::ceiling(&plan, operation, authentication, means.ending)?],
+        };
+        ceilings.insert((operation, authentication), of_machines);
     }
     Ok(ceilings)
 }
@@ -35,22 +45,11 @@ pub(crate) fn open(
     started: &[Started],
     rate: f64,
     ceilings: &Ceilings,
-    progress: Progress,
-    ending: &Arc<AtomicBool>,
+    means: &Means<'_>,
 ) -> Result<Vec<Session>, CommandError> {
     let mut sessions = Vec::new();
     for started in started {
-        let mut session = Session::open(Opening {
-            load,
-            system: started.system.clone(),
-            target: started.target.clone(),
-            domain: started.domain.clone(),
-            users,
-            subject: started.subject.clone(),
-            rate,
-            ending,
-            progress,
-        })?;
+        let mut session = Session::open(Opening { load, started, users, rate, means })?;
         session.set_ceilings(ceilings);
         sessions.push(session);
     }
@@ -66,12 +65,12 @@ pub(crate) fn execute(args: &RunArgs, ending: &Arc<AtomicBool>) -> Result<bool, 
     let load = &args.load;
     let users = load.users.users()?;
     let rate = load.rate();
-    let progress = Progress::new(args.output.quiet);
+    let means = Means::new(load, args.output.quiet, ending)?;
     let work = [(load.operation, load.users.auth)];
-    let ceilings = ceilings(load, &work, rate, ending)?;
+    let ceilings = ceilings(load, &work, rate, &means)?;
     let started = systems::start(load, &users, load.operation, load.users.auth)?;
-    let mut sessions = open(load, &users, &started, rate, &ceilings, progress, ending)?;
-    let mut record = output::record(Kind::Run, systems_of(&sessions));
+    let mut sessions = open(load, &users, &started, rate, &ceilings, &means)?;
+    let mut record = output::record(Kind::Run, systems_of(&sessions), &means);
     for repeat in 0..load.detail.repeats {
         for session in &mut sessions {
             record.runs.push(session.measure(&load.spec(rate), "", repeat)?);

@@ -2,18 +2,23 @@
 
 use super::CommandError;
 use super::progress::Progress;
+use super::systems::Started;
+use crate::agents::{Fleet, Force};
 use crate::cli::load::LoadArgs;
 use crate::cli::values::Target;
-use crate::load::engine::Task;
+use crate::load::engine::{Settings, Task};
 use crate::load::generator::{Generator, GeneratorPlan};
 use crate::load::worker::{Bound, Found};
 use crate::measure::{self, Limits, LoadSpec, MeasureError, Measured, Meters};
 use crate::peer::{Authentication, Peer, Script};
 use crate::record::{Ceiling, Operation, Run, System};
+use crate::sut::Running;
 use crate::users::Users;
 use crate::watch::{self, Reading, Subject, WatchError, Watcher};
-use sip::{Duration, Transport};
+use sip::Duration;
+use std::cell::RefCell;
 use std::collections::HashMap;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -27,55 +32,90 @@ const CEILING_USERS: usize = 2000;
 pub(crate) struct Session {
     pub(crate) system: System,
     target: Target,
-    generator: Generator,
+    force: Force,
     users: usize,
     subject: Option<Subject>,
     settle: Option<Duration>,
     limits: Limits,
     ceilings: Ceilings,
     progress: Progress,
+    /// The server, if it was started here.
+    running: Option<Rc<RefCell<Running>>>,
 }
 
-/// What the generator carries, by operation and whether there is authentication.
-pub(crate) type Ceilings = HashMap<(Operation, bool), Ceiling>;
+/// What the generator carries, by operation and whether there is authentication: on each machine that
+/// puts a share of the load on.
+pub(crate) type Ceilings = HashMap<(Operation, bool), Vec<Ceiling>>;
 
 /// What a session is opened with.
 pub(crate) struct Opening<'a> {
     pub(crate) load: &'a LoadArgs,
-    pub(crate) system: System,
-    pub(crate) target: Target,
-    pub(crate) domain: String,
+    pub(crate) started: &'a Started,
     pub(crate) users: &'a Users,
-    /// What is to be watched.
-    pub(crate) subject: Option<Subject>,
     /// The highest rate that is to be offered.
     pub(crate) rate: f64,
-    pub(crate) ending: &'a Arc<AtomicBool>,
+    pub(crate) means: &'a Means<'a>,
+}
+
+/// What all loads of a command are put on with.
+pub(crate) struct Means<'a> {
+    /// The agents that do it, if it is not this machine.
+    pub(crate) fleet: Option<Rc<Fleet>>,
     pub(crate) progress: Progress,
+    /// Set when the user wants it to end.
+    pub(crate) ending: &'a Arc<AtomicBool>,
+}
+
+impl<'a> Means<'a> {
+    /// Starts the agents that `load` names.
+    ///
+    /// # Errors
+    /// [`CommandError`] where one does not start.
+    pub(crate) fn new(
+        load: &LoadArgs,
+        is_quiet: bool,
+        ending: &'a Arc<AtomicBool>,
+    ) -> Result<Self, CommandError> {
+        let progress = Progress::new(is_quiet);
+        let fleet = Fleet::start(&load.agents, load.keep_agents, ending)?;
+        if let Some(fleet) = &fleet {
+            progress.note(&format!(
+                "agents are ready: {}; their clocks are known to {} us",
+                load.agents.len(),
+                fleet.clock_error_us()
+            ));
+        }
+        Ok(Self { fleet, progress, ending })
+    }
 }
 
 impl Session {
-    /// Finds out whether the server is there, and opens the sockets.
+    /// Finds out whether the server is there, and opens the sockets, here or on the agents.
     ///
     /// # Errors
     /// [`CommandError`] where it is not, or they cannot be had.
     pub(crate) fn open(opening: Opening<'_>) -> Result<Self, CommandError> {
-        let Opening { load, mut system, target, domain, users, subject, rate, ending, progress } =
-            opening;
-        let banner = super::probe::probe(&target, &domain)?;
+        let Opening { load, started, users, rate, means } = opening;
+        let Started { system, target, domain, subject, running } = started;
+        let mut system = system.clone();
+        let banner = super::probe::probe(target, domain)?;
         system.version = system.version.or(banner);
-        let plan = load.generator(&target, &domain, users, rate);
-        let generator = Generator::open(&plan, ending)?;
+        let plan = load.generator(target, domain, users, rate);
+        let force = match &means.fleet {
+            Some(fleet) => Force::Agents(fleet.open(&plan, &target.host)?),
+            None => Force::Local(Generator::open(&plan, means.ending)?),
+        };
         Ok(Self {
             system,
-            target,
-            generator,
+            target: target.clone(),
+            force,
             users: users.len(),
-            subject,
+            subject: subject.clone(),
             settle: load.detail.settle,
             limits: load.detail.limits(),
             ceilings: Ceilings::new(),
-            progress,
+            progress: means.progress,
+            running: running.clone(),
         })
     }
 
@@ -93,11 +133,11 @@ impl Session {
         &mut self,
         label: &str,
         repeat: u32,
-        work: impl FnOnce(&mut Generator, &Limits) -> Result<Measured, MeasureError>,
+        work: impl FnOnce(&mut Force, &Limits) -> Result<Measured, MeasureError>,
     ) -> Result<Run, CommandError> {
         let mut meters = Watching::start(self.subject.as_ref(), Duration::ZERO)?;
         meters.begin();
-        let measured = work(&mut self.generator, &self.limits);
+        let measured = work(&mut self.force, &self.limits);
         meters.end();
         self.complete(measured?, meters, label, repeat)
     }
@@ -109,6 +149,11 @@ impl Session {
         label: &str,
         repeat: u32,
     ) -> Result<Run, CommandError> {
+        if let Some(last_words) =
+            self.running.as_ref().and_then(|running| running.borrow_mut().has_ended())
+        {
+            return Err(CommandError::Ended(self.system.name.clone(), last_words));
+        }
         let mut run = measured.run;
         run.system.clone_from(&self.system.name);
         run.load.transport = self.target.transport.uri_name().to_owned();
@@ -133,11 +178,12 @@ impl Session {
             Operation::Invite => Duration::from_secs(6),
             _ => Duration::ZERO,
         });
-        let ceiling = self.ceilings.get(&(spec.operation, spec.authentication)).copied();
+        let work = (spec.operation, spec.authentication);
+        let ceilings = self.ceilings.get(&work).map_or(&[][..], Vec::as_slice);
         let mut meters = Watching::start(self.subject.as_ref(), settle)?;
-        let shown = self.progress.show(&self.generator, spec, &self.system.name, label);
+        let shown = self.progress.show(&self.force, spec, &self.system.name, label);
         let measured =
-            measure::run(&mut self.generator, spec, self.users, &self.limits, ceiling, &mut meters);
+            measure::run(&mut self.force, spec, self.users, &self.limits, ceilings, &mut meters);
         drop(shown);
         self.complete(measured?, meters, label, repeat)
     }
@@ -182,6 +228,9 @@ impl Watching {
         }
         let (Some(watcher), Some(before)) = (self.watcher, self.before) else { return Ok(None) };
         let watched = watcher.finish();
+        if let Some(trouble) = watched.trouble.clone() {
+            return Err(trouble.into());
+        }
         let mut watch = watch::assemble(&watched, &before, &self.measured);
         watch.operations = operations;
         Ok(Some(watch))
@@ -204,32 +253,31 @@ impl Meters for Watching {
     }
 }
 
-/// What the generator reaches against an ideal peer in this process (RFC 7502 section 4.9).
+/// What a generator like that of `plan` reaches against an ideal peer in this process (RFC 7502 section
+/// 4.9). The target and the users of the plan do not matter.
 ///
 /// # Errors
 /// [`CommandError`] where there are no sockets, or the peer fails.
 pub(crate) fn ceiling(
-    load: &LoadArgs,
+    plan: &GeneratorPlan,
     operation: Operation,
     authentication: bool,
-    transport: Transport,
-    rate: f64,
     ending: &Arc<AtomicBool>,
 ) -> Result<Ceiling, CommandError> {
     let peer = Peer::start(&ideal(operation, authentication)).map_err(CommandError::Peer)?;
-    let target =
-        Target { transport, address: peer.address(), host: peer.address().ip().to_string() };
-    let users = Users::from_pattern(Users::DEFAULT_PATTERN, CEILING_USERS)?;
-    let domain = "ideal.invalid";
-    let plan = GeneratorPlan { ..load.generator(&target, domain, &users, rate) };
+    let plan = GeneratorPlan {
+        target: peer.address(),
+        settings: Settings { domain: "ideal.invalid".to_owned(), ..plan.settings.clone() },
+        users: Users::from_pattern(Users::DEFAULT_PATTERN, CEILING_USERS)?,
+        ..plan.clone()
+    };
     let mut generator = Generator::open(&plan, ending)?;
     let window = CEILING_WINDOW;
     if operation != Operation::Options {
         sum(&generator.closed_loop(Task::Register, window, Bound::EachUser));
     }
     let task = measure::task_of(operation);
-    let end = generator.clock().now() + CEILING_TIME;
-    let found = generator.closed_loop(task, window, Bound::Until(end));
+    let found = generator.closed_loop(task, window, Bound::For(CEILING_TIME));
     let (operations, cpu, elapsed) = sum(&found);
     if ending.load(Ordering::Relaxed) {
         return Err(MeasureError::Stopped.into());

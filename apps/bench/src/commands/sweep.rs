@@ -1,7 +1,7 @@
 //! `sweep`: rising rates, and the curve of what was achieved against what was offered.
 
 use super::output::{self, finding};
-use super::progress::Progress;
+use super::session::Means;
 use super::{CommandError, run, systems};
 use crate::analysis;
 use crate::cli::SweepArgs;
@@ -16,11 +16,11 @@ pub(crate) fn execute(args: &SweepArgs, ending: &Arc<AtomicBool>) -> Result<bool
     let rates = args.rates.all(args.steps, args.factor).map_err(CommandError::Usage)?;
     let highest = rates.iter().copied().fold(0.0, f64::max);
     let work = [(load.operation, load.users.auth)];
-    let ceilings = run::ceilings(load, &work, highest, ending)?;
+    let means = Means::new(load, args.output.quiet, ending)?;
+    let ceilings = run::ceilings(load, &work, highest, &means)?;
     let started = systems::start(load, &users, load.operation, load.users.auth)?;
-    let progress = Progress::new(args.output.quiet);
-    let mut sessions = run::open(load, &users, &started, highest, &ceilings, progress, ending)?;
-    let mut record = output::record(Kind::Sweep, run::systems_of(&sessions));
+    let mut sessions = run::open(load, &users, &started, highest, &ceilings, &means)?;
+    let mut record = output::record(Kind::Sweep, run::systems_of(&sessions), &means);
     for repeat in 0..load.detail.repeats {
         for &rate in &rates {
             for session in &mut sessions {
@@ -55,8 +55,13 @@ pub(crate) fn conclusions(system: &str, runs: &[Run]) -> Vec<Finding> {
     let p99 = |run: &Run| {
         run.delays.get(&Delay::Response).map(|response| response.percentile(99.0) as f64 / 1e3)
     };
-    let curve: Vec<(f64, f64)> =
-        rates.iter().filter_map(|&rate| median(rate, &p99).map(|delay| (rate, delay))).collect();
+    // Beyond the first rate with failures, delays are those of the operations that were left.
+    let failing = |rate: f64| median(rate, &|run| metrics::success(&run.counts)) < Some(100.0);
+    let end = rates.iter().position(|&rate| failing(rate)).map_or(rates.len(), |index| index + 1);
+    let curve: Vec<(f64, f64)> = rates[..end]
+        .iter()
+        .filter_map(|&rate| median(rate, &p99).map(|delay| (rate, delay)))
+        .collect();
     let mut findings = Vec::new();
     if let Some(index) = analysis::knee(&curve) {
         findings.push(finding(

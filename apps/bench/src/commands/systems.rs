@@ -8,7 +8,9 @@ use crate::sut::{self, Mode, Running, Wanted};
 use crate::users::Users;
 use crate::watch::Subject;
 use sip::Transport;
+use std::cell::RefCell;
 use std::net::{IpAddr, Ipv4Addr};
+use std::rc::Rc;
 
 /// A system that runs.
 pub(crate) struct Started {
@@ -17,8 +19,8 @@ pub(crate) struct Started {
     pub(crate) domain: String,
     /// What is to be watched of it.
     pub(crate) subject: Option<Subject>,
-    /// Ends it when dropped, if it was started here.
-    _running: Option<Running>,
+    /// Ends it when the last is dropped, if it was started here.
+    pub(crate) running: Option<Rc<RefCell<Running>>>,
 }
 
 /// What a system has to do for an operation.
@@ -51,7 +53,7 @@ pub(crate) fn start(
             target: target.clone(),
             domain: load.users.domain.clone().unwrap_or_else(|| target.host.clone()),
             subject: load.watch.clone(),
-            _running: None,
+            running: None,
         });
     }
     for spec in &load.sut {
@@ -74,7 +76,7 @@ pub(crate) fn start(
             target,
             domain: load.users.domain.clone().unwrap_or_else(|| running.domain.clone()),
             subject: running.watch.clone(),
-            _running: Some(running),
+            running: Some(Rc::new(RefCell::new(running))),
         });
     }
     if systems.is_empty() {

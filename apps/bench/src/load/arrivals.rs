@@ -1,10 +1,11 @@
 //! When operations are to start: an open loop, which no answer or silence of the server changes
 //! (RFC 7502's session attempt rate).
 
+use serde::{Deserialize, Serialize};
 use sip::Duration;
 
 /// A stretch of time in which the rate goes evenly from one value to another.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Segment {
     /// How long it lasts, in seconds.
     pub(crate) seconds: f64,
@@ -45,7 +46,7 @@ impl Segment {
 }
 
 /// How the arrivals lie around their mean rate.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum, Serialize, Deserialize)]
 pub(crate) enum Spacing {
     /// At equal distances
     #[default]

@@ -6,8 +6,10 @@ use super::links::{LinkError, LinkPlan, Sharing};
 use super::worker::{Bound, CyclePlan, Found, LoadPlan, Shared, Worker, WorkerPlan};
 use crate::users::Users;
 use net::Clock;
-use sip::Duration;
+use serde::{Deserialize, Serialize};
+use sip::{Duration, Instant};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -18,10 +20,44 @@ use std::thread::JoinHandle;
 pub(crate) struct GeneratorPlan {
     pub(crate) target: SocketAddr,
     pub(crate) settings: Settings,
+    /// The users of this machine.
     pub(crate) users: Users,
-    pub(crate) workers: usize,
+    /// The highest rate that is to come from this machine.
+    pub(crate) rate: f64,
+    /// Threads; `None` for as many as the rate wants and the machine has processors.
+    pub(crate) workers: Option<usize>,
     pub(crate) sharing: Sharing,
     pub(crate) tick: Duration,
+    pub(crate) part: Part,
+}
+
+/// Which of several machines this is, that share a load evenly.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Part {
+    /// From 0.
+    pub(crate) index: usize,
+    /// How many machines there are.
+    pub(crate) count: usize,
+}
+
+impl Part {
+    /// The only machine.
+    pub(crate) const WHOLE: Self = Self { index: 0, count: 1 };
+
+    /// The place of worker `worker` of this machine, with `workers`, among all workers, were those of
+    /// the other machines as many; and how many that makes. A machine takes every `count`-th place,
+    /// and its workers take those in turn: the machines have equal shares of a load however many
+    /// workers each has.
+    const fn place(self, worker: usize, workers: usize) -> (usize, usize) {
+        (self.index + self.count * worker, self.count * workers)
+    }
+
+    /// The users of this machine, in pairs who call each other.
+    pub(crate) fn users(self, users: usize) -> Range<usize> {
+        let pairs = share(users / 2, self.index, self.count);
+        let end = if self.index + 1 == self.count { users } else { pairs.end * 2 };
+        pairs.start * 2..end
+    }
 }
 
 /// A stretch of load on all workers.
@@ -34,7 +70,7 @@ pub(crate) struct Stretch {
     /// When the series that it belongs to began, before its own beginning.
     pub(crate) before: Duration,
     /// What of it is measured, from its beginning.
-    pub(crate) measured: std::ops::Range<Duration>,
+    pub(crate) measured: Range<Duration>,
     /// How long to wait for what is under way at its end.
     pub(crate) drain: Duration,
 }
@@ -55,6 +91,7 @@ struct Handle {
 pub(crate) struct Generator {
     workers: Vec<Handle>,
     clock: Clock,
+    part: Part,
     /// What the workers tell while they run.
     pub(crate) shared: Shared,
 }
@@ -63,7 +100,7 @@ pub(crate) struct Generator {
 const LEAD: Duration = Duration::from_millis(20);
 
 impl Generator {
-    /// Starts the workers, and opens their sockets. When `ending` is set, loads end early.
+    /// Starts the workers, and opens their sockets. Once `ending` is set, a load ends early.
     ///
     /// # Errors
     /// [`LinkError`] where a socket cannot be had.
@@ -71,7 +108,8 @@ impl Generator {
         let local = local_address(plan.target)?;
         let clock = Clock::start();
         let shared = Shared { ending: Arc::clone(ending), ..Shared::default() };
-        let count = plan.workers.clamp(1, plan.users.len().max(1));
+        let count = plan.workers.unwrap_or_else(|| enough(plan.rate));
+        let count = count.clamp(1, plan.users.len().max(1));
         if plan.sharing != Sharing::Thread {
             allow_files(plan.users.len())?;
         }
@@ -87,13 +125,13 @@ impl Generator {
                 local,
             };
             let settings = Settings {
-                salt: plan.settings.salt.wrapping_add(index as u32),
+                salt: plan.settings.salt.wrapping_add(plan.part.place(index, count).0 as u32),
                 ..plan.settings.clone()
             };
             let plan = WorkerPlan { settings, users, links, tick: plan.tick };
             workers.push(spawn(plan, index, clock, shared.clone())?);
         }
-        Ok(Self { workers, clock, shared })
+        Ok(Self { workers, clock, part: plan.part, shared })
     }
 
     /// How many workers there are.
@@ -111,16 +149,21 @@ impl Generator {
         self.all(|_, _| Job::ClosedLoop { task, window, bound })
     }
 
-    /// Lets each user do something again and again. The start that `plan` names is set here.
-    pub(crate) fn cycle(&mut self, plan: &CyclePlan) -> Vec<Found> {
-        let start = self.clock.now() + LEAD;
+    /// The next time at which all workers can begin something together.
+    pub(crate) fn soon(&self) -> Instant {
+        self.clock.now() + LEAD
+    }
+
+    /// Lets each user do something again and again from `start`, whatever start `plan` names.
+    pub(crate) fn cycle(&mut self, plan: &CyclePlan, start: Instant) -> Vec<Found> {
         self.all(|_, _| Job::Cycle(CyclePlan { start, ..plan.clone() }))
     }
 
-    /// Puts a load on the server.
-    pub(crate) fn load(&mut self, stretch: &Stretch) -> Vec<Found> {
-        let start = self.clock.now() + LEAD;
-        self.all(|index, count| {
+    /// Puts a load on the server from `start`.
+    pub(crate) fn load(&mut self, stretch: &Stretch, start: Instant) -> Vec<Found> {
+        let part = self.part;
+        self.all(|worker, workers| {
+            let (index, count) = part.place(worker, workers);
             Job::Load(LoadPlan {
                 task: stretch.task,
                 origin: start - stretch.before,
@@ -202,8 +245,15 @@ fn spawn(
     Ok(Handle { jobs, found, thread: Some(thread) })
 }
 
+/// How many workers suffice for `rate`, as far as there are processors.
+fn enough(rate: f64) -> usize {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let wanted = (rate / 20_000.0).ceil().max(1.0) as usize;
+    cores.min(wanted)
+}
+
 /// The users of worker `index` among `count`.
-fn share(users: usize, index: usize, count: usize) -> std::ops::Range<usize> {
+fn share(users: usize, index: usize, count: usize) -> Range<usize> {
     users * index / count..users * (index + 1) / count
 }
 
@@ -235,4 +285,40 @@ fn allow_files(sockets: usize) -> Result<(), LinkError> {
         .ok()
         .filter(|()| getrlimit(Resource::RLIMIT_NOFILE).is_ok_and(|(soft, _)| soft >= wanted))
         .ok_or(LinkError::TooMany { wanted: sockets, allowed: hard })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn machines_share_arrivals_evenly_and_users_without_a_gap() {
+        // Three machines with 1, 2 and 4 workers.
+        let segments = [Segment::constant(100.0, 6.0)];
+        let mut all = Vec::new();
+        for (index, workers) in [(0, 1), (1, 2), (2, 4)] {
+            let part = Part { index, count: 3 };
+            let mut of_machine = 0;
+            for worker in 0..workers {
+                let (place, places) = part.place(worker, workers);
+                let spacing = Spacing::Fixed;
+                let arrivals = Arrivals::new(segments.to_vec(), spacing, place, places, 7);
+                let before = all.len();
+                all.extend(arrivals.map(Duration::as_micros));
+                of_machine += all.len() - before;
+            }
+            assert_eq!(of_machine, 200, "machine {index}");
+        }
+        all.sort_unstable();
+        assert_eq!(all, (0..600).map(|number| number * 10_000).collect::<Vec<_>>());
+        for users in [6, 7, 10, 11, 1001] {
+            let parts = [0, 1, 2].map(|index| Part { index, count: 3 }.users(users));
+            assert_eq!(parts.clone().into_iter().flatten().collect::<Vec<_>>(), {
+                (0..users).collect::<Vec<_>>()
+            });
+            // Nobody's partner is on another machine, but that of the odd one out.
+            assert!(parts.iter().all(|part| part.start % 2 == 0 && part.len() >= 2), "{parts:?}");
+        }
+        assert_eq!(Part::WHOLE.users(7), 0..7);
+    }
 }

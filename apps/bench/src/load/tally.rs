@@ -1,5 +1,9 @@
 //! What a worker counts while it runs, and how the counts of several become one.
 
+mod written;
+
+pub(crate) use written::Written;
+
 use crate::record::{Counts, Delay, Histogram, Second};
 use hdrhistogram::Histogram as Hdr;
 use sip::{Duration, Instant, Method};
@@ -186,6 +190,11 @@ impl Tally {
             // Both have the same bounds.
             let _ = ours.response.add(&theirs.response);
         }
+    }
+
+    /// How many operations were scheduled in the measured time, and how late they began.
+    pub(crate) const fn offered_and_lag(&self) -> (u64, &Histogram) {
+        (self.counts.offered, &self.lag)
     }
 
     /// How many operations succeeded, measured or not, and what the final responses were.

@@ -57,8 +57,8 @@ pub(crate) enum Bound {
     EachUser,
     /// One operation for each of the first half of the users, who call the other half.
     EachCaller,
-    /// As many as are done until then.
-    Until(Instant),
+    /// As many as are done in this time.
+    For(Duration),
 }
 
 /// Users who do something again and again, each by themselves (seed D3).
@@ -78,7 +78,7 @@ pub(crate) struct CyclePlan {
 }
 
 /// CPU time of a thread, in microseconds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Cpu {
     pub(crate) user_us: u64,
     pub(crate) system_us: u64,
@@ -192,7 +192,7 @@ impl Worker {
         let (count, end) = match bound {
             Bound::EachUser => (users, Instant::MAX),
             Bound::EachCaller => (users.div_ceil(2), Instant::MAX),
-            Bound::Until(end) => (usize::MAX, end),
+            Bound::For(span) => (usize::MAX, start + span),
         };
         let mut started = 0;
         let mut last_progress = start;
@@ -355,6 +355,7 @@ impl Worker {
         let mut now = self.clock.now();
         for _ in 0..BATCHES {
             let Self { engine, links, clock, .. } = self;
+            now = clock.now();
             is_more = links.receive(&mut |message| {
                 engine.receive(message.received, now, message.link, message.remote, message.bytes);
             });

@@ -1,7 +1,8 @@
 //! When the figures of a run show the generator, and not the system under test (RFC 7502 section 4.9:
 //! the tester has to be known to carry more than the tested).
 
-use crate::record::Run;
+use super::OfMachine;
+use crate::record::{Ceiling, Run};
 use sip::Duration;
 
 /// Beyond these a run is not valid.
@@ -27,12 +28,16 @@ impl Limits {
         Self { lag: Duration::from_secs(3600), busy: f64::INFINITY, ..*self }
     }
 
-    /// The reasons to doubt `run`, whose busiest worker spent the share `busiest` of its time on the
-    /// processor.
-    pub(super) fn doubts(&self, run: &Run, busiest: f64) -> Vec<String> {
+    /// The reasons to doubt what a machine did, that was offered `rate`.
+    pub(super) fn doubts_of_machine(
+        &self,
+        machine: &OfMachine,
+        rate: f64,
+        ceiling: Option<Ceiling>,
+    ) -> Vec<String> {
         let mut doubts = Vec::new();
-        let generator = &run.generator;
-        let lag = generator.lag.percentile(99.0);
+        let (_, lag) = machine.tally.offered_and_lag();
+        let lag = lag.percentile(99.0);
         if lag > self.lag.as_micros() {
             doubts.push(format!(
                 "the generator was late: one operation in a hundred started {} ms or more after its \
@@ -41,35 +46,43 @@ impl Limits {
                 self.lag.as_millis()
             ));
         }
-        if busiest > self.busy {
+        if machine.busiest > self.busy {
             doubts.push(format!(
                 "a thread of the generator was busy {:.0} % of the time, {:.0} % are allowed: take \
                  more workers or a lower rate",
-                busiest * 100.0,
+                machine.busiest * 100.0,
                 self.busy * 100.0
             ));
         }
-        if generator.drops > 0 {
+        if machine.links.drops > 0 {
             doubts.push(format!(
                 "the kernel dropped {} datagrams that the generator did not take in time",
-                generator.drops
+                machine.links.drops
             ));
         }
-        if generator.unsent > 0 {
-            doubts
-                .push(format!("{} messages of the generator could not be sent", generator.unsent));
+        if machine.links.unsent > 0 {
+            doubts.push(format!(
+                "{} messages of the generator could not be sent",
+                machine.links.unsent
+            ));
         }
-        if let Some(ceiling) = generator.ceiling
-            && run.load.rate > ceiling.rate * self.of_ceiling
+        if let Some(ceiling) = ceiling
+            && rate > ceiling.rate * self.of_ceiling
         {
             doubts.push(format!(
                 "the generator alone reaches {:.0} operations a second against an ideal peer; {:.0} \
                  were offered, more than {:.0} % of that",
                 ceiling.rate,
-                run.load.rate,
+                rate,
                 self.of_ceiling * 100.0
             ));
         }
+        doubts
+    }
+
+    /// The reasons to doubt `run` as a whole.
+    pub(super) fn doubts(run: &Run) -> Vec<String> {
+        let mut doubts = Vec::new();
         if run.counts.offered == 0 {
             doubts.push("nothing was offered in the measured time".to_owned());
         }

@@ -4,13 +4,14 @@ mod doubts;
 #[cfg(test)]
 mod truth;
 
+use crate::agents::{AgentError, Force, Place, Share};
 use crate::load::arrivals::{Segment, Spacing};
 use crate::load::engine::Task;
-use crate::load::generator::{Generator, Stretch};
+use crate::load::generator::Stretch;
 use crate::load::links::LinkCounts;
 use crate::load::tally::Tally;
 use crate::load::worker::{Bound, Cpu, Found};
-use crate::record::{Ceiling, Generator as GeneratorRecord, Load, Operation, Run};
+use crate::record::{self, Ceiling, Generator as GeneratorRecord, Load, Operation, Run};
 use sip::Duration;
 use std::fmt;
 use std::sync::atomic::Ordering;
@@ -72,8 +73,19 @@ pub(crate) enum MeasureError {
         /// What the server said.
         said: String,
     },
+    /// An agent failed.
+    Agent(AgentError),
     /// The user has stopped it.
     Stopped,
+}
+
+impl From<AgentError> for MeasureError {
+    fn from(error: AgentError) -> Self {
+        match error {
+            AgentError::Stopped => Self::Stopped,
+            error => Self::Agent(error),
+        }
+    }
 }
 
 impl fmt::Display for MeasureError {
@@ -90,6 +102,7 @@ impl fmt::Display for MeasureError {
                      exist there, with these passwords, and is the domain right?"
                 )
             }
+            Self::Agent(error) => error.fmt(f),
             Self::Stopped => f.write_str("stopped"),
         }
     }
@@ -145,7 +158,8 @@ pub(crate) struct Measured {
     pub(crate) traffic: LinkCounts,
 }
 
-/// Runs `spec` with `generator`, whose users are `users` in number.
+/// Runs `spec` with `force`, whose users are `users` in number, and of whose machines each carries what
+/// `ceilings` says, if that is known.
 ///
 /// An operation that uses its users up (a register, which makes a binding; a logout, which removes
 /// one) is measured in passes over all users; between passes they are put back, unmeasured.
@@ -153,11 +167,11 @@ pub(crate) struct Measured {
 /// # Errors
 /// [`MeasureError`] where the users cannot be prepared.
 pub(crate) fn run(
-    generator: &mut Generator,
+    force: &mut Force,
     spec: &LoadSpec,
     users: usize,
     limits: &Limits,
-    ceiling: Option<Ceiling>,
+    ceilings: &[Ceiling],
     meters: &mut dyn Meters,
 ) -> Result<Measured, MeasureError> {
     let started = net::wall_clock().as_secs();
@@ -166,9 +180,9 @@ pub(crate) fn run(
     let total = Duration::from_micros((spec.seconds() * 1e6) as u64);
     let mut measured = Duration::ZERO..total;
     if is_used_up {
-        let passes = passes(&spec.segments, users as f64);
+        let passes = passes(&spec.segments, force.turns(users) as f64);
         for segments in passes {
-            prepare(generator, before, users)?;
+            prepare(force, before, users)?;
             let length = Duration::from_micros((seconds_of(&segments) * 1e6) as u64);
             let stretch = Stretch {
                 task: task_of(spec.operation),
@@ -180,15 +194,16 @@ pub(crate) fn run(
                 drain: spec.drain,
             };
             meters.begin();
-            sums.add(generator.load(&stretch));
+            let shares = force.load(&stretch);
             meters.end();
+            sums.add(shares?);
             sums.measured = sums.measured + length;
-            if generator.shared.ending.load(Ordering::Relaxed) {
+            if force.shared().ending.load(Ordering::Relaxed) {
                 break;
             }
         }
     } else {
-        prepare(generator, before, users)?;
+        prepare(force, before, users)?;
         let mut segments = Vec::new();
         for (span, rate) in [
             (spec.warmup, spec.segments.first().map(|segment| segment.from)),
@@ -214,8 +229,9 @@ pub(crate) fn run(
             drain: spec.drain,
         };
         meters.begin();
-        sums.add(generator.load(&stretch));
+        let shares = force.load(&stretch);
         meters.end();
+        sums.add(shares?);
     }
     let base = Base {
         operation: spec.operation,
@@ -223,13 +239,13 @@ pub(crate) fn run(
         arrivals: spec.arrivals.clone(),
         rate: spec.rate(),
         users,
-        workers: generator.workers(),
+        workers: force.workers(),
         hold: spec.hold,
         seconds: spec.seconds(),
         started,
     };
-    let mut result = describe(sums, base, measured, limits, ceiling)?;
-    if generator.shared.ending.load(Ordering::Relaxed) {
+    let mut result = describe(sums, base, measured, limits, ceilings)?;
+    if force.shared().ending.load(Ordering::Relaxed) {
         result.run.doubts.push("the run was stopped before its end".to_owned());
     }
     Ok(result)
@@ -250,29 +266,45 @@ pub(crate) struct Base {
     pub(crate) started: u64,
 }
 
-/// The run that the workers have found, where all of it was measured.
+/// The run that the machines have found, where all of it was measured.
 ///
 /// # Errors
 /// [`MeasureError::Stopped`] if there is nothing.
 pub(crate) fn describe_found(
-    found: Vec<Found>,
+    shares: Vec<Share>,
     base: Base,
     limits: &Limits,
 ) -> Result<Measured, MeasureError> {
     let mut sums = Sums::default();
-    sums.add(found);
-    describe(sums, base, Duration::ZERO..Duration::from_micros(u64::MAX), limits, None)
+    sums.add(shares);
+    describe(sums, base, Duration::ZERO..Duration::from_micros(u64::MAX), limits, &[])
 }
 
 fn describe(
-    mut sums: Sums,
+    sums: Sums,
     base: Base,
     measured: std::ops::Range<Duration>,
     limits: &Limits,
-    ceiling: Option<Ceiling>,
+    ceilings: &[Ceiling],
 ) -> Result<Measured, MeasureError> {
-    let Some(tally) = sums.tally.take() else { return Err(MeasureError::Stopped) };
-    let parts = tally.into_parts(measured);
+    let rate = base.rate / sums.machines.len().max(1) as f64;
+    let mut doubts = Vec::new();
+    let mut shares = Vec::new();
+    for (index, machine) in sums.machines.iter().enumerate() {
+        let ceiling = ceilings.get(index).copied();
+        let of_machine = limits.doubts_of_machine(machine, rate, ceiling).into_iter();
+        match &machine.agent {
+            None => doubts.extend(of_machine),
+            Some(agent) => {
+                doubts.extend(of_machine.map(|doubt| format!("agent {agent}: {doubt}")));
+                shares.push(machine.share(agent, ceiling));
+            }
+        }
+    }
+    let Some(sums) = sums.machines.into_iter().reduce(OfMachine::merge) else {
+        return Err(MeasureError::Stopped);
+    };
+    let parts = sums.tally.into_parts(measured);
     let mut run = Run {
         system: String::new(),
         label: String::new(),
@@ -301,38 +333,101 @@ fn describe(
             lag: parts.lag,
             drops: sums.links.drops,
             unsent: sums.links.unsent,
-            ceiling,
+            ceiling: together(ceilings),
+            shares,
         },
         watch: None,
     };
-    run.doubts = limits.doubts(&run, sums.busiest);
+    doubts.extend(Limits::doubts(&run));
+    run.doubts = doubts;
     Ok(Measured { run, operations: parts.operations, traffic: sums.links })
 }
 
-/// Sums over workers and passes.
+/// What machines with these ceilings and equal shares carry together.
+fn together(ceilings: &[Ceiling]) -> Option<Ceiling> {
+    let count = ceilings.len() as f64;
+    let slowest = ceilings.iter().map(|ceiling| ceiling.rate).reduce(f64::min)?;
+    let cpu_us = ceilings.iter().map(|ceiling| ceiling.cpu_us).sum::<f64>() / count;
+    Some(Ceiling { rate: slowest * count, cpu_us })
+}
+
+/// Sums over passes.
 #[derive(Default)]
 struct Sums {
-    tally: Option<Tally>,
+    machines: Vec<OfMachine>,
+    measured: Duration,
+}
+
+/// Sums over the workers of a machine, or of several.
+struct OfMachine {
+    agent: Option<Place>,
+    tally: Tally,
     cpu: Cpu,
     links: LinkCounts,
     sockets: usize,
-    measured: Duration,
     /// The highest share of its time that a worker was on the processor.
     busiest: f64,
+    clock_error_us: u64,
 }
 
 impl Sums {
-    fn add(&mut self, found: Vec<Found>) {
-        self.sockets = found.iter().map(|found| found.sockets).sum();
-        for found in found {
-            self.cpu.user_us += found.cpu.user_us;
-            self.cpu.system_us += found.cpu.system_us;
-            self.links = self.links.plus(found.links);
-            self.busiest = self.busiest.max(found.busy);
-            match &mut self.tally {
-                None => self.tally = Some(found.tally),
-                Some(tally) => tally.merge(&found.tally),
+    /// Adds what each machine found in a pass.
+    fn add(&mut self, shares: Vec<Share>) {
+        for (index, share) in shares.into_iter().enumerate() {
+            let Some(of_pass) = OfMachine::of(share) else { continue };
+            if index < self.machines.len() {
+                let before = self.machines.remove(index);
+                let sockets = of_pass.sockets;
+                let merged = before.merge(of_pass);
+                // They are the same in each pass.
+                self.machines.insert(index, OfMachine { sockets, ..merged });
+            } else {
+                self.machines.push(of_pass);
             }
+        }
+    }
+}
+
+impl OfMachine {
+    fn of(share: Share) -> Option<Self> {
+        let Share { agent, clock_error_us, found } = share;
+        let of_worker = |found: Found| Self {
+            agent: agent.clone(),
+            cpu: found.cpu,
+            links: found.links,
+            sockets: found.sockets,
+            busiest: found.busy,
+            tally: found.tally,
+            clock_error_us,
+        };
+        found.into_iter().map(of_worker).reduce(Self::merge)
+    }
+
+    fn merge(mut self, other: Self) -> Self {
+        self.tally.merge(&other.tally);
+        self.cpu.user_us += other.cpu.user_us;
+        self.cpu.system_us += other.cpu.system_us;
+        self.links = self.links.plus(other.links);
+        self.sockets += other.sockets;
+        self.busiest = self.busiest.max(other.busiest);
+        self.clock_error_us = self.clock_error_us.max(other.clock_error_us);
+        self
+    }
+
+    /// What the record says of it.
+    fn share(&self, agent: &Place, ceiling: Option<Ceiling>) -> record::Share {
+        let (offered, lag) = self.tally.offered_and_lag();
+        record::Share {
+            agent: agent.to_string(),
+            offered,
+            operations: self.tally.operations,
+            cpu_user_us: self.cpu.user_us,
+            cpu_system_us: self.cpu.system_us,
+            lag_p99_us: lag.percentile(99.0),
+            drops: self.links.drops,
+            unsent: self.links.unsent,
+            clock_error_us: self.clock_error_us,
+            ceiling,
         }
     }
 }
@@ -369,22 +464,111 @@ fn passes(segments: &[Segment], users: f64) -> Vec<Vec<Segment>> {
 }
 
 /// Brings all users into the state that an operation begins with.
-fn prepare(
-    generator: &mut Generator,
-    task: Option<Task>,
-    users: usize,
-) -> Result<(), MeasureError> {
+fn prepare(force: &mut Force, task: Option<Task>, users: usize) -> Result<(), MeasureError> {
     let Some(task) = task else { return Ok(()) };
     let mut sums = Sums::default();
-    sums.add(generator.closed_loop(task, PREPARING, Bound::EachUser));
-    if generator.shared.ending.load(Ordering::Relaxed) {
+    sums.add(force.closed_loop(task, PREPARING, Bound::EachUser)?);
+    if force.shared().ending.load(Ordering::Relaxed) {
         return Err(MeasureError::Stopped);
     }
-    let Some(tally) = sums.tally else { return Ok(()) };
-    let (succeeded, said) = tally.verdict();
+    let Some(all) = sums.machines.into_iter().reduce(OfMachine::merge) else { return Ok(()) };
+    let (succeeded, said) = all.tally.verdict();
     if succeeded < users as u64 {
         let failed = users as u64 - succeeded;
         return Err(MeasureError::Prepare { task, failed, users: users as u64, said });
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::load::tally::Outcome;
+    use sip::Instant;
+
+    /// What a worker found that started `count` operations `lag` late, and spent `busy` of a second.
+    fn found(count: u64, lag: Duration, busy: u64) -> Found {
+        let origin = Instant::from_micros(1_000_000);
+        let mut tally = Tally::new(origin, origin..Instant::MAX);
+        for _ in 0..count {
+            tally.offered(origin);
+            tally.started(origin, origin + lag);
+            tally.ended(Outcome::Succeeded, true, origin + lag);
+        }
+        Found {
+            tally,
+            cpu: Cpu { user_us: busy, system_us: 0 },
+            elapsed: Duration::from_secs(1),
+            busy: busy as f64 / 1e6,
+            links: LinkCounts { drops: u64::from(busy > 900_000), ..LinkCounts::default() },
+            sockets: 1,
+        }
+    }
+
+    fn base() -> Base {
+        Base {
+            operation: Operation::Options,
+            authentication: false,
+            arrivals: "fixed".to_owned(),
+            rate: 100.0,
+            users: 10,
+            workers: 3,
+            hold: Duration::ZERO,
+            seconds: 1.0,
+            started: 0,
+        }
+    }
+
+    #[test]
+    fn what_agents_found_is_added_up_and_their_doubts_are_named() {
+        let late = Duration::from_millis(20);
+        let agent = |name: &str, found| Share {
+            agent: Some(name.parse().unwrap()),
+            clock_error_us: 7,
+            found,
+        };
+        let shares = || {
+            vec![
+                agent("ssh:a", vec![found(30, Duration::ZERO, 100), found(20, Duration::ZERO, 50)]),
+                agent("ssh:b", vec![found(50, late, 950_000)]),
+            ]
+        };
+        let mut sums = Sums::default();
+        sums.add(shares());
+        sums.add(shares());
+        let ceiling = |rate| Ceiling { rate, cpu_us: rate / 10.0 };
+        let ceilings = [ceiling(60.0), ceiling(1000.0)];
+        let all = Duration::ZERO..Duration::from_secs(9);
+        let measured = describe(sums, base(), all, &Limits::default(), &ceilings).unwrap();
+        let run = measured.run;
+        assert_eq!((run.counts.offered, run.counts.succeeded), (200, 200));
+        assert_eq!(measured.operations, 200);
+        assert_eq!((run.load.sockets, run.generator.drops), (3, 2));
+        assert_eq!(run.generator.cpu_user_us, 2 * 950_150);
+        assert_eq!(run.generator.ceiling, Some(Ceiling { rate: 120.0, cpu_us: 53.0 }));
+        let shares: Vec<_> =
+            run.generator.shares.iter().map(|it| (&it.agent[..], it.offered, it.drops)).collect();
+        assert_eq!(shares, [("ssh:a", 100, 0), ("ssh:b", 100, 2)]);
+        // 50 of 60 are more than 80 %; the other was late, busy, and dropped something.
+        let named = |name: &str| run.doubts.iter().filter(|it| it.starts_with(name)).count();
+        assert_eq!((named("agent ssh:a: "), named("agent ssh:b: ")), (1, 3), "{:?}", run.doubts);
+        assert_eq!(run.doubts.len(), 4);
+    }
+
+    #[test]
+    fn of_one_machine_nothing_is_named() {
+        let shares = vec![Share {
+            agent: None,
+            clock_error_us: 0,
+            found: vec![found(9, Duration::ZERO, 9)],
+        }];
+        let run = describe_found(shares, base(), &Limits::default()).unwrap().run;
+        assert_eq!(run.doubts, Vec::<String>::new());
+        assert!(run.generator.shares.is_empty() && run.generator.ceiling.is_none());
+        assert_eq!(run.counts.offered, 9);
+        assert!(matches!(
+            describe_found(Vec::new(), base(), &Limits::default()),
+            Err(MeasureError::Stopped)
+        ));
+    }
 }

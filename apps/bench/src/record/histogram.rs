@@ -24,6 +24,34 @@ impl Default for Histogram {
     }
 }
 
+/// A histogram in the V2 compressed format of HdrHistogram, in base64.
+///
+/// # Errors
+/// In words, where it has no such form.
+pub(crate) fn encode(histogram: &Hdr<u64>) -> Result<String, String> {
+    let mut bytes = Vec::new();
+    V2DeflateSerializer::new()
+        .serialize(histogram, &mut bytes)
+        .map_err(|error| format!("{error:?}"))?;
+    Ok(STANDARD.encode(bytes))
+}
+
+/// Adds to `histogram` what [`encode`] has written, with every value kept as it is.
+///
+/// # Errors
+/// In words, where it is no histogram, or one with other bounds.
+pub(crate) fn decode_into(histogram: &mut Hdr<u64>, text: &str) -> Result<(), String> {
+    let bytes = STANDARD.decode(text).map_err(|error| format!("hdr is no base64: {error}"))?;
+    let read: Hdr<u64> = hdrhistogram::serialization::Deserializer::new()
+        .deserialize(&mut bytes.as_slice())
+        .map_err(|error| format!("hdr is no histogram: {error:?}"))?;
+    let is_alike = read.sigfig() == histogram.sigfig() && read.high() <= histogram.high();
+    if !is_alike {
+        return Err("hdr is a histogram with other bounds".to_owned());
+    }
+    histogram.add(&read).map_err(|error| format!("hdr is a histogram that does not fit: {error:?}"))
+}
+
 /// The percentiles that are told everywhere, in percent.
 pub(crate) const PERCENTILES: [f64; 6] = [50.0, 90.0, 95.0, 99.0, 99.9, 99.99];
 
@@ -36,11 +64,6 @@ impl Histogram {
     /// Adds what `other` has counted.
     pub(crate) fn merge(&mut self, other: &Self) {
         self.0 += &other.0;
-    }
-
-    /// Forgets everything.
-    pub(crate) fn clear(&mut self) {
-        self.0.reset();
     }
 
     /// How many events were counted.
@@ -78,11 +101,6 @@ impl Histogram {
         self.0.stdev()
     }
 
-    /// How many events took from `from` to `to` microseconds, both included.
-    pub(crate) fn count_between(&self, from: u64, to: u64) -> u64 {
-        self.0.count_between(from, to)
-    }
-
     /// Each delay that occurred, in microseconds, and how many events had it.
     pub(crate) fn values(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         self.0.iter_recorded().map(|step| (step.value_iterated_to(), step.count_at_value()))
@@ -106,10 +124,7 @@ struct Written {
 
 impl Serialize for Histogram {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut bytes = Vec::new();
-        V2DeflateSerializer::new()
-            .serialize(&self.0, &mut bytes)
-            .map_err(|error| serde::ser::Error::custom(format!("{error:?}")))?;
+        let hdr = encode(&self.0).map_err(serde::ser::Error::custom)?;
         let [p50_us, p90_us, p95_us, p99_us, p99_9_us, p99_99_us] =
             PERCENTILES.map(|percent| self.percentile(percent));
         Written {
@@ -123,7 +138,7 @@ impl Serialize for Histogram {
             p99_9_us,
             p99_99_us,
             max_us: self.max(),
-            hdr: STANDARD.encode(bytes),
+            hdr,
         }
         .serialize(serializer)
     }
@@ -132,11 +147,9 @@ impl Serialize for Histogram {
 impl<'de> Deserialize<'de> for Histogram {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let written = Written::deserialize(deserializer)?;
-        let bytes = STANDARD.decode(written.hdr).map_err(D::Error::custom)?;
-        let hdr = hdrhistogram::serialization::Deserializer::new()
-            .deserialize(&mut bytes.as_slice())
-            .map_err(|error| D::Error::custom(format!("hdr is no histogram: {error:?}")))?;
-        Ok(Self(hdr))
+        let mut histogram = Self::default();
+        decode_into(&mut histogram.0, &written.hdr).map_err(D::Error::custom)?;
+        Ok(histogram)
     }
 }
 
@@ -154,6 +167,5 @@ mod tests {
         let read: Histogram = serde_json::from_str(&text).unwrap();
         assert_eq!(read, histogram);
         assert_eq!(read.count(), 6);
-        assert_eq!(read.count_between(0, 60), 3);
     }
 }

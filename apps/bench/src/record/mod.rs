@@ -6,7 +6,7 @@
 
 mod histogram;
 
-pub(crate) use histogram::{Histogram, PERCENTILES};
+pub(crate) use histogram::{Histogram, PERCENTILES, decode_into, encode};
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -27,8 +27,11 @@ pub(crate) struct Record {
     pub(crate) command: Vec<String>,
     /// When it began, in seconds since the Unix epoch.
     pub(crate) started: u64,
-    /// Where the load came from.
+    /// Where the load came from or, if it came from others, was directed from.
     pub(crate) machine: Machine,
+    /// The machines that the load came from, if not from that one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) agents: Vec<Agent>,
     /// What was measured, in the order of the command line.
     pub(crate) systems: Vec<System>,
     /// The runs, in the order of time.
@@ -74,6 +77,15 @@ pub(crate) struct Machine {
     pub(crate) memory: u64,
     /// Operating system and kernel.
     pub(crate) system: String,
+}
+
+/// A machine that puts a share of the load on (seed D4).
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Agent {
+    /// As it was named on the command line, such as `ssh:HOST`.
+    pub(crate) name: String,
+    /// What it is.
+    pub(crate) machine: Machine,
 }
 
 /// A system under test.
@@ -342,7 +354,37 @@ pub(crate) struct Generator {
     pub(crate) drops: u64,
     /// Messages that the kernel refused to send.
     pub(crate) unsent: u64,
-    /// What the generator reached against an ideal peer, just before.
+    /// What the generator reached against an ideal peer, just before. Of several machines with equal
+    /// shares, the rate is that of the slowest, so many times as there are machines.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) ceiling: Option<Ceiling>,
+    /// The shares of the machines, if there were several.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) shares: Vec<Share>,
+}
+
+/// What one machine of several did in a run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Share {
+    /// The name of the [`Agent`].
+    pub(crate) agent: String,
+    /// Operations that it was to start in the measured time.
+    pub(crate) offered: u64,
+    /// Operations that succeeded, those before and after the measured time as well.
+    pub(crate) operations: u64,
+    /// CPU time of its threads in user mode, in microseconds.
+    pub(crate) cpu_user_us: u64,
+    /// The same in system mode.
+    pub(crate) cpu_system_us: u64,
+    /// 99th percentile of the time from scheduled to actual sending, in microseconds.
+    pub(crate) lag_p99_us: u64,
+    /// Datagrams that its kernel dropped on its sockets.
+    pub(crate) drops: u64,
+    /// Messages that its kernel refused to send.
+    pub(crate) unsent: u64,
+    /// How far its clock may have been from that of the others when it began, in microseconds.
+    pub(crate) clock_error_us: u64,
+    /// What it reached against an ideal peer of its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) ceiling: Option<Ceiling>,
 }

@@ -37,8 +37,8 @@ pub(crate) enum ReportError {
     Write(PathBuf, io::Error),
     /// The file holds no record.
     Json(PathBuf, serde_json::Error),
-    /// The file holds this many records, and not one.
-    Several(PathBuf, usize),
+    /// The file holds no record at all.
+    Empty(PathBuf),
     /// The file is of this format, which a later version of the program wrote.
     TooNew(PathBuf, u64),
     /// The name of the file does not tell the form.
@@ -55,8 +55,8 @@ impl fmt::Display for ReportError {
                 "{}: expected a record as barebell-bench writes it to a .json file: {error}",
                 path.display()
             ),
-            Self::Several(path, count) => {
-                write!(f, "{}: expected one record, and there are {count}", path.display())
+            Self::Empty(path) => {
+                write!(f, "{}: expected a record, and there is none", path.display())
             }
             Self::TooNew(path, format) => write!(
                 f,
@@ -81,30 +81,19 @@ struct Header {
     format: u64,
 }
 
-/// Reads the record in a JSON file.
-///
-/// # Errors
-/// The file cannot be read, does not hold exactly one record, or one of a later format.
-pub(crate) fn read(path: &Path) -> Result<Record, ReportError> {
-    let mut records = read_all(path)?;
-    match (records.pop(), records.len()) {
-        (Some(record), 0) => Ok(record),
-        (last, others) => {
-            Err(ReportError::Several(path.to_owned(), others + usize::from(last.is_some())))
-        }
-    }
-}
-
 /// Reads the records in a JSON file: one, or an array as [`write()`] makes it of several.
 ///
 /// # Errors
 /// The file cannot be read, holds no record, or one of a later format.
-pub(crate) fn read_all(path: &Path) -> Result<Vec<Record>, ReportError> {
+pub(crate) fn read(path: &Path) -> Result<Vec<Record>, ReportError> {
     let text = fs::read(path).map_err(|error| ReportError::Read(path.to_owned(), error))?;
     let is_array = text.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[');
     let headers: Vec<Header> = parse(&text, is_array).map_err(|error| json_error(path, error))?;
     if let Some(header) = headers.iter().find(|header| header.format > u64::from(FORMAT)) {
         return Err(ReportError::TooNew(path.to_owned(), header.format));
+    }
+    if headers.is_empty() {
+        return Err(ReportError::Empty(path.to_owned()));
     }
     parse(&text, is_array).map_err(|error| json_error(path, error))
 }

@@ -39,6 +39,7 @@ pub(crate) enum Mode {
 
 impl Mode {
     /// All of them.
+    #[cfg(test)]
     pub(crate) const ALL: [Self; 3] = [Self::Stateful, Self::Stateless, Self::Redirect];
 
     /// The name in profiles.

@@ -47,9 +47,6 @@ const INTERVAL: Duration = Duration::from_secs(1);
 /// Of so many readings one has memory and sockets in it.
 const FULL_EVERY: usize = 5;
 
-/// The environment variable with the command to use for `ssh`, and its options, with blanks between.
-pub(crate) const SSH_VARIABLE: &str = "BAREBELL_SSH";
-
 /// What is watched.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Subject {
@@ -97,8 +94,8 @@ impl fmt::Display for WatchError {
             Self::NoProcess(host, what) => write!(f, "{host} has no process {what}"),
             Self::Ssh(host, reason) => write!(
                 f,
-                "watching over ssh:{host} failed: {reason} (`ssh -o BatchMode=yes {host} true` has to \
-                 work without a question; {SSH_VARIABLE} names another ssh command)"
+                "watching over ssh:{host} failed: {reason} ({})",
+                crate::ssh::advice(host)
             ),
         }
     }
@@ -119,17 +116,10 @@ impl FromStr for Subject {
         };
         // The host may be an IPv6 address.
         let (host, what) = rest.rsplit_once(':').ok_or_else(wrong)?;
-        let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
-        // Nothing that ssh takes for an option, or that ends the quotes around the name.
-        let is_plain = |c: char| c.is_ascii_alphanumeric() || "._-+@%:".contains(c);
-        if host.is_empty() || host.starts_with('-') || !host.chars().all(is_plain) {
-            return Err(wrong());
-        }
+        let host = crate::ssh::host(host).ok_or_else(wrong)?;
         let what = match number(what) {
             Some(pid) => Remotely::Pid(pid),
-            None if !what.is_empty() && what.chars().all(is_plain) && !what.starts_with('-') => {
-                Remotely::Name(what.chars().take(15).collect())
-            }
+            None if crate::ssh::is_plain(what) => Remotely::Name(what.chars().take(15).collect()),
             None => return Err(wrong()),
         };
         Ok(Self::Ssh { host: host.to_owned(), what })
@@ -232,12 +222,7 @@ impl Watcher {
     /// # Errors
     /// [`WatchError`] where there is nothing to see.
     pub(crate) fn start(subject: &Subject) -> Result<Self, WatchError> {
-        let variable = std::env::var(SSH_VARIABLE).unwrap_or_default();
-        let mut ssh: Vec<String> = variable.split_ascii_whitespace().map(str::to_owned).collect();
-        if ssh.is_empty() {
-            ssh.push("ssh".to_owned());
-        }
-        Self::start_by(&ssh, subject)
+        Self::start_by(&crate::ssh::words(), subject)
     }
 
     fn start_by(ssh: &[String], subject: &Subject) -> Result<Self, WatchError> {

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::process::{Child, ChildStdin, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::thread;
 use std::time::Duration;
@@ -160,21 +160,11 @@ impl Remote {
         host: &str,
         what: &str,
     ) -> Result<(Self, Vec<i32>), WatchError> {
-        let [program, options @ ..] = ssh else {
-            return Err(WatchError::Ssh(host.to_owned(), "there is no ssh command".to_owned()));
-        };
         let failed = |error: std::io::Error| {
-            let hint = if error.kind() == std::io::ErrorKind::NotFound {
-                "; install it: sudo apt-get install openssh-client"
-            } else {
-                ""
-            };
-            WatchError::Ssh(host.to_owned(), format!("cannot run {program}: {error}{hint}"))
+            WatchError::Ssh(host.to_owned(), crate::ssh::not_started(ssh, &error))
         };
-        let mut command = Command::new(program);
-        command.args(options).args(["-T", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10"]);
-        command.args(["-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3", "--", host]);
-        command.arg(format!("exec sh -c '{SCRIPT}' sh '{what}'"));
+        let script = format!("exec sh -c '{SCRIPT}' sh '{what}'");
+        let mut command = crate::ssh::command(ssh, host, &script);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().map_err(failed)?;
         let (Some(requests), Some(output)) = (child.stdin.take(), child.stdout.take()) else {

@@ -6,14 +6,14 @@ use std::io::{BufRead, BufReader, Read as _};
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
 
-pub(super) const BENCH: &str = env!("CARGO_BIN_EXE_barebell-bench");
+pub(crate) const BENCH: &str = env!("CARGO_BIN_EXE_barebell-bench");
 
 /// What a command ended with.
 #[derive(Debug)]
-pub(super) struct Ended {
-    pub(super) status: i32,
-    pub(super) out: String,
-    pub(super) err: String,
+pub(crate) struct Ended {
+    pub(crate) status: i32,
+    pub(crate) out: String,
+    pub(crate) err: String,
 }
 
 impl From<Output> for Ended {
@@ -29,7 +29,7 @@ impl From<Output> for Ended {
 impl Ended {
     /// The record that was printed.
     #[track_caller]
-    pub(super) fn record(&self) -> Value {
+    pub(crate) fn record(&self) -> Value {
         let read: Value = serde_json::from_str(&self.out)
             .unwrap_or_else(|error| panic!("{error} in {}\n{}", self.out, self.err));
         match read {
@@ -40,31 +40,31 @@ impl Ended {
 }
 
 /// Runs the program in `folder` with the words of `line`.
-pub(super) fn bench_in(folder: &Path, line: &str) -> Ended {
+pub(crate) fn bench_in(folder: &Path, line: &str) -> Ended {
     bench_with(folder, &[], line)
 }
 
 /// The same with these variables of the environment.
-pub(super) fn bench_with(folder: &Path, variables: &[(&str, &OsStr)], line: &str) -> Ended {
+pub(crate) fn bench_with(folder: &Path, variables: &[(&str, &OsStr)], line: &str) -> Ended {
     let mut command = Command::new(BENCH);
     command.current_dir(folder).envs(variables.iter().copied()).args(line.split_whitespace());
     command.output().unwrap().into()
 }
 
 /// Runs the program in a folder that is then thrown away.
-pub(super) fn bench(line: &str) -> Ended {
+pub(crate) fn bench(line: &str) -> Ended {
     bench_in(tempfile::tempdir().unwrap().path(), line)
 }
 
 /// A peer in a process of its own, on a free port.
-pub(super) struct PeerProcess {
+pub(crate) struct PeerProcess {
     child: Child,
     out: BufReader<ChildStdout>,
-    pub(super) address: String,
+    pub(crate) address: String,
 }
 
 impl PeerProcess {
-    pub(super) fn start(options: &str) -> Self {
+    pub(crate) fn start(options: &str) -> Self {
         let mut child = Command::new(BENCH)
             .args(["peer", "--listen", "127.0.0.1:0"])
             .args(options.split_whitespace())
@@ -78,12 +78,12 @@ impl PeerProcess {
         Self { child, out, address }
     }
 
-    pub(super) fn id(&self) -> u32 {
+    pub(crate) fn id(&self) -> u32 {
         self.child.id()
     }
 
     /// Interrupts it, and returns what it says of itself.
-    pub(super) fn finish(mut self) -> String {
+    pub(crate) fn finish(mut self) -> String {
         interrupt(&self.child);
         let mut said = String::new();
         self.out.read_to_string(&mut said).unwrap();
@@ -99,11 +99,11 @@ impl Drop for PeerProcess {
     }
 }
 
-pub(super) fn interrupt(child: &Child) {
+pub(crate) fn interrupt(child: &Child) {
     signal(child, nix::sys::signal::Signal::SIGINT);
 }
 
-pub(super) fn signal(child: &Child, signal: nix::sys::signal::Signal) {
+pub(crate) fn signal(child: &Child, signal: nix::sys::signal::Signal) {
     let pid = nix::unistd::Pid::from_raw(child.id().cast_signed());
     nix::sys::signal::kill(pid, signal).unwrap();
 }

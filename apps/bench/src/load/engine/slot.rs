@@ -11,7 +11,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 const RESERVE: usize = 256;
 
 /// What is to be done: an [`crate::record::Operation`], or what prepares for one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub(crate) enum Task {
     /// Register, whether there is a binding or not.
     Register,

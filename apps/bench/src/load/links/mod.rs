@@ -9,6 +9,7 @@ use net::Clock;
 use nix::sys::epoll::EpollEvent;
 use nix::sys::time::TimeSpec;
 use nix::time::{ClockId, ClockNanosleepFlags, clock_nanosleep};
+use serde::{Deserialize, Serialize};
 use sip::{Duration, Instant, Transport};
 use std::fmt;
 use std::io;
@@ -18,7 +19,7 @@ use tcp::TcpLinks;
 use udp::UdpLinks;
 
 /// How many sockets a load comes from.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 pub(crate) enum Sharing {
     /// One socket or connection for each thread
     #[default]
@@ -94,7 +95,7 @@ pub(crate) struct Incoming<'a> {
 }
 
 /// What went over the links, and what went wrong.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct LinkCounts {
     /// Datagrams that the kernel dropped because nobody took them in time.
     pub(crate) drops: u64,

@@ -4,6 +4,7 @@ use super::{Incoming, LinkCounts, LinkError, LinkPlan, Sharing, epoll_fd, host_p
 use crate::load::engine::{Output, Place};
 use net::{BATCH, Clock, Inbox, Options, Outbox, Outgoing, Socket, wall_clock};
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
+use sip::Duration;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 
@@ -146,14 +147,17 @@ impl UdpLinks {
         // The kernel's times are those of the wall clock, which may be set; ours is not. Both are read
         // anew each time: what lies between would be missing from every delay.
         let now = self.clock.now();
-        let wall = wall_clock().as_micros() as i128;
+        let wall = wall_clock().as_micros();
         let (drops, counts) = (&mut self.drops[index], &mut self.counts);
         let received = self.inbox.receive(&self.sockets[index], |datagram| {
             *drops = (*drops).max(datagram.dropped);
             counts.received += 1;
             counts.received_octets += datagram.bytes.len() as u64;
-            let ago = datagram.at.map_or(0, |at| wall - at.as_micros() as i128);
-            let received = now - sip::Duration::from_micros(ago.max(0) as u64);
+            let at = datagram.at.map_or(wall, |at| at.as_micros() as u64);
+            // What came since the clocks were read came later than now.
+            let ago = Duration::from_micros(wall.saturating_sub(at));
+            let since = Duration::from_micros(at.saturating_sub(wall));
+            let received = now + since - ago;
             each(Incoming {
                 received,
                 link: index as u32,

@@ -302,7 +302,10 @@ fn setup(report: &Report<'_>) -> Section {
         &["Host", "Processor", "#Cores", "#Memory", "Operating system"],
     );
     let mut seen: Vec<&Machine> = Vec::new();
-    for machine in report.records.iter().map(|record| &record.machine) {
+    let of_load = report.records.iter().flat_map(|record| {
+        std::iter::once(&record.machine).chain(record.agents.iter().map(|agent| &agent.machine))
+    });
+    for machine in of_load {
         if !seen.contains(&machine) {
             seen.push(machine);
             machines.row(vec![

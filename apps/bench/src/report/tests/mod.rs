@@ -89,13 +89,11 @@ fn records_survive_being_written() {
     let path = dir.path().join("record.json");
     for record in synthetic::all() {
         write(std::slice::from_ref(&record), &path).unwrap();
-        assert_eq!(value(&[read(&path).unwrap()]), value(&[record]));
+        assert_eq!(value(&read(&path).unwrap()), value(&[record]));
     }
     let records = [synthetic::single(), synthetic::burst()];
     write(&records, &path).unwrap();
-    assert_eq!(value(&read_all(&path).unwrap()), value(&records));
-    let error = read(&path).unwrap_err().to_string();
-    assert!(error.contains("record.json: expected one record, and there are 2"), "{error}");
+    assert_eq!(value(&read(&path).unwrap()), value(&records));
 }
 
 #[test]
@@ -108,7 +106,7 @@ fn errors_name_the_file_and_what_was_expected() {
         ("", "expected a record"),
         ("{\"format\": 1}", "missing field"),
         ("{\"format\": 1", "EOF"),
-        ("[]", "expected one record, and there are 0"),
+        ("[]", "expected a record, and there is none"),
         (
             "{\"format\": 2, \"kind\": \"telepathy\"}",
             "format 2, and this program knows formats up to 1",

@@ -179,6 +179,7 @@ pub(super) fn run(server: Server, load: Load, repeat: u32, seconds: u32) -> Run 
             drops: 0,
             unsent: 0,
             ceiling: Some(Ceiling { rate: 148_000.0, cpu_us: 4.4 }),
+            shares: Vec::new(),
         },
         watch: Some(Watch {
             source: "pid 4711".to_owned(),
@@ -215,6 +216,7 @@ pub(super) fn record(kind: Kind, servers: &[Server]) -> Record {
             "success>=100%".to_owned(),
         ],
         started: 1_718_000_000,
+        agents: Vec::new(),
         machine: Machine {
             host: "lab".to_owned(),
             cpu: "AMD EPYC 7B13".to_owned(),

@@ -1,0 +1,168 @@
+//! The agent: puts its share of a load on, as a controller on another machine tells it.
+
+use super::protocol::{Found, Order, PROTOCOL, Plan, Reply, line};
+use crate::cli::AgentArgs;
+use crate::cli::values::Target;
+use crate::commands::{self, gather};
+use crate::load::generator::Generator;
+use crate::load::worker::Shared;
+use crate::{record, watch};
+use net::Clock;
+use sip::Instant;
+use std::collections::HashMap;
+use std::io::Write as _;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::{Arc, PoisonError};
+use std::thread;
+
+/// How often it looks whether there is a new second to tell of.
+const LOOK: std::time::Duration = std::time::Duration::from_millis(200);
+
+/// Does what standard input says, until it is closed; then this process ends, whatever it was doing.
+pub(crate) fn serve(args: &AgentArgs, ending: &Arc<AtomicBool>) {
+    if args.remove {
+        // A program that runs needs its name no more: so it is gone however this ends.
+        let removed = std::env::current_exe().and_then(std::fs::remove_file);
+        if let Err(error) = removed {
+            eprintln!("this copy of the program cannot be removed: {error}");
+        }
+    }
+    let clock = Clock::start();
+    say(&Reply::Hello {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        protocol: PROTOCOL,
+        machine: Box::new(watch::machine()),
+    });
+    let (orders, todo) = channel();
+    let stop = Arc::clone(ending);
+    let work = thread::Builder::new().name("agent".to_owned()).spawn(move || {
+        Agent { clock, ending: stop, generators: HashMap::new() }.work(&todo);
+    });
+    if let Err(error) = work {
+        say(&Reply::Failed(format!("no thread: {error}")));
+        return;
+    }
+    let mut input = std::io::stdin().lock();
+    while let Ok(Some(text)) = line(&mut input) {
+        match serde_json::from_slice(&text) {
+            // Answered here, so that no work makes it wait.
+            Ok(Order::Time) => say(&Reply::Time(clock.now().as_micros())),
+            Ok(Order::Stop) => ending.store(true, Ordering::Relaxed),
+            Ok(order) => {
+                if orders.send(order).is_err() {
+                    return;
+                }
+            }
+            Err(error) => say(&Reply::Failed(format!("it does not understand: {error}"))),
+        }
+    }
+}
+
+/// Nobody to hear it is the end.
+fn say(reply: &Reply) {
+    let said = serde_json::to_vec(reply).map_err(std::io::Error::from).and_then(|mut text| {
+        text.push(b'\n');
+        let mut out = std::io::stdout().lock();
+        out.write_all(&text)?;
+        out.flush()
+    });
+    if said.is_err() {
+        std::process::exit(1);
+    }
+}
+
+struct Agent {
+    clock: Clock,
+    ending: Arc<AtomicBool>,
+    generators: HashMap<u32, Generator>,
+}
+
+impl Agent {
+    fn work(&mut self, todo: &Receiver<Order>) {
+        for order in todo {
+            match self.execute(order) {
+                Ok(None) => {}
+                Ok(Some(reply)) => say(&reply),
+                Err(reason) => say(&Reply::Failed(reason)),
+            }
+        }
+    }
+
+    fn execute(&mut self, order: Order) -> Result<Option<Reply>, String> {
+        match order {
+            Order::Open { id, plan } => self.open(id, *plan).map(Some),
+            Order::Close { id } => {
+                self.generators.remove(&id);
+                Ok(None)
+            }
+            Order::Ceiling { plan, operation, authentication } => {
+                let plan = plan.into_plan()?;
+                commands::ceiling(&plan, operation, authentication, &self.ending)
+                    .map(|ceiling| Some(Reply::Ceiling(ceiling)))
+                    .map_err(|error| error.to_string())
+            }
+            Order::Do { id, start, job } => {
+                let generator =
+                    self.generators.get_mut(&id).ok_or_else(|| format!("no sockets {id}"))?;
+                let wait = Instant::from_micros(start).since(self.clock.now());
+                let start = generator.clock().now() + wait;
+                generator.shared.glances.lock().unwrap_or_else(PoisonError::into_inner).clear();
+                let shown = Telling::start(&generator.shared, generator.workers());
+                let found = job.execute(generator, start);
+                drop(shown);
+                let found: Result<Vec<_>, _> = found.iter().map(Found::try_from).collect();
+                let is_early = self.ending.load(Ordering::Relaxed);
+                Ok(Some(Reply::Found { found: found?, is_early }))
+            }
+            Order::Time | Order::Stop => Ok(None),
+        }
+    }
+
+    fn open(&mut self, id: u32, plan: Plan) -> Result<Reply, String> {
+        let host = plan.host.clone();
+        let plan = plan.into_plan()?;
+        let target = Target { transport: plan.settings.transport, address: plan.target, host };
+        commands::probe(&target, &plan.settings.domain).map_err(|error| error.to_string())?;
+        let generator = Generator::open(&plan, &self.ending).map_err(|error| error.to_string())?;
+        let workers = generator.workers();
+        self.generators.insert(id, generator);
+        Ok(Reply::Opened { workers })
+    }
+}
+
+/// Tells of each second until it is dropped.
+struct Telling {
+    stop: Option<std::sync::mpsc::Sender<()>>,
+    thread: Option<thread::JoinHandle<()>>,
+}
+
+impl Telling {
+    fn start(shared: &Shared, workers: usize) -> Self {
+        let (stop, stopped) = channel::<()>();
+        let shared = shared.clone();
+        let tell = move || {
+            let mut last = None;
+            while stopped.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout) {
+                let Some((number, second, response)) = gather(&shared, workers) else { continue };
+                if last != Some(number)
+                    && let Ok(text) = record::encode(&response)
+                {
+                    say(&Reply::Glance(second, text, number));
+                    last = Some(number);
+                }
+            }
+        };
+        let thread = thread::Builder::new().name("telling".to_owned()).spawn(tell).ok();
+        Self { stop: Some(stop), thread }
+    }
+}
+
+impl Drop for Telling {
+    fn drop(&mut self) {
+        self.stop.take();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}

@@ -1,0 +1,243 @@
+//! Several load machines and one controller (seed D4).
+//!
+//! The controller starts this program on the other machines through `ssh`, as agents, and talks with
+//! them over its standard input and output ([`protocol`]). To what measures, the agents are more workers:
+//! each does its share of what the controller would do by itself ([`Force`]), and what they counted is
+//! added up like that of workers. An agent ends when its standard input does, so that nothing stays
+//! behind on any machine, however a measurement ends.
+
+mod agent;
+mod controller;
+mod install;
+mod protocol;
+
+pub(crate) use agent::serve;
+pub(crate) use controller::{Crew, Fleet};
+
+use crate::load::engine::Task;
+use crate::load::generator::{Generator, Stretch};
+use crate::load::worker::{Bound, CyclePlan, Found, Shared};
+use crate::ssh;
+use std::fmt;
+use std::str::FromStr;
+
+/// The most agents of a controller.
+pub(crate) const MOST: usize = 1000;
+
+/// Where an agent runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// On this machine.
+    Local,
+    /// On another one: as for `ssh`, a name of its configuration, or `USER@HOST`.
+    Ssh(String),
+}
+
+impl FromStr for Place {
+    type Err = String;
+
+    /// `local` or `ssh:HOST`.
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "local" {
+            return Ok(Self::Local);
+        }
+        text.strip_prefix("ssh:")
+            .and_then(ssh::host)
+            .map(|host| Self::Ssh(host.to_owned()))
+            .ok_or_else(|| "expected ssh:HOST, ssh:USER@HOST or local".to_owned())
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Local => f.write_str("local"),
+            Self::Ssh(host) => write!(f, "ssh:{host}"),
+        }
+    }
+}
+
+/// Why the agents cannot do their work.
+#[derive(Debug)]
+pub(crate) enum AgentError {
+    /// More than [`MOST`].
+    TooMany(usize),
+    /// Two have the same name.
+    Twice(Place),
+    /// It could not be started there, for this reason.
+    Start(Place, String),
+    /// The program cannot be copied there: that machine is another kind than this one.
+    Kind { place: Place, theirs: String, ours: String },
+    /// It is another version of this program, or says what no agent says.
+    Version(Place, String),
+    /// It has ended before its work was done; this is what it said last.
+    Ended(Place, String),
+    /// It could not do something, for this reason.
+    Failed(Place, String),
+    /// Somebody told it, there, to end.
+    StoppedThere(Place),
+    /// Each agent needs two users.
+    Users { users: usize, agents: usize },
+    /// The user has stopped it.
+    Stopped,
+}
+
+impl fmt::Display for AgentError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TooMany(count) => write!(f, "{count} agents are too many; {MOST} are allowed"),
+            Self::Twice(place) => write!(f, "agent {place} is named twice"),
+            Self::Start(place, reason) => {
+                write!(f, "agent {place} does not start: {reason}")?;
+                match place {
+                    Place::Ssh(host) => write!(f, " ({})", ssh::advice(host)),
+                    Place::Local => Ok(()),
+                }
+            }
+            Self::Kind { place, theirs, ours } => write!(
+                f,
+                "agent {place} is a {theirs}, where this program for {ours} does not run: install \
+                 barebell-bench {} there, in the PATH of its shell",
+                env!("CARGO_PKG_VERSION")
+            ),
+            Self::Version(place, said) => write!(
+                f,
+                "agent {place} is no barebell-bench {} as this one is: {said}; install the same \
+                 there, or remove it from the PATH to have this one copied",
+                env!("CARGO_PKG_VERSION")
+            ),
+            Self::Ended(place, said) => write!(f, "agent {place} has ended in the middle: {said}"),
+            Self::Failed(place, reason) => write!(f, "agent {place}: {reason}"),
+            Self::StoppedThere(place) => write!(f, "agent {place} was interrupted there"),
+            Self::Users { users, agents } => write!(
+                f,
+                "{users} users are too few for {agents} agents: each needs two of its own"
+            ),
+            Self::Stopped => f.write_str("stopped"),
+        }
+    }
+}
+
+impl std::error::Error for AgentError {}
+
+/// What one machine found.
+#[derive(Debug)]
+pub(crate) struct Share {
+    /// The agent; `None` for this process.
+    pub(crate) agent: Option<Place>,
+    /// How far its clock may have been from that of the others, in microseconds.
+    pub(crate) clock_error_us: u64,
+    /// What each of its workers found.
+    pub(crate) found: Vec<Found>,
+}
+
+/// What puts a load on: the workers of this process, or those of agents.
+pub(crate) enum Force {
+    Local(Generator),
+    Agents(Crew),
+}
+
+impl Force {
+    /// What is seen of it while it works.
+    pub(crate) const fn shared(&self) -> &Shared {
+        match self {
+            Self::Local(generator) => &generator.shared,
+            Self::Agents(crew) => &crew.shared,
+        }
+    }
+
+    /// How many tell of themselves in [`Force::shared`]: workers, or agents.
+    pub(crate) fn tellers(&self) -> usize {
+        match self {
+            Self::Local(generator) => generator.workers(),
+            Self::Agents(crew) => crew.agents(),
+        }
+    }
+
+    /// How many workers there are, on all machines.
+    pub(crate) fn workers(&self) -> usize {
+        match self {
+            Self::Local(generator) => generator.workers(),
+            Self::Agents(crew) => crew.workers(),
+        }
+    }
+
+    /// How many operations of a load may be started, with `users` in all, before the turn of one of them
+    /// comes again.
+    pub(crate) fn turns(&self, users: usize) -> usize {
+        match self {
+            Self::Local(generator) => turns(users, generator.workers()),
+            Self::Agents(crew) => crew.turns(users),
+        }
+    }
+
+    /// [`Generator::closed_loop`], on all machines.
+    ///
+    /// # Errors
+    /// [`AgentError`] where an agent fails, here as below.
+    pub(crate) fn closed_loop(
+        &mut self,
+        task: Task,
+        window: usize,
+        bound: Bound,
+    ) -> Result<Vec<Share>, AgentError> {
+        match self {
+            Self::Local(generator) => Ok(ours(generator.closed_loop(task, window, bound))),
+            Self::Agents(crew) => {
+                crew.work(&protocol::Job::ClosedLoop { task, window, bound: bound.into() })
+            }
+        }
+    }
+
+    /// [`Generator::cycle`], on all machines, soon.
+    pub(crate) fn cycle(&mut self, plan: &CyclePlan) -> Result<Vec<Share>, AgentError> {
+        match self {
+            Self::Local(generator) => Ok(ours(generator.cycle(plan, generator.soon()))),
+            Self::Agents(crew) => crew.work(&plan.into()),
+        }
+    }
+
+    /// [`Generator::load`], shared out to all machines, soon.
+    pub(crate) fn load(&mut self, stretch: &Stretch) -> Result<Vec<Share>, AgentError> {
+        match self {
+            Self::Local(generator) => Ok(ours(generator.load(stretch, generator.soon()))),
+            Self::Agents(crew) => crew.work(&stretch.into()),
+        }
+    }
+}
+
+/// The same on one machine: each of its workers has the same share of the load, and some have a user
+/// more than others.
+const fn turns(users: usize, workers: usize) -> usize {
+    match workers {
+        0 => users,
+        workers => users / workers * workers,
+    }
+}
+
+fn ours(found: Vec<Found>) -> Vec<Share> {
+    vec![Share { agent: None, clock_error_us: 0, found }]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_hosts_of_ssh_or_this_machine() {
+        for (text, written) in [
+            ("local", "local"),
+            ("ssh:host", "ssh:host"),
+            ("ssh:me@10.0.0.1", "ssh:me@10.0.0.1"),
+            ("ssh:[fe80::1%eth0]", "ssh:fe80::1%eth0"),
+        ] {
+            assert_eq!(
+                text.parse::<Place>().map(|place| place.to_string()),
+                Ok(written.to_owned())
+            );
+        }
+        for text in ["", "host", "ssh:", "ssh:-oProxyCommand=x", "ssh:a b", "ssh:a'b", "ssh:a;b"] {
+            assert!(text.parse::<Place>().is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,414 @@
+//! What a controller and its agents say to each other: a line of JSON each, over the agent's standard
+//! input and output. Both are the same version of this program.
+
+use crate::load::arrivals::{Segment, Spacing};
+use crate::load::engine::{Settings, Task};
+use crate::load::generator::{GeneratorPlan, Part, Stretch};
+use crate::load::links::{LinkCounts, Sharing};
+use crate::load::tally::{self, Tally};
+use crate::load::worker::{self, Cpu, CyclePlan};
+use crate::record::{Ceiling, Machine, Operation, Second};
+use crate::users::Users;
+use serde::{Deserialize, Serialize};
+use sip::transaction::Timers;
+use sip::{Duration, Instant, Transport};
+use std::io::{self, BufRead, Read as _};
+use std::net::SocketAddr;
+
+/// What both have to agree on besides the version of the program: it changes with what is here.
+pub(crate) const PROTOCOL: u32 = 1;
+
+/// A longer line is none, in bytes.
+const LONGEST: u64 = 1 << 30;
+
+/// What the controller says.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum Order {
+    /// What time is it? Answered at once with [`Reply::Time`].
+    Time,
+    /// Look whether the server is there and open sockets to it, under this number: [`Reply::Opened`].
+    Open { id: u32, plan: Box<Plan> },
+    /// Close them. Not answered.
+    Close { id: u32 },
+    /// Find out what this machine carries against an ideal peer: [`Reply::Ceiling`]. Of the plan, the
+    /// target and the users do not matter.
+    Ceiling { plan: Box<Plan>, operation: Operation, authentication: bool },
+    /// Do this from `start` on, by the agent's clock, in microseconds: [`Reply::Found`], and
+    /// [`Reply::Glance`] meanwhile.
+    Do { id: u32, start: u64, job: Job },
+    /// Start nothing more. Not answered but by what was under way.
+    Stop,
+}
+
+/// What an agent says.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum Reply {
+    /// The first of all.
+    Hello {
+        version: String,
+        protocol: u32,
+        machine: Box<Machine>,
+    },
+    /// Its clock, in microseconds.
+    Time(u64),
+    Opened {
+        workers: usize,
+    },
+    Ceiling(Ceiling),
+    /// The last second, its histogram of delays, and which second it is.
+    Glance(Second, String, u64),
+    /// What each worker found, and whether the agent was told to end before that was all.
+    Found {
+        found: Vec<Found>,
+        is_early: bool,
+    },
+    /// It could not be done, for this reason.
+    Failed(String),
+}
+
+/// What is to be done over and over.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) enum Job {
+    ClosedLoop {
+        task: Task,
+        window: usize,
+        bound: Bound,
+    },
+    Load {
+        task: Task,
+        segments: Vec<Segment>,
+        spacing: Spacing,
+        seed: u64,
+        #[serde(with = "micros")]
+        before: Duration,
+        #[serde(with = "micros")]
+        measured_from: Duration,
+        #[serde(with = "micros")]
+        measured_to: Duration,
+        #[serde(with = "micros")]
+        drain: Duration,
+    },
+    Cycle {
+        task: Task,
+        #[serde(with = "micros")]
+        spread: Duration,
+        #[serde(with = "micros")]
+        interval: Duration,
+        #[serde(with = "micros")]
+        wait: Duration,
+        #[serde(with = "micros")]
+        length: Duration,
+        #[serde(with = "micros")]
+        drain: Duration,
+    },
+}
+
+/// [`worker::Bound`].
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(crate) enum Bound {
+    EachUser,
+    EachCaller,
+    For(#[serde(with = "micros")] Duration),
+}
+
+/// [`GeneratorPlan`], and what the server is called.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Plan {
+    /// The target as it was written, without transport and port.
+    pub(crate) host: String,
+    target: SocketAddr,
+    is_tcp: bool,
+    salt: u32,
+    domain: String,
+    #[serde(with = "micros")]
+    t1: Duration,
+    #[serde(with = "micros")]
+    t2: Duration,
+    #[serde(with = "micros")]
+    t4: Duration,
+    #[serde(with = "micros")]
+    ring: Duration,
+    #[serde(with = "micros")]
+    hold: Duration,
+    expires: u32,
+    register_first: bool,
+    users: Users,
+    rate: f64,
+    workers: Option<usize>,
+    sharing: Sharing,
+    #[serde(with = "micros")]
+    tick: Duration,
+    part: Part,
+}
+
+/// [`worker::Found`].
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Found {
+    tally: tally::Written,
+    cpu: Cpu,
+    #[serde(with = "micros")]
+    elapsed: Duration,
+    busy: f64,
+    links: LinkCounts,
+    sockets: usize,
+}
+
+mod micros {
+    use serde::{Deserialize as _, Deserializer, Serializer};
+    use sip::Duration;
+
+    pub(super) fn serialize<S: Serializer>(span: &Duration, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_u64(span.as_micros())
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
+        u64::deserialize(from).map(Duration::from_micros)
+    }
+}
+
+impl Plan {
+    /// What an agent is to open: `plan` in its part, towards a server that is called `host`.
+    pub(crate) fn new(plan: GeneratorPlan, host: &str) -> Self {
+        let GeneratorPlan { target, settings, users, rate, workers, sharing, tick, part } = plan;
+        let Settings { salt, domain, transport, timers, ring, hold, expires, register_first } =
+            settings;
+        let Timers { t1, t2, t4 } = timers;
+        let host = host.to_owned();
+        let is_tcp = transport == Transport::Tcp;
+        Self {
+            host,
+            target,
+            is_tcp,
+            salt,
+            domain,
+            t1,
+            t2,
+            t4,
+            ring,
+            hold,
+            expires,
+            register_first,
+            users,
+            rate,
+            workers,
+            sharing,
+            tick,
+            part,
+        }
+    }
+
+    /// What a generator is opened with.
+    ///
+    /// # Errors
+    /// In words, where no generator can have this part.
+    pub(crate) fn into_plan(self) -> Result<GeneratorPlan, String> {
+        let part = self.part;
+        if part.index >= part.count || part.count > super::MOST {
+            return Err(format!("machine {} of {} is none", part.index + 1, part.count));
+        }
+        Ok(GeneratorPlan {
+            target: self.target,
+            settings: Settings {
+                salt: self.salt,
+                domain: self.domain,
+                transport: if self.is_tcp { Transport::Tcp } else { Transport::Udp },
+                timers: Timers { t1: self.t1, t2: self.t2, t4: self.t4 },
+                ring: self.ring,
+                hold: self.hold,
+                expires: self.expires,
+                register_first: self.register_first,
+            },
+            users: self.users,
+            rate: self.rate,
+            workers: self.workers,
+            sharing: self.sharing,
+            tick: self.tick,
+            part,
+        })
+    }
+}
+
+impl From<&Stretch> for Job {
+    fn from(stretch: &Stretch) -> Self {
+        Self::Load {
+            task: stretch.task,
+            segments: stretch.segments.clone(),
+            spacing: stretch.spacing,
+            seed: stretch.seed,
+            before: stretch.before,
+            measured_from: stretch.measured.start,
+            measured_to: stretch.measured.end,
+            drain: stretch.drain,
+        }
+    }
+}
+
+impl From<&CyclePlan> for Job {
+    fn from(plan: &CyclePlan) -> Self {
+        let &CyclePlan { task, start: _, spread, interval, wait, length, drain } = plan;
+        Self::Cycle { task, spread, interval, wait, length, drain }
+    }
+}
+
+impl Job {
+    /// Does it with `generator` from `start` on.
+    pub(crate) fn execute(
+        self,
+        generator: &mut crate::load::generator::Generator,
+        start: Instant,
+    ) -> Vec<worker::Found> {
+        match self {
+            Self::ClosedLoop { task, window, bound } => {
+                let now = generator.clock().now();
+                std::thread::sleep(std::time::Duration::from_micros(start.since(now).as_micros()));
+                generator.closed_loop(task, window, bound.into())
+            }
+            Self::Load {
+                task,
+                segments,
+                spacing,
+                seed,
+                before,
+                measured_from,
+                measured_to,
+                drain,
+            } => {
+                let measured = measured_from..measured_to;
+                generator.load(
+                    &Stretch { task, segments, spacing, seed, before, measured, drain },
+                    start,
+                )
+            }
+            Self::Cycle { task, spread, interval, wait, length, drain } => generator
+                .cycle(&CyclePlan { task, start, spread, interval, wait, length, drain }, start),
+        }
+    }
+}
+
+impl From<worker::Bound> for Bound {
+    fn from(bound: worker::Bound) -> Self {
+        match bound {
+            worker::Bound::EachUser => Self::EachUser,
+            worker::Bound::EachCaller => Self::EachCaller,
+            worker::Bound::For(span) => Self::For(span),
+        }
+    }
+}
+
+impl From<Bound> for worker::Bound {
+    fn from(bound: Bound) -> Self {
+        match bound {
+            Bound::EachUser => Self::EachUser,
+            Bound::EachCaller => Self::EachCaller,
+            Bound::For(span) => Self::For(span),
+        }
+    }
+}
+
+impl TryFrom<&worker::Found> for Found {
+    type Error = String;
+
+    fn try_from(found: &worker::Found) -> Result<Self, String> {
+        let &worker::Found { ref tally, cpu, elapsed, busy, links, sockets } = found;
+        Ok(Self { tally: tally.try_into()?, cpu, elapsed, busy, links, sockets })
+    }
+}
+
+impl TryFrom<Found> for worker::Found {
+    type Error = String;
+
+    fn try_from(found: Found) -> Result<Self, String> {
+        let Found { tally, cpu, elapsed, busy, links, sockets } = found;
+        Ok(Self { tally: Tally::try_from(tally)?, cpu, elapsed, busy, links, sockets })
+    }
+}
+
+/// The next line of `from`, without its end; `None` at the end, also within a line.
+///
+/// # Errors
+/// Where it cannot be read, or has no end.
+pub(super) fn line(from: &mut impl BufRead) -> io::Result<Option<Vec<u8>>> {
+    let mut line = Vec::new();
+    from.take(LONGEST).read_until(b'\n', &mut line)?;
+    match line.pop() {
+        Some(b'\n') => Ok(Some(line)),
+        _ if line.len() as u64 + 1 >= LONGEST => {
+            Err(io::Error::new(io::ErrorKind::InvalidData, "a line without an end"))
+        }
+        _ => Ok(None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan() -> GeneratorPlan {
+        GeneratorPlan {
+            target: "192.0.2.1:5060".parse().unwrap(),
+            settings: Settings {
+                salt: 7,
+                domain: "example.com".to_owned(),
+                transport: Transport::Tcp,
+                timers: Timers { t1: Duration::from_millis(100), ..Timers::default() },
+                ring: Duration::from_millis(3),
+                hold: Duration::from_secs(4),
+                expires: 5,
+                register_first: true,
+            },
+            users: Users::from_pattern("u{:03}:p{}", 100).unwrap().part(10..20),
+            rate: 1234.5,
+            workers: Some(3),
+            sharing: Sharing::User,
+            tick: Duration::from_micros(500),
+            part: Part { index: 1, count: 2 },
+        }
+    }
+
+    fn round<T: Serialize + for<'de> Deserialize<'de>>(value: &T) -> T {
+        let text = serde_json::to_string(value).unwrap();
+        assert!(!text.contains('\n'));
+        serde_json::from_str(&text).unwrap()
+    }
+
+    #[test]
+    fn a_plan_arrives_as_it_was_sent() {
+        let sent = Order::Open { id: 3, plan: Box::new(Plan::new(plan(), "server")) };
+        let Order::Open { id: 3, plan: read } = round(&sent) else { panic!("{sent:?}") };
+        assert_eq!(read.host, "server");
+        let read = read.into_plan().unwrap();
+        assert_eq!(format!("{read:?}"), format!("{:?}", plan()));
+        assert_eq!(read.users.get(2), ("u012".to_owned(), "p12".to_owned()));
+        for (index, count) in [(2, 2), (0, 0), (0, super::super::MOST + 1)] {
+            let part = Part { index, count };
+            assert!(Plan::new(GeneratorPlan { part, ..plan() }, "x").into_plan().is_err());
+        }
+    }
+
+    #[test]
+    fn jobs_arrive_as_they_were_sent() {
+        let stretch = Stretch {
+            task: Task::Invite,
+            segments: vec![Segment { seconds: 0.1, from: 1.5, to: 1e-7 }],
+            spacing: Spacing::Poisson,
+            seed: u64::MAX,
+            before: Duration::from_micros(1),
+            measured: Duration::from_micros(2)..Duration::from_micros(u64::MAX / 4),
+            drain: Duration::from_micros(3),
+        };
+        for job in [
+            Job::from(&stretch),
+            Job::ClosedLoop { task: Task::Clear, window: usize::MAX, bound: Bound::EachCaller },
+        ] {
+            assert_eq!(format!("{:?}", round(&job)), format!("{job:?}"));
+        }
+    }
+
+    #[test]
+    fn lines_end_with_a_line_feed() {
+        let mut text = &b"one\n\ntwo"[..];
+        assert_eq!(line(&mut text).unwrap().as_deref(), Some(&b"one"[..]));
+        assert_eq!(line(&mut text).unwrap().as_deref(), Some(&b""[..]));
+        assert_eq!(line(&mut text).unwrap(), None, "cut off within a line");
+    }
+}
