@@ -121,7 +121,7 @@ impl Iterator for Arrivals {
                 let offset =
                     self.seconds + if within > 0.0 { segment.time_of(within) } else { 0.0 };
                 self.next += self.gap();
-                return Some(Duration::from_micros((offset * 1e6) as u64));
+                return Some(Duration::from_micros((offset * 1e6).round() as u64));
             }
             self.seconds += segment.seconds;
             self.operations += segment.area();
