@@ -11,7 +11,7 @@ use std::fs;
 use std::io::{BufRead as _, BufReader, Read};
 use std::net::UdpSocket;
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -249,32 +249,58 @@ fn a_killed_controller_leaves_no_agents() {
     two.assert_nothing_is_left();
 }
 
-/// Runs the controller with `ssh` being a script that runs things here, with `programs` first in the
-/// PATH.
-fn with_fake_machine(programs: &[(&str, &str)]) -> (Output, tempfile::TempDir) {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = |name: &str| folder.path().join(name);
-    let write = |path: &Path, text: &str| {
-        fs::write(path, text).expect("a file");
-        fs::set_permissions(path, fs::Permissions::from_mode(0o700)).expect("a program");
-    };
-    fs::create_dir(path("bin")).expect("a folder");
-    fs::create_dir(path("tmp")).expect("a folder");
-    for (name, text) in programs {
-        write(&path("bin").join(name), &format!("#!/bin/sh\n{text}\n"));
+/// A machine that `ssh`, which is a script, reaches: this one, with other programs first in its PATH.
+struct Fake(tempfile::TempDir);
+
+impl Fake {
+    fn new(programs: &[(&str, &str)]) -> Self {
+        let fake = Self(tempfile::tempdir().expect("a folder"));
+        let write = |path: &Path, text: &str| {
+            fs::write(path, text).expect("a file");
+            fs::set_permissions(path, fs::Permissions::from_mode(0o700)).expect("a program");
+        };
+        fs::create_dir(fake.path("bin")).expect("a folder");
+        fs::create_dir(fake.path("tmp")).expect("a folder");
+        for (name, text) in programs {
+            write(&fake.path("bin").join(name), &format!("#!/bin/sh\n{text}\n"));
+        }
+        let script = format!(
+            "case \"$*\" in *nowhere*) echo no such host >&2; exit 255 ;; esac\n\
+             for last; do :; done\nexport PATH={}:/usr/bin:/bin TMPDIR={} LOG={}\n\
+             exec sh -c \"$last\"\n",
+            fake.path("bin").display(),
+            fake.path("tmp").display(),
+            fake.path("log").display()
+        );
+        write(&fake.path("ssh"), &script);
+        fake
     }
-    let script = format!(
-        "for last; do :; done\nexport PATH={}:/usr/bin:/bin TMPDIR={}\nexec sh -c \"$last\"\n",
-        path("bin").display(),
-        path("tmp").display()
-    );
-    write(&path("ssh"), &script);
-    let output = Command::new(BENCH)
-        .args(["run", "--target", "udp:127.0.0.1:9", "--agents", "ssh:elsewhere", "--no-report"])
-        .env("BAREBELL_SSH", format!("sh {}", path("ssh").display()))
-        .stdin(Stdio::null())
-        .output();
-    (output.expect("a run"), folder)
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    /// Runs a controller of `agents`.
+    fn run(&self, agents: &str, options: &[&str]) -> Output {
+        let output = Command::new(BENCH)
+            .args(["run", "--target", "udp:127.0.0.1:9", "--agents", agents, "--no-report"])
+            .args(options)
+            .env("BAREBELL_SSH", format!("sh {}", self.path("ssh").display()))
+            .stdin(Stdio::null())
+            .output();
+        output.expect("a run")
+    }
+
+    /// What programs wrote to `$LOG`.
+    fn log(&self) -> String {
+        fs::read_to_string(self.path("log")).unwrap_or_default()
+    }
+
+    /// What is in the folder for temporary files.
+    fn left(&self) -> Vec<String> {
+        let entries = fs::read_dir(self.path("tmp")).expect("a folder");
+        entries.map(|it| it.expect("a name").file_name().display().to_string()).collect()
+    }
 }
 
 #[test]
@@ -299,24 +325,45 @@ fn machines_that_cannot_run_an_agent_are_refused_by_name() {
             "agent ssh:elsewhere does not start: no room",
         ),
     ] {
-        let (output, folder) = with_fake_machine(&programs);
+        let fake = Fake::new(&programs);
+        let output = fake.run("ssh:elsewhere", &[]);
         assert_eq!(output.status.code(), Some(2), "{programs:?}: {}", text(&output));
         assert!(text(&output).contains(expected), "{programs:?}: {}", text(&output));
-        let left: Vec<_> = fs::read_dir(folder.path().join("tmp")).expect("a folder").collect();
-        assert!(left.is_empty(), "{programs:?}: {left:?}");
+        assert_eq!(fake.left(), [""; 0], "{programs:?}");
     }
 }
 
 #[test]
+fn no_copy_stays_where_another_machine_fails() {
+    let fake = Fake::new(&[]);
+    let output = fake.run("ssh:nowhere,ssh:elsewhere", &[]);
+    assert_eq!(output.status.code(), Some(2), "{}", text(&output));
+    let expected = "agent ssh:nowhere does not start: no such host";
+    assert!(text(&output).contains(expected), "{}", text(&output));
+    until("removed copy", || fake.left().is_empty().then_some(()));
+}
+
+#[test]
 fn the_program_is_not_copied_where_it_is() {
-    let theirs = format!("echo \"$@\" >> $TMPDIR/log; exec {BENCH} \"$@\"");
-    let (output, folder) = with_fake_machine(&[
-        ("barebell-bench", &theirs),
-        ("mktemp", "echo mktemp >> $TMPDIR/log; exit 1"),
-    ]);
+    let theirs = format!("echo \"$@\" >> $LOG; exec {BENCH} \"$@\"");
+    let fake = Fake::new(&[("barebell-bench", &theirs), ("mktemp", "echo mktemp >> $LOG; exit 1")]);
+    let output = fake.run("ssh:elsewhere", &[]);
     // Nobody listens there: that is found out after the agent has started.
     assert_eq!(output.status.code(), Some(2), "{}", text(&output));
     assert!(text(&output).contains("no SIP server answers"), "{}", text(&output));
-    let log = fs::read_to_string(folder.path().join("tmp/log")).expect("a log");
-    assert_eq!(log, "--version\nagent\n");
+    assert_eq!(fake.log(), "--version\nagent\n");
+}
+
+#[test]
+fn a_copy_that_is_kept_is_used_again() {
+    let fake = Fake::new(&[("mktemp", "echo mktemp >> $LOG; exec /usr/bin/mktemp \"$@\"")]);
+    for _ in 0..2 {
+        let output = fake.run("ssh:elsewhere", &["--keep-agents"]);
+        assert!(text(&output).contains("no SIP server answers"), "{}", text(&output));
+        let left = fake.left();
+        assert_eq!(left.len(), 1, "{left:?}");
+        let name = concat!("barebell-bench-", env!("CARGO_PKG_VERSION"), "-");
+        assert!(left[0].starts_with(name), "{left:?}");
+    }
+    assert_eq!(fake.log(), "mktemp\n");
 }

@@ -22,7 +22,7 @@ use std::thread;
 
 /// How long an agent may take for its first word once its program is there, and to end.
 const PATIENCE: Duration = Duration::from_secs(30);
-const PARTING: std::time::Duration = std::time::Duration::from_secs(3);
+const PARTING: std::time::Duration = std::time::Duration::from_secs(5);
 /// How often it is looked whether the user wants it to end.
 const LOOK: std::time::Duration = std::time::Duration::from_millis(50);
 /// Round trips by which a clock is compared.
@@ -99,15 +99,24 @@ impl Fleet {
             ending: Arc::clone(ending),
             next_id: RefCell::new(0),
         };
+        let mut failure = None;
         for (index, (command, place)) in commands.into_iter().zip(places).enumerate() {
             let panicked = |_| AgentError::Start(place.clone(), "a thread panicked".to_owned());
-            let mut command = command.map_err(panicked)??;
-            command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-            let failed =
-                |error: std::io::Error| AgentError::Start(place.clone(), error.to_string());
-            let process = command.spawn().map_err(failed)?;
-            let agent = Agent::attach(place, process, index, clock, sender.clone());
-            fleet.agents.borrow_mut().push(agent);
+            let started = command.map_err(panicked).flatten().and_then(|mut command| {
+                command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+                command.spawn().map_err(|error| AgentError::Start(place.clone(), error.to_string()))
+            });
+            match started {
+                Ok(process) => {
+                    let agent = Agent::attach(place, process, index, clock, sender.clone());
+                    fleet.agents.borrow_mut().push(agent);
+                }
+                // The others are started all the same: only so are their copies removed.
+                Err(error) => failure = failure.or(Some(error)),
+            }
+        }
+        if let Some(failure) = failure {
+            return Err(failure);
         }
         fleet.greet()?;
         fleet.compare_clocks()?;
