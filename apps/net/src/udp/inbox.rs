@@ -1,0 +1,145 @@
+//! Receiving.
+
+use super::control::{CONTROL_WORDS, read_controls};
+use super::{BATCH, Socket};
+use std::io;
+use std::mem::{MaybeUninit, size_of};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
+use std::os::fd::AsRawFd;
+use std::time::Duration;
+
+/// Buffers for what is received.
+pub struct Inbox {
+    longest: usize,
+    bytes: Vec<u8>,
+    names: Vec<libc::sockaddr_storage>,
+    controls: Vec<[u64; CONTROL_WORDS]>,
+    slices: Vec<libc::iovec>,
+    headers: Vec<libc::mmsghdr>,
+}
+
+// SAFETY: the pointers in `slices` and `headers` are made anew in each call from the vectors beside
+// them, and are not used outside of it.
+unsafe impl Send for Inbox {}
+
+/// A datagram that was received.
+#[derive(Clone, Copy, Debug)]
+pub struct Received<'a> {
+    /// Who sent it.
+    pub remote: SocketAddr,
+    /// Which of our addresses it was sent to.
+    pub local: SocketAddr,
+    /// What it says.
+    pub bytes: &'a [u8],
+    /// When it came, since the Unix epoch by the wall clock, if the socket is timed.
+    pub at: Option<Duration>,
+    /// How many the kernel has dropped on this socket so far, if the socket is timed and there were any.
+    pub dropped: u32,
+}
+
+impl Inbox {
+    /// Buffers for datagrams of at most `longest` bytes; what is longer is cut off.
+    #[must_use]
+    pub fn new(longest: usize) -> Self {
+        // SAFETY: these C structures are valid when all their bytes are zero.
+        let (name, slice, header) = unsafe {
+            (
+                MaybeUninit::<libc::sockaddr_storage>::zeroed().assume_init(),
+                MaybeUninit::<libc::iovec>::zeroed().assume_init(),
+                MaybeUninit::<libc::mmsghdr>::zeroed().assume_init(),
+            )
+        };
+        Self {
+            longest,
+            bytes: vec![0; BATCH * longest],
+            names: vec![name; BATCH],
+            controls: vec![[0; CONTROL_WORDS]; BATCH],
+            slices: vec![slice; BATCH],
+            headers: vec![header; BATCH],
+        }
+    }
+
+    /// Takes the datagrams that wait in `socket`, at most [`BATCH`], and hands each to `each`.
+    /// Returns how many there were.
+    ///
+    /// # Errors
+    /// When the socket failed. Nothing waiting is no error.
+    pub fn receive(
+        &mut self,
+        socket: &Socket,
+        mut each: impl FnMut(Received<'_>),
+    ) -> io::Result<usize> {
+        for index in 0..BATCH {
+            self.slices[index] = libc::iovec {
+                iov_base: self.bytes[index * self.longest..].as_mut_ptr().cast(),
+                iov_len: self.longest,
+            };
+            let header = &mut self.headers[index].msg_hdr;
+            header.msg_name = (&raw mut self.names[index]).cast();
+            header.msg_namelen = size_of::<libc::sockaddr_storage>() as libc::socklen_t;
+            header.msg_iov = &raw mut self.slices[index];
+            header.msg_iovlen = 1;
+            header.msg_control = self.controls[index].as_mut_ptr().cast();
+            header.msg_controllen = size_of::<[u64; CONTROL_WORDS]>() as _;
+            header.msg_flags = 0;
+        }
+        // SAFETY: there are BATCH headers, and each points to a name, a slice of `longest` bytes
+        // and a control buffer of the stated sizes, which live in `self` and are not otherwise
+        // touched during the call.
+        let received = unsafe {
+            libc::recvmmsg(
+                socket.fd.as_raw_fd(),
+                self.headers.as_mut_ptr(),
+                BATCH as libc::c_uint,
+                libc::MSG_DONTWAIT,
+                std::ptr::null_mut(),
+            )
+        };
+        if received < 0 {
+            let error = io::Error::last_os_error();
+            return match error.kind() {
+                io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => Ok(0),
+                // An earlier datagram of ours was not wanted. Its transaction finds out by itself.
+                io::ErrorKind::ConnectionRefused => Ok(0),
+                _ => Err(error),
+            };
+        }
+        let received = received as usize;
+        for index in 0..received.min(BATCH) {
+            let header = &self.headers[index];
+            let Some(remote) = read_name(&self.names[index]) else { continue };
+            let told = read_controls(&header.msg_hdr);
+            let start = index * self.longest;
+            each(Received {
+                remote,
+                local: SocketAddr::new(
+                    told.local.unwrap_or(socket.address.ip()),
+                    socket.address.port(),
+                ),
+                bytes: &self.bytes[start..start + (header.msg_len as usize).min(self.longest)],
+                at: told.at,
+                dropped: told.dropped,
+            });
+        }
+        Ok(received)
+    }
+}
+
+fn read_name(name: &libc::sockaddr_storage) -> Option<SocketAddr> {
+    match libc::c_int::from(name.ss_family) {
+        libc::AF_INET => {
+            // SAFETY: the kernel says that it is a sockaddr_in, which is smaller than the storage.
+            let name = unsafe { &*(&raw const *name).cast::<libc::sockaddr_in>() };
+            let ip = Ipv4Addr::from(u32::from_be(name.sin_addr.s_addr));
+            Some(SocketAddr::new(ip.into(), u16::from_be(name.sin_port)))
+        }
+        libc::AF_INET6 => {
+            // SAFETY: as above, a sockaddr_in6.
+            let name = unsafe { &*(&raw const *name).cast::<libc::sockaddr_in6>() };
+            let ip = Ipv6Addr::from(name.sin6_addr.s6_addr);
+            let port = u16::from_be(name.sin6_port);
+            Some(SocketAddrV6::new(ip, port, 0, name.sin6_scope_id).into())
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,181 @@
+//! Sending.
+
+use super::control::{CONTROL_WORDS, write_control, write_local};
+use super::{BATCH, Socket};
+use nix::sys::socket::SockaddrStorage;
+use std::io;
+use std::mem::{MaybeUninit, size_of};
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::{AsFd, AsRawFd};
+
+/// The longest datagram that is put together with others: longer ones might not fit into one packet,
+/// and a batch of them not into the longest that the kernel takes.
+const LONGEST_SEGMENT: usize = 1000;
+
+/// A datagram to send.
+#[derive(Clone, Copy, Debug)]
+pub struct Outgoing<'a> {
+    /// Where to; `None` is where the socket is connected to.
+    pub remote: Option<SocketAddr>,
+    /// Which of our addresses it leaves from, where the socket is bound to all.
+    pub local: IpAddr,
+    /// What it says.
+    pub bytes: &'a [u8],
+}
+
+/// Buffers for what is sent.
+#[derive(Default)]
+pub struct Outbox {
+    names: Vec<SockaddrStorage>,
+    controls: Vec<[u64; CONTROL_WORDS]>,
+    slices: Vec<libc::iovec>,
+    headers: Vec<libc::mmsghdr>,
+    /// How many datagrams each header stands for.
+    counts: Vec<usize>,
+    /// A way out has refused to take several datagrams as one.
+    pub(super) refuses_segments: bool,
+}
+
+// SAFETY: as for Inbox.
+unsafe impl Send for Outbox {}
+
+impl Outbox {
+    /// Sends each datagram with `socket`, in order. Hands those that the system refuses
+    /// to send to `refused`. What does not fit into the socket's buffer after a wait is lost, as
+    /// datagrams may be.
+    pub fn send<'a>(
+        &mut self,
+        socket: &Socket,
+        datagrams: &[Outgoing<'a>],
+        mut refused: impl FnMut(&Outgoing<'a>),
+    ) {
+        for chunk in datagrams.chunks(BATCH) {
+            let mut rest = chunk;
+            while !rest.is_empty() {
+                self.prepare(socket, rest);
+                rest = self.send_prepared(socket, rest, &mut refused);
+            }
+        }
+    }
+
+    /// Sends what is prepared; returns what has to be prepared in another way.
+    fn send_prepared<'d, 'a>(
+        &mut self,
+        socket: &Socket,
+        mut rest: &'d [Outgoing<'a>],
+        refused: &mut impl FnMut(&Outgoing<'a>),
+    ) -> &'d [Outgoing<'a>] {
+        let mut next = 0;
+        let mut waited = false;
+        while next < self.headers.len() {
+            // SAFETY: `prepare` has made the headers; what they point to lives in `self` and in the
+            // datagrams, and is only read.
+            let count = unsafe {
+                libc::sendmmsg(
+                    socket.fd.as_raw_fd(),
+                    self.headers[next..].as_mut_ptr(),
+                    (self.headers.len() - next) as libc::c_uint,
+                    libc::MSG_DONTWAIT,
+                )
+            };
+            if count > 0 {
+                let sent = next..next + count as usize;
+                next = sent.end;
+                rest = &rest[self.counts[sent].iter().sum()..];
+                continue;
+            }
+            match io::Error::last_os_error().kind() {
+                io::ErrorKind::Interrupted => {}
+                // The error of an earlier datagram, told late; this one was not tried.
+                io::ErrorKind::ConnectionRefused => {}
+                io::ErrorKind::WouldBlock if !waited => {
+                    waited = true;
+                    wait_until_writable(socket);
+                }
+                io::ErrorKind::WouldBlock => return &[],
+                _ if self.counts[next] > 1 => {
+                    self.refuses_segments = true;
+                    return rest;
+                }
+                _ => {
+                    refused(&rest[0]);
+                    rest = &rest[1..];
+                    next += 1;
+                }
+            }
+        }
+        rest
+    }
+
+    /// Makes the headers: one for each datagram or, where the socket is for that, one for each run of
+    /// datagrams of one length to one address, which the kernel takes apart (UDP_SEGMENT).
+    fn prepare(&mut self, socket: &Socket, datagrams: &[Outgoing<'_>]) {
+        let is_wildcard = socket.address.ip().is_unspecified();
+        let may_join = socket.is_segmenting && !self.refuses_segments;
+        self.counts.clear();
+        self.counts.extend(
+            datagrams
+                .chunk_by(|one, other| {
+                    may_join
+                        && one.remote == other.remote
+                        && one.local == other.local
+                        && one.bytes.len() == other.bytes.len()
+                        && (1..=LONGEST_SEGMENT).contains(&one.bytes.len())
+                })
+                .map(<[_]>::len),
+        );
+        self.slices.clear();
+        self.slices.extend(datagrams.iter().map(|datagram| libc::iovec {
+            // sendmmsg does not write to it.
+            iov_base: datagram.bytes.as_ptr().cast_mut().cast(),
+            iov_len: datagram.bytes.len(),
+        }));
+        let firsts = || {
+            let mut first = 0;
+            self.counts.iter().map(move |count| {
+                first += count;
+                &datagrams[first - count]
+            })
+        };
+        let unused = socket.address;
+        self.names.clear();
+        self.names.extend(
+            firsts().map(|datagram| SockaddrStorage::from(datagram.remote.unwrap_or(unused))),
+        );
+        self.controls.resize(self.counts.len(), [0; CONTROL_WORDS]);
+        self.headers.clear();
+        let mut first = 0;
+        for (index, &count) in self.counts.iter().enumerate() {
+            let datagram = &datagrams[first];
+            // SAFETY: an mmsghdr is valid when all its bytes are zero.
+            let mut header: libc::mmsghdr = unsafe { MaybeUninit::zeroed().assume_init() };
+            if let Some(remote) = datagram.remote {
+                let name = &self.names[index];
+                header.msg_hdr.msg_name = (&raw const *name).cast_mut().cast();
+                header.msg_hdr.msg_namelen = match remote {
+                    SocketAddr::V4(_) => size_of::<libc::sockaddr_in>(),
+                    SocketAddr::V6(_) => size_of::<libc::sockaddr_in6>(),
+                } as libc::socklen_t;
+            }
+            header.msg_hdr.msg_iov = &raw mut self.slices[first];
+            header.msg_hdr.msg_iovlen = count as _;
+            header.msg_hdr.msg_control = self.controls[index].as_mut_ptr().cast();
+            if is_wildcard && !datagram.local.is_unspecified() {
+                write_local(&mut header.msg_hdr, datagram.local);
+            }
+            if count > 1 {
+                let length = datagram.bytes.len() as u16;
+                write_control(&mut header.msg_hdr, libc::SOL_UDP, libc::UDP_SEGMENT, length);
+            }
+            self.headers.push(header);
+            first += count;
+        }
+    }
+}
+
+fn wait_until_writable(socket: &Socket) {
+    use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+    let mut fds = [PollFd::new(socket.as_fd(), PollFlags::POLLOUT)];
+    // On failure the next attempt to send says why.
+    let _ = poll(&mut fds, PollTimeout::from(20u8));
+}

@@ -1,0 +1,152 @@
+use super::*;
+use std::net::{IpAddr, Ipv6Addr};
+
+fn receive(inbox: &mut Inbox, socket: &Socket, count: usize) -> Vec<(SocketAddr, Vec<u8>)> {
+    let mut received = Vec::new();
+    while received.len() < count {
+        inbox
+            .receive(socket, |datagram| {
+                received.push((datagram.local, datagram.bytes.to_vec()));
+            })
+            .unwrap();
+    }
+    received
+}
+
+fn exchange(bound: &str, target: &str) {
+    let timed = Options { is_timed: true, ..Options::default() };
+    let Ok(socket) = Socket::bind(bound.parse().unwrap(), timed) else {
+        assert!(bound.starts_with('['), "IPv4 is everywhere");
+        return;
+    };
+    let target: IpAddr = target.parse().unwrap();
+    let local = SocketAddr::new(target, socket.address().port());
+    assert!(socket.serves(local));
+    let peer = Socket::bind(SocketAddr::new(target, 0), timed).unwrap();
+    let many: Vec<Vec<u8>> = (0..BATCH + 3).map(|index| vec![index as u8; index]).collect();
+    let mut outbox = Outbox::default();
+    let there: Vec<_> = many
+        .iter()
+        .map(|bytes| Outgoing { remote: Some(local), local: peer.address().ip(), bytes })
+        .collect();
+    outbox.send(&peer, &there, |_| panic!("refused"));
+    let mut inbox = Inbox::new(MAX_DATAGRAM);
+    let received = receive(&mut inbox, &socket, many.len());
+    assert!(received.iter().all(|(to, _)| *to == local), "{received:?}");
+    assert!(received.iter().map(|(_, bytes)| bytes).eq(&many));
+    let back: Vec<_> = many
+        .iter()
+        .map(|bytes| Outgoing { remote: Some(peer.address()), local: target, bytes })
+        .collect();
+    outbox.send(&socket, &back, |_| panic!("refused"));
+    assert!(receive(&mut inbox, &peer, many.len()).iter().map(|(_, bytes)| bytes).eq(&many));
+}
+
+#[test]
+fn batches_arrive_whole_and_in_order_with_the_address_they_were_sent_to() {
+    exchange("127.0.0.1:0", "127.0.0.1");
+    exchange("0.0.0.0:0", "127.0.0.2");
+    exchange("[::]:0", "::1");
+}
+
+#[test]
+fn a_group_shares_a_port_with_nobody_else() {
+    let group = Socket::bind_group("127.0.0.1:0".parse().unwrap(), 3).unwrap();
+    assert_eq!(group.len(), 3);
+    assert!(group.iter().all(|socket| socket.address() == group[0].address()));
+    assert!(Socket::bind_group(group[0].address(), 1).is_err());
+}
+
+#[test]
+fn both_families_listen_on_one_port() {
+    let v4 = Socket::bind_group("0.0.0.0:0".parse().unwrap(), 1).unwrap();
+    let v6 = SocketAddr::new(Ipv6Addr::UNSPECIFIED.into(), v4[0].address().port());
+    match Socket::bind_group(v6, 1) {
+        Ok(group) => assert_eq!(group[0].address(), v6),
+        Err(error) => assert_ne!(error.kind(), io::ErrorKind::AddrInUse),
+    }
+}
+
+#[test]
+fn what_the_system_refuses_is_handed_back_and_the_rest_is_sent() {
+    let socket = Socket::bind("127.0.0.1:0".parse().unwrap(), Options::default()).unwrap();
+    socket.connect(socket.address()).unwrap();
+    let too_long = vec![0; 70_000];
+    let local = socket.address().ip();
+    let to_self = |bytes, remote| Outgoing { remote, local, bytes };
+    let datagrams = [
+        to_self(&b"a"[..], None),
+        to_self(&too_long[..], None),
+        to_self(&b"b"[..], Some(socket.address())),
+    ];
+    let mut refused = Vec::new();
+    Outbox::default().send(&socket, &datagrams, |datagram| refused.push(datagram.bytes.len()));
+    assert_eq!(refused, [70_000]);
+    let received = receive(&mut Inbox::new(MAX_DATAGRAM), &socket, 2);
+    assert_eq!(received[0].1, b"a");
+    assert_eq!(received[1].1, b"b");
+}
+
+#[test]
+fn datagrams_that_are_joined_arrive_apart() {
+    let segmenting = Options { is_segmenting: true, ..Options::default() };
+    let sender = Socket::bind("127.0.0.1:0".parse().unwrap(), segmenting).unwrap();
+    let receiver = Socket::bind("127.0.0.1:0".parse().unwrap(), Options::default()).unwrap();
+    // Runs of one length, single ones, empty ones, and some that are too long to be joined.
+    let lengths = [500; 40].into_iter().chain([500, 7, 7, 0, 0, 1001, 1001, 1000, 1000, 3]);
+    let many: Vec<Vec<u8>> =
+        lengths.enumerate().map(|(index, length)| vec![index as u8; length]).collect();
+    let (remote, local) = (Some(receiver.address()), sender.address().ip());
+    let datagrams: Vec<_> = many.iter().map(|bytes| Outgoing { remote, local, bytes }).collect();
+    Outbox::default().send(&sender, &datagrams, |_| panic!("refused"));
+    let received = receive(&mut Inbox::new(MAX_DATAGRAM), &receiver, many.len());
+    assert!(received.iter().map(|(_, bytes)| bytes).eq(&many));
+}
+
+#[test]
+fn what_cannot_go_joined_goes_alone() {
+    let segmenting = Options { is_segmenting: true, ..Options::default() };
+    let socket = Socket::bind("127.0.0.1:0".parse().unwrap(), segmenting).unwrap();
+    let local = socket.address().ip();
+    // Without a checksum the kernel joins nothing.
+    let no_checksum = 1;
+    // SAFETY: the option is an int, and so is what is pointed to.
+    let result = unsafe {
+        libc::setsockopt(
+            socket.fd.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_NO_CHECK,
+            (&raw const no_checksum).cast(),
+            size_of::<libc::c_int>() as libc::socklen_t,
+        )
+    };
+    assert_eq!(result, 0);
+    let one = Outgoing { remote: Some(socket.address()), local, bytes: b"once" };
+    let mut outbox = Outbox::default();
+    outbox.send(&socket, &[one; 5], |_| panic!("refused"));
+    assert_eq!(receive(&mut Inbox::new(100), &socket, 5).len(), 5);
+    assert!(outbox.refuses_segments);
+}
+
+#[test]
+fn a_timed_socket_tells_when_a_datagram_came_and_how_many_were_dropped() {
+    let options = Options { is_timed: true, receive_buffer: 4096, ..Options::default() };
+    let socket = Socket::bind("127.0.0.1:0".parse().unwrap(), options).unwrap();
+    let now = || std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+    let before = now();
+    let bytes = [0; 1000];
+    let datagrams =
+        [Outgoing { remote: Some(socket.address()), local: socket.address().ip(), bytes: &bytes };
+            BATCH];
+    let mut outbox = Outbox::default();
+    outbox.send(&socket, &datagrams, |_| panic!("refused"));
+    let mut inbox = Inbox::new(2000);
+    let mut times = Vec::new();
+    inbox.receive(&socket, |received| times.push(received.at.unwrap())).unwrap();
+    assert!(times.len() < BATCH, "the buffer is small");
+    assert!(times.iter().all(|&at| at >= before && at <= now()));
+    outbox.send(&socket, &datagrams[..1], |_| panic!("refused"));
+    let mut dropped = 0;
+    inbox.receive(&socket, |received| dropped = received.dropped).unwrap();
+    assert_eq!(dropped as usize, BATCH - times.len());
+}
