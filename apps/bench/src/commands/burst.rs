@@ -79,6 +79,7 @@ fn burst(
                 plan.wait.as_millis()
             ),
             rate: 0.0,
+            peak: 0.0,
             users,
             workers: force.workers(),
             hold: Duration::ZERO,

@@ -95,6 +95,7 @@ fn at_once(
             authentication,
             arrivals: "all at once".to_owned(),
             rate: 0.0,
+            peak: 0.0,
             users,
             workers: force.workers(),
             hold,

@@ -267,7 +267,13 @@ pub(crate) fn ceiling(
     let peer = Peer::start(&ideal(operation, authentication)).map_err(CommandError::Peer)?;
     let plan = GeneratorPlan {
         target: peer.address(),
-        settings: Settings { domain: "ideal.invalid".to_owned(), ..plan.settings.clone() },
+        settings: Settings {
+            domain: "ideal.invalid".to_owned(),
+            // Calls that are held cost no more; in a closed loop they would only hold it up.
+            hold: Duration::ZERO,
+            ring: Duration::ZERO,
+            ..plan.settings.clone()
+        },
         users: Users::from_pattern(Users::DEFAULT_PATTERN, CEILING_USERS)?,
         ..plan.clone()
     };

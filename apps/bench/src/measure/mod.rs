@@ -49,6 +49,11 @@ impl LoadSpec {
         self.segments.iter().map(|segment| segment.seconds).sum()
     }
 
+    /// The highest rate.
+    pub(crate) fn peak(&self) -> f64 {
+        self.segments.iter().map(|segment| segment.from.max(segment.to)).fold(0.0, f64::max)
+    }
+
     /// The mean rate over the measured time.
     pub(crate) fn rate(&self) -> f64 {
         let operations: f64 = self
@@ -238,6 +243,7 @@ pub(crate) fn run(
         authentication: spec.authentication,
         arrivals: spec.arrivals.clone(),
         rate: spec.rate(),
+        peak: spec.peak(),
         users,
         workers: force.workers(),
         hold: spec.hold,
@@ -256,7 +262,9 @@ pub(crate) struct Base {
     pub(crate) operation: Operation,
     pub(crate) authentication: bool,
     pub(crate) arrivals: String,
+    /// Operations a second, in the mean and at most.
     pub(crate) rate: f64,
+    pub(crate) peak: f64,
     pub(crate) users: usize,
     pub(crate) workers: usize,
     pub(crate) hold: Duration,
@@ -287,7 +295,7 @@ fn describe(
     limits: &Limits,
     ceilings: &[Ceiling],
 ) -> Result<Measured, MeasureError> {
-    let rate = base.rate / sums.machines.len().max(1) as f64;
+    let rate = base.peak / sums.machines.len().max(1) as f64;
     let mut doubts = Vec::new();
     let mut shares = Vec::new();
     for (index, machine) in sums.machines.iter().enumerate() {
@@ -511,6 +519,7 @@ mod tests {
             authentication: false,
             arrivals: "fixed".to_owned(),
             rate: 100.0,
+            peak: 100.0,
             users: 10,
             workers: 3,
             hold: Duration::ZERO,
