@@ -39,6 +39,7 @@ pub(crate) fn execute(args: &BurstArgs, ending: &Arc<AtomicBool>) -> Result<bool
             if record.systems.iter().all(|known| known.name != session.system.name) {
                 record.systems.push(session.system.clone());
             }
+            session.clear()?;
             let plan = CyclePlan {
                 task: Task::Register,
                 start: Instant::ZERO,

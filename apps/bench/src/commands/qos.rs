@@ -51,6 +51,7 @@ pub(crate) fn execute(args: &QosArgs, ending: &Arc<AtomicBool>) -> Result<bool, 
                 }
                 let label = format!("{count} users{}", if is_busy { ", busy link" } else { "" });
                 for repeat in 0..args.repeats_of_step {
+                    session.clear()?;
                     for (operation, task, bound) in [
                         (Operation::Register, Task::Register, Bound::EachUser),
                         (Operation::Invite, Task::Invite, Bound::EachCaller),

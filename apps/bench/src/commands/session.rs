@@ -39,6 +39,8 @@ pub(crate) struct Session {
     limits: Limits,
     ceilings: Ceilings,
     progress: Progress,
+    /// Whether the bindings of earlier measurements are gone.
+    is_clear: bool,
     /// The server, if it was started here.
     running: Option<Rc<RefCell<Running>>>,
 }
@@ -115,6 +117,7 @@ impl Session {
             limits: load.detail.limits(),
             ceilings: Ceilings::new(),
             progress: means.progress,
+            is_clear: false,
             running: running.clone(),
         })
     }
@@ -122,6 +125,16 @@ impl Session {
     /// What a run has to keep within to be valid.
     pub(crate) fn set_ceilings(&mut self, ceilings: &Ceilings) {
         self.ceilings.clone_from(ceilings);
+    }
+
+    /// Removes all bindings of all users.
+    ///
+    /// # Errors
+    /// [`CommandError`] where an agent fails.
+    pub(crate) fn clear(&mut self) -> Result<(), CommandError> {
+        measure::clear(&mut self.force)?;
+        self.is_clear = true;
+        Ok(())
     }
 
     /// What is watched while a load is on, which is described by the run that `work` finds: for loads
@@ -173,6 +186,13 @@ impl Session {
         label: &str,
         repeat: u32,
     ) -> Result<Run, CommandError> {
+        let registers = !matches!(
+            spec.operation,
+            Operation::Options | Operation::InviteNotFound | Operation::Register
+        );
+        if registers && !self.is_clear {
+            self.clear()?;
+        }
         let settle = self.settle.unwrap_or(match spec.operation {
             // A proxy clears its transactions away some seconds later.
             Operation::Invite => Duration::from_secs(6),

@@ -20,6 +20,8 @@ pub(crate) use doubts::Limits;
 
 /// Operations under way at a time on each worker while users are prepared.
 const PREPARING: usize = 100;
+/// How often it is tried: a server may still have work to do from an overload before.
+const ATTEMPTS: usize = 3;
 
 /// The load of a run, in full.
 #[derive(Clone, Debug)]
@@ -471,21 +473,35 @@ fn passes(segments: &[Segment], users: f64) -> Vec<Vec<Segment>> {
     passes
 }
 
+/// Removes all bindings of all users, those of earlier measurements too: calls would ring there, and a
+/// server keeps so many for a user and no more. What fails here fails again when it matters.
+///
+/// # Errors
+/// [`MeasureError`] where an agent fails.
+pub(crate) fn clear(force: &mut Force) -> Result<(), MeasureError> {
+    force.closed_loop(Task::Clear, PREPARING, Bound::EachUser)?;
+    Ok(())
+}
+
 /// Brings all users into the state that an operation begins with.
 fn prepare(force: &mut Force, task: Option<Task>, users: usize) -> Result<(), MeasureError> {
     let Some(task) = task else { return Ok(()) };
-    let mut sums = Sums::default();
-    sums.add(force.closed_loop(task, PREPARING, Bound::EachUser)?);
-    if force.shared().ending.load(Ordering::Relaxed) {
-        return Err(MeasureError::Stopped);
+    let mut result = Ok(());
+    for _ in 0..ATTEMPTS {
+        let mut sums = Sums::default();
+        sums.add(force.closed_loop(task, PREPARING, Bound::EachUser)?);
+        if force.shared().ending.load(Ordering::Relaxed) {
+            return Err(MeasureError::Stopped);
+        }
+        let Some(all) = sums.machines.into_iter().reduce(OfMachine::merge) else { return Ok(()) };
+        let (succeeded, said) = all.tally.verdict();
+        let failed = (users as u64).saturating_sub(succeeded);
+        result = match failed {
+            0 => return Ok(()),
+            _ => Err(MeasureError::Prepare { task, failed, users: users as u64, said }),
+        };
     }
-    let Some(all) = sums.machines.into_iter().reduce(OfMachine::merge) else { return Ok(()) };
-    let (succeeded, said) = all.tally.verdict();
-    if succeeded < users as u64 {
-        let failed = users as u64 - succeeded;
-        return Err(MeasureError::Prepare { task, failed, users: users as u64, said });
-    }
-    Ok(())
+    result
 }
 
 #[cfg(test)]
