@@ -5,9 +5,16 @@ use super::output::{self, finding};
 use super::session::{Means, Session};
 use super::{CommandError, run, systems};
 use crate::cli::LimitArgs;
+use crate::cli::load::LoadArgs;
+use crate::measure::LoadSpec;
 use crate::record::{Kind, Run};
+use sip::Duration;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+
+/// How long an operation may go without an end at the end of a run, unless it is said: what takes longer
+/// has failed.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Where the search for a highest rate stands.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -76,12 +83,41 @@ pub(crate) fn execute(args: &LimitArgs, ending: &Arc<AtomicBool>) -> Result<bool
     let mut record = output::record(Kind::Limit, run::systems_of(&sessions), &means);
     let mut all_found = true;
     for session in &mut sessions {
-        all_found &= search(args, session, rate, &mut record)?;
+        match search(args, session, rate, &mut record) {
+            Ok(is_found) => all_found &= is_found,
+            // What was found of the others is not lost.
+            Err(CommandError::Measure(error)) => {
+                all_found = false;
+                record.findings.push(finding(
+                    &session.system.name,
+                    name(load),
+                    0.0,
+                    "1/s",
+                    format!("the search was given up: {error}"),
+                ));
+            }
+            Err(error) => return Err(error),
+        }
     }
     // The runs that failed, or were doubtful, belong to the search and spoil nothing: what counts is
     // that there is a limit, and that what confirms it is valid.
     output::finish_search(record, &args.output)?;
     Ok(all_found)
+}
+
+/// What is searched for.
+fn name(load: &LoadArgs) -> String {
+    format!("sustainable rate of {}", load.operation.name())
+}
+
+/// The load with `rate`. Beyond the limit much is never answered, and nothing is learnt by waiting until
+/// all timers have fired.
+fn spec(load: &LoadArgs, rate: f64) -> LoadSpec {
+    let spec = load.spec(rate);
+    match load.detail.drain {
+        Some(_) => spec,
+        None => LoadSpec { drain: PATIENCE + spec.hold, ..spec },
+    }
 }
 
 fn search(
@@ -94,9 +130,9 @@ fn search(
     let mut search = Search::new(args.precision / 100.0, 1.0);
     let mut rate = first;
     let mut is_bounded_by_us = false;
-    let name = session.system.name.clone();
+    let system = session.system.name.clone();
     loop {
-        let run = session.measure(&load.spec(rate), "search", 0)?;
+        let run = session.measure(&spec(load, rate), "search", 0)?;
         let verdict = judge(args, &run);
         record.runs.push(run);
         is_bounded_by_us |= verdict == Verdict::Doubtful;
@@ -107,8 +143,8 @@ fn search(
         }
         let Some(candidate) = search.passed() else {
             record.findings.push(finding(
-                &name,
-                format!("sustainable rate of {}", load.operation.name()),
+                &system,
+                name(load),
                 0.0,
                 "1/s",
                 "no rate passed".to_owned(),
@@ -117,7 +153,7 @@ fn search(
         };
         let mut held = 0;
         for repeat in 1..=args.confirmations {
-            let run = session.measure(&load.spec(candidate), "confirmation", repeat)?;
+            let run = session.measure(&spec(load, candidate), "confirmation", repeat)?;
             let verdict = judge(args, &run);
             record.runs.push(run);
             if verdict != Verdict::Passed {
@@ -132,8 +168,8 @@ fn search(
                 ""
             };
             record.findings.push(finding(
-                &name,
-                format!("sustainable rate of {}", load.operation.name()),
+                &system,
+                name(load),
                 candidate,
                 "1/s",
                 format!("{held} of {held} confirmations{bound}"),
