@@ -142,13 +142,13 @@ fn a_capture_shows_the_same_registrations() {
         let (run, seen) = captured(&format!("register-update {more}"), rules);
         let counts = &run["counts"];
         assert_eq!((&counts["succeeded"], &counts["retransmitted"]), (&100.into(), &0.into()));
-        // The users register before the load.
+        // The 20 users remove what there is, and register, before the load.
         let registrations = &seen["registrations"];
-        assert_eq!(registrations["attempts"], 120, "{more}");
-        assert_eq!(registrations["succeeded"], 120, "{more}");
-        assert_eq!(registrations["challenged"], 120 * (trips - 1));
-        assert_eq!(seen["methods"]["REGISTER"]["requests"], 120 * trips);
-        assert_eq!(seen["responses"]["200 REGISTER"]["responses"], 120);
+        assert_eq!(registrations["attempts"], 140, "{more}");
+        assert_eq!(registrations["succeeded"], 140, "{more}");
+        assert_eq!(registrations["challenged"], 140 * (trips - 1));
+        assert_eq!(seen["methods"]["REGISTER"]["requests"], 140 * trips);
+        assert_eq!(seen["responses"]["200 REGISTER"]["responses"], 140);
         assert_eq!(counts["sent"], 100 * trips);
         assert_eq!(counts["received"], 100 * trips);
         assert_agree(&run, "rrd", &registrations["delay"]);
@@ -170,8 +170,9 @@ fn a_capture_shows_the_same_calls() {
     for response in ["180 INVITE", "200 INVITE", "200 BYE"] {
         assert_eq!(seen["responses"][response]["responses"], 200, "{}", seen["responses"]);
     }
-    // Six messages of a call, each there and back; registrations before, and the first question.
-    assert_eq!(seen["sip"]["udp"], 100 * 12 + 20 * 2 + 2);
+    // Six messages of a call, each there and back; two registrations of each user before, and the first
+    // question.
+    assert_eq!(seen["sip"]["udp"], 100 * 12 + 20 * 4 + 2);
     assert_eq!(counts["sent"].as_u64().unwrap() + counts["received"].as_u64().unwrap(), 1200);
     for (ours, theirs) in
         [("invite", "invite_delay"), ("setup", "setup_delay"), ("srd", "srd"), ("sdd", "sdd")]
