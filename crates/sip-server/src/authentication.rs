@@ -156,7 +156,7 @@ fn judge<R: RawMutex>(
         let secret = secret.unwrap_or_else(|| decoy(env.keys, credentials.algorithm));
         let expected =
             credentials.expected_response(&secret, head.method.as_bytes(), request.body());
-        let is_right = matches(&expected, &credentials.response) && is_user;
+        let is_right = matches(&expected, credentials.response.as_bytes()) && is_user;
         let nonce = nonces.judge(credentials.nonce, env.now, config.nonce_lifetime);
         verdict = match (is_right, nonce) {
             (true, Nonce::Fresh(id)) => {

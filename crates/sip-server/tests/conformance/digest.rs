@@ -1,7 +1,7 @@
 //! Digest authentication (RFC 3261 section 22, RFC 7616, RFC 8760, RFC 2617).
 
 use crate::rig::{ALICE, BOB, Draft, Rig, Sent, ack_of, closed_config, text, udp};
-use sip::digest::{Algorithm, Challenge, Credentials, Ha1Set, Qop};
+use sip::digest::{Algorithm, Challenge, Credentials, Ha1Set, Qop, Response};
 use sip::{Duration, HeaderName};
 
 fn register() -> Draft {
@@ -93,7 +93,7 @@ fn sign(credentials: &mut Credentials<'_>, password: &str, method: &str) {
     let ha1 = Ha1Set::new(&user, credentials.realm, password.as_bytes());
     let secret = ha1.get(credentials.algorithm);
     let response = credentials.expected_response(secret, method.as_bytes(), b"");
-    credentials.response = response.as_bytes().to_vec().into();
+    credentials.response = Response::Computed(response);
 }
 
 /// Credentials in the manner of RFC 2069, with no quality of protection.

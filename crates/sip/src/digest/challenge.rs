@@ -3,7 +3,7 @@
 use alloc::borrow::Cow;
 use alloc::vec::Vec;
 
-use super::{Algorithm, Credentials, Error, NonceCount, Qop, Request, params};
+use super::{Algorithm, Credentials, Error, NonceCount, Qop, Request, Response, params};
 
 /// The qualities of protection that a server offers; none is the manner of RFC 2069.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -127,7 +127,7 @@ impl<'a> Challenge<'a> {
             realm: self.realm,
             nonce: self.nonce,
             uri: request.uri,
-            response: Cow::Borrowed(b""),
+            response: Response::Received(b""),
             algorithm: self.algorithm,
             session: self.session,
             cnonce: (qop.is_some() || self.session).then_some(cnonce),
@@ -136,7 +136,7 @@ impl<'a> Challenge<'a> {
             nc: qop.map(|_| NonceCount::new(nc)),
         };
         let response = credentials.expected_response(ha1, request.method, request.body);
-        credentials.response = Cow::Owned(response.as_bytes().to_vec());
+        credentials.response = Response::Computed(response);
         credentials
     }
 }

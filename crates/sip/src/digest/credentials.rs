@@ -17,6 +17,26 @@ pub struct Request<'a> {
     pub body: &'a [u8],
 }
 
+/// The `response` parameter: the proof itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Response<'a> {
+    /// As somebody sent it, which may be anything.
+    Received(&'a [u8]),
+    /// As it was worked out here.
+    Computed(Hex),
+}
+
+impl Response<'_> {
+    /// What stands between the quotes.
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8] {
+        match self {
+            Self::Received(octets) => octets,
+            Self::Computed(hex) => hex.as_bytes(),
+        }
+    }
+}
+
 /// The value of an `Authorization` or `Proxy-Authorization` header field with the Digest scheme.
 ///
 /// `realm`, `nonce`, `uri`, `cnonce` and `opaque` are as between the quotes, which is what the hash
@@ -31,8 +51,8 @@ pub struct Credentials<'a> {
     pub nonce: &'a [u8],
     /// The Request-URI as the client saw it.
     pub uri: &'a [u8],
-    /// The response as sent; compare it with [`Credentials::verify`].
-    pub response: Cow<'a, [u8]>,
+    /// The response; [`Credentials::verify`] compares one that was received.
+    pub response: Response<'a>,
     /// The algorithm; MD5 if the parameter is absent.
     pub algorithm: Algorithm,
     /// Whether the algorithm is the `-sess` variant.
@@ -81,7 +101,7 @@ impl<'a> Credentials<'a> {
             realm: realm.ok_or(Error::Missing("realm"))?,
             nonce: nonce.ok_or(Error::Missing("nonce"))?,
             uri: uri.ok_or(Error::Missing("uri"))?,
-            response: Cow::Borrowed(response.ok_or(Error::Missing("response"))?),
+            response: Response::Received(response.ok_or(Error::Missing("response"))?),
             algorithm,
             session,
             cnonce,
@@ -99,7 +119,7 @@ impl<'a> Credentials<'a> {
         params::push_quoted(out, "realm", self.realm);
         params::push_quoted(out, "nonce", self.nonce);
         params::push_quoted(out, "uri", self.uri);
-        params::push_quoted(out, "response", &self.response);
+        params::push_quoted(out, "response", self.response.as_bytes());
         params::push_algorithm(out, self.algorithm, self.session);
         if let Some(cnonce) = self.cnonce {
             params::push_quoted(out, "cnonce", cnonce);
@@ -150,6 +170,6 @@ impl<'a> Credentials<'a> {
     #[must_use]
     pub fn verify(&self, ha1: &Ha1Set, method: &[u8], body: &[u8]) -> bool {
         let expected = self.expected_response(ha1.get(self.algorithm), method, body);
-        matches(&expected, &self.response)
+        matches(&expected, self.response.as_bytes())
     }
 }

@@ -13,7 +13,7 @@ mod params;
 mod tests;
 
 pub use challenge::{Challenge, QopOptions};
-pub use credentials::{Credentials, Request};
+pub use credentials::{Credentials, Request, Response};
 pub use hash::{Ha1Set, Hex, matches};
 pub use params::{quote, unquote};
 
