@@ -57,10 +57,10 @@ pub(crate) fn on_request<R: RawMutex>(
     if env.settings.config.state == State::Stateful && meets_transaction(server, &incoming, env) {
         return;
     }
-    let found = preprocess(message, &head, env.settings, env.keys);
+    let found = preprocess(message, &head, flow, env.settings, env.keys);
     let registers = match (&found.uri, head.method) {
         (Uri::Sip(uri), Method::Register) if !uri.secure => {
-            env.settings.is_us(&uri.host, uri.port).is_some()
+            env.settings.is_us(&uri.host, uri.port, flow.local.ip()).is_some()
         }
         _ => false,
     };

@@ -67,12 +67,22 @@ impl Settings {
     }
 
     /// The domain that `host` and `port` of a SIP URI mean, if they mean this server. A port that
-    /// is not ours belongs to another program on the same machine.
-    pub(crate) fn is_us(&self, host: &Host<'_>, port: Option<u16>) -> Option<DomainIndex> {
+    /// is not ours belongs to another program on the same machine. The address `local`, which the
+    /// message came to, is ours even if it was given to this machine after the start, or to no
+    /// interface; it means the default domain then.
+    pub(crate) fn is_us(
+        &self,
+        host: &Host<'_>,
+        port: Option<u16>,
+        local: IpAddr,
+    ) -> Option<DomainIndex> {
         let ours = port.is_none_or(|port| {
             self.config.listeners.iter().any(|listener| listener.address.port() == port)
         });
-        if ours { self.domain_of(host) } else { None }
+        let is_local =
+            matches!(host, Host::Ip(address) if address.to_canonical() == local.to_canonical());
+        let domain = self.domain_of(host).or(is_local.then_some(DomainIndex(0)));
+        domain.filter(|_| ours)
     }
 
     /// The port on which we listen on `transport` at `address`, preferring the exact address.
@@ -171,10 +181,22 @@ mod tests {
     #[test]
     fn a_foreign_port_on_our_address_is_not_us() {
         let settings = settings();
+        let elsewhere = "198.51.100.7".parse().unwrap();
         let host = Host::Ip("192.0.2.1".parse().unwrap());
-        assert!(settings.is_us(&host, None).is_some());
-        assert!(settings.is_us(&host, Some(5070)).is_some());
-        assert!(settings.is_us(&host, Some(5080)).is_none());
+        assert!(settings.is_us(&host, None, elsewhere).is_some());
+        assert!(settings.is_us(&host, Some(5070), elsewhere).is_some());
+        assert!(settings.is_us(&host, Some(5080), elsewhere).is_none());
+    }
+
+    #[test]
+    fn the_address_that_a_message_came_to_is_us() {
+        let settings = settings();
+        let local = "203.0.113.5".parse().unwrap();
+        let domain = |host, port| settings.is_us(&Host::Ip(host), port, local);
+        assert_eq!(domain(local, Some(5070)), Some(DomainIndex(0)));
+        assert_eq!(domain("::ffff:203.0.113.5".parse().unwrap(), None), Some(DomainIndex(0)));
+        assert_eq!(domain(local, Some(5080)), None, "another program's port");
+        assert_eq!(domain("203.0.113.6".parse().unwrap(), None), None);
     }
 
     #[test]

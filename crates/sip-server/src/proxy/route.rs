@@ -43,16 +43,18 @@ pub(crate) enum Destination<'m> {
 pub(crate) fn preprocess<'m>(
     message: &Message<'m>,
     head: &RequestHead<'m>,
+    arrived_on: &Flow,
     settings: &Settings,
     keys: &Keys,
 ) -> Preprocessed<'m> {
+    let local = arrived_on.local.ip();
     let mut routes: SmallVec<[&'m [u8]; 4]> = message.elements(HeaderName::Route).collect();
     let (mut uri, mut uri_bytes) = (head.uri, head.uri_bytes);
     let mut is_changed = false;
     let token_of = |uri: &SipUri<'_>| Token::parse(&keys.token, head.call_id, uri.user?);
     let mut token = None;
     if let Uri::Sip(own) = uri
-        && settings.is_us(&own.host, own.port).is_some()
+        && settings.is_us(&own.host, own.port, local).is_some()
         && let Some(own_token) = token_of(&own)
         && let Some(&last) = routes.last()
         && let Ok(address) = NameAddr::parse(HeaderName::Route, last)
@@ -66,7 +68,7 @@ pub(crate) fn preprocess<'m>(
     }
     let mut passed = 0;
     while let Some(own) = routes.get(passed).and_then(|route| route_uri(route))
-        && settings.is_us(&own.host, own.port).is_some()
+        && settings.is_us(&own.host, own.port, local).is_some()
     {
         token = token_of(&own).or(token);
         passed += 1;
@@ -87,7 +89,7 @@ impl<'m> Preprocessed<'m> {
     ) -> Destination<'m> {
         let routes = self.is_changed.then(|| lines(&self.routes));
         let flow = self.token.as_ref().and_then(|token| token.flow_for(&keys.token, from_tag));
-        let near = Some(arrived_on.local);
+        let near = arrived_on.local;
         if let Some(flow) = flow
             && self.routes.is_empty()
         {
@@ -103,7 +105,7 @@ impl<'m> Preprocessed<'m> {
             return self.by_uri(near, routes, settings);
         };
         let Some(route) = route_uri(next) else { return Destination::Nobody(NoRoute::Scheme) };
-        let next_hop = match (flow, NextHop::of_uri(&route, near, settings)) {
+        let next_hop = match (flow, NextHop::of_uri(&route, Some(near), settings)) {
             // The first phone's proxy may be behind the flow.
             (Some(flow), _) => NextHop::Flow(flow),
             (None, Ok(next_hop)) => next_hop,
@@ -123,7 +125,7 @@ impl<'m> Preprocessed<'m> {
 
     fn by_uri(
         &self,
-        near: Option<core::net::SocketAddr>,
+        near: core::net::SocketAddr,
         routes: Option<Vec<u8>>,
         settings: &Settings,
     ) -> Destination<'m> {
@@ -137,10 +139,10 @@ impl<'m> Preprocessed<'m> {
             // Without TLS there is no SIPS (RFC 5630 section 5.3).
             return Destination::Nobody(NoRoute::Scheme);
         }
-        match (settings.is_us(&uri.host, uri.port), uri.user) {
+        match (settings.is_us(&uri.host, uri.port, near.ip()), uri.user) {
             (Some(_), None) => Destination::Server,
             (Some(domain), Some(user)) => Destination::User { user, domain },
-            (None, _) => match NextHop::of_uri(uri, near, settings) {
+            (None, _) => match NextHop::of_uri(uri, Some(near), settings) {
                 Ok(next_hop) => Destination::Elsewhere {
                     next_hop,
                     flow_bound: false,
