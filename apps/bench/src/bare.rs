@@ -141,8 +141,7 @@ fn initiate(socket: &Socket, exchange: &Exchange) -> io::Result<(u64, u64, Durat
                     go_on(usize::from(step) + 1, &mut to_send);
                 }
             })?;
-            outbox.send(socket, &to_send, |_| ());
-            to_send.clear();
+            outbox.send(socket, to_send.drain(..), |_| ());
             if count < BATCH {
                 break;
             }
@@ -177,8 +176,7 @@ fn respond(socket: &Socket, sizes: &[(usize, usize)], ending: &AtomicBool) -> io
                 to_send.push(Outgoing { remote: Some(received.remote), local, bytes });
             }
         })?;
-        outbox.send(socket, &to_send, |_| ());
-        to_send.clear();
+        outbox.send(socket, to_send.drain(..), |_| ());
     }
     Ok(cpu_time()? - cpu)
 }

@@ -17,7 +17,7 @@ pub(crate) use args::{PeerArgs, PeerError, serve};
 pub(crate) use script::{Authentication, Rule, Script};
 
 use engine::Engine;
-use net::{BATCH, Inbox, Options, Outbox, Outgoing, Socket};
+use net::{Inbox, Options, Outbox, Outgoing, Socket};
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::eventfd::EventFd;
 use nix::sys::time::TimeSpec;
@@ -340,36 +340,32 @@ impl Running {
 
     /// Sends what is to be sent now, and holds the rest.
     fn send(&mut self, outbox: &mut Outbox, out: &Output) {
-        let nothing = Outgoing { remote: None, local: self.socket.address().ip(), bytes: b"" };
-        let mut batch = [nothing; BATCH];
-        let mut count = 0;
-        for piece in &out.pieces {
+        let Self { socket, streams, held, number, .. } = self;
+        let datagrams = out.pieces.iter().filter_map(|piece| {
             let bytes = &out.bytes[piece.start..piece.end];
             if !piece.delay.is_zero() {
-                self.number += 1;
-                self.held.push(Reverse(Held {
+                *number += 1;
+                held.push(Reverse(Held {
                     due: Instant::now() + piece.delay,
-                    number: self.number,
+                    number: *number,
                     bytes: bytes.to_vec(),
                     way: piece.way,
                     local: piece.local,
                 }));
-                continue;
+                return None;
             }
             match piece.way {
                 Way::Datagram(remote) => {
-                    batch[count] = Outgoing { remote: Some(remote), local: piece.local, bytes };
-                    count += 1;
-                    if count == BATCH {
-                        outbox.send(&self.socket, &batch, |_| ());
-                        count = 0;
-                    }
+                    Some(Outgoing { remote: Some(remote), local: piece.local, bytes })
                 }
-                // A connection that is gone takes what was for it along.
-                Way::Stream(id) => drop(self.streams.push(id, bytes)),
+                Way::Stream(id) => {
+                    // A connection that is gone takes what was for it along.
+                    let _ = streams.push(id, bytes);
+                    None
+                }
             }
-        }
-        outbox.send(&self.socket, &batch[..count], |_| ());
+        });
+        outbox.send(socket, datagrams, |_| ());
     }
 
     /// Sends what was held and is due.
@@ -384,7 +380,7 @@ impl Running {
                 Way::Datagram(remote) => {
                     let datagram =
                         Outgoing { remote: Some(remote), local: held.local, bytes: &held.bytes };
-                    outbox.send(&self.socket, &[datagram], |_| ());
+                    outbox.send(&self.socket, [datagram], |_| ());
                 }
                 Way::Stream(id) => drop(self.streams.push(id, &held.bytes)),
             }

@@ -46,14 +46,25 @@ impl Outbox {
     pub fn send<'a>(
         &mut self,
         socket: &Socket,
-        datagrams: &[Outgoing<'a>],
+        datagrams: impl IntoIterator<Item = Outgoing<'a>>,
         mut refused: impl FnMut(&Outgoing<'a>),
     ) {
-        for chunk in datagrams.chunks(BATCH) {
-            let mut rest = chunk;
+        let mut datagrams = datagrams.into_iter();
+        let nothing = Outgoing { remote: None, local: socket.address.ip(), bytes: b"" };
+        let mut batch = [nothing; BATCH];
+        loop {
+            let mut count = 0;
+            for (place, datagram) in batch.iter_mut().zip(&mut datagrams) {
+                *place = datagram;
+                count += 1;
+            }
+            let mut rest = &batch[..count];
             while !rest.is_empty() {
                 self.prepare(socket, rest);
                 rest = self.send_prepared(socket, rest, &mut refused);
+            }
+            if count < BATCH {
+                return;
             }
         }
     }

@@ -29,7 +29,7 @@ fn exchange(bound: &str, target: &str) {
         .iter()
         .map(|bytes| Outgoing { remote: Some(local), local: peer.address().ip(), bytes })
         .collect();
-    outbox.send(&peer, &there, |_| panic!("refused"));
+    outbox.send(&peer, there, |_| panic!("refused"));
     let mut inbox = Inbox::new(MAX_DATAGRAM);
     let received = receive(&mut inbox, &socket, many.len());
     assert!(received.iter().all(|(to, _)| *to == local), "{received:?}");
@@ -38,7 +38,7 @@ fn exchange(bound: &str, target: &str) {
         .iter()
         .map(|bytes| Outgoing { remote: Some(peer.address()), local: target, bytes })
         .collect();
-    outbox.send(&socket, &back, |_| panic!("refused"));
+    outbox.send(&socket, back, |_| panic!("refused"));
     assert!(receive(&mut inbox, &peer, many.len()).iter().map(|(_, bytes)| bytes).eq(&many));
 }
 
@@ -80,7 +80,7 @@ fn what_the_system_refuses_is_handed_back_and_the_rest_is_sent() {
         to_self(&b"b"[..], Some(socket.address())),
     ];
     let mut refused = Vec::new();
-    Outbox::default().send(&socket, &datagrams, |datagram| refused.push(datagram.bytes.len()));
+    Outbox::default().send(&socket, datagrams, |datagram| refused.push(datagram.bytes.len()));
     assert_eq!(refused, [70_000]);
     let received = receive(&mut Inbox::new(MAX_DATAGRAM), &socket, 2);
     assert_eq!(received[0].1, b"a");
@@ -98,7 +98,7 @@ fn datagrams_that_are_joined_arrive_apart() {
         lengths.enumerate().map(|(index, length)| vec![index as u8; length]).collect();
     let (remote, local) = (Some(receiver.address()), sender.address().ip());
     let datagrams: Vec<_> = many.iter().map(|bytes| Outgoing { remote, local, bytes }).collect();
-    Outbox::default().send(&sender, &datagrams, |_| panic!("refused"));
+    Outbox::default().send(&sender, datagrams, |_| panic!("refused"));
     let received = receive(&mut Inbox::new(MAX_DATAGRAM), &receiver, many.len());
     assert!(received.iter().map(|(_, bytes)| bytes).eq(&many));
 }
@@ -123,7 +123,7 @@ fn what_cannot_go_joined_goes_alone() {
     assert_eq!(result, 0);
     let one = Outgoing { remote: Some(socket.address()), local, bytes: b"once" };
     let mut outbox = Outbox::default();
-    outbox.send(&socket, &[one; 5], |_| panic!("refused"));
+    outbox.send(&socket, [one; 5], |_| panic!("refused"));
     assert_eq!(receive(&mut Inbox::new(100), &socket, 5).len(), 5);
     assert!(outbox.refuses_segments);
 }
@@ -139,13 +139,13 @@ fn a_timed_socket_tells_when_a_datagram_came_and_how_many_were_dropped() {
         [Outgoing { remote: Some(socket.address()), local: socket.address().ip(), bytes: &bytes };
             BATCH];
     let mut outbox = Outbox::default();
-    outbox.send(&socket, &datagrams, |_| panic!("refused"));
+    outbox.send(&socket, datagrams.iter().copied(), |_| panic!("refused"));
     let mut inbox = Inbox::new(2000);
     let mut times = Vec::new();
     inbox.receive(&socket, |received| times.push(received.at.unwrap())).unwrap();
     assert!(times.len() < BATCH, "the buffer is small");
     assert!(times.iter().all(|&at| at >= before && at <= now()));
-    outbox.send(&socket, &datagrams[..1], |_| panic!("refused"));
+    outbox.send(&socket, datagrams[..1].iter().copied(), |_| panic!("refused"));
     let mut dropped = 0;
     inbox.receive(&socket, |received| dropped = received.dropped).unwrap();
     assert_eq!(dropped as usize, BATCH - times.len());

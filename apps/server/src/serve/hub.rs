@@ -109,7 +109,7 @@ impl Hub {
         }
         for (number, group) in self.sockets.iter().enumerate() {
             let Some(socket) = group.get(index % group.len().max(1)) else { continue };
-            let datagrams: Vec<Outgoing<'_>> = out
+            let datagrams = out
                 .transmits
                 .iter()
                 .filter(|transmit| self.group_of(&transmit.flow) == Some(number))
@@ -117,16 +117,13 @@ impl Hub {
                     remote: Some(transmit.flow.remote),
                     local: transmit.flow.local.ip(),
                     bytes: &out.bytes[transmit.range.clone()],
-                })
-                .collect();
-            if !datagrams.is_empty() {
-                outbox.send(socket, &datagrams, |datagram| {
-                    let Some(remote) = datagram.remote else { return };
-                    let local = SocketAddr::new(datagram.local, socket.address().port());
-                    let flow = Flow { transport: Transport::Udp, local, remote, connection: None };
-                    failed.push(Failed::Send(flow, datagram.bytes.to_vec()));
                 });
-            }
+            outbox.send(socket, datagrams, |datagram| {
+                let Some(remote) = datagram.remote else { return };
+                let local = SocketAddr::new(datagram.local, socket.address().port());
+                let flow = Flow { transport: Transport::Udp, local, remote, connection: None };
+                failed.push(Failed::Send(flow, datagram.bytes.to_vec()));
+            });
         }
         let streams = out.transmits.iter().filter(|transmit| transmit.flow.transport.is_reliable());
         let messages = streams.map(|transmit| {

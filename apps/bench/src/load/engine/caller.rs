@@ -2,9 +2,9 @@
 
 use super::credentials::Asked;
 use super::key::{self, Key};
-use super::slot::{Request, Task};
+use super::slot::{Request, Slot, Task};
 use super::write::{self, Head};
-use super::{Engine, Mark, Stage};
+use super::{Engine, Mark, Party, Stage};
 use crate::load::tally::Outcome;
 use crate::record::Delay;
 use sip::header::HeaderName;
@@ -57,9 +57,10 @@ impl Engine {
             cseq: slot.cseq,
         };
         let mut remote = None;
+        let uri = request_uri(slot, &self.parties, &self.settings.domain);
+        head.start(out, &uri);
         match slot.request {
             Request::Register => {
-                head.start(out, &[b"sip:", domain]);
                 head.from(out, name);
                 write::put(out, &[b"To: <sip:", name, b"@", domain, b">\r\nCall-ID: r"]);
                 // One for all registrations of a user (RFC 3261 section 10.2.4).
@@ -85,7 +86,6 @@ impl Engine {
                 head.end(out, b"");
             }
             Request::Options => {
-                head.start(out, &[b"sip:", domain]);
                 head.from(out, name);
                 write::put(out, &[b"To: <sip:", domain, b">\r\n"]);
                 head.call_id(out);
@@ -94,19 +94,9 @@ impl Engine {
                 head.end(out, b"");
             }
             Request::Invite => {
-                let callee: &[&[u8]] = match slot.task {
-                    // Nobody is called that: the character is in no pattern and no phone's name.
-                    Task::InviteNotFound => &[b"nobody~", name],
-                    _ => &[self.parties[slot.peer as usize].name.as_bytes()],
-                };
-                let uri: &[&[u8]] = match *callee {
-                    [one, two] => &[b"sip:", one, two, b"@", domain],
-                    _ => &[b"sip:", callee[0], b"@", domain],
-                };
-                head.start(out, uri);
                 head.from(out, name);
                 out.extend_from_slice(b"To: <");
-                write::put(out, uri);
+                write::put(out, &uri);
                 out.extend_from_slice(b">\r\n");
                 head.call_id(out);
                 head.cseq(out);
@@ -115,7 +105,6 @@ impl Engine {
                 head.end(out, &self.session);
             }
             Request::Bye | Request::Hold => {
-                head.start(out, &[&slot.target]);
                 out.extend_from_slice(&slot.routes);
                 head.from(out, name);
                 out.extend_from_slice(&slot.to);
@@ -387,22 +376,22 @@ impl Engine {
             return false;
         }
         let party = &self.parties[slot.user as usize];
-        let mut cnonce = Vec::with_capacity(32);
+        self.scratch.clear();
         Key { slot: index, generation: slot.generation, attempt: slot.attempt }
-            .write(self.settings.salt, &mut cnonce);
-        let uri = request_uri(slot.request, slot.task, &self.settings.domain, &slot.target, || {
-            (&party.name, &self.parties[slot.peer as usize].name)
-        });
+            .write(self.settings.salt, &mut self.scratch);
+        let cnonce_len = self.scratch.len();
+        write::put(&mut self.scratch, &request_uri(slot, &self.parties, &self.settings.domain));
+        let (cnonce, uri) = self.scratch.split_at(cnonce_len);
         let asked = Asked {
             user: slot.user as usize,
             name: &party.name,
             password: &party.password,
             request: digest::Request {
                 method: method_of(slot.request).as_bytes(),
-                uri: &uri,
+                uri,
                 body: if slot.request == Request::Invite { &self.session } else { b"" },
             },
-            cnonce: &cnonce,
+            cnonce,
         };
         if self.keys.answer(message, &asked, &mut slot.authorization).is_none() {
             return false;
@@ -444,23 +433,17 @@ fn net(before: Duration, received: Instant, sent: Instant, own: Duration) -> Dur
     before + Duration::from_micros(span)
 }
 
-/// The Request-URI of a request, as [`Engine::write_request`] writes it.
-fn request_uri<'a>(
-    request: Request,
-    task: Task,
-    domain: &str,
-    target: &[u8],
-    names: impl FnOnce() -> (&'a String, &'a String),
-) -> Vec<u8> {
-    match request {
-        Request::Register | Request::Options => format!("sip:{domain}").into_bytes(),
-        Request::Invite => {
-            let (caller, callee) = names();
-            match task {
-                Task::InviteNotFound => format!("sip:nobody~{caller}@{domain}").into_bytes(),
-                _ => format!("sip:{callee}@{domain}").into_bytes(),
-            }
-        }
-        Request::Bye | Request::Hold => target.to_vec(),
+/// The parts of the Request-URI of the current request of `slot`.
+fn request_uri<'a>(slot: &'a Slot, parties: &'a [Party], domain: &'a str) -> [&'a [u8]; 5] {
+    let domain = domain.as_bytes();
+    let name = |party: u32| parties[party as usize].name.as_bytes();
+    match slot.request {
+        Request::Register | Request::Options => [b"sip:", domain, b"", b"", b""],
+        Request::Invite => match slot.task {
+            // Nobody is called that: the character is in no pattern and no phone's name.
+            Task::InviteNotFound => [b"sip:", b"nobody~", name(slot.user), b"@", domain],
+            _ => [b"sip:", b"", name(slot.peer), b"@", domain],
+        },
+        Request::Bye | Request::Hold => [&slot.target, b"", b"", b"", b""],
     }
 }

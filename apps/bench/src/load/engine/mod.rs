@@ -120,6 +120,8 @@ pub(crate) struct Engine {
     wheel: Wheel,
     due: Vec<Entry>,
     keys: Keys,
+    /// For what a message is made from.
+    scratch: Vec<u8>,
     /// Sequence numbers of registrations: they rise for each user.
     registrations: u32,
     /// The users whose operations have ended, and how, if somebody wants to know.
@@ -144,6 +146,7 @@ impl Engine {
         Self {
             session: write::session_description(host),
             keys: Keys::new(parties.len()),
+            scratch: Vec::new(),
             settings,
             parties,
             places,

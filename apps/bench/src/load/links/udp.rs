@@ -101,7 +101,9 @@ impl UdpLinks {
     pub(crate) fn send(&mut self, out: &mut Output) {
         if out.transmits.len() > 1 && self.has_caller {
             // What is alike stands together, and within each call still in order.
-            out.transmits.sort_by_key(|transmit| (transmit.link, transmit.stage));
+            out.transmits.sort_unstable_by_key(|transmit| {
+                (transmit.link, transmit.stage, transmit.range.start)
+            });
         }
         let Self { sockets, outbox, counts, target, .. } = self;
         for transmits in out.transmits.chunk_by(|one, other| one.link == other.link) {
@@ -111,18 +113,15 @@ impl UdpLinks {
             let Some(socket) = sockets.get(link) else { continue };
             let is_connected = self.has_caller && link == CALLER;
             let local = socket.address().ip();
-            let datagrams: Vec<Outgoing<'_>> = transmits
-                .iter()
-                .map(|transmit| Outgoing {
-                    remote: transmit.remote.or((!is_connected).then_some(*target)),
-                    local,
-                    bytes: &out.bytes[transmit.range.clone()],
-                })
-                .collect();
-            counts.sent += datagrams.len() as u64;
-            let octets: usize = datagrams.iter().map(|datagram| datagram.bytes.len()).sum();
+            let datagrams = transmits.iter().map(|transmit| Outgoing {
+                remote: transmit.remote.or((!is_connected).then_some(*target)),
+                local,
+                bytes: &out.bytes[transmit.range.clone()],
+            });
+            counts.sent += transmits.len() as u64;
+            let octets: usize = transmits.iter().map(|transmit| transmit.range.len()).sum();
             counts.sent_octets += octets as u64;
-            outbox.send(socket, &datagrams, |_| counts.unsent += 1);
+            outbox.send(socket, datagrams, |_| counts.unsent += 1);
         }
     }
 
