@@ -13,6 +13,7 @@ use crate::watch::Subject;
 use clap::Args;
 use sip::transaction::Timers;
 use sip::{Duration, Transport};
+use std::net::IpAddr;
 use std::path::PathBuf;
 
 /// What is done to whom, how often and for how long.
@@ -109,7 +110,7 @@ pub(crate) struct DetailArgs {
     #[arg(long, value_enum, default_value_t)]
     pub(crate) sockets: Sharing,
     /// The ticks at which the generator acts; 0: at any time, at a higher cost
-    #[arg(long, value_parser = values::duration, default_value = "500us")]
+    #[arg(long, value_parser = values::duration, default_value = "1ms")]
     pub(crate) clock: Duration,
     /// Each caller registers before it calls
     #[arg(long)]
@@ -127,6 +128,9 @@ pub(crate) struct DetailArgs {
     /// Use TCP with servers that are started
     #[arg(long)]
     pub(crate) tcp: bool,
+    /// Where servers that are started listen: an address of this machine, which load machines reach
+    #[arg(long, value_name = "IP", default_value = "127.0.0.1")]
+    pub(crate) sut_address: IpAddr,
     /// Threads or processes of servers that are started [default: as they choose]
     #[arg(long, value_name = "COUNT")]
     pub(crate) sut_workers: Option<u16>,

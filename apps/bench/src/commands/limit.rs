@@ -2,19 +2,24 @@
 //! 4.10, the session establishment rate; likewise for the other operations).
 
 use super::output::{self, finding};
-use super::session::{Means, Session};
-use super::{CommandError, run, systems};
+use super::session::{Ceilings, Means, Session};
+use super::systems::{self, Started};
+use super::{CommandError, probe, run};
 use crate::cli::LimitArgs;
 use crate::cli::load::LoadArgs;
 use crate::measure::LoadSpec;
 use crate::record::{Kind, Run};
+use crate::users::Users;
 use sip::Duration;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::Instant;
 
 /// How long an operation may go without an end at the end of a run, unless it is said: what takes longer
 /// has failed.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// How long a server that is not ours may take to answer again after an overload.
+const RECOVERY: std::time::Duration = std::time::Duration::from_secs(60);
 
 /// Where the search for a highest rate stands.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -79,17 +84,23 @@ pub(crate) fn execute(args: &LimitArgs, ending: &Arc<AtomicBool>) -> Result<bool
     let means = Means::new(load, args.output.quiet, ending)?;
     let ceilings = run::ceilings(load, &work, f64::MAX, &means)?;
     let started = systems::start(load, &users, load.operation, load.users.auth)?;
-    let mut sessions = run::open(load, &users, &started, f64::MAX, &ceilings, &means)?;
-    let mut record = output::record(Kind::Limit, run::systems_of(&sessions), &means);
+    let mut candidates = Vec::new();
+    for started in started {
+        let before = Before { load, users: &users, ceilings: &ceilings, means: &means };
+        candidates.push(before.open(started)?);
+    }
+    let systems = candidates.iter().map(|candidate| candidate.session.system.clone()).collect();
+    let mut record = output::record(Kind::Limit, systems, &means);
     let mut all_found = true;
-    for session in &mut sessions {
-        match search(args, session, rate, &mut record) {
+    for candidate in candidates {
+        let system = candidate.session.system.name.clone();
+        match search(args, candidate, rate, &mut record) {
             Ok(is_found) => all_found &= is_found,
             // What was found of the others is not lost.
-            Err(CommandError::Measure(error)) => {
+            Err(error @ (CommandError::Measure(_) | CommandError::NoServer(..))) => {
                 all_found = false;
                 record.findings.push(finding(
-                    &session.system.name,
+                    &system,
                     name(load),
                     0.0,
                     "1/s",
@@ -120,9 +131,54 @@ fn spec(load: &LoadArgs, rate: f64) -> LoadSpec {
     }
 }
 
+/// What a system is put before.
+#[derive(Clone, Copy)]
+struct Before<'a> {
+    load: &'a LoadArgs,
+    users: &'a Users,
+    ceilings: &'a Ceilings,
+    means: &'a Means<'a>,
+}
+
+impl<'a> Before<'a> {
+    fn open(self, started: Started) -> Result<Candidate<'a>, CommandError> {
+        let Self { load, users, ceilings, means } = self;
+        let session = run::open_one(load, users, &started, f64::MAX, ceilings, means)?;
+        Ok(Candidate { before: self, started, session })
+    }
+}
+
+/// A system whose limit is searched for.
+struct Candidate<'a> {
+    before: Before<'a>,
+    started: Started,
+    session: Session,
+}
+
+impl Candidate<'_> {
+    /// Sees to it that an overload is over, so that no rate is judged by what a higher one has left
+    /// behind: the server is started anew or, if it is not ours, waited for.
+    fn recover(self) -> Result<Self, CommandError> {
+        let Self { before, started, session } = self;
+        let Some(spec) = started.spec.clone() else {
+            let begun = Instant::now();
+            while let Err(error) = probe::probe(&started.target, &started.domain) {
+                if begun.elapsed() > RECOVERY {
+                    return Err(error);
+                }
+            }
+            return Ok(Self { before, started, session });
+        };
+        // The old one ends first, and takes no time from the new one.
+        drop((started, session));
+        let Before { load, users, .. } = before;
+        before.open(systems::start_one(&spec, load, users, load.operation, load.users.auth)?)
+    }
+}
+
 fn search(
     args: &LimitArgs,
-    session: &mut Session,
+    mut candidate: Candidate<'_>,
     first: f64,
     record: &mut crate::record::Record,
 ) -> Result<bool, CommandError> {
@@ -130,18 +186,21 @@ fn search(
     let mut search = Search::new(args.precision / 100.0, 1.0);
     let mut rate = first;
     let mut is_bounded_by_us = false;
-    let system = session.system.name.clone();
+    let system = candidate.session.system.name.clone();
     loop {
-        let run = session.measure(&spec(load, rate), "search", 0)?;
+        let run = candidate.session.measure(&spec(load, rate), "search", 0)?;
         let verdict = judge(args, &run);
         record.runs.push(run);
         is_bounded_by_us |= verdict == Verdict::Doubtful;
+        if verdict == Verdict::Failed {
+            candidate = candidate.recover()?;
+        }
         let next = search.next(rate, verdict == Verdict::Passed);
         if let Some(next) = next {
             rate = next;
             continue;
         }
-        let Some(candidate) = search.passed() else {
+        let Some(best) = search.passed() else {
             record.findings.push(finding(
                 &system,
                 name(load),
@@ -153,10 +212,11 @@ fn search(
         };
         let mut held = 0;
         for repeat in 1..=args.confirmations {
-            let run = session.measure(&spec(load, candidate), "confirmation", repeat)?;
+            let run = candidate.session.measure(&spec(load, best), "confirmation", repeat)?;
             let verdict = judge(args, &run);
             record.runs.push(run);
             if verdict != Verdict::Passed {
+                candidate = candidate.recover()?;
                 break;
             }
             held += 1;
@@ -170,14 +230,14 @@ fn search(
             record.findings.push(finding(
                 &system,
                 name(load),
-                candidate,
+                best,
                 "1/s",
                 format!("{held} of {held} confirmations{bound}"),
             ));
             return Ok(true);
         }
-        // The candidate itself has failed now: lower.
-        rate = candidate;
+        // It has failed itself now: lower.
+        rate = best;
         match search.next(rate, false) {
             Some(next) => rate = next,
             None => rate *= 1.0 - args.precision / 100.0,

@@ -49,11 +49,23 @@ pub(crate) fn open(
 ) -> Result<Vec<Session>, CommandError> {
     let mut sessions = Vec::new();
     for started in started {
-        let mut session = Session::open(Opening { load, started, users, rate, means })?;
-        session.set_ceilings(ceilings);
-        sessions.push(session);
+        sessions.push(open_one(load, users, started, rate, ceilings, means)?);
     }
     Ok(sessions)
+}
+
+/// A session with one system.
+pub(crate) fn open_one(
+    load: &LoadArgs,
+    users: &Users,
+    started: &Started,
+    rate: f64,
+    ceilings: &Ceilings,
+    means: &Means<'_>,
+) -> Result<Session, CommandError> {
+    let mut session = Session::open(Opening { load, started, users, rate, means })?;
+    session.set_ceilings(ceilings);
+    Ok(session)
 }
 
 /// The systems of the sessions.

@@ -98,7 +98,7 @@ impl Session {
     /// [`CommandError`] where it is not, or they cannot be had.
     pub(crate) fn open(opening: Opening<'_>) -> Result<Self, CommandError> {
         let Opening { load, started, users, rate, means } = opening;
-        let Started { system, target, domain, subject, running } = started;
+        let Started { system, target, domain, subject, running, .. } = started;
         let mut system = system.clone();
         let banner = super::probe::probe(target, domain)?;
         system.version = system.version.or(banner);

@@ -9,11 +9,12 @@ use crate::users::Users;
 use crate::watch::Subject;
 use sip::Transport;
 use std::cell::RefCell;
-use std::net::{IpAddr, Ipv4Addr};
 use std::rc::Rc;
 
 /// A system that runs.
 pub(crate) struct Started {
+    /// What `--sut` calls it; `None` for the target.
+    pub(crate) spec: Option<String>,
     pub(crate) system: System,
     pub(crate) target: Target,
     pub(crate) domain: String,
@@ -45,6 +46,7 @@ pub(crate) fn start(
     let mut systems = Vec::new();
     if let Some(target) = &load.target {
         systems.push(Started {
+            spec: None,
             system: System {
                 name: target.to_string(),
                 target: target.to_string(),
@@ -57,30 +59,45 @@ pub(crate) fn start(
         });
     }
     for spec in &load.sut {
-        let wanted = Wanted {
-            mode: mode_of(operation, load.detail.stateless),
-            authentication,
-            users,
-            address: IpAddr::V4(Ipv4Addr::LOCALHOST),
-            workers: load.detail.sut_workers.map(usize::from),
-            transport: if load.detail.tcp { Transport::Tcp } else { Transport::Udp },
-        };
-        let running = sut::start(spec, &wanted)?;
-        let target = Target {
-            transport: running.transport,
-            address: running.target,
-            host: running.target.ip().to_string(),
-        };
-        systems.push(Started {
-            system: running.system.clone(),
-            target,
-            domain: load.users.domain.clone().unwrap_or_else(|| running.domain.clone()),
-            subject: running.watch.clone(),
-            running: Some(Rc::new(RefCell::new(running))),
-        });
+        systems.push(start_one(spec, load, users, operation, authentication)?);
     }
     if systems.is_empty() {
         return Err(CommandError::NoTarget);
     }
     Ok(systems)
+}
+
+/// Starts, or finds, the system that `--sut spec` names.
+///
+/// # Errors
+/// [`CommandError`] where it does not start.
+pub(crate) fn start_one(
+    spec: &str,
+    load: &LoadArgs,
+    users: &Users,
+    operation: Operation,
+    authentication: bool,
+) -> Result<Started, CommandError> {
+    let wanted = Wanted {
+        mode: mode_of(operation, load.detail.stateless),
+        authentication,
+        users,
+        address: load.detail.sut_address,
+        workers: load.detail.sut_workers.map(usize::from),
+        transport: if load.detail.tcp { Transport::Tcp } else { Transport::Udp },
+    };
+    let running = sut::start(spec, &wanted)?;
+    let target = Target {
+        transport: running.transport,
+        address: running.target,
+        host: running.target.ip().to_string(),
+    };
+    Ok(Started {
+        spec: Some(spec.to_owned()),
+        system: running.system.clone(),
+        target,
+        domain: load.users.domain.clone().unwrap_or_else(|| running.domain.clone()),
+        subject: running.watch.clone(),
+        running: Some(Rc::new(RefCell::new(running))),
+    })
 }

@@ -1,11 +1,9 @@
 //! Others measure the same: SIPp the same server, and a capture the same messages.
 
-use super::support::{BENCH, Ended, PeerProcess, bench, bench_in, signal};
-use nix::sys::signal::Signal;
+use super::support::{BENCH, Capturing, Ended, PeerProcess, bench};
 use serde_json::Value;
-use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 
 const SCENARIO: &str = include_str!("../../profiles/sipp-register.xml");
 /// What the peer takes for each response, in milliseconds.
@@ -62,56 +60,12 @@ fn sipp_sees_the_same_delay() {
     assert!((DELAY..DELAY + 5.0).contains(&ours), "{ours} ms");
 }
 
-/// tcpdump at work.
-struct Capturing {
-    child: Child,
-}
-
-impl Capturing {
-    /// Captures what goes to and comes from a port, into `all.pcap`.
-    fn start(folder: &Path, port: &str) -> Self {
-        let mut child = Command::new("tcpdump")
-            .args(["-i", "lo", "-n", "-U", "-B", "16384", "--immediate-mode", "-w", "all.pcap"])
-            .args(["udp", "port", port])
-            .current_dir(folder)
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap_or_else(|error| panic!("tcpdump: {error}; on Debian, apt-get install tcpdump"));
-        let mut told = BufReader::new(child.stderr.take().unwrap());
-        let mut line = String::new();
-        told.read_line(&mut line).unwrap();
-        assert!(line.contains("listening on lo"), "tcpdump needs the right to capture: {line}");
-        std::thread::spawn(move || std::io::copy(&mut told, &mut std::io::sink()));
-        Self { child }
-    }
-
-    /// What was captured, as the program tells it.
-    fn analyse(mut self, folder: &Path) -> Value {
-        // The last messages are on their way to the file.
-        std::thread::sleep(std::time::Duration::from_millis(500));
-        signal(&self.child, Signal::SIGINT);
-        self.child.wait().unwrap();
-        let ended = bench_in(folder, "capture all.pcap --json");
-        assert_eq!(ended.status, 0, "{ended:?}");
-        let text = bench_in(folder, "capture all.pcap --calls");
-        assert!(text.status == 0 && text.out.contains("200"), "{text:?}");
-        ended.record()
-    }
-}
-
-impl Drop for Capturing {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
 /// A run of 100 operations of 20 users, and what a capture shows of it.
 fn captured(operation: &str, rules: &str) -> (Value, Value) {
     let folder = tempfile::tempdir().unwrap();
     let peer = PeerProcess::start(rules);
     let port = peer.address.rsplit_once(':').unwrap().1;
-    let capturing = Capturing::start(folder.path(), port);
+    let capturing = Capturing::start(folder.path(), &format!("port {port}"));
     let output = Command::new(BENCH)
         .args(["run", "--target", &format!("udp:{}", peer.address), "--operation"])
         .args(operation.split_whitespace())
@@ -128,7 +82,7 @@ fn captured(operation: &str, rules: &str) -> (Value, Value) {
 
 /// Asserts that the median of ours is that of the capture, to 1 ms and 5 %.
 #[track_caller]
-fn assert_agree(run: &Value, delay: &str, captured: &Value) {
+pub(crate) fn assert_agree(run: &Value, delay: &str, captured: &Value) {
     let ours = run["delays"][delay]["p50_us"].as_f64().unwrap();
     let theirs = captured["p50_us"].as_f64().unwrap();
     assert!((ours - theirs).abs() <= 1000.0 + 0.05 * theirs, "{delay}: {ours} us, {theirs} us");

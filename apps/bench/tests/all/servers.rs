@@ -2,7 +2,8 @@
 //! `BAREBELL_BIN` names it, and Kamailio. A few operations of each: what is looked at is whether they
 //! are understood.
 
-use super::support::{Ended, bench_with};
+use super::agreement::assert_agree;
+use super::support::{Capturing, Ended, bench_with};
 use serde_json::Value;
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -116,5 +117,43 @@ fn parallel_users_and_the_steps_of_a_proxy() {
     for run in proxy["runs"].as_array().unwrap() {
         assert_eq!(run["delays"]["rrd"]["count"], run["counts"]["offered"]);
         assert_eq!(run["delays"]["sdd"]["count"], run["counts"]["offered"]);
+    }
+}
+
+/// An address that no other test uses, by which a capture tells the datagrams apart.
+const OF_ITS_OWN: &str = "127.0.0.77";
+
+#[test]
+fn a_capture_shows_the_calls_of_real_servers() {
+    let _turn = turn();
+    for sut in ["barebell", "kamailio"] {
+        let folder = tempfile::tempdir().unwrap();
+        let capturing = Capturing::start(folder.path(), &format!("host {OF_ITS_OWN}"));
+        let found = record(&format!(
+            "run --sut {sut} --sut-workers 2 --operation invite --auth --register-first --rate 50 \
+             --duration 2s --users 20 --warmup 0 --tail 0 --clock 0 --t1 5s \
+             --sut-address {OF_ITS_OWN}"
+        ));
+        let seen = capturing.analyse(folder.path());
+        let run = &found["runs"][0];
+        assert_whole(&found, 1);
+        // 20 users remove what there is, register, and then each caller does before its call.
+        let (calls, registrations) = (&seen["calls"], &seen["registrations"]);
+        for (count, expected) in [("attempts", 140), ("succeeded", 140), ("challenged", 140)] {
+            assert_eq!(registrations[count], expected, "{sut}: {count} of registrations");
+        }
+        for count in ["attempts", "established", "challenged"] {
+            assert_eq!(calls[count], 100, "{sut}: {count} of calls");
+        }
+        for method in ["REGISTER", "INVITE", "ACK", "BYE"] {
+            assert_eq!(seen["methods"][method]["retransmissions"], 0, "{sut}: {method}");
+        }
+        for (ours, theirs) in [
+            ("rrd", &registrations["delay"]),
+            ("setup", &calls["setup_delay"]),
+            ("sdd", &calls["sdd"]),
+        ] {
+            assert_agree(run, ours, theirs);
+        }
     }
 }

@@ -107,3 +107,48 @@ pub(crate) fn signal(child: &Child, signal: nix::sys::signal::Signal) {
     let pid = nix::unistd::Pid::from_raw(child.id().cast_signed());
     nix::sys::signal::kill(pid, signal).unwrap();
 }
+
+/// tcpdump at work.
+pub(crate) struct Capturing {
+    child: Child,
+}
+
+impl Capturing {
+    /// Captures the datagrams of this machine with itself that pass `filter`, into `all.pcap`.
+    pub(crate) fn start(folder: &Path, filter: &str) -> Self {
+        let mut child = Command::new("tcpdump")
+            .args(["-i", "lo", "-n", "-U", "-B", "16384", "--immediate-mode", "-w", "all.pcap"])
+            .args(["udp", "and"])
+            .args(filter.split_whitespace())
+            .current_dir(folder)
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap_or_else(|error| panic!("tcpdump: {error}; on Debian, apt-get install tcpdump"));
+        let mut told = BufReader::new(child.stderr.take().unwrap());
+        let mut line = String::new();
+        told.read_line(&mut line).unwrap();
+        assert!(line.contains("listening on lo"), "tcpdump needs the right to capture: {line}");
+        std::thread::spawn(move || std::io::copy(&mut told, &mut std::io::sink()));
+        Self { child }
+    }
+
+    /// What was captured, as the program tells it.
+    pub(crate) fn analyse(mut self, folder: &Path) -> Value {
+        // The last messages are on their way to the file.
+        std::thread::sleep(std::time::Duration::from_millis(500));
+        interrupt(&self.child);
+        self.child.wait().unwrap();
+        let ended = bench_in(folder, "capture all.pcap --json");
+        assert_eq!(ended.status, 0, "{ended:?}");
+        let text = bench_in(folder, "capture all.pcap --calls");
+        assert!(text.status == 0 && text.out.contains("200"), "{text:?}");
+        ended.record()
+    }
+}
+
+impl Drop for Capturing {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
