@@ -136,8 +136,7 @@ pub(crate) struct Plan {
     rate: f64,
     workers: Option<usize>,
     sharing: Sharing,
-    #[serde(with = "micros")]
-    tick: Duration,
+    tick_us: Option<u64>,
     part: Part,
 }
 
@@ -192,7 +191,7 @@ impl Plan {
             rate,
             workers,
             sharing,
-            tick,
+            tick_us: tick.map(Duration::as_micros),
             part,
         }
     }
@@ -222,7 +221,7 @@ impl Plan {
             rate: self.rate,
             workers: self.workers,
             sharing: self.sharing,
-            tick: self.tick,
+            tick: self.tick_us.map(Duration::from_micros),
             part,
         })
     }
@@ -360,7 +359,7 @@ mod tests {
             rate: 1234.5,
             workers: Some(3),
             sharing: Sharing::User,
-            tick: Duration::from_micros(500),
+            tick: Some(Duration::from_micros(500)),
             part: Part { index: 1, count: 2 },
         }
     }

@@ -109,9 +109,10 @@ pub(crate) struct DetailArgs {
     /// Sockets or connections: one for each thread, user or operation
     #[arg(long, value_enum, default_value_t)]
     pub(crate) sockets: Sharing,
-    /// The ticks at which the generator acts; 0: at any time, at a higher cost
-    #[arg(long, value_parser = values::duration, default_value = "1ms")]
-    pub(crate) clock: Duration,
+    /// The ticks at which the generator acts; 0: at any time, at a higher cost [default: such that a
+    /// thread starts 16 operations at each, and at most 2 ms]
+    #[arg(long, value_parser = values::duration)]
+    pub(crate) clock: Option<Duration>,
     /// Each caller registers before it calls
     #[arg(long)]
     pub(crate) register_first: bool,

@@ -9,6 +9,7 @@ use crate::bare::{self, Exchange};
 use crate::cli::CostArgs;
 use crate::cli::values::Target;
 use crate::load::generator::Generator;
+use crate::load::worker::tick_for;
 use crate::measure::{self, LoadSpec};
 use crate::metrics;
 use crate::peer::{Peer, Script};
@@ -96,11 +97,12 @@ fn generator(
         mean(measured.traffic.sent_octets, measured.traffic.sent),
         mean(measured.traffic.received_octets, measured.traffic.received),
     );
+    let clock = load.detail.clock.unwrap_or_else(|| tick_for(spec.rate()));
     let exchange = Exchange {
         sizes: vec![(sent.max(1), received); trips],
         rate: spec.rate(),
         seconds: spec.seconds(),
-        clock: std::time::Duration::from_micros(load.detail.clock.as_micros()),
+        clock: std::time::Duration::from_micros(clock.as_micros()),
     };
     Ok((cost, exchange))
 }

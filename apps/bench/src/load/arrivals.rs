@@ -99,6 +99,12 @@ impl Arrivals {
         arrivals
     }
 
+    /// The highest rate of this worker, a second.
+    pub(crate) fn peak(&self) -> f64 {
+        let rates = self.segments.iter().map(|segment| segment.from.max(segment.to));
+        rates.fold(0.0, f64::max) / self.step
+    }
+
     fn gap(&mut self) -> f64 {
         match &mut self.random {
             None => self.step,

@@ -27,7 +27,8 @@ pub(crate) struct GeneratorPlan {
     /// Threads; `None` for as many as the rate wants and the machine has processors.
     pub(crate) workers: Option<usize>,
     pub(crate) sharing: Sharing,
-    pub(crate) tick: Duration,
+    /// The ticks at which it acts; `None` for as many as the rate wants, zero for none.
+    pub(crate) tick: Option<Duration>,
     pub(crate) part: Part,
 }
 

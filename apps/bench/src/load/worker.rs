@@ -20,6 +20,11 @@ const FLUSH: usize = 32;
 /// Operations started, and batches taken, before looking at the other.
 const STARTS: usize = 64;
 const BATCHES: usize = 4;
+/// Operations that a worker starts at a tick, unless ticks are set: waking costs as much as starting
+/// several, and more at once would be a load of bursts.
+const TOGETHER: f64 = 16.0;
+const SHORTEST_TICK: Duration = Duration::from_micros(100);
+const LONGEST_TICK: Duration = Duration::from_millis(2);
 /// The longest sleep while something is under way and the clock has no ticks.
 const LONGEST_SLEEP: Duration = Duration::from_millis(100);
 
@@ -30,8 +35,8 @@ pub(crate) struct WorkerPlan {
     /// Name and password of the users that this worker plays.
     pub(crate) users: Vec<(String, String)>,
     pub(crate) links: LinkPlan,
-    /// The ticks at which it acts; zero: whenever there is something to do.
-    pub(crate) tick: Duration,
+    /// The ticks at which it acts; `None`: by the rate, zero: whenever there is something to do.
+    pub(crate) tick: Option<Duration>,
 }
 
 /// A load as one worker puts it on.
@@ -153,7 +158,7 @@ pub(crate) struct Worker {
     engine: Engine,
     links: Links,
     clock: Clock,
-    tick: Duration,
+    tick: Option<Duration>,
     index: usize,
     shared: Shared,
 }
@@ -224,6 +229,9 @@ impl Worker {
         self.engine.ended = Some(Vec::new());
         let (cpu, links) = (Cpu::of_thread(), self.links.counts());
         let users = self.engine.parties() as u64;
+        let tick = self
+            .tick
+            .unwrap_or_else(|| tick_for(users as f64 * 1e6 / plan.spread.as_micros() as f64));
         let end = plan.start + plan.length;
         let mut starts: BinaryHeap<_> = (0..users)
             .map(|user| {
@@ -251,7 +259,7 @@ impl Worker {
                     Outcome::Succeeded => plan.interval,
                     _ => plan.wait,
                 };
-                let next = tick_at(now + pause, self.tick);
+                let next = tick_at(now + pause, tick);
                 if next < end {
                     starts.push(Reverse((next, user)));
                 }
@@ -268,7 +276,7 @@ impl Worker {
             }
             if !is_more {
                 let next = starts.peek().map(|&Reverse((at, _))| at);
-                self.wait(now, next, in_flight);
+                self.wait(now, next, in_flight, tick);
             }
         }
         self.engine.ended = None;
@@ -279,7 +287,7 @@ impl Worker {
     pub(crate) fn load(&mut self, plan: &LoadPlan) -> Found {
         self.engine.begin(Tally::new(plan.origin, plan.measured.clone()));
         let (cpu, links) = (Cpu::of_thread(), self.links.counts());
-        let tick = self.tick;
+        let tick = self.tick.unwrap_or_else(|| tick_for(plan.arrivals.peak()));
         let mut arrivals = plan.arrivals.clone().map(|offset| tick_at(plan.start + offset, tick));
         let mut next = arrivals.next();
         let mut user = plan.first_user;
@@ -315,7 +323,7 @@ impl Worker {
                 break;
             }
             if !is_more {
-                self.wait(now, next, in_flight);
+                self.wait(now, next, in_flight, tick);
             }
         }
         let mut found = self.found(plan.start, cpu, links);
@@ -387,13 +395,13 @@ impl Worker {
         self.engine.next_timer().map_or(LONGEST_SLEEP, |when| when.since(now)).min(LONGEST_SLEEP)
     }
 
-    fn wait(&mut self, now: Instant, next: Option<Instant>, in_flight: usize) {
+    fn wait(&mut self, now: Instant, next: Option<Instant>, in_flight: usize, tick: Duration) {
         let until_next = next.map_or(LONGEST_SLEEP, |at| at.since(now)).min(LONGEST_SLEEP);
-        if self.tick == Duration::ZERO {
+        if tick == Duration::ZERO {
             self.links.wait_for_messages(until_next.min(self.until_timer(now)));
             return;
         }
-        let next_tick = tick_at(now + Duration::from_micros(1), self.tick).since(now);
+        let next_tick = tick_at(now + Duration::from_micros(1), tick).since(now);
         links::sleep(if in_flight > 0 { next_tick.min(until_next) } else { until_next });
     }
 
@@ -414,6 +422,12 @@ impl Worker {
 fn busy_share(cpu: Cpu, elapsed: Duration) -> f64 {
     // A moment in which all is started at once is no load that could be too much.
     cpu.total() as f64 / elapsed.max(Duration::from_millis(100)).as_micros() as f64
+}
+
+/// The ticks at which a worker that starts `rate` operations a second acts, unless they are set.
+pub(crate) fn tick_for(rate: f64) -> Duration {
+    let micros = TOGETHER / rate.max(1.0) * 1e6;
+    Duration::from_micros(micros as u64).clamp(SHORTEST_TICK, LONGEST_TICK)
 }
 
 /// The first tick that is not before `when`.

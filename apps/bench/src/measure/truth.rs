@@ -74,7 +74,7 @@ impl Case {
             workers: Some(1),
             part: Part::WHOLE,
             sharing: self.sharing,
-            tick: Duration::from_millis(self.tick),
+            tick: Some(Duration::from_millis(self.tick)),
         };
         let mut force = Force::Local(Generator::open(&plan, &Arc::default()).unwrap());
         let spec = LoadSpec {
