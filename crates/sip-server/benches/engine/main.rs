@@ -1,0 +1,97 @@
+//! What the engine does in a second, without sockets: registrations, and whole calls through the proxy.
+//!
+//! ```text
+//! cargo bench -p barebell-sip-server                     each kind of work on one thread
+//! cargo bench -p barebell-sip-server -- call             only that of this name
+//! cargo bench -p barebell-sip-server -- threads          registrations and calls on 1, 2, 4 ... threads
+//! ```
+//!
+//! Only the time in the engine counts: the messages that go in are made between the clock readings, a
+//! few hundred at a time. Medians of several rounds; the CPU time of the thread, for others use the
+//! machine as well.
+
+mod clients;
+mod lock;
+
+use clients::{Client, Work};
+use lock::Counting;
+use std::sync::{Arc, Barrier};
+use std::time::Duration;
+
+/// Users of the server, half of whom call the other half.
+const USERS: usize = 10_000;
+/// Operations that go through the engine step by step together.
+const TOGETHER: usize = 250;
+/// What is measured at once, in batches of [`TOGETHER`], and how often.
+const BATCHES: usize = 40;
+const ROUNDS: usize = 9;
+/// More threads than any of today's machines has processors are tried, to find contended locks.
+const THREADS: [usize; 7] = [1, 2, 4, 8, 16, 32, 64];
+
+type Server = sip_server::Server<Counting>;
+
+fn main() {
+    // Cargo says `--bench`, and filters stand where they do for tests.
+    let wanted: Vec<String> = std::env::args().skip(1).filter(|word| word != "--bench").collect();
+    if wanted.iter().any(|word| word == "threads") {
+        for work in [Work::RegisterUpdate, Work::Call] {
+            threads(work);
+        }
+        return;
+    }
+    println!("{:32} {:>12} {:>14}", "one thread", "us each", "a second");
+    for work in Work::ALL {
+        if !wanted.is_empty() && !wanted.iter().any(|word| work.name() == word) {
+            continue;
+        }
+        let server = clients::server(work, USERS);
+        let mut client = Client::new(&server, work, 0, USERS);
+        let mut rounds: Vec<f64> = (0..ROUNDS)
+            .map(|_| {
+                let spent: Duration = (0..BATCHES).map(|_| client.batch(TOGETHER)).sum();
+                spent.as_secs_f64() * 1e6 / (BATCHES * TOGETHER) as f64
+            })
+            .collect();
+        rounds.sort_by(f64::total_cmp);
+        let median = rounds[ROUNDS / 2];
+        println!("{:32} {median:12.3} {:14.0}", work.name(), 1e6 / median);
+    }
+}
+
+/// The same on several threads, each with users of its own, and how often one waited for another.
+fn threads(work: Work) {
+    println!(
+        "{:20} {:>8} {:>14} {:>14} {:>10}",
+        work.name(),
+        "threads",
+        "us each",
+        "locks",
+        "contended"
+    );
+    for count in THREADS {
+        let server = clients::server(work, USERS);
+        let barrier = Arc::new(Barrier::new(count));
+        let threads: Vec<_> = (0..count)
+            .map(|index| {
+                let (server, barrier) = (Arc::clone(&server), Arc::clone(&barrier));
+                std::thread::spawn(move || {
+                    let mut client = Client::new(&server, work, index, USERS / count);
+                    if barrier.wait().is_leader() {
+                        lock::begin();
+                    }
+                    barrier.wait();
+                    let spent: Duration = (0..BATCHES).map(|_| client.batch(TOGETHER)).sum();
+                    spent.as_secs_f64() * 1e6 / (BATCHES * TOGETHER) as f64
+                })
+            })
+            .collect();
+        let costs: Vec<f64> = threads.into_iter().filter_map(|thread| thread.join().ok()).collect();
+        let (taken, contended) = lock::end();
+        println!(
+            "{:20} {count:8} {:14.3} {taken:14} {:9.3}%",
+            "",
+            costs.iter().sum::<f64>() / costs.len() as f64,
+            contended as f64 * 100.0 / taken.max(1) as f64,
+        );
+    }
+}
