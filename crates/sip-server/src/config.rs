@@ -108,6 +108,9 @@ pub struct Limits {
     pub max_registered: usize,
     /// Transactions in progress.
     pub max_transactions: usize,
+    /// How long a request that begins something may have waited to be read before it is refused with
+    /// 503, so that what has begun gets done; zero: for ever.
+    pub max_wait: Duration,
     /// Targets that one request is forked to, also the Max-Breadth given to a request without one
     /// (RFC 5393).
     pub max_forks: usize,
@@ -191,6 +194,8 @@ impl Default for Limits {
         Self {
             max_registered: 2_000_000,
             max_transactions: 1_000_000,
+            // Well below the half second after which requests are sent again.
+            max_wait: Duration::from_millis(100),
             max_forks: 10,
             trusted: alloc::vec![
                 Network { address: Ipv4Addr::new(127, 0, 0, 0).into(), prefix: 8 },

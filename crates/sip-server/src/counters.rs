@@ -19,14 +19,15 @@ macro_rules! counters {
     };
 }
 
-/// One counter. It wraps around after 2^64.
+/// One counter, which one thread counts and any may read. It wraps around after 2^64.
 #[derive(Debug, Default)]
 pub struct Counter(AtomicU64);
 
 impl Counter {
     /// Counts one.
     pub fn add(&self) {
-        self.0.fetch_add(1, Ordering::Relaxed);
+        // Nobody else writes it, so nothing is lost between the two.
+        self.0.store(self.0.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
     }
 
     /// How often it was counted.
@@ -101,6 +102,8 @@ counters! {
     registration_limit = "registration-limit";
     /// Requests refused because too many transactions are in progress.
     transaction_limit = "transaction-limit";
+    /// Requests refused because they had waited too long to be read.
+    overload_refused = "overload-refused";
     /// Targets left out because a request may not be forked further.
     fork_limit = "fork-limit";
     /// Locations asked of the DNS.

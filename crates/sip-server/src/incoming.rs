@@ -48,12 +48,10 @@ pub(crate) fn reply(
     let tag = env.to_tag(message);
     let response =
         Response { request: message, source: flow.remote, status, reason, to_tag: Some(&tag) };
-    let mut lines = Vec::new();
-    fields(&mut lines, env);
     let server_name = env.settings.config.server_name.as_str();
-    env.out.send(reply_flow(message, flow), |bytes| {
+    env.send(reply_flow(message, flow), |env, bytes| {
         response.write(bytes, |bytes| {
-            bytes.extend_from_slice(&lines);
+            fields(bytes, env);
             if !server_name.is_empty() {
                 write_line(bytes, b"Server", server_name.as_bytes());
             }

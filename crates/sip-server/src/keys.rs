@@ -27,6 +27,22 @@ impl Key {
 
     /// SipHash-2-4 of `parts`, each preceded by its length, so that no two lists run together.
     pub(crate) fn hash(&self, parts: &[&[u8]]) -> u64 {
+        // In one piece: feeding it bit by bit costs more than copying.
+        let mut joined = [0; 256];
+        let mut at = 0;
+        for part in parts {
+            let Some(place) = joined.get_mut(at..at + 4 + part.len()) else {
+                return self.hash_long(parts);
+            };
+            place[..4].copy_from_slice(&(part.len() as u32).to_le_bytes());
+            place[4..].copy_from_slice(part);
+            at += place.len();
+        }
+        self.hasher().hash(&joined[..at])
+    }
+
+    /// The same for what may be of any length.
+    fn hash_long(&self, parts: &[&[u8]]) -> u64 {
         let mut hasher = self.hasher();
         for part in parts {
             hasher.write(&(part.len() as u32).to_le_bytes());
@@ -86,6 +102,10 @@ mod tests {
         let key = Key::derive(&[1; 32], "x");
         assert_ne!(key.hash(&[b"ab", b"c"]), key.hash(&[b"a", b"bc"]));
         assert_eq!(key.hash(&[b"ab", b"c"]), key.hash(&[b"ab", b"c"]));
+        for length in [0, 100, 247, 248, 249, 1000] {
+            let long = alloc::vec![7; length];
+            assert_eq!(key.hash(&[b"x", &long]), key.hash_long(&[b"x", &long]), "{length}");
+        }
     }
 
     #[test]

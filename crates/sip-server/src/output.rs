@@ -89,6 +89,11 @@ impl Output {
     ) -> Option<Range<usize>> {
         let start = self.bytes.len();
         write(&mut self.bytes);
+        self.push(flow, start)
+    }
+
+    /// Sends what was appended from `start` on, likewise.
+    pub(crate) fn push(&mut self, flow: Flow, start: usize) -> Option<Range<usize>> {
         let range = start..self.bytes.len();
         if range.len() > MAX_MESSAGE {
             self.bytes.truncate(start);

@@ -42,7 +42,7 @@ struct Contact<'m> {
 enum Wish<'m> {
     Fetch,
     RemoveAll,
-    Update(Vec<Contact<'m>>),
+    Update(SmallVec<[Contact<'m>; 1]>),
 }
 
 /// Carries out a REGISTER for `address` that came on `flow`. Whoever sent it may do so.
@@ -108,19 +108,21 @@ pub(crate) fn register<R: RawMutex>(
                 Changed::Yes
             }
             Wish::Update(contacts) => {
-                // All or nothing (RFC 3261 section 10.3 step 7): the changes are made to a copy.
-                let mut bindings = core::mem::take(&mut subscriber.bindings);
-                let before = bindings.clone();
+                // All or nothing (RFC 3261 section 10.3 step 7). What is refused at its only contact
+                // has changed nothing, so a copy is for several.
+                let before = (contacts.len() > 1).then(|| subscriber.bindings.clone());
+                let mut refusal = None;
                 for contact in contacts {
-                    let known = position(&bindings, contact);
+                    let bindings = &mut subscriber.bindings;
+                    let known = position(bindings, contact);
                     // A late copy of an earlier REGISTER must not bring back what is gone.
                     let is_unwanted = match known {
                         Some(at) => is_late(&bindings[at]),
                         None => follows_removal && contact.expires > Duration::ZERO,
                     };
                     if is_unwanted {
-                        subscriber.bindings = before;
-                        return (OUT_OF_ORDER, Changed::No);
+                        refusal = Some(OUT_OF_ORDER);
+                        break;
                     }
                     if contact.expires == Duration::ZERO {
                         if let Some(at) = known {
@@ -129,8 +131,18 @@ pub(crate) fn register<R: RawMutex>(
                         }
                         continue;
                     }
+                    // Each is compared with all before it, so it is not left until the end to see
+                    // that there are too many; but others may make room.
+                    let room = if before.is_some() { 2 * max_contacts } else { max_contacts };
+                    if known.is_none() && bindings.len() >= room {
+                        refusal = Some(TOO_MANY);
+                        break;
+                    }
+                    let same_contact = known
+                        .map(|at| core::mem::take(&mut bindings[at].contact))
+                        .filter(|known| **known == *contact.uri_bytes);
                     let binding = Binding {
-                        contact: contact.uri_bytes.into(),
+                        contact: same_contact.unwrap_or_else(|| contact.uri_bytes.into()),
                         extra: extra(&path, contact),
                         call_id,
                         cseq: head.cseq.number,
@@ -141,20 +153,18 @@ pub(crate) fn register<R: RawMutex>(
                     };
                     match known {
                         Some(at) => bindings[at] = binding,
-                        // Each is compared with all before it, so it is not left until the end to
-                        // see that there are too many.
-                        None if bindings.len() >= 2 * max_contacts => {
-                            subscriber.bindings = before;
-                            return (TOO_MANY, Changed::No);
-                        }
                         None => bindings.push(binding),
                     }
                 }
-                if bindings.len() > max_contacts {
-                    subscriber.bindings = before;
-                    return (TOO_MANY, Changed::No);
+                if subscriber.bindings.len() > max_contacts {
+                    refusal = refusal.or(Some(TOO_MANY));
                 }
-                subscriber.bindings = bindings;
+                if let Some(refusal) = refusal {
+                    if let Some(before) = before {
+                        subscriber.bindings = before;
+                    }
+                    return (refusal, Changed::No);
+                }
                 Changed::Yes
             }
         };
@@ -184,7 +194,7 @@ fn read_wish<'m>(request: &Message<'m>, settings: &Settings) -> Result<Wish<'m>,
             .ok(),
         None => None,
     };
-    let mut contacts = Vec::new();
+    let mut contacts = SmallVec::new();
     let mut elements = request.elements(HeaderName::Contact).peekable();
     if elements.peek().is_none() {
         return Ok(Wish::Fetch);

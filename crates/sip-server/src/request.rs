@@ -114,8 +114,8 @@ fn on_register<R: RawMutex>(
     if !unsupported.is_empty() {
         return refuse_extensions(incoming, &unsupported, env);
     }
-    let address = match head.to.uri() {
-        Ok(Uri::Sip(uri)) => {
+    let address = match head.to_uri {
+        Uri::Sip(uri) => {
             let user = uri.user.filter(|user| user.len() <= MAX_USER);
             env.settings.domain_of(&uri.host).zip(user).map(|(domain, user)| {
                 let user = sip::uri::unescape(user);

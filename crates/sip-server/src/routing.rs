@@ -21,7 +21,7 @@ use core::sync::atomic::Ordering;
 use lock_api::RawMutex;
 use sip::header::NameAddr;
 use sip::message::{RequestHead, reason_phrase};
-use sip::{HeaderName, Method, Uri};
+use sip::{Duration, HeaderName, Method, Uri};
 use smallvec::SmallVec;
 
 /// On whose word a request is forwarded.
@@ -65,6 +65,11 @@ pub(crate) fn route<R: RawMutex>(
                 write_line(out, b"Allow", ALLOW_REGISTRAR);
             });
         };
+    }
+    let max_wait = config.limits.max_wait;
+    if max_wait > Duration::ZERO && env.waited > max_wait && is_new(head) {
+        env.counters.overload_refused.add();
+        return refuse_for_now(incoming, reason_phrase(503), 5, env);
     }
     if head.max_forwards == Some(0) {
         env.counters.too_many_hops.add();
@@ -148,7 +153,7 @@ fn newer_flow<R: RawMutex>(
     uri: &[u8],
     env: &Env<'_>,
 ) -> Option<Flow> {
-    let (Ok(Uri::Sip(to)), Ok(Uri::Sip(wanted))) = (head.to.uri(), Uri::parse(uri)) else {
+    let (Uri::Sip(to), Ok(Uri::Sip(wanted))) = (head.to_uri, Uri::parse(uri)) else {
         return None;
     };
     let domain = env.settings.domain_of(&to.host)?;
@@ -183,8 +188,8 @@ fn find_sponsor<R: RawMutex>(
         return Some(Sponsor::Dialog);
     }
     let is_for_us = matches!(destination, Destination::User { .. } | Destination::Number(_));
-    let from_domain = match head.from.uri() {
-        Ok(Uri::Sip(uri)) => env.settings.domain_of(&uri.host).zip(uri.user),
+    let from_domain = match head.from_uri {
+        Uri::Sip(uri) => env.settings.domain_of(&uri.host).zip(uri.user),
         _ => None,
     };
     let claimed = from_domain.map(|(domain, user)| {
@@ -234,9 +239,7 @@ fn find_sponsor<R: RawMutex>(
     }
     if !is_trusted && !server.sources.admit_foreign(source, env.now, &config.limits) {
         env.counters.foreign_limited.add();
-        reply(message, flow, 503, reason_phrase(503), env, |out, _| {
-            write_number_line(out, b"Retry-After", 10);
-        });
+        refuse_for_now(incoming, reason_phrase(503), 10, env);
         return None;
     }
     Some(Sponsor::Nobody)
@@ -245,10 +248,8 @@ fn find_sponsor<R: RawMutex>(
 /// The domain whose credentials in this request go no further. They do not, either, where they were
 /// not asked for, as within a dialog: whoever is called could use them in the caller's name.
 fn own_realm(head: &RequestHead<'_>, settings: &Settings) -> Option<DomainIndex> {
-    match head.from.uri() {
-        Ok(Uri::Sip(uri)) if settings.config.authentication.required => {
-            settings.domain_of(&uri.host)
-        }
+    match head.from_uri {
+        Uri::Sip(uri) if settings.config.authentication.required => settings.domain_of(&uri.host),
         _ => None,
     }
 }
@@ -301,12 +302,8 @@ fn forward<R: RawMutex>(
     if head.method == Method::Invite {
         env.counters.invites.add();
     }
-    let is_new = head.to.tag().is_none() && !matches!(head.method, Method::Ack | Method::Cancel);
-    if is_new && server.is_draining.load(Ordering::Relaxed) {
-        reply(message, flow, 503, "Shutting Down", env, |out, _| {
-            write_number_line(out, b"Retry-After", 10);
-        });
-        return;
+    if is_new(head) && server.is_draining.load(Ordering::Relaxed) {
+        return refuse_for_now(incoming, "Shutting Down", 10, env);
     }
     let is_stateless = env.settings.config.state == State::Stateless || head.method == Method::Ack;
     if is_stateless {
@@ -327,10 +324,20 @@ fn forward<R: RawMutex>(
     });
     if started.is_err() {
         env.counters.transaction_limit.add();
-        reply(message, flow, 503, reason_phrase(503), env, |out, _| {
-            write_number_line(out, b"Retry-After", 5);
-        });
+        refuse_for_now(incoming, reason_phrase(503), 5, env);
     }
+}
+
+/// Whether the request begins something new, and can be refused without leaving anything behind.
+fn is_new(head: &RequestHead<'_>) -> bool {
+    head.to.tag().is_none() && !matches!(head.method, Method::Ack | Method::Cancel)
+}
+
+/// Refuses a request that may be tried again after some `seconds`.
+fn refuse_for_now(incoming: &Incoming<'_, '_>, reason: &str, seconds: u64, env: &mut Env<'_>) {
+    reply(incoming.message, &incoming.flow, 503, reason, env, |out, _| {
+        write_number_line(out, b"Retry-After", seconds);
+    });
 }
 
 /// The targets that a user's bindings are (RFC 3261 section 16.5), at most as many as may be.

@@ -54,6 +54,12 @@ impl Settings {
             Host::Ip(address) => self.addresses.get(&address.to_canonical()),
             Host::Name(name) => {
                 let name = name.strip_suffix(b".").unwrap_or(name);
+                // Mostly it is the one there is, as it is written there.
+                if let Some(domain) = self.config.domains.first()
+                    && name == domain.name.as_bytes()
+                {
+                    return Some(DomainIndex::DEFAULT);
+                }
                 let lower: SmallVec<[u8; 64]> = name.iter().map(u8::to_ascii_lowercase).collect();
                 self.names.get(&lower[..])
             }
@@ -81,7 +87,7 @@ impl Settings {
         });
         let is_local =
             matches!(host, Host::Ip(address) if address.to_canonical() == local.to_canonical());
-        let domain = self.domain_of(host).or(is_local.then_some(DomainIndex(0)));
+        let domain = self.domain_of(host).or(is_local.then_some(DomainIndex::DEFAULT));
         domain.filter(|_| ours)
     }
 

@@ -13,7 +13,7 @@ use alloc::sync::Arc;
 use core::sync::atomic::Ordering;
 use lock_api::RawMutex;
 use sip::message::{Fault, Flaw, ParseError};
-use sip::{HeaderName, Instant, Message, Method};
+use sip::{Duration, HeaderName, Instant, Message, Method};
 
 /// A thread's hold on a [`Server`].
 pub struct Worker<R: RawMutex> {
@@ -32,27 +32,31 @@ impl<R: RawMutex> Worker<R> {
 
     /// A datagram, or a message off a stream, came on `flow`.
     pub fn receive(&mut self, now: Instant, flow: &Flow, bytes: &[u8], out: &mut Output) {
-        self.refresh();
-        let (server, settings) = (Arc::clone(&self.server), Arc::clone(&self.settings));
-        let counters = Arc::clone(&self.counters);
-        let sent_before = out.transmits.len();
-        let mut env =
-            Env { now, settings: &settings, keys: &server.keys, counters: &counters, out };
-        match Message::parse(bytes) {
+        self.receive_late(now, Duration::ZERO, flow, bytes, out);
+    }
+
+    /// The same for one that has `waited` to be read.
+    pub fn receive_late(
+        &mut self,
+        now: Instant,
+        waited: Duration,
+        flow: &Flow,
+        bytes: &[u8],
+        out: &mut Output,
+    ) {
+        self.with_env(now, out, |server, env| match Message::parse(bytes) {
             Ok(message) if message.status().is_some() => {
-                counters.responses.add();
-                on_response(&server, &message, flow, &mut env);
+                env.counters.responses.add();
+                on_response(server, &message, flow, env);
             }
             Ok(message) => {
-                counters.requests.add();
-                on_request(&server, &message, flow, &mut env);
+                env.counters.requests.add();
+                env.waited = waited;
+                on_request(server, &message, flow, env);
             }
             Err(ParseError::Empty) => {}
-            Err(_) => counters.dropped.add(),
-        }
-        for _ in sent_before..out.transmits.len() {
-            counters.sent.add();
-        }
+            Err(_) => env.counters.dropped.add(),
+        });
     }
 
     /// A request came on a stream, of which only the header fields can be told apart: `head`, with
@@ -162,6 +166,7 @@ impl<R: RawMutex> Worker<R> {
             settings: &self.settings,
             keys: &self.server.keys,
             counters: &self.counters,
+            waited: Duration::ZERO,
             out,
         };
         act(&self.server, &mut env);

@@ -3,21 +3,108 @@
 //! Header field values may hold folded lines: CR and LF in them are white space, since the message
 //! parser lets them through only where a fold is.
 
+use memchr::memchr;
+
+/// A set of bytes.
+#[derive(Clone, Copy)]
+pub(crate) struct Set(u16);
+
+impl Set {
+    /// The characters of a `token`.
+    pub(crate) const TOKEN: Self = Self(1 << 0);
+    /// What an unquoted parameter value may be made of: a token or a host, IPv6 references included.
+    /// Phones in the field put URIs and base64 here, which no parser mistakes for anything else.
+    pub(crate) const VALUE: Self = Self(1 << 1);
+    /// What ends a parameter, or a part of it.
+    pub(crate) const PARAM_STOP: Self = Self(1 << 2);
+    /// A display name without quotes. Bytes beyond ASCII come from phones that forgot the quotes.
+    pub(crate) const DISPLAY: Self = Self(1 << 3);
+    /// What may stand in a URI.
+    pub(crate) const URI: Self = Self(1 << 4);
+    /// What phones put in a user part: all that is printable but what would end it. `#` and the like
+    /// should be escaped, but dialled feature codes come without.
+    pub(crate) const USER: Self = Self(1 << 5);
+    /// The characters of a domain name.
+    pub(crate) const HOST_NAME: Self = Self(1 << 6);
+    /// The characters of an IPv4 address.
+    pub(crate) const IPV4: Self = Self(1 << 7);
+    /// What separates the parts of a SIP URI.
+    pub(crate) const URI_STOP: Self = Self(1 << 8);
+
+    /// Whether `byte` is in it.
+    pub(crate) fn has(self, byte: u8) -> bool {
+        SETS[usize::from(byte)] & self.0 != 0
+    }
+
+    /// Whether all of `bytes` are in it.
+    pub(crate) fn has_all(self, bytes: &[u8]) -> bool {
+        // To the end in any case: a branch for each byte costs more than what lies behind it.
+        bytes.iter().fold(self.0, |sets, &byte| sets & SETS[usize::from(byte)]) != 0
+    }
+}
+
+/// Which sets each byte is in.
+static SETS: [u16; 256] = {
+    let mut sets = [0; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        sets[byte] = sets_of(byte as u8);
+        byte += 1;
+    }
+    sets
+};
+
+const fn sets_of(byte: u8) -> u16 {
+    let is_token = byte.is_ascii_alphanumeric()
+        || matches!(byte, b'-' | b'.' | b'!' | b'%' | b'*' | b'_' | b'+' | b'`' | b'\'' | b'~');
+    let is_value = is_token
+        || matches!(byte, b'[' | b']' | b':' | b'/' | b'@' | b'=' | b'$' | b'&' | b'(' | b')')
+        || byte >= 0x80;
+    let is_uri = byte.is_ascii_graphic() && !matches!(byte, b'<' | b'>');
+    let mut sets = 0;
+    if is_token {
+        sets |= Set::TOKEN.0;
+    }
+    if is_value {
+        sets |= Set::VALUE.0;
+    }
+    if matches!(byte, b';' | b'=' | b'"') {
+        sets |= Set::PARAM_STOP.0;
+    }
+    if is_token || is_space(byte) || byte >= 0x80 {
+        sets |= Set::DISPLAY.0;
+    }
+    if is_uri {
+        sets |= Set::URI.0;
+    }
+    if is_uri && !matches!(byte, b'"' | b'@' | b'\\' | b'^') {
+        sets |= Set::USER.0;
+    }
+    if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_') {
+        sets |= Set::HOST_NAME.0;
+    }
+    if byte.is_ascii_digit() || byte == b'.' {
+        sets |= Set::IPV4.0;
+    }
+    if matches!(byte, b'@' | b':' | b';' | b'?') {
+        sets |= Set::URI_STOP.0;
+    }
+    sets
+}
+
 /// White space within a header field value, folds included.
 pub(crate) const fn is_space(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t' | b'\r' | b'\n')
 }
 
 /// The characters of a `token`.
-pub(crate) const fn is_token(byte: u8) -> bool {
-    matches!(byte,
-        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9'
-        | b'-' | b'.' | b'!' | b'%' | b'*' | b'_' | b'+' | b'`' | b'\'' | b'~')
+pub(crate) fn is_token(byte: u8) -> bool {
+    Set::TOKEN.has(byte)
 }
 
 /// Whether `bytes` is a `token`.
 pub(crate) fn all_token(bytes: &[u8]) -> bool {
-    !bytes.is_empty() && bytes.iter().all(|&byte| is_token(byte))
+    !bytes.is_empty() && Set::TOKEN.has_all(bytes)
 }
 
 /// `bytes` without white space at its ends.
@@ -83,6 +170,9 @@ pub(crate) fn split_list(value: &[u8]) -> impl Iterator<Item = &[u8]> {
 
 /// Where the first element of a comma-separated value ends.
 pub(crate) fn list_element_end(value: &[u8]) -> usize {
+    if memchr(b',', value).is_none() {
+        return value.len();
+    }
     let mut at = 0;
     let mut in_brackets = false;
     while let Some(&byte) = value.get(at) {
@@ -104,6 +194,36 @@ pub(crate) fn list_element_end(value: &[u8]) -> usize {
         }
     }
     value.len()
+}
+
+/// Splits before the first `byte`; all of `bytes` stands before it where there is none.
+pub(crate) fn split_before(byte: u8, bytes: &[u8]) -> (&[u8], &[u8]) {
+    bytes.split_at(memchr(byte, bytes).unwrap_or(bytes.len()))
+}
+
+/// Where the first CR or LF stands.
+pub(crate) fn line_end(bytes: &[u8]) -> Option<usize> {
+    // Eight bytes at a time: lines are too short for wider steps to pay.
+    const LOW: u64 = u64::from_le_bytes([1; 8]);
+    const HIGH: u64 = LOW << 7;
+    let is_end = |byte: u8| matches!(byte, b'\r' | b'\n');
+    let mut at = 0;
+    while let Some(&eight) = bytes.get(at..).and_then(<[u8]>::first_chunk) {
+        let word = u64::from_le_bytes(eight);
+        // The lowest bit that is set belongs to the first byte below 14.
+        let below = word.wrapping_sub(LOW * 14) & !word & HIGH;
+        if below == 0 {
+            at += 8;
+            continue;
+        }
+        let found = at + below.trailing_zeros() as usize / 8;
+        if is_end(bytes[found]) {
+            return Some(found);
+        }
+        at = found + 1;
+    }
+    let rest = bytes.get(at..)?.iter().position(|&byte| is_end(byte))?;
+    Some(at + rest)
 }
 
 /// An unsigned decimal number that fills `bytes`; `None` for anything else and for what exceeds
@@ -165,6 +285,23 @@ mod tests {
         assert_eq!(split_quoted(b"\"a\\\"b\"c"), Some((&b"\"a\\\"b\""[..], &b"c"[..])));
         assert_eq!(split_quoted(b"\"a\\\""), None);
         assert_eq!(split_quoted(b"\"a\\"), None);
+    }
+
+    #[test]
+    fn a_line_ends_at_the_first_cr_or_lf_wherever_it_stands() {
+        let mut text = [b'a'; 40];
+        assert_eq!(line_end(&text), None);
+        assert_eq!(line_end(b""), None);
+        for at in (0..40).rev() {
+            for other in [b'\t', 0, 0x0d | 0x80, 0x0e, b' '] {
+                for end in [b'\r', b'\n'] {
+                    text[at] = end;
+                    text[at / 2] = if at / 2 == at { end } else { other };
+                    assert_eq!(line_end(&text), Some(at), "{at} {other}");
+                }
+                text[at / 2] = b'a';
+            }
+        }
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Parameters of URIs and header fields: `;name` and `;name=value`.
 
-use crate::lex;
+use crate::lex::{self, Set};
 
 /// A list of parameters as it stands in a message, from its first semicolon on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -28,10 +28,10 @@ impl<'a> Params<'a> {
         let mut rest = lex::trim(self.0);
         core::iter::from_fn(move || {
             rest = rest.strip_prefix(b";")?;
-            let end = end_of_param(rest);
+            let (end, equals) = end_of_param(rest);
             let (param, after) = rest.split_at(end);
             rest = after;
-            Some(match param.iter().position(|&byte| byte == b'=') {
+            Some(match equals {
                 Some(equals) => {
                     (lex::trim(&param[..equals]), Some(lex::trim(&param[equals + 1..])))
                 }
@@ -64,41 +64,48 @@ impl<'a> Params<'a> {
     /// that is a token, a host or a quoted string (RFC 3261 section 25.1, `generic-param`).
     #[must_use]
     pub fn is_valid(self) -> bool {
+        self.all_valid(|_, _| ())
+    }
+
+    /// The same, with a look at each parameter that is.
+    pub(crate) fn all_valid(self, mut look: impl FnMut(&'a [u8], Option<&'a [u8]>)) -> bool {
         let starts_well = self.0.is_empty() || lex::trim(self.0).first() == Some(&b';');
         starts_well
             && self.iter().all(|(name, value)| {
+                look(name, value);
                 lex::all_token(name)
                     && value.is_none_or(|value| match value {
                         [b'"', ..] => {
                             lex::split_quoted(value).is_some_and(|(_, rest)| rest.is_empty())
                         }
-                        _ => !value.is_empty() && value.iter().all(|&byte| is_value_byte(byte)),
+                        _ => !value.is_empty() && Set::VALUE.has_all(value),
                     })
             })
     }
 }
 
-/// What an unquoted value may be made of: a token or a host, IPv6 references included. Phones in
-/// the field put URIs and base64 here, which no parser mistakes for anything else.
-const fn is_value_byte(byte: u8) -> bool {
-    lex::is_token(byte)
-        || matches!(byte, b'[' | b']' | b':' | b'/' | b'@' | b'=' | b'$' | b'&' | b'(' | b')')
-        || byte >= 0x80
-}
-
-fn end_of_param(bytes: &[u8]) -> usize {
+/// Where the first parameter ends, and where its equals sign stands.
+fn end_of_param(bytes: &[u8]) -> (usize, Option<usize>) {
     let mut at = 0;
+    let mut equals = None;
     while let Some(&byte) = bytes.get(at) {
+        if !Set::PARAM_STOP.has(byte) {
+            at += 1;
+            continue;
+        }
         match byte {
-            b';' => return at,
+            b';' => return (at, equals),
             b'"' => match lex::split_quoted(&bytes[at..]) {
                 Some((quoted, _)) => at += quoted.len(),
-                None => return bytes.len(),
+                None => return (bytes.len(), equals),
             },
-            _ => at += 1,
+            _ => {
+                equals = equals.or(Some(at));
+                at += 1;
+            }
         }
     }
-    bytes.len()
+    (bytes.len(), equals)
 }
 
 /// The text of a quoted string without its quotes and its backslashes; other values as they are.

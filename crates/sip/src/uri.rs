@@ -1,11 +1,12 @@
 //! URIs: SIP and SIPS (RFC 3261 section 19.1, IPv6 by RFC 5954), tel (RFC 3966), and others whole.
 
-use crate::lex;
+use crate::lex::{self, Set};
 use crate::param::Params;
 use crate::transport::Transport;
 use alloc::vec::Vec;
 use core::fmt;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use memchr::memchr;
 
 /// Why bytes are not a URI that SIP can use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,16 +66,15 @@ impl<'a> Uri<'a> {
     /// # Errors
     /// [`UriError`] where the bytes have not the form of the scheme.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, UriError> {
-        let colon = bytes.iter().position(|&byte| byte == b':').ok_or(UriError::Scheme)?;
-        let (scheme, rest) = (&bytes[..colon], &bytes[colon + 1..]);
-        if let Some(&byte) =
-            bytes.iter().find(|&&byte| byte <= b' ' || byte >= 0x7f || matches!(byte, b'<' | b'>'))
-        {
-            return Err(UriError::Character(byte));
+        if let [b's' | b'S', b'i' | b'I', b'p' | b'P', b':', rest @ ..] = bytes {
+            check(rest, Set::URI)?;
+            return SipUri::parse_after_scheme(false, rest).map(Self::Sip);
         }
-        let secure = scheme.eq_ignore_ascii_case(b"sips");
-        if secure || scheme.eq_ignore_ascii_case(b"sip") {
-            return SipUri::parse_after_scheme(secure, rest).map(Self::Sip);
+        let (scheme, rest) = lex::split_before(b':', bytes);
+        let rest = rest.strip_prefix(b":").ok_or(UriError::Scheme)?;
+        check(bytes, Set::URI)?;
+        if scheme.eq_ignore_ascii_case(b"sips") {
+            return SipUri::parse_after_scheme(true, rest).map(Self::Sip);
         }
         if scheme.eq_ignore_ascii_case(b"tel") {
             return TelUri::parse_after_scheme(rest).map(Self::Tel);
@@ -113,18 +113,15 @@ impl<'a> Host<'a> {
             return ipv6(inner).map(|address| Self::Ip(address.into()));
         }
         let last = *bytes.last()?;
-        if last.is_ascii_digit() && bytes.iter().all(|byte| byte.is_ascii_digit() || *byte == b'.')
-        {
+        if last.is_ascii_digit() && Set::IPV4.has_all(bytes) {
             // A name of digits only cannot be told from a mistyped address.
-            let text = core::str::from_utf8(bytes).ok()?;
-            return text.parse::<Ipv4Addr>().ok().map(|address| Self::Ip(address.into()));
+            return ipv4(bytes).map(|address| Self::Ip(address.into()));
         }
-        let is_name = bytes
+        let mut is_after_dot = true;
+        let has_empty_label = bytes
             .iter()
-            .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_'))
-            && !bytes.starts_with(b".")
-            && !bytes.windows(2).any(|pair| pair == b"..");
-        is_name.then_some(Self::Name(bytes))
+            .any(|&byte| core::mem::replace(&mut is_after_dot, byte == b'.') && byte == b'.');
+        (Set::HOST_NAME.has_all(bytes) && !has_empty_label).then_some(Self::Name(bytes))
     }
 
     /// Whether both mean the same host: names without regard to case and final dot.
@@ -160,6 +157,21 @@ impl fmt::Display for Host<'_> {
     }
 }
 
+/// An IPv4 address in four decimal numbers without leading zeros, as [`Ipv4Addr`] reads it, from bytes
+/// that are known to be digits and dots.
+fn ipv4(bytes: &[u8]) -> Option<Ipv4Addr> {
+    let mut octets = [0; 4];
+    let mut parts = bytes.split(|&byte| byte == b'.');
+    for octet in &mut octets {
+        let digits = parts.next()?;
+        if !matches!(digits, [_] | [b'1'..=b'9', _] | [b'1'..=b'9', _, _]) {
+            return None;
+        }
+        *octet = u8::try_from(lex::decimal(digits)?).ok()?;
+    }
+    parts.next().is_none().then_some(octets.into())
+}
+
 /// Three colons before an embedded IPv4 address come from a fault in the grammar of RFC 3261 and
 /// mean two (RFC 5118 section 4.10).
 fn ipv6(bytes: &[u8]) -> Option<Ipv6Addr> {
@@ -187,20 +199,20 @@ pub(crate) fn host_port(bytes: &[u8]) -> Result<(Host<'_>, Option<u16>), UriErro
         Some(b'[') => {
             bytes.iter().position(|&byte| byte == b']').map(|at| at + 1).ok_or(UriError::Host)?
         }
-        _ => bytes.iter().position(|&byte| byte == b':').unwrap_or(bytes.len()),
+        _ => memchr(b':', bytes).unwrap_or(bytes.len()),
     };
     let (host, rest) = bytes.split_at(host_end);
     let host = Host::parse(lex::trim(host)).ok_or(UriError::Host)?;
     let port = match lex::trim(rest) {
         [] => None,
-        [b':', digits @ ..] => Some(
-            lex::decimal(lex::trim(digits))
-                .and_then(|number| u16::try_from(number).ok())
-                .ok_or(UriError::Port)?,
-        ),
+        [b':', digits @ ..] => Some(port(lex::trim(digits))?),
         _ => return Err(UriError::Host),
     };
     Ok((host, port))
+}
+
+fn port(digits: &[u8]) -> Result<u16, UriError> {
+    lex::decimal(digits).and_then(|number| u16::try_from(number).ok()).ok_or(UriError::Port)
 }
 
 /// A SIP or SIPS URI as it stands in a message.
@@ -222,36 +234,72 @@ pub struct SipUri<'a> {
     pub headers: &'a [u8],
 }
 
+/// Where the parts of a SIP URI meet, counted from behind the scheme.
+#[derive(Default)]
+struct Parts {
+    at: Option<usize>,
+    /// In the user part, and after it.
+    password: Option<usize>,
+    colon: Option<usize>,
+    /// After the user part.
+    semicolon: Option<usize>,
+    question: Option<usize>,
+}
+
+impl Parts {
+    fn of(rest: &[u8]) -> Result<Self, UriError> {
+        let mut parts = Self::default();
+        for (index, &byte) in rest.iter().enumerate() {
+            if !Set::URI_STOP.has(byte) {
+                continue;
+            }
+            match byte {
+                b'@' if parts.at.is_some() => return Err(UriError::Character(b'@')),
+                // Semicolons and question marks may stand in the user part.
+                b'@' => {
+                    parts = Self { at: Some(index), password: parts.colon, ..Self::default() };
+                }
+                b':' => parts.colon = parts.colon.or(Some(index)),
+                b';' if parts.question.is_none() => {
+                    parts.semicolon = parts.semicolon.or(Some(index));
+                }
+                b'?' => parts.question = parts.question.or(Some(index)),
+                _ => {}
+            }
+        }
+        Ok(parts)
+    }
+}
+
 impl<'a> SipUri<'a> {
     fn parse_after_scheme(secure: bool, rest: &'a [u8]) -> Result<Self, UriError> {
-        // Semicolons and question marks may stand in the user part; an '@' may not stand after it.
-        let (userinfo, rest) = match rest.iter().position(|&byte| byte == b'@') {
-            Some(at) => (Some(&rest[..at]), &rest[at + 1..]),
-            None => (None, rest),
-        };
-        let (user, password) = match userinfo {
+        let parts = Parts::of(rest)?;
+        let (user, password) = match parts.at {
             None => (None, None),
-            Some(info) => match info.iter().position(|&byte| byte == b':') {
-                Some(colon) => (Some(&info[..colon]), Some(&info[colon + 1..])),
-                None => (Some(info), None),
-            },
+            Some(at) => {
+                let info = &rest[..at];
+                check(info, Set::USER)?;
+                match parts.password {
+                    Some(colon) => (Some(&info[..colon]), Some(&info[colon + 1..])),
+                    None => (Some(info), None),
+                }
+            }
         };
         if user.is_some_and(<[u8]>::is_empty) {
             return Err(UriError::Character(b'@'));
         }
-        if let Some(&byte) = userinfo.and_then(|info| info.iter().find(|byte| !is_user(**byte))) {
-            return Err(UriError::Character(byte));
-        }
-        if rest.contains(&b'@') {
-            return Err(UriError::Character(b'@'));
-        }
-        let (rest, headers) = match rest.iter().position(|&byte| byte == b'?') {
-            Some(mark) => (&rest[..mark], &rest[mark + 1..]),
-            None => (rest, &[][..]),
+        let host_start = parts.at.map_or(0, |at| at + 1);
+        let headers = parts.question.map_or(&[][..], |at| &rest[at + 1..]);
+        let rest = &rest[..parts.question.unwrap_or(rest.len())];
+        let (host, params) = rest.split_at(parts.semicolon.unwrap_or(rest.len()));
+        let (host, port) = match parts.colon.filter(|&colon| colon < host.len()) {
+            _ if host.get(host_start) == Some(&b'[') => host_port(&host[host_start..])?,
+            Some(colon) => {
+                let name = Host::parse(&host[host_start..colon]).ok_or(UriError::Host)?;
+                (name, Some(port(&host[colon + 1..])?))
+            }
+            None => (Host::parse(&host[host_start..]).ok_or(UriError::Host)?, None),
         };
-        let host_end = rest.iter().position(|&byte| byte == b';').unwrap_or(rest.len());
-        let (host, params) = rest.split_at(host_end);
-        let (host, port) = host_port(host)?;
         let params = Params::new(params);
         if params.iter().any(|(name, _)| name.is_empty()) {
             return Err(UriError::Parameter);
@@ -323,10 +371,13 @@ fn escaped_eq(one: &[u8], other: &[u8]) -> bool {
         .eq(lex::unescape(other).map(|byte| byte.to_ascii_lowercase()))
 }
 
-/// What phones put in a user part: all that is printable but what would end it. `#` and the like
-/// should be escaped, but dialled feature codes come without.
-const fn is_user(byte: u8) -> bool {
-    matches!(byte, 0x21..=0x7e) && !matches!(byte, b'"' | b'<' | b'>' | b'@' | b'\\' | b'^')
+/// Names the first of `bytes` that is not in `set`.
+fn check(bytes: &[u8], set: Set) -> Result<(), UriError> {
+    if set.has_all(bytes) {
+        return Ok(());
+    }
+    let stranger = bytes.iter().find(|&&byte| !set.has(byte));
+    stranger.map_or(Ok(()), |&byte| Err(UriError::Character(byte)))
 }
 
 /// A tel URI as it stands in a message (RFC 3966).

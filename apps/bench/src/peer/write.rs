@@ -195,7 +195,7 @@ impl Writer {
             match field.name {
                 HeaderName::Via if is_top_via => {
                     is_top_via = false;
-                    field.write_with_source(bytes, request.incoming.source);
+                    request.message.write_top_via(&field, request.incoming.source, bytes);
                 }
                 HeaderName::Route if is_top_route => {
                     is_top_route = false;

@@ -181,6 +181,7 @@ fn read_limits(section: &mut Section<'_, '_>, settings: &mut Settings) {
     let limits = &mut settings.engine.limits;
     section.read("max_registered", &mut limits.max_registered, at_least(1));
     section.read("max_transactions", &mut limits.max_transactions, at_least(1));
+    section.read("max_wait", &mut limits.max_wait, duration);
     section.read("max_forks", &mut limits.max_forks, at_least(1));
     section.read_whole(
         "trusted",

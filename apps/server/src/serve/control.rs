@@ -9,6 +9,7 @@ use parking_lot::Mutex;
 use sip_server::Output;
 use sip_server::config::{Config, Domain, Mode, State};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// The hub, and what the operator decided.
 pub(crate) struct Desk {
@@ -69,8 +70,8 @@ impl Control for Desk {
                 .counters()
                 .into_iter()
                 .chain([
-                    ("refused-connections", own.refused_connections.get()),
-                    ("dropped-errands", own.dropped_errands.get()),
+                    ("refused-connections", own.refused_connections.load(Ordering::Relaxed)),
+                    ("dropped-errands", own.dropped_errands.load(Ordering::Relaxed)),
                 ])
                 .map(|(name, count)| (name.to_owned(), count))
                 .collect(),

@@ -13,6 +13,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroU64;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
@@ -179,7 +180,7 @@ impl Streams {
         if self.open.borrow().len() >= self.bounds.connections
             || from_source >= self.bounds.per_source
         {
-            self.hub.counters.refused_connections.add();
+            self.hub.counters.refused_connections.fetch_add(1, Ordering::Relaxed);
             log::warn("connections", || {
                 format!("a connection from {remote} is refused: too many are open")
             });

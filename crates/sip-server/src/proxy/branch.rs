@@ -4,6 +4,7 @@
 use crate::keys::{Key, put_hex, take_hex};
 use alloc::vec::Vec;
 use core::hash::Hasher;
+use memchr::memmem::find;
 use sip::header::MAGIC_COOKIE;
 use sip::message::RequestHead;
 use sip::{HeaderName, Message};
@@ -36,6 +37,8 @@ pub(crate) enum Branch {
     },
 }
 
+/// How each of them begins.
+const OWN: &[u8] = b"z9hG4bKb";
 const STATEFUL: &[u8] = b"bb";
 const STATELESS: &[u8] = b"bs";
 
@@ -110,7 +113,9 @@ pub(crate) fn loop_hash(
 
 /// Whether `request` has been here before with the same destination.
 pub(crate) fn is_loop(request: &Message<'_>, loop_hash: u32) -> bool {
-    request.elements(HeaderName::Via).any(|via| {
+    // Few lines have a branch that could be ours, and only those are read.
+    let lines = request.values(HeaderName::Via).filter(|line| find(line, OWN).is_some());
+    lines.flat_map(sip::header::elements).any(|via| {
         sip::header::Via::parse(via)
             .ok()
             .and_then(|via| Branch::parse(via.branch()?))

@@ -89,7 +89,7 @@ impl Context {
             reminder: Instant::MAX,
         };
         if kind == Kind::Invite {
-            context.respond(100, Some(request), env);
+            context.respond_to(request, 100, env);
         }
         context.open_next(request, env);
         if !context.is_over() {
@@ -513,8 +513,8 @@ impl Context {
                 let status = changed.map_or(status, |(status, _)| status);
                 self.pass_back(status, changes, &response, env);
             }
-            Some((status, _)) => self.respond(status, None, env),
-            None => self.respond(if self.is_cancelled { 487 } else { 408 }, None, env),
+            Some((status, _)) => self.respond(status, env),
+            None => self.respond(if self.is_cancelled { 487 } else { 408 }, env),
         }
     }
 
@@ -540,33 +540,30 @@ impl Context {
         self.keep_response(status, &env.out.bytes[range.unwrap_or_default()]);
     }
 
-    /// Sends a response of our own, to `request` or the one that was kept.
-    fn respond(&mut self, status: u16, request: Option<&Message<'_>>, env: &mut Env<'_>) {
+    /// Sends a response of our own to the request that was kept.
+    fn respond(&mut self, status: u16, env: &mut Env<'_>) {
         let kept = core::mem::take(&mut self.request);
-        let parsed;
-        let request = match request {
-            Some(request) => request,
-            None => match Message::parse(&kept) {
-                Ok(message) => {
-                    parsed = message;
-                    &parsed
-                }
-                Err(_) => return,
-            },
-        };
-        if self.server.on_response(status, &env.settings.config.timers, env.now) {
-            let tag = env.to_tag(request);
-            let response = Response {
-                request,
-                source: self.plan.arrived_on.remote,
-                status,
-                reason: reason_phrase(status),
-                to_tag: (status > 100).then_some(&tag[..]),
-            };
-            let range = env.out.send(self.plan.upstream, |bytes| response.write(bytes, |_| {}));
-            self.keep_response(status, &env.out.bytes[range.unwrap_or_default()]);
+        if let Ok(request) = Message::parse(&kept) {
+            self.respond_to(&request, status, env);
         }
         self.request = kept;
+    }
+
+    /// Sends a response of our own to `request`, whose context this is.
+    fn respond_to(&mut self, request: &Message<'_>, status: u16, env: &mut Env<'_>) {
+        if !self.server.on_response(status, &env.settings.config.timers, env.now) {
+            return;
+        }
+        let tag = (status > 100).then(|| env.to_tag(request));
+        let response = Response {
+            request,
+            source: self.plan.arrived_on.remote,
+            status,
+            reason: reason_phrase(status),
+            to_tag: tag.as_ref().map(|tag| &tag[..]),
+        };
+        let range = env.out.send(self.plan.upstream, |bytes| response.write(bytes, |_| {}));
+        self.keep_response(status, &env.out.bytes[range.unwrap_or_default()]);
     }
 
     /// A 2xx to an INVITE is sent again by the one who made it.

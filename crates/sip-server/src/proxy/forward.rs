@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use core::net::SocketAddr;
 use sip::digest::Credentials;
 use sip::header::NameAddr;
-use sip::message::write_decimal;
+use sip::message::{write_decimal, write_ip};
 use sip::{HeaderName, Message, Method, StartLine};
 
 /// How a request is changed when it is forwarded.
@@ -79,7 +79,7 @@ impl Changes<'_> {
             out.extend_from_slice(&fields[copied..start]);
             copied = start + field.line.len();
             match field.name {
-                HeaderName::Via => field.write_with_source(out, self.source),
+                HeaderName::Via => request.write_top_via(&field, self.source, out),
                 HeaderName::MaxForwards => {
                     let left = max_forwards.unwrap_or(DEFAULT_MAX_FORWARDS).saturating_sub(1);
                     write_number_line(out, b"Max-Forwards", left.into());
@@ -224,16 +224,11 @@ pub(crate) fn write_via(out: &mut Vec<u8>, flow: &Flow, branch: &Branch) {
 /// Appends `address:port`, IPv6 in brackets.
 pub(crate) fn write_address(out: &mut Vec<u8>, address: SocketAddr) {
     match address {
-        SocketAddr::V4(v4) => {
-            for (at, octet) in v4.ip().octets().into_iter().enumerate() {
-                if at > 0 {
-                    out.push(b'.');
-                }
-                write_decimal(out, octet.into());
-            }
-        }
+        SocketAddr::V4(v4) => write_ip((*v4.ip()).into(), out),
         SocketAddr::V6(v6) => {
-            out.extend_from_slice(alloc::format!("[{}]", v6.ip()).as_bytes());
+            out.push(b'[');
+            write_ip((*v6.ip()).into(), out);
+            out.push(b']');
         }
     }
     out.push(b':');

@@ -23,8 +23,9 @@ use crate::flow::Flow;
 use crate::keys::Key;
 use crate::output::Output;
 use crate::settings::Settings;
+use alloc::vec::Vec;
 use forward::write_address;
-use sip::{HeaderName, Instant, Message};
+use sip::{Duration, HeaderName, Instant, Message};
 use smallvec::SmallVec;
 use token::Token;
 
@@ -57,10 +58,21 @@ pub(crate) struct Env<'e> {
     pub(crate) settings: &'e Settings,
     pub(crate) keys: &'e Keys,
     pub(crate) counters: &'e Counters,
+    /// How long the message has waited to be read.
+    pub(crate) waited: Duration,
     pub(crate) out: &'e mut Output,
 }
 
 impl Env<'_> {
+    /// Sends what `write` appends, as [`Output::send`] does, when what it takes is here.
+    pub(crate) fn send(&mut self, flow: Flow, write: impl FnOnce(&Self, &mut Vec<u8>)) {
+        let mut bytes = core::mem::take(&mut self.out.bytes);
+        let start = bytes.len();
+        write(self, &mut bytes);
+        self.out.bytes = bytes;
+        self.out.push(flow, start);
+    }
+
     /// The To tag of the responses that this server makes to `request`. It is the same for each
     /// repetition, so that nothing need be remembered (RFC 3261 section 8.2.7), and it is known
     /// again in the ACK.

@@ -5,7 +5,7 @@
 //! were registered, or made by [`Bench::end`].
 
 use parking_lot::RawMutex;
-use sip::{HeaderName, Instant, Message, Transport};
+use sip::{Duration, HeaderName, Instant, Message, Transport};
 use sip_server::config::{Domain, Listener};
 use sip_server::{Config, Connection, Event, Flow, Location, Output, Server, Ticket, Worker};
 use std::collections::BTreeMap;
@@ -18,6 +18,8 @@ pub(crate) const ALICE: &str = "192.0.2.10:5060";
 pub(crate) struct Bench {
     pub(crate) server: Arc<Server<RawMutex>>,
     pub(crate) now: Instant,
+    /// How long what it receives has waited.
+    pub(crate) waited: Duration,
     /// All that was journalled.
     pub(crate) journal: Vec<u8>,
     /// What was last noted, in full.
@@ -70,6 +72,7 @@ impl Bench {
         let server = Arc::new(Server::<RawMutex>::new(config, &[7; 32]));
         Self {
             now: Instant::from_micros(1_700_000_000_000_000),
+            waited: Duration::ZERO,
             journal: Vec::new(),
             sent: Vec::new(),
             tickets: Vec::new(),
@@ -156,8 +159,8 @@ impl Bench {
         let message = Message::parse(text.as_bytes()).unwrap();
         let kind = message.method().map_or("response".into(), |method| method.to_string());
         self.received.insert((format!("from {end}"), kind), text.to_owned());
-        let now = self.now;
-        self.work(|worker, out| worker.receive(now, &flow, text.as_bytes(), out))
+        let (now, waited) = (self.now, self.waited);
+        self.work(|worker, out| worker.receive_late(now, waited, &flow, text.as_bytes(), out))
     }
 
     /// What an end has received last of a method (or `response`), or sent last: `from alice`.

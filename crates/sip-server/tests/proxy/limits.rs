@@ -1,6 +1,7 @@
 //! Full tables, expiry, and the end: refused cleanly, and nothing left behind.
 
 use crate::bench::{Bench, config, line};
+use sip::Duration;
 use sip_server::record;
 
 #[test]
@@ -114,6 +115,25 @@ fn a_server_that_drains_ends_what_it_has_begun() {
     assert_eq!(bench.answer("bob", 200), ["alice 200"]);
     assert_eq!(bench.server.unanswered(), 0);
     bench.rest();
+}
+
+#[test]
+fn what_has_begun_goes_on_when_the_server_is_behind_and_nothing_new_begins() {
+    let mut bench = Bench::with_bob(&[("bob", "1")]);
+    bench.call("INVITE");
+    bench.waited = Duration::from_millis(101);
+    assert_eq!(bench.call("MESSAGE"), ["alice 503"]);
+    assert!(bench.last("alice", "response").contains("\r\nRetry-After: 5\r\n"));
+    assert_eq!(bench.counter("overload-refused"), 1);
+    assert_eq!(bench.register("bob", "bob", "<sip:bob@192.0.2.20:5060>"), ["bob 200"]);
+    assert_eq!(bench.answer("bob", 200), ["alice 200"]);
+    bench.waited = Duration::from_millis(100);
+    assert_eq!(bench.call("MESSAGE"), ["bob MESSAGE"]);
+    let mut config = config();
+    config.limits.max_wait = Duration::ZERO;
+    bench.server.configure(config);
+    bench.waited = Duration::from_secs(9);
+    assert_eq!(bench.call("OPTIONS"), ["bob OPTIONS"]);
 }
 
 #[test]

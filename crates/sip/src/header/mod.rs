@@ -41,6 +41,14 @@ pub fn elements(value: &[u8]) -> impl Iterator<Item = &[u8]> {
     lex::split_list(value)
 }
 
+/// Where to look a name up, in any case: by what tells the known ones apart best.
+const fn bucket(name: &[u8]) -> usize {
+    let [first, .., last] = name else { return 0 };
+    // Upper and lower case of a letter differ in one bit.
+    let (first, last) = ((*first | 0x20) as usize, (*last | 0x20) as usize);
+    (name.len() * 3 + first + last * 5) % 64
+}
+
 macro_rules! header_names {
     ($($(#[$doc:meta])* $name:ident = $text:literal $(, $compact:literal)?;)*) => {
         /// The header fields that have a meaning here. The others are carried as they are.
@@ -55,26 +63,41 @@ macro_rules! header_names {
             Other,
         }
 
+        /// The names by [`bucket`]; where fewer share one, the rest is [`HeaderName::Other`].
+        static BUCKETS: [[HeaderName; 3]; 64] = {
+            let mut buckets = [[HeaderName::Other; 3]; 64];
+            $(
+                let alike = &mut buckets[bucket($text.as_bytes())];
+                let mut at = 0;
+                // A name too many in one bucket ends the build here.
+                while !matches!(alike[at], HeaderName::Other) {
+                    at += 1;
+                }
+                alike[at] = HeaderName::$name;
+            )*
+            buckets
+        };
+
         impl HeaderName {
             /// The header field that `bytes` names, in any case, in full or in compact form.
             #[must_use]
             pub fn new(bytes: &[u8]) -> Self {
-                $($(
-                    if bytes.len() == 1 && bytes[0].eq_ignore_ascii_case(&$compact) {
-                        return Self::$name;
-                    }
-                )?)*
-                let Some(first) = bytes.first() else { return Self::Other };
-                let first = first.to_ascii_lowercase();
-                $(
-                    if bytes.len() == $text.len()
-                        && first == $text.as_bytes()[0].to_ascii_lowercase()
-                        && bytes.eq_ignore_ascii_case($text.as_bytes())
-                    {
-                        return Self::$name;
-                    }
-                )*
-                Self::Other
+                match bytes {
+                    [] => Self::Other,
+                    [letter] => match letter.to_ascii_lowercase() {
+                        $($($compact => Self::$name,)?)*
+                        _ => Self::Other,
+                    },
+                    _ => BUCKETS[bucket(bytes)]
+                        .iter()
+                        .copied()
+                        .find(|name| {
+                            let name = name.as_str().as_bytes();
+                            // Most are written as here, which is quicker to see.
+                            bytes == name || bytes.eq_ignore_ascii_case(name)
+                        })
+                        .unwrap_or(Self::Other),
+                }
             }
 
             /// The name in full, in the case that the RFCs write; empty for `Other`.

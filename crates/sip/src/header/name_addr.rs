@@ -2,9 +2,10 @@
 //! (RFC 3261 section 20.10).
 
 use super::{HeaderError, HeaderName};
-use crate::lex;
+use crate::lex::{self, Set};
 use crate::param::Params;
 use crate::uri::{Uri, UriError};
+use memchr::memchr;
 
 /// A `name-addr` or `addr-spec` with header parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,8 +35,10 @@ impl<'a> NameAddr<'a> {
                 let (name, rest) = lex::split_quoted(element)?;
                 (name, lex::trim_start(rest))
             }
-            _ => match element.iter().position(|&byte| byte == b'<') {
-                Some(at) if is_display_name(&element[..at]) => {
+            // Tokens with white space between them; the grammar lets the name be empty and, by its
+            // authors' oversight, wants white space before the bracket (RFC 4475 section 3.1.1.6).
+            _ => match memchr(b'<', element) {
+                Some(at) if Set::DISPLAY.has_all(&element[..at]) => {
                     (lex::trim_end(&element[..at]), &element[at..])
                 }
                 // Angle brackets further on belong to no address: the bare form cannot hold them.
@@ -44,7 +47,7 @@ impl<'a> NameAddr<'a> {
             },
         };
         let rest = rest.strip_prefix(b"<")?;
-        let end = rest.iter().position(|&byte| byte == b'>')?;
+        let end = memchr(b'>', rest)?;
         let params = Params::new(lex::trim_start(&rest[end + 1..]));
         params.is_valid().then_some(Self { display_name, uri_bytes: &rest[..end], params })
     }
@@ -52,8 +55,7 @@ impl<'a> NameAddr<'a> {
     /// Without angle brackets a semicolon begins the header field's own parameters, and comma and
     /// question mark cannot stand in the URI (RFC 3261 section 20).
     fn read_bare(element: &'a [u8]) -> Option<Self> {
-        let end = element.iter().position(|&byte| byte == b';').unwrap_or(element.len());
-        let (uri, params) = element.split_at(end);
+        let (uri, params) = lex::split_before(b';', element);
         let uri_bytes = lex::trim_end(uri);
         let params = Params::new(params);
         let fits = !uri_bytes.is_empty()
@@ -74,13 +76,6 @@ impl<'a> NameAddr<'a> {
     pub fn tag(&self) -> Option<&'a [u8]> {
         self.params.value("tag")
     }
-}
-
-/// Tokens with white space between them; the grammar lets the name be empty and, by its authors'
-/// oversight, wants white space before the bracket (RFC 4475 section 3.1.1.6). Bytes beyond ASCII
-/// come from phones that forgot the quotes.
-fn is_display_name(bytes: &[u8]) -> bool {
-    bytes.iter().all(|&byte| lex::is_token(byte) || lex::is_space(byte) || byte >= 0x80)
 }
 
 #[cfg(test)]

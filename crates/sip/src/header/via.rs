@@ -18,6 +18,10 @@ pub struct Via<'a> {
     pub port: Option<u16>,
     /// The parameters.
     pub params: Params<'a>,
+    branch: Option<&'a [u8]>,
+    /// The value of `received`, and that of `rport`, which may be missing.
+    received: Option<&'a [u8]>,
+    rport: Option<Option<&'a [u8]>>,
 }
 
 /// How a branch made by RFC 3261 begins (section 8.1.1.7).
@@ -36,19 +40,31 @@ impl<'a> Via<'a> {
     }
 
     fn read(element: &'a [u8]) -> Option<Self> {
-        let rest = protocol_part(element, |name| name.eq_ignore_ascii_case(b"SIP"))?;
-        let rest = protocol_part(rest, |version| version == b"2.0")?;
+        let rest = match element.strip_prefix(b"SIP/2.0/") {
+            Some(rest) => rest,
+            None => {
+                let rest = protocol_part(element, |name| name.eq_ignore_ascii_case(b"SIP"))?;
+                protocol_part(rest, |version| version == b"2.0")?
+            }
+        };
         let (transport, rest) = lex::split_while(rest, lex::is_token);
         let after_transport = lex::trim_start(rest);
         if transport.is_empty() || after_transport.len() == rest.len() {
             return None;
         }
-        let sent_by_end =
-            after_transport.iter().position(|&byte| byte == b';').unwrap_or(after_transport.len());
-        let (sent_by, params) = after_transport.split_at(sent_by_end);
+        let (sent_by, params) = lex::split_before(b';', after_transport);
         let (host, port) = host_port(lex::trim(sent_by)).ok()?;
         let params = Params::new(params);
-        params.is_valid().then_some(Self { transport, host, port, params })
+        let mut via =
+            Self { transport, host, port, params, branch: None, received: None, rport: None };
+        // The first of each counts.
+        let is_valid = params.all_valid(|name, value| match name.len() {
+            6 if name.eq_ignore_ascii_case(b"branch") => via.branch = via.branch.or(value),
+            8 if name.eq_ignore_ascii_case(b"received") => via.received = via.received.or(value),
+            5 if name.eq_ignore_ascii_case(b"rport") => via.rport = via.rport.or(Some(value)),
+            _ => {}
+        });
+        is_valid.then_some(via)
     }
 
     /// The transport, if it is one that is known here.
@@ -59,15 +75,15 @@ impl<'a> Via<'a> {
 
     /// The `branch` parameter.
     #[must_use]
-    pub fn branch(&self) -> Option<&'a [u8]> {
-        self.params.value("branch")
+    pub const fn branch(&self) -> Option<&'a [u8]> {
+        self.branch
     }
 
     /// The branch, if it identifies the transaction by itself (RFC 3261 section 17.2.3): it begins
     /// with the magic cookie and goes on after it.
     #[must_use]
     pub fn rfc3261_branch(&self) -> Option<&'a [u8]> {
-        let branch = self.branch()?;
+        let branch = self.branch?;
         let (cookie, rest) = branch.split_at_checked(MAGIC_COOKIE.len())?;
         (cookie.eq_ignore_ascii_case(MAGIC_COOKIE) && !rest.is_empty()).then_some(branch)
     }
@@ -75,7 +91,7 @@ impl<'a> Via<'a> {
     /// The address in the `received` parameter.
     #[must_use]
     pub fn received(&self) -> Option<IpAddr> {
-        let value = self.params.value("received")?;
+        let value = self.received?;
         // RFC 5118 section 4.5: with and without brackets.
         let bare = value.strip_prefix(b"[").and_then(|rest| rest.strip_suffix(b"]"));
         core::str::from_utf8(bare.unwrap_or(value)).ok()?.parse().ok()
@@ -85,8 +101,7 @@ impl<'a> Via<'a> {
     /// (RFC 3581).
     #[must_use]
     pub fn rport(&self) -> Option<Option<u16>> {
-        self.params
-            .get("rport")
+        self.rport
             .map(|value| value.and_then(lex::decimal).and_then(|port| u16::try_from(port).ok()))
     }
 

@@ -19,8 +19,12 @@ pub struct RequestHead<'a> {
     pub via: Via<'a>,
     /// From.
     pub from: NameAddr<'a>,
+    /// The URI in From.
+    pub from_uri: Uri<'a>,
     /// To.
     pub to: NameAddr<'a>,
+    /// The URI in To.
+    pub to_uri: Uri<'a>,
     /// Call-ID.
     pub call_id: &'a [u8],
     /// CSeq.
@@ -107,8 +111,8 @@ impl<'a> Message<'a> {
             return Err(Fault::Missing(HeaderName::Via));
         }
         let via = self.top_via().map_err(malformed(HeaderName::Via))?;
-        let from = self.address(HeaderName::From)?;
-        let to = self.address(HeaderName::To)?;
+        let (from, from_uri) = self.address(HeaderName::From)?;
+        let (to, to_uri) = self.address(HeaderName::To)?;
         let call_id = self.only(HeaderName::CallId)?;
         // Wider than the grammar: some agents put base64 here, with its `=`.
         if call_id.is_empty() || !call_id.iter().all(u8::is_ascii_graphic) {
@@ -133,14 +137,26 @@ impl<'a> Message<'a> {
                 _ => Fault::MethodMismatch,
             });
         }
-        Ok(RequestHead { method, uri, uri_bytes, via, from, to, call_id, cseq, max_forwards })
+        Ok(RequestHead {
+            method,
+            uri,
+            uri_bytes,
+            via,
+            from,
+            from_uri,
+            to,
+            to_uri,
+            call_id,
+            cseq,
+            max_forwards,
+        })
     }
 
-    fn address(&self, name: HeaderName) -> Result<NameAddr<'a>, Fault> {
+    fn address(&self, name: HeaderName) -> Result<(NameAddr<'a>, Uri<'a>), Fault> {
         let address =
             NameAddr::parse(name, self.only(name)?).map_err(|_| Fault::Malformed(name))?;
-        address.uri().map_err(|_| Fault::Malformed(name))?;
-        Ok(address)
+        let uri = address.uri().map_err(|_| Fault::Malformed(name))?;
+        Ok((address, uri))
     }
 
     fn only(&self, name: HeaderName) -> Result<&'a [u8], Fault> {

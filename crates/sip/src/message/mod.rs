@@ -12,7 +12,7 @@ mod write;
 pub use check::{Fault, RequestHead};
 pub use frame::{Frame, FrameError, Framer};
 pub use parse::ParseError;
-pub use write::{Response, reason_phrase, write_decimal};
+pub use write::{Response, reason_phrase, write_decimal, write_ip};
 
 use crate::header::{HeaderError, HeaderName, Via};
 use crate::lex;
@@ -104,6 +104,8 @@ pub struct Message<'a> {
     /// Where the body begins.
     body_start: u16,
     flaw: Option<Flaw>,
+    /// Kept since whoever handles a message asks for it several times.
+    top_via: Result<Via<'a>, HeaderError>,
 }
 
 impl<'a> Message<'a> {
@@ -192,9 +194,8 @@ impl<'a> Message<'a> {
     ///
     /// # Errors
     /// [`HeaderError`] where there is none or it is malformed.
-    pub fn top_via(&self) -> Result<Via<'a>, HeaderError> {
-        let value = self.value(HeaderName::Via).unwrap_or_default();
-        Via::parse(lex::trim(&value[..lex::list_element_end(value)]))
+    pub const fn top_via(&self) -> Result<Via<'a>, HeaderError> {
+        self.top_via
     }
 
     fn field(&self, span: &Span) -> Field<'a> {

@@ -1,7 +1,7 @@
 //! One pass over the bytes of a message.
 
 use super::{Flaw, MAX_FIELDS, MAX_MESSAGE, Message, Span, StartLine};
-use crate::header::HeaderName;
+use crate::header::{HeaderName, Via};
 use crate::lex;
 use crate::method::Method;
 use core::fmt;
@@ -60,7 +60,7 @@ impl<'a> Message<'a> {
         let (start_line, start_flaw) =
             start_line(&bytes[..first_end]).ok_or(ParseError::StartLine)?;
 
-        let mut spans = SmallVec::new();
+        let mut spans: SmallVec<[Span; 32]> = SmallVec::new();
         let body_start = loop {
             if lines.at == bytes.len() && !spans.is_empty() {
                 lines.flaw.get_or_insert(Flaw::EmptyLine);
@@ -84,6 +84,9 @@ impl<'a> Message<'a> {
                 }
             }
         };
+        let vias = spans.iter().find(|span| span.name == HeaderName::Via);
+        let vias = vias.map_or(&[][..], |span| &bytes[span.value.into()..span.value_end.into()]);
+        let top_via = Via::parse(lex::trim(&vias[..lex::list_element_end(vias)]));
         let mut message = Self {
             bytes,
             start_line,
@@ -91,6 +94,7 @@ impl<'a> Message<'a> {
             spans,
             body_start: offset(body_start),
             flaw: flaw.or(start_flaw),
+            top_via,
         };
         match message.content_length() {
             Ok(Some(length)) if body_start + length <= bytes.len() => {
@@ -139,7 +143,13 @@ impl Lines<'_, '_> {
     /// begins.
     fn next_line(&mut self) -> Option<(usize, usize, usize)> {
         let start = self.at;
-        let line_feed = start + memchr(b'\n', self.bytes.get(start..)?)?;
+        let rest = self.bytes.get(start..)?;
+        let first = start + lex::line_end(rest)?;
+        if let [b'\r', b'\n', ..] = self.bytes[first..] {
+            self.at = first + 2;
+            return Some((start, first, self.at));
+        }
+        let line_feed = start + memchr(b'\n', rest)?;
         let end = if line_feed > start && self.bytes[line_feed - 1] == b'\r' {
             line_feed - 1
         } else {
@@ -170,17 +180,14 @@ fn field_span(bytes: &[u8], line: usize, line_end: usize, next: usize) -> Option
     if name.is_empty() {
         return None;
     }
-    let value = lex::trim(value);
-    let value_start = if value.is_empty() {
-        line_end
-    } else {
-        line + (value.as_ptr() as usize - text.as_ptr() as usize)
-    };
+    let value = lex::trim_start(value);
+    let value_start = line_end - value.len();
+    let value_end = value_start + lex::trim_end(value).len();
     Some(Span {
         name: HeaderName::new(name),
         line: offset(line),
         value: offset(value_start),
-        value_end: offset(value_start + value.len()),
+        value_end: offset(value_end),
         end: offset(next),
     })
 }

@@ -3,9 +3,8 @@
 use super::{Field, Message};
 use crate::header::{HeaderName, NameAddr, Via};
 use crate::lex;
-use crate::param::Params;
 use alloc::vec::Vec;
-use core::net::SocketAddr;
+use core::net::{IpAddr, SocketAddr};
 
 /// A response to a request, made from its header fields (RFC 3261 section 8.2.6).
 #[derive(Clone, Copy, Debug)]
@@ -45,7 +44,7 @@ impl Response<'_, '_> {
             match field.name {
                 HeaderName::Via if is_top_via => {
                     is_top_via = false;
-                    field.write_with_source(out, self.source);
+                    self.request.write_top_via(&field, self.source, out);
                 }
                 HeaderName::Via | HeaderName::From | HeaderName::CallId | HeaderName::CSeq => {
                     out.extend_from_slice(field.line);
@@ -78,28 +77,26 @@ impl Response<'_, '_> {
     }
 }
 
-impl Field<'_> {
-    /// Appends this line, the topmost Via of a request that came from `source`, with `received` and
+impl Message<'_> {
+    /// Appends `field`, the topmost Via of this request, which came from `source`, with `received` and
     /// `rport` as RFC 3261 section 18.2.1 and RFC 3581 section 4 have it; `rport` also unasked where
     /// [`Via::needs_source_port`] says so.
-    pub fn write_with_source(&self, out: &mut Vec<u8>, source: SocketAddr) {
-        let element_end = lex::list_element_end(self.value);
-        let via = Via::parse(lex::trim(&self.value[..element_end]));
-        let Ok(via) = via else {
-            out.extend_from_slice(self.line);
+    pub fn write_top_via(&self, field: &Field<'_>, source: SocketAddr, out: &mut Vec<u8>) {
+        let Ok(via) = self.top_via() else {
+            out.extend_from_slice(field.line);
             return;
         };
         let rport = via.rport().is_some();
         let needs_port = via.needs_source_port(source);
         if !rport && !needs_port && !via.params.has("received") {
-            out.extend_from_slice(self.line);
+            out.extend_from_slice(field.line);
             return;
         }
-        let params_start =
-            self.value[..element_end].iter().position(|&byte| byte == b';').unwrap_or(element_end);
+        let (element, rest) = field.value.split_at(lex::list_element_end(field.value));
+        let (sent_by, _) = lex::split_before(b';', element);
         out.extend_from_slice(b"Via: ");
-        out.extend_from_slice(lex::trim_end(&self.value[..params_start]));
-        let kept = Params::new(via.params.as_bytes()).iter().filter(|(name, _)| {
+        out.extend_from_slice(lex::trim_end(sent_by));
+        let kept = via.params.iter().filter(|(name, _)| {
             !name.eq_ignore_ascii_case(b"received") && !name.eq_ignore_ascii_case(b"rport")
         });
         for (name, value) in kept {
@@ -111,12 +108,12 @@ impl Field<'_> {
             }
         }
         out.extend_from_slice(b";received=");
-        write_display(out, &source.ip());
+        write_ip(source.ip(), out);
         if rport || needs_port {
             out.extend_from_slice(b";rport=");
             write_decimal(out, source.port().into());
         }
-        out.extend_from_slice(&self.value[element_end..]);
+        out.extend_from_slice(rest);
         out.extend_from_slice(b"\r\n");
     }
 }
@@ -145,6 +142,21 @@ pub(crate) fn write_display(out: &mut Vec<u8>, value: &impl core::fmt::Display) 
     }
     // Writing to a vector does not fail.
     let _ = core::fmt::Write::write_fmt(&mut Bytes(out), format_args!("{value}"));
+}
+
+/// Appends an address, an IPv6 address without brackets.
+pub fn write_ip(address: IpAddr, out: &mut Vec<u8>) {
+    match address {
+        IpAddr::V4(address) => {
+            for (index, octet) in address.octets().into_iter().enumerate() {
+                if index > 0 {
+                    out.push(b'.');
+                }
+                write_decimal(out, octet.into());
+            }
+        }
+        IpAddr::V6(address) => write_display(out, &address),
+    }
 }
 
 /// Appends `number` in decimal.
