@@ -8,9 +8,14 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 use std::os::fd::AsRawFd;
 use std::time::Duration;
 
+/// Bytes that a processor's cache holds together.
+const CACHE_LINE: usize = 64;
+
 /// Buffers for what is received.
 pub struct Inbox {
     longest: usize,
+    /// From one datagram's place to the next.
+    stride: usize,
     bytes: Vec<u8>,
     names: Vec<libc::sockaddr_storage>,
     controls: Vec<[u64; CONTROL_WORDS]>,
@@ -49,9 +54,12 @@ impl Inbox {
                 MaybeUninit::<libc::mmsghdr>::zeroed().assume_init(),
             )
         };
+        // At distances of a power of two they would all compete for the same few lines of the cache.
+        let stride = longest.next_multiple_of(CACHE_LINE) + 17 * CACHE_LINE;
         Self {
             longest,
-            bytes: vec![0; BATCH * longest],
+            stride,
+            bytes: vec![0; BATCH * stride],
             names: vec![name; BATCH],
             controls: vec![[0; CONTROL_WORDS]; BATCH],
             slices: vec![slice; BATCH],
@@ -71,7 +79,7 @@ impl Inbox {
     ) -> io::Result<usize> {
         for index in 0..BATCH {
             self.slices[index] = libc::iovec {
-                iov_base: self.bytes[index * self.longest..].as_mut_ptr().cast(),
+                iov_base: self.bytes[index * self.stride..].as_mut_ptr().cast(),
                 iov_len: self.longest,
             };
             let header = &mut self.headers[index].msg_hdr;
@@ -109,7 +117,7 @@ impl Inbox {
             let header = &self.headers[index];
             let Some(remote) = read_name(&self.names[index]) else { continue };
             let told = read_controls(&header.msg_hdr);
-            let start = index * self.longest;
+            let start = index * self.stride;
             each(Received {
                 remote,
                 local: SocketAddr::new(

@@ -60,7 +60,7 @@ pub struct Socket {
 }
 
 impl Socket {
-    /// Binds `count` sockets to one address, among which the system shares out the peers
+    /// Binds `count` timed and segmenting sockets to one address, among which the system shares out the peers
     /// (SO_REUSEPORT).
     ///
     /// # Errors
@@ -70,7 +70,8 @@ impl Socket {
         let alone = Self::bind(address, Options::default())?;
         let address = alone.address;
         drop(alone);
-        let options = Options { is_shared: true, ..Options::default() };
+        let options =
+            Options { is_shared: true, is_timed: true, is_segmenting: true, ..Options::default() };
         (0..count).map(|_| Self::bind(address, options)).collect()
     }
 

@@ -8,10 +8,10 @@ use net::{Clock, Outbox, Outgoing, Socket};
 use parking_lot::RawMutex;
 use sip::Transport;
 use sip::locate::Destination;
-use sip_server::counters::Counter;
 use sip_server::{Event, Flow, Output, Ticket, Worker};
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::sync::mpsc;
 
 /// What the thread of streams is asked to do by the others.
@@ -42,9 +42,9 @@ pub(crate) struct Hub {
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     /// Connections refused because there were as many as may be.
-    pub(crate) refused_connections: Counter,
+    pub(crate) refused_connections: AtomicU64,
     /// Messages for streams and look-ups dropped because too many waited.
-    pub(crate) dropped_errands: Counter,
+    pub(crate) dropped_errands: AtomicU64,
 }
 
 /// One thread's buffers.
@@ -107,6 +107,8 @@ impl Hub {
             // What is not kept must not be promised. The peers ask again.
             out.transmits.clear();
         }
+        // What goes to one place stands together, in order, so that the system may take it as one.
+        out.transmits.sort_unstable_by_key(|transmit| (transmit.flow.remote, transmit.range.start));
         for (number, group) in self.sockets.iter().enumerate() {
             let Some(socket) = group.get(index % group.len().max(1)) else { continue };
             let datagrams = out
@@ -142,7 +144,7 @@ impl Hub {
                 continue;
             }
             if let Err(full) = self.errands.try_send(errand) {
-                self.counters.dropped_errands.add();
+                self.counters.dropped_errands.fetch_add(1, Ordering::Relaxed);
                 log::warn("errands", || "too much waits for streams and the DNS".to_owned());
                 failed.push(match full.into_inner() {
                     Errand::Send(flow, bytes) => Failed::Send(flow, bytes),

@@ -2,11 +2,11 @@
 
 use super::hub::{Buffers, Hub};
 use crate::log;
-use net::{BATCH, Inbox, MAX_DATAGRAM};
+use net::{BATCH, Inbox, MAX_DATAGRAM, wall_clock};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::eventfd::EventFd;
-use sip::Transport;
+use sip::{Duration, Transport};
 use sip_server::Flow;
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -15,6 +15,9 @@ use std::thread::JoinHandle;
 
 /// The longest sleep; a bound on how long a mistake about timers could last.
 const LONGEST_SLEEP_MS: u64 = 1000;
+
+/// Messages to send for which the rest of a batch is not waited for: the first would wait longest.
+const AT_ONCE: usize = 8;
 
 /// The running threads. Dropping them ends them.
 pub(crate) struct Workers {
@@ -88,6 +91,7 @@ fn run(hub: &Hub, index: usize, waker: &EventFd, ending: &AtomicBool) {
             }
             loop {
                 let now = hub.clock.now();
+                let wall = wall_clock();
                 let received = inbox.receive(socket, |datagram| {
                     let flow = Flow {
                         transport: Transport::Udp,
@@ -95,7 +99,14 @@ fn run(hub: &Hub, index: usize, waker: &EventFd, ending: &AtomicBool) {
                         remote: datagram.remote,
                         connection: None,
                     };
-                    worker.receive(now, &flow, datagram.bytes, &mut buffers.out);
+                    let waited = datagram
+                        .at
+                        .map_or(0, |at| wall.as_micros().saturating_sub(at.as_micros() as u64));
+                    let waited = Duration::from_micros(waited);
+                    worker.receive_late(now, waited, &flow, datagram.bytes, &mut buffers.out);
+                    if buffers.out.transmits.len() >= AT_ONCE {
+                        hub.carry_out(index, &mut worker, &mut buffers);
+                    }
                 });
                 hub.carry_out(index, &mut worker, &mut buffers);
                 match received {
