@@ -21,10 +21,12 @@ pub struct Inbox {
     controls: Vec<[u64; CONTROL_WORDS]>,
     slices: Vec<libc::iovec>,
     headers: Vec<libc::mmsghdr>,
+    /// How many of the headers the kernel has changed in the last call.
+    changed: usize,
 }
 
-// SAFETY: the pointers in `slices` and `headers` are made anew in each call from the vectors beside
-// them, and are not used outside of it.
+// SAFETY: the pointers in `slices` and `headers` lead into the vectors beside them, which move with
+// them and never grow, and are used in calls of `receive` only.
 unsafe impl Send for Inbox {}
 
 /// A datagram that was received.
@@ -64,6 +66,7 @@ impl Inbox {
             controls: vec![[0; CONTROL_WORDS]; BATCH],
             slices: vec![slice; BATCH],
             headers: vec![header; BATCH],
+            changed: BATCH,
         }
     }
 
@@ -77,7 +80,7 @@ impl Inbox {
         socket: &Socket,
         mut each: impl FnMut(Received<'_>),
     ) -> io::Result<usize> {
-        for index in 0..BATCH {
+        for index in 0..self.changed {
             self.slices[index] = libc::iovec {
                 iov_base: self.bytes[index * self.stride..].as_mut_ptr().cast(),
                 iov_len: self.longest,
@@ -92,8 +95,8 @@ impl Inbox {
             header.msg_flags = 0;
         }
         // SAFETY: there are BATCH headers, and each points to a name, a slice of `longest` bytes
-        // and a control buffer of the stated sizes, which live in `self` and are not otherwise
-        // touched during the call.
+        // and a control buffer of the stated sizes, which live in `self`, in vectors that never grow,
+        // and are not otherwise touched during the call.
         let received = unsafe {
             libc::recvmmsg(
                 socket.fd.as_raw_fd(),
@@ -103,6 +106,7 @@ impl Inbox {
                 std::ptr::null_mut(),
             )
         };
+        self.changed = if received < 0 { BATCH } else { received as usize };
         if received < 0 {
             let error = io::Error::last_os_error();
             return match error.kind() {

@@ -6,7 +6,7 @@ use net::{BATCH, Inbox, MAX_DATAGRAM, wall_clock};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::eventfd::EventFd;
-use sip::{Duration, Transport};
+use sip::{Duration, Instant, Transport};
 use sip_server::Flow;
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -15,6 +15,13 @@ use std::thread::JoinHandle;
 
 /// The longest sleep; a bound on how long a mistake about timers could last.
 const LONGEST_SLEEP_MS: u64 = 1000;
+
+/// Timers run together at ticks: none of half a second and more suffers from it, and to wake for each
+/// of thousands would cost more than the calls.
+const TICK: Duration = Duration::from_millis(10);
+
+/// Batches that are taken from a socket before timers and other sockets get their turn.
+const BATCHES: usize = 4;
 
 /// Messages to send for which the rest of a batch is not waited for: the first would wait longest.
 const AT_ONCE: usize = 8;
@@ -72,10 +79,11 @@ fn run(hub: &Hub, index: usize, waker: &EventFd, ending: &AtomicBool) {
         .map(|socket| PollFd::new(socket.as_fd(), PollFlags::POLLIN))
         .chain([PollFd::new(waker.as_fd(), PollFlags::POLLIN)])
         .collect();
+    // Bindings may have been restored, with their expiries.
+    let mut next_timer = worker.next_timer().map(tick_after);
     while !ending.load(Ordering::SeqCst) {
-        let now = hub.clock.now();
-        let sleep = worker.next_timer().map_or(LONGEST_SLEEP_MS, |when| {
-            when.since(now).as_micros().div_ceil(1000).min(LONGEST_SLEEP_MS)
+        let sleep = next_timer.map_or(LONGEST_SLEEP_MS, |when| {
+            when.since(hub.clock.now()).as_micros().div_ceil(1000).min(LONGEST_SLEEP_MS)
         });
         let timeout = PollTimeout::try_from(sleep).unwrap_or(PollTimeout::ZERO);
         match poll(&mut fds, timeout) {
@@ -89,7 +97,7 @@ fn run(hub: &Hub, index: usize, waker: &EventFd, ending: &AtomicBool) {
             if !fd.any().unwrap_or(true) {
                 continue;
             }
-            loop {
+            for _ in 0..BATCHES {
                 let now = hub.clock.now();
                 let wall = wall_clock();
                 let received = inbox.receive(socket, |datagram| {
@@ -122,9 +130,17 @@ fn run(hub: &Hub, index: usize, waker: &EventFd, ending: &AtomicBool) {
             }
         }
         let now = hub.clock.now();
-        if worker.next_timer().is_some_and(|when| when <= now) {
+        next_timer = worker.next_timer().map(tick_after);
+        if next_timer.is_some_and(|when| when <= now) {
             worker.on_timer(now, &mut buffers.out);
             hub.carry_out(index, &mut worker, &mut buffers);
+            next_timer = worker.next_timer().map(tick_after);
         }
     }
+}
+
+/// When timers that are due at `when` run.
+fn tick_after(when: Instant) -> Instant {
+    let tick = TICK.as_micros();
+    Instant::from_micros(when.as_micros().div_ceil(tick).saturating_mul(tick))
 }

@@ -26,7 +26,6 @@ use crate::settings::Settings;
 use alloc::vec::Vec;
 use forward::write_address;
 use sip::{Duration, HeaderName, Instant, Message};
-use smallvec::SmallVec;
 use token::Token;
 
 /// The secrets of a server, by purpose.
@@ -98,22 +97,19 @@ fn record_route(
     call_id: &[u8],
     from: &Flow,
     to: &Flow,
-    lines: &mut SmallVec<[u8; 256]>,
+    lines: &mut Vec<u8>,
 ) {
-    let mut user = alloc::vec::Vec::with_capacity(80);
-    token.write(key, call_id, &mut user);
+    let user = token.text(key, call_id);
     let mut line = |flow: &Flow| {
-        let mut text = alloc::vec::Vec::with_capacity(160);
-        text.extend_from_slice(b"Record-Route: <sip:");
-        text.extend_from_slice(&user);
-        text.push(b'@');
-        write_address(&mut text, flow.local);
+        lines.extend_from_slice(b"Record-Route: <sip:");
+        lines.extend_from_slice(&user);
+        lines.push(b'@');
+        write_address(lines, flow.local);
         if flow.transport.is_reliable() {
-            text.extend_from_slice(b";transport=");
-            text.extend_from_slice(flow.transport.uri_name().as_bytes());
+            lines.extend_from_slice(b";transport=");
+            lines.extend_from_slice(flow.transport.uri_name().as_bytes());
         }
-        text.extend_from_slice(b";lr>\r\n");
-        lines.extend_from_slice(&text);
+        lines.extend_from_slice(b";lr>\r\n");
     };
     line(to);
     if (from.transport, from.local) != (to.transport, to.local) {

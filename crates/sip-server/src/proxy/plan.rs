@@ -9,7 +9,6 @@ use crate::flow::Flow;
 use crate::settings::DomainIndex;
 use alloc::vec::Vec;
 use sip::{HeaderName, Message};
-use smallvec::SmallVec;
 
 /// What is decided about a request before its branches are.
 #[derive(Clone, Debug)]
@@ -43,7 +42,7 @@ pub(crate) fn write_request(
     request: &Message<'_>,
     env: &mut Env<'_>,
 ) -> Option<core::ops::Range<usize>> {
-    let mut lines: SmallVec<[u8; 256]> = SmallVec::new();
+    let mut lines = Vec::new();
     if plan.record_route {
         let callee = target.flow_bound.then_some(*flow);
         let from_tag = tag(HeaderName::From, request.value(HeaderName::From));

@@ -8,6 +8,7 @@ use crate::record::{put_flow, take_flow};
 use alloc::vec::Vec;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use smallvec::SmallVec;
 
 /// The content of a Record-Route user part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,16 +34,21 @@ impl Token {
         Self { caller_tag: tag_hash(key, from_tag), caller, callee }
     }
 
-    /// Appends the user part for the dialog of `call_id`.
-    pub(crate) fn write(&self, key: &Key, call_id: &[u8], out: &mut Vec<u8>) {
-        let mut bytes = self.caller_tag.to_le_bytes().to_vec();
+    /// The user part for the dialog of `call_id`.
+    pub(crate) fn text(&self, key: &Key, call_id: &[u8]) -> SmallVec<[u8; MAX_TEXT]> {
+        let mut bytes = Vec::with_capacity(MAX_TEXT);
+        bytes.extend_from_slice(&self.caller_tag.to_le_bytes());
         bytes.push(u8::from(self.caller.is_some()) | u8::from(self.callee.is_some()) << 1);
         for flow in [&self.caller, &self.callee].into_iter().flatten() {
             put_flow(&mut bytes, flow);
         }
         let proof = key.hash(&[&bytes, call_id]);
         bytes.extend_from_slice(&proof.to_le_bytes());
-        out.extend_from_slice(URL_SAFE_NO_PAD.encode(&bytes).as_bytes());
+        let mut text = SmallVec::from_elem(0, MAX_TEXT);
+        // Two flows of IPv6 on connections make 107 bytes, and so 143 characters.
+        let length = URL_SAFE_NO_PAD.encode_slice(&bytes, &mut text).unwrap_or(0);
+        text.truncate(length);
+        text
     }
 
     /// Reads the user part, if this server wrote it for the dialog of `call_id`.
@@ -97,8 +103,8 @@ mod tests {
             connection: NonZeroU64::new(77).map(Connection),
         };
         let token = Token::new(&key, Some(b"a"), Some(caller), Some(callee));
-        let mut user = Vec::new();
-        token.write(&key, b"call-1", &mut user);
+        let user = token.text(&key, b"call-1");
+        assert!(!user.is_empty());
         assert!(user.len() <= MAX_TEXT);
         let read = Token::parse(&key, b"call-1", &user).unwrap();
         assert_eq!(read.flow_for(&key, Some(b"a")), Some(callee));

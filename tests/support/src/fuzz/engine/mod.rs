@@ -181,7 +181,12 @@ impl<'b> Machine<'b> {
             flow.connection = NonZeroU64::new(100).map(Connection);
         }
         self.sources.insert(flow.remote.ip());
-        self.worker.receive(self.now, &flow, &bytes, &mut self.out);
+        let waited = if self.input.chance(16) {
+            self.config.limits.max_wait.times(2)
+        } else {
+            Duration::ZERO
+        };
+        self.worker.receive_late(self.now, waited, &flow, &bytes, &mut self.out);
         let most = 2 * self.config.limits.max_forks + 6;
         assert!(self.out.transmits.len() <= most, "one message makes more than {most}");
         keep(&mut self.received, (flow, bytes));
