@@ -108,7 +108,12 @@ impl Hub {
             out.transmits.clear();
         }
         // What goes to one place stands together, in order, so that the system may take it as one.
-        out.transmits.sort_unstable_by_key(|transmit| (transmit.flow.remote, transmit.range.start));
+        // Responses go first: the answer to a request that left before them could overtake a 100.
+        let bytes = &out.bytes;
+        out.transmits.sort_unstable_by_key(|transmit| {
+            let is_request = !bytes[transmit.range.clone()].starts_with(b"SIP/2.0 ");
+            (is_request, transmit.flow.remote, transmit.range.start)
+        });
         for (number, group) in self.sockets.iter().enumerate() {
             let Some(socket) = group.get(index % group.len().max(1)) else { continue };
             let datagrams = out
