@@ -10,11 +10,10 @@ use crate::server::Server;
 use crate::settings::DomainIndex;
 use crate::subscribers::AddressOfRecord;
 use alloc::vec::Vec;
-use core::hash::Hasher;
 use core::net::IpAddr;
 use lock_api::RawMutex;
 use sip::digest::{Algorithm, Challenge, Credentials, QopOptions, matches};
-use sip::message::{RequestHead, reason_phrase};
+use sip::message::reason_phrase;
 use sip::{HeaderName, Message};
 use smallvec::SmallVec;
 
@@ -149,7 +148,7 @@ fn judge<R: RawMutex>(
             // Nobody has more than one answer to each challenge; each costs a look at the body.
             break;
         }
-        let user = subscribers.address_of_record(credentials.username.iter().copied(), realm);
+        let user = subscribers.address_of_record(&credentials.username, realm);
         // For a user who does not exist the same work is done with a secret that nobody has.
         let secret = subscribers.secret(&user, credentials.algorithm);
         let is_user = secret.is_some();
@@ -162,7 +161,7 @@ fn judge<R: RawMutex>(
             (true, Nonce::Fresh(id)) => {
                 let count = credentials.nc.map(sip::digest::NonceCount::value);
                 let oldest = env.now - config.nonce_lifetime;
-                let request = fingerprint(env.keys, request, head, flow);
+                let request = fingerprint(env.keys, request, flow);
                 if nonces.use_count(id, count, request, oldest, config.max_nonces) {
                     return Verdict::User(user);
                 }
@@ -219,7 +218,7 @@ fn write_challenges<R: RawMutex>(
 fn decoy(keys: &Keys, algorithm: Algorithm) -> SmallVec<[u8; 32]> {
     let mut secret = SmallVec::new();
     while secret.len() < algorithm.output_len() {
-        let block = keys.decoy.hash(&[&[secret.len() as u8]]);
+        let block = keys.decoy.proof(&[&[secret.len() as u8]]);
         secret.extend_from_slice(&block.to_le_bytes());
     }
     secret.truncate(algorithm.output_len());
@@ -228,16 +227,17 @@ fn decoy(keys: &Keys, algorithm: Algorithm) -> SmallVec<[u8; 32]> {
 
 /// Stands for one request on one flow: a repetition of it has the same, a replay from elsewhere
 /// has not.
-fn fingerprint(keys: &Keys, request: &Message<'_>, head: &RequestHead<'_>, flow: &Flow) -> u64 {
-    let mut hasher = keys.fingerprint.hasher();
-    hasher.write(request.as_bytes());
-    hasher.write_u8(flow.transport as u8);
-    hasher.write_u64(flow.connection.map_or(0, |connection| connection.0.get()));
-    match flow.remote.ip() {
-        core::net::IpAddr::V4(ip) => hasher.write(&ip.octets()),
-        core::net::IpAddr::V6(ip) => hasher.write(&ip.octets()),
-    }
-    hasher.write_u16(flow.remote.port());
-    hasher.write(head.call_id);
-    hasher.finish()
+fn fingerprint(keys: &Keys, request: &Message<'_>, flow: &Flow) -> u64 {
+    let connection = flow.connection.map_or(0, |connection| connection.0.get());
+    let ip = match flow.remote.ip() {
+        IpAddr::V4(ip) => ip.to_ipv6_mapped(),
+        IpAddr::V6(ip) => ip,
+    };
+    keys.fingerprint.hash(&[
+        request.as_bytes(),
+        &[flow.transport as u8],
+        &connection.to_be_bytes(),
+        &ip.octets(),
+        &flow.remote.port().to_be_bytes(),
+    ])
 }

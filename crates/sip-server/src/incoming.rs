@@ -11,7 +11,7 @@ use smallvec::SmallVec;
 /// A request that is to be answered or forwarded.
 pub(crate) struct Incoming<'i, 'm> {
     pub(crate) message: &'i Message<'m>,
-    pub(crate) head: RequestHead<'m>,
+    pub(crate) head: &'i RequestHead<'m>,
     pub(crate) flow: Flow,
 }
 

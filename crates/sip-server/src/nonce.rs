@@ -79,7 +79,7 @@ impl<R: RawMutex> Nonces<R> {
         let serial = self.serial.fetch_add(1, Ordering::Relaxed) & ((1 << SERIAL_BITS) - 1);
         let id = (now.as_micros() / 1000) << SERIAL_BITS | u64::from(serial);
         put_hex(out, &id.to_be_bytes());
-        put_hex(out, &self.key.hash(&[&id.to_be_bytes()]).to_be_bytes());
+        put_hex(out, &self.key.proof(&[&id.to_be_bytes()]).to_be_bytes());
     }
 
     /// Says what `nonce` is.
@@ -88,7 +88,7 @@ impl<R: RawMutex> Nonces<R> {
         let (id, hash) = bytes.split_at(8);
         let hash_is_right = hash
             .iter()
-            .zip(self.key.hash(&[id]).to_be_bytes())
+            .zip(self.key.proof(&[id]).to_be_bytes())
             .fold(0, |differing, (one, other)| differing | (one ^ other))
             == 0;
         if !hash_is_right {

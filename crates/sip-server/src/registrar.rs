@@ -212,7 +212,18 @@ fn read_wish<'m>(request: &Message<'m>, settings: &Settings) -> Result<Wish<'m>,
         let Ok(Uri::Sip(uri)) = address.uri() else {
             return Err(bad("Contact Is Not a SIP URI"));
         };
-        let asked = match address.params.value("expires") {
+        let (mut expires, mut q, mut instance, mut reg_id) = (None, None, None, None);
+        // The first of each counts.
+        for (name, value) in address.params.iter() {
+            match name.len() {
+                7 if name.eq_ignore_ascii_case(b"expires") => expires = expires.or(value),
+                1 if name.eq_ignore_ascii_case(b"q") => q = q.or(value),
+                13 if name.eq_ignore_ascii_case(b"+sip.instance") => instance = instance.or(value),
+                6 if name.eq_ignore_ascii_case(b"reg-id") => reg_id = reg_id.or(value),
+                _ => {}
+            }
+        }
+        let asked = match expires {
             Some(value) => delta_seconds(HeaderName::Contact, value)
                 .map(|seconds| Duration::from_secs(seconds.into()))
                 .ok(),
@@ -222,20 +233,17 @@ fn read_wish<'m>(request: &Message<'m>, settings: &Settings) -> Result<Wish<'m>,
         if expires > Duration::ZERO && expires < policy.min_expires {
             return Err(Outcome::TooBrief);
         }
-        let q = match address.params.value("q") {
+        let q = match q {
             Some(value) => q_value(value).ok_or_else(|| bad("Bad q in Contact"))?,
             None => 1000,
         };
-        let instance = address.params.value("+sip.instance").unwrap_or_default();
+        let instance = instance.unwrap_or_default();
         let instance = instance
             .strip_prefix(b"\"")
             .and_then(|rest| rest.strip_suffix(b"\""))
             .unwrap_or(instance);
-        let reg_id = address
-            .params
-            .value("reg-id")
-            .and_then(|value| core::str::from_utf8(value).ok()?.parse().ok())
-            .unwrap_or(0);
+        let reg_id =
+            reg_id.and_then(|value| core::str::from_utf8(value).ok()?.parse().ok()).unwrap_or(0);
         if address.uri_bytes.len() > MAX_KEPT || instance.len() > MAX_KEPT {
             return Err(bad("Contact Too Long"));
         }

@@ -45,16 +45,13 @@ pub(crate) fn on_request<R: RawMutex>(
             return;
         }
     };
-    let incoming = Incoming { message, head, flow: *flow };
+    let incoming = Incoming { message, head: &head, flow: *flow };
     if head.method == Method::Ack
         && head.to.tag().is_some_and(|tag| tag == &env.to_tag(message)[..])
     {
         // It acknowledges a refusal that was made without a transaction.
         let key = server.transactions.key_of(message, &head);
         server.transactions.with_key(key, env, |context, env| context.on_ack(env));
-        return;
-    }
-    if env.settings.config.state == State::Stateful && meets_transaction(server, &incoming, env) {
         return;
     }
     let found = preprocess(message, &head, flow, env.settings, env.keys);
@@ -65,7 +62,11 @@ pub(crate) fn on_request<R: RawMutex>(
         _ => false,
     };
     if registers {
+        // Answered without a transaction, so there is none to look for.
         return on_register(server, &incoming, is_trusted, env);
+    }
+    if env.settings.config.state == State::Stateful && meets_transaction(server, &incoming, env) {
+        return;
     }
     route(server, &incoming, &found, is_trusted, env);
 }
@@ -120,7 +121,7 @@ fn on_register<R: RawMutex>(
             env.settings.domain_of(&uri.host).zip(user).map(|(domain, user)| {
                 let user = sip::uri::unescape(user);
                 let name = env.settings.domain_name(domain);
-                (domain, server.subscribers.address_of_record(user, name))
+                (domain, server.subscribers.address_of_record(&user, name))
             })
         }
         _ => return reply(message, flow, 400, "To Is Not a SIP URI", env, |_, _| {}),

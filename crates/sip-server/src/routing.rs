@@ -111,13 +111,13 @@ pub(crate) fn route<R: RawMutex>(
         }
         Destination::User { user, domain } => {
             let name = env.settings.domain_name(domain);
-            server.subscribers.address_of_record(sip::uri::unescape(user), name)
+            server.subscribers.address_of_record(&sip::uri::unescape(user), name)
         }
         Destination::Number(tel) => {
             let mut number = Vec::new();
             tel.write_canonical_number(&mut number);
             let name = env.settings.domain_name(DomainIndex::DEFAULT);
-            server.subscribers.address_of_record(number, name)
+            server.subscribers.address_of_record(&number, name)
         }
     };
     if head.method == Method::Publish {
@@ -158,7 +158,7 @@ fn newer_flow<R: RawMutex>(
     };
     let domain = env.settings.domain_of(&to.host)?;
     let name = env.settings.domain_name(domain);
-    let user = server.subscribers.address_of_record(sip::uri::unescape(to.user?), name);
+    let user = server.subscribers.address_of_record(&sip::uri::unescape(to.user?), name);
     server.subscribers.look_up(&user, |subscriber| {
         subscriber?.current(env.now).find_map(|binding| match Uri::parse(&binding.contact) {
             Ok(Uri::Sip(contact)) if binding.flow_bound && contact.is_same(&wanted) => {
@@ -194,7 +194,7 @@ fn find_sponsor<R: RawMutex>(
     };
     let claimed = from_domain.map(|(domain, user)| {
         let name = env.settings.domain_name(domain);
-        server.subscribers.address_of_record(sip::uri::unescape(user), name)
+        server.subscribers.address_of_record(&sip::uri::unescape(user), name)
     });
     let carries_no_credentials = matches!(head.method, Method::Ack | Method::Cancel);
     if carries_no_credentials || !config.authentication.required {

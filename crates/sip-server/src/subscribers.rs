@@ -152,12 +152,8 @@ impl<R: RawMutex> Subscribers<R> {
     }
 
     /// The address of record of `user` (escapes undone) in `domain`.
-    pub(crate) fn address_of_record(
-        &self,
-        user: impl IntoIterator<Item = u8>,
-        domain: &str,
-    ) -> AddressOfRecord {
-        let mut bytes: SmallVec<[u8; 64]> = user.into_iter().collect();
+    pub(crate) fn address_of_record(&self, user: &[u8], domain: &str) -> AddressOfRecord {
+        let mut bytes: SmallVec<[u8; 64]> = SmallVec::from_slice(user);
         bytes.push(b'@');
         bytes.extend_from_slice(domain.as_bytes());
         let hash = self.key.hash(&[&bytes]);

@@ -3,11 +3,13 @@
 //! Header field values may hold folded lines: CR and LF in them are white space, since the message
 //! parser lets them through only where a fold is.
 
-use memchr::memchr;
-
 /// A set of bytes.
 #[derive(Clone, Copy)]
 pub(crate) struct Set(u16);
+
+/// The sets that bytes are in, all of those that were looked at.
+#[derive(Clone, Copy)]
+pub(crate) struct Common(u16);
 
 impl Set {
     /// The characters of a `token`.
@@ -40,6 +42,26 @@ impl Set {
     pub(crate) fn has_all(self, bytes: &[u8]) -> bool {
         // To the end in any case: a branch for each byte costs more than what lies behind it.
         bytes.iter().fold(self.0, |sets, &byte| sets & SETS[usize::from(byte)]) != 0
+    }
+}
+
+impl Common {
+    /// Of no bytes yet.
+    pub(crate) const ALL: Self = Self(u16::MAX);
+
+    /// The sets that `byte` is in.
+    pub(crate) fn of(byte: u8) -> Self {
+        Self(SETS[usize::from(byte)])
+    }
+
+    /// Those that are in both.
+    pub(crate) fn and(self, other: Self) -> Self {
+        Self(self.0 & other.0)
+    }
+
+    /// Whether `set` is among them.
+    pub(crate) fn has(self, set: Set) -> bool {
+        self.0 & set.0 != 0
     }
 }
 
@@ -94,7 +116,8 @@ const fn sets_of(byte: u8) -> u16 {
 
 /// White space within a header field value, folds included.
 pub(crate) const fn is_space(byte: u8) -> bool {
-    matches!(byte, b' ' | b'\t' | b'\r' | b'\n')
+    // Most bytes are above, and so cost one comparison.
+    byte <= b' ' && matches!(byte, b' ' | b'\t' | b'\r' | b'\n')
 }
 
 /// The characters of a `token`.
@@ -140,6 +163,11 @@ pub(crate) fn split_while(bytes: &[u8], test: impl Fn(u8) -> bool) -> (&[u8], &[
     bytes.split_at(end)
 }
 
+/// Splits after the leading run of bytes that are in `set`.
+pub(crate) fn split_set(bytes: &[u8], set: Set) -> (&[u8], &[u8]) {
+    split_while(bytes, |byte| set.has(byte))
+}
+
 /// Splits after the quoted string that `bytes` begins with, quotes included. `None` if it has no
 /// end.
 pub(crate) fn split_quoted(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
@@ -170,7 +198,7 @@ pub(crate) fn split_list(value: &[u8]) -> impl Iterator<Item = &[u8]> {
 
 /// Where the first element of a comma-separated value ends.
 pub(crate) fn list_element_end(value: &[u8]) -> usize {
-    if memchr(b',', value).is_none() {
+    if find(b',', value).is_none() {
         return value.len();
     }
     let mut at = 0;
@@ -198,14 +226,34 @@ pub(crate) fn list_element_end(value: &[u8]) -> usize {
 
 /// Splits before the first `byte`; all of `bytes` stands before it where there is none.
 pub(crate) fn split_before(byte: u8, bytes: &[u8]) -> (&[u8], &[u8]) {
-    bytes.split_at(memchr(byte, bytes).unwrap_or(bytes.len()))
+    bytes.split_at(find(byte, bytes).unwrap_or(bytes.len()))
+}
+
+/// The lowest bit of each of eight bytes.
+const LOW: u64 = u64::from_le_bytes([1; 8]);
+/// The highest bit of each.
+const HIGH: u64 = LOW << 7;
+
+/// Where the first `byte` stands. Eight bytes at a time: what is searched here is too short for wider
+/// steps to pay.
+pub(crate) fn find(byte: u8, bytes: &[u8]) -> Option<usize> {
+    let mut at = 0;
+    let mut rest = bytes;
+    while let Some((&eight, after)) = rest.split_first_chunk() {
+        let word = u64::from_le_bytes(eight) ^ (LOW * u64::from(byte));
+        // The lowest bit that is set belongs to the first byte that is zero now.
+        let zero = word.wrapping_sub(LOW) & !word & HIGH;
+        if zero != 0 {
+            return Some(at + zero.trailing_zeros() as usize / 8);
+        }
+        at += 8;
+        rest = after;
+    }
+    rest.iter().position(|&other| other == byte).map(|found| at + found)
 }
 
 /// Where the first CR or LF stands.
 pub(crate) fn line_end(bytes: &[u8]) -> Option<usize> {
-    // Eight bytes at a time: lines are too short for wider steps to pay.
-    const LOW: u64 = u64::from_le_bytes([1; 8]);
-    const HIGH: u64 = LOW << 7;
     let is_end = |byte: u8| matches!(byte, b'\r' | b'\n');
     let mut at = 0;
     while let Some(&eight) = bytes.get(at..).and_then(<[u8]>::first_chunk) {
@@ -300,6 +348,19 @@ mod tests {
                     assert_eq!(line_end(&text), Some(at), "{at} {other}");
                 }
                 text[at / 2] = b'a';
+            }
+        }
+    }
+
+    #[test]
+    fn a_byte_is_found_where_it_stands_first() {
+        for length in 0..40 {
+            let mut text = std::vec![b';'; length];
+            assert_eq!(find(b':', &text), None);
+            for at in (0..length).rev() {
+                text[at] = b':';
+                assert_eq!(find(b':', &text), Some(at), "{length}");
+                assert_eq!(find(0xba, &text), None);
             }
         }
     }

@@ -1,6 +1,7 @@
 //! Parameters of URIs and header fields: `;name` and `;name=value`.
 
 use crate::lex::{self, Set};
+use core::ops::Range;
 
 /// A list of parameters as it stands in a message, from its first semicolon on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -67,20 +68,38 @@ impl<'a> Params<'a> {
         self.all_valid(|_, _| ())
     }
 
-    /// The same, with a look at each parameter that is.
-    pub(crate) fn all_valid(self, mut look: impl FnMut(&'a [u8], Option<&'a [u8]>)) -> bool {
-        let starts_well = self.0.is_empty() || lex::trim(self.0).first() == Some(&b';');
-        starts_well
-            && self.iter().all(|(name, value)| {
-                look(name, value);
-                lex::all_token(name)
-                    && value.is_none_or(|value| match value {
-                        [b'"', ..] => {
-                            lex::split_quoted(value).is_some_and(|(_, rest)| rest.is_empty())
-                        }
-                        _ => !value.is_empty() && Set::VALUE.has_all(value),
-                    })
-            })
+    /// The same, with a look at each parameter on the way, and at where it stands, from its semicolon to
+    /// the next.
+    pub(crate) fn all_valid(self, mut look: impl FnMut(Param<'a>, Range<usize>)) -> bool {
+        let place = |rest: &[u8]| self.0.len() - rest.len();
+        let mut rest = lex::trim_start(self.0);
+        while let [b';', param @ ..] = rest {
+            let (name, after) = lex::split_set(lex::trim_start(param), Set::TOKEN);
+            let after = lex::trim_start(after);
+            let (value, after) = match after {
+                [b'=', value @ ..] => {
+                    let value = lex::trim_start(value);
+                    let (value, after) = match value {
+                        [b'"', ..] => match lex::split_quoted(value) {
+                            Some(split) => split,
+                            None => return false,
+                        },
+                        _ => lex::split_set(value, Set::VALUE),
+                    };
+                    if value.is_empty() {
+                        return false;
+                    }
+                    (Some(value), lex::trim_start(after))
+                }
+                _ => (None, after),
+            };
+            if name.is_empty() {
+                return false;
+            }
+            look((name, value), place(rest)..place(after));
+            rest = after;
+        }
+        rest.is_empty()
     }
 }
 

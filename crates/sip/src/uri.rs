@@ -1,12 +1,12 @@
 //! URIs: SIP and SIPS (RFC 3261 section 19.1, IPv6 by RFC 5954), tel (RFC 3966), and others whole.
 
-use crate::lex::{self, Set};
+use crate::lex::{self, Common, Set};
 use crate::param::Params;
 use crate::transport::Transport;
+use alloc::borrow::Cow;
 use alloc::vec::Vec;
 use core::fmt;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use memchr::memchr;
 
 /// Why bytes are not a URI that SIP can use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,14 +67,15 @@ impl<'a> Uri<'a> {
     /// [`UriError`] where the bytes have not the form of the scheme.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, UriError> {
         if let [b's' | b'S', b'i' | b'I', b'p' | b'P', b':', rest @ ..] = bytes {
-            check(rest, Set::URI)?;
             return SipUri::parse_after_scheme(false, rest).map(Self::Sip);
         }
         let (scheme, rest) = lex::split_before(b':', bytes);
         let rest = rest.strip_prefix(b":").ok_or(UriError::Scheme)?;
-        check(bytes, Set::URI)?;
         if scheme.eq_ignore_ascii_case(b"sips") {
             return SipUri::parse_after_scheme(true, rest).map(Self::Sip);
+        }
+        if !Set::URI.has_all(bytes) {
+            return Err(stranger(bytes, Set::URI));
         }
         if scheme.eq_ignore_ascii_case(b"tel") {
             return TelUri::parse_after_scheme(rest).map(Self::Tel);
@@ -117,11 +118,14 @@ impl<'a> Host<'a> {
             // A name of digits only cannot be told from a mistyped address.
             return ipv4(bytes).map(|address| Self::Ip(address.into()));
         }
-        let mut is_after_dot = true;
-        let has_empty_label = bytes
-            .iter()
-            .any(|&byte| core::mem::replace(&mut is_after_dot, byte == b'.') && byte == b'.');
-        (Set::HOST_NAME.has_all(bytes) && !has_empty_label).then_some(Self::Name(bytes))
+        let mut labels = bytes;
+        while let Some(dot) = lex::find(b'.', labels) {
+            if dot == 0 {
+                return None;
+            }
+            labels = &labels[dot + 1..];
+        }
+        Set::HOST_NAME.has_all(bytes).then_some(Self::Name(bytes))
     }
 
     /// Whether both mean the same host: names without regard to case and final dot.
@@ -160,16 +164,26 @@ impl fmt::Display for Host<'_> {
 /// An IPv4 address in four decimal numbers without leading zeros, as [`Ipv4Addr`] reads it, from bytes
 /// that are known to be digits and dots.
 fn ipv4(bytes: &[u8]) -> Option<Ipv4Addr> {
-    let mut octets = [0; 4];
-    let mut parts = bytes.split(|&byte| byte == b'.');
-    for octet in &mut octets {
-        let digits = parts.next()?;
-        if !matches!(digits, [_] | [b'1'..=b'9', _] | [b'1'..=b'9', _, _]) {
+    let (mut address, mut dots) = (0u32, 0);
+    let (mut octet, mut digits) = (0u32, 0);
+    for &byte in bytes {
+        if byte == b'.' {
+            if digits == 0 {
+                return None;
+            }
+            address = address << 8 | octet;
+            (octet, digits) = (0, 0);
+            dots += 1;
+            continue;
+        }
+        let has_leading_zero = digits > 0 && octet == 0;
+        octet = octet * 10 + u32::from(byte - b'0');
+        digits += 1;
+        if octet > 255 || has_leading_zero {
             return None;
         }
-        *octet = u8::try_from(lex::decimal(digits)?).ok()?;
     }
-    parts.next().is_none().then_some(octets.into())
+    (dots == 3 && digits > 0).then(|| Ipv4Addr::from(address << 8 | octet))
 }
 
 /// Three colons before an embedded IPv4 address come from a fault in the grammar of RFC 3261 and
@@ -189,8 +203,12 @@ fn ipv6(bytes: &[u8]) -> Option<Ipv6Addr> {
 
 /// The user part `user` with every `%HH` replaced by the byte it stands for, once (RFC 3261 section
 /// 19.1.2). A `%` that no two hexadecimal digits follow stands for itself.
-pub fn unescape(user: &[u8]) -> impl Iterator<Item = u8> + '_ {
-    lex::unescape(user)
+#[must_use]
+pub fn unescape(user: &[u8]) -> Cow<'_, [u8]> {
+    match lex::find(b'%', user) {
+        Some(_) => lex::unescape(user).collect(),
+        None => Cow::Borrowed(user),
+    }
 }
 
 /// Splits `host[:port]` at the colon before the port and reads both.
@@ -199,7 +217,7 @@ pub(crate) fn host_port(bytes: &[u8]) -> Result<(Host<'_>, Option<u16>), UriErro
         Some(b'[') => {
             bytes.iter().position(|&byte| byte == b']').map(|at| at + 1).ok_or(UriError::Host)?
         }
-        _ => memchr(b':', bytes).unwrap_or(bytes.len()),
+        _ => lex::find(b':', bytes).unwrap_or(bytes.len()),
     };
     let (host, rest) = bytes.split_at(host_end);
     let host = Host::parse(lex::trim(host)).ok_or(UriError::Host)?;
@@ -247,16 +265,23 @@ struct Parts {
 }
 
 impl Parts {
+    /// Looks at each byte once: where the parts meet, and whether it may stand where it does.
     fn of(rest: &[u8]) -> Result<Self, UriError> {
         let mut parts = Self::default();
+        let mut common = Common::ALL;
         for (index, &byte) in rest.iter().enumerate() {
-            if !Set::URI_STOP.has(byte) {
+            let sets = Common::of(byte);
+            if !sets.has(Set::URI_STOP) {
+                common = common.and(sets);
                 continue;
             }
             match byte {
                 b'@' if parts.at.is_some() => return Err(UriError::Character(b'@')),
                 // Semicolons and question marks may stand in the user part.
                 b'@' => {
+                    if !common.has(Set::USER) {
+                        return Err(stranger(&rest[..index], Set::USER));
+                    }
                     parts = Self { at: Some(index), password: parts.colon, ..Self::default() };
                 }
                 b':' => parts.colon = parts.colon.or(Some(index)),
@@ -267,7 +292,7 @@ impl Parts {
                 _ => {}
             }
         }
-        Ok(parts)
+        if common.has(Set::URI) { Ok(parts) } else { Err(stranger(rest, Set::URI)) }
     }
 }
 
@@ -278,7 +303,6 @@ impl<'a> SipUri<'a> {
             None => (None, None),
             Some(at) => {
                 let info = &rest[..at];
-                check(info, Set::USER)?;
                 match parts.password {
                     Some(colon) => (Some(&info[..colon]), Some(&info[colon + 1..])),
                     None => (Some(info), None),
@@ -371,13 +395,10 @@ fn escaped_eq(one: &[u8], other: &[u8]) -> bool {
         .eq(lex::unescape(other).map(|byte| byte.to_ascii_lowercase()))
 }
 
-/// Names the first of `bytes` that is not in `set`.
-fn check(bytes: &[u8], set: Set) -> Result<(), UriError> {
-    if set.has_all(bytes) {
-        return Ok(());
-    }
-    let stranger = bytes.iter().find(|&&byte| !set.has(byte));
-    stranger.map_or(Ok(()), |&byte| Err(UriError::Character(byte)))
+/// Names the first of `bytes`, not all of which are in `set`, that is not.
+fn stranger(bytes: &[u8], set: Set) -> UriError {
+    let byte = bytes.iter().copied().find(|&byte| !set.has(byte));
+    UriError::Character(byte.unwrap_or_default())
 }
 
 /// A tel URI as it stands in a message (RFC 3966).

@@ -3,11 +3,11 @@
 
 use crate::keys::{Key, put_hex, take_hex};
 use alloc::vec::Vec;
-use core::hash::Hasher;
 use memchr::memmem::find;
 use sip::header::MAGIC_COOKIE;
 use sip::message::RequestHead;
 use sip::{HeaderName, Message};
+use smallvec::SmallVec;
 
 /// Where a context is, and which one it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -98,17 +98,11 @@ pub(crate) fn loop_hash(
     head: &RequestHead<'_>,
     uri: &[u8],
 ) -> u32 {
-    let mut hasher = key.hasher();
-    for part in [uri, head.call_id, head.from.tag().unwrap_or_default()] {
-        hasher.write(part);
-        hasher.write_u8(0);
-    }
-    hasher.write_u32(head.cseq.number);
-    for route in request.values(HeaderName::Route) {
-        hasher.write(route);
-        hasher.write_u8(0);
-    }
-    hasher.finish() as u32
+    let number = head.cseq.number.to_be_bytes();
+    let mut parts: SmallVec<[&[u8]; 8]> = SmallVec::new();
+    parts.extend([uri, head.call_id, head.from.tag().unwrap_or_default(), &number]);
+    parts.extend(request.values(HeaderName::Route));
+    key.proof(&parts) as u32
 }
 
 /// Whether `request` has been here before with the same destination.

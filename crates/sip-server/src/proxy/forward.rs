@@ -311,7 +311,7 @@ mod tests {
             Route: <sip:edge;lr>\r\n\
             Route: <sip:next;lr>\r\n\
             Max-Breadth: 30\r\n\
-            Via: SIP/2.0/UDP 192.0.2.9:5060;branch=z9hG4bKa;received=192.0.2.9;rport=4000, \
+            Via: SIP/2.0/UDP 192.0.2.9:5060;received=192.0.2.9;rport=4000;branch=z9hG4bKa, \
             SIP/2.0/UDP h;branch=z9hG4bKb\r\n\
             Max-Forwards: 69\r\n\
             X-Odd :  value\r\n  folded\r\n\

@@ -79,8 +79,7 @@ impl Env<'_> {
         let via = request.top_via().ok();
         let branch = via.and_then(|via| via.branch()).unwrap_or_default();
         let call_id = request.value(HeaderName::CallId).unwrap_or_default();
-        let from = request.value(HeaderName::From).unwrap_or_default();
-        let hash = self.keys.tag.hash(&[branch, call_id, from]);
+        let hash = self.keys.tag.proof(&[branch, call_id]);
         let mut tag = [0; 16];
         for (at, digit) in tag.iter_mut().enumerate() {
             *digit = b"0123456789abcdef"[(hash >> (4 * at)) as usize & 15];

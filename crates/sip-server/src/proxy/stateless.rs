@@ -146,7 +146,7 @@ fn origin(keys: &Keys, via: &Via<'_>, source: Option<SocketAddr>) -> u64 {
         core::net::IpAddr::V6(ip) => ip.octets().to_vec(),
     });
     let sent_by: Vec<u8> = alloc::format!("{}", via.host).into_bytes();
-    keys.branch.hash(&[
+    keys.branch.proof(&[
         via.transport,
         &sent_by,
         &via.port_or_default().to_be_bytes(),

@@ -42,7 +42,7 @@ impl Token {
         for flow in [&self.caller, &self.callee].into_iter().flatten() {
             put_flow(&mut bytes, flow);
         }
-        let proof = key.hash(&[&bytes, call_id]);
+        let proof = key.proof(&[&bytes, call_id]);
         bytes.extend_from_slice(&proof.to_le_bytes());
         let mut text = SmallVec::from_elem(0, MAX_TEXT);
         // Two flows of IPv6 on connections make 107 bytes, and so 143 characters.
@@ -58,7 +58,7 @@ impl Token {
         }
         let bytes = URL_SAFE_NO_PAD.decode(user).ok()?;
         let (bytes, proof) = bytes.split_last_chunk::<8>()?;
-        if key.hash(&[bytes, call_id]) != u64::from_le_bytes(*proof) {
+        if key.proof(&[bytes, call_id]) != u64::from_le_bytes(*proof) {
             return None;
         }
         let (caller_tag, rest) = bytes.split_first_chunk::<4>()?;
@@ -77,7 +77,7 @@ impl Token {
 }
 
 fn tag_hash(key: &Key, tag: Option<&[u8]>) -> u32 {
-    key.hash(&[tag.unwrap_or_default()]) as u32
+    key.proof(&[tag.unwrap_or_default()]) as u32
 }
 
 #[cfg(test)]

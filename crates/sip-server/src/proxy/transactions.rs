@@ -8,12 +8,13 @@ use crate::keys::Key;
 use crate::timer::TimerQueue;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use core::hash::Hasher;
+use core::net::IpAddr;
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use hashbrown::HashTable;
 use lock_api::{Mutex, RawMutex};
 use sip::message::RequestHead;
-use sip::{Instant, Message, Method};
+use sip::{HeaderName, Host, Instant, Message, Method};
+use smallvec::SmallVec;
 
 /// How many parts the contexts are spread over, each with a lock of its own. At most 256.
 const SHARDS: usize = 64;
@@ -64,36 +65,29 @@ impl<R: RawMutex> Transactions<R> {
     /// What identifies the server transaction of a request (RFC 3261 section 17.2.3). ACK and
     /// CANCEL have that of their INVITE.
     pub(crate) fn key_of(&self, message: &Message<'_>, head: &RequestHead<'_>) -> u64 {
-        let mut hasher = self.key.hasher();
+        let method = match head.method {
+            Method::Ack | Method::Cancel => Method::Invite,
+            method => method,
+        };
         match head.via.rfc3261_branch() {
             Some(branch) => {
-                hasher.write(branch);
-                let (host, port) = (head.via.host, head.via.port_or_default());
-                match host {
-                    sip::Host::Name(name) => {
-                        name.iter().for_each(|byte| hasher.write_u8(byte.to_ascii_lowercase()));
-                    }
-                    sip::Host::Ip(core::net::IpAddr::V4(ip)) => hasher.write(&ip.octets()),
-                    sip::Host::Ip(core::net::IpAddr::V6(ip)) => hasher.write(&ip.octets()),
-                }
-                hasher.write_u16(port);
+                let host: SmallVec<[u8; 64]> = match head.via.host {
+                    Host::Name(name) => name.iter().map(u8::to_ascii_lowercase).collect(),
+                    Host::Ip(IpAddr::V4(ip)) => SmallVec::from_slice(&ip.octets()),
+                    Host::Ip(IpAddr::V6(ip)) => SmallVec::from_slice(&ip.octets()),
+                };
+                let port = head.via.port_or_default().to_be_bytes();
+                self.key.hash(&[branch, &host, &port, method.as_bytes()])
             }
             // As RFC 2543 had it. The tag of To is not the same in the ACK, so it is left out.
             None => {
-                let via = message.value(sip::HeaderName::Via).unwrap_or_default();
-                for part in [head.uri_bytes, via, head.call_id, head.from.tag().unwrap_or_default()]
-                {
-                    hasher.write(part);
-                    hasher.write_u8(0);
-                }
-                hasher.write_u32(head.cseq.number);
+                let via = message.value(HeaderName::Via).unwrap_or_default();
+                let tag = head.from.tag().unwrap_or_default();
+                let number = head.cseq.number.to_be_bytes();
+                let about = [head.uri_bytes, via, head.call_id, tag, &number, method.as_bytes()];
+                self.key.hash(&about)
             }
         }
-        match head.method {
-            Method::Ack | Method::Cancel => hasher.write(Method::Invite.as_bytes()),
-            method => hasher.write(method.as_bytes()),
-        }
-        hasher.finish()
     }
 
     /// Lets `act` work on the context of the server transaction `key`, if there is one.
@@ -155,7 +149,7 @@ impl<R: RawMutex> Transactions<R> {
         let serial = self.serial.fetch_add(1, Ordering::Relaxed);
         // With the time, for the serial number begins anew in the next life of the server.
         let time = env.now.as_micros();
-        let id = self.key.hash(&[&serial.to_le_bytes(), &time.to_le_bytes()]) & 0xffff_ffff_ffff;
+        let id = self.key.proof(&[&serial.to_le_bytes(), &time.to_le_bytes()]) & 0xffff_ffff_ffff;
         let handle = Handle { shard: number as u8, slot, id };
         let context = start(handle, env);
         shard.slots[slot as usize] = Some(Box::new(context));

@@ -277,17 +277,17 @@ fn responses_go_where_the_via_and_the_source_say() {
         (
             "198.51.100.10:5070;rport;branch=z9hG4bKa",
             SOURCE,
-            "198.51.100.10:5070;branch=z9hG4bKa;received=198.51.100.10;rport=4000",
+            "198.51.100.10:5070;received=198.51.100.10;rport=4000;branch=z9hG4bKa",
         ),
         (
             "10.0.0.1:5070;branch=z9hG4bKa",
             SOURCE,
-            "10.0.0.1:5070;branch=z9hG4bKa;received=198.51.100.10;rport=4000",
+            "10.0.0.1:5070;received=198.51.100.10;rport=4000;branch=z9hG4bKa",
         ),
         (
             "phone.example;branch=z9hG4bKa;received=192.0.2.66",
             SOURCE,
-            "phone.example;branch=z9hG4bKa;received=198.51.100.10;rport=4000",
+            "phone.example;received=198.51.100.10;rport=4000;branch=z9hG4bKa",
         ),
     ] {
         let options = Draft::new("OPTIONS", "sip:example.com")

@@ -41,12 +41,16 @@ pub fn elements(value: &[u8]) -> impl Iterator<Item = &[u8]> {
     lex::split_list(value)
 }
 
-/// Where to look a name up, in any case: by what tells the known ones apart best.
-const fn bucket(name: &[u8]) -> usize {
+/// How many places there are to look a name up in.
+const PLACES: usize = 128;
+
+/// Where to look a name up, in any case: by what tells the known ones apart, with factors that give
+/// each of them a place of its own.
+const fn place(name: &[u8]) -> usize {
     let [first, .., last] = name else { return 0 };
     // Upper and lower case of a letter differ in one bit.
     let (first, last) = ((*first | 0x20) as usize, (*last | 0x20) as usize);
-    (name.len() * 3 + first + last * 5) % 64
+    (name.len() + first * 17 + last * 11) % PLACES
 }
 
 macro_rules! header_names {
@@ -63,19 +67,15 @@ macro_rules! header_names {
             Other,
         }
 
-        /// The names by [`bucket`]; where fewer share one, the rest is [`HeaderName::Other`].
-        static BUCKETS: [[HeaderName; 3]; 64] = {
-            let mut buckets = [[HeaderName::Other; 3]; 64];
+        /// The names, each at its [`place`].
+        static NAMES: [(&[u8], HeaderName); PLACES] = {
+            let mut names: [(&[u8], HeaderName); PLACES] = [(b"", HeaderName::Other); PLACES];
             $(
-                let alike = &mut buckets[bucket($text.as_bytes())];
-                let mut at = 0;
-                // A name too many in one bucket ends the build here.
-                while !matches!(alike[at], HeaderName::Other) {
-                    at += 1;
-                }
-                alike[at] = HeaderName::$name;
+                let name = $text.as_bytes();
+                assert!(names[place(name)].0.is_empty(), "two names have one place: other factors are needed");
+                names[place(name)] = (name, HeaderName::$name);
             )*
-            buckets
+            names
         };
 
         impl HeaderName {
@@ -88,15 +88,15 @@ macro_rules! header_names {
                         $($($compact => Self::$name,)?)*
                         _ => Self::Other,
                     },
-                    _ => BUCKETS[bucket(bytes)]
-                        .iter()
-                        .copied()
-                        .find(|name| {
-                            let name = name.as_str().as_bytes();
-                            // Most are written as here, which is quicker to see.
-                            bytes == name || bytes.eq_ignore_ascii_case(name)
-                        })
-                        .unwrap_or(Self::Other),
+                    _ => {
+                        let (known, name) = NAMES[place(bytes)];
+                        // Most are written as here, which is quicker to see.
+                        if bytes == known || bytes.eq_ignore_ascii_case(known) {
+                            name
+                        } else {
+                            Self::Other
+                        }
+                    }
                 }
             }
 
@@ -166,6 +166,13 @@ header_names! {
     Replaces = "Replaces";
     /// (RFC 3326)
     Reason = "Reason";
+}
+
+impl HeaderName {
+    /// A bit of its own.
+    pub(crate) const fn bit(self) -> u64 {
+        1 << self as u64
+    }
 }
 
 impl fmt::Display for HeaderName {

@@ -5,7 +5,6 @@ use super::{HeaderError, HeaderName};
 use crate::lex::{self, Set};
 use crate::param::Params;
 use crate::uri::{Uri, UriError};
-use memchr::memchr;
 
 /// A `name-addr` or `addr-spec` with header parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,7 +36,7 @@ impl<'a> NameAddr<'a> {
             }
             // Tokens with white space between them; the grammar lets the name be empty and, by its
             // authors' oversight, wants white space before the bracket (RFC 4475 section 3.1.1.6).
-            _ => match memchr(b'<', element) {
+            _ => match lex::find(b'<', element) {
                 Some(at) if Set::DISPLAY.has_all(&element[..at]) => {
                     (lex::trim_end(&element[..at]), &element[at..])
                 }
@@ -47,7 +46,7 @@ impl<'a> NameAddr<'a> {
             },
         };
         let rest = rest.strip_prefix(b"<")?;
-        let end = memchr(b'>', rest)?;
+        let end = lex::find(b'>', rest)?;
         let params = Params::new(lex::trim_start(&rest[end + 1..]));
         params.is_valid().then_some(Self { display_name, uri_bytes: &rest[..end], params })
     }

@@ -6,6 +6,7 @@ use crate::param::Params;
 use crate::transport::Transport;
 use crate::uri::{Host, host_port};
 use core::net::{IpAddr, SocketAddr};
+use core::ops::Range;
 
 /// One Via value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,6 +23,8 @@ pub struct Via<'a> {
     /// The value of `received`, and that of `rport`, which may be missing.
     received: Option<&'a [u8]>,
     rport: Option<Option<&'a [u8]>>,
+    /// Where these two stand in `params`, in order; at its end where there are fewer.
+    source_params: [(u32, u32); 2],
 }
 
 /// How a branch made by RFC 3261 begins (section 8.1.1.7).
@@ -55,16 +58,37 @@ impl<'a> Via<'a> {
         let (sent_by, params) = lex::split_before(b';', after_transport);
         let (host, port) = host_port(lex::trim(sent_by)).ok()?;
         let params = Params::new(params);
-        let mut via =
-            Self { transport, host, port, params, branch: None, received: None, rport: None };
+        let (mut branch, mut received, mut rport) = (None, None, None);
+        let end = params.as_bytes().len() as u32;
+        let mut source_params = [(end, end); 2];
+        let mut found = source_params.iter_mut();
+        let mut note = |place: Range<usize>| {
+            if let Some(found) = found.next() {
+                *found = (place.start as u32, place.end as u32);
+            }
+        };
         // The first of each counts.
-        let is_valid = params.all_valid(|name, value| match name.len() {
-            6 if name.eq_ignore_ascii_case(b"branch") => via.branch = via.branch.or(value),
-            8 if name.eq_ignore_ascii_case(b"received") => via.received = via.received.or(value),
-            5 if name.eq_ignore_ascii_case(b"rport") => via.rport = via.rport.or(Some(value)),
+        let is_valid = params.all_valid(|(name, value), place| match name.len() {
+            6 if branch.is_none() && name.eq_ignore_ascii_case(b"branch") => branch = value,
+            8 if received.is_none() && name.eq_ignore_ascii_case(b"received") => {
+                received = value;
+                note(place);
+            }
+            5 if rport.is_none() && name.eq_ignore_ascii_case(b"rport") => {
+                rport = Some(value);
+                note(place);
+            }
             _ => {}
         });
+        let via = Self { transport, host, port, params, branch, received, rport, source_params };
         is_valid.then_some(via)
+    }
+
+    /// The parameters as they stand, without `received` and `rport`, in pieces.
+    pub(crate) fn params_without_source(&self) -> impl Iterator<Item = &'a [u8]> {
+        let params = self.params.as_bytes();
+        let [first, second] = self.source_params.map(|(start, end)| (start as usize, end as usize));
+        [&params[..first.0], &params[first.1..second.0], &params[second.1..]].into_iter()
     }
 
     /// The transport, if it is one that is known here.
@@ -86,6 +110,11 @@ impl<'a> Via<'a> {
         let branch = self.branch?;
         let (cookie, rest) = branch.split_at_checked(MAGIC_COOKIE.len())?;
         (cookie.eq_ignore_ascii_case(MAGIC_COOKIE) && !rest.is_empty()).then_some(branch)
+    }
+
+    /// Whether there is a `received` parameter, be its value an address or not.
+    pub(crate) const fn has_received(&self) -> bool {
+        self.received.is_some()
     }
 
     /// The address in the `received` parameter.

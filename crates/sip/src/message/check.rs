@@ -164,9 +164,7 @@ impl<'a> Message<'a> {
     }
 
     fn at_most_one(&self, name: HeaderName) -> Result<Option<&'a [u8]>, Fault> {
-        let mut values = self.values(name);
-        let first = values.next();
-        if values.next().is_some() { Err(Fault::Repeated(name)) } else { Ok(first) }
+        if self.is_repeated(name) { Err(Fault::Repeated(name)) } else { Ok(self.value(name)) }
     }
 }
 

@@ -72,6 +72,20 @@ struct Span {
     end: u16,
 }
 
+/// A set of names, for most questions are about header fields that are not there.
+#[derive(Clone, Copy, Debug, Default)]
+struct Names {
+    present: u64,
+    repeated: u64,
+}
+
+impl Names {
+    fn add(&mut self, name: HeaderName) {
+        self.repeated |= self.present & name.bit();
+        self.present |= name.bit();
+    }
+}
+
 /// One header field line, with its folds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Field<'a> {
@@ -101,6 +115,8 @@ pub struct Message<'a> {
     /// Where the first header field line begins.
     fields_start: u16,
     spans: SmallVec<[Span; 32]>,
+    /// The names that are there at all, and those that are there more than once.
+    names: Names,
     /// Where the body begins.
     body_start: u16,
     flaw: Option<Flaw>,
@@ -171,18 +187,24 @@ impl<'a> Message<'a> {
     /// The first header field called `name`.
     #[must_use]
     pub fn first(&self, name: HeaderName) -> Option<Field<'a>> {
-        self.spans.iter().find(|span| span.name == name).map(|span| self.field(span))
+        self.spans_of(name).next().map(|span| self.field(span))
     }
 
     /// The value of the first header field called `name`.
     #[must_use]
     pub fn value(&self, name: HeaderName) -> Option<&'a [u8]> {
-        self.spans.iter().find(|span| span.name == name).map(|span| self.span_value(span))
+        self.values(name).next()
     }
 
     /// The values of all header fields called `name`, a line each.
     pub fn values(&self, name: HeaderName) -> impl Iterator<Item = &'a [u8]> + '_ {
-        self.spans.iter().filter(move |span| span.name == name).map(|span| self.span_value(span))
+        self.spans_of(name).map(|span| self.span_value(span))
+    }
+
+    /// Whether there is more than one header field called `name`.
+    #[must_use]
+    pub const fn is_repeated(&self, name: HeaderName) -> bool {
+        self.names.repeated & name.bit() != 0
     }
 
     /// The comma-separated elements of all header fields called `name` (RFC 3261 section 7.3.1).
@@ -196,6 +218,12 @@ impl<'a> Message<'a> {
     /// [`HeaderError`] where there is none or it is malformed.
     pub const fn top_via(&self) -> Result<Via<'a>, HeaderError> {
         self.top_via
+    }
+
+    fn spans_of(&self, name: HeaderName) -> impl Iterator<Item = &Span> {
+        let is_present = self.names.present & name.bit() != 0;
+        let spans = if is_present { &self.spans[..] } else { &[] };
+        spans.iter().filter(move |span| span.name == name)
     }
 
     fn field(&self, span: &Span) -> Field<'a> {

@@ -1,6 +1,6 @@
 //! One pass over the bytes of a message.
 
-use super::{Flaw, MAX_FIELDS, MAX_MESSAGE, Message, Span, StartLine};
+use super::{Flaw, MAX_FIELDS, MAX_MESSAGE, Message, Names, Span, StartLine};
 use crate::header::{HeaderName, Via};
 use crate::lex;
 use crate::method::Method;
@@ -61,6 +61,7 @@ impl<'a> Message<'a> {
             start_line(&bytes[..first_end]).ok_or(ParseError::StartLine)?;
 
         let mut spans: SmallVec<[Span; 32]> = SmallVec::new();
+        let mut names = Names::default();
         let body_start = loop {
             if lines.at == bytes.len() && !spans.is_empty() {
                 lines.flaw.get_or_insert(Flaw::EmptyLine);
@@ -74,11 +75,15 @@ impl<'a> Message<'a> {
                 return Err(ParseError::TooManyFields);
             }
             match field_span(bytes, line, line_end, next) {
-                Some(span) => spans.push(span),
+                Some(span) => {
+                    names.add(span.name);
+                    spans.push(span);
+                }
                 None => {
                     // Kept as a nameless field, so that the lines stay without gaps.
                     let (line, end) = (offset(line), offset(next));
                     let value_end = offset(line_end);
+                    names.add(HeaderName::Other);
                     spans.push(Span { name: HeaderName::Other, line, value: line, value_end, end });
                     lines.flaw.get_or_insert(Flaw::FieldLine);
                 }
@@ -92,6 +97,7 @@ impl<'a> Message<'a> {
             start_line,
             fields_start: offset(fields_start),
             spans,
+            names,
             body_start: offset(body_start),
             flaw: flaw.or(start_flaw),
             top_via,
@@ -144,12 +150,19 @@ impl Lines<'_, '_> {
     fn next_line(&mut self) -> Option<(usize, usize, usize)> {
         let start = self.at;
         let rest = self.bytes.get(start..)?;
-        let first = start + lex::line_end(rest)?;
-        if let [b'\r', b'\n', ..] = self.bytes[first..] {
-            self.at = first + 2;
-            return Some((start, first, self.at));
+        let end = start + lex::line_end(rest)?;
+        if let [b'\r', b'\n', ..] = self.bytes[end..] {
+            self.at = end + 2;
+            return Some((start, end, self.at));
         }
-        let line_feed = start + memchr(b'\n', rest)?;
+        self.next_flawed_line()
+    }
+
+    /// The same for a line that ends with something else than CR LF.
+    #[cold]
+    fn next_flawed_line(&mut self) -> Option<(usize, usize, usize)> {
+        let start = self.at;
+        let line_feed = start + memchr(b'\n', &self.bytes[start..])?;
         let end = if line_feed > start && self.bytes[line_feed - 1] == b'\r' {
             line_feed - 1
         } else {
@@ -175,16 +188,18 @@ impl Lines<'_, '_> {
 
 fn field_span(bytes: &[u8], line: usize, line_end: usize, next: usize) -> Option<Span> {
     let text = &bytes[line..line_end];
-    let (name, rest) = lex::split_while(text, lex::is_token);
-    let value = lex::trim_start(rest).strip_prefix(b":")?;
-    if name.is_empty() {
+    let colon = lex::find(b':', text)?;
+    let name_text = lex::trim_end(&text[..colon]);
+    let name = HeaderName::new(name_text);
+    // The known ones are tokens.
+    if name == HeaderName::Other && !lex::all_token(name_text) {
         return None;
     }
-    let value = lex::trim_start(value);
+    let value = lex::trim_start(&text[colon + 1..]);
     let value_start = line_end - value.len();
     let value_end = value_start + lex::trim_end(value).len();
     Some(Span {
-        name: HeaderName::new(name),
+        name,
         line: offset(line),
         value: offset(value_start),
         value_end: offset(value_end),

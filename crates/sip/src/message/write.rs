@@ -62,8 +62,10 @@ impl Response<'_, '_> {
     }
 
     fn write_to(&self, out: &mut Vec<u8>, field: &Field<'_>) {
-        let has_tag = NameAddr::parse(HeaderName::To, field.value)
-            .is_ok_and(|address| address.params.has("tag"));
+        // Where the URI in brackets ends the value, there is no parameter to look for.
+        let has_tag = !field.value.ends_with(b">")
+            && NameAddr::parse(HeaderName::To, field.value)
+                .is_ok_and(|address| address.params.has("tag"));
         match self.to_tag {
             Some(tag) if !has_tag => {
                 out.extend_from_slice(b"To: ");
@@ -86,9 +88,9 @@ impl Message<'_> {
             out.extend_from_slice(field.line);
             return;
         };
-        let rport = via.rport().is_some();
+        let has_rport = via.rport().is_some();
         let needs_port = via.needs_source_port(source);
-        if !rport && !needs_port && !via.params.has("received") {
+        if !has_rport && !needs_port && !via.has_received() {
             out.extend_from_slice(field.line);
             return;
         }
@@ -96,23 +98,15 @@ impl Message<'_> {
         let (sent_by, _) = lex::split_before(b';', element);
         out.extend_from_slice(b"Via: ");
         out.extend_from_slice(lex::trim_end(sent_by));
-        let kept = via.params.iter().filter(|(name, _)| {
-            !name.eq_ignore_ascii_case(b"received") && !name.eq_ignore_ascii_case(b"rport")
-        });
-        for (name, value) in kept {
-            out.push(b';');
-            out.extend_from_slice(name);
-            if let Some(value) = value {
-                out.push(b'=');
-                out.extend_from_slice(value);
-            }
-        }
         out.extend_from_slice(b";received=");
         write_ip(source.ip(), out);
-        if rport || needs_port {
+        if has_rport || needs_port {
             out.extend_from_slice(b";rport=");
             write_decimal(out, source.port().into());
         }
+        via.params_without_source().for_each(|params| out.extend_from_slice(params));
+        // A fold before what was taken out would be left without a line to continue.
+        out.truncate(lex::trim_end(out).len());
         out.extend_from_slice(rest);
         out.extend_from_slice(b"\r\n");
     }
@@ -148,12 +142,18 @@ pub(crate) fn write_display(out: &mut Vec<u8>, value: &impl core::fmt::Display) 
 pub fn write_ip(address: IpAddr, out: &mut Vec<u8>) {
     match address {
         IpAddr::V4(address) => {
-            for (index, octet) in address.octets().into_iter().enumerate() {
-                if index > 0 {
-                    out.push(b'.');
+            let mut text = [b'.'; 16];
+            let mut at = 0;
+            for octet in address.octets() {
+                for (least, place) in [(100, 100), (10, 10), (0, 1)] {
+                    if octet >= least {
+                        text[at] = b'0' + octet / place % 10;
+                        at += 1;
+                    }
                 }
-                write_decimal(out, octet.into());
+                at += 1;
             }
+            out.extend_from_slice(&text[..at - 1]);
         }
         IpAddr::V6(address) => write_display(out, &address),
     }
@@ -287,18 +287,18 @@ mod tests {
             (
                 "SIP/2.0/UDP 10.1.1.1:4540;rport;branch=z9hG4bKkjshdyff, SIP/2.0/UDP h",
                 "192.0.2.1:9988",
-                "Via: SIP/2.0/UDP 10.1.1.1:4540;branch=z9hG4bKkjshdyff;received=192.0.2.1;\
-                 rport=9988, SIP/2.0/UDP h\r\n",
+                "Via: SIP/2.0/UDP 10.1.1.1:4540;received=192.0.2.1;rport=9988;\
+                 branch=z9hG4bKkjshdyff, SIP/2.0/UDP h\r\n",
             ),
             (
                 "SIP/2.0/TCP host.example;branch=z9hG4bKk",
                 "[2001:db8::9]:7",
-                "Via: SIP/2.0/TCP host.example;branch=z9hG4bKk;received=2001:db8::9;rport=7\r\n",
+                "Via: SIP/2.0/TCP host.example;received=2001:db8::9;rport=7;branch=z9hG4bKk\r\n",
             ),
             (
                 "SIP/2.0/TCP 192.0.2.1;branch=z9hG4bKk",
                 "192.0.2.1:7",
-                "Via: SIP/2.0/TCP 192.0.2.1;branch=z9hG4bKk;received=192.0.2.1;rport=7\r\n",
+                "Via: SIP/2.0/TCP 192.0.2.1;received=192.0.2.1;rport=7;branch=z9hG4bKk\r\n",
             ),
             (
                 "SIP/2.0/TCP 192.0.2.1:7;branch=z9hG4bKk",
@@ -308,7 +308,17 @@ mod tests {
             (
                 "SIP/2.0/UDP 192.0.2.1;received=203.0.113.5;branch=z9hG4bKk",
                 "192.0.2.1:7",
-                "Via: SIP/2.0/UDP 192.0.2.1;branch=z9hG4bKk;received=192.0.2.1\r\n",
+                "Via: SIP/2.0/UDP 192.0.2.1;received=192.0.2.1;branch=z9hG4bKk\r\n",
+            ),
+            (
+                "SIP/2.0/UDP h;a=1;rport=6;branch=z9hG4bKk;received=x;b",
+                "192.0.2.1:7",
+                "Via: SIP/2.0/UDP h;received=192.0.2.1;rport=7;a=1;branch=z9hG4bKk;b\r\n",
+            ),
+            (
+                "SIP/2.0/UDP h ; received=192.0.2.7;branch=z9hG4bKk\r\n ; rport\r\n , SIP/2.0/UDP g",
+                "192.0.2.1:7",
+                "Via: SIP/2.0/UDP h;received=192.0.2.1;rport=7;branch=z9hG4bKk, SIP/2.0/UDP g\r\n",
             ),
         ] {
             let response = respond(via, source);

@@ -68,7 +68,7 @@ fn escapes_are_undone_once() {
     let message = Message::parse(&bytes).unwrap();
     let contact = NameAddr::parse(HeaderName::Contact, message.value(HeaderName::Contact).unwrap());
     let Ok(Uri::Sip(uri)) = contact.unwrap().uri() else { panic!("a SIP URI") };
-    let plain = |bytes| text(&unescape(bytes).collect::<Vec<u8>>());
+    let plain = |bytes| text(&unescape(bytes));
     let params = uri.params.iter().map(|(name, value)| (plain(name), value.map(plain)));
     let expected = [("lr".into(), None), ("name".into(), Some("value%41".into()))];
     assert_eq!(params.collect::<Vec<_>>(), expected);
@@ -80,7 +80,7 @@ fn semicolons_belong_to_the_user_part() {
     let Some(bytes) = read("semiuri.dat") else { return };
     let message = Message::parse(&bytes).unwrap();
     let Uri::Sip(uri) = message.check().unwrap().uri else { panic!("a SIP URI") };
-    let user: Vec<u8> = unescape(uri.user.unwrap()).collect();
+    let user = unescape(uri.user.unwrap());
     assert_eq!(text(&user), "user;par=u@example.net");
 }
 
