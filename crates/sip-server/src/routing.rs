@@ -153,19 +153,21 @@ fn newer_flow<R: RawMutex>(
     uri: &[u8],
     env: &Env<'_>,
 ) -> Option<Flow> {
-    let (Uri::Sip(to), Ok(Uri::Sip(wanted))) = (head.to_uri, Uri::parse(uri)) else {
-        return None;
+    let Uri::Sip(to) = head.to_uri else { return None };
+    let is_wanted = |contact: &[u8]| {
+        // Most phones write it the same way each time, which is quicker to see.
+        contact == uri
+            || matches!((Uri::parse(contact), Uri::parse(uri)),
+                (Ok(Uri::Sip(contact)), Ok(Uri::Sip(wanted))) if contact.is_same(&wanted))
     };
     let domain = env.settings.domain_of(&to.host)?;
     let name = env.settings.domain_name(domain);
     let user = server.subscribers.address_of_record(&sip::uri::unescape(to.user?), name);
     server.subscribers.look_up(&user, |subscriber| {
-        subscriber?.current(env.now).find_map(|binding| match Uri::parse(&binding.contact) {
-            Ok(Uri::Sip(contact)) if binding.flow_bound && contact.is_same(&wanted) => {
-                Some(binding.flow)
-            }
-            _ => None,
-        })
+        subscriber?
+            .current(env.now)
+            .find(|binding| binding.flow_bound && is_wanted(&binding.contact))
+            .map(|binding| binding.flow)
     })
 }
 

@@ -6,11 +6,13 @@ use super::branch::{Branch, Handle};
 use super::fork::{Cancel, Fork, ForkState, Sent};
 use super::forward::ResponseChanges;
 use super::plan::{Plan, write_request};
+use super::search::{Aim, Search};
 use super::target::{NextHop, Target};
 use crate::flow::Flow;
 use crate::output::{Event, Location, Ticket, TicketKind};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
+use core::net::SocketAddr;
 use sip::message::{Response, reason_phrase};
 use sip::transaction::{ClientTransaction, Kind, ServerTransaction, State, Timeout};
 use sip::{HeaderName, Instant, Message, Method, Transport};
@@ -23,29 +25,24 @@ pub(crate) const MAX_UDP_REQUEST: usize = 1300;
 /// Branches that one context may ever have: a byte numbers them.
 const MAX_BRANCHES: usize = 255;
 
-/// Bytes of challenges that are gathered from all branches for one response.
-const MAX_CHALLENGES: usize = 8192;
-
-/// A request with its branches.
+/// A request with its branches. It stays for half a minute after its final response, with what is
+/// needed then: so it is small, but for what is in `search`.
 pub(crate) struct Context {
     pub(crate) handle: Handle,
     /// Of the server transaction.
     pub(crate) key: u64,
     kind: Kind,
     server: ServerTransaction,
-    plan: Plan,
-    /// The request as it came; empty once it is not needed any more.
-    request: Vec<u8>,
-    /// Targets not yet tried, the best last.
-    waiting: Vec<Target>,
-    branches: SmallVec<[Box<Fork>; 1]>,
+    /// Where responses go.
+    upstream: Flow,
+    branches: SmallVec<[Fork; 1]>,
+    /// Until there is a final response, and every branch has ended.
+    search: Option<Box<Search>>,
     /// No further branch is opened: there was a CANCEL, a 2xx or a 6xx.
     is_closing: bool,
     is_cancelled: bool,
     /// Nobody waits for a final response any more.
     is_abandoned: bool,
-    best: Option<(u16, Vec<u8>)>,
-    challenges: Vec<u8>,
     /// The last response that was sent back, as long as it may have to be sent again.
     last_response: Vec<u8>,
     /// When the timer queue will remind of this context.
@@ -62,39 +59,34 @@ impl Context {
         key: u64,
         request: &Message<'_>,
         plan: Plan,
-        mut targets: Vec<Target>,
+        targets: Vec<Target>,
         env: &mut Env<'_>,
     ) -> Self {
         let kind = match request.method() {
             Some(Method::Invite) => Kind::Invite,
             _ => Kind::NonInvite,
         };
-        targets.reverse();
-        targets.sort_by_key(|target| target.q);
         let mut context = Self {
             handle,
             key,
             kind,
             server: ServerTransaction::new(kind, plan.upstream.transport.is_reliable()),
-            plan,
-            request: Vec::new(),
-            waiting: targets,
+            upstream: plan.upstream,
             branches: SmallVec::new(),
+            search: None,
             is_closing: false,
             is_cancelled: false,
             is_abandoned: false,
-            best: None,
-            challenges: Vec::new(),
             last_response: Vec::new(),
             reminder: Instant::MAX,
         };
         if kind == Kind::Invite {
-            context.respond_to(request, 100, env);
+            context.respond_to(request, plan.arrived_on.remote, 100, env);
         }
-        context.open_next(request, env);
-        if !context.is_over() {
-            context.request.extend_from_slice(request.as_bytes());
-        }
+        let mut search = Box::new(Search::new(plan, targets));
+        context.open_next(&mut search, request, env);
+        search.request.extend_from_slice(request.as_bytes());
+        context.search = Some(search);
         context.conclude(env);
         context
     }
@@ -155,8 +147,8 @@ impl Context {
         // The branch is not enough (RFC 3261 section 17.1.3).
         let kind = match cseq.method {
             Method::Cancel => {
-                let Cancel::Sent { client, .. } = &mut fork.cancel else { return false };
-                let _ = client.on_response(status, &timers, env.now);
+                let Cancel::Sent(cancel) = &mut fork.cancel else { return false };
+                let _ = cancel.client.on_response(status, &timers, env.now);
                 return true;
             }
             Method::Invite => Kind::Invite,
@@ -197,12 +189,13 @@ impl Context {
                     env.counters.answered.add();
                 }
                 self.pass_back(status, ResponseChanges::default(), response, env);
-                self.waiting.clear();
                 self.close_others(Some(index), env);
             }
             503 if !self.is_closing && self.fail_over_elsewhere(index, env) => {}
             300.. => {
-                self.remember(status, response);
+                if let Some(search) = &mut self.search {
+                    search.remember(status, response);
+                }
                 if status >= 600 {
                     self.close_others(Some(index), env);
                 }
@@ -220,22 +213,20 @@ impl Context {
             return;
         }
         fork.state = ForkState::Over;
-        match locations.split_first() {
-            Some(_) if self.is_closing => {}
+        self.with_search(|context, search, request| match locations.split_first() {
+            Some(_) if context.is_closing => {}
             Some((first, rest)) => {
-                fork.alternatives = rest.to_vec();
-                let first = *first;
-                let request = core::mem::take(&mut self.request);
-                if let Ok(request) = Message::parse(&request) {
-                    self.send_to(usize::from(index), first, &request, env);
+                let index = usize::from(index);
+                if let Some(aim) = search.aims.get_mut(index) {
+                    aim.alternatives = rest.to_vec();
                 }
-                self.request = request;
+                context.send_to(search, index, *first, request, env);
             }
             None => {
                 env.counters.undeliverable.add();
-                self.fail(503);
+                search.fail(503);
             }
-        }
+        });
         self.conclude(env);
     }
 
@@ -287,45 +278,57 @@ impl Context {
         self.is_abandoned || !matches!(self.server.state(), State::Trying | State::Proceeding)
     }
 
+    /// Lets `act` go on with the search, and the request that it is for, if it is not over.
+    fn with_search<T>(
+        &mut self,
+        act: impl FnOnce(&mut Self, &mut Search, &Message<'_>) -> T,
+    ) -> Option<T> {
+        let mut search = self.search.take()?;
+        let bytes = core::mem::take(&mut search.request);
+        let result = Message::parse(&bytes).ok().map(|request| act(self, &mut search, &request));
+        search.request = bytes;
+        self.search = Some(search);
+        result
+    }
+
     /// Opens branches to all waiting targets of the highest preference.
-    fn open_next(&mut self, request: &Message<'_>, env: &mut Env<'_>) {
-        let Some(q) = self.waiting.last().map(|target| target.q) else { return };
+    fn open_next(&mut self, search: &mut Search, request: &Message<'_>, env: &mut Env<'_>) {
+        let Some(q) = search.waiting.last().map(|target| target.q) else { return };
         let room = MAX_BRANCHES.saturating_sub(self.branches.len());
-        let breadth = (self.plan.max_breadth as usize).min(room);
-        let of_same_q = self.waiting.iter().rev().take_while(|target| target.q == q).count();
-        let width = of_same_q.min(breadth);
+        let max_breadth = search.plan.max_breadth as usize;
+        let of_same_q = search.waiting.iter().rev().take_while(|target| target.q == q).count();
+        let width = of_same_q.min(max_breadth).min(room);
         if width == 0 {
-            self.waiting.clear();
-            self.fail(440);
+            search.waiting.clear();
+            search.fail(440);
             return;
         }
         for opened in 0..width {
-            let Some(target) = self.waiting.pop() else { return };
+            let Some(target) = search.waiting.pop() else { return };
             // The breadth is shared out so that the parts sum up to the whole.
-            let share = (self.plan.max_breadth as usize + width - 1 - opened) / width;
-            self.open(target, share as u32, request, env);
+            let share = (max_breadth + width - 1 - opened) / width;
+            self.open(search, target, share as u32, request, env);
         }
     }
 
-    fn open(&mut self, target: Target, breadth: u32, request: &Message<'_>, env: &mut Env<'_>) {
-        let index = self.branches.len();
+    fn open(
+        &mut self,
+        search: &mut Search,
+        target: Target,
+        breadth: u32,
+        request: &Message<'_>,
+        env: &mut Env<'_>,
+    ) {
         let next_hop = target.next_hop.clone();
-        self.branches.push(Box::new(Fork {
-            target,
-            breadth,
-            alternatives: Vec::new(),
-            tcp_tried: None,
-            state: ForkState::Over,
-            timer_c: Instant::MAX,
-            cancel: Cancel::No,
-        }));
+        let aim = Aim { target, breadth, alternatives: Vec::new(), tcp_tried: None };
+        let index = self.push_branch(search, aim);
         match next_hop {
-            NextHop::Flow(flow) => self.send_on(index, flow, request, env),
+            NextHop::Flow(flow) => self.send_on(search, index, flow, request, env),
             NextHop::Address { transport, remote, near } => {
                 let transport = transport.unwrap_or(Transport::Udp);
                 let local = env.settings.local_for(transport, remote.ip(), near.as_slice());
                 let location = Location { transport, remote, local };
-                self.send_to(index, location, request, env);
+                self.send_to(search, index, location, request, env);
             }
             NextHop::Name(destination) => {
                 self.branches[index].state = ForkState::Locating;
@@ -336,24 +339,36 @@ impl Context {
         }
     }
 
+    /// A further branch, on which nothing was sent yet.
+    fn push_branch(&mut self, search: &mut Search, aim: Aim) -> usize {
+        search.aims.push(aim);
+        self.branches.push(Fork {
+            state: ForkState::Over,
+            timer_c: Instant::MAX,
+            cancel: Cancel::No,
+        });
+        self.branches.len() - 1
+    }
+
     fn send_to(
         &mut self,
+        search: &mut Search,
         index: usize,
         location: Location,
         request: &Message<'_>,
         env: &mut Env<'_>,
     ) {
         let Location { transport, remote, local } = location;
-        let near = [self.plan.arrived_on.local];
+        let near = [search.plan.arrived_on.local];
         let local_for = |transport| env.settings.local_for(transport, remote.ip(), &near);
         let Some(local) = local.or_else(|| local_for(transport)) else {
             // There is no way from any of our addresses to that one.
             env.counters.undeliverable.add();
-            self.fail(503);
+            search.fail(503);
             return;
         };
-        let fork = &mut self.branches[index];
-        let is_free = match &fork.target.next_hop {
+        let aim = &mut search.aims[index];
+        let is_free = match &aim.target.next_hop {
             NextHop::Address { transport, .. } => transport.is_none(),
             NextHop::Name(destination) => destination.transport.is_none(),
             NextHop::Flow(_) => false,
@@ -362,30 +377,37 @@ impl Context {
         if is_free
             && is_large
             && transport == Transport::Udp
-            && fork.tcp_tried != Some(remote)
+            && aim.tcp_tried != Some(remote)
             && let Some(tcp) = env.settings.local_for(Transport::Tcp, remote.ip(), &[local])
         {
-            fork.alternatives.insert(0, Location { transport, remote, local: Some(local) });
+            aim.alternatives.insert(0, Location { transport, remote, local: Some(local) });
             let flow = Flow { transport: Transport::Tcp, local: tcp, remote, connection: None };
-            fork.tcp_tried = Some(remote);
-            self.send_on(index, flow, request, env);
+            aim.tcp_tried = Some(remote);
+            self.send_on(search, index, flow, request, env);
             return;
         }
         let flow = Flow { transport, local, remote, connection: None };
-        self.send_on(index, flow, request, env);
+        self.send_on(search, index, flow, request, env);
     }
 
-    fn send_on(&mut self, index: usize, flow: Flow, request: &Message<'_>, env: &mut Env<'_>) {
-        let plan = &self.plan;
-        let fork = &mut self.branches[index];
+    fn send_on(
+        &mut self,
+        search: &mut Search,
+        index: usize,
+        flow: Flow,
+        request: &Message<'_>,
+        env: &mut Env<'_>,
+    ) {
+        let (plan, aim) = (&search.plan, &search.aims[index]);
         let handle = self.handle;
         let branch = Branch::Stateful { handle, index: index as u8, loop_hash: plan.loop_hash };
-        let range = write_request(plan, &fork.target, fork.breadth, &flow, branch, request, env);
+        let range = write_request(plan, &aim.target, aim.breadth, &flow, branch, request, env);
         let Some(range) = range else {
-            self.fail(513);
+            search.fail(513);
             return;
         };
-        fork.state = ForkState::Sent(Box::new(Sent {
+        let fork = &mut self.branches[index];
+        fork.state = ForkState::Sent(Sent {
             flow,
             client: ClientTransaction::new(
                 self.kind,
@@ -396,7 +418,7 @@ impl Context {
             message: env.out.bytes[range].to_vec(),
             is_final: false,
             is_provisional: false,
-        }));
+        });
         if self.kind == Kind::Invite {
             fork.timer_c = env.now + env.settings.config.timer_c;
         }
@@ -404,68 +426,44 @@ impl Context {
 
     /// As [`Context::fail_over`], where the place itself failed and not only the way to it.
     fn fail_over_elsewhere(&mut self, index: u8, env: &mut Env<'_>) -> bool {
-        if let Some(fork) = self.branches.get_mut(usize::from(index)) {
-            fork.alternatives.retain(|place| Some(place.remote) != fork.tcp_tried);
+        let aims = self.search.as_mut().map(|search| &mut search.aims[..]).unwrap_or_default();
+        if let Some(aim) = aims.get_mut(usize::from(index)) {
+            aim.alternatives.retain(|place| Some(place.remote) != aim.tcp_tried);
         }
         self.fail_over(index, env)
     }
 
     /// Tries the next place for the target of a branch that failed, in a branch of its own.
     fn fail_over(&mut self, index: u8, env: &mut Env<'_>) -> bool {
-        let Some(fork) = self.branches.get_mut(usize::from(index)) else { return false };
-        if fork.alternatives.is_empty() || self.branches.len() >= MAX_BRANCHES {
-            return false;
-        }
-        let fork = &mut self.branches[usize::from(index)];
-        let mut alternatives = core::mem::take(&mut fork.alternatives);
-        let next = alternatives.remove(0);
-        let (target, breadth, tcp_tried) = (fork.target.clone(), fork.breadth, fork.tcp_tried);
-        let request = core::mem::take(&mut self.request);
-        let parsed = Message::parse(&request);
-        if let Ok(message) = &parsed {
-            let index = self.branches.len();
-            self.branches.push(Box::new(Fork {
-                target,
-                breadth,
-                alternatives,
-                tcp_tried,
-                state: ForkState::Over,
-                timer_c: Instant::MAX,
-                cancel: Cancel::No,
-            }));
-            self.send_to(index, next, message, env);
-        }
-        let sent = parsed.is_ok();
-        self.request = request;
-        sent
+        let tried = self.with_search(|context, search, request| {
+            let Some(aim) = search.aims.get_mut(usize::from(index)) else { return false };
+            if aim.alternatives.is_empty() || context.branches.len() >= MAX_BRANCHES {
+                return false;
+            }
+            let mut alternatives = core::mem::take(&mut aim.alternatives);
+            let next = alternatives.remove(0);
+            let (target, breadth, tcp_tried) = (aim.target.clone(), aim.breadth, aim.tcp_tried);
+            let aim = Aim { target, breadth, alternatives, tcp_tried };
+            let index = context.push_branch(search, aim);
+            context.send_to(search, index, next, request, env);
+            true
+        });
+        tried == Some(true)
     }
 
     /// Notes a failure of a branch that no response told of.
     fn fail(&mut self, status: u16) {
-        if self.best.as_ref().is_none_or(|(best, _)| is_better(status, *best)) {
-            self.best = Some((status, Vec::new()));
-        }
-    }
-
-    fn remember(&mut self, status: u16, response: &Message<'_>) {
-        if matches!(status, 401 | 407) {
-            for field in response.fields() {
-                if matches!(field.name, HeaderName::WwwAuthenticate | HeaderName::ProxyAuthenticate)
-                    && self.challenges.len() + field.line.len() <= MAX_CHALLENGES
-                {
-                    self.challenges.extend_from_slice(field.line);
-                }
-            }
-        }
-        if self.best.as_ref().is_none_or(|(best, _)| is_better(status, *best)) {
-            self.best = Some((status, response.as_bytes().to_vec()));
+        if let Some(search) = &mut self.search {
+            search.fail(status);
         }
     }
 
     /// Opens no further branch, and cancels those that are open but for `index`.
     fn close_others(&mut self, index: Option<u8>, env: &mut Env<'_>) {
         self.is_closing = true;
-        self.waiting.clear();
+        if let Some(search) = &mut self.search {
+            search.waiting.clear();
+        }
         if self.kind == Kind::NonInvite {
             return;
         }
@@ -478,32 +476,32 @@ impl Context {
 
     /// When every branch has ended: tries the next targets, or answers with the best response.
     fn conclude(&mut self, env: &mut Env<'_>) {
-        while !self.has_final() && self.branches.iter().all(|fork| fork.has_ended()) {
-            if self.waiting.is_empty() || self.is_closing {
+        while !self.has_final() && self.branches.iter().all(Fork::has_ended) {
+            let Some(search) = &self.search else { return };
+            if search.waiting.is_empty() || self.is_closing {
                 self.answer_best(env);
                 break;
             }
-            let request = core::mem::take(&mut self.request);
-            if let Ok(message) = Message::parse(&request) {
-                self.open_next(&message, env);
-            } else {
-                self.waiting.clear();
+            let open = |context: &mut Self, search: &mut Search, request: &Message<'_>| {
+                context.open_next(search, request, env);
+            };
+            if self.with_search(open).is_none() {
+                break;
             }
-            self.request = request;
         }
-        if self.has_final() && self.branches.iter().all(|fork| fork.has_ended()) {
-            self.request = Vec::new();
-            self.best = None;
+        if self.has_final() && self.branches.iter().all(Fork::has_ended) {
+            self.search = None;
         }
     }
 
     fn answer_best(&mut self, env: &mut Env<'_>) {
-        match self.best.take() {
+        let Some(search) = &mut self.search else { return };
+        match search.best.take() {
             // The client gave up at the same time (RFC 4320 section 4.2).
             Some((408, _)) if self.kind == Kind::NonInvite => self.is_abandoned = true,
             Some((status, bytes)) if !bytes.is_empty() => {
                 let Ok(response) = Message::parse(&bytes) else { return };
-                let challenges = core::mem::take(&mut self.challenges);
+                let challenges = core::mem::take(&mut search.challenges);
                 // What is overloaded is that server, not this one (RFC 3261 section 16.7 step 6).
                 let changed = (status == 503).then_some((500, reason_phrase(500)));
                 let changes = ResponseChanges {
@@ -516,6 +514,13 @@ impl Context {
             Some((status, _)) => self.respond(status, env),
             None => self.respond(if self.is_cancelled { 487 } else { 408 }, env),
         }
+    }
+
+    /// Sends a response of our own.
+    fn respond(&mut self, status: u16, env: &mut Env<'_>) {
+        self.with_search(|context, search, request| {
+            context.respond_to(request, search.plan.arrived_on.remote, status, env);
+        });
     }
 
     /// Sends a response of another server back.
@@ -536,33 +541,30 @@ impl Context {
         if !self.server.on_response(status, timers, env.now) && !late_success {
             return;
         }
-        let range = env.out.send(self.plan.upstream, |bytes| changes.write(response, bytes));
+        let range = env.out.send(self.upstream, |bytes| changes.write(response, bytes));
         self.keep_response(status, &env.out.bytes[range.unwrap_or_default()]);
     }
 
-    /// Sends a response of our own to the request that was kept.
-    fn respond(&mut self, status: u16, env: &mut Env<'_>) {
-        let kept = core::mem::take(&mut self.request);
-        if let Ok(request) = Message::parse(&kept) {
-            self.respond_to(&request, status, env);
-        }
-        self.request = kept;
-    }
-
-    /// Sends a response of our own to `request`, whose context this is.
-    fn respond_to(&mut self, request: &Message<'_>, status: u16, env: &mut Env<'_>) {
+    /// Sends a response of our own to `request`, whose context this is, and which came from `source`.
+    fn respond_to(
+        &mut self,
+        request: &Message<'_>,
+        source: SocketAddr,
+        status: u16,
+        env: &mut Env<'_>,
+    ) {
         if !self.server.on_response(status, &env.settings.config.timers, env.now) {
             return;
         }
         let tag = (status > 100).then(|| env.to_tag(request));
         let response = Response {
             request,
-            source: self.plan.arrived_on.remote,
+            source,
             status,
             reason: reason_phrase(status),
             to_tag: tag.as_ref().map(|tag| &tag[..]),
         };
-        let range = env.out.send(self.plan.upstream, |bytes| response.write(bytes, |_| {}));
+        let range = env.out.send(self.upstream, |bytes| response.write(bytes, |_| {}));
         self.keep_response(status, &env.out.bytes[range.unwrap_or_default()]);
     }
 
@@ -581,22 +583,6 @@ impl Context {
             return;
         }
         env.counters.retransmissions_sent.add();
-        env.out.send(self.plan.upstream, |bytes| bytes.extend_from_slice(&self.last_response));
+        env.out.send(self.upstream, |bytes| bytes.extend_from_slice(&self.last_response));
     }
-}
-
-/// Whether the status `one` says more to the caller than `other` (RFC 3261 section 16.7 step 6):
-/// 6xx before all, else the lowest class; within 4xx those that ask for another try in another form.
-fn is_better(one: u16, other: u16) -> bool {
-    fn rank(status: u16) -> (u16, u16) {
-        let class = status / 100;
-        let within = match status {
-            401 | 407 | 415 | 420 | 484 => 0,
-            // What a timeout or a failed delivery says is less than what a phone says.
-            408 | 503 => 2,
-            _ => 1,
-        };
-        (if class == 6 { 0 } else { class }, within)
-    }
-    rank(one) < rank(other)
 }

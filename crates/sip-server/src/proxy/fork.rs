@@ -3,24 +3,14 @@
 
 use super::Env;
 use super::forward::write_companion;
-use super::target::Target;
 use crate::flow::Flow;
-use crate::output::Location;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use core::net::SocketAddr;
 use sip::transaction::{ClientTransaction, Kind, State, Timeout};
 use sip::{HeaderName, Instant, Message, Method};
 
 /// One branch.
 pub(super) struct Fork {
-    pub(super) target: Target,
-    /// The Max-Breadth that it is given.
-    pub(super) breadth: u32,
-    /// Where else to try if this place fails (RFC 3263 section 4.3).
-    pub(super) alternatives: Vec<Location>,
-    /// Where TCP was tried for the size of the request. Should it fail, UDP has to do there.
-    pub(super) tcp_tried: Option<SocketAddr>,
     pub(super) state: ForkState,
     /// Timer C.
     pub(super) timer_c: Instant,
@@ -31,7 +21,7 @@ pub(super) enum ForkState {
     /// The DNS has been asked.
     Locating,
     /// The request was sent.
-    Sent(Box<Sent>),
+    Sent(Sent),
     /// There is nothing more to expect.
     Over,
 }
@@ -50,11 +40,13 @@ pub(super) enum Cancel {
     No,
     /// A CANCEL is to follow as soon as there is a provisional response (RFC 3261 section 9.1).
     Wanted,
-    Sent {
-        client: ClientTransaction,
-        message: Vec<u8>,
-        give_up: Instant,
-    },
+    Sent(Box<SentCancel>),
+}
+
+pub(super) struct SentCancel {
+    pub(super) client: ClientTransaction,
+    message: Vec<u8>,
+    give_up: Instant,
 }
 
 impl Fork {
@@ -76,7 +68,7 @@ impl Fork {
         };
         let cancel = match &self.cancel {
             Cancel::No | Cancel::Wanted => true,
-            Cancel::Sent { client, .. } => client.state() == State::Terminated,
+            Cancel::Sent(cancel) => cancel.client.state() == State::Terminated,
         };
         request && cancel
     }
@@ -87,9 +79,9 @@ impl Fork {
             _ => None,
         };
         let cancel = match &self.cancel {
-            Cancel::Sent { client, give_up, .. } => {
-                let give_up = (!self.has_ended()).then_some(*give_up);
-                client.next_timer().into_iter().chain(give_up).min()
+            Cancel::Sent(cancel) => {
+                let give_up = (!self.has_ended()).then_some(cancel.give_up);
+                cancel.client.next_timer().into_iter().chain(give_up).min()
             }
             _ => None,
         };
@@ -143,17 +135,18 @@ impl Fork {
         env.counters.forwarded.add();
         let timers = &env.settings.config.timers;
         let reliable = sent.flow.transport.is_reliable();
-        self.cancel = Cancel::Sent {
+        self.cancel = Cancel::Sent(Box::new(SentCancel {
             client: ClientTransaction::new(Kind::NonInvite, reliable, timers, env.now),
             message: env.out.bytes[range.unwrap_or_default()].to_vec(),
             // RFC 3261 section 9.1.
             give_up: env.now + timers.t1.times(64),
-        };
+        }));
     }
 
     pub(super) fn poll_cancel(&mut self, env: &mut Env<'_>) {
         let has_ended = self.has_ended();
-        let Cancel::Sent { client, message, give_up } = &mut self.cancel else { return };
+        let Cancel::Sent(cancel) = &mut self.cancel else { return };
+        let SentCancel { client, message, give_up } = &mut **cancel;
         let ForkState::Sent(sent) = &mut self.state else { return };
         let timers = env.settings.config.timers;
         loop {

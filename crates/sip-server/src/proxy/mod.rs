@@ -6,6 +6,7 @@ mod fork;
 mod forward;
 mod plan;
 mod route;
+mod search;
 pub(crate) mod stateless;
 mod target;
 mod token;

@@ -21,7 +21,8 @@ pub(crate) struct Token {
     callee: Option<Flow>,
 }
 
-/// A token of at most this many characters is looked at.
+/// A token has 13 bytes at least, and flows; no other user part is looked at.
+const MIN_TEXT: usize = 18;
 const MAX_TEXT: usize = 160;
 
 impl Token {
@@ -53,11 +54,12 @@ impl Token {
 
     /// Reads the user part, if this server wrote it for the dialog of `call_id`.
     pub(crate) fn parse(key: &Key, call_id: &[u8], user: &[u8]) -> Option<Self> {
-        if user.len() > MAX_TEXT {
+        if !(MIN_TEXT..=MAX_TEXT).contains(&user.len()) {
             return None;
         }
-        let bytes = URL_SAFE_NO_PAD.decode(user).ok()?;
-        let (bytes, proof) = bytes.split_last_chunk::<8>()?;
+        let mut bytes = [0; MAX_TEXT];
+        let length = URL_SAFE_NO_PAD.decode_slice(user, &mut bytes).ok()?;
+        let (bytes, proof) = bytes[..length].split_last_chunk::<8>()?;
         if key.proof(&[bytes, call_id]) != u64::from_le_bytes(*proof) {
             return None;
         }

@@ -1,0 +1,93 @@
+//! What is known of a request as long as it may still go to further places: where to, and the best
+//! response so far (RFC 3261 sections 16.6 and 16.7).
+
+use super::plan::Plan;
+use super::target::Target;
+use crate::output::Location;
+use alloc::vec::Vec;
+use core::net::SocketAddr;
+use sip::{HeaderName, Message};
+use smallvec::SmallVec;
+
+/// Bytes of challenges that are gathered from all branches for one response.
+const MAX_CHALLENGES: usize = 8192;
+
+/// What is known of a request that has no final response yet.
+pub(super) struct Search {
+    pub(super) plan: Plan,
+    /// The request as it came.
+    pub(super) request: Vec<u8>,
+    /// Targets not yet tried, the best last.
+    pub(super) waiting: Vec<Target>,
+    /// Where each branch goes.
+    pub(super) aims: SmallVec<[Aim; 1]>,
+    /// The best final response so far: its status, and the whole of it if another server made it.
+    pub(super) best: Option<(u16, Vec<u8>)>,
+    /// Lines of the challenges in all responses.
+    pub(super) challenges: Vec<u8>,
+}
+
+/// Where a branch goes.
+pub(super) struct Aim {
+    pub(super) target: Target,
+    /// The Max-Breadth that it is given.
+    pub(super) breadth: u32,
+    /// Where else to try if this place fails (RFC 3263 section 4.3).
+    pub(super) alternatives: Vec<Location>,
+    /// Where TCP was tried for the size of the request. Should it fail, UDP has to do there.
+    pub(super) tcp_tried: Option<SocketAddr>,
+}
+
+impl Search {
+    pub(super) fn new(plan: Plan, mut targets: Vec<Target>) -> Self {
+        targets.reverse();
+        targets.sort_by_key(|target| target.q);
+        Self {
+            plan,
+            request: Vec::new(),
+            waiting: targets,
+            aims: SmallVec::new(),
+            best: None,
+            challenges: Vec::new(),
+        }
+    }
+
+    /// Notes a failure of a branch that no response told of.
+    pub(super) fn fail(&mut self, status: u16) {
+        if self.best.as_ref().is_none_or(|(best, _)| is_better(status, *best)) {
+            self.best = Some((status, Vec::new()));
+        }
+    }
+
+    /// Notes a response that is not passed back at once.
+    pub(super) fn remember(&mut self, status: u16, response: &Message<'_>) {
+        if matches!(status, 401 | 407) {
+            for field in response.fields() {
+                if matches!(field.name, HeaderName::WwwAuthenticate | HeaderName::ProxyAuthenticate)
+                    && self.challenges.len() + field.line.len() <= MAX_CHALLENGES
+                {
+                    self.challenges.extend_from_slice(field.line);
+                }
+            }
+        }
+        if self.best.as_ref().is_none_or(|(best, _)| is_better(status, *best)) {
+            self.best = Some((status, response.as_bytes().to_vec()));
+        }
+    }
+}
+
+/// Whether the status `one` says more to the caller than `other` (RFC 3261 section 16.7 step 6):
+/// 6xx before all, else the lowest class; within 4xx those that ask for another try in another form.
+fn is_better(one: u16, other: u16) -> bool {
+    fn rank(status: u16) -> (u16, u16) {
+        let class = status / 100;
+        let within = match status {
+            401 | 407 | 415 | 420 | 484 => 0,
+            // What a timeout or a failed delivery says is less than what a phone says.
+            408 | 503 => 2,
+            _ => 1,
+        };
+        (if class == 6 { 0 } else { class }, within)
+    }
+    rank(one) < rank(other)
+}
