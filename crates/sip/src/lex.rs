@@ -30,6 +30,8 @@ impl Set {
     pub(crate) const HOST_NAME: Self = Self(1 << 6);
     /// The characters of an IPv4 address.
     pub(crate) const IPV4: Self = Self(1 << 7);
+    /// What stands for itself in a quoted string, and is no line end.
+    pub(crate) const PLAIN: Self = Self(1 << 9);
     /// What separates the parts of a SIP URI.
     pub(crate) const URI_STOP: Self = Self(1 << 8);
 
@@ -110,6 +112,9 @@ const fn sets_of(byte: u8) -> u16 {
     }
     if matches!(byte, b'@' | b':' | b';' | b'?') {
         sets |= Set::URI_STOP.0;
+    }
+    if !matches!(byte, b'"' | b'\\' | b'\r' | b'\n' | 0) {
+        sets |= Set::PLAIN.0;
     }
     sets
 }

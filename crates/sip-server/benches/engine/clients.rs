@@ -12,13 +12,18 @@ use std::time::Duration;
 
 const DOMAIN: &str = "example.com";
 const SERVER: &str = "192.0.2.1:5060";
-/// How fast the clock of the engine goes: so many operations a second.
-const RATE: u64 = 2000;
 /// How long transactions are remembered (RFC 3261, timers H, J and L), so that after this time as many
 /// are there as will ever be.
 const REMEMBERED: u64 = 33;
 /// Messages that are taken from a socket at once.
 const BATCH: usize = 64;
+
+/// How many users there are, and how fast the clock of the engine goes: so many operations a second.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pace {
+    pub(crate) users: usize,
+    pub(crate) rate: u64,
+}
 
 /// What is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -116,33 +121,49 @@ pub(crate) struct Client {
     work: Work,
     first: usize,
     users: usize,
+    rate: u64,
     serial: u64,
     now: Instant,
     spent: Duration,
+    is_counting: bool,
 }
 
 impl Client {
-    /// Phones of `users` users, those of the client at `index`, all of whom are registered, in the
-    /// middle of `work`.
-    pub(crate) fn new(server: &Arc<Server>, work: Work, index: usize, users: usize) -> Self {
+    /// Phones of as many users as `pace` says, those of the client at `index`, all of whom are registered, in
+    /// the middle of `work`, which is done `together` at a time.
+    pub(crate) fn new(
+        server: &Arc<Server>,
+        work: Work,
+        index: usize,
+        pace: Pace,
+        together: usize,
+    ) -> Self {
+        let Pace { users, rate } = pace;
         let mut client = Self {
             worker: server.worker(),
             out: Output::default(),
             work,
             first: index * users,
             users,
+            rate,
             serial: (index as u64) << 40,
             now: Instant::from_micros(1_800_000_000_000_000),
             spent: Duration::ZERO,
+            is_counting: false,
         };
         for user in 0..users {
             client.register(&[user]);
         }
-        let batches = if work.is_call() { REMEMBERED * RATE / 250 } else { 40 };
-        for _ in 0..batches {
-            client.batch(250);
+        let operations = if work.is_call() { REMEMBERED * rate } else { users as u64 };
+        for _ in 0..operations.div_ceil(together as u64) {
+            client.batch(together);
         }
         client
+    }
+
+    /// From now on a profiler sees [`Client::counted`].
+    pub(crate) fn count(&mut self) {
+        self.is_counting = true;
     }
 
     /// Does `count` operations, and says how long the engine was at it.
@@ -167,7 +188,10 @@ impl Client {
         for batch in messages.chunks(BATCH) {
             let mut ends = [0; BATCH];
             let start = cpu_time();
-            self.run(batch, &mut ends);
+            match self.is_counting {
+                true => self.counted(batch, &mut ends),
+                false => self.run(batch, &mut ends),
+            }
             self.spent += cpu_time() - start;
             let mut next = 0;
             for ((operation, ..), end) in batch.iter().zip(ends) {
@@ -183,9 +207,13 @@ impl Client {
         sent
     }
 
-    /// What is measured: messages go into the engine, and timers run. Says how many messages there were
-    /// to send after each. A function of its own, so that a profiler can be told to look only at it.
+    /// What is measured. A function of its own, so that a profiler can be told to look only at it.
     #[inline(never)]
+    fn counted(&mut self, batch: &[Sent], ends: &mut [usize]) {
+        self.run(batch, ends);
+    }
+
+    /// Messages go into the engine, and timers run. Says how many messages there were to send after each.
     fn run(&mut self, batch: &[Sent], ends: &mut [usize]) {
         for ((_, flow, bytes), end) in batch.iter().zip(ends) {
             self.worker.receive(self.now, flow, bytes, &mut self.out);
@@ -229,7 +257,7 @@ impl Client {
     }
 
     fn serials(&mut self, users: &[usize]) -> Vec<(usize, usize, u64)> {
-        self.now += sip::Duration::from_micros(users.len() as u64 * 1_000_000 / RATE);
+        self.now += sip::Duration::from_micros(users.len() as u64 * 1_000_000 / self.rate);
         let first = self.serial;
         self.serial += users.len() as u64;
         users

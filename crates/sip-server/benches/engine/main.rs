@@ -1,9 +1,11 @@
 //! What the engine does in a second, without sockets: registrations, and whole calls through the proxy.
 //!
 //! ```text
-//! cargo bench -p barebell-sip-server                     each kind of work on one thread
-//! cargo bench -p barebell-sip-server -- call             only that of this name
-//! cargo bench -p barebell-sip-server -- threads          registrations and calls on 1, 2, 4 ... threads
+//! cargo bench -p barebell-sip-server --bench engine                     each kind of work on one thread
+//! cargo bench -p barebell-sip-server --bench engine -- call             only that of this name
+//! cargo bench -p barebell-sip-server --bench engine -- threads          registrations and calls on 1, 2, 4 ... threads
+//! cargo bench -p barebell-sip-server --bench engine -- instructions     counted, and compared with instructions.txt
+//! cargo bench -p barebell-sip-server --bench engine -- instructions record                  and written there
 //! ```
 //!
 //! Only the time in the engine counts: the messages that go in are made between the clock readings, a
@@ -11,15 +13,17 @@
 //! machine as well.
 
 mod clients;
+mod instructions;
 mod lock;
 
-use clients::{Client, Work};
+use clients::{Client, Pace, Work};
 use lock::Counting;
+use std::process::ExitCode;
 use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
 /// Users of the server, half of whom call the other half.
-const USERS: usize = 10_000;
+const PACE: Pace = Pace { users: 10_000, rate: 2000 };
 /// Operations that go through the engine step by step together.
 const TOGETHER: usize = 250;
 /// What is measured at once, in batches of [`TOGETHER`], and how often.
@@ -30,22 +34,34 @@ const THREADS: [usize; 7] = [1, 2, 4, 8, 16, 32, 64];
 
 type Server = sip_server::Server<Counting>;
 
-fn main() {
+fn main() -> ExitCode {
     // Cargo says `--bench`, and filters stand where they do for tests.
     let wanted: Vec<String> = std::env::args().skip(1).filter(|word| word != "--bench").collect();
-    if wanted.iter().any(|word| word == "threads") {
-        for work in [Work::RegisterUpdate, Work::Call] {
-            threads(work);
+    match wanted.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["threads"] => {
+            threads(Work::RegisterUpdate);
+            threads(Work::Call);
         }
-        return;
+        ["instructions"] => return instructions::count(false),
+        ["instructions", "record"] => return instructions::count(true),
+        ["perform", name] => {
+            let work = Work::ALL.into_iter().find(|work| work.name() == name);
+            work.into_iter().for_each(instructions::perform);
+        }
+        _ => one_thread(&wanted),
     }
+    ExitCode::SUCCESS
+}
+
+/// Each kind of work, or those that are wanted.
+fn one_thread(wanted: &[String]) {
     println!("{:32} {:>12} {:>14}", "one thread", "us each", "a second");
     for work in Work::ALL {
         if !wanted.is_empty() && !wanted.iter().any(|word| work.name() == word) {
             continue;
         }
-        let server = clients::server(work, USERS);
-        let mut client = Client::new(&server, work, 0, USERS);
+        let server = clients::server(work, PACE.users);
+        let mut client = Client::new(&server, work, 0, PACE, TOGETHER);
         let mut rounds: Vec<f64> = (0..ROUNDS)
             .map(|_| {
                 let spent: Duration = (0..BATCHES).map(|_| client.batch(TOGETHER)).sum();
@@ -69,13 +85,14 @@ fn threads(work: Work) {
         "contended"
     );
     for count in THREADS {
-        let server = clients::server(work, USERS);
+        let server = clients::server(work, PACE.users);
         let barrier = Arc::new(Barrier::new(count));
         let threads: Vec<_> = (0..count)
             .map(|index| {
                 let (server, barrier) = (Arc::clone(&server), Arc::clone(&barrier));
                 std::thread::spawn(move || {
-                    let mut client = Client::new(&server, work, index, USERS / count);
+                    let pace = Pace { users: PACE.users / count, ..PACE };
+                    let mut client = Client::new(&server, work, index, pace, TOGETHER);
                     if barrier.wait().is_leader() {
                         lock::begin();
                     }

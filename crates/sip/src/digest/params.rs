@@ -4,6 +4,7 @@ use alloc::borrow::Cow;
 use alloc::vec::Vec;
 
 use super::{Algorithm, Error};
+use crate::lex::{self, Set, is_token};
 
 /// The values of `names` in a Digest header field value, in the order of `names`; `None` if the
 /// scheme is another. Of a quoted string it is what is between the quotes, escapes included.
@@ -44,10 +45,11 @@ pub(super) fn parse<'a, const N: usize>(
         if !matches!(reader.peek(), None | Some(b',')) {
             return Err(reader.error());
         }
-        for (known, slot) in names.into_iter().zip(&mut values) {
-            if known.as_bytes().eq_ignore_ascii_case(name) && slot.replace(value).is_some() {
-                return Err(Error::Duplicate(known));
-            }
+        let known = names.iter().position(|known| known.as_bytes().eq_ignore_ascii_case(name));
+        if let Some(at) = known
+            && values[at].replace(value).is_some()
+        {
+            return Err(Error::Duplicate(names[at]));
         }
     }
 }
@@ -91,7 +93,7 @@ impl<'a> Reader<'a> {
     }
 
     fn token(&mut self) -> &'a [u8] {
-        self.take_while(|octet| octet.is_ascii_alphanumeric() || b"-.!%*_+`'~".contains(&octet))
+        self.take_while(is_token)
     }
 
     fn take_while(&mut self, wanted: impl Fn(u8) -> bool) -> &'a [u8] {
@@ -109,6 +111,11 @@ impl<'a> Reader<'a> {
         }
         self.at += 1;
         let start = self.at;
+        let rest = &self.input[start..];
+        if let Some(end) = lex::find(b'"', rest).filter(|&end| Set::PLAIN.has_all(&rest[..end])) {
+            self.at += end + 1;
+            return Ok(&rest[..end]);
+        }
         loop {
             self.at += match self.peek() {
                 Some(b'"') => {
