@@ -14,7 +14,7 @@ use core::net::IpAddr;
 use lock_api::RawMutex;
 use sip::digest::{Algorithm, Challenge, Credentials, QopOptions, matches};
 use sip::message::reason_phrase;
-use sip::{HeaderName, Message};
+use sip::{HeaderName, Host, Message};
 use smallvec::SmallVec;
 
 /// Who asks for credentials, and so in which header fields.
@@ -229,15 +229,11 @@ fn decoy(keys: &Keys, algorithm: Algorithm) -> SmallVec<[u8; 32]> {
 /// has not.
 fn fingerprint(keys: &Keys, request: &Message<'_>, flow: &Flow) -> u64 {
     let connection = flow.connection.map_or(0, |connection| connection.0.get());
-    let ip = match flow.remote.ip() {
-        IpAddr::V4(ip) => ip.to_ipv6_mapped(),
-        IpAddr::V6(ip) => ip,
-    };
     keys.fingerprint.hash(&[
         request.as_bytes(),
         &[flow.transport as u8],
         &connection.to_be_bytes(),
-        &ip.octets(),
+        &Host::Ip(flow.remote.ip()).canonical(),
         &flow.remote.port().to_be_bytes(),
     ])
 }

@@ -7,6 +7,7 @@ use alloc::borrow::Cow;
 use alloc::vec::Vec;
 use core::fmt;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use smallvec::SmallVec;
 
 /// Why bytes are not a URI that SIP can use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -141,6 +142,23 @@ impl<'a> Host<'a> {
         }
     }
 
+    /// Bytes that are the same for names that differ in case only, and for nothing else.
+    #[must_use]
+    pub fn canonical(&self) -> SmallVec<[u8; 64]> {
+        match self {
+            Self::Name(name) => name.iter().map(u8::to_ascii_lowercase).collect(),
+            // No name begins with a colon.
+            Self::Ip(ip) => {
+                let mut bytes = SmallVec::from_slice(b":");
+                match ip {
+                    IpAddr::V4(ip) => bytes.extend_from_slice(&ip.octets()),
+                    IpAddr::V6(ip) => bytes.extend_from_slice(&ip.octets()),
+                }
+                bytes
+            }
+        }
+    }
+
     /// The address, if it is one.
     #[must_use]
     pub const fn ip(&self) -> Option<IpAddr> {
@@ -188,7 +206,7 @@ fn ipv4(bytes: &[u8]) -> Option<Ipv4Addr> {
 
 /// Three colons before an embedded IPv4 address come from a fault in the grammar of RFC 3261 and
 /// mean two (RFC 5118 section 4.10).
-fn ipv6(bytes: &[u8]) -> Option<Ipv6Addr> {
+pub(crate) fn ipv6(bytes: &[u8]) -> Option<Ipv6Addr> {
     let text = core::str::from_utf8(bytes).ok()?;
     if let Some(at) = text.find(":::") {
         let mut fixed = [0u8; 48];

@@ -68,10 +68,12 @@ impl Branch {
         match *self {
             Self::Stateful { handle, index, loop_hash } => {
                 out.extend_from_slice(STATEFUL);
-                put_hex(out, &handle.slot.to_be_bytes());
-                put_hex(out, &[handle.shard, index]);
-                put_hex(out, &handle.id.to_be_bytes()[2..]);
-                put_hex(out, &loop_hash.to_be_bytes());
+                let mut bytes = [0; 16];
+                bytes[..4].copy_from_slice(&handle.slot.to_be_bytes());
+                bytes[4..6].copy_from_slice(&[handle.shard, index]);
+                bytes[6..12].copy_from_slice(&handle.id.to_be_bytes()[2..]);
+                bytes[12..].copy_from_slice(&loop_hash.to_be_bytes());
+                put_hex(out, &bytes);
             }
             Self::Stateless { origin, loop_hash } => {
                 out.extend_from_slice(STATELESS);

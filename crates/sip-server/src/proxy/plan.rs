@@ -31,6 +31,9 @@ pub(crate) struct Plan {
     pub(crate) upstream: Flow,
 }
 
+/// Room for two lines of Record-Route, with flows of IPv4.
+const RECORD_ROUTE: usize = 256;
+
 /// Sends `request` to `target` on `flow`, as `plan` says, and returns where it stands. `None` where
 /// it is longer than a message may be with what is added.
 pub(crate) fn write_request(
@@ -44,6 +47,7 @@ pub(crate) fn write_request(
 ) -> Option<core::ops::Range<usize>> {
     let mut lines = Vec::new();
     if plan.record_route {
+        lines.reserve(RECORD_ROUTE);
         let callee = target.flow_bound.then_some(*flow);
         let from_tag = tag(HeaderName::From, request.value(HeaderName::From));
         let token = Token::new(&env.keys.token, from_tag, plan.caller, callee);

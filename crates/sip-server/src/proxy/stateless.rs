@@ -9,11 +9,10 @@ use super::target::{NextHop, Target};
 use super::{Env, Keys};
 use crate::flow::Flow;
 use crate::output::{Event, Location, Ticket, TicketKind};
-use alloc::vec::Vec;
 use core::net::SocketAddr;
 use sip::header::Via;
 use sip::message::RequestHead;
-use sip::{HeaderName, Message, Transport};
+use sip::{HeaderName, Host, Message, Transport};
 
 /// `request` is longer than a message may be with what a proxy adds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -141,17 +140,12 @@ fn origin(keys: &Keys, via: &Via<'_>, source: Option<SocketAddr>) -> u64 {
         }
         None => (via.received().or(via.host.ip()), via.rport().flatten()),
     };
-    let address = address.map(|address| match address {
-        core::net::IpAddr::V4(ip) => ip.octets().to_vec(),
-        core::net::IpAddr::V6(ip) => ip.octets().to_vec(),
-    });
-    let sent_by: Vec<u8> = alloc::format!("{}", via.host).into_bytes();
     keys.branch.proof(&[
         via.transport,
-        &sent_by,
+        &via.host.canonical(),
         &via.port_or_default().to_be_bytes(),
         via.branch().unwrap_or_default(),
-        &address.unwrap_or_default(),
+        &address.map(|address| Host::Ip(address).canonical()).unwrap_or_default(),
         &port.unwrap_or_default().to_be_bytes(),
     ])
 }

@@ -8,13 +8,11 @@ use crate::keys::Key;
 use crate::timer::TimerQueue;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use core::net::IpAddr;
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use hashbrown::HashTable;
 use lock_api::{Mutex, RawMutex};
 use sip::message::RequestHead;
-use sip::{HeaderName, Host, Instant, Message, Method};
-use smallvec::SmallVec;
+use sip::{HeaderName, Instant, Message, Method};
 
 /// How many parts the contexts are spread over, each with a lock of its own. At most 256.
 const SHARDS: usize = 64;
@@ -71,13 +69,8 @@ impl<R: RawMutex> Transactions<R> {
         };
         match head.via.rfc3261_branch() {
             Some(branch) => {
-                let host: SmallVec<[u8; 64]> = match head.via.host {
-                    Host::Name(name) => name.iter().map(u8::to_ascii_lowercase).collect(),
-                    Host::Ip(IpAddr::V4(ip)) => SmallVec::from_slice(&ip.octets()),
-                    Host::Ip(IpAddr::V6(ip)) => SmallVec::from_slice(&ip.octets()),
-                };
-                let port = head.via.port_or_default().to_be_bytes();
-                self.key.hash(&[branch, &host, &port, method.as_bytes()])
+                let (host, port) = (head.via.host.canonical(), head.via.port_or_default());
+                self.key.hash(&[branch, &host, &port.to_be_bytes(), method.as_bytes()])
             }
             // As RFC 2543 had it. The tag of To is not the same in the ACK, so it is left out.
             None => {

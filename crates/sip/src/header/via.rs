@@ -4,7 +4,7 @@ use super::{HeaderError, HeaderName};
 use crate::lex;
 use crate::param::Params;
 use crate::transport::Transport;
-use crate::uri::{Host, host_port};
+use crate::uri::{Host, host_port, ipv6};
 use core::net::{IpAddr, SocketAddr};
 use core::ops::Range;
 
@@ -122,8 +122,7 @@ impl<'a> Via<'a> {
     pub fn received(&self) -> Option<IpAddr> {
         let value = self.received?;
         // RFC 5118 section 4.5: with and without brackets.
-        let bare = value.strip_prefix(b"[").and_then(|rest| rest.strip_suffix(b"]"));
-        core::str::from_utf8(bare.unwrap_or(value)).ok()?.parse().ok()
+        Host::parse(value).and_then(|host| host.ip()).or_else(|| ipv6(value).map(IpAddr::V6))
     }
 
     /// The `rport` parameter: `None` where there is none, `Some(None)` where it has no value yet
