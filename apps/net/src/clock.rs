@@ -1,6 +1,7 @@
 //! The time, as the engines count it.
 
 use sip::Instant;
+use std::sync::OnceLock;
 use std::time::SystemTime;
 
 /// Now, by the wall clock: it may jump, so the running server counts on with a [`Clock`].
@@ -8,6 +9,14 @@ use std::time::SystemTime;
 pub fn wall_clock() -> Instant {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     Instant::from_micros(u64::try_from(since.as_micros()).unwrap_or(u64::MAX))
+}
+
+/// Nanoseconds since the first look at this clock, for short times to be taken.
+#[must_use]
+pub fn nanoseconds() -> u64 {
+    static FIRST: OnceLock<std::time::Instant> = OnceLock::new();
+    let first = FIRST.get_or_init(std::time::Instant::now);
+    u64::try_from(first.elapsed().as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// The wall clock as it was at the start, counted on without jumps.

@@ -3,5 +3,5 @@
 mod clock;
 mod udp;
 
-pub use clock::{Clock, wall_clock};
+pub use clock::{Clock, nanoseconds, wall_clock};
 pub use udp::{BATCH, Inbox, MAX_DATAGRAM, Options, Outbox, Outgoing, Received, Socket};

@@ -286,6 +286,14 @@ fn running_text(
         let rate = rates.get(name).map_or_else(|| "-".to_owned(), |rate| format!("{rate:.1}"));
         writeln!(text, "{name:width$}  {count:>14}  {rate:>12}")?;
     }
+    if status.timings.is_empty() {
+        return Ok(());
+    }
+    writeln!(text, "\n{:width$}  {:>14}  {:>12}", "step", "looked at", "microseconds")?;
+    for (name, timing) in &status.timings {
+        let mean = timing.nanoseconds as f64 / 1000.0 / timing.count.max(1) as f64;
+        writeln!(text, "{name:width$}  {:>14}  {mean:>12.3}", timing.count)?;
+    }
     Ok(())
 }
 

@@ -9,6 +9,7 @@ use crate::proxy::{Env, Keys, write_line};
 use crate::server::Server;
 use crate::settings::DomainIndex;
 use crate::subscribers::AddressOfRecord;
+use crate::timings::{Step, timed};
 use alloc::vec::Vec;
 use core::net::IpAddr;
 use lock_api::RawMutex;
@@ -79,7 +80,9 @@ pub(crate) fn authenticate<R: RawMutex>(
     let Incoming { message, head, flow } = incoming;
     let limits = &env.settings.config.limits;
     let source = flow.remote.ip();
-    let verdict = judge(server, asker, domain, incoming, env);
+    let verdict = timed(env.stopwatch, Step::AuthenticateUser, || {
+        judge(server, asker, domain, incoming, env)
+    });
     let stale = verdict == Verdict::Stale;
     match verdict {
         Verdict::User(user) => {
@@ -150,7 +153,9 @@ fn judge<R: RawMutex>(
         }
         let user = subscribers.address_of_record(&credentials.username, realm);
         // For a user who does not exist the same work is done with a secret that nobody has.
-        let secret = subscribers.secret(&user, credentials.algorithm);
+        let secret = timed(env.stopwatch, Step::FindUser, || {
+            subscribers.secret(&user, credentials.algorithm)
+        });
         let is_user = secret.is_some();
         let secret = secret.unwrap_or_else(|| decoy(env.keys, credentials.algorithm));
         let expected =

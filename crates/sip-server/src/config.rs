@@ -159,6 +159,9 @@ pub struct Config {
     pub record_route: bool,
     /// The name sent in the Server header, empty for none.
     pub server_name: String,
+    /// Whether the steps of handling a message are measured (seed row A11): see
+    /// [`Server::timings`](crate::Server::timings).
+    pub timings: bool,
     /// Bounds.
     pub limits: Limits,
 }
@@ -225,6 +228,7 @@ impl Default for Config {
             authentication: Authentication::default(),
             record_route: true,
             server_name: String::from("Barebell"),
+            timings: false,
             limits: Limits::default(),
         }
     }

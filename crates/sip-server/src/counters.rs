@@ -1,5 +1,6 @@
 //! What happened, counted. Each worker counts for itself; the sums are read off all of them.
 
+use crate::timings::Timings;
 use core::sync::atomic::{AtomicU64, Ordering};
 
 macro_rules! counters {
@@ -8,6 +9,7 @@ macro_rules! counters {
         #[derive(Debug, Default)]
         pub struct Counters {
             $($(#[$doc])+ pub $field: Counter,)*
+            pub(crate) timings: Timings,
         }
 
         impl Counters {

@@ -3,6 +3,7 @@
 use crate::config::Mode;
 use crate::flow::Flow;
 use crate::proxy::{Env, write_line};
+use crate::timings::{Step, timed};
 use alloc::vec::Vec;
 use sip::message::{RequestHead, Response, reason_phrase};
 use sip::{HeaderName, Message, Method};
@@ -50,11 +51,13 @@ pub(crate) fn reply(
         Response { request: message, source: flow.remote, status, reason, to_tag: Some(&tag) };
     let server_name = env.settings.config.server_name.as_str();
     env.send(reply_flow(message, flow), |env, bytes| {
-        response.write(bytes, |bytes| {
-            fields(bytes, env);
-            if !server_name.is_empty() {
-                write_line(bytes, b"Server", server_name.as_bytes());
-            }
+        timed(env.stopwatch, Step::FormatResponse, || {
+            response.write(bytes, |bytes| {
+                fields(bytes, env);
+                if !server_name.is_empty() {
+                    write_line(bytes, b"Server", server_name.as_bytes());
+                }
+            });
         });
     });
 }

@@ -28,10 +28,12 @@ mod settings;
 mod sources;
 mod subscribers;
 mod timer;
+mod timings;
 mod worker;
 
 pub use config::Config;
 pub use flow::{Connection, Flow};
 pub use output::{Event, Location, Output, Ticket, Transmit};
 pub use server::{BindingView, Server};
+pub use timings::{Step, Timing};
 pub use worker::Worker;

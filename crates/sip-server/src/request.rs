@@ -9,6 +9,7 @@ use crate::registrar::{self, Outcome};
 use crate::routing::route;
 use crate::server::Server;
 use crate::sources::Admission;
+use crate::timings::{Step, timed};
 use lock_api::RawMutex;
 use sip::message::reason_phrase;
 use sip::{HeaderName, Message, Method, Uri};
@@ -34,7 +35,8 @@ pub(crate) fn on_request<R: RawMutex>(
             Admission::Banned => return env.counters.banned_requests.add(),
         }
     }
-    let head = match message.check() {
+    let watch = env.stopwatch;
+    let head = match timed(watch, Step::ParseHeaders, || message.check()) {
         Ok(head) => head,
         Err(fault) => {
             env.counters.malformed_requests.add();
@@ -147,7 +149,9 @@ fn on_register<R: RawMutex>(
             None => return,
         }
     }
-    let outcome = registrar::register(message, head, &address, flow, &server.subscribers, env);
+    let outcome = timed(env.stopwatch, Step::AddUser, || {
+        registrar::register(message, head, &address, flow, &server.subscribers, env)
+    });
     match outcome {
         Outcome::Done(contacts) => reply(message, flow, 200, "OK", env, |out, _| {
             out.extend_from_slice(&contacts);

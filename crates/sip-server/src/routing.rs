@@ -16,6 +16,7 @@ use crate::registrar;
 use crate::server::Server;
 use crate::settings::{DomainIndex, Settings};
 use crate::subscribers::AddressOfRecord;
+use crate::timings::{Step, timed};
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
 use lock_api::RawMutex;
@@ -124,7 +125,8 @@ pub(crate) fn route<R: RawMutex>(
         // Event state of our users would be kept here, and is not.
         return refuse(489, env);
     }
-    let targets = match targets_of(server, &user, env) {
+    let targets = timed(env.stopwatch, Step::FindUser, || targets_of(server, &user, env));
+    let targets = match targets {
         Ok(targets) => targets,
         Err(404) => {
             env.counters.not_found.add();

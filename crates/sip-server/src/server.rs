@@ -9,6 +9,7 @@ use crate::proxy::{Keys, Transactions};
 use crate::settings::Settings;
 use crate::sources::Sources;
 use crate::subscribers::Subscribers;
+use crate::timings::{Step, Timing};
 use crate::worker::Worker;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -150,6 +151,22 @@ impl<R: RawMutex> Server<R> {
     /// How many transactions are in progress.
     pub fn transactions(&self) -> usize {
         self.transactions.len()
+    }
+
+    /// How long the steps of handling a message took, all workers together; zero where none was given
+    /// a clock ([`Worker::set_clock`]) and [`Config::timings`] is off.
+    pub fn timings(&self) -> [(Step, Timing); Step::ALL.len()] {
+        let all = self.counters.lock();
+        Step::ALL.map(|step| {
+            let sum = all.iter().fold(Timing::default(), |sum, counters| {
+                let one = counters.timings.get(step);
+                Timing {
+                    count: sum.count.wrapping_add(one.count),
+                    nanoseconds: sum.nanoseconds.wrapping_add(one.nanoseconds),
+                }
+            });
+            (step, sum)
+        })
     }
 
     /// The sums of all workers' counters, with their names.

@@ -9,6 +9,7 @@ use crate::proxy::{Env, stateless};
 use crate::request::on_request;
 use crate::server::Server;
 use crate::settings::Settings;
+use crate::timings::{Step, Stopwatch, timed};
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering;
 use lock_api::RawMutex;
@@ -21,13 +22,20 @@ pub struct Worker<R: RawMutex> {
     settings: Arc<Settings>,
     generation: u64,
     counters: Arc<Counters>,
+    stopwatch: Option<Stopwatch>,
 }
 
 impl<R: RawMutex> Worker<R> {
     pub(crate) fn new(server: Arc<Server<R>>, counters: Arc<Counters>) -> Self {
         let generation = server.generation.load(Ordering::Acquire);
         let settings = Arc::clone(&server.settings.lock());
-        Self { server, settings, generation, counters }
+        Self { server, settings, generation, counters, stopwatch: None }
+    }
+
+    /// A clock that counts nanoseconds, from whenever, for [`Server::timings`] where [`Config::timings`](crate::Config::timings)
+    /// is on.
+    pub fn set_clock(&mut self, clock: fn() -> u64) {
+        self.stopwatch = Some(Stopwatch::new(clock));
     }
 
     /// A datagram, or a message off a stream, came on `flow`.
@@ -44,18 +52,28 @@ impl<R: RawMutex> Worker<R> {
         bytes: &[u8],
         out: &mut Output,
     ) {
-        self.with_env(now, out, |server, env| match Message::parse(bytes) {
-            Ok(message) if message.status().is_some() => {
-                env.counters.responses.add();
-                on_response(server, &message, flow, env);
+        self.with_env(now, out, |server, env| {
+            env.stopwatch =
+                env.stopwatch.filter(|watch| env.settings.config.timings && watch.is_due());
+            let watch = env.stopwatch;
+            timed(watch, Step::Handler, || {
+                match timed(watch, Step::ParseHeaders, || Message::parse(bytes)) {
+                    Ok(message) if message.status().is_some() => {
+                        env.counters.responses.add();
+                        on_response(server, &message, flow, env);
+                    }
+                    Ok(message) => {
+                        env.counters.requests.add();
+                        env.waited = waited;
+                        on_request(server, &message, flow, env);
+                    }
+                    Err(ParseError::Empty) => {}
+                    Err(_) => env.counters.dropped.add(),
+                }
+            });
+            if let Some(watch) = watch {
+                watch.add_to(&env.counters.timings);
             }
-            Ok(message) => {
-                env.counters.requests.add();
-                env.waited = waited;
-                on_request(server, &message, flow, env);
-            }
-            Err(ParseError::Empty) => {}
-            Err(_) => env.counters.dropped.add(),
         });
     }
 
@@ -166,6 +184,7 @@ impl<R: RawMutex> Worker<R> {
             settings: &self.settings,
             keys: &self.server.keys,
             counters: &self.counters,
+            stopwatch: self.stopwatch.as_ref(),
             waited: Duration::ZERO,
             out,
         };

@@ -103,6 +103,19 @@ pub(crate) struct Status {
     pub(crate) uptime: u64,
     /// Everything that is counted since the start, by name.
     pub(crate) counters: BTreeMap<String, u64>,
+    /// How long the steps of handling a message took since the start, where that is measured (seed row
+    /// A11).
+    #[serde(default)]
+    pub(crate) timings: BTreeMap<String, StepTiming>,
+}
+
+/// What a step took, in those of the messages that were looked at.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct StepTiming {
+    /// In how many messages it was taken.
+    pub(crate) count: u64,
+    /// How long it took in all of them.
+    pub(crate) nanoseconds: u64,
 }
 
 /// One binding (seed row A5).

@@ -109,6 +109,7 @@ fn read_top(top: &mut Section<'_, '_>, settings: &mut Settings) {
     top.read_some("workers", &mut settings.workers, at_least(1));
     top.read("record_route", &mut engine.record_route, flag);
     top.read("server_name", &mut engine.server_name, values::header_text);
+    top.read("timings", &mut engine.timings, flag);
 }
 
 fn read_registrar(section: &mut Section<'_, '_>, settings: &mut Settings) {

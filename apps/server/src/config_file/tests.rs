@@ -84,6 +84,7 @@ fn every_kind_of_value_is_read() {
         domains = ["Example.com", { name = "b.org", aliases = ["sip.b.org", "192.0.2.1"] }]
         workers = 3
         record_route = false
+        timings = true
         server_name = ""
         [registrar]
         min_expires = 30
@@ -105,6 +106,7 @@ fn every_kind_of_value_is_read() {
     assert_eq!(engine.domains[1].aliases, ["sip.b.org", "192.0.2.1"]);
     assert_eq!(settings.workers, Some(3));
     assert_eq!((engine.record_route, engine.server_name.as_str()), (false, ""));
+    assert!(engine.timings);
     assert_eq!(engine.registrar.min_expires, Duration::from_secs(30));
     assert_eq!(engine.registrar.default_expires, Duration::from_secs(90));
     assert!(!engine.authentication.required);

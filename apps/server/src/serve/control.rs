@@ -2,12 +2,12 @@
 
 use super::Engine;
 use super::hub::Hub;
-use crate::admin::{Control, Registration, Status};
+use crate::admin::{Control, Registration, Status, StepTiming};
 use crate::log;
 use crate::storage::User;
 use parking_lot::Mutex;
-use sip_server::Output;
 use sip_server::config::{Config, Domain, Mode, State};
+use sip_server::{Output, Timing};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -74,6 +74,14 @@ impl Control for Desk {
                     ("dropped-errands", own.dropped_errands.load(Ordering::Relaxed)),
                 ])
                 .map(|(name, count)| (name.to_owned(), count))
+                .collect(),
+            timings: engine
+                .timings()
+                .into_iter()
+                .filter(|(_, timing)| timing.count > 0)
+                .map(|(step, Timing { count, nanoseconds })| {
+                    (step.name().to_owned(), StepTiming { count, nanoseconds })
+                })
                 .collect(),
         }
     }

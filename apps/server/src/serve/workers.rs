@@ -71,6 +71,7 @@ impl Drop for Workers {
 
 fn run(hub: &Hub, index: usize, waker: &EventFd, ending: &AtomicBool) {
     let mut worker = hub.engine.worker();
+    worker.set_clock(net::nanoseconds);
     let mut inbox = Inbox::new(MAX_DATAGRAM);
     let mut buffers = Buffers::default();
     let sockets: Vec<_> = hub.sockets.iter().filter_map(|sockets| sockets.get(index)).collect();

@@ -10,6 +10,7 @@ use super::search::{Aim, Search};
 use super::target::{NextHop, Target};
 use crate::flow::Flow;
 use crate::output::{Event, Location, Ticket, TicketKind};
+use crate::timings::{Step, timed};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::net::SocketAddr;
@@ -564,7 +565,9 @@ impl Context {
             reason: reason_phrase(status),
             to_tag: tag.as_ref().map(|tag| &tag[..]),
         };
-        let range = env.out.send(self.upstream, |bytes| response.write(bytes, |_| {}));
+        let range = timed(env.stopwatch, Step::FormatResponse, || {
+            env.out.send(self.upstream, |bytes| response.write(bytes, |_| {}))
+        });
         self.keep_response(status, &env.out.bytes[range.unwrap_or_default()]);
     }
 

@@ -24,6 +24,7 @@ use crate::flow::Flow;
 use crate::keys::Key;
 use crate::output::Output;
 use crate::settings::Settings;
+use crate::timings::Stopwatch;
 use alloc::vec::Vec;
 use forward::write_address;
 use sip::{Duration, HeaderName, Instant, Message};
@@ -58,6 +59,8 @@ pub(crate) struct Env<'e> {
     pub(crate) settings: &'e Settings,
     pub(crate) keys: &'e Keys,
     pub(crate) counters: &'e Counters,
+    /// Where this message is one that is looked at.
+    pub(crate) stopwatch: Option<&'e Stopwatch>,
     /// How long the message has waited to be read.
     pub(crate) waited: Duration,
     pub(crate) out: &'e mut Output,
