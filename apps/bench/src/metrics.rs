@@ -344,6 +344,7 @@ pub(crate) mod tests {
             series: Vec::new(),
             generator: Generator::default(),
             watch: None,
+            steps: crate::record::Steps::new(),
         }
     }
 

@@ -135,6 +135,9 @@ pub(crate) struct DetailArgs {
     /// Threads or processes of servers that are started [default: as they choose]
     #[arg(long, value_name = "COUNT")]
     pub(crate) sut_workers: Option<u16>,
+    /// Let servers that are started say how long the steps of their work take, where they can (Barebell)
+    #[arg(long)]
+    pub(crate) timings: bool,
     /// How late the generator may be, in the 99th percentile, for a run to be valid
     #[arg(long, value_parser = values::duration, default_value = "10ms")]
     pub(crate) max_lag: Duration,

@@ -11,7 +11,7 @@ use crate::load::generator::{Generator, GeneratorPlan};
 use crate::load::worker::{Bound, Found};
 use crate::measure::{self, Limits, LoadSpec, MeasureError, Measured, Meters};
 use crate::peer::{Authentication, Peer, Script};
-use crate::record::{Ceiling, Operation, Run, System};
+use crate::record::{Ceiling, Operation, Run, Steps, System};
 use crate::sut::Running;
 use crate::users::Users;
 use crate::watch::{self, Reading, Subject, WatchError, Watcher};
@@ -200,12 +200,24 @@ impl Session {
         });
         let work = (spec.operation, spec.authentication);
         let ceilings = self.ceilings.get(&work).map_or(&[][..], Vec::as_slice);
+        let before = self.timings()?;
         let mut meters = Watching::start(self.subject.as_ref(), settle)?;
         let shown = self.progress.show(&self.force, spec, &self.system.name, label);
         let measured =
             measure::run(&mut self.force, spec, self.users, &self.limits, ceilings, &mut meters);
         drop(shown);
-        self.complete(measured?, meters, label, repeat)
+        let mut run = self.complete(measured?, meters, label, repeat)?;
+        run.steps = self.timings()?;
+        for (name, step) in &mut run.steps {
+            *step = step.since(before.get(name).copied().unwrap_or_default());
+        }
+        Ok(run)
+    }
+
+    /// How long the steps of the system's work took since its start, if it says so.
+    fn timings(&self) -> Result<Steps, CommandError> {
+        let running = self.running.as_ref().map(|running| running.borrow().timings());
+        Ok(running.transpose()?.unwrap_or_default())
     }
 }
 

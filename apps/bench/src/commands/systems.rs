@@ -85,6 +85,7 @@ pub(crate) fn start_one(
         address: load.detail.sut_address,
         workers: load.detail.sut_workers.map(usize::from),
         transport: if load.detail.tcp { Transport::Tcp } else { Transport::Udp },
+        timings: load.detail.timings,
     };
     let running = sut::start(spec, &wanted)?;
     let target = Target {

@@ -347,6 +347,7 @@ fn describe(
             shares,
         },
         watch: None,
+        steps: crate::record::Steps::new(),
     };
     doubts.extend(Limits::doubts(&run));
     run.doubts = doubts;

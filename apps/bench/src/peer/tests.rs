@@ -216,7 +216,7 @@ fn responses_go_where_the_topmost_via_says() {
     assert_eq!(value(&other.receive(), "Via"), [format!("SIP/2.0/UDP {there};branch=z9hG4bK1")]);
     one.send(&options(&format!("{there};rport;branch=z9hG4bK2")));
     let rport =
-        format!("SIP/2.0/UDP {there};branch=z9hG4bK2;received={};rport={}", here.ip(), here.port());
+        format!("SIP/2.0/UDP {there};received={};rport={};branch=z9hG4bK2", here.ip(), here.port());
     assert_eq!(value(&one.receive(), "Via"), [rport]);
     one.send(&options(&format!("{here};branch=z9hG4bK3")));
     assert_eq!(value(&one.receive(), "Via"), [format!("SIP/2.0/UDP {here};branch=z9hG4bK3")]);

@@ -134,6 +134,36 @@ pub(crate) struct Run {
     /// What it cost on the other, if it was watched.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) watch: Option<Watch>,
+    /// How long the steps of its work took by its own account, if it gave one (seed row A11).
+    #[serde(default, skip_serializing_if = "Steps::is_empty")]
+    pub(crate) steps: Steps,
+}
+
+/// Steps of a system's work, by its own names for them.
+pub(crate) type Steps = BTreeMap<String, Step>;
+
+/// What a step took, in those of the messages that were looked at.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Step {
+    /// In how many messages it was taken.
+    pub(crate) count: u64,
+    /// How long it took in all of them.
+    pub(crate) nanoseconds: u64,
+}
+
+impl Step {
+    /// What came to it since it was `before`.
+    pub(crate) const fn since(self, before: Self) -> Self {
+        Self {
+            count: self.count.saturating_sub(before.count),
+            nanoseconds: self.nanoseconds.saturating_sub(before.nanoseconds),
+        }
+    }
+
+    /// How long it takes in the mean, in microseconds, if it was taken at all.
+    pub(crate) fn mean_us(self) -> Option<f64> {
+        (self.count > 0).then(|| self.nanoseconds as f64 / self.count as f64 / 1000.0)
+    }
 }
 
 impl Run {

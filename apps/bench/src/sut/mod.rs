@@ -5,11 +5,12 @@ mod process;
 mod profile;
 mod spec;
 
-use crate::record::System;
+use crate::record::{Steps, System};
 use crate::users::Users;
 use crate::watch::{Subject, WatchError};
 use process::Server;
 use profile::Profile;
+use serde::Deserialize;
 use sip::Transport;
 use spec::Spec;
 use std::fmt;
@@ -67,6 +68,8 @@ pub(crate) struct Wanted<'a> {
     pub(crate) transport: Transport,
     /// Its threads or processes; one for each processor if nothing is said.
     pub(crate) workers: Option<usize>,
+    /// Whether it is to say how long the steps of its work take.
+    pub(crate) timings: bool,
 }
 
 /// Why a system is not there.
@@ -130,6 +133,8 @@ pub(crate) struct Running {
     pub(crate) domain: String,
     /// What to watch, if that is known.
     pub(crate) watch: Option<Subject>,
+    /// The command that prints its timings; empty if there is none.
+    timings: Vec<String>,
     server: Option<Server>,
 }
 
@@ -138,6 +143,38 @@ impl Running {
     pub(crate) fn has_ended(&mut self) -> Option<String> {
         let server = self.server.as_mut()?;
         server.ended().map(|status| format!("{status}; {}", server.printed()))
+    }
+
+    /// How long the steps of its work took since it was started; nothing where it was not asked to
+    /// say so.
+    ///
+    /// # Errors
+    /// [`SutError`] where its command fails or prints something else.
+    pub(crate) fn timings(&self) -> Result<Steps, SutError> {
+        /// The part of what is printed that matters here.
+        #[derive(Deserialize)]
+        struct Printed {
+            timings: Steps,
+        }
+        if self.timings.is_empty() {
+            return Ok(Steps::new());
+        }
+        let printed = run(&self.timings)?;
+        let wrong = |error| SutError::Failed(self.timings.join(" "), format!("{error}: {printed}"));
+        let printed: Printed = serde_json::from_str(&printed).map_err(wrong)?;
+        Ok(printed.timings)
+    }
+}
+
+/// Runs a command of a profile, and returns what it printed.
+fn run(command: &[String]) -> Result<String, SutError> {
+    let output = Command::new(&command[0]).args(&command[1..]).output();
+    let output = output.map_err(|error| SutError::Io(command.join(" "), error))?;
+    let printed = [output.stdout, output.stderr].concat();
+    let printed = String::from_utf8_lossy(&printed).trim().to_owned();
+    match output.status.success() {
+        true => Ok(printed),
+        false => Err(SutError::Failed(command.join(" "), printed)),
     }
 }
 
@@ -158,6 +195,7 @@ pub(crate) fn start(spec: &str, wanted: &Wanted<'_>) -> Result<Running, SutError
             transport,
             domain,
             watch,
+            timings: Vec::new(),
             server: None,
         }),
         Spec::Profile { name, profile } => {
@@ -177,16 +215,6 @@ fn start_profile(profile: &Profile, wanted: &Wanted<'_>) -> Result<Running, SutE
     let target = free_port(wanted.address)
         .map_err(|error| SutError::Io(format!("no free port on {}", wanted.address), error))?;
     let plan = profile.plan(wanted, target, folder.path())?;
-    let run = |command: &[String]| {
-        let output = Command::new(&command[0]).args(&command[1..]).output();
-        let output = output.map_err(|error| SutError::Io(command.join(" "), error))?;
-        let printed = [output.stdout, output.stderr].concat();
-        let printed = String::from_utf8_lossy(&printed).trim().to_owned();
-        match output.status.success() {
-            true => Ok(printed),
-            false => Err(SutError::Failed(command.join(" "), printed)),
-        }
-    };
     let version = match plan.version.is_empty() {
         true => None,
         false => run(&plan.version)?
@@ -212,6 +240,7 @@ fn start_profile(profile: &Profile, wanted: &Wanted<'_>) -> Result<Running, SutE
         transport: wanted.transport,
         domain: DOMAIN.to_owned(),
         watch: Some(Subject::Local(vec![server.pid()])),
+        timings: plan.timings,
         server: Some(server),
     })
 }

@@ -44,6 +44,9 @@ pub(super) struct Profile {
     /// Prints the version.
     #[serde(default)]
     version: Vec<String>,
+    /// Prints how long the steps of its work take, as JSON.
+    #[serde(default)]
+    timings: Vec<String>,
     /// Run one after the other before the command.
     #[serde(default)]
     prepare: Vec<Vec<String>>,
@@ -129,6 +132,8 @@ impl Default for UserFile {
 pub(super) struct Plan {
     pub(super) command: Vec<String>,
     pub(super) version: Vec<String>,
+    /// Empty if its timings are not wanted, or it has none.
+    pub(super) timings: Vec<String>,
     pub(super) prepare: Vec<Vec<String>>,
     pub(super) stop: Signal,
     pub(super) ready_text: Option<String>,
@@ -230,6 +235,7 @@ impl Profile {
             ("mode", wanted.mode.name().to_owned()),
             ("authentication", if wanted.authentication { "on" } else { "off" }.to_owned()),
             ("transport", wanted.transport.uri_name().to_owned()),
+            ("timings", wanted.timings.to_string()),
         ];
         let fill = |text: &str| fill(text, &values);
         let fill_all = |texts: &[String]| texts.iter().map(|text| fill(text)).collect::<Vec<_>>();
@@ -242,6 +248,7 @@ impl Profile {
         Ok(Plan {
             command,
             version: fill_all(&self.version),
+            timings: if wanted.timings { fill_all(&self.timings) } else { Vec::new() },
             prepare: self.prepare.iter().map(|command| fill_all(command)).collect(),
             stop: self.signal()?,
             ready_text: self.ready_text.clone(),
@@ -370,6 +377,7 @@ mod tests {
             address: "127.0.0.1".parse().expect("an address"),
             transport: Transport::Udp,
             workers: Some(3),
+            timings: false,
         }
     }
 

@@ -38,7 +38,15 @@ fn kamailio() -> Profile {
 
 fn wanted(users: &Users, mode: Mode, authentication: bool) -> Wanted<'_> {
     let address = "127.0.0.1".parse().expect("an address");
-    Wanted { mode, authentication, users, address, transport: Transport::Udp, workers: Some(2) }
+    Wanted {
+        mode,
+        authentication,
+        users,
+        address,
+        transport: Transport::Udp,
+        workers: Some(2),
+        timings: false,
+    }
 }
 
 fn users() -> Users {

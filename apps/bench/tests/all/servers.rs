@@ -93,6 +93,39 @@ fn a_run_and_a_sweep_over_tcp() {
 }
 
 #[test]
+fn a_server_says_how_long_the_steps_of_its_work_take() {
+    let _turn = turn();
+    let more = "--timings --operation register-update --auth --rate 500";
+    let record = record(&format!("run {BOTH} {SHORT} {more}"));
+    assert_whole(&record, 2);
+    for run in record["runs"].as_array().unwrap() {
+        let steps = run["steps"].as_object();
+        if run["system"] != "barebell" {
+            assert_eq!(steps, None, "a server without timings has none");
+            continue;
+        }
+        let steps = steps.unwrap();
+        let names: Vec<&String> = steps.keys().collect();
+        let expected = [
+            "add-user",
+            "authenticate-user",
+            "find-user",
+            "format-response",
+            "handler",
+            "parse-headers",
+        ];
+        assert_eq!(names, expected);
+        let time = |name: &str| steps[name]["nanoseconds"].as_u64().unwrap();
+        // One message of sixteen, and two for each registration.
+        let looked_at = steps["handler"]["count"].as_u64().unwrap();
+        let share = looked_at as f64 / (2 * count(run, "succeeded")) as f64;
+        assert!((0.03..0.13).contains(&share), "{share}");
+        assert!(time("parse-headers") + time("add-user") < time("handler"));
+        assert!(time("find-user") < time("authenticate-user"));
+    }
+}
+
+#[test]
 fn a_limit_and_bursts_of_registrations() {
     let _turn = turn();
     let more = "--operation register-update --auth --rate 100 --precision 40 --confirmations 1 \

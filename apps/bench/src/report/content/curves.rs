@@ -8,6 +8,7 @@ use crate::report::chart::{Axis, Chart, Line, Look, Place, Scale};
 use crate::report::document::{Section, Table};
 use crate::report::groups::{Group, percentile};
 use crate::report::words;
+use std::collections::BTreeSet;
 
 /// From this ratio of the highest to the lowest rate on, rates stand on a logarithmic axis.
 const WIDE: f64 = 60.0;
@@ -28,6 +29,7 @@ pub(super) fn section(report: &Report<'_>) -> Option<Section> {
         throughput(report, &curves, &mut section);
         delays(report, &curves, &mut section);
         costs(report, &curves, &mut section);
+        inside(report, &curves, &mut section);
         section.table(steps(report, &curves));
     }
     unless_empty(section)
@@ -127,6 +129,30 @@ fn costs(report: &Report<'_>, curves: &[&Curve<'_>], section: &mut Section) {
     }
     for chart in [busy, cost, memory, resent] {
         section.chart(chart);
+    }
+}
+
+/// What the steps of the work take by the systems' own account (seed row A11).
+fn inside(report: &Report<'_>, curves: &[&Curve<'_>], section: &mut Section) {
+    for curve in curves {
+        let runs = curve.groups.iter().flat_map(|group| &group.runs);
+        let names: BTreeSet<&str> =
+            runs.flat_map(|run| run.steps.keys()).map(String::as_str).collect();
+        let mut chart = Chart::new(
+            format!("Steps inside {}", report.subjects[curve.subject].label),
+            rate_axis(curves),
+            Axis::new("µs for a message, mean", Scale::Linear),
+        );
+        for (number, name) in names.iter().enumerate() {
+            let points = curve.groups.iter().filter_map(|group| {
+                let mean = |run: &Run| run.steps.get(*name).and_then(|step| step.mean_us());
+                Some((group.load.rate, group.median(mean)?))
+            });
+            chart.line(Line::marked(*name, Look::Number(number), points.collect()));
+        }
+        if !names.is_empty() {
+            section.chart(chart);
+        }
     }
 }
 

@@ -7,7 +7,7 @@ use crate::record::{Counts, Delay, Run, Watch};
 use crate::report::document::{Block, Section, Table};
 use crate::report::groups::{Group, operation, percentile};
 use crate::report::words;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The measures of RFC 6076.
 pub(super) fn sip(report: &Report<'_>) -> Option<Section> {
@@ -166,6 +166,35 @@ fn response(status: u16) -> String {
         0 => "none came".to_owned(),
         _ => format!("{status} {}", sip::message::reason_phrase(status)),
     }
+}
+
+/// What the steps of the work take by the systems' own account (seed row A11).
+pub(super) fn steps(report: &Report<'_>) -> Option<Section> {
+    let mut section = Section::new(
+        "steps",
+        "Inside the systems",
+        "How long the steps of handling a message take by the system's own account, in the mean. Steps may lie \
+         within others: the handler holds them all.",
+    );
+    let mut table = Table::new(
+        "Steps (medians of the repeats)",
+        &["System", "Operation", "#Load", "Step", "#µs", "#Messages looked at"],
+    );
+    for group in report.featured() {
+        let runs = group.used();
+        let names: BTreeSet<&str> =
+            runs.iter().flat_map(|run| run.steps.keys()).map(String::as_str).collect();
+        for name in names {
+            let step = |run: &Run| run.steps.get(name).copied();
+            let mut cells = report.name_cells(&group);
+            cells.push(name.to_owned());
+            cells.push(words::maybe(group.median(|run| step(run)?.mean_us())));
+            cells.push(words::count(total(&group, |run| step(run).map_or(0, |step| step.count))));
+            table.row_doubtful(group.is_doubtful(), cells);
+        }
+    }
+    section.table(table);
+    unless_empty(section)
 }
 
 /// What the load cost the systems.

@@ -37,6 +37,7 @@ pub(super) fn document(records: &[Record]) -> Document {
             details::bands(&report),
             details::failures(&report),
             details::resources(&report),
+            details::steps(&report),
             details::generator(&report),
             details::runs(&report),
         ]

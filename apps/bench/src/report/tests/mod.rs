@@ -141,7 +141,7 @@ fn a_damaged_histogram_is_an_error() {
 #[test]
 fn every_kind_has_its_sections() {
     let common = ["verdict", "setup", "distribution", "time", "rfc6076", "bands", "failures"];
-    let more = ["resources", "generator", "runs", "definitions"];
+    let more = ["resources", "steps", "generator", "runs", "definitions"];
     for record in synthetic::all() {
         let own: &[&str] = match record.kind {
             Kind::Run => &["run"],

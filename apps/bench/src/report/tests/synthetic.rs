@@ -191,6 +191,10 @@ pub(super) fn run(server: Server, load: Load, repeat: u32, seconds: u32) -> Run 
             cores: 2,
             samples,
         }),
+        steps: BTreeMap::from([(
+            "handler".to_owned(),
+            Step { count: 1000, nanoseconds: 2_500_000 },
+        )]),
         load,
     }
 }
