@@ -153,7 +153,11 @@ pub(crate) fn register<R: RawMutex>(
                     };
                     match known {
                         Some(at) => bindings[at] = binding,
-                        None => bindings.push(binding),
+                        None => {
+                            // Most users have one phone, and a vector takes room for four by itself.
+                            bindings.reserve_exact(1);
+                            bindings.push(binding);
+                        }
                     }
                 }
                 if subscriber.bindings.len() > max_contacts {

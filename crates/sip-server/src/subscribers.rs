@@ -277,6 +277,7 @@ impl<R: RawMutex> Subscribers<R> {
                     .filter(|stored| stored.expires > now)
                     .map(|stored| Binding::from_stored(&stored))
                     .collect();
+                subscriber.bindings.shrink_to_fit();
             }
             // The record is in the journal already.
             ((), Changed::No)
