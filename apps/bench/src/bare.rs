@@ -1,6 +1,10 @@
 //! The bare exchange: datagrams of the same sizes at the same rate between two threads that do not
 //! look into them. What it costs no load generator can do without; it is the yardstick of its own cost.
 
+use crate::cli::load::LoadArgs;
+use crate::load::links::LinkCounts;
+use crate::load::worker::tick_for;
+use crate::measure::LoadSpec;
 use net::{BATCH, Inbox, Options, Outbox, Outgoing, Socket};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::resource::{UsageWho, getrusage};
@@ -30,6 +34,31 @@ pub(crate) struct Exchange {
     pub(crate) seconds: f64,
     /// The initiator sleeps to the next multiple of this, then sends what is due and takes what came.
     pub(crate) clock: Duration,
+}
+
+impl Exchange {
+    /// That of datagrams as many and as long as `traffic` has, in which `operations` ended, with the ticks
+    /// of `load`.
+    pub(crate) fn like(
+        traffic: &LinkCounts,
+        operations: u64,
+        spec: &LoadSpec,
+        load: &LoadArgs,
+    ) -> Self {
+        let mean = |octets: u64, count: u64| (octets / count.max(1)) as usize;
+        let trips = (traffic.sent as f64 / operations.max(1) as f64).round().max(1.0) as usize;
+        let (sent, received) = (
+            mean(traffic.sent_octets, traffic.sent),
+            mean(traffic.received_octets, traffic.received),
+        );
+        let clock = load.detail.clock.unwrap_or_else(|| tick_for(spec.rate()));
+        Self {
+            sizes: vec![(sent.max(1), received); trips],
+            rate: spec.rate(),
+            seconds: spec.seconds(),
+            clock: Duration::from_micros(clock.as_micros()),
+        }
+    }
 }
 
 /// What an exchange cost.

@@ -234,6 +234,10 @@ pub(crate) struct CompareArgs {
     /// Without and with authentication
     #[arg(long)]
     pub(crate) both: bool,
+    /// Beside them, what it costs to receive and send as many datagrams of the same lengths without
+    /// looking into them
+    #[arg(long)]
+    pub(crate) bare: bool,
     #[command(flatten)]
     #[allow(missing_docs)]
     pub(crate) output: OutputArgs,

@@ -6,11 +6,17 @@ use super::session::Means;
 use super::systems::mode_of;
 use super::{CommandError, run, systems};
 use crate::analysis;
+use crate::bare::{self, Exchange};
 use crate::cli::CompareArgs;
 use crate::metrics;
 use crate::record::{Delay, Finding, Kind, Operation, Run, System};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+
+/// What the bare exchange cost in each repeat, by operation and whether there is authentication, in
+/// microseconds.
+type BareCosts = BTreeMap<(Operation, bool), Vec<f64>>;
 
 pub(crate) fn execute(args: &CompareArgs, ending: &Arc<AtomicBool>) -> Result<bool, CommandError> {
     let users = args.load.users.users()?;
@@ -23,6 +29,7 @@ pub(crate) fn execute(args: &CompareArgs, ending: &Arc<AtomicBool>) -> Result<bo
     let operations: &[Operation] =
         if args.operations.is_empty() { &Operation::ALL } else { &args.operations };
     let mut record = output::record(Kind::Compare, Vec::new(), &means);
+    let mut bare: BareCosts = BTreeMap::new();
     for &authentication in authentications {
         // Systems are started anew for what they have to be configured for.
         for mode in [
@@ -62,6 +69,16 @@ pub(crate) fn execute(args: &CompareArgs, ending: &Arc<AtomicBool>) -> Result<bo
                         let session = &mut sessions[(turn + repeat as usize) % count];
                         record.runs.push(session.measure(&spec, "", repeat)?);
                     }
+                    if args.bare
+                        && let Some(session) = sessions.first()
+                    {
+                        let (traffic, operations) = &session.traffic;
+                        let exchange = Exchange::like(traffic, *operations, &spec, &load);
+                        let cost = bare::measure(&exchange).map_err(CommandError::Peer)?;
+                        bare.entry((operation, authentication))
+                            .or_default()
+                            .push(cost.responder_us);
+                    }
                     if ending.load(Ordering::Relaxed) {
                         return output::finish(record, &args.output);
                     }
@@ -70,6 +87,7 @@ pub(crate) fn execute(args: &CompareArgs, ending: &Arc<AtomicBool>) -> Result<bo
         }
     }
     record.findings = conclusions(&record.systems, &record.runs);
+    record.findings.extend(beside_bare(&record.systems, &record.runs, &bare));
     output::finish(record, &args.output)
 }
 
@@ -85,15 +103,8 @@ fn conclusions(systems: &[System], runs: &[Run]) -> Vec<Finding> {
     let Some((first, others)) = systems.split_first() else { return Vec::new() };
     let mut findings = Vec::new();
     for (operation, authentication) in work(runs) {
-        let values = |system: &System, of: &dyn Fn(&Run) -> Option<f64>| -> Vec<f64> {
-            runs.iter()
-                .filter(|run| {
-                    run.system == system.name
-                        && run.load.operation == operation
-                        && run.load.authentication == authentication
-                })
-                .filter_map(of)
-                .collect()
+        let values = |system: &System, of: &dyn Fn(&Run) -> Option<f64>| {
+            values(runs, system, (operation, authentication), of)
         };
         let with = if authentication { " with authentication" } else { "" };
         for other in others {
@@ -117,6 +128,49 @@ fn conclusions(systems: &[System], runs: &[Run]) -> Vec<Finding> {
         }
     }
     findings
+}
+
+/// What each system costs beside the bare exchange of the same datagrams.
+fn beside_bare(systems: &[System], runs: &[Run], bare: &BareCosts) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for (operation, authentication) in work(runs) {
+        let Some(costs) = bare.get(&(operation, authentication)) else { continue };
+        let with = if authentication { " with authentication" } else { "" };
+        for system in systems {
+            let work = (operation, authentication);
+            let values = values(runs, system, work, &metrics::cpu_per_operation);
+            let Some(ratio) = analysis::ratio(&values, costs) else { continue };
+            let us = analysis::Spread::of(costs).map_or(0.0, |spread| spread.median);
+            findings.push(finding(
+                &system.name,
+                format!("CPU of {}{with}, the bare exchange being 1", operation.name()),
+                ratio.median,
+                "",
+                format!(
+                    "{:.3} to {:.3}; the bare exchange takes {us:.2} µs",
+                    ratio.low, ratio.high
+                ),
+            ));
+        }
+    }
+    findings
+}
+
+/// A figure of all runs in which `system` did this work.
+fn values(
+    runs: &[Run],
+    system: &System,
+    (operation, authentication): (Operation, bool),
+    of: &dyn Fn(&Run) -> Option<f64>,
+) -> Vec<f64> {
+    runs.iter()
+        .filter(|run| {
+            run.system == system.name
+                && run.load.operation == operation
+                && run.load.authentication == authentication
+        })
+        .filter_map(of)
+        .collect()
 }
 
 /// What was done, in the order in which it was first done.

@@ -9,7 +9,6 @@ use crate::bare::{self, Exchange};
 use crate::cli::CostArgs;
 use crate::cli::values::Target;
 use crate::load::generator::Generator;
-use crate::load::worker::tick_for;
 use crate::measure::{self, LoadSpec};
 use crate::metrics;
 use crate::peer::{Peer, Script};
@@ -90,20 +89,7 @@ fn generator(
     for doubt in &measured.run.doubts {
         eprintln!("barebell-bench: {doubt}");
     }
-    let trips =
-        (measured.traffic.sent as f64 / measured.operations as f64).round().max(1.0) as usize;
-    let mean = |octets: u64, count: u64| (octets / count.max(1)) as usize;
-    let (sent, received) = (
-        mean(measured.traffic.sent_octets, measured.traffic.sent),
-        mean(measured.traffic.received_octets, measured.traffic.received),
-    );
-    let clock = load.detail.clock.unwrap_or_else(|| tick_for(spec.rate()));
-    let exchange = Exchange {
-        sizes: vec![(sent.max(1), received); trips],
-        rate: spec.rate(),
-        seconds: spec.seconds(),
-        clock: std::time::Duration::from_micros(clock.as_micros()),
-    };
+    let exchange = Exchange::like(&measured.traffic, measured.operations, spec, load);
     Ok((cost, exchange))
 }
 

@@ -8,6 +8,7 @@ use crate::cli::load::LoadArgs;
 use crate::cli::values::Target;
 use crate::load::engine::{Settings, Task};
 use crate::load::generator::{Generator, GeneratorPlan};
+use crate::load::links::LinkCounts;
 use crate::load::worker::{Bound, Found};
 use crate::measure::{self, Limits, LoadSpec, MeasureError, Measured, Meters};
 use crate::peer::{Authentication, Peer, Script};
@@ -41,6 +42,8 @@ pub(crate) struct Session {
     progress: Progress,
     /// Whether the bindings of earlier measurements are gone.
     is_clear: bool,
+    /// What the last load sent and received, and the operations that ended in it.
+    pub(crate) traffic: (LinkCounts, u64),
     /// The server, if it was started here.
     running: Option<Rc<RefCell<Running>>>,
 }
@@ -118,6 +121,7 @@ impl Session {
             ceilings: Ceilings::new(),
             progress: means.progress,
             is_clear: false,
+            traffic: Default::default(),
             running: running.clone(),
         })
     }
@@ -206,7 +210,9 @@ impl Session {
         let measured =
             measure::run(&mut self.force, spec, self.users, &self.limits, ceilings, &mut meters);
         drop(shown);
-        let mut run = self.complete(measured?, meters, label, repeat)?;
+        let measured = measured?;
+        self.traffic = (measured.traffic, measured.operations);
+        let mut run = self.complete(measured, meters, label, repeat)?;
         run.steps = self.timings()?;
         for (name, step) in &mut run.steps {
             *step = step.since(before.get(name).copied().unwrap_or_default());

@@ -68,7 +68,7 @@ const SHORT: &str = "--duration 400ms --warmup 0 --tail 0 --users 100";
 #[test]
 fn every_operation_is_compared_with_and_without_authentication() {
     let _turn = turn();
-    let record = record(&format!("compare {BOTH} {SHORT} --both --rate 200 --call-rate 50"));
+    let record = record(&format!("compare {BOTH} {SHORT} --both --bare --rate 200 --call-rate 50"));
     // Seven operations, and six with authentication: OPTIONS is for everybody.
     assert_whole(&record, 2 * (7 + 6));
     for run in record["runs"].as_array().unwrap() {
@@ -81,6 +81,13 @@ fn every_operation_is_compared_with_and_without_authentication() {
         assert_eq!(system["name"], name);
         assert!(system["version"].as_str().unwrap().contains('.'), "{system}");
     }
+    let findings = record["findings"].as_array().unwrap();
+    let beside_bare = findings.iter().filter(|finding| {
+        let name = finding["name"].as_str().unwrap();
+        // A server that looks into what it answers is not cheaper than one that does not.
+        name.contains("the bare exchange") && finding["value"].as_f64().unwrap() > 0.5
+    });
+    assert_eq!(beside_bare.count(), 2 * (7 + 6));
 }
 
 #[test]
