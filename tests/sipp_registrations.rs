@@ -67,6 +67,19 @@ fn what_was_answered_200_survives_a_crash() {
 }
 
 #[test]
+fn registrations_that_are_not_stored_are_gone_with_the_server() {
+    let memory_only = "[storage]\nregistrations = false\n";
+    let mut server = start_server(&["--auth", "off"], memory_only);
+    Sipp::register(5060).users(&server, 1..=10).run(&server);
+    assert_eq!(registered(&server).len(), 10);
+    server.crash();
+    server.restart();
+    assert_eq!(registered(&server), BTreeSet::new());
+    Sipp::register(5060).users(&server, 1..=10).run(&server);
+    assert_eq!(registered(&server).len(), 10);
+}
+
+#[test]
 fn wrong_credentials_register_nobody() {
     let server = start_server(&["--auth", "on"], ONLY_MD5);
     let wrong_password =

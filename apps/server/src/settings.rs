@@ -35,6 +35,8 @@ pub(crate) struct Settings {
     pub(crate) data: Option<PathBuf>,
     /// Worker threads, if not one for each core.
     pub(crate) workers: Option<usize>,
+    /// Whether registrations are kept on the disk.
+    pub(crate) registrations: bool,
     /// When registrations are safe from a power loss.
     pub(crate) sync: Sync,
     /// Stream connections that may be open.
@@ -52,6 +54,7 @@ impl Default for Settings {
             listens: Vec::new(),
             data: None,
             workers: None,
+            registrations: true,
             sync: Sync::Every(Duration::from_secs(1)),
             max_connections: 100_000,
             max_connections_per_source: 1000,

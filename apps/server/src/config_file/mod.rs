@@ -89,7 +89,10 @@ pub(crate) fn parse(text: &str) -> Result<Settings, Vec<Problem>> {
         top.section("authentication", |section| read_authentication(section, &mut settings));
         top.section("timers", |section| read_timers(section, &mut settings));
         top.section("limits", |section| read_limits(section, &mut settings));
-        top.section("storage", |section| section.read("sync", &mut settings.sync, word(sync)));
+        top.section("storage", |section| {
+            section.read("registrations", &mut settings.registrations, flag);
+            section.read("sync", &mut settings.sync, word(sync));
+        });
         top.section("log", |section| {
             section.read("lines_per_second", &mut settings.log_lines_per_second, whole());
         });

@@ -95,6 +95,7 @@ fn every_kind_of_value_is_read() {
         [timers]
         t1 = "100ms"
         [storage]
+        registrations = false
         sync = "always"
         "#,
     )
@@ -112,7 +113,7 @@ fn every_kind_of_value_is_read() {
     assert!(!engine.authentication.required);
     assert_eq!(engine.authentication.algorithms, [Algorithm::Sha256, Algorithm::Md5]);
     assert_eq!(engine.timers.t1, Duration::from_millis(100));
-    assert_eq!(settings.sync, Sync::Always);
+    assert_eq!((settings.registrations, settings.sync), (false, Sync::Always));
     assert_eq!(engine.limits, sip_server::Config::default().limits);
 }
 

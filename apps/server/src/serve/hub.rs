@@ -9,6 +9,7 @@ use parking_lot::RawMutex;
 use sip::Transport;
 use sip::locate::Destination;
 use sip_server::{Event, Flow, Output, Ticket, Worker};
+use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -29,7 +30,8 @@ pub(crate) const MAX_ERRANDS: usize = 65_536;
 pub(crate) struct Hub {
     pub(crate) engine: Arc<Engine>,
     pub(crate) clock: Clock,
-    pub(crate) journal: Journal,
+    /// Where registrations are kept, if they are.
+    pub(crate) journal: Option<Journal>,
     /// For each address that datagrams come to, a socket for each worker.
     pub(crate) sockets: Vec<Vec<Socket>>,
     pub(crate) errands: mpsc::Sender<Errand>,
@@ -103,7 +105,7 @@ impl Hub {
 
     fn store_and_send(&self, index: usize, buffers: &mut Buffers) {
         let Buffers { out, outbox, failed, own_errands } = buffers;
-        if !out.journal.is_empty() && self.journal.append(&out.journal).is_err() {
+        if self.store(out).is_err() {
             // What is not kept must not be promised. The peers ask again.
             out.transmits.clear();
         }
@@ -158,6 +160,17 @@ impl Hub {
             }
         }
         out.clear();
+    }
+
+    /// Keeps what became of registrations.
+    ///
+    /// # Errors
+    /// When that fails; the journal has told the operator.
+    pub(crate) fn store(&self, out: &Output) -> io::Result<()> {
+        match &self.journal {
+            Some(journal) => journal.append(&out.journal),
+            None => Ok(()),
+        }
     }
 
     /// Which sockets serve a datagram flow: those bound to its very address before those bound to

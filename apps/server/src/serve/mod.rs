@@ -82,6 +82,10 @@ pub(crate) fn run(setup: Setup) -> Result<(), Failure> {
         *domains_of_users.entry(user.domain).or_default() += 1;
         true
     })?;
+    if !settings.registrations {
+        // What is there from before will not be what is so when the server is told to keep them again.
+        storage.forget_registrations()?;
+    }
     let restored = storage.restore(wall_clock(), &mut |record| {
         engine.restore(&record, wall_clock());
     })?;
@@ -89,7 +93,10 @@ pub(crate) fn run(setup: Setup) -> Result<(), Failure> {
     engine.forget_nonces_before(wall_clock());
 
     let (errands, errand_queue) = mpsc::channel(MAX_ERRANDS);
-    let journal = Journal::start(Arc::clone(&storage), settings.sync)?;
+    let journal = settings
+        .registrations
+        .then(|| Journal::start(Arc::clone(&storage), settings.sync))
+        .transpose()?;
     let clock = Clock::start();
     let hub = Arc::new(Hub {
         engine,
@@ -182,7 +189,7 @@ fn reload(
     }
     desk.configure(config);
     log::info("reload", || {
-        "the configuration was read again; listen, data, workers, sync and the numbers of \
+        "the configuration was read again; listen, data, workers, storage and the numbers of \
          connections stay as they were until a restart"
             .to_owned()
     });

@@ -121,6 +121,15 @@ impl Storage {
         Ok(stored.and_then(|bytes| bytes.try_into().ok()).map_or(0, u64::from_le_bytes))
     }
 
+    /// Forgets all registrations.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub(crate) fn forget_registrations(&self) -> Result<(), Error> {
+        let forgotten = self.database().execute("DELETE FROM binding", []);
+        forgotten.map(drop).map_err(to("forget the registrations"))
+    }
+
     /// Forgets the registrations that ended before `now`.
     ///
     /// # Errors
