@@ -3,6 +3,7 @@
 mod control;
 mod dns;
 mod hub;
+mod roster;
 mod streams;
 mod workers;
 

@@ -1,13 +1,14 @@
 //! The threads that receive datagrams and run each message to its end.
 
 use super::hub::{Buffers, Hub};
+use super::roster::{Roster, Timesheet};
 use crate::log;
-use net::{BATCH, Inbox, MAX_DATAGRAM, wall_clock};
+use net::{BATCH, Inbox, MAX_DATAGRAM, Socket, wall_clock};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::eventfd::EventFd;
+use parking_lot::RawMutex;
 use sip::{Duration, Instant, Transport};
-use sip_server::Flow;
+use sip_server::{Flow, Worker};
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -29,7 +30,7 @@ const AT_ONCE: usize = 8;
 /// The running threads. Dropping them ends them.
 pub(crate) struct Workers {
     ending: Arc<AtomicBool>,
-    wakers: Vec<Arc<EventFd>>,
+    roster: Arc<Roster>,
     threads: Vec<JoinHandle<()>>,
 }
 
@@ -39,17 +40,17 @@ impl Workers {
     /// # Errors
     /// When the system gives no thread or no event descriptor.
     pub(crate) fn start(hub: &Arc<Hub>, count: usize) -> std::io::Result<Self> {
-        let mut workers = Self { ending: Arc::default(), wakers: Vec::new(), threads: Vec::new() };
+        let roster = Arc::new(Roster::new(count)?);
+        let mut workers = Self { ending: Arc::default(), roster, threads: Vec::new() };
         if hub.sockets.is_empty() {
             return Ok(workers);
         }
         for index in 0..count {
-            let waker = Arc::new(EventFd::new()?);
-            workers.wakers.push(Arc::clone(&waker));
-            let (hub, ending) = (Arc::clone(hub), Arc::clone(&workers.ending));
+            let (hub, roster) = (Arc::clone(hub), Arc::clone(&workers.roster));
+            let ending = Arc::clone(&workers.ending);
             let thread = std::thread::Builder::new()
                 .name(format!("worker-{index}"))
-                .spawn(move || run(&hub, index, &waker, &ending))?;
+                .spawn(move || run(&hub, index, &roster, &ending))?;
             workers.threads.push(thread);
         }
         Ok(workers)
@@ -59,29 +60,39 @@ impl Workers {
 impl Drop for Workers {
     fn drop(&mut self) {
         self.ending.store(true, Ordering::SeqCst);
-        for waker in &self.wakers {
-            // A worker that is not woken wakes by itself a second later.
-            let _ = waker.write(1);
-        }
+        self.roster.wake_all();
         for thread in self.threads.drain(..) {
             let _ = thread.join();
         }
     }
 }
 
-fn run(hub: &Hub, index: usize, waker: &EventFd, ending: &AtomicBool) {
+/// The sockets that the worker at `index` serves now.
+fn served<'h>(hub: &'h Hub, index: usize, roster: &Roster) -> Vec<&'h Socket> {
+    let sets = hub.sockets.iter().flat_map(|group| group.iter().enumerate());
+    sets.filter(|(owner, _)| roster.serves(index, *owner)).map(|(_, socket)| socket).collect()
+}
+
+/// What is waited for: those sockets, and to be woken.
+fn awaited<'h>(sockets: &[&'h Socket], index: usize, roster: &'h Roster) -> Vec<PollFd<'h>> {
+    let fds = sockets.iter().map(|&socket| Socket::as_fd(socket)).chain([roster.waker(index)]);
+    fds.map(|fd| PollFd::new(fd, PollFlags::POLLIN)).collect()
+}
+
+fn run(hub: &Hub, index: usize, roster: &Roster, ending: &AtomicBool) {
     let mut worker = hub.engine.worker();
     worker.set_clock(net::nanoseconds);
     let mut inbox = Inbox::new(MAX_DATAGRAM);
     let mut buffers = Buffers::default();
-    let sockets: Vec<_> = hub.sockets.iter().filter_map(|sockets| sockets.get(index)).collect();
-    let mut fds: Vec<PollFd<'_>> = sockets
-        .iter()
-        .map(|socket| PollFd::new(socket.as_fd(), PollFlags::POLLIN))
-        .chain([PollFd::new(waker.as_fd(), PollFlags::POLLIN)])
-        .collect();
-    // Bindings may have been restored, with their expiries.
-    let mut next_timer = worker.next_timer().map(tick_after);
+    let mut sockets = served(hub, index, roster);
+    let mut fds = awaited(&sockets, index, roster);
+    let mut timesheet = Timesheet::new(hub.clock.now());
+    // Bindings may have been restored, with their expiries. One that has no sockets leaves timers to the
+    // others.
+    let next_tick = |worker: &Worker<RawMutex>, has_sockets: bool| {
+        worker.next_timer().filter(|_| has_sockets).map(tick_after)
+    };
+    let mut next_timer = next_tick(&worker, !sockets.is_empty());
     while !ending.load(Ordering::SeqCst) {
         let sleep = next_timer.map_or(LONGEST_SLEEP_MS, |when| {
             when.since(hub.clock.now()).as_micros().div_ceil(1000).min(LONGEST_SLEEP_MS)
@@ -94,31 +105,13 @@ fn run(hub: &Hub, index: usize, waker: &EventFd, ending: &AtomicBool) {
                 return;
             }
         }
+        let woken = hub.clock.now();
         for (socket, fd) in sockets.iter().zip(&fds) {
             if !fd.any().unwrap_or(true) {
                 continue;
             }
             for _ in 0..BATCHES {
-                let now = hub.clock.now();
-                let wall = wall_clock();
-                let received = inbox.receive(socket, |datagram| {
-                    let flow = Flow {
-                        transport: Transport::Udp,
-                        local: datagram.local,
-                        remote: datagram.remote,
-                        connection: None,
-                    };
-                    let waited = datagram
-                        .at
-                        .map_or(0, |at| wall.as_micros().saturating_sub(at.as_micros() as u64));
-                    let waited = Duration::from_micros(waited);
-                    worker.receive_late(now, waited, &flow, datagram.bytes, &mut buffers.out);
-                    if buffers.out.transmits.len() >= AT_ONCE {
-                        hub.carry_out(index, &mut worker, &mut buffers);
-                    }
-                });
-                hub.carry_out(index, &mut worker, &mut buffers);
-                match received {
+                match receive(hub, index, socket, &mut worker, &mut inbox, &mut buffers) {
                     Ok(received) if received < BATCH => break,
                     Ok(_) => {}
                     Err(error) => {
@@ -131,13 +124,54 @@ fn run(hub: &Hub, index: usize, waker: &EventFd, ending: &AtomicBool) {
             }
         }
         let now = hub.clock.now();
-        next_timer = worker.next_timer().map(tick_after);
+        next_timer = next_tick(&worker, !sockets.is_empty());
         if next_timer.is_some_and(|when| when <= now) {
             worker.on_timer(now, &mut buffers.out);
             hub.carry_out(index, &mut worker, &mut buffers);
-            next_timer = worker.next_timer().map(tick_after);
+            next_timer = next_tick(&worker, !sockets.is_empty());
+        }
+        let was_woken = fds.last().is_some_and(|fd| fd.any().unwrap_or(true));
+        if was_woken {
+            roster.awake(index);
+        }
+        let has_left = roster.leave(index);
+        let was_reassigned = timesheet.note(roster, index, woken, hub.clock.now());
+        if was_woken || has_left || was_reassigned {
+            sockets = served(hub, index, roster);
+            fds = awaited(&sockets, index, roster);
+            next_timer = next_tick(&worker, !sockets.is_empty());
         }
     }
+}
+
+/// Takes a batch from `socket` and does all that follows from it. Returns how many messages there were.
+fn receive(
+    hub: &Hub,
+    index: usize,
+    socket: &Socket,
+    worker: &mut Worker<RawMutex>,
+    inbox: &mut Inbox,
+    buffers: &mut Buffers,
+) -> std::io::Result<usize> {
+    let now = hub.clock.now();
+    let wall = wall_clock();
+    let received = inbox.receive(socket, |datagram| {
+        let flow = Flow {
+            transport: Transport::Udp,
+            local: datagram.local,
+            remote: datagram.remote,
+            connection: None,
+        };
+        let waited =
+            datagram.at.map_or(0, |at| wall.as_micros().saturating_sub(at.as_micros() as u64));
+        let waited = Duration::from_micros(waited);
+        worker.receive_late(now, waited, &flow, datagram.bytes, &mut buffers.out);
+        if buffers.out.transmits.len() >= AT_ONCE {
+            hub.carry_out(index, worker, buffers);
+        }
+    });
+    hub.carry_out(index, worker, buffers);
+    received
 }
 
 /// When timers that are due at `when` run.

@@ -1,0 +1,219 @@
+//! Who serves which sockets: the first worker all of them as long as it can, so that the others sleep
+//! and messages come to it in larger batches; each worker its own when there is much to do.
+//!
+//! A socket has one server at a time, so that what comes from one peer keeps its order.
+
+use nix::sys::eventfd::EventFd;
+use sip::{Duration, Instant};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
+
+/// How long the first worker looks how busy it is before it calls the others, or sends them home.
+const WINDOW: Duration = Duration::from_millis(5);
+/// Thousandths of its time at which it calls them.
+const CALL: u32 = 500;
+/// Thousandths of one worker's time that all of them together need when they are sent home.
+const DISMISS: u32 = 300;
+
+/// Whether a worker serves its own sockets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+enum Duty {
+    /// The first worker does.
+    Off,
+    On,
+    /// It does, and is to leave them to the first worker.
+    Dismissed,
+}
+
+/// One worker's place.
+#[derive(Debug)]
+struct Place {
+    duty: AtomicU8,
+    /// How busy it was when it last looked, in thousandths of its time.
+    busy: AtomicU32,
+    waker: EventFd,
+}
+
+/// The places of all workers.
+#[derive(Debug)]
+pub(super) struct Roster(Vec<Place>);
+
+impl Roster {
+    pub(super) fn new(workers: usize) -> io::Result<Self> {
+        let place = |_| {
+            let (duty, busy) = (AtomicU8::new(Duty::Off as u8), AtomicU32::new(0));
+            Ok(Place { duty, busy, waker: EventFd::new()? })
+        };
+        (0..workers).map(place).collect::<io::Result<_>>().map(Self)
+    }
+
+    /// What wakes the worker at `index`.
+    pub(super) fn waker(&self, index: usize) -> BorrowedFd<'_> {
+        self.0[index].waker.as_fd()
+    }
+
+    /// Wakes all workers.
+    pub(super) fn wake_all(&self) {
+        (0..self.0.len()).for_each(|index| self.wake(index));
+    }
+
+    fn wake(&self, index: usize) {
+        // One that is not woken wakes by itself a second later.
+        let _ = self.0[index].waker.write(1);
+    }
+
+    /// Forgets that the worker at `index` was woken.
+    pub(super) fn awake(&self, index: usize) {
+        let _ = self.0[index].waker.read();
+    }
+
+    /// Whether the worker at `index` serves the sockets of `owner` now.
+    pub(super) fn serves(&self, index: usize, owner: usize) -> bool {
+        match (index, owner) {
+            (0, 0) => true,
+            (0, _) => self.duty(owner) == Duty::Off as u8,
+            _ => index == owner && self.duty(owner) != Duty::Off as u8,
+        }
+    }
+
+    fn duty(&self, index: usize) -> u8 {
+        // Who takes sockets over sees all that was done for them before.
+        self.0[index].duty.load(Ordering::Acquire)
+    }
+
+    fn set(&self, index: usize, from: Duty, to: Duty) -> bool {
+        let duty = &self.0[index].duty;
+        duty.compare_exchange(from as u8, to as u8, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    }
+
+    /// The worker at `index` was busy for `busy` of a `window`. True where the sockets that it serves are
+    /// others from now on.
+    fn report(&self, index: usize, busy: Duration, window: Duration) -> bool {
+        let share = busy.as_micros() * 1000 / window.as_micros().max(1);
+        let share = u32::try_from(share).unwrap_or(u32::MAX).min(1000);
+        self.0[index].busy.store(share, Ordering::Relaxed);
+        if index > 0 {
+            return false;
+        }
+        let others = 1..self.0.len();
+        if share >= CALL {
+            let called = others.filter(|&other| self.set(other, Duty::Off, Duty::On));
+            return called.map(|other| self.wake(other)).count() > 0;
+        }
+        let together: u32 = self.0.iter().map(|place| place.busy.load(Ordering::Relaxed)).sum();
+        if together <= DISMISS {
+            others
+                .filter(|&other| self.set(other, Duty::On, Duty::Dismissed))
+                .for_each(|other| self.wake(other));
+        }
+        false
+    }
+
+    /// Leaves the sockets of the worker at `index` to the first, if that is wanted. To be called between
+    /// messages.
+    pub(super) fn leave(&self, index: usize) -> bool {
+        let left = self.set(index, Duty::Dismissed, Duty::Off);
+        if left {
+            self.0[index].busy.store(0, Ordering::Relaxed);
+            self.wake(0);
+        }
+        left
+    }
+}
+
+/// A worker's account of its time.
+pub(super) struct Timesheet {
+    since: Instant,
+    busy: Duration,
+}
+
+impl Timesheet {
+    pub(super) fn new(now: Instant) -> Self {
+        Self { since: now, busy: Duration::ZERO }
+    }
+
+    /// The worker at `index` woke at `woken` and has done its work `now`. True where the sockets that it
+    /// serves are others from now on.
+    pub(super) fn note(
+        &mut self,
+        roster: &Roster,
+        index: usize,
+        woken: Instant,
+        now: Instant,
+    ) -> bool {
+        self.busy = self.busy + now.since(woken);
+        let window = now.since(self.since);
+        if window < WINDOW {
+            return false;
+        }
+        let changed = roster.report(index, self.busy, window);
+        *self = Self::new(now);
+        changed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn millis(millis: u64) -> Duration {
+        Duration::from_millis(millis)
+    }
+
+    fn served(roster: &Roster, index: usize) -> Vec<usize> {
+        (0..3).filter(|&owner| roster.serves(index, owner)).collect()
+    }
+
+    #[test]
+    fn the_first_worker_serves_all_until_it_is_busy() {
+        let roster = Roster::new(3).unwrap();
+        assert_eq!(served(&roster, 0), [0, 1, 2]);
+        assert!(!roster.report(0, millis(2), millis(5)));
+        assert_eq!((served(&roster, 0), served(&roster, 1)), (vec![0, 1, 2], vec![]));
+        assert!(roster.report(0, millis(3), millis(5)));
+        for index in 0..3 {
+            assert_eq!(served(&roster, index), [index]);
+        }
+    }
+
+    #[test]
+    fn others_go_home_when_all_together_have_little_to_do() {
+        let roster = Roster::new(3).unwrap();
+        roster.report(0, millis(5), millis(5));
+        roster.report(1, millis(1), millis(5));
+        roster.report(2, millis(1), millis(5));
+        roster.report(0, millis(1), millis(5));
+        assert!(!roster.leave(1), "0.6 of a worker's time is too much for one");
+        roster.report(1, millis(0), millis(5));
+        roster.report(2, millis(0), millis(5));
+        roster.report(0, millis(1), millis(5));
+        assert_eq!(served(&roster, 0), [0], "none is taken from a worker that is at it");
+        assert_eq!(served(&roster, 1), [1]);
+        assert!(roster.leave(1) && roster.leave(2));
+        assert_eq!((served(&roster, 0), served(&roster, 1)), (vec![0, 1, 2], vec![]));
+        assert!(!roster.leave(1));
+    }
+
+    #[test]
+    fn one_that_was_dismissed_is_called_again_only_once_it_has_left() {
+        let roster = Roster::new(3).unwrap();
+        roster.report(0, millis(5), millis(5));
+        roster.report(0, millis(0), millis(5));
+        assert!(!roster.report(0, millis(5), millis(5)), "it serves its own still");
+        assert!(roster.leave(1));
+        assert!(roster.report(0, millis(5), millis(5)));
+        assert_eq!(served(&roster, 1), [1]);
+    }
+
+    #[test]
+    fn time_is_reported_a_window_at_a_time() {
+        let roster = Roster::new(3).unwrap();
+        let at = |micros: u64| Instant::from_micros(1_000_000 + micros);
+        let mut sheet = Timesheet::new(at(0));
+        assert!(!sheet.note(&roster, 0, at(100), at(4900)));
+        assert!(sheet.note(&roster, 0, at(5000), at(5100)));
+        assert!(!sheet.note(&roster, 0, at(7000), at(10_100)));
+    }
+}
