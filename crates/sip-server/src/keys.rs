@@ -67,15 +67,6 @@ pub(crate) fn put_hex(out: &mut alloc::vec::Vec<u8>, bytes: &[u8]) {
     }
 }
 
-fn digit(byte: u8) -> Option<u8> {
-    match byte {
-        b'0'..=b'9' => Some(byte - b'0'),
-        b'a'..=b'f' => Some(byte - b'a' + 10),
-        b'A'..=b'F' => Some(byte - b'A' + 10),
-        _ => None,
-    }
-}
-
 /// Reads the `N` bytes that `hex` spells.
 pub(crate) fn take_hex<const N: usize>(hex: &[u8]) -> Option<[u8; N]> {
     if hex.len() != 2 * N {
@@ -83,7 +74,8 @@ pub(crate) fn take_hex<const N: usize>(hex: &[u8]) -> Option<[u8; N]> {
     }
     let mut bytes = [0; N];
     for (byte, pair) in bytes.iter_mut().zip(hex.chunks_exact(2)) {
-        *byte = digit(pair[0])? << 4 | digit(pair[1])?;
+        let digit = |byte: u8| char::from(byte).to_digit(16);
+        *byte = (digit(pair[0])? << 4 | digit(pair[1])?) as u8;
     }
     Some(bytes)
 }
