@@ -1,6 +1,7 @@
 //! What all programs need of the system: sockets that take many datagrams at once, and a clock.
 
 mod clock;
+mod filter;
 mod udp;
 
 pub use clock::{Clock, nanoseconds, wall_clock};

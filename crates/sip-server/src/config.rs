@@ -109,7 +109,8 @@ pub struct Limits {
     /// Transactions in progress.
     pub max_transactions: usize,
     /// How long a request that begins something may have waited to be read before it is refused with
-    /// 503, so that what has begun gets done; zero: for ever.
+    /// 503, so that what has begun gets done. Before it comes to that, fewer are let in: see
+    /// [`Throttle`](crate::overload::Throttle). Zero: for ever, and all are let in.
     pub max_wait: Duration,
     /// Targets that one request is forked to, also the Max-Breadth given to a request without one
     /// (RFC 5393).

@@ -104,8 +104,10 @@ counters! {
     registration_limit = "registration-limit";
     /// Requests refused because too many transactions are in progress.
     transaction_limit = "transaction-limit";
-    /// Requests refused because they had waited too long to be read.
+    /// Requests refused because the server was behind.
     overload_refused = "overload-refused";
+    /// Requests left alone because they had waited so long that they have been sent again.
+    overload_dropped = "overload-dropped";
     /// Targets left out because a request may not be forked further.
     fork_limit = "fork-limit";
     /// Locations asked of the DNS.

@@ -18,6 +18,7 @@ mod incoming;
 mod keys;
 mod nonce;
 mod output;
+pub mod overload;
 mod proxy;
 pub mod record;
 mod registrar;

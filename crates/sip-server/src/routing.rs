@@ -7,6 +7,7 @@ use crate::flow::Flow;
 use crate::incoming::{
     ALLOW_REGISTRAR, Incoming, for_server, refuse_extensions, reply, reply_flow,
 };
+use crate::overload::Share;
 use crate::proxy::branch::{is_loop, loop_hash};
 use crate::proxy::{
     Context, Destination, Env, NextHop, NoRoute, Plan, Preprocessed, Target, is_flow_bound,
@@ -67,8 +68,7 @@ pub(crate) fn route<R: RawMutex>(
             });
         };
     }
-    let max_wait = config.limits.max_wait;
-    if max_wait > Duration::ZERO && env.waited > max_wait && is_new(head) {
+    if is_too_much(head, env) {
         env.counters.overload_refused.add();
         return refuse_for_now(incoming, reason_phrase(503), 5, env);
     }
@@ -335,6 +335,16 @@ fn forward<R: RawMutex>(
 /// Whether the request begins something new, and can be refused without leaving anything behind.
 fn is_new(head: &RequestHead<'_>) -> bool {
     head.to.tag().is_none() && !matches!(head.method, Method::Ack | Method::Cancel)
+}
+
+/// Whether the server is too far behind to take on the request. It is of one mind about all that belongs to a
+/// call: what it has challenged it serves.
+fn is_too_much(head: &RequestHead<'_>, env: &Env<'_>) -> bool {
+    let max_wait = env.settings.config.limits.max_wait;
+    let is_late = max_wait > Duration::ZERO && env.waited > max_wait;
+    (is_late || env.served < Share::ALL)
+        && is_new(head)
+        && (is_late || !env.served.has(env.keys.call_id.hash(&[head.call_id])))
 }
 
 /// Refuses a request that may be tried again after some `seconds`.

@@ -1,9 +1,11 @@
 //! One thread's hold on the server: every event goes in here, and what to do comes out.
 
+use crate::config::Config;
 use crate::counters::Counters;
 use crate::flow::Flow;
 use crate::incoming::reply;
 use crate::output::{Location, Output, Ticket, TicketKind};
+use crate::overload::{BEGUN, Share, Throttle};
 use crate::proxy::branch::Branch;
 use crate::proxy::{Env, stateless};
 use crate::request::on_request;
@@ -23,13 +25,14 @@ pub struct Worker<R: RawMutex> {
     generation: u64,
     counters: Arc<Counters>,
     stopwatch: Option<Stopwatch>,
+    throttle: Throttle,
 }
 
 impl<R: RawMutex> Worker<R> {
     pub(crate) fn new(server: Arc<Server<R>>, counters: Arc<Counters>) -> Self {
         let generation = server.generation.load(Ordering::Acquire);
         let settings = Arc::clone(&server.settings.lock());
-        Self { server, settings, generation, counters, stopwatch: None }
+        Self { server, settings, generation, counters, stopwatch: None, throttle: Throttle::new() }
     }
 
     /// A clock that counts nanoseconds, from whenever, for [`Server::timings`] where [`Config::timings`](crate::Config::timings)
@@ -43,7 +46,8 @@ impl<R: RawMutex> Worker<R> {
         self.receive_late(now, Duration::ZERO, flow, bytes, out);
     }
 
-    /// The same for one that has `waited` to be read.
+    /// The same for one that has `waited` to be read. A request that begins something and has come by datagram
+    /// so long ago that it has been sent again is left for its copy.
     pub fn receive_late(
         &mut self,
         now: Instant,
@@ -53,6 +57,9 @@ impl<R: RawMutex> Worker<R> {
         out: &mut Output,
     ) {
         self.with_env(now, out, |server, env| {
+            if is_stale(waited, flow, bytes, &env.settings.config) {
+                return env.counters.overload_dropped.add();
+            }
             env.stopwatch =
                 env.stopwatch.filter(|watch| env.settings.config.timings && watch.is_due());
             let watch = env.stopwatch;
@@ -75,6 +82,21 @@ impl<R: RawMutex> Worker<R> {
                 watch.add_to(&env.counters.timings);
             }
         });
+    }
+
+    /// The message that is read `now` has `waited` for it; nothing, if none waits. To be called for the first of
+    /// those that are read together and, while less than all is let in, at least every
+    /// [`Throttle::step`]. True where the share of new requests that is to be let in has changed.
+    pub fn note_wait(&mut self, now: Instant, waited: Duration) -> bool {
+        self.refresh();
+        self.throttle.observe(now, waited, self.settings.config.limits.max_wait)
+    }
+
+    /// What share of the new requests on datagrams the owner is to hand to this worker; it leaves the others
+    /// unread.
+    #[must_use]
+    pub fn share(&self) -> Share {
+        self.throttle.read()
     }
 
     /// A request came on a stream, of which only the header fields can be told apart: `head`, with
@@ -186,6 +208,7 @@ impl<R: RawMutex> Worker<R> {
             counters: &self.counters,
             stopwatch: self.stopwatch.as_ref(),
             waited: Duration::ZERO,
+            served: self.throttle.served(),
             out,
         };
         act(&self.server, &mut env);
@@ -193,6 +216,14 @@ impl<R: RawMutex> Worker<R> {
             self.counters.sent.add();
         }
     }
+}
+
+/// Whether a copy of a request that begins something is on its way: nothing is lost with this one.
+fn is_stale(waited: Duration, flow: &Flow, bytes: &[u8], config: &Config) -> bool {
+    waited > config.timers.t1
+        && config.limits.max_wait > Duration::ZERO
+        && !flow.transport.is_reliable()
+        && !BEGUN.iter().any(|begun| bytes.starts_with(begun))
 }
 
 fn on_response<R: RawMutex>(

@@ -6,6 +6,7 @@ use std::io;
 use std::mem::{MaybeUninit, size_of};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 use std::os::fd::AsRawFd;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// Bytes that a processor's cache holds together.
@@ -121,6 +122,9 @@ impl Inbox {
             let header = &self.headers[index];
             let Some(remote) = read_name(&self.names[index]) else { continue };
             let told = read_controls(&header.msg_hdr);
+            if told.dropped > 0 {
+                socket.dropped.store(told.dropped, Ordering::Relaxed);
+            }
             let start = index * self.stride;
             each(Received {
                 remote,

@@ -9,13 +9,16 @@ mod tests;
 pub use inbox::{Inbox, Received};
 pub use outbox::{Outbox, Outgoing};
 
+use crate::filter;
 use nix::sys::socket::{
     AddressFamily, SockFlag, SockType, SockaddrStorage, bind, connect, getsockname, setsockopt,
     socket, sockopt,
 };
+use socket2::SockRef;
 use std::io;
 use std::net::{SocketAddr, SocketAddrV4, SocketAddrV6};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Datagrams taken or given in one system call.
 pub const BATCH: usize = 64;
@@ -57,6 +60,10 @@ pub struct Socket {
     fd: OwnedFd,
     address: SocketAddr,
     is_segmenting: bool,
+    /// What [`Socket::admit`] has set last.
+    admitted: AtomicU32,
+    /// How many datagrams the kernel has dropped, as far as was told with those that came.
+    dropped: AtomicU32,
 }
 
 impl Socket {
@@ -106,7 +113,13 @@ impl Socket {
         bind(fd.as_raw_fd(), &SockaddrStorage::from(address))?;
         let bound = getsockname::<SockaddrStorage>(fd.as_raw_fd())?;
         let address = to_socket_addr(&bound).unwrap_or(address);
-        Ok(Self { fd, address, is_segmenting: options.is_segmenting })
+        Ok(Self {
+            fd,
+            address,
+            is_segmenting: options.is_segmenting,
+            admitted: AtomicU32::new(filter::ALL),
+            dropped: AtomicU32::new(0),
+        })
     }
 
     /// Sends what has no other address to `remote` from now on, and receives from there only.
@@ -115,6 +128,31 @@ impl Socket {
     /// When there is no way to `remote`.
     pub fn connect(&self, remote: SocketAddr) -> io::Result<()> {
         Ok(connect(self.fd.as_raw_fd(), &SockaddrStorage::from(remote))?)
+    }
+
+    /// Lets in `parts` of 65,536 of the datagrams that do not begin with one of `exempt`, at random. The kernel
+    /// drops the others before they cost this program anything.
+    ///
+    /// # Errors
+    /// When the kernel takes no filter; then as many are let in as before.
+    pub fn admit(&self, parts: u32, exempt: &[[u8; 4]]) -> io::Result<()> {
+        if self.admitted.load(Ordering::Relaxed) == parts {
+            return Ok(());
+        }
+        let socket = SockRef::from(&self.fd);
+        if parts >= filter::ALL {
+            socket.detach_filter()?;
+        } else {
+            socket.attach_filter(&filter::admit(parts, exempt))?;
+        }
+        self.admitted.store(parts, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// How many datagrams the kernel has dropped here, for want of room or since they were not let in, as
+    /// far as it has told: it tells with those that come. Only of a timed socket.
+    pub fn dropped(&self) -> u32 {
+        self.dropped.load(Ordering::Relaxed)
     }
 
     /// The address that it is bound to.

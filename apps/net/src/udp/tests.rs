@@ -50,6 +50,44 @@ fn batches_arrive_whole_and_in_order_with_the_address_they_were_sent_to() {
 }
 
 #[test]
+fn a_filter_leaves_a_share_out_but_not_what_is_exempt() {
+    let timed = Options { is_timed: true, ..Options::default() };
+    let socket = Socket::bind("127.0.0.1:0".parse().unwrap(), timed).unwrap();
+    let peer = Socket::bind("127.0.0.1:0".parse().unwrap(), timed).unwrap();
+    let texts = ["INVITE sip:bob", "BYE sip:bob", "SIP/2.0 200 OK", "x"];
+    let exempt = [*b"SIP/", *b"ACK ", *b"BYE "];
+    let mut inbox = Inbox::new(MAX_DATAGRAM);
+    let mut counts = |parts| {
+        socket.admit(parts, &exempt).unwrap();
+        let mut counts = [0; 4];
+        for _ in 0..50 {
+            let datagrams = (0..40).map(|index| Outgoing {
+                remote: Some(socket.address()),
+                local: peer.address().ip(),
+                bytes: texts[index % texts.len()].as_bytes(),
+            });
+            Outbox::default().send(&peer, datagrams, |_| panic!("refused"));
+            inbox
+                .receive(&socket, |datagram| {
+                    let index = texts.iter().position(|text| text.as_bytes() == datagram.bytes);
+                    counts[index.unwrap()] += 1;
+                })
+                .unwrap();
+        }
+        counts
+    };
+    assert_eq!(counts(1 << 16), [500; 4]);
+    let [invites, byes, responses, short] = counts(1 << 14);
+    // The bounds are seven deviations away.
+    assert!((60..190).contains(&invites), "{invites}");
+    // The kernel drops what is too short to be looked at.
+    assert_eq!((byes, responses, short), (500, 500, 0));
+    assert!(u64::from(socket.dropped()) >= 500, "{}", socket.dropped());
+    assert_eq!(counts(0)[..3], [0, 500, 500]);
+    assert_eq!(counts(1 << 16), [500; 4]);
+}
+
+#[test]
 fn a_group_shares_a_port_with_nobody_else() {
     let group = Socket::bind_group("127.0.0.1:0".parse().unwrap(), 3).unwrap();
     assert_eq!(group.len(), 3);

@@ -72,6 +72,7 @@ impl Control for Desk {
                 .chain([
                     ("refused-connections", own.refused_connections.load(Ordering::Relaxed)),
                     ("dropped-errands", own.dropped_errands.load(Ordering::Relaxed)),
+                    ("unread", self.hub.unread()),
                 ])
                 .map(|(name, count)| (name.to_owned(), count))
                 .collect(),

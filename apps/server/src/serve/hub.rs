@@ -162,6 +162,11 @@ impl Hub {
         out.clear();
     }
 
+    /// Datagrams that the system has dropped before they were read, as far as it has told.
+    pub(crate) fn unread(&self) -> u64 {
+        self.sockets.iter().flatten().map(|socket| u64::from(socket.dropped())).sum()
+    }
+
     /// Keeps what became of registrations.
     ///
     /// # Errors

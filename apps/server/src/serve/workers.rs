@@ -8,6 +8,7 @@ use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use parking_lot::RawMutex;
 use sip::{Duration, Instant, Transport};
+use sip_server::overload::{BEGUN, Share, Throttle};
 use sip_server::{Flow, Worker};
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -94,8 +95,13 @@ fn run(hub: &Hub, index: usize, roster: &Roster, ending: &AtomicBool) {
     };
     let mut next_timer = next_tick(&worker, !sockets.is_empty());
     while !ending.load(Ordering::SeqCst) {
-        let sleep = next_timer.map_or(LONGEST_SLEEP_MS, |when| {
-            when.since(hub.clock.now()).as_micros().div_ceil(1000).min(LONGEST_SLEEP_MS)
+        let longest = if worker.share() == Share::ALL {
+            LONGEST_SLEEP_MS
+        } else {
+            Throttle::step().as_millis()
+        };
+        let sleep = next_timer.map_or(longest, |when| {
+            when.since(hub.clock.now()).as_micros().div_ceil(1000).min(longest)
         });
         let timeout = PollTimeout::try_from(sleep).unwrap_or(PollTimeout::ZERO);
         match poll(&mut fds, timeout) {
@@ -106,6 +112,10 @@ fn run(hub: &Hub, index: usize, roster: &Roster, ending: &AtomicBool) {
             }
         }
         let woken = hub.clock.now();
+        let share = worker.share();
+        if fds[..sockets.len()].iter().all(|fd| !fd.any().unwrap_or(true)) {
+            worker.note_wait(woken, Duration::ZERO);
+        }
         for (socket, fd) in sockets.iter().zip(&fds) {
             if !fd.any().unwrap_or(true) {
                 continue;
@@ -136,11 +146,40 @@ fn run(hub: &Hub, index: usize, roster: &Roster, ending: &AtomicBool) {
         }
         let has_left = roster.leave(index);
         let was_reassigned = timesheet.note(roster, index, woken, hub.clock.now());
-        if was_woken || has_left || was_reassigned {
+        let is_reassigned = was_woken || has_left || was_reassigned;
+        if is_reassigned {
             sockets = served(hub, index, roster);
             fds = awaited(&sockets, index, roster);
             next_timer = next_tick(&worker, !sockets.is_empty());
         }
+        if is_reassigned || worker.share() != share {
+            admit(&sockets, worker.share());
+            tell(share, worker.share());
+        }
+    }
+}
+
+/// Lets `share` of the new requests in.
+fn admit(sockets: &[&Socket], share: Share) {
+    for socket in sockets {
+        if let Err(error) = socket.admit(share.parts(), &BEGUN) {
+            log::warn("overload", || {
+                format!("{} cannot leave requests unread: {error}", socket.address())
+            });
+        }
+    }
+}
+
+/// Tells the operator where an overload begins that is not met with refusals alone, and where it ends.
+fn tell(before: Share, now: Share) {
+    if before == Share::ALL && now < Share::ALL {
+        log::warn("overload", || {
+            "more comes than can be served: a part of the new requests is left unread until that is over; \
+             calls and dialogs that have begun go on"
+                .to_owned()
+        });
+    } else if before < Share::ALL && now == Share::ALL {
+        log::info("overload", || "all requests are read again".to_owned());
     }
 }
 
@@ -155,6 +194,7 @@ fn receive(
 ) -> std::io::Result<usize> {
     let now = hub.clock.now();
     let wall = wall_clock();
+    let mut is_first = true;
     let received = inbox.receive(socket, |datagram| {
         let flow = Flow {
             transport: Transport::Udp,
@@ -165,6 +205,9 @@ fn receive(
         let waited =
             datagram.at.map_or(0, |at| wall.as_micros().saturating_sub(at.as_micros() as u64));
         let waited = Duration::from_micros(waited);
+        if core::mem::take(&mut is_first) {
+            worker.note_wait(now, waited);
+        }
         worker.receive_late(now, waited, &flow, datagram.bytes, &mut buffers.out);
         if buffers.out.transmits.len() >= AT_ONCE {
             hub.carry_out(index, worker, buffers);

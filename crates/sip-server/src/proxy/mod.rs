@@ -23,6 +23,7 @@ use crate::counters::Counters;
 use crate::flow::Flow;
 use crate::keys::Key;
 use crate::output::Output;
+use crate::overload::Share;
 use crate::settings::Settings;
 use crate::timings::Stopwatch;
 use alloc::vec::Vec;
@@ -63,6 +64,8 @@ pub(crate) struct Env<'e> {
     pub(crate) stopwatch: Option<&'e Stopwatch>,
     /// How long the message has waited to be read.
     pub(crate) waited: Duration,
+    /// What is served of the new requests.
+    pub(crate) served: Share,
     pub(crate) out: &'e mut Output,
 }
 

@@ -7,6 +7,7 @@
 use parking_lot::RawMutex;
 use sip::{Duration, HeaderName, Instant, Message, Transport};
 use sip_server::config::{Domain, Listener};
+use sip_server::overload::Share;
 use sip_server::{Config, Connection, Event, Flow, Location, Output, Server, Ticket, Worker};
 use std::collections::BTreeMap;
 use std::num::NonZeroU64;
@@ -144,6 +145,16 @@ impl Bench {
              Call-ID: call\r\nCSeq: {serial} {method}\r\nContact: <sip:{from}@{remote}>\r\n\
              Content-Length: 0\r\n\r\n"
         )
+    }
+
+    /// What is read waits too long, until the workers let no more than a part in.
+    pub(crate) fn fall_behind(&mut self) {
+        for worker in &mut self.workers {
+            while worker.share() == Share::ALL {
+                self.now += Duration::from_millis(20);
+                worker.note_wait(self.now, Duration::from_millis(60));
+            }
+        }
     }
 
     /// Alice sends a request for bob.

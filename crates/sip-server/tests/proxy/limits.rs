@@ -137,6 +137,41 @@ fn what_has_begun_goes_on_when_the_server_is_behind_and_nothing_new_begins() {
 }
 
 #[test]
+fn a_request_that_has_been_sent_again_is_left_for_its_copy() {
+    let mut bench = Bench::with_bob(&[("bob", "1")]);
+    bench.call("INVITE");
+    bench.waited = Duration::from_millis(501);
+    assert_eq!(bench.call("MESSAGE"), [""; 0]);
+    assert_eq!(bench.register("bob", "bob", "<sip:bob@192.0.2.20:5060>"), [""; 0]);
+    assert_eq!(bench.counter("overload-dropped"), 2);
+    assert_eq!(bench.answer("bob", 200), ["alice 200"]);
+    bench.waited = Duration::from_millis(500);
+    assert_eq!(bench.register("bob", "bob", "<sip:bob@192.0.2.20:5060>"), ["bob 200"]);
+}
+
+#[test]
+fn a_server_that_falls_behind_serves_a_share_of_the_calls_and_whole_ones() {
+    let mut bench = Bench::with_bob(&[("bob", "1")]);
+    bench.fall_behind();
+    let outcomes: Vec<_> = (0..200)
+        .map(|number| {
+            let message = bench
+                .request("MESSAGE", "sip:bob@example.com", "alice", "bob", "sip:bob@example.com")
+                .replace("Call-ID: ", &format!("Call-ID: {number}-"));
+            let first = bench.receive("alice", &message);
+            assert_eq!(bench.receive("alice", &message).is_empty(), first == ["bob MESSAGE"]);
+            first
+        })
+        .collect();
+    let served = outcomes.iter().filter(|outcome| *outcome == &["bob MESSAGE"]).count();
+    let refused = outcomes.iter().filter(|outcome| *outcome == &["alice 503"]).count();
+    assert!(served + refused == 200 && (60..140).contains(&served), "{outcomes:?}");
+    assert_eq!(bench.counter("overload-refused"), 2 * refused as u64);
+    // REGISTER costs no more than its refusal.
+    assert_eq!(bench.register("bob", "bob", "<sip:bob@192.0.2.20:5060>"), ["bob 200"]);
+}
+
+#[test]
 fn a_configuration_is_taken_by_all_workers_at_once() {
     let mut bench = Bench::with_bob(&[("bob", "1")]);
     let mut config = config();

@@ -182,10 +182,11 @@ impl<'b> Machine<'b> {
         }
         self.sources.insert(flow.remote.ip());
         let waited = if self.input.chance(16) {
-            self.config.limits.max_wait.times(2)
+            self.config.limits.max_wait.times(self.input.pick(&[1, 2, 10]))
         } else {
             Duration::ZERO
         };
+        self.worker.note_wait(self.now, waited);
         self.worker.receive_late(self.now, waited, &flow, &bytes, &mut self.out);
         let most = 2 * self.config.limits.max_forks + 6;
         assert!(self.out.transmits.len() <= most, "one message makes more than {most}");

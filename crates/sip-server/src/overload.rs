@@ -1,0 +1,315 @@
+//! What a server does that falls behind: it lets in only a share of what is new, so that what has begun
+//! gets done. Beyond its limit a server that takes all requests finishes none of them.
+
+use sip::{Duration, Instant};
+
+/// How messages begin that belong to something that has begun: responses, and the methods of dialogs and
+/// transactions that exist. The other requests begin something.
+pub const BEGUN: [[u8; 4]; 9] =
+    [*b"SIP/", *b"ACK ", *b"BYE ", *b"CANC", *b"PRAC", *b"UPDA", *b"INFO", *b"NOTI", *b"REFE"];
+
+/// A part of the new requests, in parts of 2^16.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Share(u32);
+
+impl Share {
+    /// Every one.
+    pub const ALL: Self = Self(1 << 16);
+    /// The smallest: with less, whether the overload is over would be known late.
+    pub const LEAST: Self = Self(1 << 5);
+
+    /// How many parts of 2^16.
+    #[must_use]
+    pub const fn parts(self) -> u32 {
+        self.0
+    }
+
+    /// Whether what has this `hash` is in it.
+    pub(crate) const fn has(self, hash: u64) -> bool {
+        hash as u32 & (Self::ALL.0 - 1) < self.0
+    }
+
+    fn times(self, factor: f64) -> Self {
+        let parts = f64::from(self.0) * factor;
+        Self((parts as u32).clamp(Self::LEAST.0, Self::ALL.0))
+    }
+}
+
+/// Decides what share of the new requests is served, from how long messages wait to be read.
+///
+/// As long as half of them are served, all are read, and calls that are not served are refused with 503:
+/// that costs an eighth of a call, and ends the matter. Where it is less, twice as many are read as are
+/// served. The owner leaves the others unread, at a place where that costs little. Those who sent them
+/// send them again (RFC 3261 section 17.1), and are served, or refused, when there is room.
+#[derive(Debug)]
+pub struct Throttle {
+    share: Share,
+    /// What came before this was let in by an earlier decision and tells nothing about the present one.
+    decided: Instant,
+    /// How those have waited that are looked at together, and when the first of them came and was read.
+    first: Option<(Wait, Instant, Instant)>,
+}
+
+/// How a message has waited.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wait {
+    Short,
+    Middling,
+    Long,
+}
+
+/// What came within this time, and has waited alike, is looked at together.
+const STEP: Duration = Duration::from_millis(10);
+
+impl Throttle {
+    /// One that lets everything in.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { share: Share::ALL, decided: Instant::ZERO, first: None }
+    }
+
+    /// What is read now.
+    #[must_use]
+    pub fn read(&self) -> Share {
+        Share(self.share.0 * 2).min(Share::ALL)
+    }
+
+    /// What is served of that.
+    pub(crate) fn served(&self) -> Share {
+        self.share.max(Share(Share::ALL.0 / 2))
+    }
+
+    /// How often [`Throttle::observe`] is to be called at least while not everything is let in.
+    #[must_use]
+    pub const fn step() -> Duration {
+        STEP
+    }
+
+    /// The message that is read `now` has `waited` for it; or nothing waits. No message is to wait for
+    /// `longest`; if that is zero, everything is let in. True where another share is
+    /// served from now on.
+    pub fn observe(&mut self, now: Instant, waited: Duration, longest: Duration) -> bool {
+        if longest == Duration::ZERO {
+            return core::mem::take(self).share != Share::ALL;
+        }
+        let came = now - waited;
+        if came < self.decided {
+            return false;
+        }
+        let wait = match waited {
+            waited if waited.times(4) <= longest => Wait::Short,
+            waited if waited.times(2) < longest => Wait::Middling,
+            _ => Wait::Long,
+        };
+        let first = self.first.filter(|(first, ..)| *first == wait).unwrap_or((wait, came, now));
+        self.first = Some(first);
+        let (_, first_came, first_read) = first;
+        let span = came.since(first_came);
+        if span < STEP {
+            return false;
+        }
+        let reading = now.since(first_read);
+        let micros = |span: Duration| span.as_micros() as f64;
+        // Above 1, the server falls further behind. One that catches up had only stopped for a moment.
+        let growth = micros(reading) / micros(span);
+        let share = match wait {
+            // An eighth each time: from the smallest share to all in 0.6 s.
+            Wait::Short => self.share.times(1.125),
+            // What is read in the time in which it comes; and less, so that what waits is read, too.
+            Wait::Long if growth > 0.9 => {
+                let excess = micros(waited.max(longest)) / micros(longest);
+                self.share.times(0.875 / growth.min(7.0) / excess)
+            }
+            Wait::Middling | Wait::Long => self.share,
+        };
+        if share == self.share {
+            self.first = Some((wait, came, now));
+            return false;
+        }
+        *self = Self { share, decided: now, first: None };
+        true
+    }
+}
+
+impl Default for Throttle {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::collections::VecDeque;
+
+    const LONGEST: Duration = Duration::from_millis(100);
+
+    /// A server that takes `COST` for a call and an eighth for a refusal, and callers who try again after
+    /// 0.5, 1, 2 s and so on.
+    struct Simulation {
+        now: u64,
+        throttle: Throttle,
+        queue: VecDeque<u64>,
+        /// When calls that were left unread come again, and after how long once more.
+        again: alloc::collections::BTreeMap<(u64, u64), u64>,
+        count: u64,
+    }
+
+    const COST: u64 = 800;
+
+    /// What came of some time.
+    #[derive(Debug, Default)]
+    struct Outcome {
+        offered: u64,
+        served: u64,
+        refused: u64,
+        longest_wait: u64,
+    }
+
+    impl Simulation {
+        fn new() -> Self {
+            Self {
+                now: 0,
+                throttle: Throttle::new(),
+                queue: VecDeque::new(),
+                again: Default::default(),
+                count: 0,
+            }
+        }
+
+        /// A number that looks like chance.
+        fn draw(&mut self) -> u64 {
+            self.count += 1;
+            self.count.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32
+        }
+
+        fn arrive(&mut self, at: u64, wait: u64) {
+            let number = self.draw();
+            if self.throttle.read().has(number) {
+                self.queue.push_back(at);
+            } else if wait < 32_000_000 {
+                self.again.insert((at + wait, number), wait * 2);
+            }
+        }
+
+        /// `rate` calls a second for some `millis`.
+        fn run(&mut self, rate: u64, millis: u64) -> Outcome {
+            let mut outcome = Outcome::default();
+            let end = self.now + millis * 1000;
+            let mut next = self.now;
+            while self.now < end {
+                while next <= self.now {
+                    outcome.offered += 1;
+                    self.arrive(next, 500_000);
+                    next += 1_000_000 / rate;
+                }
+                while let Some(entry) =
+                    self.again.first_entry().filter(|entry| entry.key().0 <= self.now)
+                {
+                    let ((at, _), wait) = entry.remove_entry();
+                    self.arrive(at, wait);
+                }
+                let Some(at) = self.queue.pop_front() else {
+                    self.throttle.observe(Instant::from_micros(self.now), Duration::ZERO, LONGEST);
+                    self.now = next.min(self.now + 10_000);
+                    continue;
+                };
+                let waited = self.now - at;
+                outcome.longest_wait = outcome.longest_wait.max(waited);
+                let span = Duration::from_micros(waited);
+                self.throttle.observe(Instant::from_micros(self.now), span, LONGEST);
+                let number = self.draw();
+                if waited > 500_000 {
+                    // Left for its copy, unparsed.
+                    self.now += COST / 50;
+                } else if span > LONGEST || !self.throttle.served().has(number) {
+                    outcome.refused += 1;
+                    self.now += COST / 8;
+                } else {
+                    outcome.served += 1;
+                    self.now += COST;
+                }
+            }
+            outcome
+        }
+    }
+
+    #[test]
+    fn a_server_that_keeps_up_serves_all() {
+        let mut simulation = Simulation::new();
+        let outcome = simulation.run(1_000_000 / COST * 95 / 100, 5000);
+        assert!(outcome.served + 1 >= outcome.offered, "{outcome:?}");
+        assert_eq!(simulation.throttle.share, Share::ALL);
+    }
+
+    #[test]
+    fn beyond_its_limit_a_server_does_four_fifths_of_what_it_can_and_more() {
+        let limit = 1_000_000 / COST;
+        for times in [2, 5, 10, 50] {
+            let mut simulation = Simulation::new();
+            simulation.run(limit / 2, 1000);
+            simulation.run(limit * times, 1000);
+            let outcome = simulation.run(limit * times, 10_000);
+            assert!(outcome.served * 5 >= limit * 10 * 4, "{times} times: {outcome:?}");
+            assert!(times > 10 || outcome.longest_wait < 200_000, "{times} times: {outcome:?}");
+        }
+    }
+
+    #[test]
+    fn all_are_read_soon_after_an_overload_whose_callers_have_gone() {
+        let limit = 1_000_000 / COST;
+        let mut simulation = Simulation::new();
+        simulation.run(limit * 50, 5000);
+        assert!(simulation.throttle.share < Share(Share::ALL.0 / 8));
+        simulation.again.clear();
+        simulation.run(limit / 2, 1000);
+        assert_eq!(simulation.throttle.share, Share::ALL);
+    }
+
+    #[test]
+    fn a_server_that_stood_still_and_catches_up_leaves_none_out() {
+        let mut throttle = Throttle::new();
+        // A message each millisecond. The server was stopped for 90 ms, and reads what came meanwhile four
+        // times as fast as it came.
+        for step in 0..220 {
+            let came = Instant::from_micros(1_000_000 + step * 1000);
+            let stopped = Instant::from_micros(1_190_000 + step.saturating_sub(100) * 250);
+            let now = if step < 100 { came } else { came.max(stopped) };
+            assert!(!throttle.observe(now, now.since(came), LONGEST));
+        }
+        assert_eq!(throttle.share, Share::ALL);
+    }
+
+    #[test]
+    fn a_stop_after_a_long_silence_is_no_overload() {
+        let mut throttle = Throttle::new();
+        for (came, waited) in [(1, 0), (3_600_000, 60), (3_600_001, 59), (3_600_002, 58)] {
+            let waited = Duration::from_millis(waited);
+            let now = Instant::from_micros(came * 1000) + waited;
+            throttle.observe(now, waited, LONGEST);
+        }
+        assert_eq!(throttle.share, Share::ALL);
+    }
+
+    #[test]
+    fn without_a_bound_on_waits_everything_is_let_in() {
+        let mut simulation = Simulation::new();
+        simulation.run(1_000_000 / COST * 10, 2000);
+        assert!(simulation.throttle.share < Share::ALL);
+        let now = Instant::from_micros(simulation.now);
+        assert!(simulation.throttle.observe(now, LONGEST, Duration::ZERO));
+        assert!(!simulation.throttle.observe(now, LONGEST, Duration::ZERO));
+        assert_eq!(simulation.throttle.read(), Share::ALL);
+    }
+
+    #[test]
+    fn half_of_what_is_read_is_served_where_not_all_is_read() {
+        let throttle = |parts| Throttle { share: Share(parts), ..Throttle::new() };
+        assert_eq!(
+            (throttle(50_000).read(), throttle(50_000).served()),
+            (Share::ALL, Share(50_000))
+        );
+        assert_eq!((throttle(1000).read(), throttle(1000).served()), (Share(2000), Share(32_768)));
+        assert!(Share::ALL.has(u64::MAX) && Share(1).has(0) && !Share(1).has(1));
+    }
+}
