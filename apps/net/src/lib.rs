@@ -2,7 +2,9 @@
 
 mod clock;
 mod filter;
+mod priority;
 mod udp;
 
 pub use clock::{Clock, nanoseconds, wall_clock};
+pub use priority::give_way;
 pub use udp::{BATCH, Inbox, MAX_DATAGRAM, Options, Outbox, Outgoing, Received, Socket};

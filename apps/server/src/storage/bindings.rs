@@ -6,6 +6,7 @@ use crate::log;
 use rusqlite::{Connection, params};
 use sip::Instant;
 use sip_server::record::{self, Record};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 /// The setting in which [`Storage::last_journal`] is kept.
@@ -74,8 +75,7 @@ impl Storage {
         else {
             return Ok(());
         };
-        let mut database = self.database();
-        let transaction = database.transaction().map_err(to("start a checkpoint"))?;
+        let mut newest = Newest::new();
         for (path, number) in numbered() {
             let damage = |what: &dyn std::fmt::Display| {
                 log::warn("storage", || format!("{}: {what}", path.display()));
@@ -84,9 +84,7 @@ impl Storage {
             while let Some(payload) = frames.next().map_err(of(path))? {
                 for record in record::read(payload) {
                     match record {
-                        Ok(record) => {
-                            put(&transaction, number, &record).map_err(to("store registrations"))?
-                        }
+                        Ok(record) => note(&mut newest, number, &record),
                         Err(error) => damage(&error),
                     }
                 }
@@ -97,6 +95,13 @@ impl Storage {
                      ignored",
                     frames.ignored()
                 ));
+            }
+        }
+        let mut database = self.database();
+        let transaction = database.transaction().map_err(to("start a checkpoint"))?;
+        for (number, bytes) in newest.values() {
+            for record in record::read(bytes).flatten() {
+                put(&transaction, *number, &record).map_err(to("store registrations"))?;
             }
         }
         put_setting(&transaction, LAST_JOURNAL, &last.to_le_bytes())?;
@@ -139,6 +144,24 @@ impl Storage {
             .execute("DELETE FROM binding WHERE emptied IS NULL AND expires <= ?1", [seconds(now)])
             .map(drop)
             .map_err(to("forget expired registrations"))
+    }
+}
+
+/// Of each address of record the newest record, and the number of the journal file that it stands in. Most users
+/// are there more than once, and the database is quickest in the order of its key.
+type Newest = BTreeMap<Vec<u8>, (u64, Vec<u8>)>;
+
+fn note(newest: &mut Newest, journal: u64, record: &Record<'_>) {
+    let Some((number, bytes)) = newest.get_mut(record.address_of_record) else {
+        let entry = (journal, record.bytes.to_vec());
+        newest.insert(record.address_of_record.to_vec(), entry);
+        return;
+    };
+    let known = record::read(bytes).flatten().map(|known| known.sequence).next();
+    if known.is_none_or(|known| known < record.sequence) {
+        *number = journal;
+        bytes.clear();
+        bytes.extend_from_slice(record.bytes);
     }
 }
 

@@ -76,7 +76,13 @@ impl Journal {
         let shared = Arc::new(Shared::new(storage, sync)?);
         let mut threads = Vec::new();
         let keeper = Arc::clone(&shared);
-        threads.push(thread::spawn(move || keeper.keep_checkpoints()));
+        threads.push(thread::spawn(move || {
+            // Calls do not wait for what can be done at any time.
+            if let Err(error) = net::give_way() {
+                log::warn("journal", || format!("checkpoints cannot give way to calls: {error}"));
+            }
+            keeper.keep_checkpoints();
+        }));
         if let Sync::Every(interval) = sync {
             let syncer = Arc::clone(&shared);
             threads.push(thread::spawn(move || syncer.keep_synced(interval)));
