@@ -10,8 +10,8 @@ use crate::incoming::{
 use crate::overload::Share;
 use crate::proxy::branch::{is_loop, loop_hash};
 use crate::proxy::{
-    Context, Destination, Env, NextHop, NoRoute, Plan, Preprocessed, Target, is_flow_bound,
-    stateless, write_line, write_number_line,
+    Context, Destination, Env, NextHop, NoRoute, Plan, Preprocessed, Target, Targets,
+    is_flow_bound, stateless, write_line, write_number_line,
 };
 use crate::registrar;
 use crate::server::Server;
@@ -108,7 +108,7 @@ pub(crate) fn route<R: RawMutex>(
                 flow_bound,
             };
             let plan = plan(incoming, routes, loop_hash, env);
-            return forward(server, incoming, plan, alloc::vec![target], env);
+            return forward(server, incoming, plan, Targets::from_iter([target]), env);
         }
         Destination::User { user, domain } => {
             let name = env.settings.domain_name(domain);
@@ -299,7 +299,7 @@ fn forward<R: RawMutex>(
     server: &Server<R>,
     incoming: &Incoming<'_, '_>,
     plan: Plan,
-    mut targets: Vec<Target>,
+    mut targets: Targets,
     env: &mut Env<'_>,
 ) {
     let Incoming { message, head, flow } = incoming;
@@ -359,11 +359,11 @@ fn targets_of<R: RawMutex>(
     server: &Server<R>,
     user: &AddressOfRecord,
     env: &mut Env<'_>,
-) -> Result<Vec<Target>, u16> {
+) -> Result<Targets, u16> {
     let max = env.settings.config.limits.max_forks;
     let targets = server.subscribers.look_up(user, |subscriber| {
         let subscriber = subscriber.ok_or(404u16)?;
-        let targets: Vec<Target> = subscriber
+        let targets: Targets = subscriber
             .current(env.now)
             .filter_map(|binding| Target::of_binding(binding, env.settings).ok())
             .collect();

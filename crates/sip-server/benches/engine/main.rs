@@ -4,6 +4,7 @@
 //! cargo bench -p barebell-sip-server --bench engine                     each kind of work on one thread
 //! cargo bench -p barebell-sip-server --bench engine -- call             only that of this name
 //! cargo bench -p barebell-sip-server --bench engine -- threads          registrations on 1, 2, 4 ... threads
+//! cargo bench -p barebell-sip-server --bench engine -- users            refreshes with up to a million users
 //! cargo bench -p barebell-sip-server --bench engine -- instructions     counted, and compared with instructions.txt
 //! cargo bench -p barebell-sip-server --bench engine -- instructions record                  and written there
 //! ```
@@ -31,6 +32,8 @@ const BATCHES: usize = 40;
 const ROUNDS: usize = 9;
 /// More threads than any of today's machines has processors are tried, to find contended locks.
 const THREADS: [usize; 7] = [1, 2, 4, 8, 16, 32, 64];
+/// How many users there may be.
+const USERS: [usize; 4] = [1000, 10_000, 100_000, 1_000_000];
 
 type Server = sip_server::Server<Counting>;
 
@@ -39,6 +42,7 @@ fn main() -> ExitCode {
     let wanted: Vec<String> = std::env::args().skip(1).filter(|word| word != "--bench").collect();
     match wanted.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["threads"] => threads(Work::RegisterUpdate),
+        ["users"] => users(Work::RegisterUpdate),
         ["instructions"] => return instructions::count(false),
         ["instructions", "record"] => return instructions::count(true),
         ["perform", name] => {
@@ -57,18 +61,31 @@ fn one_thread(wanted: &[String]) {
         if !wanted.is_empty() && !wanted.iter().any(|word| work.name() == word) {
             continue;
         }
-        let server = clients::server(work, PACE.users);
-        let mut client = Client::new(&server, work, 0, PACE, TOGETHER);
-        let mut rounds: Vec<f64> = (0..ROUNDS)
-            .map(|_| {
-                let spent: Duration = (0..BATCHES).map(|_| client.batch(TOGETHER)).sum();
-                spent.as_secs_f64() * 1e6 / (BATCHES * TOGETHER) as f64
-            })
-            .collect();
-        rounds.sort_by(f64::total_cmp);
-        let median = rounds[ROUNDS / 2];
+        let median = median(work, PACE);
         println!("{:32} {median:12.3} {:14.0}", work.name(), 1e6 / median);
     }
+}
+
+/// One kind of work with few users and with many.
+fn users(work: Work) {
+    println!("{:20} {:>12} {:>12}", work.name(), "users", "us each");
+    for users in USERS {
+        println!("{:20} {users:12} {:12.3}", "", median(work, Pace { users, ..PACE }));
+    }
+}
+
+/// Microseconds that the work takes, the median of all rounds.
+fn median(work: Work, pace: Pace) -> f64 {
+    let server = clients::server(work, pace.users);
+    let mut client = Client::new(&server, work, 0, pace, TOGETHER);
+    let mut rounds: Vec<f64> = (0..ROUNDS)
+        .map(|_| {
+            let spent: Duration = (0..BATCHES).map(|_| client.batch(TOGETHER)).sum();
+            spent.as_secs_f64() * 1e6 / (BATCHES * TOGETHER) as f64
+        })
+        .collect();
+    rounds.sort_by(f64::total_cmp);
+    rounds[ROUNDS / 2]
 }
 
 /// The same on several threads, each with users of its own, and how often one waited for another.

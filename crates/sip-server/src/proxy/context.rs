@@ -7,7 +7,7 @@ use super::fork::{Cancel, Fork, ForkState, Sent};
 use super::forward::ResponseChanges;
 use super::plan::{Plan, write_request};
 use super::search::{Aim, Search};
-use super::target::{NextHop, Target};
+use super::target::{NextHop, Target, Targets};
 use crate::flow::Flow;
 use crate::output::{Event, Location, Ticket, TicketKind};
 use crate::timings::{Step, timed};
@@ -60,7 +60,7 @@ impl Context {
         key: u64,
         request: &Message<'_>,
         plan: Plan,
-        targets: Vec<Target>,
+        targets: Targets,
         env: &mut Env<'_>,
     ) -> Self {
         let kind = match request.method() {
@@ -568,7 +568,10 @@ impl Context {
         let range = timed(env.stopwatch, Step::FormatResponse, || {
             env.out.send(self.upstream, |bytes| response.write(bytes, |_| {}))
         });
-        self.keep_response(status, &env.out.bytes[range.unwrap_or_default()]);
+        // A 100 is quickly made again.
+        if status > 100 {
+            self.keep_response(status, &env.out.bytes[range.unwrap_or_default()]);
+        }
     }
 
     /// A 2xx to an INVITE is sent again by the one who made it.
@@ -581,8 +584,12 @@ impl Context {
         }
     }
 
-    fn resend_response(&self, env: &mut Env<'_>) {
+    fn resend_response(&mut self, env: &mut Env<'_>) {
         if self.last_response.is_empty() {
+            if self.kind == Kind::Invite && !self.has_final() {
+                env.counters.retransmissions_sent.add();
+                self.respond(100, env);
+            }
             return;
         }
         env.counters.retransmissions_sent.add();

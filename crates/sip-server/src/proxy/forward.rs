@@ -11,15 +11,14 @@ use sip::message::{write_decimal, write_ip};
 use sip::{HeaderName, Message, Method, StartLine};
 
 /// How a request is changed when it is forwarded.
-#[derive(Clone, Debug)]
 pub(crate) struct Changes<'a> {
     /// The new request URI.
     pub(crate) uri: &'a [u8],
     /// The flow that it will be sent on.
     pub(crate) flow: &'a Flow,
     pub(crate) branch: Branch,
-    /// Whole Record-Route lines; empty for none.
-    pub(crate) record_route: &'a [u8],
+    /// Appends whole Record-Route lines, if there are to be any.
+    pub(crate) record_route: &'a dyn Fn(&mut Vec<u8>),
     /// Whole Route lines that take the place of those there; `None` leaves them.
     pub(crate) routes: Option<&'a [u8]>,
     /// A Path, to be written as the first Route; empty for none.
@@ -45,7 +44,7 @@ impl Changes<'_> {
         out.extend_from_slice(self.uri);
         out.extend_from_slice(b" SIP/2.0\r\n");
         write_via(out, self.flow, &self.branch);
-        out.extend_from_slice(self.record_route);
+        (self.record_route)(out);
         if !self.path.is_empty() {
             write_line(out, b"Route", self.path);
         }
@@ -291,7 +290,7 @@ mod tests {
                 index: 0,
                 loop_hash: 4,
             },
-            record_route: b"Record-Route: <sip:x;lr>\r\n",
+            record_route: &|lines| lines.extend_from_slice(b"Record-Route: <sip:x;lr>\r\n"),
             routes: Some(b"Route: <sip:next;lr>\r\n"),
             path: b"<sip:edge;lr>",
             source: "192.0.2.9:4000".parse().unwrap(),

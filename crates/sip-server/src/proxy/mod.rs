@@ -16,7 +16,7 @@ pub(crate) use context::Context;
 pub(crate) use forward::{write_line, write_number_line};
 pub(crate) use plan::Plan;
 pub(crate) use route::{Destination, Preprocessed, preprocess};
-pub(crate) use target::{NextHop, NoRoute, Target, is_flow_bound};
+pub(crate) use target::{NextHop, NoRoute, Target, Targets, is_flow_bound};
 pub(crate) use transactions::Transactions;
 
 use crate::counters::Counters;

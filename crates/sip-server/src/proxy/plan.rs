@@ -31,9 +31,6 @@ pub(crate) struct Plan {
     pub(crate) upstream: Flow,
 }
 
-/// Room for two lines of Record-Route, with flows of IPv4.
-const RECORD_ROUTE: usize = 256;
-
 /// Sends `request` to `target` on `flow`, as `plan` says, and returns where it stands. `None` where
 /// it is longer than a message may be with what is added.
 pub(crate) fn write_request(
@@ -45,20 +42,21 @@ pub(crate) fn write_request(
     request: &Message<'_>,
     env: &mut Env<'_>,
 ) -> Option<core::ops::Range<usize>> {
-    let mut lines = Vec::new();
-    if plan.record_route {
-        lines.reserve(RECORD_ROUTE);
-        let callee = target.flow_bound.then_some(*flow);
-        let from_tag = tag(HeaderName::From, request.value(HeaderName::From));
-        let token = Token::new(&env.keys.token, from_tag, plan.caller, callee);
-        let call_id = request.value(HeaderName::CallId).unwrap_or_default();
-        record_route(&token, &env.keys.token, call_id, &plan.arrived_on, flow, &mut lines);
-    }
+    let key = &env.keys.token;
+    let record_route = |lines: &mut Vec<u8>| {
+        if plan.record_route {
+            let callee = target.flow_bound.then_some(*flow);
+            let from_tag = tag(HeaderName::From, request.value(HeaderName::From));
+            let token = Token::new(key, from_tag, plan.caller, callee);
+            let call_id = request.value(HeaderName::CallId).unwrap_or_default();
+            record_route(&token, key, call_id, &plan.arrived_on, flow, lines);
+        }
+    };
     let changes = Changes {
         uri: target.request_uri(),
         flow,
         branch,
-        record_route: &lines,
+        record_route: &record_route,
         routes: plan.routes.as_deref(),
         path: &target.path,
         source: plan.arrived_on.remote,

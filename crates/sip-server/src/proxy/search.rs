@@ -2,7 +2,7 @@
 //! response so far (RFC 3261 sections 16.6 and 16.7).
 
 use super::plan::Plan;
-use super::target::Target;
+use super::target::{Target, Targets};
 use crate::output::Location;
 use alloc::vec::Vec;
 use core::net::SocketAddr;
@@ -18,7 +18,7 @@ pub(super) struct Search {
     /// The request as it came.
     pub(super) request: Vec<u8>,
     /// Targets not yet tried, the best last.
-    pub(super) waiting: Vec<Target>,
+    pub(super) waiting: Targets,
     /// Where each branch goes.
     pub(super) aims: SmallVec<[Aim; 1]>,
     /// The best final response so far: its status, and the whole of it if another server made it.
@@ -39,7 +39,7 @@ pub(super) struct Aim {
 }
 
 impl Search {
-    pub(super) fn new(plan: Plan, mut targets: Vec<Target>) -> Self {
+    pub(super) fn new(plan: Plan, mut targets: Targets) -> Self {
         targets.reverse();
         targets.sort_by_key(|target| target.q);
         Self {

@@ -40,6 +40,9 @@ pub(crate) struct Target {
     pub(crate) flow_bound: bool,
 }
 
+/// The places that a request is forwarded to: nearly always one.
+pub(crate) type Targets = SmallVec<[Target; 1]>;
+
 /// Why there is no way to a URI.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NoRoute {
