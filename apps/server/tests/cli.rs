@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::Write;
+use std::net::UdpSocket;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::thread;
@@ -214,6 +215,41 @@ fn a_running_server_is_asked_and_a_stopped_one_s_data_read() {
     let status = site.good("status");
     assert!(status.starts_with("no server runs with the data in"), "{status}");
     assert!(status.contains("users         2"), "{status}");
+}
+
+#[test]
+fn what_waited_while_the_server_stood_still_is_left_for_its_copy() {
+    let site = Site::new();
+    let server = site.serve("--domain example.com");
+    let pid = server.0.id().to_string();
+    let signal = |name: &str| {
+        assert!(Command::new("kill").args([name, &pid]).status().unwrap().success());
+    };
+    let status = || serde_json::from_str::<serde_json::Value>(&site.good("status --json")).unwrap();
+    let address = status()["listens"][0].as_str().unwrap().replace("udp:", "");
+    let phone = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let from = phone.local_addr().unwrap();
+    let message = |number: u32| {
+        format!(
+            "MESSAGE sip:nobody@example.com SIP/2.0\r\nVia: SIP/2.0/UDP {from};branch=z9hG4bK{number}\r\n\
+             Max-Forwards: 70\r\nFrom: <sip:a@example.org>;tag=1\r\nTo: <sip:nobody@example.com>\r\n\
+             Call-ID: {number}\r\nCSeq: 1 MESSAGE\r\nContent-Length: 0\r\n\r\n"
+        )
+    };
+    signal("-STOP");
+    phone.send_to(message(1).as_bytes(), &address).unwrap();
+    thread::sleep(Duration::from_secs(1));
+    signal("-CONT");
+    phone.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
+    let mut answer = [0; 2000];
+    let length = (0..60).find_map(|_| {
+        phone.send_to(message(2).as_bytes(), &address).unwrap();
+        phone.recv(&mut answer).ok()
+    });
+    let length = length.expect("an answer within a minute");
+    let answer = String::from_utf8_lossy(&answer[..length]);
+    assert!(answer.starts_with("SIP/2.0 404 ") && answer.contains("Call-ID: 2\r\n"), "{answer}");
+    assert!(status()["counters"]["overload-dropped"].as_u64() >= Some(1));
 }
 
 #[test]
