@@ -161,7 +161,7 @@ impl<R: RawMutex> Worker<R> {
         });
     }
 
-    /// Runs the timers that are due.
+    /// Runs the timers that are due. Those of transactions that another thread is at are left for the next time.
     pub fn on_timer(&mut self, now: Instant, out: &mut Output) {
         self.with_env(now, out, |server, env| {
             server.transactions.on_timer(env);

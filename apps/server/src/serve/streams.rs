@@ -2,10 +2,11 @@
 
 use super::dns::{Dns, source_for};
 use super::hub::{Buffers, Errand, Hub};
+use super::workers::TICK;
 use crate::log;
 use parking_lot::RawMutex;
-use sip::Transport;
 use sip::message::{Frame, FrameError, Framer};
+use sip::{Instant, Transport};
 use sip_server::{Connection, Flow, Location, Ticket, Worker};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -144,15 +145,18 @@ impl Streams {
 
     /// The engine's timers, for what was set by this thread.
     async fn run_timers(self: Rc<Self>) {
+        // What could not run since a worker was at it stays due, and is not waited for in a circle.
+        let mut earliest = Instant::ZERO;
         loop {
             let next = self.worker.borrow().next_timer();
             match next {
                 None => self.timers.notified().await,
                 Some(when) => {
-                    let when = self.hub.clock.system(when).into();
+                    let when = self.hub.clock.system(when.max(earliest)).into();
                     tokio::select! {
                         () = sleep_until(when) => {
                             self.with_worker(|worker, now, out| worker.on_timer(now, out));
+                            earliest = self.hub.clock.now() + TICK;
                         }
                         () = self.timers.notified() => {}
                     }

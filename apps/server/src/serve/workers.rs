@@ -20,7 +20,7 @@ const LONGEST_SLEEP_MS: u64 = 1000;
 
 /// Timers run together at ticks: none of half a second and more suffers from it, and to wake for each
 /// of thousands would cost more than the calls.
-const TICK: Duration = Duration::from_millis(10);
+pub(crate) const TICK: Duration = Duration::from_millis(10);
 
 /// Batches that are taken from a socket before timers and other sockets get their turn.
 const BATCHES: usize = 4;
@@ -138,7 +138,9 @@ fn run(hub: &Hub, index: usize, roster: &Roster, ending: &AtomicBool) {
         if next_timer.is_some_and(|when| when <= now) {
             worker.on_timer(now, &mut buffers.out);
             hub.carry_out(index, &mut worker, &mut buffers);
-            next_timer = next_tick(&worker, !sockets.is_empty());
+            // What another thread is at stays due, and is not waited for in a circle.
+            let next = next_tick(&worker, !sockets.is_empty());
+            next_timer = next.map(|when| when.max(now + TICK));
         }
         let was_woken = fds.last().is_some_and(|fd| fd.any().unwrap_or(true));
         if was_woken {

@@ -137,6 +137,7 @@ impl Client {
         index: usize,
         pace: Pace,
         together: usize,
+        pause: impl FnMut(),
     ) -> Self {
         let Pace { users, rate } = pace;
         let mut client = Self {
@@ -154,11 +155,19 @@ impl Client {
         for user in 0..users {
             client.register(&[user]);
         }
-        let operations = if work.is_call() { REMEMBERED * rate } else { users as u64 };
-        for _ in 0..operations.div_ceil(together as u64) {
-            client.batch(together);
-        }
+        client.fill(together, pause);
         client
+    }
+
+    /// Works, with a `pause` after each batch, until as many transactions are remembered as ever will be, or each user
+    /// has been there.
+    fn fill(&mut self, together: usize, mut pause: impl FnMut()) {
+        let (users, is_call) = (self.users as u64, self.work.is_call());
+        let operations = if is_call { REMEMBERED * self.rate } else { users };
+        for _ in 0..operations.div_ceil(together as u64) {
+            self.batch(together);
+            pause();
+        }
     }
 
     /// From now on a profiler sees [`Client::counted`].

@@ -22,7 +22,7 @@ const BATCHES: usize = 10;
 /// Does `work`, for whoever counts.
 pub(crate) fn perform(work: Work) {
     let server = clients::server(work, PACE.users);
-    let mut client = Client::new(&server, work, 0, PACE, TOGETHER);
+    let mut client = Client::new(&server, work, 0, PACE, TOGETHER, || ());
     client.count();
     for _ in 0..BATCHES {
         client.batch(TOGETHER);

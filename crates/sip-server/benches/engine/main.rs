@@ -3,7 +3,7 @@
 //! ```text
 //! cargo bench -p barebell-sip-server --bench engine                     each kind of work on one thread
 //! cargo bench -p barebell-sip-server --bench engine -- call             only that of this name
-//! cargo bench -p barebell-sip-server --bench engine -- threads          registrations on 1, 2, 4 ... threads
+//! cargo bench -p barebell-sip-server --bench engine -- threads          registrations and calls on 1, 2, 4 ... threads
 //! cargo bench -p barebell-sip-server --bench engine -- users            refreshes with up to a million users
 //! cargo bench -p barebell-sip-server --bench engine -- instructions     counted, and compared with instructions.txt
 //! cargo bench -p barebell-sip-server --bench engine -- instructions record                  and written there
@@ -32,6 +32,8 @@ const BATCHES: usize = 40;
 const ROUNDS: usize = 9;
 /// More threads than any of today's machines has processors are tried, to find contended locks.
 const THREADS: [usize; 7] = [1, 2, 4, 8, 16, 32, 64];
+/// Batches that each of several threads does.
+const THREAD_BATCHES: usize = 200;
 /// How many users there may be.
 const USERS: [usize; 4] = [1000, 10_000, 100_000, 1_000_000];
 
@@ -41,7 +43,7 @@ fn main() -> ExitCode {
     // Cargo says `--bench`, and filters stand where they do for tests.
     let wanted: Vec<String> = std::env::args().skip(1).filter(|word| word != "--bench").collect();
     match wanted.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        ["threads"] => threads(Work::RegisterUpdate),
+        ["threads"] => [Work::RegisterUpdate, Work::Call].into_iter().for_each(threads),
         ["users"] => users(Work::RegisterUpdate),
         ["instructions"] => return instructions::count(false),
         ["instructions", "record"] => return instructions::count(true),
@@ -77,7 +79,7 @@ fn users(work: Work) {
 /// Microseconds that the work takes, the median of all rounds.
 fn median(work: Work, pace: Pace) -> f64 {
     let server = clients::server(work, pace.users);
-    let mut client = Client::new(&server, work, 0, pace, TOGETHER);
+    let mut client = Client::new(&server, work, 0, pace, TOGETHER, || ());
     let mut rounds: Vec<f64> = (0..ROUNDS)
         .map(|_| {
             let spent: Duration = (0..BATCHES).map(|_| client.batch(TOGETHER)).sum();
@@ -88,7 +90,9 @@ fn median(work: Work, pace: Pace) -> f64 {
     rounds[ROUNDS / 2]
 }
 
-/// The same on several threads, each with users of its own, and how often one waited for another.
+/// The same on several threads, each with users of its own, and how often one waited for another. Their clocks
+/// must not be far apart, or the timers of one would run on the transactions of another: so all do a batch of the same
+/// time, and wait for each other.
 fn threads(work: Work) {
     println!(
         "{:20} {:>8} {:>14} {:>14} {:>10}",
@@ -105,14 +109,22 @@ fn threads(work: Work) {
             .map(|index| {
                 let (server, barrier) = (Arc::clone(&server), Arc::clone(&barrier));
                 std::thread::spawn(move || {
-                    let pace = Pace { users: PACE.users / count, ..PACE };
-                    let mut client = Client::new(&server, work, index, pace, TOGETHER);
+                    let together = (TOGETHER / count).max(1);
+                    let rate = PACE.rate * together as u64 / TOGETHER as u64;
+                    let pace = Pace { users: PACE.users / count, rate };
+                    let mut client = Client::new(&server, work, index, pace, together, || {
+                        barrier.wait();
+                    });
                     if barrier.wait().is_leader() {
                         lock::begin();
                     }
                     barrier.wait();
-                    let spent: Duration = (0..BATCHES).map(|_| client.batch(TOGETHER)).sum();
-                    spent.as_secs_f64() * 1e6 / (BATCHES * TOGETHER) as f64
+                    let mut spent = Duration::ZERO;
+                    for _ in 0..THREAD_BATCHES {
+                        spent += client.batch(together);
+                        barrier.wait();
+                    }
+                    spent.as_secs_f64() * 1e6 / (THREAD_BATCHES * together) as f64
                 })
             })
             .collect();

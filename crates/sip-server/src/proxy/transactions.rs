@@ -152,13 +152,14 @@ impl<R: RawMutex> Transactions<R> {
         Ok(())
     }
 
-    /// Runs the timers that are due.
+    /// Runs the timers that are due, but for those of contexts that another thread works on.
     pub(crate) fn on_timer(&self, env: &mut Env<'_>) {
         for (number, next) in self.next_timers.iter().enumerate() {
             if next.load(Ordering::Relaxed) > env.now.as_micros() {
                 continue;
             }
-            let mut shard = self.shards[number].lock();
+            // Another thread that is at it may well be running these timers; if not, they stay due.
+            let Some(mut shard) = self.shards[number].try_lock() else { continue };
             while let Some(handle) = shard.timers.pop_due(env.now) {
                 let Some(Some(context)) = shard.slots.get_mut(handle.slot as usize) else {
                     continue;
