@@ -79,7 +79,12 @@ impl Throttle {
         self.share.max(Share(Share::ALL.0 / 2))
     }
 
-    /// How often [`Throttle::observe`] is to be called at least while not everything is let in.
+    /// Whether not everything is served.
+    pub(crate) fn is_throttling(&self) -> bool {
+        self.share < Share::ALL
+    }
+
+    /// How often [`Throttle::observe`] is to be called at least while not everything is served.
     #[must_use]
     pub const fn step() -> Duration {
         STEP
@@ -126,7 +131,9 @@ impl Throttle {
             self.first = Some((wait, came, now));
             return false;
         }
-        *self = Self { share, decided: now, first: None };
+        // How long reading takes is seen from the first that comes now on; for short waits it says nothing.
+        let first = (wait == Wait::Short).then_some((wait, now, now));
+        *self = Self { share, decided: now, first };
         true
     }
 }
@@ -264,6 +271,16 @@ mod tests {
         simulation.again.clear();
         simulation.run(limit / 2, 1000);
         assert_eq!(simulation.throttle.share, Share::ALL);
+    }
+
+    #[test]
+    fn with_nothing_to_read_all_is_served_within_a_second() {
+        let mut throttle = Throttle { share: Share::LEAST, ..Throttle::new() };
+        for step in 0..100 {
+            let now = Instant::from_micros(1_000_000) + STEP.times(step);
+            throttle.observe(now, Duration::ZERO, LONGEST);
+        }
+        assert!(!throttle.is_throttling(), "{throttle:?}");
     }
 
     #[test]

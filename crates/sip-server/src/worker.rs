@@ -85,11 +85,16 @@ impl<R: RawMutex> Worker<R> {
     }
 
     /// The message that is read `now` has `waited` for it; nothing, if none waits. To be called for the first of
-    /// those that are read together and, while less than all is let in, at least every
-    /// [`Throttle::step`]. True where the share of new requests that is to be let in has changed.
+    /// those that are read together and, while [`Worker::is_throttling`], at least every [`Throttle::step`]. True where the share of new requests that is to be let in has changed.
     pub fn note_wait(&mut self, now: Instant, waited: Duration) -> bool {
         self.refresh();
         self.throttle.observe(now, waited, self.settings.config.limits.max_wait)
+    }
+
+    /// Whether not all new requests are served.
+    #[must_use]
+    pub fn is_throttling(&self) -> bool {
+        self.throttle.is_throttling()
     }
 
     /// What share of the new requests on datagrams the owner is to hand to this worker; it leaves the others

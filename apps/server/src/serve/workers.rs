@@ -95,10 +95,10 @@ fn run(hub: &Hub, index: usize, roster: &Roster, ending: &AtomicBool) {
     };
     let mut next_timer = next_tick(&worker, !sockets.is_empty());
     while !ending.load(Ordering::SeqCst) {
-        let longest = if worker.share() == Share::ALL {
-            LONGEST_SLEEP_MS
-        } else {
-            Throttle::step().as_millis()
+        // What is idle after an overload serves all again at once, also where all is read.
+        let longest = match worker.is_throttling() {
+            true => Throttle::step().as_millis(),
+            false => LONGEST_SLEEP_MS,
         };
         let sleep = next_timer.map_or(longest, |when| {
             when.since(hub.clock.now()).as_micros().div_ceil(1000).min(longest)
