@@ -1,0 +1,169 @@
+//! Header extensions, and the elements in them (RFC 8285).
+
+/// The profile of an extension whose elements have a header of one byte (RFC 8285 section 4.2).
+pub const ONE_BYTE: u16 = 0xbede;
+
+/// The profile of an extension whose elements have a header of two bytes, with its lowest four bits
+/// ("appbits") zero (RFC 8285 section 4.3).
+pub const TWO_BYTES: u16 = 0x1000;
+
+/// A header extension (RFC 3550 section 5.3.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extension<'a> {
+    /// Says what the data is.
+    pub profile: u16,
+    /// A multiple of four bytes.
+    pub data: &'a [u8],
+}
+
+/// How the elements of an extension are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// Identifiers 1 to 14, 1 to 16 bytes of data.
+    OneByte,
+    /// Identifiers 1 to 255, up to 255 bytes of data.
+    TwoBytes,
+}
+
+impl Form {
+    /// The form that a profile stands for, if it is one of RFC 8285.
+    #[must_use]
+    pub fn of(profile: u16) -> Option<Self> {
+        match profile {
+            ONE_BYTE => Some(Self::OneByte),
+            _ if profile & 0xfff0 == TWO_BYTES => Some(Self::TwoBytes),
+            _ => None,
+        }
+    }
+
+    /// How many bytes an element takes; `None` if this form cannot carry it.
+    #[must_use]
+    pub fn element_length(self, id: u8, length: usize) -> Option<usize> {
+        match self {
+            Self::OneByte => {
+                (matches!(id, 1..=14) && matches!(length, 1..=16)).then_some(1 + length)
+            }
+            Self::TwoBytes => (id != 0 && length <= 255).then_some(2 + length),
+        }
+    }
+
+    /// Writes an element at the beginning of `buffer` and gives its length; `None` if this form cannot
+    /// carry it or the buffer is too short.
+    #[must_use]
+    pub fn write_element(self, id: u8, data: &[u8], buffer: &mut [u8]) -> Option<usize> {
+        let length = self.element_length(id, data.len())?;
+        let (head, body) = buffer.get_mut(..length)?.split_at_mut(length - data.len());
+        // Both fit: `element_length` has seen to it.
+        match self {
+            Self::OneByte => head[0] = id << 4 | (data.len() - 1) as u8,
+            Self::TwoBytes => head.copy_from_slice(&[id, data.len() as u8]),
+        }
+        body.copy_from_slice(data);
+        Some(length)
+    }
+}
+
+/// An element of an extension.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Element<'a> {
+    /// The identifier that a session has given to what the data is (`a=extmap`).
+    pub id: u8,
+    /// Its data.
+    pub data: &'a [u8],
+}
+
+impl<'a> Extension<'a> {
+    /// Its elements, as far as they are whole; none if the profile is not one of RFC 8285.
+    pub fn elements(&self) -> impl Iterator<Item = Element<'a>> + use<'a> {
+        let form = Form::of(self.profile);
+        let mut rest = if form.is_some() { self.data } else { &[] };
+        core::iter::from_fn(move || {
+            // Zero is padding, between elements and after them.
+            rest = &rest[rest.iter().position(|&byte| byte != 0)?..];
+            let (id, length, head) = match form? {
+                // 15 ends the elements, and so does 0 with a length.
+                Form::OneByte if matches!(rest[0] >> 4, 0 | 15) => return None,
+                Form::OneByte => (rest[0] >> 4, usize::from(rest[0] & 0x0f) + 1, 1),
+                Form::TwoBytes => (rest[0], usize::from(*rest.get(1)?), 2),
+            };
+            let data = rest.get(head..head + length)?;
+            rest = &rest[head + length..];
+            Some(Element { id, data })
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::vec::Vec;
+
+    fn elements(profile: u16, data: &[u8]) -> Vec<(u8, &[u8])> {
+        Extension { profile, data }.elements().map(|element| (element.id, element.data)).collect()
+    }
+
+    #[test]
+    fn elements_with_one_byte() {
+        // The example of RFC 8285 section 4.2.
+        let data = b"\x10a\x21bc\0\0\x33defg";
+        let expected: [(u8, &[u8]); 3] = [(1, b"a"), (2, b"bc"), (3, b"defg")];
+        assert_eq!(elements(ONE_BYTE, data), expected);
+        assert_eq!(elements(ONE_BYTE, b"\x10a\xf0\x10b\0"), [(1, &b"a"[..])]);
+        assert_eq!(elements(ONE_BYTE, b"\x10a\x01\x10b\0\0\0"), [(1, &b"a"[..])]);
+        assert_eq!(elements(ONE_BYTE, b"\x10a\x25bc"), [(1, &b"a"[..])]);
+    }
+
+    #[test]
+    fn elements_with_two_bytes() {
+        let data = b"\x01\0\x02\x01b\0\xff\x03cde\0";
+        let expected: [(u8, &[u8]); 3] = [(1, b""), (2, b"b"), (255, b"cde")];
+        assert_eq!(elements(0x1005, data), expected);
+        assert_eq!(elements(TWO_BYTES, b"\0\0\0\x01"), []);
+        assert_eq!(elements(0x2000, data), []);
+    }
+
+    #[test]
+    fn what_a_form_cannot_carry_is_refused() {
+        let mut buffer = [0; 300];
+        for (form, id, length, expected) in [
+            (Form::OneByte, 0, 1, None),
+            (Form::OneByte, 15, 1, None),
+            (Form::OneByte, 14, 0, None),
+            (Form::OneByte, 14, 16, Some(17)),
+            (Form::OneByte, 14, 17, None),
+            (Form::TwoBytes, 0, 1, None),
+            (Form::TwoBytes, 255, 255, Some(257)),
+            (Form::TwoBytes, 1, 256, None),
+        ] {
+            assert_eq!(form.write_element(id, &[7; 256][..length], &mut buffer), expected);
+        }
+        assert_eq!(Form::OneByte.write_element(1, &[7; 4], &mut buffer[..4]), None);
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read(
+            wanted in proptest::collection::vec((1u8..15, proptest::collection::vec(any::<u8>(), 1..16)), 0..9),
+            two_bytes: bool,
+        ) {
+            let (form, profile) =
+                if two_bytes { (Form::TwoBytes, TWO_BYTES) } else { (Form::OneByte, ONE_BYTE) };
+            let mut buffer = [0; 256];
+            let mut length = 0;
+            for (id, data) in &wanted {
+                length += form.write_element(*id, data, &mut buffer[length..]).unwrap();
+            }
+            let read = elements(profile, &buffer);
+            prop_assert_eq!(read.len(), wanted.len());
+            for (read, (id, data)) in read.iter().zip(&wanted) {
+                prop_assert_eq!(*read, (*id, &data[..]));
+            }
+        }
+
+        #[test]
+        fn nothing_panics(profile in prop_oneof![Just(ONE_BYTE), Just(TWO_BYTES)], data: Vec<u8>) {
+            elements(profile, &data);
+        }
+    }
+}

@@ -1,0 +1,364 @@
+//! A jitter buffer: puts packets in order and plays them at an even pace, as late as the network makes
+//! necessary and no later.
+//!
+//! The delay follows the network. Of each packet it is known how much later it came than the fastest
+//! ones of the last seconds; the delay aimed at is what all but a few need. To get there, the
+//! buffer holds playing up for a frame, or leaves a frame out, preferring those that are missing anyway.
+
+use alloc::collections::BTreeMap;
+use core::time::Duration;
+
+/// What a buffer is to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// Units of the timestamp in a second.
+    pub clock_rate: u32,
+    /// The time that each call of [`JitterBuffer::play`] plays, 20 ms for most audio.
+    pub frame: Duration,
+    /// The least delay.
+    pub minimum: Duration,
+    /// The most delay; packets that come later than that are lost.
+    pub maximum: Duration,
+}
+
+impl Config {
+    /// Frames of 20 ms, a delay from 10 to 500 ms.
+    #[must_use]
+    pub fn new(clock_rate: u32) -> Self {
+        Self {
+            clock_rate,
+            frame: Duration::from_millis(20),
+            minimum: Duration::from_millis(10),
+            maximum: Duration::from_millis(500),
+        }
+    }
+}
+
+/// What became of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Insertion {
+    /// It waits to be played.
+    Kept,
+    /// Its time to be played is over.
+    Late,
+    /// One with its timestamp waits already.
+    Duplicate,
+}
+
+/// What to play next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Playout<T> {
+    /// This packet.
+    Frame(T),
+    /// What conceals a loss: the packet is lost, late, or was never sent.
+    Missing,
+    /// What conceals a loss, though nothing is lost: the delay grows by a frame.
+    Held,
+    /// Silence: no packet has come yet.
+    Empty,
+}
+
+/// How many packets of each fate there were.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Played.
+    pub played: u64,
+    /// Too late to be played.
+    pub late: u64,
+    /// Received before.
+    pub duplicate: u64,
+    /// Left out to make the delay shorter.
+    pub discarded: u64,
+    /// Frames for which there was no packet.
+    pub missing: u64,
+    /// Frames played to make the delay longer.
+    pub held: u64,
+}
+
+/// Packets that wait to be played. Times are spans since an epoch that the caller chooses and stays
+/// with.
+#[derive(Clone, Debug)]
+pub struct JitterBuffer<T> {
+    config: Config,
+    /// By the time at which they were sent, on the scale of `sent`.
+    packets: BTreeMap<u64, T>,
+    /// The newest timestamp, and its time in microseconds from that of the first packet on.
+    newest: Option<(u32, u64)>,
+    /// The time of the frame that is played next.
+    next: u64,
+    is_playing: bool,
+    delays: Delays,
+    /// Frames since one was held or left out.
+    since_change: u32,
+    counts: Counts,
+}
+
+/// The first packet's time, far enough from zero for those that it overtook.
+const FIRST: u64 = 3_600_000_000;
+
+/// A stream whose time jumps by more than this begins anew.
+const JUMP: u64 = 3_000_000;
+
+/// A frame may be left out only so many frames after the last change.
+const CHANGE_INTERVAL: u32 = 10;
+
+impl<T> JitterBuffer<T> {
+    /// An empty buffer.
+    #[must_use]
+    pub fn new(config: Config) -> Self {
+        Self {
+            config,
+            packets: BTreeMap::new(),
+            newest: None,
+            next: FIRST,
+            is_playing: false,
+            delays: Delays::new(&config),
+            since_change: 0,
+            counts: Counts::default(),
+        }
+    }
+
+    fn frame(&self) -> u64 {
+        micros(self.config.frame).max(1)
+    }
+
+    /// When a packet was sent, in microseconds, by its timestamp; `None` if that is far from the others'.
+    fn sent(&self, timestamp: u32) -> Option<u64> {
+        let Some((newest, time)) = self.newest else { return Some(FIRST) };
+        let units = i64::from(timestamp.wrapping_sub(newest).cast_signed());
+        let ahead = units * 1_000_000 / i64::from(self.config.clock_rate.max(1));
+        if ahead.unsigned_abs() > JUMP { None } else { time.checked_add_signed(ahead) }
+    }
+
+    /// Puts in a packet that came at `now`.
+    pub fn insert(&mut self, timestamp: u32, now: Duration, packet: T) -> Insertion {
+        let sent = self.sent(timestamp).unwrap_or_else(|| {
+            self.begin_anew();
+            FIRST
+        });
+        if self.newest.is_none_or(|(_, newest)| sent > newest) {
+            self.newest = Some((timestamp, sent));
+        }
+        self.delays.add(micros(now), sent);
+        if self.is_playing && sent < self.next {
+            self.counts.late += 1;
+            return Insertion::Late;
+        }
+        if self.packets.contains_key(&sent) {
+            self.counts.duplicate += 1;
+            return Insertion::Duplicate;
+        }
+        self.packets.insert(sent, packet);
+        // More than the longest delay is of no use: the oldest ones are too late for sure.
+        let most = micros(self.config.maximum) / self.frame() + 2;
+        while self.packets.len() as u64 > most {
+            if let Some((oldest, _)) = self.packets.pop_first() {
+                self.next = self.next.max(oldest + self.frame());
+                self.counts.discarded += 1;
+            }
+        }
+        Insertion::Kept
+    }
+
+    fn begin_anew(&mut self) {
+        self.counts.discarded += self.packets.len() as u64;
+        self.packets.clear();
+        self.newest = None;
+        self.next = FIRST;
+        self.is_playing = false;
+        self.delays = Delays::new(&self.config);
+    }
+
+    /// What to play from `now` on, for the length of a frame. Is to be called once for each.
+    pub fn play(&mut self, now: Duration) -> Playout<T> {
+        let Some(fastest) = self.delays.fastest() else { return Playout::Empty };
+        let now = micros(now);
+        if !self.is_playing {
+            let Some((&oldest, _)) = self.packets.first_key_value() else { return Playout::Empty };
+            if Self::delay(now, fastest, oldest) < self.target_micros().cast_signed() {
+                return Playout::Empty;
+            }
+            self.next = oldest;
+            self.is_playing = true;
+        }
+        let early = self.target_micros().cast_signed() - Self::delay(now, fastest, self.next);
+        let frame = self.frame().cast_signed();
+        self.since_change = self.since_change.saturating_add(1);
+        let may_hold = if self.packets.is_empty() { early > 0 } else { early > frame / 2 };
+        if may_hold && !self.has_next() {
+            self.counts.held += 1;
+            self.since_change = 0;
+            return Playout::Held;
+        }
+        if early < -frame {
+            let may_discard = self.since_change >= CHANGE_INTERVAL || early < -8 * frame;
+            while !self.has_next() && self.packets_end() > self.next && self.is_late(now, fastest) {
+                self.next += self.frame();
+            }
+            if may_discard
+                && self.packets.len() > 1
+                && self.has_next()
+                && self.is_late(now, fastest)
+            {
+                self.take_next();
+                self.counts.discarded += 1;
+                self.since_change = 0;
+            }
+        }
+        let packet = self.take_next();
+        match packet {
+            Some(packet) => {
+                self.counts.played += 1;
+                Playout::Frame(packet)
+            }
+            None => {
+                self.counts.missing += 1;
+                Playout::Missing
+            }
+        }
+    }
+
+    fn target_micros(&self) -> u64 {
+        self.delays.target
+    }
+
+    /// How long after its arrival by the fastest way a packet sent at `sent` would be played.
+    fn delay(now: u64, fastest: u64, sent: u64) -> i64 {
+        now.wrapping_sub(fastest.wrapping_add(sent)).cast_signed()
+    }
+
+    fn is_late(&self, now: u64, fastest: u64) -> bool {
+        Self::delay(now, fastest, self.next) > (self.target_micros() + self.frame()).cast_signed()
+    }
+
+    fn packets_end(&self) -> u64 {
+        self.packets.last_key_value().map_or(0, |(&sent, _)| sent)
+    }
+
+    fn has_next(&self) -> bool {
+        self.packets.first_key_value().is_some_and(|(&sent, _)| sent < self.next + self.frame())
+    }
+
+    fn take_next(&mut self) -> Option<T> {
+        let packet = if self.has_next() { self.packets.pop_first() } else { None };
+        // Packets of another length than a frame set the pace by their own times.
+        let at = packet.as_ref().map_or(self.next, |(sent, _)| (*sent).max(self.next));
+        self.next = at + self.frame();
+        packet.map(|(_, packet)| packet)
+    }
+
+    /// The delay aimed at: from the arrival of the fastest packets to playing.
+    #[must_use]
+    pub fn target(&self) -> Duration {
+        Duration::from_micros(self.target_micros())
+    }
+
+    /// How many packets wait.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.packets.len()
+    }
+
+    /// Whether none waits.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.packets.is_empty()
+    }
+
+    /// What became of all packets.
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        self.counts
+    }
+}
+
+fn micros(span: Duration) -> u64 {
+    u64::try_from(span.as_micros()).unwrap_or(u64::MAX)
+}
+
+/// How much later than the fastest ones packets come.
+#[derive(Clone, Debug)]
+struct Delays {
+    /// The least difference of arrival and sending, in this and in the last span of time; they may be
+    /// below zero, and wrap.
+    least: [Option<u64>; 2],
+    /// When this span began.
+    began: u64,
+    /// The share of packets whose delay lies in each step.
+    shares: [f32; Self::STEPS],
+    step: u64,
+    minimum: u64,
+    target: u64,
+}
+
+impl Delays {
+    const STEPS: usize = 100;
+
+    /// How long a fastest packet is remembered, once or twice.
+    const SPAN: u64 = 5_000_000;
+
+    /// What part of all is forgotten with each packet.
+    const FORGET: f32 = 0.004;
+
+    /// The share of packets that may come too late.
+    const TOO_LATE: f32 = 0.01;
+
+    fn new(config: &Config) -> Self {
+        let minimum = micros(config.minimum);
+        let step = (micros(config.maximum) / Self::STEPS as u64).max(1);
+        let shares = [0.0; Self::STEPS];
+        // A cautious beginning: two frames.
+        let target = minimum.max(2 * micros(config.frame)).min(micros(config.maximum));
+        Self { least: [None; 2], began: 0, shares, step, minimum, target }
+    }
+
+    fn fastest(&self) -> Option<u64> {
+        let [this, last] = self.least;
+        match (this, last) {
+            (Some(this), Some(last)) if last.wrapping_sub(this).cast_signed() < 0 => Some(last),
+            _ => this.or(last),
+        }
+    }
+
+    fn add(&mut self, arrival: u64, sent: u64) {
+        let transit = arrival.wrapping_sub(sent);
+        if arrival.saturating_sub(self.began) > Self::SPAN {
+            self.least = [None, self.least[0]];
+            self.began = arrival;
+        }
+        let is_less = |than: u64| transit.wrapping_sub(than).cast_signed() < 0;
+        if self.least[0].is_none_or(is_less) {
+            self.least[0] = Some(transit);
+        }
+        let fastest = self.fastest().unwrap_or(transit);
+        let delay = transit.wrapping_sub(fastest);
+        let place = usize::try_from(delay / self.step).unwrap_or(usize::MAX).min(Self::STEPS - 1);
+        let total: f32 = self.shares.iter().sum();
+        // Begins quickly: the first packets weigh as much as all that came before them.
+        let forget = if total < 1.0 { 0.0 } else { Self::FORGET };
+        let weight = if total < 1.0 { 0.02 } else { Self::FORGET };
+        for share in &mut self.shares {
+            *share *= 1.0 - forget;
+        }
+        self.shares[place] += weight;
+        self.aim(total + weight);
+    }
+
+    fn aim(&mut self, total: f32) {
+        let mut rest = total * Self::TOO_LATE;
+        let mut place = Self::STEPS;
+        while place > 0 {
+            rest -= self.shares[place - 1];
+            if rest < 0.0 {
+                break;
+            }
+            place -= 1;
+        }
+        // The upper end of the step in which the last packet lies that is to be played.
+        let wanted = place as u64 * self.step;
+        self.target = wanted.clamp(self.minimum, self.step * Self::STEPS as u64);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,142 @@
+//! The buffer over networks that are simulated.
+
+use super::*;
+use proptest::prelude::*;
+use std::vec::Vec;
+use test_support::Random;
+
+const FRAME: Duration = Duration::from_millis(20);
+
+/// A packet on its way: its number, and when it arrives.
+type Way = (u32, Duration);
+
+/// Packets of 20 ms, each later by what `delay` says in milliseconds; `None` is lost.
+fn network(count: u32, mut delay: impl FnMut(u32) -> Option<f64>) -> Vec<Way> {
+    let ways = (0..count).filter_map(|number| {
+        let delay = delay(number)?;
+        Some((
+            number,
+            Duration::from_secs(10) + FRAME * number + Duration::from_secs_f64(delay / 1e3),
+        ))
+    });
+    let mut ways: Vec<_> = ways.collect();
+    ways.sort_by_key(|way| way.1);
+    ways
+}
+
+/// Plays a line through a buffer: its counts, and the mean time from sending to playing in milliseconds
+/// beyond the time of the fastest packet.
+fn simulate(ways: &[Way]) -> (Counts, f64) {
+    let mut buffer = JitterBuffer::new(Config::new(8000));
+    let mut ways = ways.iter().peekable();
+    let mut now = Duration::from_secs(10) + Duration::from_millis(7);
+    let mut delays = Vec::new();
+    let mut last = None;
+    loop {
+        while let Some(&&(number, arrival)) = ways.peek()
+            && arrival <= now
+        {
+            buffer.insert(number.wrapping_mul(160).wrapping_sub(5000), arrival, number);
+            ways.next();
+        }
+        if let Playout::Frame(number) = buffer.play(now) {
+            assert!(last.is_none_or(|last| number > last), "{number} after {last:?}");
+            last = Some(number);
+            delays.push((now - Duration::from_secs(10) - FRAME * number).as_secs_f64() * 1e3);
+        }
+        now += FRAME;
+        if ways.peek().is_none() && buffer.is_empty() {
+            let mean = delays.iter().sum::<f64>() / delays.len().max(1) as f64;
+            return (buffer.counts(), mean);
+        }
+    }
+}
+
+#[test]
+fn an_even_line_plays_all_with_little_delay() {
+    let (counts, delay) = simulate(&network(1000, |_| Some(5.0)));
+    assert_eq!((counts.played, counts.late, counts.missing), (1000, 0, 0));
+    assert!(delay < 50.0, "{delay}");
+}
+
+#[test]
+fn lost_packets_are_missing_once() {
+    let (counts, _) = simulate(&network(1000, |number| (number % 10 != 3).then_some(5.0)));
+    assert_eq!((counts.played, counts.late), (900, 0));
+    assert!((98..=100).contains(&counts.missing), "{counts:?}");
+}
+
+#[test]
+fn jitter_makes_the_delay_longer_and_calm_shorter() {
+    let mut random = Random::new(1);
+    let (calm, little) = simulate(&network(5000, |_| Some(random.below(5) as f64)));
+    let (rough, more) = simulate(&network(5000, |_| Some(random.below(100) as f64)));
+    assert!(calm.late * 100 < 5000, "{calm:?}");
+    assert!(rough.late * 100 < 3 * 5000, "{rough:?}");
+    assert!(little < 40.0 && (80.0..160.0).contains(&more), "{little} {more}");
+    // Rough for a while, then calm: the delay comes down again.
+    let (_, both) = simulate(&network(10_000, |number| {
+        Some(random.below(if number < 2000 { 100 } else { 5 }) as f64)
+    }));
+    assert!(both < more - 30.0, "{both}, {more}");
+}
+
+#[test]
+fn clocks_that_drift_are_followed() {
+    // A sender whose clock is 200 ppm slow or fast, for ten minutes: 120 ms.
+    for drift in [0.004, -0.004] {
+        let (counts, _) =
+            simulate(&network(30_000, |number| Some(200.0 + drift * f64::from(number))));
+        assert!(counts.late < 30, "{drift}: {counts:?}");
+        assert!(counts.played > 29_950, "{drift}: {counts:?}");
+    }
+}
+
+#[test]
+fn silence_between_talkspurts_is_no_loss_of_order() {
+    let line = network(3000, |number| (number % 500 < 200).then_some(f64::from(number % 7)));
+    let (counts, _) = simulate(&line);
+    assert!(counts.played >= 1195 && counts.late <= 5, "{counts:?}");
+}
+
+#[test]
+fn a_stream_that_begins_anew_is_played() {
+    let mut buffer = JitterBuffer::new(Config::new(8000));
+    let mut now = Duration::from_secs(5);
+    let mut played = 0;
+    for number in 0..200 {
+        let timestamp = if number < 100 { number * 160 } else { 3_000_000_000 + number * 160 };
+        assert_ne!(buffer.insert(timestamp, now, number), Insertion::Late);
+        played += u32::from(matches!(buffer.play(now), Playout::Frame(_)));
+        now += FRAME;
+    }
+    assert!(played > 180, "{played}");
+}
+
+#[test]
+fn duplicates_are_told() {
+    let mut buffer = JitterBuffer::new(Config::new(8000));
+    assert_eq!(buffer.insert(0, FRAME, 'a'), Insertion::Kept);
+    assert_eq!(buffer.insert(0, FRAME, 'b'), Insertion::Duplicate);
+    assert_eq!(buffer.play(FRAME * 10), Playout::Frame('a'));
+    assert_eq!(buffer.insert(0, FRAME * 10, 'c'), Insertion::Late);
+    assert_eq!(buffer.counts(), Counts { played: 1, late: 1, duplicate: 1, ..Counts::default() });
+}
+
+proptest! {
+    #[test]
+    fn order_holds_and_memory_is_bounded_whatever_comes(
+        packets in proptest::collection::vec((any::<u32>(), 0u64..100, any::<bool>()), 0..500),
+    ) {
+        let mut buffer = JitterBuffer::new(Config::new(8000));
+        let mut now = Duration::ZERO;
+        let mut timestamp = 0u32;
+        for (step, millis, near) in packets {
+            timestamp = timestamp.wrapping_add(if near { step % 1000 } else { step });
+            buffer.insert(timestamp, now, ());
+            now += Duration::from_millis(millis);
+            buffer.play(now);
+            prop_assert!(buffer.len() <= 28);
+        }
+    }
+}

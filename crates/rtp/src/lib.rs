@@ -1,0 +1,32 @@
+//! RTP and RTCP (RFC 3550) without I/O.
+//!
+//! Nothing here opens a socket, reads a clock or starts a thread. Packets are views of bytes that the
+//! caller owns; parsers never panic on them.
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+#[cfg(test)]
+extern crate std;
+
+pub mod event;
+pub mod extension;
+pub mod identity;
+pub mod jitter_buffer;
+pub mod ntp;
+pub mod packet;
+pub mod payload;
+pub mod quality;
+pub mod reception;
+pub mod rtcp;
+
+pub use jitter_buffer::JitterBuffer;
+pub use packet::{Header, Packet, PacketError};
+pub use reception::Reception;
+
+/// Whether a datagram on a port that RTP and RTCP share is RTCP (RFC 5761 section 4): its second byte is
+/// a packet type between 192 and 223, which no RTP payload type with or without marker may look like.
+#[must_use]
+pub fn is_rtcp(datagram: &[u8]) -> bool {
+    matches!(datagram, [_, 192..=223, ..])
+}

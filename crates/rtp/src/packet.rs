@@ -1,0 +1,362 @@
+//! RTP data packets (RFC 3550 section 5.1).
+
+use crate::extension::Extension;
+use core::error::Error;
+use core::fmt;
+
+/// The length of a header without contributing sources and extension.
+pub const FIXED_HEADER: usize = 12;
+
+/// Why bytes are no RTP packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PacketError {
+    /// The bytes end before the header does, or before the padding that it announces.
+    Truncated {
+        /// How many bytes there would have to be.
+        needed: usize,
+        /// How many there are.
+        length: usize,
+    },
+    /// The version is not 2.
+    Version(u8),
+    /// The count of padding bytes, the last byte of the packet, is zero.
+    Padding,
+}
+
+impl fmt::Display for PacketError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Truncated { needed, length } => {
+                write!(f, "RTP packet of {length} bytes, expected at least {needed}")
+            }
+            Self::Version(version) => write!(f, "RTP version {version}, expected 2"),
+            Self::Padding => write!(f, "RTP packet with a padding of 0 bytes, expected 1 or more"),
+        }
+    }
+}
+
+impl Error for PacketError {}
+
+/// The header of a packet: its bytes, found to be complete.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header<'a>(&'a [u8]);
+
+impl<'a> Header<'a> {
+    /// Finds the header at the beginning of a packet, whose payload may be encrypted.
+    ///
+    /// # Errors
+    /// The version is not 2, or the bytes end before the header does.
+    #[inline]
+    pub fn parse(packet: &'a [u8]) -> Result<Self, PacketError> {
+        header_length(packet).map(|length| Self(&packet[..length]))
+    }
+
+    /// Its bytes.
+    #[must_use]
+    pub fn bytes(&self) -> &'a [u8] {
+        self.0
+    }
+
+    /// How many bytes it takes: where the payload begins.
+    #[must_use]
+    #[expect(clippy::len_without_is_empty, reason = "a header is never empty")]
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether bytes of padding follow the payload.
+    #[must_use]
+    pub fn has_padding(&self) -> bool {
+        self.0[0] & 0x20 != 0
+    }
+
+    /// The marker bit, whose meaning the payload's profile gives: for audio the first packet after a
+    /// silence (RFC 3551 section 4.1).
+    #[must_use]
+    pub fn marker(&self) -> bool {
+        self.0[1] & 0x80 != 0
+    }
+
+    /// The payload type, 0 to 127.
+    #[must_use]
+    pub fn payload_type(&self) -> u8 {
+        self.0[1] & 0x7f
+    }
+
+    /// The sequence number.
+    #[must_use]
+    pub fn sequence_number(&self) -> u16 {
+        u16::from_be_bytes([self.0[2], self.0[3]])
+    }
+
+    /// The time of the payload's first sample, in units of the payload's clock.
+    #[must_use]
+    pub fn timestamp(&self) -> u32 {
+        word(self.0, 4)
+    }
+
+    /// The synchronization source.
+    #[must_use]
+    pub fn ssrc(&self) -> u32 {
+        word(self.0, 8)
+    }
+
+    /// The contributing sources, at most 15.
+    pub fn csrcs(&self) -> impl ExactSizeIterator<Item = u32> + use<'a> {
+        let count = usize::from(self.0[0] & 0x0f);
+        self.0[FIXED_HEADER..][..4 * count].chunks_exact(4).map(|csrc| word(csrc, 0))
+    }
+
+    /// The header extension.
+    #[must_use]
+    pub fn extension(&self) -> Option<Extension<'a>> {
+        let bytes = &self.0[FIXED_HEADER + 4 * self.csrcs().len()..];
+        // The header is complete: it ends where its extension ends.
+        (self.0[0] & 0x10 != 0).then(|| Extension {
+            profile: u16::from_be_bytes([bytes[0], bytes[1]]),
+            data: &bytes[4..],
+        })
+    }
+}
+
+/// Where the payload of a packet begins.
+#[inline]
+fn header_length(packet: &[u8]) -> Result<usize, PacketError> {
+    let truncated = |needed| PacketError::Truncated { needed, length: packet.len() };
+    let Some(&first) = packet.first() else { return Err(truncated(FIXED_HEADER)) };
+    if first >> 6 != 2 {
+        return Err(PacketError::Version(first >> 6));
+    }
+    let mut length = FIXED_HEADER + 4 * usize::from(first & 0x0f);
+    if first & 0x10 != 0 {
+        length += 4;
+        let words = packet.get(length - 2..length).ok_or(truncated(length))?;
+        length += 4 * usize::from(u16::from_be_bytes([words[0], words[1]]));
+    }
+    if packet.len() < length { Err(truncated(length)) } else { Ok(length) }
+}
+
+/// The 32 bits at `at`.
+pub(crate) fn word(bytes: &[u8], at: usize) -> u32 {
+    u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+}
+
+/// A packet that is not encrypted, over borrowed bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Packet<'a> {
+    /// Its header.
+    pub header: Header<'a>,
+    /// What it carries, without padding.
+    pub payload: &'a [u8],
+}
+
+impl<'a> Packet<'a> {
+    /// Finds the parts of a packet.
+    ///
+    /// # Errors
+    /// See [`PacketError`].
+    pub fn parse(packet: &'a [u8]) -> Result<Self, PacketError> {
+        let header = Header::parse(packet)?;
+        let rest = &packet[header.len()..];
+        if !header.has_padding() {
+            return Ok(Self { header, payload: rest });
+        }
+        let padding = rest.last().map_or(1, |&padding| usize::from(padding));
+        if padding == 0 {
+            return Err(PacketError::Padding);
+        }
+        let needed = header.len() + padding;
+        let payload = rest.len().checked_sub(padding).map(|length| &rest[..length]);
+        let payload = payload.ok_or(PacketError::Truncated { needed, length: packet.len() })?;
+        Ok(Self { header, payload })
+    }
+}
+
+/// What a header says, to be written; contributing sources and extension come with
+/// [`Fields::write_with`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Fields {
+    /// See [`Header::marker`].
+    pub marker: bool,
+    /// See [`Header::payload_type`]; the highest bit is ignored.
+    pub payload_type: u8,
+    /// The sequence number.
+    pub sequence_number: u16,
+    /// See [`Header::timestamp`].
+    pub timestamp: u32,
+    /// The synchronization source.
+    pub ssrc: u32,
+}
+
+impl Fields {
+    /// The fixed header.
+    #[must_use]
+    pub fn to_bytes(&self) -> [u8; FIXED_HEADER] {
+        let mut bytes = [0; FIXED_HEADER];
+        bytes[0] = 0x80;
+        bytes[1] = u8::from(self.marker) << 7 | self.payload_type & 0x7f;
+        bytes[2..4].copy_from_slice(&self.sequence_number.to_be_bytes());
+        bytes[4..8].copy_from_slice(&self.timestamp.to_be_bytes());
+        bytes[8..].copy_from_slice(&self.ssrc.to_be_bytes());
+        bytes
+    }
+
+    /// Writes the fixed header and a payload, and gives the length of the packet; `None` if the buffer
+    /// is too short.
+    #[must_use]
+    pub fn write(&self, payload: &[u8], buffer: &mut [u8]) -> Option<usize> {
+        self.write_with(&[], None, payload, buffer)
+    }
+
+    /// Writes a packet with contributing sources (the first 15 are taken) and an extension, and gives its
+    /// length; `None` if the buffer is too short, or the extension's data has not a multiple of 4 bytes
+    /// or more than 65,535 times 4.
+    #[must_use]
+    pub fn write_with(
+        &self,
+        csrcs: &[u32],
+        extension: Option<Extension<'_>>,
+        payload: &[u8],
+        buffer: &mut [u8],
+    ) -> Option<usize> {
+        let csrcs = &csrcs[..csrcs.len().min(15)];
+        let mut writer = Writer { buffer, length: 0 };
+        let mut fixed = self.to_bytes();
+        // At most 15, as cut above.
+        fixed[0] |= csrcs.len() as u8 | u8::from(extension.is_some()) << 4;
+        writer.put(&fixed)?;
+        for csrc in csrcs {
+            writer.put(&csrc.to_be_bytes())?;
+        }
+        if let Some(Extension { profile, data }) = extension {
+            let words = u16::try_from(data.len() / 4).ok().filter(|_| data.len() % 4 == 0)?;
+            writer.put(&profile.to_be_bytes())?;
+            writer.put(&words.to_be_bytes())?;
+            writer.put(data)?;
+        }
+        writer.put(payload)?;
+        Some(writer.length)
+    }
+}
+
+struct Writer<'a> {
+    buffer: &'a mut [u8],
+    length: usize,
+}
+
+impl Writer<'_> {
+    fn put(&mut self, bytes: &[u8]) -> Option<()> {
+        let end = self.length + bytes.len();
+        self.buffer.get_mut(self.length..end)?.copy_from_slice(bytes);
+        self.length = end;
+        Some(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::vec::Vec;
+
+    const FIELDS: Fields = Fields {
+        marker: true,
+        payload_type: 96,
+        sequence_number: 0x1234,
+        timestamp: 0xdeca_fbad,
+        ssrc: 0xcafe_babe,
+    };
+
+    #[test]
+    fn fields_stand_where_they_belong() {
+        let mut buffer = [0; 64];
+        let length = FIELDS.write(b"hello", &mut buffer).unwrap();
+        let bytes = b"\x80\xe0\x12\x34\xde\xca\xfb\xad\xca\xfe\xba\xbehello";
+        assert_eq!(&buffer[..length], bytes);
+        let packet = Packet::parse(bytes).unwrap();
+        assert_eq!(packet.payload, b"hello");
+        assert_eq!(packet.header.csrcs().len(), 0);
+        assert_eq!(packet.header.extension(), None);
+    }
+
+    #[test]
+    fn what_is_cut_off_is_refused() {
+        let mut buffer = [0; 64];
+        let extension = Some(Extension { profile: 0xbede, data: &[0; 8] });
+        let length = FIELDS.write_with(&[1, 2], extension, b"", &mut buffer).unwrap();
+        assert_eq!(length, 12 + 8 + 4 + 8);
+        for end in 0..length {
+            let error = Packet::parse(&buffer[..end]).unwrap_err();
+            assert!(matches!(error, PacketError::Truncated { needed, .. } if needed > end));
+        }
+        assert!(Packet::parse(&buffer[..length]).is_ok());
+        assert_eq!(Header::parse(&[0x40; 12]), Err(PacketError::Version(1)));
+    }
+
+    #[test]
+    fn padding_is_taken_off() {
+        let mut bytes = FIELDS.to_bytes().to_vec();
+        bytes[0] |= 0x20;
+        bytes.extend(b"hello\0\0\x03");
+        assert_eq!(Packet::parse(&bytes).unwrap().payload, b"hello");
+        *bytes.last_mut().unwrap() = 8;
+        assert_eq!(Packet::parse(&bytes).unwrap().payload, b"");
+        *bytes.last_mut().unwrap() = 9;
+        let truncated = PacketError::Truncated { needed: 21, length: 20 };
+        assert_eq!(Packet::parse(&bytes), Err(truncated));
+        *bytes.last_mut().unwrap() = 0;
+        assert_eq!(Packet::parse(&bytes), Err(PacketError::Padding));
+        assert!(Packet::parse(&bytes[..12]).is_err());
+    }
+
+    #[test]
+    fn an_extension_that_cannot_be_written_is_refused() {
+        let mut buffer = [0; 64];
+        let odd = Some(Extension { profile: 1, data: &[0; 5] });
+        assert_eq!(FIELDS.write_with(&[], odd, b"", &mut buffer), None);
+        assert_eq!(FIELDS.write(&[0; 53], &mut buffer), None);
+        assert_eq!(FIELDS.write(&[0; 52], &mut buffer), Some(64));
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read(
+            marker: bool,
+            payload_type in 0u8..128,
+            sequence_number: u16,
+            timestamp: u32,
+            ssrc: u32,
+            csrcs in proptest::collection::vec(any::<u32>(), 0..=15),
+            extension in proptest::option::of((any::<u16>(), 0usize..9)),
+            payload: Vec<u8>,
+        ) {
+            let fields = Fields { marker, payload_type, sequence_number, timestamp, ssrc };
+            let data = [7; 32];
+            let extension =
+                extension.map(|(profile, words)| Extension { profile, data: &data[..4 * words] });
+            let mut buffer = [0; 512];
+            let length = fields.write_with(&csrcs, extension, &payload, &mut buffer).unwrap();
+            let Packet { header, payload: read } = Packet::parse(&buffer[..length]).unwrap();
+            prop_assert_eq!(read, &payload);
+            prop_assert_eq!(header.csrcs().collect::<Vec<_>>(), csrcs);
+            prop_assert_eq!(header.extension(), extension);
+            let again = Fields {
+                marker: header.marker(),
+                payload_type: header.payload_type(),
+                sequence_number: header.sequence_number(),
+                timestamp: header.timestamp(),
+                ssrc: header.ssrc(),
+            };
+            prop_assert_eq!(again, fields);
+        }
+
+        #[test]
+        fn nothing_panics(bytes: Vec<u8>) {
+            if let Ok(packet) = Packet::parse(&bytes) {
+                prop_assert!(packet.header.len() + packet.payload.len() <= bytes.len());
+                packet.header.csrcs().for_each(drop);
+                packet.header.extension();
+            }
+        }
+    }
+}

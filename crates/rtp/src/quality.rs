@@ -1,0 +1,227 @@
+//! The quality of a call as its listener would judge it: the E-model of ITU-T G.107 with its default
+//! values, from loss and delay.
+
+use core::time::Duration;
+
+/// What a codec costs, and how well it bears loss (ITU-T G.113 appendix I).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CodecQuality {
+    /// The equipment impairment factor Ie.
+    pub impairment: f64,
+    /// The packet-loss robustness factor Bpl.
+    pub loss_robustness: f64,
+}
+
+impl CodecQuality {
+    /// G.711 that plays silence for what is lost.
+    pub const G711: Self = Self { impairment: 0.0, loss_robustness: 4.3 };
+    /// G.711 that conceals what is lost (G.711 appendix I).
+    pub const G711_CONCEALED: Self = Self { impairment: 0.0, loss_robustness: 25.1 };
+    /// G.729A with voice activity detection.
+    pub const G729A: Self = Self { impairment: 11.0, loss_robustness: 19.0 };
+    /// G.723.1 at 6.3 kbit/s with voice activity detection.
+    pub const G723_1: Self = Self { impairment: 15.0, loss_robustness: 16.1 };
+    /// GSM enhanced full rate.
+    pub const GSM_EFR: Self = Self { impairment: 5.0, loss_robustness: 10.0 };
+}
+
+/// The rating without delay and loss, with the default values of G.107: a signal-to-noise ratio less
+/// what is lost at the same time as the voice.
+const BASE: f64 = 93.2;
+
+/// The transmission rating factor R, 0 to 93.2: from the delay from mouth to ear, the share of packets
+/// that were not played (0 to 1), and how much the losses come in bursts (1 for losses at random, more
+/// for bursts; ITU-T G.107 section 3.5).
+#[must_use]
+pub fn rating(codec: CodecQuality, delay: Duration, loss: f64, burst_ratio: f64) -> f64 {
+    let percent = 100.0 * loss.clamp(0.0, 1.0);
+    let bursts = burst_ratio.max(1.0);
+    let loss_impairment = if percent > 0.0 {
+        (95.0 - codec.impairment) * percent / (percent / bursts + codec.loss_robustness)
+    } else {
+        0.0
+    };
+    (BASE - delay_impairment(delay) - codec.impairment - loss_impairment).clamp(0.0, BASE)
+}
+
+/// Idd: what a delay costs that is longer than people notice.
+fn delay_impairment(delay: Duration) -> f64 {
+    let millis = delay.as_secs_f64() * 1e3;
+    if millis <= 100.0 {
+        return 0.0;
+    }
+    let x = libm::log2(millis / 100.0);
+    let root = |base: f64| libm::pow(1.0 + libm::pow(base, 6.0), 1.0 / 6.0);
+    25.0 * (root(x) - 3.0 * root(x / 3.0) + 2.0)
+}
+
+/// The mean opinion score that a rating stands for, 1 to 4.5 (ITU-T G.107 annex B).
+#[must_use]
+pub fn mean_opinion_score(rating: f64) -> f64 {
+    match rating {
+        ..=0.0 => 1.0,
+        100.0.. => 4.5,
+        r => (1.0 + 0.035 * r + r * (r - 60.0) * (100.0 - r) * 7e-6).max(1.0),
+    }
+}
+
+/// Tells bursts of loss from single losses (RFC 3611 section 4.7.2 and appendix A.2).
+#[derive(Clone, Debug, Default)]
+pub struct LossPattern {
+    /// Packets since the last one that was lost.
+    since_lost: u32,
+    /// Losses since the last gap.
+    losses: u32,
+    /// Packets in gaps, and those that were lost alone in a gap.
+    gap_packets: u64,
+    gap_losses: u64,
+    /// How often a gap became a burst.
+    bursts: u64,
+    /// Within bursts: received after received, lost after received, lost after lost.
+    burst_received: u64,
+    received_to_lost: u64,
+    lost_to_lost: u64,
+}
+
+/// What a pattern of losses amounts to.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Bursts {
+    /// The share of packets lost within bursts, 0 to 1.
+    pub burst_density: f64,
+    /// The share lost between them, 0 to 1.
+    pub gap_density: f64,
+    /// The mean length of a burst in packets.
+    pub burst_length: f64,
+    /// The mean length of a gap in packets.
+    pub gap_length: f64,
+}
+
+impl LossPattern {
+    /// How many packets in a row have to arrive to end a burst.
+    pub const MINIMUM_GAP: u32 = 16;
+
+    /// Takes note of the next packet in the sequence.
+    pub fn add(&mut self, was_lost: bool) {
+        if !was_lost {
+            self.since_lost += 1;
+            return;
+        }
+        if self.since_lost >= Self::MINIMUM_GAP {
+            // A gap has ended here: what was before it is known now.
+            match self.losses {
+                0 => {}
+                1 => self.gap_losses += 1,
+                _ => self.bursts += 1,
+            }
+            self.losses = 1;
+            self.gap_packets += u64::from(self.since_lost);
+        } else {
+            self.losses += 1;
+            if self.since_lost == 0 {
+                self.lost_to_lost += 1;
+            } else {
+                self.received_to_lost += 1;
+                self.burst_received += u64::from(self.since_lost) - 1;
+            }
+        }
+        self.since_lost = 0;
+    }
+
+    /// What the pattern amounts to so far.
+    #[must_use]
+    pub fn bursts(&self) -> Bursts {
+        let share = |part: f64, whole: f64| if whole > 0.0 { part / whole } else { 0.0 };
+        let [gap_packets, gap_losses, bursts, burst_received, received_to_lost, lost_to_lost] = [
+            self.gap_packets + u64::from(self.since_lost),
+            self.gap_losses + u64::from(self.losses == 1),
+            self.bursts + u64::from(self.losses > 1),
+            self.burst_received,
+            self.received_to_lost,
+            self.lost_to_lost,
+        ]
+        .map(|count| count as f64);
+        let losses = received_to_lost + lost_to_lost + bursts;
+        let lost_ends = share(received_to_lost, losses);
+        let received_ends = if burst_received + received_to_lost > 0.0 {
+            1.0 - share(burst_received, burst_received + received_to_lost)
+        } else {
+            1.0
+        };
+        let total = gap_packets + gap_losses + bursts + losses + burst_received + received_to_lost;
+        let gap_length = share(gap_packets + gap_losses + bursts, bursts);
+        Bursts {
+            burst_density: if bursts > 0.0 {
+                share(received_ends, received_ends + lost_ends)
+            } else {
+                0.0
+            },
+            gap_density: share(gap_losses, gap_losses + gap_packets),
+            burst_length: if bursts > 0.0 { share(total, bursts) - gap_length } else { 0.0 },
+            gap_length: if bursts > 0.0 { gap_length } else { gap_packets + gap_losses },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn about(found: f64, expected: f64, tolerance: f64) {
+        assert!((found - expected).abs() <= tolerance, "{found}, expected {expected}");
+    }
+
+    #[test]
+    fn ratings_are_those_of_the_e_model() {
+        let rate =
+            |millis, loss| rating(CodecQuality::G711, Duration::from_millis(millis), loss, 1.0);
+        about(rate(0, 0.0), 93.2, 1e-9);
+        about(rate(100, 0.0), 93.2, 1e-9);
+        // Idd by the formula: 25 ((1 + 1)^(1/6) - 3 (1 + 3^-6)^(1/6) + 2) at 200 ms.
+        about(rate(200, 0.0), 93.2 - 3.04, 0.02);
+        about(rate(400, 0.0), 93.2 - 24.1, 0.3);
+        // 95 * 1 / (1 + 4.3) at a loss of 1 %.
+        about(rate(0, 0.01), 93.2 - 17.92, 0.01);
+        assert_eq!(rate(5000, 1.0), 0.0);
+        let concealed = rating(CodecQuality::G711_CONCEALED, Duration::ZERO, 0.05, 1.0);
+        about(concealed, 93.2 - 95.0 * 5.0 / 30.1, 1e-9);
+        let bursts = rating(CodecQuality::G711_CONCEALED, Duration::ZERO, 0.05, 2.0);
+        assert!(bursts < concealed);
+    }
+
+    #[test]
+    fn scores_are_those_of_annex_b() {
+        about(mean_opinion_score(93.2), 4.41, 0.005);
+        about(mean_opinion_score(80.0), 4.024, 0.001);
+        about(mean_opinion_score(50.0), 2.575, 0.001);
+        assert_eq!(mean_opinion_score(-1.0), 1.0);
+        assert_eq!(mean_opinion_score(100.0), 4.5);
+        // The polynomial dips below 1 near 0.
+        assert_eq!(mean_opinion_score(3.0), 1.0);
+    }
+
+    fn pattern(text: &[&str]) -> Bursts {
+        let mut pattern = LossPattern::default();
+        let bytes = text.iter().flat_map(|part| part.bytes());
+        bytes.for_each(|byte| pattern.add(byte == b'x'));
+        pattern.bursts()
+    }
+
+    const GAP: &str = "....................";
+
+    #[test]
+    fn losses_far_apart_are_no_burst() {
+        let found = pattern(&[GAP, "x", GAP, "x", GAP]);
+        assert_eq!((found.burst_density, found.burst_length), (0.0, 0.0));
+        assert!(found.gap_density > 0.0);
+        assert_eq!(pattern(&[GAP]).gap_density, 0.0);
+    }
+
+    #[test]
+    fn losses_close_together_are_a_burst() {
+        let found = pattern(&[GAP, "x.xx.x", GAP, "x", GAP, "xxx", GAP, "x"]);
+        assert!(found.burst_density > 0.6 && found.burst_density < 0.95, "{found:?}");
+        assert!(found.gap_density < 0.05, "{found:?}");
+        assert!(found.burst_length > 2.0 && found.burst_length < 8.0, "{found:?}");
+        assert!(found.gap_length > 20.0 && found.gap_length < 45.0, "{found:?}");
+    }
+}

@@ -1,0 +1,352 @@
+//! What a receiver finds out about a source (RFC 3550 sections 6.4 and A.1, A.3, A.8), and how its
+//! packets are spaced, as Wireshark shows it.
+
+use crate::ntp::{NtpTime, short_span};
+use crate::packet::Header;
+use crate::rtcp::ReportBlock;
+use core::time::Duration;
+
+/// How far ahead a sequence number may be before the source is taken to have begun anew.
+const MAX_DROPOUT: u16 = 3000;
+
+/// How far behind it may be and still be a packet that was overtaken.
+const MAX_MISORDER: u16 = 100;
+
+/// How many packets in a row make a source valid.
+const MIN_SEQUENTIAL: u32 = 2;
+
+/// What a packet was found to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Arrival {
+    /// One of the first packets of a source that is not valid yet.
+    Probation,
+    /// The packet that extends the sequence, perhaps over lost ones; its extended sequence number.
+    InOrder(u64),
+    /// One that was overtaken, or came twice; its extended sequence number.
+    Late(u64),
+    /// Far from the sequence: dropped, unless the next one follows it.
+    Jump,
+    /// The second of two far from the sequence: the source has begun anew, with this extended sequence
+    /// number.
+    Restarted(u64),
+}
+
+/// The reception of one source.
+///
+/// Times are spans since an epoch that the caller chooses and stays with.
+#[derive(Clone, Debug)]
+pub struct Reception {
+    ssrc: u32,
+    clock_rate: u32,
+    /// Packets in a row that are still wanted before the source is valid.
+    probation: u32,
+    base: u64,
+    /// The highest sequence number, with its cycles above.
+    highest: u64,
+    /// The sequence number that would follow one far from the sequence.
+    after_jump: Option<u16>,
+    received: u64,
+    /// Expected and received when the last report was made.
+    prior: (u64, u64),
+    spacing: Spacing,
+    /// The middle bits of the last sender report, and when it came.
+    sender_report: Option<(u32, Duration)>,
+}
+
+impl Reception {
+    /// A source of which the first packet has just come; [`Reception::receive`] is still to be called for
+    /// it. `clock_rate` is that of the payload, in Hz.
+    #[must_use]
+    pub fn new(header: &Header<'_>, clock_rate: u32) -> Self {
+        Self {
+            ssrc: header.ssrc(),
+            clock_rate,
+            probation: MIN_SEQUENTIAL,
+            base: 0,
+            highest: u64::from(header.sequence_number().wrapping_sub(1)),
+            after_jump: None,
+            received: 0,
+            prior: (0, 0),
+            spacing: Spacing::default(),
+            sender_report: None,
+        }
+    }
+
+    /// Counts a packet that came at `now`.
+    pub fn receive(&mut self, header: &Header<'_>, now: Duration) -> Arrival {
+        let arrival = self.place(header.sequence_number());
+        if matches!(arrival, Arrival::InOrder(_) | Arrival::Late(_) | Arrival::Restarted(_)) {
+            self.received += 1;
+            let restarted = matches!(arrival, Arrival::Restarted(_));
+            self.spacing.receive(header.timestamp(), now, self.clock_rate, restarted);
+        }
+        arrival
+    }
+
+    fn place(&mut self, sequence_number: u16) -> Arrival {
+        let ahead = sequence_number.wrapping_sub(self.highest as u16);
+        if self.probation > 0 {
+            if ahead == 1 {
+                self.probation -= 1;
+            } else {
+                self.probation = MIN_SEQUENTIAL - 1;
+            }
+            self.highest = u64::from(sequence_number);
+            if self.probation > 0 {
+                return Arrival::Probation;
+            }
+            self.begin(sequence_number);
+            return Arrival::InOrder(self.highest);
+        }
+        if ahead == 0 || ahead > u16::MAX - MAX_MISORDER {
+            let behind = u64::from(ahead.wrapping_neg());
+            // Before the first packet: as if the sequence had begun with it.
+            let index = self.highest.saturating_sub(behind);
+            self.after_jump = None;
+            return Arrival::Late(index);
+        }
+        if ahead < MAX_DROPOUT {
+            self.highest += u64::from(ahead);
+            self.after_jump = None;
+            return Arrival::InOrder(self.highest);
+        }
+        if self.after_jump == Some(sequence_number) {
+            self.begin(sequence_number);
+            return Arrival::Restarted(self.highest);
+        }
+        self.after_jump = Some(sequence_number.wrapping_add(1));
+        Arrival::Jump
+    }
+
+    fn begin(&mut self, sequence_number: u16) {
+        // One cycle, so that what was overtaken by the first packet has a number too.
+        self.base = 1 << 16 | u64::from(sequence_number);
+        self.highest = self.base;
+        self.after_jump = None;
+        self.received = 0;
+        self.prior = (0, 0);
+    }
+
+    /// Whether enough packets came in a row to believe in the source.
+    #[must_use]
+    pub fn is_valid(&self) -> bool {
+        self.probation == 0
+    }
+
+    /// How many packets the source has sent since it became valid, as far as their numbers tell.
+    #[must_use]
+    pub fn expected(&self) -> u64 {
+        if self.is_valid() { self.highest - self.base + 1 } else { 0 }
+    }
+
+    /// How many came, late ones and repeated ones among them.
+    #[must_use]
+    pub fn received(&self) -> u64 {
+        self.received
+    }
+
+    /// How many are missing: below zero where more came twice than were lost.
+    #[must_use]
+    pub fn lost(&self) -> i64 {
+        self.expected().cast_signed() - self.received.cast_signed()
+    }
+
+    /// How the packets were spaced.
+    #[must_use]
+    pub fn spacing(&self) -> &Spacing {
+        &self.spacing
+    }
+
+    /// Takes note of a sender report of the source that came at `now`.
+    pub fn receive_sender_report(&mut self, time: NtpTime, now: Duration) {
+        self.sender_report = Some((time.middle(), now));
+    }
+
+    /// What to report of the source at `now`; the share lost is that since the last call.
+    pub fn report(&mut self, now: Duration) -> ReportBlock {
+        let (expected, received) = (self.expected(), self.received);
+        let (prior_expected, prior_received) =
+            core::mem::replace(&mut self.prior, (expected, received));
+        let interval = expected - prior_expected;
+        let lost = interval.saturating_sub(received - prior_received);
+        // Less than 256, for the last packet that is expected has come.
+        let fraction = (lost << 8).checked_div(interval).unwrap_or(0).min(255);
+        let (last, since) = self.sender_report.unwrap_or_default();
+        ReportBlock {
+            ssrc: self.ssrc,
+            fraction_lost: fraction as u8,
+            lost: self.lost().clamp(i32::MIN.into(), i32::MAX.into()) as i32,
+            // The cycle that `begin` has added is taken off again.
+            highest_sequence_number: (self.highest as u32).wrapping_sub(1 << 16),
+            jitter: self.spacing.jitter_units() as u32,
+            last_sender_report: last,
+            delay_since_last_sender_report: match self.sender_report {
+                Some(_) => short_span(now.saturating_sub(since)),
+                None => 0,
+            },
+        }
+    }
+}
+
+/// How packets were spaced: the delta between two, and the interarrival jitter.
+#[derive(Clone, Debug, Default)]
+pub struct Spacing {
+    /// Timestamp and time of the last packet.
+    last: Option<(u32, Duration)>,
+    /// In units of the payload's clock.
+    jitter: f64,
+    seconds_per_unit: f64,
+    max_jitter: f64,
+    sum_of_jitter: f64,
+    count: u64,
+    max_delta: Duration,
+    sum_of_deltas: Duration,
+}
+
+impl Spacing {
+    fn receive(&mut self, timestamp: u32, now: Duration, clock_rate: u32, restarted: bool) {
+        let last = self.last.replace((timestamp, now));
+        let Some((last_timestamp, last_time)) = last.filter(|_| !restarted) else { return };
+        self.seconds_per_unit = 1.0 / f64::from(clock_rate.max(1));
+        let delta = now.saturating_sub(last_time);
+        let sent = f64::from(timestamp.wrapping_sub(last_timestamp).cast_signed());
+        let difference = delta.as_secs_f64() * f64::from(clock_rate) - sent;
+        let difference = if difference < 0.0 { -difference } else { difference };
+        self.jitter += (difference - self.jitter) / 16.0;
+        self.max_jitter = self.max_jitter.max(self.jitter);
+        self.sum_of_jitter += self.jitter;
+        self.count += 1;
+        self.max_delta = self.max_delta.max(delta);
+        self.sum_of_deltas += delta;
+    }
+
+    fn jitter_units(&self) -> f64 {
+        self.jitter
+    }
+
+    fn span(&self, units: f64) -> Duration {
+        Duration::try_from_secs_f64(units * self.seconds_per_unit).unwrap_or(Duration::MAX)
+    }
+
+    /// The interarrival jitter now (RFC 3550 section 6.4.1).
+    #[must_use]
+    pub fn jitter(&self) -> Duration {
+        self.span(self.jitter)
+    }
+
+    /// The highest it has been.
+    #[must_use]
+    pub fn max_jitter(&self) -> Duration {
+        self.span(self.max_jitter)
+    }
+
+    /// Its mean over all packets but the first.
+    #[must_use]
+    pub fn mean_jitter(&self) -> Duration {
+        self.span(if self.count == 0 { 0.0 } else { self.sum_of_jitter / self.count as f64 })
+    }
+
+    /// The longest time between a packet and the one before it.
+    #[must_use]
+    pub fn max_delta(&self) -> Duration {
+        self.max_delta
+    }
+
+    /// The mean time between two packets.
+    #[must_use]
+    pub fn mean_delta(&self) -> Duration {
+        let nanos = self.sum_of_deltas.as_nanos().checked_div(u128::from(self.count));
+        Duration::from_nanos(nanos.unwrap_or(0) as u64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::packet::Fields;
+    use std::vec::Vec;
+
+    /// Feeds packets of 20 ms; gives what each was found to be.
+    fn feed(reception: &mut Option<Reception>, numbers: &[u16]) -> Vec<Arrival> {
+        let mut arrivals = Vec::new();
+        for &sequence_number in numbers {
+            let timestamp = u32::from(sequence_number).wrapping_mul(160);
+            let bytes =
+                Fields { sequence_number, timestamp, ssrc: 7, ..Fields::default() }.to_bytes();
+            let header = Header::parse(&bytes).unwrap();
+            let reception = reception.get_or_insert_with(|| Reception::new(&header, 8000));
+            let now = Duration::from_millis(20) * u32::from(sequence_number);
+            arrivals.push(reception.receive(&header, now));
+        }
+        arrivals
+    }
+
+    #[test]
+    fn two_packets_in_a_row_make_a_source() {
+        let mut reception = None;
+        let arrivals = feed(&mut reception, &[5, 9, 10, 12]);
+        let numbers = [0x1_000a, 0x1_000c].map(Arrival::InOrder);
+        assert_eq!(arrivals[..2], [Arrival::Probation; 2]);
+        assert_eq!(arrivals[2..], numbers);
+        let reception = reception.unwrap();
+        assert_eq!((reception.expected(), reception.received(), reception.lost()), (3, 2, 1));
+    }
+
+    #[test]
+    fn a_source_that_begins_anew_is_followed() {
+        let mut reception = None;
+        feed(&mut reception, &[1, 2, 3]);
+        assert_eq!(feed(&mut reception, &[30_000]), [Arrival::Jump]);
+        assert_eq!(feed(&mut reception, &[4]), [Arrival::InOrder(0x1_0004)]);
+        assert_eq!(feed(&mut reception, &[30_000]), [Arrival::Jump]);
+        assert_eq!(feed(&mut reception, &[30_001]), [Arrival::Restarted(0x1_0000 + 30_001)]);
+        assert_eq!(reception.unwrap().expected(), 1);
+    }
+
+    #[test]
+    fn reports_tell_what_was_lost() {
+        let mut reception = None;
+        feed(&mut reception, &[65_533, 65_534, 65_535]);
+        feed(&mut reception, &[0, 2, 4, 4, 3]);
+        let mut reception = reception.unwrap();
+        let report = reception.report(Duration::ZERO);
+        // Of seven expected (65,534 to 4) seven came, one of them twice.
+        assert_eq!((report.lost, report.fraction_lost), (0, 0));
+        assert_eq!(report.highest_sequence_number, 0x1_0004);
+        assert_eq!(report.delay_since_last_sender_report, 0);
+        let mut reception = Some(reception);
+        feed(&mut reception, &[5, 9]);
+        let mut reception = reception.unwrap();
+        reception.receive_sender_report(NtpTime(0x1122_3344_5566_7788), Duration::from_secs(1));
+        let report = reception.report(Duration::from_millis(1500));
+        assert_eq!((report.lost, report.fraction_lost), (3, (3 * 256 / 5) as u8));
+        assert_eq!(report.last_sender_report, 0x3344_5566);
+        assert_eq!(report.delay_since_last_sender_report, 0x8000);
+        let report = reception.report(Duration::from_secs(2));
+        assert_eq!((report.lost, report.fraction_lost), (3, 0));
+    }
+
+    #[test]
+    fn late_packets_before_the_first_count() {
+        let mut reception = None;
+        feed(&mut reception, &[0, 1]);
+        assert_eq!(feed(&mut reception, &[0xffff]), [Arrival::Late(0xffff)]);
+    }
+
+    #[test]
+    fn spacing_is_that_of_rfc_3550() {
+        let mut spacing = Spacing::default();
+        let mut jitter = 0.0;
+        for (count, millis) in [0, 25, 38, 63, 80, 161].into_iter().enumerate() {
+            spacing.receive(160 * count as u32, Duration::from_millis(millis), 8000, false);
+        }
+        for difference in [5.0, 7.0, 5.0, 3.0, 61.0] {
+            jitter += (difference - jitter) / 16.0;
+        }
+        assert!((spacing.jitter().as_secs_f64() * 1e3 - jitter).abs() < 1e-6);
+        assert_eq!(spacing.max_jitter(), spacing.jitter());
+        assert!(spacing.mean_jitter() < spacing.jitter());
+        assert_eq!(spacing.max_delta(), Duration::from_millis(81));
+        assert_eq!(spacing.mean_delta(), Duration::from_micros(32_200));
+    }
+}

@@ -1,0 +1,41 @@
+//! Goodbyes (RFC 3550 section 6.6).
+
+use super::{Frame, RtcpError, Writer, packet_type, words};
+
+/// Sources that have ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bye<'a> {
+    sources: &'a [u8],
+    /// Why, if they say it.
+    pub reason: Option<&'a [u8]>,
+}
+
+impl<'a> Bye<'a> {
+    pub(super) fn parse(frame: Frame<'a>) -> Result<Self, RtcpError> {
+        let split = frame.body.split_at_checked(4 * usize::from(frame.count));
+        let (sources, rest) = split.ok_or(frame.malformed())?;
+        let reason = match rest {
+            [] => None,
+            [length, text @ ..] => Some(text.get(..usize::from(*length)).ok_or(frame.malformed())?),
+        };
+        Ok(Self { sources, reason })
+    }
+
+    /// The sources.
+    pub fn sources(&self) -> impl ExactSizeIterator<Item = u32> + use<'a> {
+        words(self.sources)
+    }
+}
+
+impl Writer<'_> {
+    /// Says goodbye for at most 31 sources; `None` if the buffer is too short, there are more, or the
+    /// reason has more than 255 bytes.
+    pub fn bye(&mut self, sources: &[u32], reason: Option<&[u8]>) -> Option<()> {
+        self.packet(packet_type::BYE, sources.len(), |writer| {
+            sources.iter().try_for_each(|&ssrc| writer.put_word(ssrc))?;
+            let Some(reason) = reason else { return Some(()) };
+            writer.put(&[u8::try_from(reason.len()).ok()?])?;
+            writer.put(reason)
+        })
+    }
+}

@@ -1,0 +1,313 @@
+//! Extended reports (RFC 3611).
+
+use super::{Frame, RtcpError, Writer, packet_type};
+use crate::ntp::NtpTime;
+use crate::packet::word;
+
+/// Types of blocks (RFC 3611 section 4).
+pub mod block_type {
+    /// Receiver reference time.
+    pub const RECEIVER_REFERENCE_TIME: u8 = 4;
+    /// Delay since the last receiver report.
+    pub const DELAY_SINCE_LAST_RECEIVER_REPORT: u8 = 5;
+    /// Metrics of a voice call.
+    pub const VOIP_METRICS: u8 = 7;
+}
+
+/// An extended report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ExtendedReport<'a> {
+    /// Whose report it is.
+    pub ssrc: u32,
+    blocks: &'a [u8],
+}
+
+/// A block of an extended report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Block<'a> {
+    /// The time at the receiver, for a source to measure the way there and back.
+    ReceiverReferenceTime(NtpTime),
+    /// When such blocks came from each of some receivers.
+    DelaySinceLastReceiverReport(ReceiverReports<'a>),
+    /// How a voice call fares.
+    VoipMetrics(VoipMetrics),
+    /// Any other block.
+    Other {
+        /// See [`block_type`].
+        block_type: u8,
+        /// The byte behind it, which each type uses in its own way.
+        specific: u8,
+        /// A multiple of four bytes.
+        body: &'a [u8],
+    },
+}
+
+/// The sub-blocks of a block that answers receiver reference times.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReceiverReports<'a>(&'a [u8]);
+
+/// When a receiver reference time came from a receiver.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LastReceiverReport {
+    /// The receiver.
+    pub ssrc: u32,
+    /// The middle 32 bits of its reference time.
+    pub last: u32,
+    /// The time since that was received, in 65,536ths of a second.
+    pub delay: u32,
+}
+
+impl<'a> ReceiverReports<'a> {
+    /// The receivers.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = LastReceiverReport> + use<'a> {
+        self.0.chunks_exact(12).map(|bytes| LastReceiverReport {
+            ssrc: word(bytes, 0),
+            last: word(bytes, 4),
+            delay: word(bytes, 8),
+        })
+    }
+}
+
+/// How a voice call fares (RFC 3611 section 4.7).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct VoipMetrics {
+    /// The source.
+    pub ssrc: u32,
+    /// The share of packets lost, in 256ths.
+    pub loss_rate: u8,
+    /// The share of packets that came too late or too early to be played, in 256ths.
+    pub discard_rate: u8,
+    /// The share of packets lost or discarded in bursts, in 256ths.
+    pub burst_density: u8,
+    /// That share between bursts.
+    pub gap_density: u8,
+    /// The mean length of a burst in milliseconds.
+    pub burst_duration: u16,
+    /// The mean time between bursts in milliseconds.
+    pub gap_duration: u16,
+    /// The way there and back in milliseconds, 0 if unknown.
+    pub round_trip_delay: u16,
+    /// The delay within the end system in milliseconds, 0 if unknown.
+    pub end_system_delay: u16,
+    /// In dBm0, [`VoipMetrics::UNKNOWN_LEVEL`] if unknown.
+    pub signal_level: i8,
+    /// In dBm0, [`VoipMetrics::UNKNOWN_LEVEL`] if unknown.
+    pub noise_level: i8,
+    /// Residual echo return loss in dB.
+    pub residual_echo_return_loss: u8,
+    /// How many packets in a row have to arrive to end a burst; 16 is recommended.
+    pub minimum_gap: u8,
+    /// The quality by the E-model, 0 to 100, for this part of the call's way.
+    pub r_factor: u8,
+    /// The same for a part of the way beyond RTP.
+    pub external_r_factor: u8,
+    /// Ten times the mean opinion score for listening.
+    pub mos_listening: u8,
+    /// Ten times the mean opinion score for conversation, with delay and echo.
+    pub mos_conversation: u8,
+    /// Concealment and jitter buffer, see RFC 3611 section 4.7.6.
+    pub receiver_configuration: u8,
+    /// The jitter buffer's delay now, in milliseconds.
+    pub jitter_buffer_nominal: u16,
+    /// The most it has been.
+    pub jitter_buffer_maximum: u16,
+    /// The most it can be.
+    pub jitter_buffer_absolute_maximum: u16,
+}
+
+impl VoipMetrics {
+    /// A metric that is not known, where [`VoipMetrics`] says nothing else of it.
+    pub const UNKNOWN: u8 = 127;
+    /// A level that is not known.
+    pub const UNKNOWN_LEVEL: i8 = 127;
+
+    const LENGTH: usize = 32;
+
+    /// Metrics of a source of which nothing is known but what is filled in.
+    #[must_use]
+    pub fn unknown(ssrc: u32) -> Self {
+        Self {
+            ssrc,
+            loss_rate: 0,
+            discard_rate: 0,
+            burst_density: 0,
+            gap_density: 0,
+            burst_duration: 0,
+            gap_duration: 0,
+            round_trip_delay: 0,
+            end_system_delay: 0,
+            signal_level: Self::UNKNOWN_LEVEL,
+            noise_level: Self::UNKNOWN_LEVEL,
+            residual_echo_return_loss: Self::UNKNOWN,
+            minimum_gap: 16,
+            r_factor: Self::UNKNOWN,
+            external_r_factor: Self::UNKNOWN,
+            mos_listening: Self::UNKNOWN,
+            mos_conversation: Self::UNKNOWN,
+            receiver_configuration: 0,
+            jitter_buffer_nominal: 0,
+            jitter_buffer_maximum: 0,
+            jitter_buffer_absolute_maximum: 0,
+        }
+    }
+
+    fn parse(bytes: &[u8]) -> Self {
+        let short = |at: usize| u16::from_be_bytes([bytes[at], bytes[at + 1]]);
+        Self {
+            ssrc: word(bytes, 0),
+            loss_rate: bytes[4],
+            discard_rate: bytes[5],
+            burst_density: bytes[6],
+            gap_density: bytes[7],
+            burst_duration: short(8),
+            gap_duration: short(10),
+            round_trip_delay: short(12),
+            end_system_delay: short(14),
+            signal_level: bytes[16].cast_signed(),
+            noise_level: bytes[17].cast_signed(),
+            residual_echo_return_loss: bytes[18],
+            minimum_gap: bytes[19],
+            r_factor: bytes[20],
+            external_r_factor: bytes[21],
+            mos_listening: bytes[22],
+            mos_conversation: bytes[23],
+            receiver_configuration: bytes[24],
+            jitter_buffer_nominal: short(26),
+            jitter_buffer_maximum: short(28),
+            jitter_buffer_absolute_maximum: short(30),
+        }
+    }
+
+    fn write(&self, writer: &mut Writer<'_>) -> Option<()> {
+        writer.put_word(self.ssrc)?;
+        writer.put(&[self.loss_rate, self.discard_rate, self.burst_density, self.gap_density])?;
+        for short in
+            [self.burst_duration, self.gap_duration, self.round_trip_delay, self.end_system_delay]
+        {
+            writer.put(&short.to_be_bytes())?;
+        }
+        writer.put(&[
+            self.signal_level.cast_unsigned(),
+            self.noise_level.cast_unsigned(),
+            self.residual_echo_return_loss,
+            self.minimum_gap,
+            self.r_factor,
+            self.external_r_factor,
+            self.mos_listening,
+            self.mos_conversation,
+            self.receiver_configuration,
+            0,
+        ])?;
+        for short in [
+            self.jitter_buffer_nominal,
+            self.jitter_buffer_maximum,
+            self.jitter_buffer_absolute_maximum,
+        ] {
+            writer.put(&short.to_be_bytes())?;
+        }
+        Some(())
+    }
+}
+
+/// Takes a block off the beginning of `bytes`, and gives what follows it; `None` if it is not whole.
+fn split_block(bytes: &[u8]) -> Option<(Block<'_>, &[u8])> {
+    let &[block_type, specific, high, low, ref rest @ ..] = bytes else { return None };
+    let length = 4 * usize::from(u16::from_be_bytes([high, low]));
+    let (body, rest) = rest.split_at_checked(length)?;
+    let block = match (block_type, length) {
+        (block_type::RECEIVER_REFERENCE_TIME, 8) => {
+            let time = u64::from(word(body, 0)) << 32 | u64::from(word(body, 4));
+            Block::ReceiverReferenceTime(NtpTime(time))
+        }
+        (block_type::DELAY_SINCE_LAST_RECEIVER_REPORT, _) if length % 12 == 0 => {
+            Block::DelaySinceLastReceiverReport(ReceiverReports(body))
+        }
+        (block_type::VOIP_METRICS, VoipMetrics::LENGTH) => {
+            Block::VoipMetrics(VoipMetrics::parse(body))
+        }
+        _ => Block::Other { block_type, specific, body },
+    };
+    Some((block, rest))
+}
+
+impl<'a> ExtendedReport<'a> {
+    pub(super) fn parse(frame: Frame<'a>) -> Result<Self, RtcpError> {
+        let (head, blocks) = frame.body.split_at_checked(4).ok_or(frame.malformed())?;
+        let mut rest = blocks;
+        while !rest.is_empty() {
+            rest = split_block(rest).ok_or(frame.malformed())?.1;
+        }
+        Ok(Self { ssrc: word(head, 0), blocks })
+    }
+
+    /// Its blocks. Those whose length is not that of their type are [`Block::Other`].
+    pub fn blocks(&self) -> impl Iterator<Item = Block<'a>> + use<'a> {
+        let mut rest = self.blocks;
+        core::iter::from_fn(move || {
+            let (block, after) = split_block(rest)?;
+            rest = after;
+            Some(block)
+        })
+    }
+}
+
+/// Writes the blocks of an extended report.
+#[derive(Debug)]
+pub struct BlockWriter<'a, 'b>(&'a mut Writer<'b>);
+
+impl BlockWriter<'_, '_> {
+    fn block(
+        &mut self,
+        block_type: u8,
+        specific: u8,
+        write: impl FnOnce(&mut Writer<'_>) -> Option<()>,
+    ) -> Option<()> {
+        let start = self.0.len();
+        self.0.put(&[block_type, specific, 0, 0])?;
+        write(self.0)?;
+        self.0.fill()?;
+        let words = u16::try_from((self.0.len() - start) / 4 - 1).ok()?;
+        self.0.set_u16(start + 2, words);
+        Some(())
+    }
+
+    /// The time at this receiver.
+    pub fn receiver_reference_time(&mut self, time: NtpTime) -> Option<()> {
+        self.block(block_type::RECEIVER_REFERENCE_TIME, 0, |writer| {
+            writer.put(&time.0.to_be_bytes())
+        })
+    }
+
+    /// When such times came from receivers.
+    pub fn delay_since_last_receiver_report(
+        &mut self,
+        receivers: &[LastReceiverReport],
+    ) -> Option<()> {
+        self.block(block_type::DELAY_SINCE_LAST_RECEIVER_REPORT, 0, |writer| {
+            receivers.iter().try_for_each(|receiver| {
+                writer.put_word(receiver.ssrc)?;
+                writer.put_word(receiver.last)?;
+                writer.put_word(receiver.delay)
+            })
+        })
+    }
+
+    /// How a voice call fares.
+    pub fn voip_metrics(&mut self, metrics: &VoipMetrics) -> Option<()> {
+        self.block(block_type::VOIP_METRICS, 0, |writer| metrics.write(writer))
+    }
+}
+
+impl Writer<'_> {
+    /// An extended report, whose blocks `write` writes; `None` if the buffer is too short.
+    pub fn extended_report(
+        &mut self,
+        ssrc: u32,
+        write: impl FnOnce(&mut BlockWriter<'_, '_>) -> Option<()>,
+    ) -> Option<()> {
+        self.packet(packet_type::XR, 0, |writer| {
+            writer.put_word(ssrc)?;
+            write(&mut BlockWriter(writer))
+        })
+    }
+}

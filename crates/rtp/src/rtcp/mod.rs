@@ -1,0 +1,268 @@
+//! RTCP packets (RFC 3550 section 6) and extended reports (RFC 3611).
+
+mod application;
+mod bye;
+mod description;
+pub mod extended;
+mod report;
+mod schedule;
+
+pub use application::Application;
+pub use bye::Bye;
+pub use description::{Chunk, Description, Item};
+pub use extended::ExtendedReport;
+pub use report::{ReceiverReport, ReportBlock, SenderInfo, SenderReport};
+pub use schedule::Schedule;
+
+use crate::packet::word;
+use core::error::Error;
+use core::fmt;
+
+/// Packet types (RFC 3550 section 12.1, RFC 4585, RFC 3611).
+pub mod packet_type {
+    /// Sender report.
+    pub const SR: u8 = 200;
+    /// Receiver report.
+    pub const RR: u8 = 201;
+    /// Source description.
+    pub const SDES: u8 = 202;
+    /// Goodbye.
+    pub const BYE: u8 = 203;
+    /// Defined by an application.
+    pub const APP: u8 = 204;
+    /// Transport layer feedback.
+    pub const RTPFB: u8 = 205;
+    /// Feedback of payloads.
+    pub const PSFB: u8 = 206;
+    /// Extended report.
+    pub const XR: u8 = 207;
+}
+
+/// Why bytes are no RTCP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RtcpError {
+    /// There are fewer bytes than a packet's header has, or than it says.
+    Truncated {
+        /// How many bytes there would have to be from the packet's beginning on.
+        needed: usize,
+        /// How many there are.
+        length: usize,
+    },
+    /// The version is not 2.
+    Version(u8),
+    /// Padding in a packet that is not the last one, or not a multiple of four bytes, or more than there
+    /// is.
+    Padding,
+    /// A packet of this type ends before what its count promises, or is otherwise not whole.
+    Malformed {
+        /// See [`packet_type`].
+        packet_type: u8,
+    },
+}
+
+impl fmt::Display for RtcpError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Truncated { needed, length } => {
+                write!(f, "RTCP packet of {length} bytes, expected at least {needed}")
+            }
+            Self::Version(version) => write!(f, "RTCP version {version}, expected 2"),
+            Self::Padding => write!(f, "RTCP packet with wrong padding"),
+            Self::Malformed { packet_type } => {
+                write!(f, "RTCP packet of type {packet_type} ends before what it announces")
+            }
+        }
+    }
+}
+
+impl Error for RtcpError {}
+
+/// A packet, over borrowed bytes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Packet<'a> {
+    /// A sender report.
+    SenderReport(SenderReport<'a>),
+    /// A receiver report.
+    ReceiverReport(ReceiverReport<'a>),
+    /// A source description.
+    Description(Description<'a>),
+    /// A goodbye.
+    Bye(Bye<'a>),
+    /// Defined by an application.
+    Application(Application<'a>),
+    /// An extended report.
+    ExtendedReport(ExtendedReport<'a>),
+    /// Any other packet.
+    Other(Frame<'a>),
+}
+
+/// The header of a packet and what follows it, without padding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Frame<'a> {
+    /// See [`packet_type`].
+    pub packet_type: u8,
+    /// A count or a subtype, 0 to 31.
+    pub count: u8,
+    /// What follows the header, a multiple of four bytes.
+    pub body: &'a [u8],
+}
+
+impl<'a> Frame<'a> {
+    /// Takes a packet off the beginning of `bytes`, and gives what follows it.
+    fn split(bytes: &'a [u8]) -> Result<(Self, &'a [u8]), RtcpError> {
+        let truncated = |needed| RtcpError::Truncated { needed, length: bytes.len() };
+        let &[first, packet_type, high, low, ..] = bytes else { return Err(truncated(4)) };
+        if first >> 6 != 2 {
+            return Err(RtcpError::Version(first >> 6));
+        }
+        let length = 4 + 4 * usize::from(u16::from_be_bytes([high, low]));
+        let (packet, rest) = bytes.split_at_checked(length).ok_or(truncated(length))?;
+        let mut body = &packet[4..];
+        if first & 0x20 != 0 {
+            let padding = body.last().map_or(0, |&padding| usize::from(padding));
+            let fits = padding > 0 && padding % 4 == 0 && padding <= body.len() && rest.is_empty();
+            if !fits {
+                return Err(RtcpError::Padding);
+            }
+            body = &body[..body.len() - padding];
+        }
+        Ok((Self { packet_type, count: first & 0x1f, body }, rest))
+    }
+
+    fn malformed(&self) -> RtcpError {
+        RtcpError::Malformed { packet_type: self.packet_type }
+    }
+
+    fn parse(self) -> Result<Packet<'a>, RtcpError> {
+        Ok(match self.packet_type {
+            packet_type::SR => Packet::SenderReport(SenderReport::parse(self)?),
+            packet_type::RR => Packet::ReceiverReport(ReceiverReport::parse(self)?),
+            packet_type::SDES => Packet::Description(Description::parse(self)?),
+            packet_type::BYE => Packet::Bye(Bye::parse(self)?),
+            packet_type::APP => Packet::Application(Application::parse(self)?),
+            packet_type::XR => Packet::ExtendedReport(ExtendedReport::parse(self)?),
+            _ => Packet::Other(self),
+        })
+    }
+}
+
+/// The packets of one datagram, found to be whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Compound<'a>(&'a [u8]);
+
+impl<'a> Compound<'a> {
+    /// Looks through the packets of a datagram.
+    ///
+    /// # Errors
+    /// Any of them is not whole.
+    pub fn parse(datagram: &'a [u8]) -> Result<Self, RtcpError> {
+        let mut rest = datagram;
+        loop {
+            let (frame, after) = Frame::split(rest)?;
+            frame.parse()?;
+            if after.is_empty() {
+                return Ok(Self(datagram));
+            }
+            rest = after;
+        }
+    }
+
+    /// Whether it begins with a report, as every compound packet has to that is not of reduced size
+    /// (RFC 3550 section 6.1, RFC 5506).
+    #[must_use]
+    pub fn begins_with_report(&self) -> bool {
+        matches!(self.0[1], packet_type::SR | packet_type::RR)
+    }
+
+    /// Its packets.
+    pub fn packets(&self) -> impl Iterator<Item = Packet<'a>> + use<'a> {
+        let mut rest = self.0;
+        core::iter::from_fn(move || {
+            let (frame, after) = Frame::split(rest).ok()?;
+            rest = after;
+            frame.parse().ok()
+        })
+    }
+}
+
+/// Writes packets one behind the other into a buffer.
+#[derive(Debug)]
+pub struct Writer<'a> {
+    buffer: &'a mut [u8],
+    length: usize,
+}
+
+impl<'a> Writer<'a> {
+    /// Begins at the beginning of a buffer.
+    pub fn new(buffer: &'a mut [u8]) -> Self {
+        Self { buffer, length: 0 }
+    }
+
+    /// How many bytes have been written.
+    #[must_use]
+    #[expect(clippy::len_without_is_empty, reason = "an empty compound packet is no packet")]
+    pub fn len(&self) -> usize {
+        self.length
+    }
+
+    /// Writes a packet whose body `write` writes; `None`, and nothing is written, if the buffer is too
+    /// short or `write` says so. The body is filled up with zeros to a multiple of four bytes.
+    pub(crate) fn packet(
+        &mut self,
+        packet_type: u8,
+        count: usize,
+        write: impl FnOnce(&mut Self) -> Option<()>,
+    ) -> Option<()> {
+        let start = self.length;
+        let written = self.write_packet(packet_type, count, write);
+        if written.is_none() {
+            self.length = start;
+        }
+        written
+    }
+
+    fn write_packet(
+        &mut self,
+        packet_type: u8,
+        count: usize,
+        write: impl FnOnce(&mut Self) -> Option<()>,
+    ) -> Option<()> {
+        let count = u8::try_from(count).ok().filter(|&count| count < 32)?;
+        let start = self.length;
+        self.put(&[0x80 | count, packet_type, 0, 0])?;
+        write(self)?;
+        self.fill()?;
+        let words = u16::try_from((self.length - start) / 4 - 1).ok()?;
+        self.buffer[start + 2..start + 4].copy_from_slice(&words.to_be_bytes());
+        Some(())
+    }
+
+    /// Zeros up to the next multiple of four bytes.
+    pub(crate) fn fill(&mut self) -> Option<()> {
+        self.put(&[0; 3][..self.length.next_multiple_of(4) - self.length])
+    }
+
+    pub(crate) fn put(&mut self, bytes: &[u8]) -> Option<()> {
+        let end = self.length + bytes.len();
+        self.buffer.get_mut(self.length..end)?.copy_from_slice(bytes);
+        self.length = end;
+        Some(())
+    }
+
+    pub(crate) fn put_word(&mut self, word: u32) -> Option<()> {
+        self.put(&word.to_be_bytes())
+    }
+
+    /// Overwrites two bytes that were written before.
+    pub(crate) fn set_u16(&mut self, at: usize, value: u16) {
+        self.buffer[at..at + 2].copy_from_slice(&value.to_be_bytes());
+    }
+}
+
+/// The 32 bits in each four bytes.
+fn words(bytes: &[u8]) -> impl ExactSizeIterator<Item = u32> + '_ {
+    bytes.chunks_exact(4).map(|bytes| word(bytes, 0))
+}
+
+#[cfg(test)]
+mod tests;

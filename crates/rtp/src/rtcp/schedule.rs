@@ -1,0 +1,171 @@
+//! When to send RTCP (RFC 3550 sections 6.2, 6.3 and A.7).
+
+use core::time::Duration;
+
+/// What the interval is divided by, since reconsideration makes it longer on average: e - 3/2.
+const COMPENSATION: f64 = 1.218_28;
+
+/// The share of the bandwidth that senders have to themselves, if they are no more than that share of
+/// the members.
+const SENDER_SHARE: f64 = 0.25;
+
+/// The shortest interval.
+const MINIMUM: Duration = Duration::from_secs(5);
+
+/// Decides when the next report is due. Times are spans since an epoch that the caller chooses and stays
+/// with; random numbers are from 0 up to 1.
+#[derive(Clone, Debug)]
+pub struct Schedule {
+    /// For RTCP of all members together, in bytes a second.
+    bandwidth: f64,
+    members: u32,
+    senders: u32,
+    we_sent: bool,
+    /// How many members there were when the interval was last found.
+    prior_members: u32,
+    last: Duration,
+    next: Duration,
+    average_size: f64,
+    initial: bool,
+}
+
+impl Schedule {
+    /// Begins at `now`, as the only member, with a bandwidth of the whole session in bits a second, of
+    /// which RTCP takes 5 %, and the size of the first report with the headers of UDP and IP.
+    #[must_use]
+    pub fn new(now: Duration, session_bandwidth: f64, first_size: usize, random: f64) -> Self {
+        let mut schedule = Self {
+            bandwidth: (0.05 * session_bandwidth / 8.0).max(1.0),
+            members: 1,
+            senders: 0,
+            we_sent: false,
+            prior_members: 1,
+            last: now,
+            next: now,
+            average_size: first_size as f64,
+            initial: true,
+        };
+        schedule.next = now + schedule.interval(random);
+        schedule
+    }
+
+    /// When to look again whether a report is due.
+    #[must_use]
+    pub fn next(&self) -> Duration {
+        self.next
+    }
+
+    /// Takes note of how many members there are, and how many of them send; each count has ourselves in
+    /// it, the second one if `we_sent`.
+    ///
+    /// Where members have left, the next report comes the sooner for it (reverse reconsideration).
+    pub fn set_members(&mut self, now: Duration, members: u32, senders: u32, we_sent: bool) {
+        (self.members, self.senders, self.we_sent) = (members.max(1), senders, we_sent);
+        if self.members < self.prior_members {
+            let share = f64::from(self.members) / f64::from(self.prior_members);
+            self.next = now + self.next.saturating_sub(now).mul_f64(share);
+            self.last = now.saturating_sub(now.saturating_sub(self.last).mul_f64(share));
+            self.prior_members = self.members;
+        }
+    }
+
+    /// Takes note of the size of a packet that came, with the headers of UDP and IP.
+    pub fn received(&mut self, size: usize) {
+        self.average_size += (size as f64 - self.average_size) / 16.0;
+    }
+
+    /// Whether a report is due at `now`, which is [`Schedule::next`] or later. If so, it is to be sent,
+    /// and its size told to [`Schedule::sent`]; if not, the time of the next look has changed.
+    #[must_use]
+    pub fn is_due(&mut self, now: Duration, random: f64) -> bool {
+        let next = self.last + self.interval(random);
+        self.prior_members = self.members;
+        if next <= now {
+            return true;
+        }
+        self.next = next;
+        false
+    }
+
+    /// Takes note of a report that was sent at `now`.
+    pub fn sent(&mut self, now: Duration, size: usize, random: f64) {
+        self.received(size);
+        self.last = now;
+        self.initial = false;
+        self.next = now + self.interval(random);
+        self.prior_members = self.members;
+    }
+
+    fn interval(&self, random: f64) -> Duration {
+        let minimum = if self.initial { MINIMUM / 2 } else { MINIMUM };
+        let (members, senders) = (f64::from(self.members), f64::from(self.senders));
+        let (sharers, share) = if senders > members * SENDER_SHARE {
+            (members, 1.0)
+        } else if self.we_sent {
+            (senders, SENDER_SHARE)
+        } else {
+            (members - senders, 1.0 - SENDER_SHARE)
+        };
+        let seconds = self.average_size * sharers / (self.bandwidth * share);
+        let seconds = seconds.max(minimum.as_secs_f64()) * (random + 0.5) / COMPENSATION;
+        // Longer ones than a day come of numbers that nobody has.
+        Duration::from_secs_f64(seconds.clamp(0.0, 86_400.0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const START: Duration = Duration::from_secs(1000);
+
+    fn seconds(schedule: &Schedule) -> f64 {
+        (schedule.next() - START).as_secs_f64()
+    }
+
+    #[test]
+    fn the_first_report_comes_after_half_the_minimum() {
+        for (random, expected) in [(0.0, 1.25), (0.5, 2.5), (1.0, 3.75)] {
+            let schedule = Schedule::new(START, 64_000.0, 100, random);
+            assert!((seconds(&schedule) - expected / COMPENSATION).abs() < 1e-6);
+        }
+    }
+
+    #[test]
+    fn many_members_wait_longer_and_are_reconsidered() {
+        let mut schedule = Schedule::new(START, 64_000.0, 100, 0.5);
+        let first = schedule.next();
+        schedule.set_members(START, 1000, 1, false);
+        assert!(!schedule.is_due(first, 0.5));
+        // 100 bytes of 999 receivers, at three quarters of 400 bytes a second.
+        let expected = 100.0 * 999.0 / 300.0 / COMPENSATION;
+        assert!((seconds(&schedule) - expected).abs() < 1e-3, "{}", seconds(&schedule));
+        assert!(schedule.is_due(schedule.next(), 0.5));
+    }
+
+    #[test]
+    fn members_that_leave_bring_the_report_forward() {
+        let mut schedule = Schedule::new(START, 64_000.0, 100, 0.5);
+        schedule.set_members(START, 1000, 1, false);
+        assert!(!schedule.is_due(schedule.next(), 0.5));
+        let before = seconds(&schedule);
+        schedule.set_members(START, 100, 1, false);
+        assert!((seconds(&schedule) - before / 10.0).abs() < 1e-3);
+    }
+
+    #[test]
+    fn a_sender_of_two_reports_every_five_seconds() {
+        let mut schedule = Schedule::new(START, 64_000.0, 100, 0.5);
+        schedule.set_members(START, 2, 2, true);
+        let mut now = START;
+        let mut reports = 0;
+        while now < START + Duration::from_secs(3600) {
+            now = schedule.next();
+            if schedule.is_due(now, f64::from(reports % 10) / 10.0) {
+                reports += 1;
+                schedule.sent(now, 100, f64::from(reports % 7) / 7.0);
+            }
+        }
+        assert!((600..1000).contains(&reports), "{reports}");
+    }
+}

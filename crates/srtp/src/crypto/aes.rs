@@ -1,0 +1,124 @@
+//! AES with keys of three lengths, in counter mode and in f8 mode.
+
+use aes::cipher::{BlockCipherEncrypt, InnerIvInit, KeyInit, StreamCipherCore};
+use aes::{Aes128Enc, Aes192Enc, Aes256Enc};
+use ctr::CtrCore;
+use ctr::flavors::Ctr128BE;
+
+/// A key, wiped when it is dropped.
+pub(crate) enum Aes {
+    Aes128(Aes128Enc),
+    Aes192(Aes192Enc),
+    Aes256(Aes256Enc),
+}
+
+impl Aes {
+    /// # Panics
+    /// The key has not 16, 24 or 32 bytes.
+    pub(crate) fn new(key: &[u8]) -> Self {
+        const LENGTH: &str = "a key of the length that was asked for";
+        match key.len() {
+            16 => Self::Aes128(Aes128Enc::new_from_slice(key).expect(LENGTH)),
+            24 => Self::Aes192(Aes192Enc::new_from_slice(key).expect(LENGTH)),
+            _ => Self::Aes256(Aes256Enc::new_from_slice(key).expect(LENGTH)),
+        }
+    }
+
+    /// Encrypts or decrypts in counter mode (RFC 3711 section 4.1.1).
+    #[inline]
+    pub(crate) fn counter(&self, iv: &[u8; 16], data: &mut [u8]) {
+        match self {
+            Self::Aes128(aes) => counter(aes, iv, data),
+            Self::Aes192(aes) => counter(aes, iv, data),
+            Self::Aes256(aes) => counter(aes, iv, data),
+        }
+    }
+
+    /// Encrypts one block.
+    #[inline]
+    pub(crate) fn block(&self, block: &mut [u8; 16]) {
+        match self {
+            Self::Aes128(aes) => aes.encrypt_block(block.into()),
+            Self::Aes192(aes) => aes.encrypt_block(block.into()),
+            Self::Aes256(aes) => aes.encrypt_block(block.into()),
+        }
+    }
+}
+
+#[inline]
+fn counter<C>(aes: &C, iv: &[u8; 16], data: &mut [u8])
+where
+    C: BlockCipherEncrypt<BlockSize = aes::cipher::consts::U16>,
+{
+    CtrCore::<&C, Ctr128BE>::inner_iv_init(aes, iv.into()).apply_keystream_partial(data.into());
+}
+
+/// AES in f8 mode (RFC 3711 section 4.1.2).
+pub(crate) struct F8 {
+    aes: Aes,
+    /// Under the session key, masked with the salt.
+    masked: Aes,
+}
+
+impl F8 {
+    /// # Panics
+    /// The key has not 16, 24 or 32 bytes.
+    pub(crate) fn new(key: &[u8], salt: &[u8]) -> Self {
+        let mut masked = zeroize::Zeroizing::new([0x55; 32]);
+        masked[..salt.len()].copy_from_slice(salt);
+        masked.iter_mut().zip(key).for_each(|(mask, key)| *mask ^= key);
+        Self { aes: Aes::new(key), masked: Aes::new(&masked[..key.len()]) }
+    }
+
+    /// Encrypts or decrypts.
+    pub(crate) fn apply(&self, iv: &[u8; 16], data: &mut [u8]) {
+        let mut iv = *iv;
+        self.masked.block(&mut iv);
+        let iv = u128::from_be_bytes(iv);
+        let mut stream = 0;
+        for (count, chunk) in (0u128..).zip(data.chunks_mut(16)) {
+            let mut block = (iv ^ count ^ stream).to_be_bytes();
+            self.aes.block(&mut block);
+            stream = u128::from_be_bytes(block);
+            chunk.iter_mut().zip(block).for_each(|(byte, key)| *byte ^= key);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::{hex, vectors};
+    use std::vec;
+
+    #[test]
+    fn counter_mode_gives_the_vectors_of_rfc_3711_and_6188() {
+        let Some(vectors) = vectors() else { return };
+        let b2 = &vectors["rfc3711_b2_aes_cm"];
+        let aes = Aes::new(&hex(&b2["key"]));
+        for block in b2["blocks"].as_array().unwrap() {
+            let mut iv: [u8; 16] = hex(&b2["salt_shifted"]).try_into().unwrap();
+            let counter = block["counter"].as_u64().unwrap();
+            iv[14..].copy_from_slice(&(counter as u16).to_be_bytes());
+            let mut stream = [0; 16];
+            aes.counter(&iv, &mut stream);
+            assert_eq!(stream[..], hex(&block["keystream"]));
+        }
+        let rfc6188 = &vectors["rfc6188_7_1_keystream_256"];
+        let expected = hex(&rfc6188["keystream"]);
+        let mut stream = vec![0; expected.len()];
+        let iv = hex(&rfc6188["salt_shifted"]).try_into().unwrap();
+        Aes::new(&hex(&rfc6188["key"])).counter(&iv, &mut stream);
+        assert_eq!(stream, expected);
+    }
+
+    #[test]
+    fn f8_mode_gives_the_vector_of_rfc_3711() {
+        let Some(vectors) = vectors() else { return };
+        let vector = &vectors["rfc3711_b1_f8"];
+        let f8 = F8::new(&hex(&vector["key"]), &hex(&vector["salt"]));
+        let mut data = hex(&vector["plain"]);
+        f8.apply(&hex(&vector["iv"]).try_into().unwrap(), &mut data);
+        assert_eq!(data, hex(&vector["cipher"]));
+    }
+}

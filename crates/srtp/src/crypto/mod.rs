@@ -1,0 +1,17 @@
+//! The cryptographic primitives, all from libraries: what a port to another library would change.
+
+mod aes;
+#[cfg(feature = "ring")]
+#[path = "gcm_ring.rs"]
+mod gcm;
+#[cfg(not(feature = "ring"))]
+#[path = "gcm_aes_gcm.rs"]
+mod gcm;
+mod hmac;
+
+pub(crate) use aes::{Aes, F8};
+pub(crate) use gcm::Gcm;
+pub(crate) use hmac::HmacSha1;
+
+/// The length of a tag of AES-GCM in bytes.
+pub(crate) const GCM_TAG: usize = 16;

@@ -1,0 +1,49 @@
+//! SRTP and SRTCP (RFC 3711, 6188, 7714) without I/O.
+//!
+//! A [`Sender`] protects the packets of one direction of a session, a [`Receiver`] checks and decrypts
+//! those of the other. Both work in the buffer that they are given, and allocate nothing for a packet
+//! of a source that they know.
+//!
+//! ```
+//! use srtp::{MasterKey, Policy, Receiver, Sender, Suite};
+//!
+//! let policy = Policy::new(Suite::AesCm128HmacSha1_80);
+//! let key = MasterKey::new(policy.suite, &[7; 30])?;
+//! let mut sender = Sender::new(&policy, vec![key.clone()])?;
+//! let mut receiver = Receiver::new(&policy, vec![key])?;
+//!
+//! let mut buffer = [0; 200];
+//! let fields = rtp::packet::Fields { ssrc: 1, ..Default::default() };
+//! let length = fields.write(b"hello", &mut buffer).unwrap();
+//! let length = sender.protect(&mut buffer, length)?;
+//! let packet = receiver.unprotect(&mut buffer[..length])?;
+//! assert!(packet.ends_with(b"hello"));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+#[cfg(test)]
+extern crate std;
+
+mod crypto;
+mod error;
+mod index;
+mod key;
+mod policy;
+mod receiver;
+mod replay;
+mod sender;
+mod source;
+mod suite;
+#[cfg(test)]
+mod tests;
+mod transform;
+
+pub use error::{PolicyError, ProtectError, UnprotectError};
+pub use key::MasterKey;
+pub use policy::Policy;
+pub use receiver::Receiver;
+pub use sender::Sender;
+pub use suite::Suite;

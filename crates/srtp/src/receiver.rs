@@ -1,0 +1,196 @@
+//! The receiving end.
+
+use crate::error::{PolicyError, UnprotectError};
+use crate::index;
+use crate::key::{MasterKey, Use};
+use crate::policy::Policy;
+use crate::replay::{Replay, Window};
+use crate::source::{Derived, Keys, Sources};
+use crate::transform::{INDEX, RTCP_HEADER};
+use alloc::vec::Vec;
+use core::fmt;
+use rtp::Header;
+
+/// Checks and decrypts the packets of one direction of a session.
+pub struct Receiver {
+    keys: Keys,
+    sources: Sources<Incoming>,
+}
+
+/// A source of packets.
+struct Incoming {
+    /// The rollover counter of its first packet.
+    rollover: u32,
+    rtp_received: Window,
+    rtp: Derived,
+    rtcp_received: Window,
+    rtcp: Derived,
+}
+
+impl Incoming {
+    fn new(policy: &Policy, rollover: u32) -> Self {
+        Self {
+            rollover,
+            rtp_received: Window::new(policy.replay_window),
+            rtp: Derived::default(),
+            rtcp_received: Window::new(policy.replay_window),
+            rtcp: Derived::default(),
+        }
+    }
+
+    #[inline]
+    fn index(&self, sequence_number: u16) -> Option<u64> {
+        match self.rtp_received.highest() {
+            Some(highest) => index::estimate(highest, sequence_number),
+            None => Some(u64::from(self.rollover) << 16 | u64::from(sequence_number)),
+        }
+    }
+}
+
+impl From<Replay> for UnprotectError {
+    fn from(replay: Replay) -> Self {
+        match replay {
+            Replay::Seen => Self::Replayed,
+            Replay::TooOld => Self::TooOld,
+        }
+    }
+}
+
+impl Receiver {
+    /// Takes packets under any of these keys.
+    ///
+    /// # Errors
+    /// The policy asks for what there is not, or the keys do not fit it.
+    pub fn new(policy: &Policy, keys: Vec<MasterKey>) -> Result<Self, PolicyError> {
+        Ok(Self { keys: Keys::new(policy, keys)?, sources: Sources::new() })
+    }
+
+    /// Begins with a source, or anew with it: the next packet of it has this rollover counter. Without
+    /// it, it is 0, which is right for who hears a source from its beginning.
+    ///
+    /// # Errors
+    /// [`UnprotectError::TooManySources`].
+    pub fn add_source(&mut self, ssrc: u32, rollover: u32) -> Result<(), UnprotectError> {
+        self.remove_source(ssrc);
+        if self.sources.len() >= self.keys.policy.max_sources {
+            return Err(UnprotectError::TooManySources);
+        }
+        self.sources.insert(ssrc, Incoming::new(&self.keys.policy, rollover));
+        Ok(())
+    }
+
+    /// Forgets a source that has ended; says whether there was one. Packets of it could be replayed then.
+    pub fn remove_source(&mut self, ssrc: u32) -> bool {
+        self.sources.remove(ssrc)
+    }
+
+    /// Checks and decrypts an RTP packet, and gives it without what SRTP had added.
+    ///
+    /// # Errors
+    /// See [`UnprotectError`]. With a suite of AES-GCM the bytes of a packet that is not authentic are
+    /// lost; otherwise a packet that is refused is as it was.
+    pub fn unprotect<'a>(&mut self, packet: &'a mut [u8]) -> Result<&'a mut [u8], UnprotectError> {
+        let header = Header::parse(packet).map_err(UnprotectError::Rtp)?;
+        let (ssrc, sequence_number, header) =
+            (header.ssrc(), header.sequence_number(), header.len());
+        let policy = &self.keys.policy;
+        let (tag_length, mki_length) = (policy.rtp_tag_length(), self.keys.mki_length());
+        let length = packet.len().checked_sub(tag_length + mki_length).filter(|&end| end >= header);
+        let (packet, end) = packet.split_at_mut(length.ok_or(UnprotectError::Truncated)?);
+        let (mki, tag) = if policy.suite.is_aead() {
+            let (tag, mki) = end.split_at(tag_length);
+            (mki, tag)
+        } else {
+            end.split_at(mki_length)
+        };
+
+        let mut new = None;
+        let is_full = self.sources.len() >= policy.max_sources;
+        let source = match self.sources.get_mut(ssrc) {
+            Some(source) => source,
+            None if is_full => return Err(UnprotectError::TooManySources),
+            None => new.insert(Incoming::new(policy, 0)),
+        };
+        let index = source.index(sequence_number).ok_or(UnprotectError::TooOld)?;
+        source.rtp_received.check(index)?;
+        let key = self.keys.find(mki).ok_or(UnprotectError::UnknownMki)?;
+        if !self.keys.may_use(key, Use::Rtp) {
+            return Err(UnprotectError::KeyExhausted);
+        }
+        let transform = self.keys.transform(key, Use::Rtp, index, &mut source.rtp);
+        if !transform.unprotect_rtp(packet, header, index, tag) {
+            return Err(UnprotectError::Authentication);
+        }
+        self.keys.keep(key, index, &mut source.rtp);
+        self.keys.count(key, Use::Rtp);
+        source.rtp_received.take(index);
+        if let Some(new) = new {
+            self.sources.insert(ssrc, new);
+        }
+        Ok(packet)
+    }
+
+    /// Checks and decrypts an RTCP packet, and gives it without what SRTCP had added.
+    ///
+    /// # Errors
+    /// See [`Receiver::unprotect`].
+    pub fn unprotect_rtcp<'a>(
+        &mut self,
+        packet: &'a mut [u8],
+    ) -> Result<&'a mut [u8], UnprotectError> {
+        let [first, _, _, _, s, s1, s2, s3, ..] = *packet else { return Err(UnprotectError::Rtcp) };
+        if first >> 6 != 2 {
+            return Err(UnprotectError::Rtcp);
+        }
+        let ssrc = u32::from_be_bytes([s, s1, s2, s3]);
+        let policy = &self.keys.policy;
+        let (tag_length, mki_length) = (policy.suite.rtcp_tag_length(), self.keys.mki_length());
+        let length = packet.len().checked_sub(tag_length + INDEX + mki_length);
+        let length = length.filter(|&end| end >= RTCP_HEADER).ok_or(UnprotectError::Truncated)?;
+        let end = &packet[length..];
+        let (word, mki, tag) = if policy.suite.is_aead() {
+            let (tag, end) = end.split_at(tag_length);
+            let (word, mki) = end.split_at(INDEX);
+            (word, mki, tag)
+        } else {
+            let (word, end) = end.split_at(INDEX);
+            let (mki, tag) = end.split_at(mki_length);
+            (word, mki, tag)
+        };
+        let key = self.keys.find(mki).ok_or(UnprotectError::UnknownMki)?;
+        let word = u32::from_be_bytes([word[0], word[1], word[2], word[3]]);
+        let index = u64::from(word & index::RTCP_MAX);
+        let mut kept_tag = [0; 16];
+        let kept_tag = &mut kept_tag[..tag_length];
+        kept_tag.copy_from_slice(tag);
+
+        let mut new = None;
+        let is_full = self.sources.len() >= policy.max_sources;
+        let source = match self.sources.get_mut(ssrc) {
+            Some(source) => source,
+            None if is_full => return Err(UnprotectError::TooManySources),
+            None => new.insert(Incoming::new(policy, 0)),
+        };
+        source.rtcp_received.check(index)?;
+        if !self.keys.may_use(key, Use::Rtcp) {
+            return Err(UnprotectError::KeyExhausted);
+        }
+        let transform = self.keys.transform(key, Use::Rtcp, index, &mut source.rtcp);
+        if !transform.unprotect_rtcp(packet, length, word, kept_tag) {
+            return Err(UnprotectError::Authentication);
+        }
+        self.keys.keep(key, index, &mut source.rtcp);
+        self.keys.count(key, Use::Rtcp);
+        source.rtcp_received.take(index);
+        if let Some(new) = new {
+            self.sources.insert(ssrc, new);
+        }
+        Ok(&mut packet[..length])
+    }
+}
+
+impl fmt::Debug for Receiver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Receiver").field("policy", &self.keys.policy).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,110 @@
+//! The replay list of a source (RFC 3711 section 3.3.2).
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// Why an index is not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Replay {
+    /// It was taken before.
+    Seen,
+    /// It lies behind the window.
+    TooOld,
+}
+
+/// Which of the newest indices were taken: a bit for each, in words that are used in a circle.
+#[derive(Clone, Debug)]
+pub(crate) struct Window {
+    size: u64,
+    highest: Option<u64>,
+    /// A power of two of words, one more at least than the window spans; none before the first index.
+    words: Vec<u64>,
+}
+
+impl Window {
+    pub(crate) fn new(size: u64) -> Self {
+        Self { size, highest: None, words: Vec::new() }
+    }
+
+    /// The highest index that was taken.
+    #[inline]
+    pub(crate) fn highest(&self) -> Option<u64> {
+        self.highest
+    }
+
+    fn place(&self, index: u64) -> usize {
+        (index / 64) as usize & (self.words.len() - 1)
+    }
+
+    /// Whether an index may still be taken.
+    #[inline]
+    pub(crate) fn check(&self, index: u64) -> Result<(), Replay> {
+        let Some(behind) = self.highest.and_then(|highest| highest.checked_sub(index)) else {
+            return Ok(());
+        };
+        if behind >= self.size {
+            return Err(Replay::TooOld);
+        }
+        let seen = self.words[self.place(index)] >> (index % 64) & 1 == 1;
+        if seen { Err(Replay::Seen) } else { Ok(()) }
+    }
+
+    /// Takes an index that `check` has allowed.
+    #[inline]
+    pub(crate) fn take(&mut self, index: u64) {
+        let highest = self.highest.unwrap_or(index);
+        if self.words.is_empty() {
+            let words = (self.size.div_ceil(64) + 1).next_power_of_two();
+            // At most 2^15 / 64, doubled: see `Policy`.
+            self.words = vec![0; words as usize];
+        }
+        if index >= highest {
+            let moved = (index / 64 - highest / 64).min(self.words.len() as u64);
+            for word in 0..moved {
+                let place = self.place(index - 64 * word);
+                self.words[place] = 0;
+            }
+            self.highest = Some(index);
+        }
+        let place = self.place(index);
+        self.words[place] |= 1 << (index % 64);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::collections::BTreeSet;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn as_a_list_of_all_would_say(
+            size in 64u64..300,
+            start in 0u64..1 << 40,
+            steps in proptest::collection::vec((0i64..3, -400i64..400), 1..400),
+        ) {
+            let mut window = Window::new(size);
+            let mut taken = BTreeSet::new();
+            let mut near = start + 1000;
+            for (far, step) in steps {
+                // Now and then a jump far ahead, over all words at once.
+                near = near.saturating_add_signed(step + if far == 2 { far * 5_000 } else { 0 });
+                let highest = taken.last().copied().unwrap_or(0);
+                let expected = if taken.contains(&near) && near + size > highest {
+                    Err(Replay::Seen)
+                } else if !taken.is_empty() && near + size <= highest {
+                    Err(Replay::TooOld)
+                } else {
+                    Ok(())
+                };
+                prop_assert_eq!(window.check(near), expected);
+                if expected.is_ok() {
+                    window.take(near);
+                    taken.insert(near);
+                }
+                prop_assert_eq!(window.highest(), taken.last().copied());
+            }
+        }
+    }
+}

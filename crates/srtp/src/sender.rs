@@ -1,0 +1,212 @@
+//! The sending end.
+
+use crate::error::{PolicyError, ProtectError};
+use crate::index;
+use crate::key::{MasterKey, Use};
+use crate::policy::Policy;
+use crate::replay::Window;
+use crate::source::{Derived, Keys, Sources};
+use crate::transform::{ENCRYPTED, INDEX, RTCP_HEADER};
+use alloc::vec::Vec;
+use core::fmt;
+use rtp::Header;
+
+/// Protects the packets of one direction of a session.
+pub struct Sender {
+    keys: Keys,
+    /// The place of the key in use.
+    key: usize,
+    sources: Sources<Outgoing>,
+}
+
+/// A source of packets.
+struct Outgoing {
+    /// The rollover counter of its first packet.
+    rollover: u32,
+    /// Which packets were sent: no index may be used twice.
+    sent: Window,
+    rtp: Derived,
+    /// The index of its next RTCP packet.
+    rtcp_index: u32,
+    rtcp: Derived,
+}
+
+impl Outgoing {
+    fn new(policy: &Policy, rollover: u32) -> Self {
+        Self {
+            rollover,
+            sent: Window::new(policy.replay_window),
+            rtp: Derived::default(),
+            rtcp_index: 0,
+            rtcp: Derived::default(),
+        }
+    }
+
+    #[inline]
+    fn index(&self, sequence_number: u16) -> Result<u64, ProtectError> {
+        let Some(highest) = self.sent.highest() else {
+            return Ok(u64::from(self.rollover) << 16 | u64::from(sequence_number));
+        };
+        let index = index::estimate(highest, sequence_number);
+        let error =
+            if highest >> 47 == 0 { ProtectError::Repeated } else { ProtectError::KeyExhausted };
+        index.ok_or(error)
+    }
+}
+
+impl Sender {
+    /// Protects packets under the first of these keys.
+    ///
+    /// # Errors
+    /// The policy asks for what there is not, or the keys do not fit it.
+    pub fn new(policy: &Policy, keys: Vec<MasterKey>) -> Result<Self, PolicyError> {
+        Ok(Self { keys: Keys::new(policy, keys)?, key: 0, sources: Sources::new() })
+    }
+
+    /// How many bytes [`Sender::protect`] adds.
+    #[must_use]
+    pub fn rtp_overhead(&self) -> usize {
+        self.keys.mki_length() + self.keys.policy.rtp_tag_length()
+    }
+
+    /// How many bytes [`Sender::protect_rtcp`] adds.
+    #[must_use]
+    pub fn rtcp_overhead(&self) -> usize {
+        self.keys.mki_length() + self.keys.policy.suite.rtcp_tag_length() + INDEX
+    }
+
+    /// Goes on with the key of this identifier; says whether there is one.
+    pub fn use_key(&mut self, mki: &[u8]) -> bool {
+        let found = self.keys.find(mki);
+        self.key = found.unwrap_or(self.key);
+        found.is_some()
+    }
+
+    /// Begins with a source, or anew with it: its first packet has this rollover counter, its first RTCP
+    /// packet this index. Without it both are 0.
+    ///
+    /// With the same master key no packet may get an index that one had before.
+    ///
+    /// # Errors
+    /// [`ProtectError::TooManySources`], [`ProtectError::KeyExhausted`] if the RTCP index is above 2^31.
+    pub fn add_source(
+        &mut self,
+        ssrc: u32,
+        rollover: u32,
+        rtcp_index: u32,
+    ) -> Result<(), ProtectError> {
+        if rtcp_index > index::RTCP_MAX {
+            return Err(ProtectError::KeyExhausted);
+        }
+        self.remove_source(ssrc);
+        let new = Outgoing { rtcp_index, ..Outgoing::new(&self.keys.policy, rollover) };
+        *source(&mut self.sources, &self.keys.policy, ssrc)? = new;
+        Ok(())
+    }
+
+    /// Forgets a source that has ended; says whether there was one.
+    ///
+    /// Should it send again, under the same master key, that would use indices again: give its
+    /// counters to [`Sender::add_source`] then.
+    pub fn remove_source(&mut self, ssrc: u32) -> bool {
+        self.sources.remove(ssrc)
+    }
+
+    /// Protects the RTP packet in the first `length` bytes of a buffer, and gives its new length.
+    ///
+    /// # Errors
+    /// See [`ProtectError`]; the packet is then as it was.
+    pub fn protect(&mut self, buffer: &mut [u8], length: usize) -> Result<usize, ProtectError> {
+        let needed = length + self.rtp_overhead();
+        if buffer.len() < needed {
+            return Err(ProtectError::BufferTooShort { needed });
+        }
+        let (packet, end) = buffer[..needed].split_at_mut(length);
+        let header = Header::parse(packet).map_err(ProtectError::Rtp)?;
+        let (ssrc, sequence_number, header) =
+            (header.ssrc(), header.sequence_number(), header.len());
+
+        let source = source(&mut self.sources, &self.keys.policy, ssrc)?;
+        let index = source.index(sequence_number)?;
+        source.sent.check(index).map_err(|_| ProtectError::Repeated)?;
+        if !self.keys.may_use(self.key, Use::Rtp) {
+            return Err(ProtectError::KeyExhausted);
+        }
+        let mki = self.keys.mki(self.key);
+        let tag = if self.keys.policy.suite.is_aead() {
+            let (tag, identifier) = end.split_at_mut(end.len() - mki.len());
+            identifier.copy_from_slice(mki);
+            tag
+        } else {
+            let (identifier, tag) = end.split_at_mut(mki.len());
+            identifier.copy_from_slice(mki);
+            tag
+        };
+        let transform = self.keys.transform(self.key, Use::Rtp, index, &mut source.rtp);
+        transform.protect_rtp(packet, header, index, tag);
+        self.keys.keep(self.key, index, &mut source.rtp);
+        self.keys.count(self.key, Use::Rtp);
+        source.sent.take(index);
+        Ok(needed)
+    }
+
+    /// Protects the RTCP packet, compound or not, in the first `length` bytes of a buffer, and gives its
+    /// new length.
+    ///
+    /// # Errors
+    /// See [`ProtectError`]; the packet is then as it was.
+    pub fn protect_rtcp(
+        &mut self,
+        buffer: &mut [u8],
+        length: usize,
+    ) -> Result<usize, ProtectError> {
+        let needed = length + self.rtcp_overhead();
+        if buffer.len() < needed {
+            return Err(ProtectError::BufferTooShort { needed });
+        }
+        let [first, _, _, _, s, s1, s2, s3, ..] = buffer[..length] else {
+            return Err(ProtectError::Rtcp);
+        };
+        if first >> 6 != 2 {
+            return Err(ProtectError::Rtcp);
+        }
+        debug_assert!(length >= RTCP_HEADER);
+
+        let ssrc = u32::from_be_bytes([s, s1, s2, s3]);
+        let source = source(&mut self.sources, &self.keys.policy, ssrc)?;
+        let index = source.rtcp_index;
+        if index > index::RTCP_MAX || !self.keys.may_use(self.key, Use::Rtcp) {
+            return Err(ProtectError::KeyExhausted);
+        }
+        let word = index | if self.keys.policy.encrypt_rtcp { ENCRYPTED } else { 0 };
+        let keys = &self.keys;
+        let transform = keys.transform(self.key, Use::Rtcp, u64::from(index), &mut source.rtcp);
+        transform.protect_rtcp(&mut buffer[..needed], length, word, keys.mki(self.key));
+        self.keys.keep(self.key, u64::from(index), &mut source.rtcp);
+        self.keys.count(self.key, Use::Rtcp);
+        source.rtcp_index += 1;
+        Ok(needed)
+    }
+}
+
+/// The source with this SSRC, a new one if need be.
+#[inline]
+fn source<'a>(
+    sources: &'a mut Sources<Outgoing>,
+    policy: &Policy,
+    ssrc: u32,
+) -> Result<&'a mut Outgoing, ProtectError> {
+    if !sources.contains(ssrc) {
+        if sources.len() >= policy.max_sources {
+            return Err(ProtectError::TooManySources);
+        }
+        sources.insert(ssrc, Outgoing::new(policy, 0));
+    }
+    Ok(sources.last())
+}
+
+impl fmt::Debug for Sender {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sender").field("policy", &self.keys.policy).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,211 @@
+//! What both ends keep: the master keys of a session, and the sources of its packets.
+
+use crate::error::PolicyError;
+use crate::key::{MasterKey, Use};
+use crate::policy::Policy;
+use crate::transform::Transform;
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+/// The longest master key identifier (RFC 4568 section 6.1).
+const MAX_MKI: usize = 128;
+
+/// The master keys of one direction of a session.
+pub(crate) struct Keys {
+    pub(crate) policy: Policy,
+    entries: Vec<Entry>,
+}
+
+struct Entry {
+    master: MasterKey,
+    /// The session keys of RTP and RTCP where those are always the same: at index 0 otherwise.
+    rtp: Transform,
+    rtcp: Transform,
+    rtp_packets: u64,
+    rtcp_packets: u64,
+}
+
+impl Keys {
+    pub(crate) fn new(policy: &Policy, masters: Vec<MasterKey>) -> Result<Self, PolicyError> {
+        policy.check()?;
+        let first = masters.first().ok_or(PolicyError::NoKey)?;
+        let length = first.mki().len();
+        if length > MAX_MKI || length == 0 && masters.len() > 1 {
+            return Err(PolicyError::Mki);
+        }
+        let mut keys = Self { policy: policy.clone(), entries: Vec::with_capacity(masters.len()) };
+        for master in masters {
+            if master.suite() != policy.suite {
+                return Err(PolicyError::OtherSuite(master.suite()));
+            }
+            if master.mki().len() != length || keys.find(master.mki()).is_some() {
+                return Err(PolicyError::Mki);
+            }
+            let derivation = master.derivation();
+            keys.entries.push(Entry {
+                rtp: Transform::derive(policy, &derivation, Use::Rtp, 0),
+                rtcp: Transform::derive(policy, &derivation, Use::Rtcp, 0),
+                master,
+                rtp_packets: 0,
+                rtcp_packets: 0,
+            });
+        }
+        Ok(keys)
+    }
+
+    /// The place of the key with this identifier.
+    #[inline]
+    pub(crate) fn find(&self, mki: &[u8]) -> Option<usize> {
+        if mki.is_empty() {
+            // The only one. (To compare empty slices costs 80 ns where memcmp loads what is not there,
+            // under a mask.)
+            return self.entries.first().filter(|entry| entry.master.mki().is_empty()).map(|_| 0);
+        }
+        self.entries.iter().position(|entry| entry.master.mki() == mki)
+    }
+
+    #[inline]
+    pub(crate) fn mki(&self, key: usize) -> &[u8] {
+        self.entries[key].master.mki()
+    }
+
+    #[inline]
+    pub(crate) fn mki_length(&self) -> usize {
+        self.mki(0).len()
+    }
+
+    /// Whether a key may protect one more packet.
+    #[inline]
+    pub(crate) fn may_use(&self, key: usize, usage: Use) -> bool {
+        let entry = &self.entries[key];
+        let used = match usage {
+            Use::Rtp => entry.rtp_packets,
+            Use::Rtcp => entry.rtcp_packets,
+        };
+        used < entry.master.lifetime()
+    }
+
+    /// Counts a packet.
+    #[inline]
+    pub(crate) fn count(&mut self, key: usize, usage: Use) {
+        match usage {
+            Use::Rtp => self.entries[key].rtp_packets += 1,
+            Use::Rtcp => self.entries[key].rtcp_packets += 1,
+        }
+    }
+
+    /// The session keys for a packet. Those of a source that are derived anew now and then are kept with
+    /// it, in `derived`.
+    #[inline]
+    pub(crate) fn transform<'a>(
+        &'a self,
+        key: usize,
+        usage: Use,
+        index: u64,
+        derived: &'a mut Derived,
+    ) -> &'a Transform {
+        let entry = &self.entries[key];
+        let Some(rate) = self.policy.key_derivation_rate else {
+            return match usage {
+                Use::Rtp => &entry.rtp,
+                Use::Rtcp => &entry.rtcp,
+            };
+        };
+        let index = index >> rate;
+        derived.get(key, index, || {
+            Transform::derive(&self.policy, &entry.master.derivation(), usage, index)
+        })
+    }
+
+    /// Keeps the session keys of a packet that was right.
+    #[inline]
+    pub(crate) fn keep(&self, key: usize, index: u64, derived: &mut Derived) {
+        if let Some(rate) = self.policy.key_derivation_rate {
+            derived.keep(key, index >> rate);
+        }
+    }
+}
+
+/// The session keys that a source used for its newest packets, and those of a packet that may be
+/// forged: so that a forged one cannot take the place of both.
+#[derive(Default)]
+pub(crate) struct Derived([Option<Box<DerivedKeys>>; 2]);
+
+struct DerivedKeys {
+    key: usize,
+    index: u64,
+    transform: Transform,
+}
+
+impl Derived {
+    fn get(&mut self, key: usize, index: u64, derive: impl FnOnce() -> Transform) -> &Transform {
+        let is_wanted = |kept: &Option<Box<DerivedKeys>>| {
+            kept.as_ref().is_some_and(|kept| kept.key == key && kept.index == index)
+        };
+        let place = self.0.iter().position(is_wanted).unwrap_or(1);
+        let kept = &mut self.0[place];
+        if !is_wanted(kept) {
+            *kept = Some(Box::new(DerivedKeys { key, index, transform: derive() }));
+        }
+        &kept.as_ref().expect("just put there").transform
+    }
+
+    fn keep(&mut self, key: usize, index: u64) {
+        let [kept, last] = &mut self.0;
+        if last.as_ref().is_some_and(|last| last.key == key && last.index == index) {
+            core::mem::swap(kept, last);
+        }
+    }
+}
+
+/// The sources of a session, the last one used found first.
+pub(crate) struct Sources<T> {
+    sources: Vec<(u32, T)>,
+    last: usize,
+}
+
+impl<T> Sources<T> {
+    pub(crate) fn new() -> Self {
+        Self { sources: Vec::new(), last: 0 }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.sources.len()
+    }
+
+    /// Looks for a source, which is the last one used then.
+    #[inline]
+    pub(crate) fn contains(&mut self, ssrc: u32) -> bool {
+        if self.sources.get(self.last).is_some_and(|source| source.0 == ssrc) {
+            return true;
+        }
+        let found = self.sources.iter().position(|source| source.0 == ssrc);
+        self.last = found.unwrap_or(self.last);
+        found.is_some()
+    }
+
+    /// The last one used.
+    ///
+    /// # Panics
+    /// There is none.
+    #[inline]
+    pub(crate) fn last(&mut self) -> &mut T {
+        &mut self.sources[self.last].1
+    }
+
+    #[inline]
+    pub(crate) fn get_mut(&mut self, ssrc: u32) -> Option<&mut T> {
+        if self.contains(ssrc) { Some(self.last()) } else { None }
+    }
+
+    pub(crate) fn insert(&mut self, ssrc: u32, source: T) {
+        self.last = self.sources.len();
+        self.sources.push((ssrc, source));
+    }
+
+    pub(crate) fn remove(&mut self, ssrc: u32) -> bool {
+        let length = self.len();
+        self.sources.retain(|source| source.0 != ssrc);
+        self.len() < length
+    }
+}

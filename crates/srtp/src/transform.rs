@@ -1,0 +1,264 @@
+//! What is done to one packet: encryption and authentication with one set of session keys.
+
+use crate::crypto::{Aes, F8, GCM_TAG, Gcm, HmacSha1};
+use crate::key::{Derivation, Label, Use};
+use crate::policy::Policy;
+use crate::suite::Suite;
+use subtle::ConstantTimeEq;
+use zeroize::Zeroizing;
+
+/// The bytes before an RTCP packet's encrypted part.
+pub(crate) const RTCP_HEADER: usize = 8;
+
+/// The length of the word with an RTCP packet's index.
+pub(crate) const INDEX: usize = 4;
+
+/// The bit in that word which says that the packet is encrypted.
+pub(crate) const ENCRYPTED: u32 = 1 << 31;
+
+/// The session keys for RTP or for RTCP in one direction, ready for use.
+#[expect(clippy::large_enum_variant, reason = "all of a session are alike, and most are large")]
+pub(crate) enum Transform {
+    /// A cipher, then HMAC-SHA1 (RFC 3711).
+    Hmac(Cipher, HmacSha1),
+    /// AES-GCM with a salt (RFC 7714).
+    Gcm(Gcm, Zeroizing<[u8; 12]>),
+}
+
+/// How RFC 3711 encrypts.
+#[expect(clippy::large_enum_variant, reason = "all of a session are alike, and most are large")]
+pub(crate) enum Cipher {
+    /// Not at all.
+    Null,
+    /// AES in counter mode; the salt times 2^16.
+    Counter(Aes, Zeroizing<[u8; 16]>),
+    /// AES in f8 mode.
+    F8(F8),
+}
+
+impl Transform {
+    /// Derives session keys for packets whose index divided by the key derivation rate is `index`.
+    pub(crate) fn derive(policy: &Policy, derivation: &Derivation, usage: Use, index: u64) -> Self {
+        let suite = policy.suite;
+        let derive = |label: Label, key: &mut [u8]| {
+            derivation.derive(label as u8 + usage as u8, index, key);
+        };
+        let mut key = Zeroizing::new([0; 32]);
+        let key = &mut key[..suite.key_length()];
+        derive(Label::Encryption, key);
+        if suite.is_aead() {
+            let mut salt = Zeroizing::new([0; 12]);
+            derive(Label::Salt, &mut *salt);
+            return Self::Gcm(Gcm::new(key), salt);
+        }
+        let mut salt = Zeroizing::new([0; 16]);
+        derive(Label::Salt, &mut salt[..14]);
+        let cipher = match suite {
+            // Each RTCP packet says for itself whether it is encrypted.
+            _ if usage == Use::Rtp && !policy.encrypt_rtp => Cipher::Null,
+            Suite::F8128HmacSha1_80 => Cipher::F8(F8::new(key, &salt[..14])),
+            _ => Cipher::Counter(Aes::new(key), salt),
+        };
+        let mut key = Zeroizing::new([0; 20]);
+        derive(Label::Authentication, &mut *key);
+        Self::Hmac(cipher, HmacSha1::new(&*key))
+    }
+
+    /// Encrypts an RTP packet whose header has `header` bytes, and writes its tag to `tag`, which may be
+    /// empty.
+    #[inline]
+    pub(crate) fn protect_rtp(&self, packet: &mut [u8], header: usize, index: u64, tag: &mut [u8]) {
+        match self {
+            Self::Hmac(cipher, hmac) => {
+                cipher.apply_rtp(packet, header, index);
+                if !tag.is_empty() {
+                    tag.copy_from_slice(&hmac.code(packet, &rollover(index))[..tag.len()]);
+                }
+            }
+            Self::Gcm(gcm, salt) => {
+                let (header, payload) = packet.split_at_mut(header);
+                tag.copy_from_slice(&gcm.seal(&rtp_nonce(salt, header, index), header, payload));
+            }
+        }
+    }
+
+    /// Decrypts an RTP packet if its tag is right, and says whether it was.
+    #[inline]
+    pub(crate) fn unprotect_rtp(
+        &self,
+        packet: &mut [u8],
+        header: usize,
+        index: u64,
+        tag: &[u8],
+    ) -> bool {
+        match self {
+            Self::Hmac(cipher, hmac) => {
+                let is_right = tag.is_empty() || is_code(hmac, packet, &rollover(index), tag);
+                if is_right {
+                    cipher.apply_rtp(packet, header, index);
+                }
+                is_right
+            }
+            Self::Gcm(gcm, salt) => {
+                let (header, payload) = packet.split_at_mut(header);
+                let Ok(tag) = tag.try_into() else { return false };
+                gcm.open(&rtp_nonce(salt, header, index), header, payload, tag)
+            }
+        }
+    }
+
+    /// Encrypts, if `index` says so, the RTCP packet in the first `length` bytes of a buffer; puts its
+    /// index, its tag and `mki` behind it in the order of the suite.
+    pub(crate) fn protect_rtcp(&self, buffer: &mut [u8], length: usize, index: u32, mki: &[u8]) {
+        let word = index.to_be_bytes();
+        match self {
+            Self::Hmac(cipher, hmac) => {
+                cipher.apply_rtcp(&mut buffer[..length], index);
+                let (packet, end) = buffer.split_at_mut(length + INDEX);
+                packet[length..].copy_from_slice(&word);
+                let (identifier, tag) = end.split_at_mut(mki.len());
+                identifier.copy_from_slice(mki);
+                let code = hmac.code(packet, &[]);
+                tag.copy_from_slice(&code[..tag.len()]);
+            }
+            Self::Gcm(gcm, salt) => {
+                let tag = with_associated_data(buffer, length, index, |header, aad, data| {
+                    gcm.seal(&rtcp_nonce(salt, header, index), aad, data)
+                });
+                let (tag_place, end) = buffer[length..].split_at_mut(GCM_TAG);
+                tag_place.copy_from_slice(&tag);
+                end[..INDEX].copy_from_slice(&word);
+                end[INDEX..].copy_from_slice(mki);
+            }
+        }
+    }
+
+    /// Decrypts an RTCP packet of `length` bytes if its tag is right, and says whether it was. The buffer
+    /// has room for a word behind the packet, where now something else of SRTCP stands.
+    pub(crate) fn unprotect_rtcp(
+        &self,
+        buffer: &mut [u8],
+        length: usize,
+        index: u32,
+        tag: &[u8],
+    ) -> bool {
+        match self {
+            Self::Hmac(cipher, hmac) => {
+                let is_right = is_code(hmac, &buffer[..length], &index.to_be_bytes(), tag);
+                if is_right {
+                    cipher.apply_rtcp(&mut buffer[..length], index);
+                }
+                is_right
+            }
+            Self::Gcm(gcm, salt) => {
+                let Ok(tag) = tag.try_into() else { return false };
+                with_associated_data(buffer, length, index, |header, aad, data| {
+                    gcm.open(&rtcp_nonce(salt, header, index), aad, data, tag)
+                })
+            }
+        }
+    }
+}
+
+impl Cipher {
+    #[inline]
+    fn apply_rtp(&self, packet: &mut [u8], header: usize, index: u64) {
+        let (header, payload) = packet.split_at_mut(header);
+        match self {
+            Self::Null => {}
+            Self::Counter(aes, salt) => aes.counter(&counter(salt, &header[8..12], index), payload),
+            Self::F8(f8) => {
+                // Zero, then the header from the marker to the source.
+                let mut iv = [0; 16];
+                iv[1..12].copy_from_slice(&header[1..12]);
+                iv[12..].copy_from_slice(&rollover(index));
+                f8.apply(&iv, payload);
+            }
+        }
+    }
+
+    fn apply_rtcp(&self, packet: &mut [u8], word: u32) {
+        if word & ENCRYPTED == 0 {
+            return;
+        }
+        let (header, payload) = packet.split_at_mut(RTCP_HEADER);
+        match self {
+            Self::Null => {}
+            Self::Counter(aes, salt) => {
+                let index = u64::from(word & !ENCRYPTED);
+                aes.counter(&counter(salt, &header[4..8], index), payload);
+            }
+            Self::F8(f8) => {
+                let mut iv = [0; 16];
+                iv[4..8].copy_from_slice(&word.to_be_bytes());
+                iv[8..].copy_from_slice(header);
+                f8.apply(&iv, payload);
+            }
+        }
+    }
+}
+
+/// Compares in constant time.
+#[inline]
+fn is_code(hmac: &HmacSha1, data: &[u8], more: &[u8], tag: &[u8]) -> bool {
+    hmac.code(data, more)[..tag.len()].ct_eq(tag).into()
+}
+
+/// The rollover counter of an RTP packet's index.
+#[inline]
+fn rollover(index: u64) -> [u8; 4] {
+    ((index >> 16) as u32).to_be_bytes()
+}
+
+/// The first block of counter mode: salt, source and index (RFC 3711 section 4.1.1).
+#[inline]
+fn counter(salt: &[u8; 16], ssrc: &[u8], index: u64) -> [u8; 16] {
+    let mut block = [0; 16];
+    block[4..8].copy_from_slice(ssrc);
+    block[8..].copy_from_slice(&(index << 16).to_be_bytes());
+    (u128::from_ne_bytes(block) ^ u128::from_ne_bytes(*salt)).to_ne_bytes()
+}
+
+/// RFC 7714 section 8.1.
+#[inline]
+fn rtp_nonce(salt: &[u8; 12], header: &[u8], index: u64) -> [u8; 12] {
+    let mut nonce = *salt;
+    xor(&mut nonce[2..6], &header[8..12]);
+    xor(&mut nonce[6..], &index.to_be_bytes()[2..]);
+    nonce
+}
+
+/// RFC 7714 section 9.1.
+fn rtcp_nonce(salt: &[u8; 12], header: &[u8; RTCP_HEADER], word: u32) -> [u8; 12] {
+    let mut nonce = *salt;
+    xor(&mut nonce[2..6], &header[4..]);
+    xor(&mut nonce[8..], &(word & !ENCRYPTED).to_be_bytes());
+    nonce
+}
+
+#[inline]
+fn xor(bytes: &mut [u8], with: &[u8]) {
+    bytes.iter_mut().zip(with).for_each(|(byte, with)| *byte ^= with);
+}
+
+/// Calls `apply` with the header of the RTCP packet of `length` bytes, with what of it AES-GCM
+/// authenticates only, and with what it encrypts (RFC 7714 section 9.2).
+fn with_associated_data<T>(
+    buffer: &mut [u8],
+    length: usize,
+    word: u32,
+    apply: impl FnOnce(&[u8; RTCP_HEADER], &[u8], &mut [u8]) -> T,
+) -> T {
+    let mut header = [0; RTCP_HEADER];
+    header.copy_from_slice(&buffer[..RTCP_HEADER]);
+    if word & ENCRYPTED == 0 {
+        // The whole packet and the word in one piece; what comes behind the packet is written later, or
+        // was read before.
+        buffer[length..][..INDEX].copy_from_slice(&word.to_be_bytes());
+        return apply(&header, &buffer[..length + INDEX], &mut []);
+    }
+    let mut aad = [0; RTCP_HEADER + INDEX];
+    aad[..RTCP_HEADER].copy_from_slice(&header);
+    aad[RTCP_HEADER..].copy_from_slice(&word.to_be_bytes());
+    apply(&header, &aad, &mut buffer[RTCP_HEADER..length])
+}
