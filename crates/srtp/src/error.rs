@@ -1,5 +1,6 @@
 //! What can go wrong.
 
+use crate::plus::Plus;
 use crate::policy::Policy;
 use crate::suite::Suite;
 use core::error::Error;
@@ -26,6 +27,8 @@ pub enum PolicyError {
     OtherSuite(Suite),
     /// No master key.
     NoKey,
+    /// SRTP+ has no such scheme or placement, or its chain would not be encrypted.
+    Plus(Plus),
     /// The master key identifiers are of different lengths, longer than 128 bytes, not all different, or
     /// missing where there are several keys.
     Mki,
@@ -54,6 +57,11 @@ impl fmt::Display for PolicyError {
             ),
             Self::OtherSuite(suite) => write!(f, "master key for {suite}, not for this session"),
             Self::NoKey => write!(f, "no master key"),
+            Self::Plus(plus) => write!(
+                f,
+                "SRTP+ with {plus:?}: expected a key of 160 to 512 bits in whole bytes, 1 to 64 numbers of \
+                 4, 8, 16 or 32 bits in an encrypted session, an element identifier from 1 to 14"
+            ),
             Self::Mki => write!(
                 f,
                 "master key identifiers: expected one for each of several keys, all different, of one \
@@ -85,6 +93,10 @@ pub enum ProtectError {
     KeyExhausted,
     /// More sources than the policy allows.
     TooManySources,
+    /// The header has an extension that SRTP+ can put no element into.
+    Extension,
+    /// Scheme 3 of SRTP+ wants random numbers: see [`Sender::with_seed`](crate::Sender::with_seed).
+    NoSeed,
 }
 
 impl fmt::Display for ProtectError {
@@ -98,6 +110,8 @@ impl fmt::Display for ProtectError {
             Self::Repeated => write!(f, "this sequence number was used before"),
             Self::KeyExhausted => write!(f, "the master key is used up: a new one is needed"),
             Self::TooManySources => write!(f, "too many sources in one session"),
+            Self::Extension => write!(f, "no room for a tag in the header extension"),
+            Self::NoSeed => write!(f, "scheme 3 of SRTP+ needs a seed for its random numbers"),
         }
     }
 }
@@ -119,6 +133,8 @@ pub enum UnprotectError {
     Replayed,
     /// It is further behind the newest packet than the replay window, or before the first one.
     TooOld,
+    /// Its tag of SRTP+ is wrong or missing: it is forged, or damaged where the tag or the header stands.
+    Plus,
     /// Its tag is wrong: it is forged, damaged, or of another key or rollover counter.
     Authentication,
     /// The master key has protected as many packets as it may.
@@ -136,6 +152,7 @@ impl fmt::Display for UnprotectError {
             Self::UnknownMki => write!(f, "no master key has this identifier"),
             Self::Replayed => write!(f, "packet received before"),
             Self::TooOld => write!(f, "packet too old to know whether it was received before"),
+            Self::Plus => write!(f, "wrong tag of SRTP+"),
             Self::Authentication => write!(f, "wrong authentication tag"),
             Self::KeyExhausted => write!(f, "the master key is used up"),
             Self::TooManySources => write!(f, "too many sources in one session"),

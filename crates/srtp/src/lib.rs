@@ -31,6 +31,7 @@ mod crypto;
 mod error;
 mod index;
 mod key;
+pub mod plus;
 mod policy;
 mod receiver;
 mod replay;
@@ -43,6 +44,7 @@ mod transform;
 
 pub use error::{PolicyError, ProtectError, UnprotectError};
 pub use key::MasterKey;
+pub use plus::Plus;
 pub use policy::Policy;
 pub use receiver::Receiver;
 pub use sender::Sender;

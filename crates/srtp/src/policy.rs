@@ -1,6 +1,7 @@
 //! How packets are protected: a suite, and what SDES calls session parameters.
 
 use crate::error::PolicyError;
+use crate::plus::Plus;
 use crate::suite::Suite;
 
 /// How a session protects its packets, both directions alike or each in its own way.
@@ -20,6 +21,8 @@ pub struct Policy {
     /// How far a packet may lie behind the newest one of its source and still be taken, in packets
     /// (`WSH`, RFC 3711 section 3.3.2).
     pub replay_window: u64,
+    /// What SRTP+ adds to RTP packets, if anything.
+    pub plus: Option<Plus>,
     /// How many sources (SSRCs) are kept apart; packets of more are refused.
     pub max_sources: usize,
 }
@@ -41,6 +44,7 @@ impl Policy {
             authenticate_rtp: true,
             key_derivation_rate: None,
             replay_window: 128,
+            plus: None,
             max_sources: 64,
         }
     }
@@ -61,6 +65,6 @@ impl Policy {
         if !(Self::MIN_REPLAY_WINDOW..=Self::MAX_REPLAY_WINDOW).contains(&self.replay_window) {
             return Err(PolicyError::ReplayWindow(self.replay_window));
         }
-        Ok(())
+        self.plus.map_or(Ok(()), |plus| plus.check(self.encrypt_rtp))
     }
 }

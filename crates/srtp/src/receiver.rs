@@ -3,6 +3,7 @@
 use crate::error::{PolicyError, UnprotectError};
 use crate::index;
 use crate::key::{MasterKey, Use};
+use crate::plus::{self, Allowance, Verdict};
 use crate::policy::Policy;
 use crate::replay::{Replay, Window};
 use crate::source::{Derived, Keys, Sources};
@@ -10,11 +11,14 @@ use crate::transform::{INDEX, RTCP_HEADER};
 use alloc::vec::Vec;
 use core::fmt;
 use rtp::Header;
+use rtp::packet::FIXED_HEADER;
 
 /// Checks and decrypts the packets of one direction of a session.
 pub struct Receiver {
     keys: Keys,
     sources: Sources<Incoming>,
+    /// Of costly work for tags of SRTP+ that are unknown.
+    allowance: Allowance,
 }
 
 /// A source of packets.
@@ -23,6 +27,7 @@ struct Incoming {
     rollover: u32,
     rtp_received: Window,
     rtp: Derived,
+    plus: plus::States,
     rtcp_received: Window,
     rtcp: Derived,
 }
@@ -33,6 +38,7 @@ impl Incoming {
             rollover,
             rtp_received: Window::new(policy.replay_window),
             rtp: Derived::default(),
+            plus: plus::States::default(),
             rtcp_received: Window::new(policy.replay_window),
             rtcp: Derived::default(),
         }
@@ -62,7 +68,8 @@ impl Receiver {
     /// # Errors
     /// The policy asks for what there is not, or the keys do not fit it.
     pub fn new(policy: &Policy, keys: Vec<MasterKey>) -> Result<Self, PolicyError> {
-        Ok(Self { keys: Keys::new(policy, keys)?, sources: Sources::new() })
+        let keys = Keys::new(policy, keys)?;
+        Ok(Self { keys, sources: Sources::new(), allowance: Allowance::new() })
     }
 
     /// Begins with a source, or anew with it: the next packet of it has this rollover counter. Without
@@ -91,9 +98,19 @@ impl Receiver {
     /// lost; otherwise a packet that is refused is as it was.
     pub fn unprotect<'a>(&mut self, packet: &'a mut [u8]) -> Result<&'a mut [u8], UnprotectError> {
         let header = Header::parse(packet).map_err(UnprotectError::Rtp)?;
-        let (ssrc, sequence_number, header) =
-            (header.ssrc(), header.sequence_number(), header.len());
+        let (ssrc, sequence_number) = (header.ssrc(), header.sequence_number());
         let policy = &self.keys.policy;
+        let mut plus_tag = ([0; 4], 0);
+        let mut end = packet.len();
+        if let Some(plus) = policy.plus {
+            let length = plus.scheme.tag_length();
+            let found = plus::tag_of(packet, &header, plus.placement, length);
+            let (tag, new_end) = found.ok_or(UnprotectError::Plus)?;
+            plus_tag.0[..length].copy_from_slice(tag);
+            (plus_tag.1, end) = (length, new_end);
+        }
+        let header = header.len();
+        let packet = &mut packet[..end];
         let (tag_length, mki_length) = (policy.rtp_tag_length(), self.keys.mki_length());
         let length = packet.len().checked_sub(tag_length + mki_length).filter(|&end| end >= header);
         let (packet, end) = packet.split_at_mut(length.ok_or(UnprotectError::Truncated)?);
@@ -117,9 +134,38 @@ impl Receiver {
         if !self.keys.may_use(key, Use::Rtp) {
             return Err(UnprotectError::KeyExhausted);
         }
+        let mut fixed = [0; FIXED_HEADER];
+        let mut is_costly = false;
+        if let Some(keys) = self.keys.plus(key) {
+            fixed.copy_from_slice(&packet[..FIXED_HEADER]);
+            let tag = &plus_tag.0[..plus_tag.1];
+            match keys.check(source.plus.get(key), &fixed, index, tag) {
+                Verdict::Right => {}
+                Verdict::Unknown if self.allowance.is_granted() => {
+                    is_costly = true;
+                    if !keys.work(source.plus.get_mut(key), &fixed, index, tag) {
+                        self.allowance.wasted();
+                        return Err(UnprotectError::Plus);
+                    }
+                }
+                Verdict::Wrong | Verdict::Unknown => return Err(UnprotectError::Plus),
+            }
+        }
         let transform = self.keys.transform(key, Use::Rtp, index, &mut source.rtp);
         if !transform.unprotect_rtp(packet, header, index, tag) {
+            if is_costly {
+                self.allowance.wasted();
+            }
             return Err(UnprotectError::Authentication);
+        }
+        let mut length = packet.len();
+        if let (Some(plus), Some(keys)) = (self.keys.policy.plus, self.keys.plus(key)) {
+            let list = plus.scheme.payload_overhead();
+            length = length
+                .checked_sub(list)
+                .filter(|&length| length >= header)
+                .ok_or(UnprotectError::Truncated)?;
+            keys.accept(source.plus.get_mut(key), &fixed, index, &packet[length..]);
         }
         self.keys.keep(key, index, &mut source.rtp);
         self.keys.count(key, Use::Rtp);
@@ -127,7 +173,7 @@ impl Receiver {
         if let Some(new) = new {
             self.sources.insert(ssrc, new);
         }
-        Ok(packet)
+        Ok(&mut packet[..length])
     }
 
     /// Checks and decrypts an RTCP packet, and gives it without what SRTCP had added.

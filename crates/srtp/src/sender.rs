@@ -3,6 +3,7 @@
 use crate::error::{PolicyError, ProtectError};
 use crate::index;
 use crate::key::{MasterKey, Use};
+use crate::plus::{self, Placement, Plus, Scheme};
 use crate::policy::Policy;
 use crate::replay::Window;
 use crate::source::{Derived, Keys, Sources};
@@ -10,6 +11,7 @@ use crate::transform::{ENCRYPTED, INDEX, RTCP_HEADER};
 use alloc::vec::Vec;
 use core::fmt;
 use rtp::Header;
+use rtp::packet::FIXED_HEADER;
 
 /// Protects the packets of one direction of a session.
 pub struct Sender {
@@ -17,6 +19,8 @@ pub struct Sender {
     /// The place of the key in use.
     key: usize,
     sources: Sources<Outgoing>,
+    /// For the numbers of SRTP+'s scheme 3.
+    random: Option<plus::Random>,
 }
 
 /// A source of packets.
@@ -26,6 +30,7 @@ struct Outgoing {
     /// Which packets were sent: no index may be used twice.
     sent: Window,
     rtp: Derived,
+    plus: plus::States,
     /// The index of its next RTCP packet.
     rtcp_index: u32,
     rtcp: Derived,
@@ -37,6 +42,7 @@ impl Outgoing {
             rollover,
             sent: Window::new(policy.replay_window),
             rtp: Derived::default(),
+            plus: plus::States::default(),
             rtcp_index: 0,
             rtcp: Derived::default(),
         }
@@ -60,13 +66,29 @@ impl Sender {
     /// # Errors
     /// The policy asks for what there is not, or the keys do not fit it.
     pub fn new(policy: &Policy, keys: Vec<MasterKey>) -> Result<Self, PolicyError> {
-        Ok(Self { keys: Keys::new(policy, keys)?, key: 0, sources: Sources::new() })
+        let keys = Keys::new(policy, keys)?;
+        Ok(Self { keys, key: 0, sources: Sources::new(), random: None })
     }
 
-    /// How many bytes [`Sender::protect`] adds.
+    /// Gives it random bytes, which nobody else knows, to make the numbers of SRTP+'s scheme 3 from. Other
+    /// schemes need none.
+    #[must_use]
+    pub fn with_seed(mut self, seed: &[u8; 32]) -> Self {
+        self.random = Some(plus::Random::new(seed));
+        self
+    }
+
+    /// How many bytes [`Sender::protect`] adds at most: less only where SRTP+ finds a header extension.
     #[must_use]
     pub fn rtp_overhead(&self) -> usize {
-        self.keys.mki_length() + self.keys.policy.rtp_tag_length()
+        let plus = self.keys.policy.plus.map_or(0, |plus| {
+            plus.scheme.payload_overhead()
+                + match plus.placement {
+                    Placement::Extension(_) => plus::ROOM,
+                    Placement::Trailer => plus.scheme.tag_length(),
+                }
+        });
+        self.keys.mki_length() + self.keys.policy.rtp_tag_length() + plus
     }
 
     /// How many bytes [`Sender::protect_rtcp`] adds.
@@ -121,9 +143,8 @@ impl Sender {
         if buffer.len() < needed {
             return Err(ProtectError::BufferTooShort { needed });
         }
-        let (packet, end) = buffer[..needed].split_at_mut(length);
-        let header = Header::parse(packet).map_err(ProtectError::Rtp)?;
-        let (ssrc, sequence_number, header) =
+        let header = Header::parse(&buffer[..length]).map_err(ProtectError::Rtp)?;
+        let (ssrc, sequence_number, mut header) =
             (header.ssrc(), header.sequence_number(), header.len());
 
         let source = source(&mut self.sources, &self.keys.policy, ssrc)?;
@@ -132,13 +153,32 @@ impl Sender {
         if !self.keys.may_use(self.key, Use::Rtp) {
             return Err(ProtectError::KeyExhausted);
         }
+        let mut length = length;
+        let mut trailer = ([0; 4], 0);
+        if let (Some(plus), Some(keys)) = (self.keys.policy.plus, self.keys.plus(self.key)) {
+            let before = length;
+            (trailer, length) = add_plus(
+                plus,
+                keys,
+                source.plus.get_mut(self.key),
+                self.random.as_mut(),
+                index,
+                buffer,
+                length,
+            )?;
+            header += length - before - plus.scheme.payload_overhead();
+        }
+
         let mki = self.keys.mki(self.key);
+        let tag_length = self.keys.policy.rtp_tag_length();
+        let end = length + tag_length + mki.len();
+        let (packet, added) = buffer[..end].split_at_mut(length);
         let tag = if self.keys.policy.suite.is_aead() {
-            let (tag, identifier) = end.split_at_mut(end.len() - mki.len());
+            let (tag, identifier) = added.split_at_mut(tag_length);
             identifier.copy_from_slice(mki);
             tag
         } else {
-            let (identifier, tag) = end.split_at_mut(mki.len());
+            let (identifier, tag) = added.split_at_mut(mki.len());
             identifier.copy_from_slice(mki);
             tag
         };
@@ -147,7 +187,9 @@ impl Sender {
         self.keys.keep(self.key, index, &mut source.rtp);
         self.keys.count(self.key, Use::Rtp);
         source.sent.take(index);
-        Ok(needed)
+        let (tag, tag_length) = trailer;
+        buffer[end..end + tag_length].copy_from_slice(&tag[..tag_length]);
+        Ok(end + tag_length)
     }
 
     /// Protects the RTCP packet, compound or not, in the first `length` bytes of a buffer, and gives its
@@ -186,6 +228,43 @@ impl Sender {
         self.keys.count(self.key, Use::Rtcp);
         source.rtcp_index += 1;
         Ok(needed)
+    }
+}
+
+/// Adds to a packet what SRTP+ adds before SRTP does. Gives the tag that is to stand at the packet's end
+/// with its length, and the packet's new length.
+fn add_plus(
+    plus: Plus,
+    keys: &plus::Keys,
+    state: &mut plus::State,
+    random: Option<&mut plus::Random>,
+    index: u64,
+    buffer: &mut [u8],
+    length: usize,
+) -> Result<(([u8; 4], usize), usize), ProtectError> {
+    if matches!(plus.scheme, Scheme::Chain { .. }) && random.is_none() {
+        return Err(ProtectError::NoSeed);
+    }
+    let tag_length = plus.scheme.tag_length();
+    let (at, length) = match plus.placement {
+        Placement::Trailer => (None, length),
+        Placement::Extension(id) => {
+            let inserted = plus::insert_element(buffer, length, id, tag_length);
+            let (at, length) = inserted.ok_or(ProtectError::Extension)?;
+            (Some(at), length)
+        }
+    };
+    let mut header = [0; FIXED_HEADER];
+    header.copy_from_slice(&buffer[..FIXED_HEADER]);
+    let end = length + plus.scheme.payload_overhead();
+    let tag = keys.tag(state, &header, index, &mut buffer[length..end], random);
+    let tag = tag.ok_or(ProtectError::NoSeed)?;
+    match at {
+        None => Ok(((tag, tag_length), end)),
+        Some(at) => {
+            buffer[at..at + tag_length].copy_from_slice(&tag[..tag_length]);
+            Ok(((tag, 0), end))
+        }
     }
 }
 

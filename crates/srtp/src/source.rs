@@ -2,6 +2,7 @@
 
 use crate::error::PolicyError;
 use crate::key::{MasterKey, Use};
+use crate::plus;
 use crate::policy::Policy;
 use crate::transform::Transform;
 use alloc::boxed::Box;
@@ -21,6 +22,7 @@ struct Entry {
     /// The session keys of RTP and RTCP where those are always the same: at index 0 otherwise.
     rtp: Transform,
     rtcp: Transform,
+    plus: Option<plus::Keys>,
     rtp_packets: u64,
     rtcp_packets: u64,
 }
@@ -45,6 +47,7 @@ impl Keys {
             keys.entries.push(Entry {
                 rtp: Transform::derive(policy, &derivation, Use::Rtp, 0),
                 rtcp: Transform::derive(policy, &derivation, Use::Rtcp, 0),
+                plus: policy.plus.map(|plus| plus::Keys::derive(plus.scheme, &derivation)),
                 master,
                 rtp_packets: 0,
                 rtcp_packets: 0,
@@ -72,6 +75,12 @@ impl Keys {
     #[inline]
     pub(crate) fn mki_length(&self) -> usize {
         self.mki(0).len()
+    }
+
+    /// The keys of SRTP+.
+    #[inline]
+    pub(crate) fn plus(&self, key: usize) -> Option<&plus::Keys> {
+        self.entries[key].plus.as_ref()
     }
 
     /// Whether a key may protect one more packet.

@@ -26,7 +26,7 @@ pub(crate) fn vectors() -> Option<Value> {
     Some(serde_json::from_str(&text).expect("JSON"))
 }
 
-fn key(suite: Suite) -> MasterKey {
+pub(crate) fn key(suite: Suite) -> MasterKey {
     let bytes: Vec<u8> = (1..).take(suite.key_length() + suite.salt_length()).collect();
     MasterKey::new(suite, &bytes).unwrap()
 }
@@ -37,7 +37,7 @@ fn ends(policy: &Policy) -> (Sender, Receiver) {
 }
 
 /// A packet of a source, with room behind it.
-fn rtp_packet(ssrc: u32, sequence_number: u16, payload: &[u8]) -> (Vec<u8>, usize) {
+pub(crate) fn rtp_packet(ssrc: u32, sequence_number: u16, payload: &[u8]) -> (Vec<u8>, usize) {
     let mut buffer = vec![0; 12 + payload.len() + 200];
     let timestamp = u32::from(sequence_number) * 160;
     let fields = Fields { sequence_number, timestamp, ssrc, ..Fields::default() };

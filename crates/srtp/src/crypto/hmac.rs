@@ -46,6 +46,11 @@ impl Drop for HmacSha1 {
     }
 }
 
+/// SHA-1's compression function over one block.
+pub(crate) fn sha1_compress(state: &mut [u32; 5], block: &[u8; 64]) {
+    compress(state, core::slice::from_ref(block));
+}
+
 /// The hash of a block that `state` has taken in, of `data` and of `more`.
 #[inline]
 fn finish(mut state: [u32; 5], data: &[u8], more: &[u8]) -> [u8; 20] {

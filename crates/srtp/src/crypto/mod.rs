@@ -11,7 +11,7 @@ mod hmac;
 
 pub(crate) use aes::{Aes, F8};
 pub(crate) use gcm::Gcm;
-pub(crate) use hmac::HmacSha1;
+pub(crate) use hmac::{HmacSha1, sha1_compress};
 
 /// The length of a tag of AES-GCM in bytes.
 pub(crate) const GCM_TAG: usize = 16;

@@ -1,0 +1,317 @@
+//! SRTP+ (seeds B1 to B5): a short tag that tells forged packets from others for far less than SRTP's
+//! own, which stays as it is. `docs/srtp-plus.md` specifies it.
+
+mod chain;
+mod hash;
+mod header;
+mod place;
+mod sequence;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use place::ROOM;
+
+use crate::crypto::{Aes, HmacSha1};
+use crate::error::PolicyError;
+use crate::key::Derivation;
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use subtle::ConstantTimeEq;
+use zeroize::Zeroizing;
+
+/// What is added to SRTP, and where it stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Plus {
+    /// How tags are made.
+    pub scheme: Scheme,
+    /// Where they stand.
+    pub placement: Placement,
+}
+
+/// How tags are made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scheme {
+    /// Scheme 1: the numbers of a generator (FIPS 186-2 over SHA-1) in the order of the packets' indices.
+    Sequence {
+        /// The length of its XKEY in bits: 160 to 512, a multiple of 8.
+        key_bits: usize,
+    },
+    /// Scheme 2: HMAC-SHA1 over source, sequence number and timestamp.
+    Hash,
+    /// Scheme 3: random numbers, which the packets before have announced in what is encrypted.
+    Chain {
+        /// How many packets ahead they are announced: 1 to 64.
+        numbers: usize,
+        /// The length of each in bits: 4, 8, 16 or 32.
+        bits: usize,
+    },
+    /// Scheme 4: AES over the fixed header and the rollover counter.
+    Header,
+}
+
+impl Scheme {
+    /// Scheme 1 with the seeds' key.
+    pub const SEQUENCE: Self = Self::Sequence { key_bits: 160 };
+    /// Scheme 3 with the seeds' numbers.
+    pub const CHAIN: Self = Self::Chain { numbers: 32, bits: 4 };
+
+    /// The length of a tag in bytes.
+    #[must_use]
+    pub fn tag_length(self) -> usize {
+        match self {
+            Self::Chain { bits, .. } => bits.div_ceil(8),
+            _ => 4,
+        }
+    }
+
+    /// How many bytes it adds to what is encrypted.
+    #[must_use]
+    pub fn payload_overhead(self) -> usize {
+        match self {
+            Self::Chain { numbers, bits } => (numbers * bits).div_ceil(8),
+            _ => 0,
+        }
+    }
+}
+
+/// Where tags stand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Placement {
+    /// In an element of the header extension (RFC 8285) with this identifier, 1 to 14. A receiver that
+    /// does not know it ignores it.
+    Extension(u8),
+    /// Behind everything that SRTP adds.
+    Trailer,
+}
+
+impl Plus {
+    pub(crate) fn check(&self, encrypts: bool) -> Result<(), PolicyError> {
+        let is_possible = match self.scheme {
+            Scheme::Sequence { key_bits } => {
+                (160..=512).contains(&key_bits) && key_bits.is_multiple_of(8)
+            }
+            Scheme::Chain { numbers, bits } => {
+                (1..=64).contains(&numbers) && matches!(bits, 4 | 8 | 16 | 32) && encrypts
+            }
+            Scheme::Hash | Scheme::Header => true,
+        };
+        let is_placed = match self.placement {
+            Placement::Extension(id) => (1..=14).contains(&id),
+            Placement::Trailer => true,
+        };
+        if is_possible && is_placed { Ok(()) } else { Err(PolicyError::Plus(*self)) }
+    }
+}
+
+/// The first 12 bytes of a packet.
+pub(crate) type FixedHeader = [u8; rtp::packet::FIXED_HEADER];
+
+/// The labels of the key derivation function, far from those that SRTP uses or is likely to.
+#[derive(Clone, Copy)]
+enum Label {
+    Sequence = 0x51,
+    Hash = 0x52,
+    Chain = 0x53,
+    Header = 0x54,
+}
+
+/// What is derived from a master key.
+pub(crate) enum Keys {
+    Sequence(sequence::Generator),
+    Hash(HmacSha1),
+    Chain(chain::Key),
+    Header(Aes),
+}
+
+/// What is kept of a source under one master key.
+#[derive(Default)]
+pub(crate) enum State {
+    #[default]
+    Nothing,
+    Sequence(Box<sequence::Window>),
+    Chain(Box<chain::Numbers>),
+}
+
+/// What a receiver makes of a tag.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// It is right.
+    Right,
+    /// It is wrong.
+    Wrong,
+    /// Only costly work would tell.
+    Unknown,
+}
+
+impl Keys {
+    pub(crate) fn derive(scheme: Scheme, derivation: &Derivation) -> Self {
+        let mut key = Zeroizing::new([0; 20]);
+        let mut aes = |label: Label| {
+            derivation.derive(label as u8, 0, &mut key[..16]);
+            Aes::new(&key[..16])
+        };
+        match scheme {
+            Scheme::Sequence { key_bits } => {
+                Self::Sequence(sequence::Generator::new(aes(Label::Sequence), key_bits / 8))
+            }
+            Scheme::Chain { numbers, bits } => {
+                Self::Chain(chain::Key::new(aes(Label::Chain), numbers, bits))
+            }
+            Scheme::Header => Self::Header(aes(Label::Header)),
+            Scheme::Hash => {
+                derivation.derive(Label::Hash as u8, 0, &mut *key);
+                Self::Hash(HmacSha1::new(&*key))
+            }
+        }
+    }
+
+    /// The tag of a packet that is sent, in the first bytes, and for scheme 3 what announces the next
+    /// ones, which is written to `list`; `random` is where their numbers come from. `None` if it lacks.
+    #[inline]
+    pub(crate) fn tag(
+        &self,
+        state: &mut State,
+        header: &FixedHeader,
+        index: u64,
+        list: &mut [u8],
+        random: Option<&mut Random>,
+    ) -> Option<[u8; 4]> {
+        Some(match self {
+            Self::Header(aes) => header::tag(aes, header, index),
+            Self::Hash(hmac) => hash::tag(hmac, header),
+            Self::Sequence(generator) => state.window().tag(generator, ssrc(header), index),
+            Self::Chain(key) => state.numbers().send(key, random?, ssrc(header), index, list),
+        })
+    }
+
+    /// Looks at the tag of a packet that came.
+    #[inline]
+    pub(crate) fn check(
+        &self,
+        state: &State,
+        header: &FixedHeader,
+        index: u64,
+        tag: &[u8],
+    ) -> Verdict {
+        let expected = match self {
+            Self::Header(aes) => header::tag(aes, header, index),
+            Self::Hash(hmac) => hash::tag(hmac, header),
+            Self::Sequence(_) => match state {
+                State::Sequence(window) => match window.known(index) {
+                    Some(tag) => tag,
+                    None => return Verdict::Unknown,
+                },
+                _ => return Verdict::Unknown,
+            },
+            Self::Chain(key) => {
+                let numbers = match state {
+                    State::Chain(numbers) => Some(&**numbers),
+                    _ => None,
+                };
+                return chain::Numbers::check(numbers, key, ssrc(header), index, tag);
+            }
+        };
+        if expected[..tag.len()].ct_eq(tag).into() { Verdict::Right } else { Verdict::Wrong }
+    }
+
+    /// Does the costly work for a packet whose tag is unknown; says whether SRTP is to look at it.
+    pub(crate) fn work(
+        &self,
+        state: &mut State,
+        header: &FixedHeader,
+        index: u64,
+        tag: &[u8],
+    ) -> bool {
+        match self {
+            Self::Sequence(generator) => {
+                let expected = state.window().find(generator, ssrc(header), index);
+                expected[..tag.len()].ct_eq(tag).into()
+            }
+            // Only SRTP knows.
+            _ => true,
+        }
+    }
+
+    /// Takes note of a packet that was authentic, with what announces the next ones.
+    #[inline]
+    pub(crate) fn accept(&self, state: &mut State, header: &FixedHeader, index: u64, list: &[u8]) {
+        match self {
+            Self::Sequence(generator) => state.window().accept(generator, ssrc(header), index),
+            Self::Chain(key) => state.numbers().accept(key, index, list),
+            Self::Hash(_) | Self::Header(_) => {}
+        }
+    }
+}
+
+impl State {
+    fn window(&mut self) -> &mut sequence::Window {
+        if !matches!(self, Self::Sequence(_)) {
+            *self = Self::Sequence(Box::default());
+        }
+        match self {
+            Self::Sequence(window) => window,
+            _ => unreachable!("just made"),
+        }
+    }
+
+    fn numbers(&mut self) -> &mut chain::Numbers {
+        if !matches!(self, Self::Chain(_)) {
+            *self = Self::Chain(Box::default());
+        }
+        match self {
+            Self::Chain(numbers) => numbers,
+            _ => unreachable!("just made"),
+        }
+    }
+}
+
+/// What is kept of a source, by master key.
+#[derive(Default)]
+pub(crate) struct States(Vec<State>);
+
+impl States {
+    #[inline]
+    pub(crate) fn get(&self, key: usize) -> &State {
+        self.0.get(key).unwrap_or(&State::Nothing)
+    }
+
+    #[inline]
+    pub(crate) fn get_mut(&mut self, key: usize) -> &mut State {
+        if self.0.len() <= key {
+            self.0.resize_with(key + 1, State::default);
+        }
+        &mut self.0[key]
+    }
+}
+
+fn ssrc(header: &FixedHeader) -> u32 {
+    u32::from_be_bytes([header[8], header[9], header[10], header[11]])
+}
+
+/// How often costly work is done for packets whose tag is unknown: for each, until one of them was
+/// forged; then for one in [`Allowance::EVERY`], so that forged ones do not cost more than they do with
+/// SRTP alone.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Allowance(u32);
+
+impl Allowance {
+    const EVERY: u32 = 16;
+
+    pub(crate) fn new() -> Self {
+        Self(Self::EVERY)
+    }
+
+    /// Whether to do it this time.
+    pub(crate) fn is_granted(&mut self) -> bool {
+        self.0 = (self.0 + 1).min(Self::EVERY);
+        self.0 == Self::EVERY
+    }
+
+    /// It was done in vain.
+    pub(crate) fn wasted(&mut self) {
+        self.0 = 0;
+    }
+}
+
+pub(crate) use chain::Random;
+pub(crate) use place::{insert_element, tag_of};

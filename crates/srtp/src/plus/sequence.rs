@@ -1,0 +1,189 @@
+//! Scheme 1 (seed B1): numbers of a generator, in the order of the packets' indices.
+
+use crate::crypto::{Aes, sha1_compress};
+use zeroize::{Zeroize, Zeroizing};
+
+/// How many packets get their numbers from one key: a receiver that comes late runs through no more.
+const EPOCH: usize = 32;
+
+/// How many epochs are kept: the newest one, the next one and those before.
+const KEPT: usize = 8;
+
+/// Makes the numbers of all sources.
+pub(crate) struct Generator {
+    aes: Aes,
+    key_bytes: usize,
+}
+
+impl Generator {
+    pub(super) fn new(aes: Aes, key_bytes: usize) -> Self {
+        Self { aes, key_bytes }
+    }
+
+    /// The numbers of an epoch.
+    fn epoch(&self, ssrc: u32, epoch: u64) -> [u32; EPOCH] {
+        let mut iv = [0; 16];
+        iv[..4].copy_from_slice(&ssrc.to_be_bytes());
+        iv[4..12].copy_from_slice(&epoch.to_be_bytes());
+        let mut key = Zeroizing::new([0; 64]);
+        let key = &mut key[..self.key_bytes];
+        self.aes.counter(&iv, key);
+        core::array::from_fn(|_| next_number(key)[0])
+    }
+}
+
+/// The next number of the general-purpose generator of FIPS 186-2 (change notice 1, appendix 3.1) with
+/// the function G over SHA-1 (appendix 3.3), and no XSEED.
+fn next_number(key: &mut [u8]) -> [u32; 5] {
+    const T: [u32; 5] = [0x6745_2301, 0xefcd_ab89, 0x98ba_dcfe, 0x1032_5476, 0xc3d2_e1f0];
+    let mut block = [0; 64];
+    block[..key.len()].copy_from_slice(key);
+    let mut number = T;
+    sha1_compress(&mut number, &block);
+    block.zeroize();
+    // XKEY = (1 + XKEY + x) mod 2^b, from the last byte on.
+    let mut carry = 1;
+    for (place, byte) in key.iter_mut().rev().enumerate() {
+        let addend =
+            number.get(4_usize.wrapping_sub(place / 4)).map_or(0, |word| word >> (8 * (place % 4)));
+        carry += u32::from(*byte) + (addend & 0xff);
+        *byte = carry as u8;
+        carry >>= 8;
+    }
+    number
+}
+
+/// The numbers around a source's newest packet.
+#[derive(Default)]
+pub(crate) struct Window {
+    /// By epoch modulo their count; 2^64 - 1 is none.
+    kept: [Epoch; KEPT],
+    /// Of a packet elsewhere, which may be forged.
+    other: Epoch,
+    newest: u64,
+}
+
+struct Epoch {
+    number: u64,
+    tags: [u32; EPOCH],
+}
+
+impl Default for Epoch {
+    fn default() -> Self {
+        Self { number: u64::MAX, tags: [0; EPOCH] }
+    }
+}
+
+impl Epoch {
+    fn tag(&self, index: u64) -> Option<[u8; 4]> {
+        let is_here = self.number == index / EPOCH as u64;
+        is_here.then(|| self.tags[(index % EPOCH as u64) as usize].to_be_bytes())
+    }
+}
+
+fn place(epoch: u64) -> usize {
+    (epoch % KEPT as u64) as usize
+}
+
+impl Window {
+    /// The number of a packet, if it has been made.
+    #[inline]
+    pub(super) fn known(&self, index: u64) -> Option<[u8; 4]> {
+        self.kept[place(index / EPOCH as u64)].tag(index)
+    }
+
+    /// The number of a packet, made if need be.
+    pub(super) fn find(&mut self, generator: &Generator, ssrc: u32, index: u64) -> [u8; 4] {
+        if let Some(tag) = self.other.tag(index) {
+            return tag;
+        }
+        let number = index / EPOCH as u64;
+        let tags = generator.epoch(ssrc, number);
+        self.other = Epoch { number, tags };
+        tags[(index % EPOCH as u64) as usize].to_be_bytes()
+    }
+
+    /// The number of a packet that is sent.
+    #[inline]
+    pub(super) fn tag(&mut self, generator: &Generator, ssrc: u32, index: u64) -> [u8; 4] {
+        self.keep(generator, ssrc, index / EPOCH as u64);
+        self.known(index).expect("just made")
+    }
+
+    /// Makes numbers ahead of a packet that was authentic, so that the next ones find them made.
+    #[inline]
+    pub(super) fn accept(&mut self, generator: &Generator, ssrc: u32, index: u64) {
+        let epoch = index / EPOCH as u64;
+        if epoch >= self.newest || self.kept[place(epoch)].number == u64::MAX {
+            self.newest = epoch;
+            self.keep(generator, ssrc, epoch);
+            self.keep(generator, ssrc, epoch + 1);
+        }
+    }
+
+    fn keep(&mut self, generator: &Generator, ssrc: u32, number: u64) {
+        let kept = &mut self.kept[place(number)];
+        if kept.number == number {
+            return;
+        }
+        *kept = if self.other.number == number {
+            core::mem::take(&mut self.other)
+        } else {
+            Epoch { number, tags: generator.epoch(ssrc, number) }
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::vec::Vec;
+
+    fn bytes(text: &str) -> Vec<u8> {
+        (0..text.len())
+            .step_by(2)
+            .map(|at| u8::from_str_radix(&text[at..at + 2], 16).unwrap())
+            .collect()
+    }
+
+    #[test]
+    fn the_numbers_are_those_of_fips_186_2() {
+        // Change notice 1, example of the general-purpose generator.
+        let mut key = bytes("bd029bbe7f51960bcf9edb2b61f06f0feb5a38b6");
+        let first = [0x2070_b322, 0x3dba_372f, 0xde1c_0ffc, 0x7b2e_3b49, 0x8b26_0614];
+        let second = [0x3c6c_18ba, 0xcb0f_6c55, 0xbabb_1378, 0x8e20_d737, 0xa327_5116];
+        assert_eq!(next_number(&mut key), first);
+        assert_eq!(next_number(&mut key), second);
+    }
+
+    #[test]
+    fn long_keys_carry_into_every_byte() {
+        let mut key = [0xff; 64];
+        next_number(&mut key);
+        // 1 + (2^512 - 1) is 0: what is left is the number, behind zeros.
+        assert_eq!(key[..44], [0; 44]);
+        assert_ne!(key[44..], [0; 20]);
+        let mut key = [0xff; 64];
+        key[63] = 0xfe;
+        let number = next_number(&mut key);
+        let last = u32::from_be_bytes([key[60], key[61], key[62], key[63]]);
+        assert_eq!(last, number[4].wrapping_sub(1));
+    }
+
+    #[test]
+    fn a_window_knows_what_the_generator_says() {
+        let generator = Generator::new(Aes::new(&[7; 16]), 20);
+        let (mut sender, mut receiver) = (Window::default(), Window::default());
+        assert_eq!(receiver.known(5), None);
+        for index in [5, 6, 40, 31, 100, 99, 5000, 4990, 4800, 1 << 47] {
+            let tag = sender.tag(&generator, 9, index);
+            let expected = generator.epoch(9, index / 32)[(index % 32) as usize];
+            assert_eq!(tag, expected.to_be_bytes(), "{index}");
+            assert_eq!(receiver.find(&generator, 9, index), tag);
+            receiver.accept(&generator, 9, index);
+        }
+        assert!(receiver.known((1 << 47) + 32).is_some());
+        assert_ne!(generator.epoch(9, 0), generator.epoch(8, 0));
+        assert_ne!(generator.epoch(9, 0), generator.epoch(9, 1));
+    }
+}

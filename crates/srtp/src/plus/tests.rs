@@ -1,0 +1,263 @@
+//! Both ends with SRTP+.
+
+use super::{Allowance, Placement, Plus, Scheme};
+use crate::tests::{key, rtp_packet};
+use crate::{
+    MasterKey, Policy, PolicyError, ProtectError, Receiver, Sender, Suite, UnprotectError,
+};
+use proptest::prelude::*;
+use rtp::packet::Fields;
+use rtp::{Header, extension};
+use std::string::ToString;
+use std::vec;
+use std::vec::Vec;
+use test_support::Random;
+
+const PLACEMENTS: [Placement; 2] = [Placement::Extension(3), Placement::Trailer];
+
+fn schemes() -> Vec<Scheme> {
+    let mut schemes = vec![Scheme::SEQUENCE, Scheme::Sequence { key_bits: 512 }, Scheme::Hash];
+    schemes.extend(
+        [(32, 4), (5, 4), (1, 8), (64, 16), (7, 32)]
+            .map(|(numbers, bits)| Scheme::Chain { numbers, bits }),
+    );
+    schemes.push(Scheme::Header);
+    schemes
+}
+
+fn policy(suite: Suite, scheme: Scheme, placement: Placement) -> Policy {
+    Policy { plus: Some(Plus { scheme, placement }), ..Policy::new(suite) }
+}
+
+fn ends(policy: &Policy) -> (Sender, Receiver) {
+    let keys = vec![key(policy.suite)];
+    let sender = Sender::new(policy, keys.clone()).unwrap().with_seed(&[9; 32]);
+    (sender, Receiver::new(policy, keys).unwrap())
+}
+
+/// Packets of one source from a sequence number on, as sent and as protected.
+fn line(sender: &mut Sender, start: u16, count: u16) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let packet = |number: u16| {
+        let (mut buffer, length) = rtp_packet(7, start.wrapping_add(number), b"payload");
+        let plain = buffer[..length].to_vec();
+        let length = sender.protect(&mut buffer, length).unwrap();
+        buffer.truncate(length);
+        (plain, buffer)
+    };
+    (0..count).map(packet).collect()
+}
+
+/// The place of a tag's last byte.
+fn tag_end(packet: &[u8], placement: Placement) -> usize {
+    let Placement::Extension(_) = placement else { return packet.len() - 1 };
+    let header = Header::parse(packet).unwrap();
+    let element = header.extension().unwrap().elements().next().unwrap();
+    let extension = header.len() - header.extension().unwrap().data.len();
+    extension + element.data.len()
+}
+
+#[test]
+fn all_schemes_go_with_all_suites_in_both_places() {
+    for suite in Suite::ALL {
+        for scheme in schemes() {
+            for placement in PLACEMENTS {
+                let about = std::format!("{suite} {scheme:?} {placement:?}");
+                let (mut sender, mut receiver) = ends(&policy(suite, scheme, placement));
+                // Over a rollover, with gaps, and some out of order.
+                let packets = line(&mut sender, 65_500, 300);
+                let order = (0..300).filter(|place| place % 7 != 3).map(|place| place ^ 1);
+                for place in order {
+                    let (plain, packet) = &packets[place];
+                    assert!(packet.len() <= plain.len() + sender.rtp_overhead(), "{about}");
+                    let mut packet = packet.clone();
+                    let mut forged = packet.clone();
+                    let end = tag_end(&packet, placement);
+                    forged[end] ^= 1;
+                    // Where nothing has announced a number only SRTP knows, and it does not look at a
+                    // tag behind its own.
+                    let is_chain = matches!(scheme, Scheme::Chain { .. });
+                    let Err(refused) = receiver.unprotect(&mut forged) else {
+                        assert!(is_chain, "{about} {place}");
+                        continue;
+                    };
+                    let is_expected = refused == UnprotectError::Plus
+                        || is_chain && refused == UnprotectError::Authentication;
+                    assert!(is_expected, "{about} {place} {refused}");
+                    // Costly work in vain makes the next unknown ones wait.
+                    let opened = (0..20).find_map(|_| {
+                        let mut packet = packet.clone();
+                        receiver.unprotect(&mut packet).ok().map(|opened| opened.to_vec())
+                    });
+                    let opened = opened.unwrap_or_else(|| panic!("{about} {place}"));
+                    assert!(opened.ends_with(b"payload"), "{about}");
+                    assert_eq!(opened[1..12], plain[1..12], "{about}");
+                    let replayed = receiver.unprotect(&mut packet);
+                    assert_eq!(replayed, Err(UnprotectError::Replayed), "{about}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_receiver_that_does_not_know_it_takes_tags_in_headers() {
+    for scheme in [Scheme::SEQUENCE, Scheme::Hash, Scheme::Header] {
+        let policy = policy(Suite::AesCm128HmacSha1_80, scheme, Placement::Extension(1));
+        let (mut sender, _) = ends(&policy);
+        let plain = Policy { plus: None, ..policy };
+        let mut receiver = Receiver::new(&plain, vec![key(plain.suite)]).unwrap();
+        for (plain, mut packet) in line(&mut sender, 1, 100) {
+            let opened = receiver.unprotect(&mut packet).unwrap();
+            let opened = rtp::Packet::parse(opened).unwrap();
+            assert_eq!(opened.payload, &plain[12..]);
+            assert_eq!(opened.header.extension().unwrap().elements().count(), 1);
+        }
+    }
+}
+
+#[test]
+fn tags_stand_beside_other_elements() {
+    let policy = policy(Suite::AeadAes128Gcm, Scheme::Header, Placement::Extension(3));
+    let (mut sender, mut receiver) = ends(&policy);
+    let fields = |sequence_number| Fields { sequence_number, ssrc: 7, ..Fields::default() };
+    for (number, (profile, data)) in [
+        (0xbede, &b"\x10a\0\0"[..]),
+        (0xbede, &[]),
+        (0x1000, b"\x01\x01a\0"),
+        (0x1003, b"\x09\0\0\0"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let mut buffer = [0; 200];
+        let extension = Some(extension::Extension { profile, data });
+        let length =
+            fields(number as u16).write_with(&[5, 6], extension, b"payload", &mut buffer).unwrap();
+        let length = sender.protect(&mut buffer, length).unwrap();
+        let opened =
+            rtp::Packet::parse(receiver.unprotect(&mut buffer[..length]).unwrap()).unwrap();
+        assert_eq!(opened.payload, b"payload");
+        assert_eq!(opened.header.csrcs().collect::<Vec<_>>(), [5, 6]);
+        let ids: Vec<u8> =
+            opened.header.extension().unwrap().elements().map(|element| element.id).collect();
+        assert_eq!(ids.last(), Some(&3));
+        assert_eq!(ids.len(), if data.is_empty() { 1 } else { 2 });
+    }
+    let mut buffer = [0; 200];
+    let other = Some(extension::Extension { profile: 0x2000, data: &[0; 4] });
+    let length = fields(9).write_with(&[], other, b"payload", &mut buffer).unwrap();
+    let before = buffer;
+    assert_eq!(sender.protect(&mut buffer, length), Err(ProtectError::Extension));
+    assert_eq!(buffer, before);
+}
+
+#[test]
+fn who_comes_late_or_was_away_finds_the_way_back() {
+    for scheme in schemes() {
+        let (mut sender, mut receiver) =
+            ends(&policy(Suite::AesCm128HmacSha1_80, scheme, Placement::Trailer));
+        let packets = line(&mut sender, 100, 5000);
+        // Before an attack every packet is looked at.
+        for place in [50, 51, 1000, 1001, 4000] {
+            assert!(
+                receiver.unprotect(&mut packets[place].1.clone()).is_ok(),
+                "{scheme:?} {place}"
+            );
+        }
+        // In an attack one of sixteen that only costly work can tell.
+        let mut random = Random::new(1);
+        let mut taken = 0;
+        for (_, packet) in &packets[4300..] {
+            for _ in 0..10 {
+                let (mut forged, length) =
+                    rtp_packet(random.number() as u32, random.number() as u16, b"forged payload");
+                assert!(receiver.unprotect(&mut forged[..length]).is_err());
+                let mut forged = packet.clone();
+                forged[2..4].copy_from_slice(&(random.number() as u16).to_be_bytes());
+                assert!(receiver.unprotect(&mut forged).is_err());
+            }
+            taken += u32::from(receiver.unprotect(&mut packet.clone()).is_ok());
+        }
+        assert!(taken > 600, "{scheme:?} {taken}");
+    }
+}
+
+#[test]
+fn work_in_vain_is_rationed() {
+    let mut allowance = Allowance::new();
+    assert!((0..100).all(|_| allowance.is_granted()));
+    allowance.wasted();
+    let mut granted = 0;
+    for _ in 0..160 {
+        if allowance.is_granted() {
+            granted += 1;
+            allowance.wasted();
+        }
+    }
+    assert_eq!(granted, 10);
+}
+
+#[test]
+fn what_does_not_exist_is_refused() {
+    let suite = Suite::AesCm128HmacSha1_80;
+    let chain = |numbers, bits| Scheme::Chain { numbers, bits };
+    for scheme in [
+        Scheme::Sequence { key_bits: 152 },
+        Scheme::Sequence { key_bits: 520 },
+        Scheme::Sequence { key_bits: 161 },
+        chain(0, 4),
+        chain(65, 4),
+        chain(8, 5),
+    ] {
+        let policy = policy(suite, scheme, Placement::Trailer);
+        let error = Receiver::new(&policy, vec![key(suite)]).unwrap_err();
+        assert_eq!(error, PolicyError::Plus(policy.plus.unwrap()));
+        assert!(error.to_string().starts_with("SRTP+ with "), "{error}");
+    }
+    for id in [0, 15] {
+        let policy = policy(suite, Scheme::Header, Placement::Extension(id));
+        assert!(Sender::new(&policy, vec![key(suite)]).is_err());
+    }
+    let policy = policy(suite, Scheme::CHAIN, Placement::Trailer);
+    let plain = Policy { encrypt_rtp: false, ..policy.clone() };
+    assert!(Sender::new(&plain, vec![key(suite)]).is_err());
+    let mut sender = Sender::new(&policy, vec![key(suite)]).unwrap();
+    let (mut buffer, length) = rtp_packet(7, 1, b"payload");
+    assert_eq!(sender.protect(&mut buffer, length), Err(ProtectError::NoSeed));
+}
+
+#[test]
+fn keys_change_without_a_loss() {
+    for scheme in schemes() {
+        let policy = policy(Suite::AeadAes256Gcm, scheme, Placement::Trailer);
+        let other = MasterKey::new(policy.suite, &[3; 44]).unwrap().with_mki(&[2]);
+        let keys = vec![key(policy.suite).with_mki(&[1]), other];
+        let mut sender = Sender::new(&policy, keys.clone()).unwrap().with_seed(&[9; 32]);
+        let mut receiver = Receiver::new(&policy, keys).unwrap();
+        for round in 0..10 {
+            assert!(sender.use_key(&[1 + round % 2]));
+            for (_, mut packet) in line(&mut sender, u16::from(round) * 20, 20) {
+                assert!(receiver.unprotect(&mut packet).is_ok(), "{scheme:?} {round}");
+            }
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn nothing_panics(scheme in proptest::sample::select(schemes()), place: bool, packet: Vec<u8>) {
+        let policy = policy(Suite::AesCm128HmacSha1_80, scheme, PLACEMENTS[usize::from(place)]);
+        let (mut sender, mut receiver) = ends(&policy);
+        let mut packet = packet;
+        if packet.len() > 1 {
+            packet[0] = 0x80 | packet[0] & 0x3f;
+        }
+        prop_assert!(receiver.unprotect(&mut packet.clone()).is_err());
+        let length = packet.len();
+        packet.resize(length + sender.rtp_overhead(), 0);
+        if let Ok(length) = sender.protect(&mut packet, length) {
+            let (_, mut receiver) = ends(&policy);
+            prop_assert!(receiver.unprotect(&mut packet[..length]).is_ok());
+        }
+    }
+}
