@@ -59,7 +59,7 @@ impl fmt::Display for PolicyError {
             Self::NoKey => write!(f, "no master key"),
             Self::Plus(plus) => write!(
                 f,
-                "SRTP+ with {plus:?}: expected a key of 160 to 512 bits in whole bytes, 1 to 64 numbers of \
+                "SRTP+ with {plus:?}: expected a key of 160 to 512 bits, a multiple of 32, 1 to 64 numbers of \
                  4, 8, 16 or 32 bits in an encrypted session, an element identifier from 1 to 14"
             ),
             Self::Mki => write!(

@@ -33,7 +33,7 @@ pub struct Plus {
 pub enum Scheme {
     /// Scheme 1: the numbers of a generator (FIPS 186-2 over SHA-1) in the order of the packets' indices.
     Sequence {
-        /// The length of its XKEY in bits: 160 to 512, a multiple of 8.
+        /// The length of its XKEY in bits: 160 to 512, a multiple of 32.
         key_bits: usize,
     },
     /// Scheme 2: HMAC-SHA1 over source, sequence number and timestamp.
@@ -88,7 +88,7 @@ impl Plus {
     pub(crate) fn check(&self, encrypts: bool) -> Result<(), PolicyError> {
         let is_possible = match self.scheme {
             Scheme::Sequence { key_bits } => {
-                (160..=512).contains(&key_bits) && key_bits.is_multiple_of(8)
+                (160..=512).contains(&key_bits) && key_bits.is_multiple_of(32)
             }
             Scheme::Chain { numbers, bits } => {
                 (1..=64).contains(&numbers) && matches!(bits, 4 | 8 | 16 | 32) && encrypts
@@ -152,7 +152,7 @@ impl Keys {
         };
         match scheme {
             Scheme::Sequence { key_bits } => {
-                Self::Sequence(sequence::Generator::new(aes(Label::Sequence), key_bits / 8))
+                Self::Sequence(sequence::Generator::new(aes(Label::Sequence), key_bits / 32))
             }
             Scheme::Chain { numbers, bits } => {
                 Self::Chain(chain::Key::new(aes(Label::Chain), numbers, bits))

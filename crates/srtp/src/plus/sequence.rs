@@ -1,7 +1,7 @@
 //! Scheme 1 (seed B1): numbers of a generator, in the order of the packets' indices.
 
 use crate::crypto::{Aes, sha1_compress};
-use zeroize::{Zeroize, Zeroizing};
+use zeroize::Zeroizing;
 
 /// How many packets get their numbers from one key: a receiver that comes late runs through no more.
 const EPOCH: usize = 32;
@@ -12,12 +12,12 @@ const KEPT: usize = 8;
 /// Makes the numbers of all sources.
 pub(crate) struct Generator {
     aes: Aes,
-    key_bytes: usize,
+    key_words: usize,
 }
 
 impl Generator {
-    pub(super) fn new(aes: Aes, key_bytes: usize) -> Self {
-        Self { aes, key_bytes }
+    pub(super) fn new(aes: Aes, key_words: usize) -> Self {
+        Self { aes, key_words }
     }
 
     /// The numbers of an epoch.
@@ -25,30 +25,34 @@ impl Generator {
         let mut iv = [0; 16];
         iv[..4].copy_from_slice(&ssrc.to_be_bytes());
         iv[4..12].copy_from_slice(&epoch.to_be_bytes());
-        let mut key = Zeroizing::new([0; 64]);
-        let key = &mut key[..self.key_bytes];
-        self.aes.counter(&iv, key);
-        core::array::from_fn(|_| next_number(key)[0])
+        let mut bytes = Zeroizing::new([0; 64]);
+        let bytes = &mut bytes[..4 * self.key_words];
+        self.aes.counter(&iv, bytes);
+        let mut key = Zeroizing::new([0; 16]);
+        for (word, bytes) in key.iter_mut().zip(bytes.as_chunks().0) {
+            *word = u32::from_be_bytes(*bytes);
+        }
+        core::array::from_fn(|_| next_number(&mut key[..self.key_words])[0])
     }
 }
 
 /// The next number of the general-purpose generator of FIPS 186-2 (change notice 1, appendix 3.1) with
-/// the function G over SHA-1 (appendix 3.3), and no XSEED.
-fn next_number(key: &mut [u8]) -> [u32; 5] {
+/// the function G over SHA-1 (appendix 3.3), and no XSEED. `key` is XKEY, its highest word first.
+fn next_number(key: &mut [u32]) -> [u32; 5] {
     const T: [u32; 5] = [0x6745_2301, 0xefcd_ab89, 0x98ba_dcfe, 0x1032_5476, 0xc3d2_e1f0];
-    let mut block = [0; 64];
-    block[..key.len()].copy_from_slice(key);
+    let mut block = Zeroizing::new([0; 64]);
+    for (bytes, word) in block.chunks_exact_mut(4).zip(&*key) {
+        bytes.copy_from_slice(&word.to_be_bytes());
+    }
     let mut number = T;
     sha1_compress(&mut number, &block);
-    block.zeroize();
-    // XKEY = (1 + XKEY + x) mod 2^b, from the last byte on.
+    // XKEY = (1 + XKEY + x) mod 2^b, from the lowest word on.
+    let addends = number.iter().rev().chain(core::iter::repeat(&0));
     let mut carry = 1;
-    for (place, byte) in key.iter_mut().rev().enumerate() {
-        let addend =
-            number.get(4_usize.wrapping_sub(place / 4)).map_or(0, |word| word >> (8 * (place % 4)));
-        carry += u32::from(*byte) + (addend & 0xff);
-        *byte = carry as u8;
-        carry >>= 8;
+    for (word, addend) in key.iter_mut().rev().zip(addends) {
+        let sum = u64::from(*word) + u64::from(*addend) + carry;
+        *word = sum as u32;
+        carry = sum >> 32;
     }
     number
 }
@@ -137,19 +141,11 @@ impl Window {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::vec::Vec;
-
-    fn bytes(text: &str) -> Vec<u8> {
-        (0..text.len())
-            .step_by(2)
-            .map(|at| u8::from_str_radix(&text[at..at + 2], 16).unwrap())
-            .collect()
-    }
 
     #[test]
     fn the_numbers_are_those_of_fips_186_2() {
         // Change notice 1, example of the general-purpose generator.
-        let mut key = bytes("bd029bbe7f51960bcf9edb2b61f06f0feb5a38b6");
+        let mut key = [0xbd02_9bbe, 0x7f51_960b, 0xcf9e_db2b, 0x61f0_6f0f, 0xeb5a_38b6];
         let first = [0x2070_b322, 0x3dba_372f, 0xde1c_0ffc, 0x7b2e_3b49, 0x8b26_0614];
         let second = [0x3c6c_18ba, 0xcb0f_6c55, 0xbabb_1378, 0x8e20_d737, 0xa327_5116];
         assert_eq!(next_number(&mut key), first);
@@ -157,22 +153,21 @@ mod tests {
     }
 
     #[test]
-    fn long_keys_carry_into_every_byte() {
-        let mut key = [0xff; 64];
-        next_number(&mut key);
-        // 1 + (2^512 - 1) is 0: what is left is the number, behind zeros.
-        assert_eq!(key[..44], [0; 44]);
-        assert_ne!(key[44..], [0; 20]);
-        let mut key = [0xff; 64];
-        key[63] = 0xfe;
+    fn long_keys_carry_into_every_word() {
+        let mut key = [u32::MAX; 16];
         let number = next_number(&mut key);
-        let last = u32::from_be_bytes([key[60], key[61], key[62], key[63]]);
-        assert_eq!(last, number[4].wrapping_sub(1));
+        // 1 + (2^512 - 1) is 0: what is left is the number, behind zeros.
+        assert_eq!(key[..11], [0; 11]);
+        assert_eq!(key[11..], number);
+        let mut key = [u32::MAX; 16];
+        key[15] -= 1;
+        let number = next_number(&mut key);
+        assert_eq!(key[15], number[4].wrapping_sub(1));
     }
 
     #[test]
     fn a_window_knows_what_the_generator_says() {
-        let generator = Generator::new(Aes::new(&[7; 16]), 20);
+        let generator = Generator::new(Aes::new(&[7; 16]), 5);
         let (mut sender, mut receiver) = (Window::default(), Window::default());
         assert_eq!(receiver.known(5), None);
         for index in [5, 6, 40, 31, 100, 99, 5000, 4990, 4800, 1 << 47] {

@@ -202,9 +202,9 @@ fn what_does_not_exist_is_refused() {
     let suite = Suite::AesCm128HmacSha1_80;
     let chain = |numbers, bits| Scheme::Chain { numbers, bits };
     for scheme in [
-        Scheme::Sequence { key_bits: 152 },
-        Scheme::Sequence { key_bits: 520 },
-        Scheme::Sequence { key_bits: 161 },
+        Scheme::Sequence { key_bits: 128 },
+        Scheme::Sequence { key_bits: 544 },
+        Scheme::Sequence { key_bits: 176 },
         chain(0, 4),
         chain(65, 4),
         chain(8, 5),

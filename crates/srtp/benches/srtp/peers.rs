@@ -10,6 +10,11 @@ pub(crate) trait Peer {
 
     /// Checks and decrypts a packet; says whether it was right.
     fn unprotect(&mut self, session: usize, packet: &mut [u8]) -> bool;
+
+    /// Whether it tells forged packets from others.
+    fn refuses(&self) -> bool {
+        true
+    }
 }
 
 fn key(suite: Suite, session: usize) -> Vec<u8> {
@@ -22,12 +27,12 @@ fn key(suite: Suite, session: usize) -> Vec<u8> {
 pub(crate) struct Ours(Vec<(Sender, Receiver)>);
 
 impl Ours {
-    pub(crate) fn new(suite: Suite, sessions: usize) -> Self {
-        let policy = Policy::new(suite);
+    pub(crate) fn new(policy: &Policy, sessions: usize) -> Self {
+        let suite = policy.suite;
         let session = |session| {
             let keys = vec![MasterKey::new(suite, &key(suite, session)).expect("a key")];
-            let sender = Sender::new(&policy, keys.clone()).expect("a sender");
-            (sender, Receiver::new(&policy, keys).expect("a receiver"))
+            let sender = Sender::new(policy, keys.clone()).expect("a sender").with_seed(&[1; 32]);
+            (sender, Receiver::new(policy, keys).expect("a receiver"))
         };
         Self((0..sessions).map(session).collect())
     }

@@ -1,0 +1,84 @@
+//! What the parts of SRTP cost: seed A12.
+
+use crate::peers::{Ours, Peer};
+use crate::{ROUNDS, measure, median, nanos};
+use srtp::{MasterKey, Policy, Receiver, Sender, Suite};
+use std::hint::black_box;
+
+/// The median time of one of `COUNT` calls of `work`, in nanoseconds.
+pub(crate) fn time(mut work: impl FnMut()) -> f64 {
+    const COUNT: usize = 1000;
+    let round = |_| nanos(COUNT, || (0..COUNT).for_each(|_| work()));
+    let mut figures: Vec<f64> = (0..ROUNDS).map(round).collect();
+    median(&mut figures)
+}
+
+fn costs(policy: Policy) -> [f64; 3] {
+    let mut peers: [Box<dyn Peer>; 1] = [Box::new(Ours::new(&policy, 1))];
+    measure(&mut peers, 1)[0]
+}
+
+pub(crate) fn print() {
+    println!("\nns for the parts of protecting and checking a packet (seed A12)\n");
+    println!(
+        "| suite | derivation of all keys | encryption | decryption | authentication | its check | replay check | header |"
+    );
+    println!("| --- {}|", "| --: ".repeat(7));
+    let suites = Suite::ALL.into_iter().filter(|suite| !suite.is_aead());
+    for suite in suites {
+        let whole = Policy::new(suite);
+        let plain = Policy { encrypt_rtp: false, ..whole.clone() };
+        let bare = Policy { authenticate_rtp: false, ..whole.clone() };
+        let neither = Policy { encrypt_rtp: false, ..bare.clone() };
+        let [protect, unprotect, _] = refused_or_not(neither);
+        let [encrypt, decrypt, _] = refused_or_not(bare);
+        let [authenticate, check, _] = costs(plain);
+
+        let bytes = vec![7; suite.key_length() + suite.salt_length()];
+        let keys = || vec![MasterKey::new(suite, &bytes).expect("a key")];
+        let derivation = time(|| {
+            black_box(Sender::new(&whole, keys()).expect("a sender"));
+        });
+        let mut sender = Sender::new(&whole, keys()).expect("a sender");
+        let mut receiver = Receiver::new(&whole, keys()).expect("a receiver");
+        let mut packet = vec![0; 200];
+        let length = rtp::packet::Fields::default().write(&[0; 160], &mut packet).expect("room");
+        let length = sender.protect(&mut packet, length).expect("protected");
+        packet.truncate(length);
+        assert!(receiver.unprotect(&mut packet.clone()).is_ok());
+        let replay = time(|| assert!(black_box(receiver.unprotect(&mut packet)).is_err()));
+        let header = time(|| {
+            black_box(rtp::Header::parse(black_box(&packet)).expect("a header"));
+        });
+        println!(
+            "| {suite} | {derivation:.0} | {:.0} | {:.0} | {:.0} | {:.0} | {replay:.0} | {header:.1} |",
+            encrypt - protect,
+            decrypt - unprotect,
+            authenticate - protect,
+            check - unprotect,
+        );
+    }
+}
+
+/// Without tags no packet can be refused: protect and unprotect alone.
+fn refused_or_not(policy: Policy) -> [f64; 3] {
+    let mut peers: [Box<dyn Peer>; 1] = [Box::new(Untagged(Ours::new(&policy, 1)))];
+    measure(&mut peers, 1)[0]
+}
+
+/// Sessions without tags, which say of every second look that the packet was right.
+struct Untagged(Ours);
+
+impl Peer for Untagged {
+    fn protect(&mut self, session: usize, buffer: &mut [u8], length: usize) -> usize {
+        self.0.protect(session, buffer, length)
+    }
+
+    fn unprotect(&mut self, session: usize, packet: &mut [u8]) -> bool {
+        self.0.unprotect(session, packet)
+    }
+
+    fn refuses(&self) -> bool {
+        false
+    }
+}
