@@ -85,21 +85,28 @@ pub enum Placement {
 }
 
 impl Plus {
-    pub(crate) fn check(&self, encrypts: bool) -> Result<(), PolicyError> {
-        let is_possible = match self.scheme {
+    /// Whether there is such a scheme and such a place.
+    #[must_use]
+    pub fn is_possible(&self) -> bool {
+        let is_scheme = match self.scheme {
             Scheme::Sequence { key_bits } => {
                 (160..=512).contains(&key_bits) && key_bits.is_multiple_of(32)
             }
             Scheme::Chain { numbers, bits } => {
-                (1..=64).contains(&numbers) && matches!(bits, 4 | 8 | 16 | 32) && encrypts
+                (1..=64).contains(&numbers) && matches!(bits, 4 | 8 | 16 | 32)
             }
             Scheme::Hash | Scheme::Header => true,
         };
-        let is_placed = match self.placement {
+        let is_place = match self.placement {
             Placement::Extension(id) => (1..=14).contains(&id),
             Placement::Trailer => true,
         };
-        if is_possible && is_placed { Ok(()) } else { Err(PolicyError::Plus(*self)) }
+        is_scheme && is_place
+    }
+
+    pub(crate) fn check(&self, encrypts: bool) -> Result<(), PolicyError> {
+        let is_hidden = encrypts || !matches!(self.scheme, Scheme::Chain { .. });
+        if self.is_possible() && is_hidden { Ok(()) } else { Err(PolicyError::Plus(*self)) }
     }
 }
 

@@ -1,0 +1,289 @@
+//! The crypto attribute of SDES (RFC 4568): the keys of SRTP, in the clear of a protected signalling.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+use base64::Engine;
+use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
+use core::error::Error;
+use core::fmt;
+use srtp::plus::{Placement, Plus, Scheme};
+use srtp::{MasterKey, Policy, PolicyError, Suite};
+use zeroize::Zeroizing;
+
+/// Writes padding, and reads without it too: some phones leave it out.
+const BASE64: GeneralPurpose = GeneralPurpose::new(
+    &base64::alphabet::STANDARD,
+    GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
+);
+
+/// Why an attribute is not taken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CryptoError {
+    /// It is not `<tag> <suite> <key parameters>`.
+    Syntax,
+    /// The tag is not a number of at most nine digits without zeros before it.
+    Tag(String),
+    /// No suite of ours.
+    Suite(String),
+    /// A key parameter that is not `inline:<key>[|<lifetime>][|<MKI>:<length>]`.
+    Key,
+    /// A key that does not fit its suite, or identifiers that do not fit one another.
+    Policy(PolicyError),
+    /// A session parameter that is wrong, or not known and not optional.
+    Parameter(String),
+}
+
+impl fmt::Display for CryptoError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Syntax => write!(f, "expected `<tag> <suite> <key parameters>` in a=crypto"),
+            Self::Tag(tag) => write!(f, "tag {tag:?} in a=crypto, expected a number"),
+            Self::Suite(suite) => write!(f, "unknown suite {suite:?} in a=crypto"),
+            Self::Key => write!(f, "expected `inline:<key>` in a=crypto"),
+            Self::Policy(error) => write!(f, "a=crypto: {error}"),
+            Self::Parameter(parameter) => {
+                write!(f, "session parameter {parameter:?} in a=crypto is wrong or unknown")
+            }
+        }
+    }
+}
+
+impl Error for CryptoError {}
+
+impl From<PolicyError> for CryptoError {
+    fn from(error: PolicyError) -> Self {
+        Self::Policy(error)
+    }
+}
+
+/// A crypto attribute: how whoever wrote it protects what it sends.
+#[derive(Clone, Debug)]
+pub struct Crypto {
+    /// Names the attribute among those of its medium.
+    pub tag: u32,
+    /// The suite, and what the session parameters say.
+    pub policy: Policy,
+    /// The master keys, at least one.
+    pub keys: Vec<Key>,
+}
+
+/// A master key as the attribute has it.
+#[derive(Clone)]
+pub struct Key {
+    /// The key, then the salt.
+    pub bytes: Zeroizing<Vec<u8>>,
+    /// How many packets it may protect, RTP and RTCP each.
+    pub lifetime: Option<u64>,
+    /// Its identifier, empty if it has none.
+    pub mki: Vec<u8>,
+}
+
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Key").field("mki", &self.mki).finish_non_exhaustive()
+    }
+}
+
+impl Crypto {
+    /// Offers a suite with a key, which has to be random and used for nothing else.
+    ///
+    /// # Errors
+    /// The key's length is not that of the suite.
+    pub fn new(tag: u32, policy: Policy, key_and_salt: &[u8]) -> Result<Self, PolicyError> {
+        MasterKey::new(policy.suite, key_and_salt)?;
+        let bytes = Zeroizing::new(key_and_salt.to_vec());
+        Ok(Self { tag, policy, keys: [Key { bytes, lifetime: None, mki: Vec::new() }].into() })
+    }
+
+    /// Reads the value of `a=crypto`.
+    ///
+    /// # Errors
+    /// See [`CryptoError`]. An attribute that is not taken is to be passed over (RFC 4568 section 7.1.2).
+    pub fn parse(value: &str) -> Result<Self, CryptoError> {
+        let mut words = value.split_ascii_whitespace();
+        let (Some(tag), Some(suite), Some(keys)) = (words.next(), words.next(), words.next())
+        else {
+            return Err(CryptoError::Syntax);
+        };
+        let is_number = tag.len() <= 9 && tag.bytes().all(|byte| byte.is_ascii_digit());
+        let is_plain = is_number && (tag == "0" || !tag.starts_with('0'));
+        let number = tag.parse().ok().filter(|_| is_plain);
+        let tag = number.ok_or_else(|| CryptoError::Tag(tag.into()))?;
+        let suite = Suite::from_name(suite).ok_or_else(|| CryptoError::Suite(suite.into()))?;
+        let keys: Vec<Key> =
+            keys.split(';').map(Key::parse).collect::<Option<_>>().ok_or(CryptoError::Key)?;
+        let mut crypto = Self { tag, policy: Policy::new(suite), keys };
+        for parameter in words {
+            crypto
+                .take_parameter(parameter)
+                .ok_or_else(|| CryptoError::Parameter(parameter.into()))?;
+        }
+        // Whatever is wrong with the keys is found by using them.
+        srtp::Receiver::new(&crypto.policy, crypto.master_keys()?)?;
+        Ok(crypto)
+    }
+
+    fn take_parameter(&mut self, parameter: &str) -> Option<()> {
+        let policy = &mut self.policy;
+        match parameter.split_once('=').unwrap_or((parameter, "")) {
+            ("UNENCRYPTED_SRTP", "") => policy.encrypt_rtp = false,
+            ("UNENCRYPTED_SRTCP", "") => policy.encrypt_rtcp = false,
+            ("UNAUTHENTICATED_SRTP", "") => policy.authenticate_rtp = false,
+            ("KDR", rate) => {
+                policy.key_derivation_rate = Some(rate.parse().ok().filter(|&rate| rate <= 24)?);
+            }
+            ("WSH", window) => {
+                // A hint of how large a window the sender needs: too little or too much is put right.
+                let window: u64 = window.parse().ok()?;
+                policy.replay_window =
+                    window.clamp(Policy::MIN_REPLAY_WINDOW, Policy::MAX_REPLAY_WINDOW);
+            }
+            (PLUS, value) => policy.plus = parse_plus(value),
+            // Forward error correction is not ours; all else may be passed over only if it says so.
+            _ if parameter.starts_with('-') => {}
+            _ => return None,
+        }
+        Some(())
+    }
+
+    /// The master keys, for [`srtp::Sender`] or [`srtp::Receiver`].
+    ///
+    /// # Errors
+    /// A key's length is not that of the suite.
+    pub fn master_keys(&self) -> Result<Vec<MasterKey>, PolicyError> {
+        let key = |key: &Key| {
+            let master = MasterKey::new(self.policy.suite, &key.bytes)?.with_mki(&key.mki);
+            Ok(match key.lifetime {
+                Some(packets) => master.with_lifetime(packets),
+                None => master,
+            })
+        };
+        self.keys.iter().map(key).collect()
+    }
+}
+
+impl fmt::Display for Crypto {
+    /// Writes the value of `a=crypto`, which is a secret.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Policy { suite, encrypt_rtp, encrypt_rtcp, authenticate_rtp, .. } = self.policy;
+        write!(f, "{} {suite} ", self.tag)?;
+        for (place, key) in self.keys.iter().enumerate() {
+            let separator = if place == 0 { "" } else { ";" };
+            write!(f, "{separator}{key}")?;
+        }
+        if let Some(rate) = self.policy.key_derivation_rate {
+            write!(f, " KDR={rate}")?;
+        }
+        for (is_absent, name) in [
+            (!encrypt_rtcp, "UNENCRYPTED_SRTCP"),
+            (!encrypt_rtp, "UNENCRYPTED_SRTP"),
+            (!authenticate_rtp, "UNAUTHENTICATED_SRTP"),
+        ] {
+            if is_absent {
+                write!(f, " {name}")?;
+            }
+        }
+        if self.policy.replay_window != Policy::new(suite).replay_window {
+            write!(f, " WSH={}", self.policy.replay_window)?;
+        }
+        if let Some(plus) = self.policy.plus {
+            write!(f, " {PLUS}=")?;
+            write_plus(plus, f)?;
+        }
+        Ok(())
+    }
+}
+
+impl Key {
+    fn parse(parameter: &str) -> Option<Self> {
+        let mut parts = parameter.strip_prefix("inline:")?.split('|');
+        let bytes = Zeroizing::new(BASE64.decode(parts.next()?).ok()?);
+        let mut key = Self { bytes, lifetime: None, mki: Vec::new() };
+        let mut rest = parts.next();
+        if let Some(lifetime) = rest.filter(|part| !part.contains(':')) {
+            key.lifetime = Some(match lifetime.strip_prefix("2^") {
+                Some(power) => 1_u64.checked_shl(power.parse().ok()?)?,
+                None => lifetime.parse().ok()?,
+            });
+            rest = parts.next();
+        }
+        if let Some(mki) = rest {
+            let (value, length) = mki.split_once(':')?;
+            key.mki = mki_bytes(value.parse().ok()?, length.parse().ok()?)?;
+        }
+        (parts.next().is_none() && key.lifetime != Some(0)).then_some(key)
+    }
+}
+
+/// An identifier in so many bytes, 1 to 128.
+fn mki_bytes(value: u128, length: usize) -> Option<Vec<u8>> {
+    let bytes = value.to_be_bytes();
+    let mut mki = alloc::vec![0; length];
+    let fits = (1..=128).contains(&length) && (length >= bytes.len() || value >> (8 * length) == 0);
+    if !fits {
+        return None;
+    }
+    mki.iter_mut().rev().zip(bytes.iter().rev()).for_each(|(to, from)| *to = *from);
+    Some(mki)
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = Zeroizing::new(BASE64.encode(&*self.bytes));
+        write!(f, "inline:{}", *text)?;
+        match self.lifetime {
+            Some(packets) if packets.is_power_of_two() => {
+                write!(f, "|2^{}", packets.trailing_zeros())?;
+            }
+            Some(packets) => write!(f, "|{packets}")?,
+            None => {}
+        }
+        if !self.mki.is_empty() {
+            // Longer ones than 16 bytes begin with zeros: no other form could be read.
+            let value = self.mki.iter().fold(0_u128, |value, &byte| value << 8 | u128::from(byte));
+            write!(f, "|{value}:{}", self.mki.len())?;
+        }
+        Ok(())
+    }
+}
+
+/// The session parameter of SRTP+, which whoever does not know it passes over.
+const PLUS: &str = "-SRTP-PLUS";
+
+/// `None` for what we do not know, as if it were not there.
+fn parse_plus(value: &str) -> Option<Plus> {
+    let (scheme, place) = value.split_once('/')?;
+    let scheme = match scheme.split_once(':').unwrap_or((scheme, "")) {
+        ("1", bits) => Scheme::Sequence { key_bits: bits.parse().ok()? },
+        ("2", "") => Scheme::Hash,
+        ("3", numbers) => {
+            let (numbers, bits) = numbers.split_once('x')?;
+            Scheme::Chain { numbers: numbers.parse().ok()?, bits: bits.parse().ok()? }
+        }
+        ("4", "") => Scheme::Header,
+        _ => return None,
+    };
+    let placement = match place.split_once(':').unwrap_or((place, "")) {
+        ("end", "") => Placement::Trailer,
+        ("ext", id) => Placement::Extension(id.parse().ok()?),
+        _ => return None,
+    };
+    let plus = Plus { scheme, placement };
+    plus.is_possible().then_some(plus)
+}
+
+fn write_plus(plus: Plus, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    match plus.scheme {
+        Scheme::Sequence { key_bits } => write!(f, "1:{key_bits}")?,
+        Scheme::Hash => write!(f, "2")?,
+        Scheme::Chain { numbers, bits } => write!(f, "3:{numbers}x{bits}")?,
+        Scheme::Header => write!(f, "4")?,
+    }
+    match plus.placement {
+        Placement::Trailer => write!(f, "/end"),
+        Placement::Extension(id) => write!(f, "/ext:{id}"),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,152 @@
+//! The examples of RFC 4568, and attributes as others write them.
+
+use super::*;
+use proptest::prelude::*;
+use std::format;
+use std::string::ToString;
+use std::vec;
+
+const KEY: &str = "WVNfX19zZW1jdGwgKCkgewkyMjA7fQp9CnVubGVz";
+
+#[test]
+fn the_examples_of_rfc_4568_are_read() {
+    // Section 6.1, with the keys of appendix A.
+    let two = "1 AES_CM_128_HMAC_SHA1_80 \
+        inline:MTIzNDU2Nzg5QUJDREUwMTIzNDU2Nzg5QUJjZGVm|2^20|1:4;\
+        inline:QUJjZGVmMTIzNDU2Nzg5QUJDREUwMTIzNDU2Nzg5|2^20|2:4";
+    let crypto = Crypto::parse(two).unwrap();
+    assert_eq!((crypto.tag, crypto.policy.suite), (1, Suite::AesCm128HmacSha1_80));
+    assert_eq!(crypto.keys.len(), 2);
+    assert_eq!(crypto.keys[0].lifetime, Some(1 << 20));
+    assert_eq!(crypto.keys[1].mki, [0, 0, 0, 2]);
+    assert_eq!(**crypto.keys[0].bytes, *b"123456789ABCDE0123456789ABcdef");
+    assert_eq!(crypto.to_string(), two.replace("        ", ""));
+
+    let parameters = format!("2 F8_128_HMAC_SHA1_80 inline:{KEY} KDR=3 UNENCRYPTED_SRTCP WSH=512");
+    let crypto = Crypto::parse(&parameters).unwrap();
+    assert_eq!(crypto.policy.key_derivation_rate, Some(3));
+    assert!(!crypto.policy.encrypt_rtcp && crypto.policy.encrypt_rtp);
+    assert_eq!(crypto.policy.replay_window, 512);
+    assert_eq!(crypto.to_string(), parameters);
+}
+
+#[test]
+fn what_is_wrong_is_refused() {
+    let suite = "AES_CM_128_HMAC_SHA1_80";
+    for (value, error) in [
+        ("".into(), CryptoError::Syntax),
+        (format!("1 {suite}"), CryptoError::Syntax),
+        (format!("01 {suite} inline:{KEY}"), CryptoError::Tag("01".into())),
+        (format!("1234567890 {suite} inline:{KEY}"), CryptoError::Tag("1234567890".into())),
+        (format!("+1 {suite} inline:{KEY}"), CryptoError::Tag("+1".into())),
+        (format!("1 AES inline:{KEY}"), CryptoError::Suite("AES".into())),
+        (format!("1 {suite} {KEY}"), CryptoError::Key),
+        (format!("1 {suite} inline:@@@"), CryptoError::Key),
+        (format!("1 {suite} inline:{KEY}|2^64"), CryptoError::Key),
+        (format!("1 {suite} inline:{KEY}|0"), CryptoError::Key),
+        (format!("1 {suite} inline:{KEY}|2^20|1:0"), CryptoError::Key),
+        (format!("1 {suite} inline:{KEY}|2^20|256:1"), CryptoError::Key),
+        (format!("1 {suite} inline:{KEY}|2^20|1:4|x"), CryptoError::Key),
+        (format!("1 {suite} inline:{KEY} KDR=25"), CryptoError::Parameter("KDR=25".into())),
+        (
+            format!("1 {suite} inline:{KEY} FEC_ORDER=FEC_SRTP"),
+            CryptoError::Parameter("FEC_ORDER=FEC_SRTP".into()),
+        ),
+        (format!("1 {suite} inline:{KEY};inline:{KEY}"), CryptoError::Policy(PolicyError::Mki)),
+    ] {
+        assert_eq!(Crypto::parse(&value).unwrap_err(), error, "{value}");
+    }
+    let short = Crypto::parse(&format!("1 {suite} inline:AAAA")).unwrap_err();
+    let suite = Suite::AesCm128HmacSha1_80;
+    assert_eq!(short, CryptoError::Policy(PolicyError::KeyLength { suite, length: 3 }));
+    let gcm = format!("1 AEAD_AES_128_GCM inline:{} UNENCRYPTED_SRTP", BASE64.encode([1; 28]));
+    let refused = CryptoError::Policy(PolicyError::Aead(Suite::AeadAes128Gcm));
+    assert_eq!(Crypto::parse(&gcm).unwrap_err(), refused);
+}
+
+#[test]
+fn optional_parameters_are_passed_over() {
+    let value =
+        format!("1 AES_CM_128_HMAC_SHA1_80 inline:{KEY} -else=1 -SRTP-PLUS=9/end -SRTP-PLUS");
+    let crypto = Crypto::parse(&value).unwrap();
+    assert_eq!(crypto.policy, Policy::new(Suite::AesCm128HmacSha1_80));
+}
+
+#[test]
+fn plus_is_read_and_written() {
+    for (text, scheme, placement) in [
+        ("1:160/end", Scheme::SEQUENCE, Placement::Trailer),
+        ("2/ext:1", Scheme::Hash, Placement::Extension(1)),
+        ("3:32x4/end", Scheme::CHAIN, Placement::Trailer),
+        ("4/ext:14", Scheme::Header, Placement::Extension(14)),
+    ] {
+        let value = format!("1 AES_CM_128_HMAC_SHA1_80 inline:{KEY} -SRTP-PLUS={text}");
+        let crypto = Crypto::parse(&value).unwrap();
+        assert_eq!(crypto.policy.plus, Some(Plus { scheme, placement }), "{text}");
+        assert_eq!(crypto.to_string(), value);
+    }
+    for text in
+        ["1:161/end", "3:32x5/end", "4/ext:15", "4/ext:0", "4", "/end", "2:1/end", "3:999x4/end"]
+    {
+        assert_eq!(parse_plus(text), None, "{text}");
+    }
+}
+
+#[test]
+fn seeds_of_others_are_judged_as_they_say() {
+    let Some(root) = test_support::corpora() else { return };
+    for (name, expected) in [
+        ("aes256-32", 0),
+        ("duplicate-tags", 0),
+        ("invalid-base64", 0),
+        ("leading-zero-tag", 0),
+        ("missing-components", 0),
+        ("missing-method", 0),
+        ("session-params", 0),
+        ("short-key", 0),
+        ("unsupported-suite", 0),
+    ] {
+        // Their keys are a byte or two off the lengths of their suites.
+        let path = root.join(format!("srtp/pjsip-sdes-seed/seed-crypto-{name}.sdp"));
+        let text = std::fs::read_to_string(path).unwrap();
+        let attributes = text.lines().filter_map(|line| line.strip_prefix("a=crypto:"));
+        let taken = attributes.filter(|value| Crypto::parse(value).is_ok()).count();
+        assert_eq!(taken, expected, "{name}");
+    }
+}
+
+#[test]
+fn keys_are_not_shown_by_mistake() {
+    let crypto = Crypto::parse(&format!("1 AES_CM_128_HMAC_SHA1_80 inline:{KEY}")).unwrap();
+    let shown = format!("{crypto:?}");
+    assert!(!shown.contains("89") && shown.contains("AesCm128HmacSha1_80"), "{shown}");
+}
+
+proptest! {
+    #[test]
+    fn what_is_written_is_read(
+        tag in 0u32..1_000_000_000,
+        suite in proptest::sample::select(&Suite::ALL[..]),
+        key: [u8; 46],
+        lifetime in proptest::option::of(1u64..1 << 48),
+        mki in proptest::option::of((any::<u32>(), 4usize..=20)),
+        rate in proptest::option::of(0u32..=24),
+        window in 64u64..1000,
+        rtcp: bool,
+    ) {
+        let policy = Policy { key_derivation_rate: rate, replay_window: window, encrypt_rtcp: rtcp, ..Policy::new(suite) };
+        let length = suite.key_length() + suite.salt_length();
+        let mut crypto = Crypto::new(tag, policy, &key[..length]).unwrap();
+        crypto.keys[0].lifetime = lifetime;
+        crypto.keys[0].mki = mki.map_or(vec![], |(value, length)| mki_bytes(value.into(), length).unwrap());
+        let read = Crypto::parse(&crypto.to_string()).unwrap();
+        prop_assert_eq!((read.tag, &read.policy), (tag, &crypto.policy));
+        prop_assert_eq!(&read.keys[0].bytes, &crypto.keys[0].bytes);
+        prop_assert_eq!((&read.keys[0].mki, read.keys[0].lifetime), (&crypto.keys[0].mki, lifetime));
+    }
+
+    #[test]
+    fn nothing_panics(value in "[0-9]{0,10} ?(AES_CM_128_HMAC_SHA1_80)? ?(inline:)?[ -~]{0,60}") {
+        let _ = Crypto::parse(&value);
+    }
+}

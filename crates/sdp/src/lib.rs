@@ -1,0 +1,16 @@
+//! Session descriptions (RFC 8866), their media, and the keys of SRTP in them (RFC 4568), without I/O.
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+#[cfg(test)]
+extern crate std;
+
+pub mod crypto;
+pub mod media;
+pub mod negotiation;
+mod session;
+
+pub use crypto::Crypto;
+pub use media::Media;
+pub use session::{Session, SessionError};

@@ -1,0 +1,248 @@
+//! Offers and answers of SRTP keys (RFC 4568 section 7).
+
+use crate::crypto::Crypto;
+use crate::media::Media;
+use alloc::vec::Vec;
+use srtp::plus::Plus;
+use srtp::{Policy, Suite};
+
+/// What the protocol of a medium says about encryption.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Profile {
+    /// `RTP/AVP` or `RTP/AVPF`: none, though keys beside it offer it ("best effort").
+    Plain,
+    /// `RTP/SAVP` or `RTP/SAVPF`: SRTP, with keys in the description.
+    Secure,
+    /// `UDP/TLS/RTP/SAVP` or `UDP/TLS/RTP/SAVPF`: SRTP with keys by DTLS.
+    Dtls,
+}
+
+impl Profile {
+    /// The profile that a protocol stands for, if it is one of RTP.
+    #[must_use]
+    pub fn of(protocol: &str) -> Option<Self> {
+        match protocol {
+            "RTP/AVP" | "RTP/AVPF" => Some(Self::Plain),
+            "RTP/SAVP" | "RTP/SAVPF" => Some(Self::Secure),
+            "UDP/TLS/RTP/SAVP" | "UDP/TLS/RTP/SAVPF" => Some(Self::Dtls),
+            _ => None,
+        }
+    }
+}
+
+/// The attributes of a medium that can be taken, in its order of preference. Those that cannot be read or
+/// whose tag came before are passed over.
+#[must_use]
+pub fn offered(media: &Media<'_>) -> Vec<Crypto> {
+    let mut offered: Vec<Crypto> = Vec::new();
+    for value in media.attributes("crypto") {
+        if let Ok(crypto) = Crypto::parse(value)
+            && offered.iter().all(|other| other.tag != crypto.tag)
+        {
+            offered.push(crypto);
+        }
+    }
+    offered
+}
+
+/// What we want of SRTP.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Preferences {
+    /// The suites that we take.
+    pub suites: Vec<Suite>,
+    /// Whether we take what leaves packets unencrypted or unauthenticated.
+    pub allow_weak: bool,
+    /// Whether we use SRTP+ where it is offered.
+    pub plus: bool,
+}
+
+impl Preferences {
+    /// All suites with all that they protect, and SRTP+ where it is offered.
+    #[must_use]
+    pub fn secure() -> Self {
+        Self { suites: Suite::ALL.to_vec(), allow_weak: false, plus: true }
+    }
+
+    fn takes(&self, policy: &Policy) -> bool {
+        let is_whole = policy.encrypt_rtp && policy.encrypt_rtcp && policy.authenticate_rtp;
+        self.suites.contains(&policy.suite) && (is_whole || self.allow_weak)
+    }
+}
+
+/// What both ends have agreed on.
+#[derive(Clone, Debug)]
+pub struct Agreement {
+    /// How we protect what we send.
+    pub send: Crypto,
+    /// How the other end does.
+    pub receive: Crypto,
+}
+
+/// Answers an offer: takes the first attribute that we want (RFC 4568 section 7.1.2), with a key of our
+/// own, of whose length `key` is told and which it fills with random bytes. `None` if there is none.
+///
+/// The answer has the offer's tag and suite, what the offer leaves unencrypted or unauthenticated, and
+/// SRTP+ if both want it. How often session keys change and how far packets may be late are each end's
+/// own affair.
+pub fn answer(
+    offered: &[Crypto],
+    preferences: &Preferences,
+    key: impl FnOnce(&mut [u8]),
+) -> Option<Agreement> {
+    let mut receive = offered.iter().find(|crypto| preferences.takes(&crypto.policy))?.clone();
+    let suite = receive.policy.suite;
+    receive.policy.plus = receive.policy.plus.filter(|_| preferences.plus);
+    let policy = Policy {
+        encrypt_rtp: receive.policy.encrypt_rtp,
+        encrypt_rtcp: receive.policy.encrypt_rtcp,
+        authenticate_rtp: receive.policy.authenticate_rtp,
+        plus: receive.policy.plus,
+        ..Policy::new(suite)
+    };
+    let mut bytes = zeroize::Zeroizing::new([0; 64]);
+    let bytes = &mut bytes[..suite.key_length() + suite.salt_length()];
+    key(bytes);
+    Some(Agreement { send: Crypto::new(receive.tag, policy, bytes).ok()?, receive })
+}
+
+/// Takes an answer to what we had offered (RFC 4568 section 7.1.3): one attribute, with the tag and suite
+/// of one of ours, and just what that leaves unencrypted or unauthenticated. `None` if it is none: the
+/// medium is to be given up then, or to go on in the clear where that was offered too.
+#[must_use]
+pub fn accept(ours: &[Crypto], answered: &[Crypto]) -> Option<Agreement> {
+    let [receive] = answered else { return None };
+    let weakness = |policy: &Policy| {
+        (policy.suite, policy.encrypt_rtp, policy.encrypt_rtcp, policy.authenticate_rtp)
+    };
+    let ours = ours.iter().find(|crypto| crypto.tag == receive.tag)?;
+    if weakness(&ours.policy) != weakness(&receive.policy) {
+        return None;
+    }
+    let (mut send, mut receive) = (ours.clone(), receive.clone());
+    let plus: Option<Plus> = send.policy.plus.filter(|plus| receive.policy.plus == Some(*plus));
+    (send.policy.plus, receive.policy.plus) = (plus, plus);
+    Some(Agreement { send, receive })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::session::Session;
+    use srtp::plus::{Placement, Scheme};
+    use srtp::{Receiver, Sender};
+    use std::format;
+    use std::string::String;
+
+    const PLUS: Plus = Plus { scheme: Scheme::Header, placement: Placement::Extension(5) };
+
+    fn crypto(tag: u32, policy: Policy) -> Crypto {
+        let length = policy.suite.key_length() + policy.suite.salt_length();
+        Crypto::new(tag, policy, &[tag as u8; 64][..length]).unwrap()
+    }
+
+    /// What the other end reads of attributes.
+    fn described(protocol: &str, attributes: &[Crypto]) -> Vec<Crypto> {
+        let mut text = format!("v=0\r\nm=audio 4000 {protocol} 0\r\n");
+        for crypto in attributes {
+            text += &format!("a=crypto:{crypto}\r\n");
+        }
+        let session = Session::parse(text.as_bytes()).unwrap();
+        offered(&session.media[0])
+    }
+
+    fn talk(from: &Agreement, to: &Agreement) {
+        let mut sender = Sender::new(&from.send.policy, from.send.master_keys().unwrap()).unwrap();
+        let mut receiver =
+            Receiver::new(&to.receive.policy, to.receive.master_keys().unwrap()).unwrap();
+        let mut packet = [0; 100];
+        packet[0] = 0x80;
+        let length = sender.protect(&mut packet, 20).unwrap();
+        receiver.unprotect(&mut packet[..length]).unwrap();
+    }
+
+    #[test]
+    fn both_ends_can_talk() {
+        let weak = Policy { encrypt_rtp: false, ..Policy::new(Suite::AesCm128HmacSha1_80) };
+        for suite in Suite::ALL {
+            for plus in [None, Some(PLUS)] {
+                for knows_plus in [false, true] {
+                    let policy = Policy { plus, ..Policy::new(suite) };
+                    let ours = [crypto(1, weak.clone()), crypto(7, policy)];
+                    let preferences = Preferences {
+                        suites: [suite].into(),
+                        plus: knows_plus,
+                        ..Preferences::secure()
+                    };
+                    let read = described("RTP/SAVP", &ours);
+                    let theirs = answer(&read, &preferences, |key| key.fill(9)).unwrap();
+                    let answered = described("RTP/SAVP", core::slice::from_ref(&theirs.send));
+                    let ours = accept(&ours, &answered).unwrap();
+                    assert_eq!(ours.send.policy.suite, suite);
+                    assert_eq!(ours.send.policy.plus.is_some(), plus.is_some() && knows_plus);
+                    assert_eq!(theirs.send.policy.plus, ours.send.policy.plus);
+                    talk(&ours, &theirs);
+                    talk(&theirs, &ours);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_first_that_is_wanted_is_taken() {
+        let plain = Policy { encrypt_rtp: false, ..Policy::new(Suite::AesCm128HmacSha1_80) };
+        let ours = [
+            crypto(3, plain),
+            crypto(1, Policy::new(Suite::AeadAes256Gcm)),
+            crypto(2, Policy::new(Suite::AesCm128HmacSha1_80)),
+        ];
+        let read = described("RTP/AVP", &ours);
+        let taken = |preferences: &Preferences| {
+            answer(&read, preferences, |_| {}).map(|agreement| agreement.send.tag)
+        };
+        assert_eq!(taken(&Preferences::secure()), Some(1));
+        assert_eq!(taken(&Preferences { allow_weak: true, ..Preferences::secure() }), Some(3));
+        let suites = [Suite::AesCm128HmacSha1_80].into();
+        assert_eq!(taken(&Preferences { suites, ..Preferences::secure() }), Some(2));
+        let suites = [Suite::F8128HmacSha1_80].into();
+        assert_eq!(taken(&Preferences { suites, ..Preferences::secure() }), None);
+    }
+
+    #[test]
+    fn answers_that_do_not_fit_are_refused() {
+        let ours = [crypto(1, Policy::new(Suite::AesCm128HmacSha1_80))];
+        let other_tag = crypto(2, Policy::new(Suite::AesCm128HmacSha1_80));
+        let other_suite = crypto(1, Policy::new(Suite::AesCm128HmacSha1_32));
+        let weak = Policy { encrypt_rtp: false, ..Policy::new(Suite::AesCm128HmacSha1_80) };
+        let weaker = crypto(1, weak);
+        for answered in
+            [&[][..], &[other_tag], &[other_suite], &[weaker], &[ours[0].clone(), ours[0].clone()]]
+        {
+            assert!(accept(&ours, answered).is_none());
+        }
+        assert!(accept(&ours, &ours).is_some());
+    }
+
+    #[test]
+    fn offers_of_the_field_are_understood() {
+        // As phones write them: a plain profile with keys beside it, a tag twice, padding left out.
+        let key = "WVNfX19zZW1jdGwgKCkgewkyMjA7fQp9CnVubGVz";
+        let text = [
+            "v=0\r\nm=audio 4000 RTP/AVP 0\r\n",
+            "a=crypto:1 AES_CM_128_HMAC_SHA1_32 inline:AAAA\r\n",
+            "a=crypto:1 UNKNOWN inline:AAAA\r\n",
+            &format!("a=crypto:2 AES_CM_128_HMAC_SHA1_80 inline:{key}|2^48\r\n"),
+            &format!("a=crypto:2 AES_CM_128_HMAC_SHA1_32 inline:{key}\r\n"),
+            "a=crypto:3 AES_CM_256_HMAC_SHA1_80 inline:AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8gISIjJCUmJygpKissLQ\r\n",
+        ]
+        .into_iter()
+        .collect::<String>();
+        let session = Session::parse(text.as_bytes()).unwrap();
+        let media = &session.media[0];
+        assert_eq!(Profile::of(media.protocol), Some(Profile::Plain));
+        let offered = offered(media);
+        let found: Vec<_> =
+            offered.iter().map(|crypto| (crypto.tag, crypto.policy.suite)).collect();
+        assert_eq!(found, [(2, Suite::AesCm128HmacSha1_80), (3, Suite::AesCm256HmacSha1_80)]);
+        assert_eq!(offered[0].keys[0].lifetime, Some(1 << 48));
+    }
+}
