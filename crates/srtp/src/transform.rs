@@ -17,7 +17,7 @@ pub(crate) const INDEX: usize = 4;
 pub(crate) const ENCRYPTED: u32 = 1 << 31;
 
 /// The session keys for RTP or for RTCP in one direction, ready for use.
-#[expect(clippy::large_enum_variant, reason = "all of a session are alike, and most are large")]
+#[allow(clippy::large_enum_variant, reason = "all of a session are alike, and most are large")]
 pub(crate) enum Transform {
     /// A cipher, then HMAC-SHA1 (RFC 3711).
     Hmac(Cipher, HmacSha1),
@@ -26,7 +26,7 @@ pub(crate) enum Transform {
 }
 
 /// How RFC 3711 encrypts.
-#[expect(clippy::large_enum_variant, reason = "all of a session are alike, and most are large")]
+#[allow(clippy::large_enum_variant, reason = "all of a session are alike, and most are large")]
 pub(crate) enum Cipher {
     /// Not at all.
     Null,

@@ -3,6 +3,7 @@
 
 use libsrtp::{Cipher, Direction, Key, Session, Status};
 use rtp::packet::Fields;
+use srtp::plus::{Placement, Plus, Scheme};
 use srtp::{MasterKey, Policy, Receiver, Sender, Suite, UnprotectError};
 use std::collections::BTreeMap;
 use test_support::Random;
@@ -233,5 +234,45 @@ fn rtcp_is_the_same_both_ways() {
             }
         }
         assert!(accepted > PACKETS / 10 * 9 / 10, "{about}: {accepted}");
+    }
+}
+
+#[test]
+fn libsrtp_takes_packets_with_tags_of_srtp_plus_in_their_headers() {
+    for (policy, keys) in policies() {
+        let mut plain = ends(&policy, &keys);
+        for scheme in [Scheme::SEQUENCE, Scheme::Hash, Scheme::Header] {
+            let plus = Some(Plus { scheme, placement: Placement::Extension(4) });
+            let mut ends = ends(&Policy { plus, ..policy.clone() }, &keys);
+            for sequence_number in 0..200 {
+                let fields = Fields {
+                    sequence_number,
+                    ssrc: scheme.tag_length() as u32,
+                    ..Fields::default()
+                };
+                let mut buffer = vec![0; 600];
+                let length = fields.write(b"a payload", &mut buffer).unwrap();
+                let length = ends.our_sender.protect(&mut buffer, length).unwrap();
+                let mut for_us = buffer[..length].to_vec();
+                let opened = ends.their_receiver.unprotect(&mut buffer[..length]).unwrap();
+                let theirs = rtp::Packet::parse(&buffer[..opened]).unwrap();
+                assert_eq!(theirs.payload, b"a payload");
+                let element = theirs.header.extension().unwrap().elements().next().unwrap();
+                assert_eq!((element.id, element.data.len()), (4, 4));
+                let ours = ends.our_receiver.unprotect(&mut for_us).unwrap();
+                assert_eq!(ours, &buffer[..opened]);
+
+                // What libsrtp sends has no tag: whoever has agreed on SRTP+ refuses it, others do not.
+                let mut theirs = vec![0; 600];
+                let length = fields.write(b"a payload", &mut theirs).unwrap();
+                let length = ends.their_sender.protect(&mut theirs, length, 0).unwrap();
+                let refused =
+                    ends.our_receiver.unprotect(&mut theirs[..length].to_vec()).unwrap_err();
+                assert_eq!(refused, UnprotectError::Plus);
+                if scheme == Scheme::Header {
+                    plain.our_receiver.unprotect(&mut theirs[..length]).unwrap();
+                }
+            }
+        }
     }
 }

@@ -21,9 +21,14 @@ fn files(folder: &Path) -> Vec<PathBuf> {
 
 /// Calls `body` with every file of the corpora that holds SIP.
 fn over_corpora(body: fn(&[u8])) {
+    over(&["sip-fuzz", "sip-messages", "rfc4475", "rfc5118"], 500, body);
+}
+
+/// Calls `body` with every file in these folders of the corpora, of which there are more than `least`.
+fn over(folders: &[&str], least: usize, body: fn(&[u8])) {
     let Some(root) = corpora() else { return };
     let mut count = 0;
-    for folder in ["sip-fuzz", "sip-messages", "rfc4475", "rfc5118"] {
+    for folder in folders {
         for file in files(&root.join(folder)) {
             let bytes = std::fs::read(&file).expect("a file of the corpora can be read");
             eprintln!("{}", file.display());
@@ -31,7 +36,7 @@ fn over_corpora(body: fn(&[u8])) {
             count += 1;
         }
     }
-    assert!(count > 500, "the corpora hold only {count} files");
+    assert!(count > least, "the corpora hold only {count} files");
 }
 
 #[test]
@@ -42,6 +47,31 @@ fn messages_of_the_corpora_break_nothing() {
 #[test]
 fn streams_of_the_corpora_break_nothing() {
     over_corpora(fuzz::framer);
+}
+
+#[test]
+fn packets_of_the_corpora_break_nothing() {
+    over(&["rtp-rtcp", "srtp"], 100, |bytes| {
+        // Some are behind a byte that chooses what they are.
+        for bytes in [bytes, bytes.get(1..).unwrap_or_default()] {
+            fuzz::rtp(bytes);
+            fuzz::rtcp(bytes);
+        }
+        for choice in 0..18 {
+            let packet = &bytes[..bytes.len().min(255)];
+            fuzz::srtp(&[&[choice, choice, packet.len() as u8], packet].concat());
+        }
+    });
+}
+
+#[test]
+fn descriptions_of_the_corpora_break_nothing() {
+    over(&["sdp", "srtp/pjsip-sdes-seed"], 200, |bytes| {
+        fuzz::sdp(bytes);
+        let text = String::from_utf8_lossy(bytes);
+        let attributes = text.lines().filter_map(|line| line.strip_prefix("a=crypto:"));
+        attributes.for_each(|value| fuzz::sdes(value.as_bytes()));
+    });
 }
 
 #[test]

@@ -3,8 +3,10 @@
 
 mod engine;
 mod framer;
+mod media;
 mod message;
 
 pub use engine::engine;
 pub use framer::framer;
+pub use media::{rtcp, rtp, sdes, sdp, srtp};
 pub use message::message;

@@ -1,0 +1,75 @@
+//! SRTP of calls that others captured: every packet is authentic under the keys of their SDES, and what
+//! comes out is a stream.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use rtp::{Packet, Reception};
+use srtp::{MasterKey, Policy, Receiver, Suite, UnprotectError};
+use std::time::Duration;
+
+/// The UDP payloads of a capture (pcap, little-endian, Ethernet, IPv4 without options), with their times.
+fn datagrams(bytes: &[u8]) -> Vec<(Duration, Vec<u8>)> {
+    const HEADERS: usize = 14 + 20 + 8;
+    let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap());
+    assert_eq!(word(0), 0xa1b2_c3d4);
+    let mut datagrams = Vec::new();
+    let mut at = 24;
+    while at < bytes.len() {
+        let time =
+            Duration::from_secs(word(at).into()) + Duration::from_micros(word(at + 4).into());
+        let length = word(at + 8) as usize;
+        datagrams.push((time, bytes[at + 16 + HEADERS..at + 16 + length].to_vec()));
+        at += 16 + length;
+    }
+    datagrams
+}
+
+#[test]
+fn a_call_with_g722_is_decrypted() {
+    let Some(root) = test_support::corpora() else { return };
+    let folder = root.join("pcap/rtpproxy/extractaudio");
+    for (name, key, other, (count, jitters)) in [
+        (
+            "a",
+            "UHXu88YuDj8guQxhCqEeue0CSr+JcQ/Uii4NdaS5",
+            "UBFc5R7tK5f91V8j1da++z3h/3H2yS5WaN819nJd",
+            (1168, [1.685, 2.124, 4.030]),
+        ),
+        (
+            "o",
+            "UBFc5R7tK5f91V8j1da++z3h/3H2yS5WaN819nJd",
+            "UHXu88YuDj8guQxhCqEeue0CSr+JcQ/Uii4NdaS5",
+            (1172, [11.019, 7.586, 23.215]),
+        ),
+    ] {
+        let policy = Policy::new(Suite::AesCm128HmacSha1_80);
+        let receiver = |key: &str| {
+            let key = MasterKey::new(policy.suite, &STANDARD.decode(key).unwrap()).unwrap();
+            Receiver::new(&policy, vec![key]).unwrap()
+        };
+        let (mut receiver, mut wrong) = (receiver(key), receiver(other));
+        let bytes = std::fs::read(folder.join(format!("call1_g722_srtp.{name}.rtp"))).unwrap();
+        let mut reception: Option<Reception> = None;
+        let datagrams = datagrams(&bytes);
+        assert_eq!(datagrams.len(), count, "{name}");
+        for (time, datagram) in datagrams {
+            let refused = wrong.unprotect(&mut datagram.clone()).unwrap_err();
+            assert_eq!(refused, UnprotectError::Authentication);
+            let mut packet = datagram;
+            let packet = Packet::parse(receiver.unprotect(&mut packet).unwrap()).unwrap();
+            assert_eq!((packet.header.payload_type(), packet.payload.len()), (9, 160), "{name}");
+            let reception = reception.get_or_insert_with(|| Reception::new(&packet.header, 8000));
+            reception.receive(&packet.header, time);
+        }
+        let reception = reception.unwrap();
+        assert_eq!(reception.lost(), 0);
+        // What rtpproxy found, in units of the timestamp: the jitter at the end, its mean and the highest. It
+        // counts packets in its own way, which makes a hundredth or two.
+        let spacing = reception.spacing();
+        let found = [spacing.jitter(), spacing.mean_jitter(), spacing.max_jitter()];
+        for (found, expected) in found.iter().zip(jitters) {
+            let units = found.as_secs_f64() * 8000.0;
+            assert!((units / expected - 1.0).abs() < 0.03, "{name}: {units}, expected {expected}");
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! RTP, RTCP, SRTP and session descriptions of strangers.
+
+use rtp::packet::Fields;
+use rtp::rtcp::extended::Block;
+use rtp::rtcp::{Compound, Packet as Rtcp};
+use rtp::{Packet, is_rtcp};
+use sdp::{Crypto, Session, negotiation};
+use srtp::plus::{Placement, Plus, Scheme};
+use srtp::{MasterKey, Policy, Receiver, Sender, Suite};
+
+/// Reads an RTP packet, and writes it again with the same bytes.
+///
+/// # Panics
+/// They are not the same.
+pub fn rtp(bytes: &[u8]) {
+    is_rtcp(bytes);
+    let Ok(Packet { header, payload }) = Packet::parse(bytes) else { return };
+    let fields = Fields {
+        marker: header.marker(),
+        payload_type: header.payload_type(),
+        sequence_number: header.sequence_number(),
+        timestamp: header.timestamp(),
+        ssrc: header.ssrc(),
+    };
+    let csrcs: Vec<u32> = header.csrcs().collect();
+    let extension = header.extension();
+    if let Some(extension) = extension {
+        let total: usize = extension.elements().map(|element| element.data.len()).sum();
+        assert!(total <= extension.data.len());
+    }
+    let mut written = vec![0; bytes.len()];
+    let length = fields.write_with(&csrcs, extension, payload, &mut written).expect("room");
+    // Padding is not written again.
+    written[0] |= bytes[0] & 0x20;
+    assert_eq!(written[..length], bytes[..length]);
+    assert!(length == bytes.len() || header.has_padding());
+}
+
+/// Reads all that an RTCP datagram says.
+pub fn rtcp(bytes: &[u8]) {
+    let Ok(compound) = Compound::parse(bytes) else { return };
+    compound.begins_with_report();
+    for packet in compound.packets() {
+        match packet {
+            Rtcp::SenderReport(report) => report.blocks().for_each(drop),
+            Rtcp::ReceiverReport(report) => report.blocks().for_each(drop),
+            Rtcp::Description(description) => {
+                description.chunks().for_each(|chunk| chunk.items().for_each(drop));
+            }
+            Rtcp::Bye(bye) => bye.sources().for_each(drop),
+            Rtcp::ExtendedReport(report) => {
+                for block in report.blocks() {
+                    if let Block::DelaySinceLastReceiverReport(receivers) = block {
+                        receivers.iter().for_each(drop);
+                    }
+                }
+            }
+            Rtcp::Application(_) | Rtcp::Other(_) => {}
+        }
+    }
+}
+
+/// How a session is set up that the first bytes choose.
+fn policy(choice: u8, plus: u8) -> Policy {
+    let schemes = [Scheme::SEQUENCE, Scheme::Hash, Scheme::CHAIN, Scheme::Header];
+    let scheme = schemes[usize::from(plus & 3)];
+    let placement =
+        if plus & 4 == 0 { Placement::Trailer } else { Placement::Extension(plus >> 4 & 7 | 1) };
+    let suite = Suite::ALL[usize::from(choice) % Suite::ALL.len()];
+    Policy {
+        plus: (plus & 8 == 0).then_some(Plus { scheme, placement }),
+        key_derivation_rate: (choice & 0x80 != 0).then_some(2),
+        encrypt_rtcp: choice & 0x40 == 0,
+        max_sources: 4,
+        ..Policy::new(suite)
+    }
+}
+
+/// Gives packets, each behind its length, to a session: forged ones, and the same ones protected.
+///
+/// # Panics
+/// A forged packet is taken, or a protected one is not, or twice.
+pub fn srtp(bytes: &[u8]) {
+    let &[choice, plus, ref rest @ ..] = bytes else { return };
+    let policy = policy(choice, plus);
+    let length = policy.suite.key_length() + policy.suite.salt_length();
+    let key = MasterKey::new(policy.suite, &[7; 64][..length]).expect("a key");
+    let keys = || vec![key.clone()];
+    let mut sender = Sender::new(&policy, keys()).expect("a sender").with_seed(&[1; 32]);
+    let mut rest = rest;
+    while let &[length, ref more @ ..] = rest {
+        let (packet, more) = more.split_at(usize::from(length).min(more.len()));
+        rest = more;
+        // One that has not been fooled yet: after a forged packet SRTP+ may want to see more.
+        let mut receiver = Receiver::new(&policy, keys()).expect("a receiver");
+        assert!(receiver.unprotect(&mut packet.to_vec()).is_err());
+        assert!(receiver.unprotect_rtcp(&mut packet.to_vec()).is_err());
+        let mut receiver = Receiver::new(&policy, keys()).expect("a receiver");
+        let mut buffer = packet.to_vec();
+        buffer.resize(packet.len() + 64, 0);
+        let mut for_rtcp = buffer.clone();
+        if let Ok(length) = sender.protect(&mut buffer, packet.len()) {
+            let index = u16::from_be_bytes([packet[2], packet[3]]);
+            let ssrc = u32::from_be_bytes([packet[8], packet[9], packet[10], packet[11]]);
+            // The rollover counter is not in the packet: only the first one is 0 for sure.
+            if receiver.unprotect(&mut buffer[..length].to_vec()).is_ok() {
+                assert!(receiver.unprotect(&mut buffer[..length]).is_err(), "{ssrc} {index}");
+            }
+        }
+        if let Ok(length) = sender.protect_rtcp(&mut for_rtcp, packet.len()) {
+            assert!(receiver.unprotect_rtcp(&mut for_rtcp[..length].to_vec()).is_ok());
+            assert!(receiver.unprotect_rtcp(&mut for_rtcp[..length]).is_err());
+        }
+    }
+}
+
+/// Reads a session description, and writes it so that it reads the same.
+///
+/// # Panics
+/// It does not.
+pub fn sdp(bytes: &[u8]) {
+    let Ok(session) = Session::parse(bytes) else { return };
+    for media in &session.media {
+        media.formats().for_each(drop);
+        media.rtpmaps().for_each(drop);
+        let _ = (media.format_parameters(96), media.packet_time(), media.direction(&session));
+        let _ = (session.address(media), media.multiplexes_rtcp());
+        for crypto in negotiation::offered(media) {
+            sdes(crypto.to_string().as_bytes());
+        }
+    }
+    let written = session.to_string();
+    assert_eq!(Session::parse(written.as_bytes()).as_ref(), Ok(&session));
+}
+
+/// Reads a crypto attribute, and writes it so that it reads the same.
+///
+/// # Panics
+/// It does not.
+pub fn sdes(bytes: &[u8]) {
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    let Ok(crypto) = Crypto::parse(text) else { return };
+    let again = Crypto::parse(&crypto.to_string()).expect("what was written");
+    assert_eq!((again.tag, &again.policy), (crypto.tag, &crypto.policy));
+    assert_eq!(again.keys.len(), crypto.keys.len());
+    for (again, key) in again.keys.iter().zip(&crypto.keys) {
+        assert_eq!(
+            (&again.bytes, &again.mki, again.lifetime),
+            (&key.bytes, &key.mki, key.lifetime)
+        );
+    }
+}
