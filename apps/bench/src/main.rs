@@ -6,6 +6,7 @@ mod bare;
 mod capture;
 mod cli;
 mod commands;
+mod flood;
 mod load;
 mod measure;
 mod metrics;

@@ -355,7 +355,7 @@ mod tests {
             if let Ok(packet) = Packet::parse(&bytes) {
                 prop_assert!(packet.header.len() + packet.payload.len() <= bytes.len());
                 packet.header.csrcs().for_each(drop);
-                packet.header.extension();
+                let _ = packet.header.extension();
             }
         }
     }

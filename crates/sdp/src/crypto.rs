@@ -218,11 +218,11 @@ impl Key {
 /// An identifier in so many bytes, 1 to 128.
 fn mki_bytes(value: u128, length: usize) -> Option<Vec<u8>> {
     let bytes = value.to_be_bytes();
-    let mut mki = alloc::vec![0; length];
-    let fits = (1..=128).contains(&length) && (length >= bytes.len() || value >> (8 * length) == 0);
-    if !fits {
+    let fits = length >= bytes.len() || value >> (8 * length) == 0;
+    if !(1..=128).contains(&length) || !fits {
         return None;
     }
+    let mut mki = alloc::vec![0; length];
     mki.iter_mut().rev().zip(bytes.iter().rev()).for_each(|(to, from)| *to = *from);
     Some(mki)
 }

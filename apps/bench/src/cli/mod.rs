@@ -42,6 +42,8 @@ pub(crate) enum Command {
     Compare(CompareArgs),
     /// What the generator itself costs, beside the bare exchange of datagrams (and SIPp)
     Cost(CostArgs),
+    /// A flood of forged SRTP packets at rising rates, with SRTP alone and with each scheme of SRTP+
+    Srtp(SrtpArgs),
     /// Message times, delays, retransmissions and RTP figures from captures (pcap, pcapng)
     Capture(CaptureArgs),
     /// One page of one or several records
@@ -252,6 +254,35 @@ pub(crate) struct CostArgs {
     /// Measure SIPp beside it, with the same operation against the same peer (register and invite)
     #[arg(long)]
     pub(crate) sipp: bool,
+}
+
+/// Floods of forged SRTP packets.
+#[derive(Debug, Args)]
+pub(crate) struct SrtpArgs {
+    /// The crypto suite, by its name in SDP
+    #[arg(long, default_value = "AES_CM_128_HMAC_SHA1_80")]
+    pub(crate) suite: String,
+    /// Forged packets a second: FROM..TO in --steps, or a list with commas
+    #[arg(long, default_value = "200000..2000000")]
+    pub(crate) rates: Rates,
+    /// How many rates of a range to go through
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(2..))]
+    pub(crate) steps: u32,
+    /// Legitimate sources, each of which sends 50 packets a second
+    #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(crate) sources: u32,
+    /// Bytes of payload in a packet: 160 for 20 ms of G.711
+    #[arg(long, default_value_t = 160)]
+    pub(crate) payload: usize,
+    /// How long each flood takes
+    #[arg(long, default_value = "1s", value_parser = values::duration)]
+    pub(crate) duration: Duration,
+    /// How often each is measured, in turn with all others
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) repeats: u32,
+    /// Where to write a report with charts, .html or .md; may be repeated
+    #[arg(long, short, value_name = "FILE")]
+    pub(crate) output: Vec<PathBuf>,
 }
 
 /// A report.

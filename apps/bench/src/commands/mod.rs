@@ -11,6 +11,7 @@ mod proxy;
 mod qos;
 mod run;
 mod session;
+mod srtp;
 mod summary;
 mod sweep;
 mod systems;
@@ -61,6 +62,8 @@ pub(crate) enum CommandError {
     Sipp(io::Error),
     /// Other traffic cannot be sent.
     Traffic(io::Error),
+    /// A flood of SRTP packets failed.
+    Flood(io::Error),
     /// The generator got nothing done against the ideal peer.
     NoCeiling(Operation),
     /// A value of the command line that does not fit with the others.
@@ -95,6 +98,7 @@ impl fmt::Display for CommandError {
             }
             Self::Sipp(error) => write!(f, "SIPp cannot be measured: {error}"),
             Self::Traffic(error) => write!(f, "no other traffic can be sent: {error}"),
+            Self::Flood(error) => write!(f, "the flood of forged packets failed: {error}"),
             Self::NoCeiling(operation) => {
                 write!(f, "the generator got no {} done against an ideal peer", operation.name())
             }
@@ -161,6 +165,7 @@ pub(crate) fn execute(cli: &Cli) -> ExitCode {
             Ok(true)
         }
         Command::Cost(args) => cost::execute(args, &ending),
+        Command::Srtp(args) => srtp::execute(args, &ending),
     };
     match result {
         Ok(true) => ExitCode::SUCCESS,

@@ -9,6 +9,7 @@ mod content;
 mod csv;
 mod document;
 mod draw;
+mod flood;
 mod groups;
 mod html;
 mod junit;
@@ -18,6 +19,7 @@ mod tests;
 mod words;
 
 pub(crate) use self::csv::csv;
+pub(crate) use self::flood::{FloodLine, FloodPoint, flood_markdown, write_flood};
 pub(crate) use self::junit::junit;
 
 use crate::record::{FORMAT, Record};
@@ -43,6 +45,8 @@ pub(crate) enum ReportError {
     TooNew(PathBuf, u64),
     /// The name of the file does not tell the form.
     Form(PathBuf),
+    /// The name of the file does not tell a form that the report of a flood has.
+    FloodForm(PathBuf),
 }
 
 impl fmt::Display for ReportError {
@@ -67,6 +71,11 @@ impl fmt::Display for ReportError {
             Self::Form(path) => write!(
                 f,
                 "{}: expected a name that ends with .html, .md, .csv, .json or .xml, which tells the form",
+                path.display()
+            ),
+            Self::FloodForm(path) => write!(
+                f,
+                "{}: expected a name that ends with .html or .md, which tells the form",
                 path.display()
             ),
         }

@@ -47,6 +47,7 @@ fn what_is_wrong_is_refused() {
         (format!("1 {suite} inline:{KEY}|2^20|1:0"), CryptoError::Key),
         (format!("1 {suite} inline:{KEY}|2^20|256:1"), CryptoError::Key),
         (format!("1 {suite} inline:{KEY}|2^20|1:4|x"), CryptoError::Key),
+        (format!("1 {suite} inline:{KEY}|1:3729934247635626"), CryptoError::Key),
         (format!("1 {suite} inline:{KEY} KDR=25"), CryptoError::Parameter("KDR=25".into())),
         (
             format!("1 {suite} inline:{KEY} FEC_ORDER=FEC_SRTP"),

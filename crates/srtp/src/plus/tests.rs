@@ -261,3 +261,40 @@ proptest! {
         }
     }
 }
+
+/// The vectors of `docs/srtp-plus.md`: tags of packets with these indices, under the master key of RFC
+/// 3711 appendix B.3.
+#[test]
+fn tags_are_those_of_the_specification() {
+    const KEY: &str = "e1f97a0d3e018be0d64fa32c06de41390ec675ad498afeebb6960b3aabe6";
+    let bytes = crate::tests::hex(&KEY.into());
+    let suite = Suite::AesCm128HmacSha1_80;
+    let vectors: [(Scheme, [&str; 3]); 4] = [
+        (Scheme::SEQUENCE, ["4a8b0755", "3ea077fe", "1a97fe4b"]),
+        (Scheme::Hash, ["b8271b7c", "e709407d", "e709407d"]),
+        (Scheme::Chain { numbers: 32, bits: 8 }, ["d8", "63", "d3"]),
+        (Scheme::Header, ["0b33a9d9", "091486bd", "316c16ac"]),
+    ];
+    for (scheme, expected) in vectors {
+        for ((rollover, sequence_number), expected) in
+            [(0, 0), (0, 0xbeef), (0x1234_5678, 0xbeef)].into_iter().zip(expected)
+        {
+            let policy = policy(suite, scheme, Placement::Trailer);
+            let keys = vec![MasterKey::new(suite, &bytes).unwrap()];
+            let mut sender = Sender::new(&policy, keys).unwrap().with_seed(&[9; 32]);
+            sender.add_source(0xcafe_babe, rollover, 0).unwrap();
+            let fields = Fields {
+                payload_type: 0,
+                sequence_number,
+                timestamp: 0xdeca_fbad,
+                ssrc: 0xcafe_babe,
+                marker: false,
+            };
+            let mut buffer = [0; 300];
+            let length = fields.write(b"payload", &mut buffer).unwrap();
+            let length = sender.protect(&mut buffer, length).unwrap();
+            let tag = &buffer[length - scheme.tag_length()..length];
+            assert_eq!(tag, crate::tests::hex(&expected.into()), "{scheme:?}");
+        }
+    }
+}

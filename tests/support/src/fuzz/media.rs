@@ -13,7 +13,7 @@ use srtp::{MasterKey, Policy, Receiver, Sender, Suite};
 /// # Panics
 /// They are not the same.
 pub fn rtp(bytes: &[u8]) {
-    is_rtcp(bytes);
+    let _ = is_rtcp(bytes);
     let Ok(Packet { header, payload }) = Packet::parse(bytes) else { return };
     let fields = Fields {
         marker: header.marker(),
@@ -39,7 +39,7 @@ pub fn rtp(bytes: &[u8]) {
 /// Reads all that an RTCP datagram says.
 pub fn rtcp(bytes: &[u8]) {
     let Ok(compound) = Compound::parse(bytes) else { return };
-    compound.begins_with_report();
+    let _ = compound.begins_with_report();
     for packet in compound.packets() {
         match packet {
             Rtcp::SenderReport(report) => report.blocks().for_each(drop),

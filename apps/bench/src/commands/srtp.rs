@@ -1,0 +1,101 @@
+//! `srtp`: floods of forged packets at rising rates, with SRTP alone and with each scheme of SRTP+.
+
+use super::CommandError;
+use crate::cli::SrtpArgs;
+use crate::flood::{self, Flood, Outcome};
+use crate::report::{FloodLine, FloodPoint};
+use srtp::plus::{Placement, Plus, Scheme};
+use srtp::{Policy, Suite};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// The ways to protect packets that are compared, in the order of the report.
+fn protections(suite: Suite, sources: u32) -> Vec<(&'static str, Option<Policy>)> {
+    let srtp = Policy { max_sources: sources as usize, ..Policy::new(suite) };
+    let plus = |scheme| {
+        let plus = Some(Plus { scheme, placement: Placement::Trailer });
+        Some(Policy { plus, ..srtp.clone() })
+    };
+    vec![
+        ("received only", None),
+        ("SRTP alone", Some(srtp.clone())),
+        ("SRTP+ scheme 1, pseudorandom sequence", plus(Scheme::SEQUENCE)),
+        ("SRTP+ scheme 2, keyed hash", plus(Scheme::Hash)),
+        ("SRTP+ scheme 3, chained numbers", plus(Scheme::CHAIN)),
+        ("SRTP+ scheme 4, header block", plus(Scheme::Header)),
+    ]
+}
+
+pub(crate) fn execute(args: &SrtpArgs, ending: &Arc<AtomicBool>) -> Result<bool, CommandError> {
+    let suite = Suite::from_name(&args.suite).ok_or_else(|| {
+        let names: Vec<&str> = Suite::ALL.iter().map(|suite| suite.name()).collect();
+        CommandError::Usage(format!(
+            "no suite {}: expected one of {}",
+            args.suite,
+            names.join(", ")
+        ))
+    })?;
+    if !(8..=flood::MAX_PAYLOAD).contains(&args.payload) {
+        let limit = flood::MAX_PAYLOAD;
+        return Err(CommandError::Usage(format!(
+            "--payload {}: expected 8 to {limit} bytes",
+            args.payload
+        )));
+    }
+    let rates = args.rates.all(args.steps, None).map_err(CommandError::Usage)?;
+    let protections = protections(suite, args.sources);
+    let mut outcomes = vec![vec![Vec::new(); rates.len()]; protections.len()];
+    for _ in 0..args.repeats {
+        for (place, &rate) in rates.iter().enumerate() {
+            for ((_, policy), outcomes) in protections.iter().zip(&mut outcomes) {
+                if ending.load(Ordering::SeqCst) {
+                    return Ok(false);
+                }
+                let flood = Flood {
+                    policy: policy.clone(),
+                    sources: args.sources,
+                    payload: args.payload,
+                    rate,
+                    duration: Duration::from_micros(args.duration.as_micros()),
+                };
+                outcomes[place].push(flood::measure(&flood).map_err(CommandError::Flood)?);
+            }
+        }
+    }
+    let lines: Vec<FloodLine> = protections
+        .iter()
+        .zip(&outcomes)
+        .map(|((name, _), outcomes)| FloodLine {
+            name,
+            points: outcomes.iter().map(|outcomes| point(outcomes)).collect(),
+        })
+        .collect();
+    let about = format!(
+        "{suite}, {} bytes of payload, {} sources at 50 packets a second, {} for each figure, medians of {}",
+        args.payload,
+        args.sources,
+        humantime::format_duration(Duration::from_micros(args.duration.as_micros())),
+        args.repeats,
+    );
+    print!("{}", crate::report::flood_markdown(&about, &lines));
+    for path in &args.output {
+        crate::report::write_flood(&about, &lines, path)?;
+    }
+    Ok(true)
+}
+
+/// The medians of a rate's outcomes.
+fn point(outcomes: &[Outcome]) -> FloodPoint {
+    let median = |figure: fn(&Outcome) -> f64| {
+        let mut figures: Vec<f64> = outcomes.iter().map(figure).collect();
+        figures.sort_by(f64::total_cmp);
+        figures.get(figures.len() / 2).copied().unwrap_or(f64::NAN)
+    };
+    FloodPoint {
+        forged_rate: median(|outcome| outcome.forged_rate),
+        lost: median(Outcome::lost),
+        busy: median(|outcome| outcome.busy),
+        nanos: median(|outcome| outcome.nanos),
+    }
+}

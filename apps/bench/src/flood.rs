@@ -1,0 +1,296 @@
+//! A flood of forged SRTP packets on loopback: how many of them a receiver bears beside the legitimate
+//! ones (seed B5), with SRTP alone and with what SRTP+ adds.
+//!
+//! One thread sends, another receives; each has a processor to itself where there are two. Forged packets
+//! are those of somebody who sees the headers of a source: its SSRC, and sequence numbers that come
+//! next, so that no receiver can tell them by anything but a tag.
+
+use net::{Inbox, Options, Outbox, Outgoing, Socket};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::time::{ClockId, clock_gettime};
+use rtp::packet::Fields;
+use srtp::{MasterKey, Policy, Receiver, Sender};
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::os::fd::AsFd as _;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// The longest payload, in bytes.
+pub(crate) const MAX_PAYLOAD: usize = 1300;
+
+/// What the longest payload becomes at most.
+const LONGEST: usize = MAX_PAYLOAD + 300;
+
+/// Packets are sent in batches at this distance.
+const TICK: Duration = Duration::from_micros(500);
+
+/// How long the receiver waits in vain before it looks whether it is to end, in milliseconds.
+const LOOK: u16 = 20;
+
+/// Before the flood begins, the sources are heard for so long.
+const PRELUDE: Duration = Duration::from_millis(100);
+
+/// One flood.
+#[derive(Clone, Debug)]
+pub(crate) struct Flood {
+    /// How packets are protected; `None` for not at all: what it costs to receive them.
+    pub(crate) policy: Option<Policy>,
+    /// Sources, each of which sends 50 packets a second.
+    pub(crate) sources: u32,
+    /// Bytes of payload in each packet, legitimate or forged.
+    pub(crate) payload: usize,
+    /// Forged packets a second.
+    pub(crate) rate: f64,
+    /// How long it takes.
+    pub(crate) duration: Duration,
+}
+
+/// What came of a flood.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Outcome {
+    /// Forged packets that were sent, a second: less than wanted where the sender could do no more.
+    pub(crate) forged_rate: f64,
+    /// Legitimate packets that were sent, and those that were accepted.
+    pub(crate) sent: u64,
+    /// See `sent`.
+    pub(crate) accepted: u64,
+    /// The receiver's share of a processor.
+    pub(crate) busy: f64,
+    /// Its CPU time for each packet that it read, in nanoseconds.
+    pub(crate) nanos: f64,
+}
+
+impl Outcome {
+    /// The share of legitimate packets that were lost.
+    pub(crate) fn lost(&self) -> f64 {
+        1.0 - self.accepted as f64 / self.sent.max(1) as f64
+    }
+}
+
+/// Whether a packet is legitimate, as its payload says before it is protected; forged ones have anything
+/// there, and never this.
+const GENUINE: [u8; 8] = *b"genuine!";
+
+/// Floods a receiver.
+///
+/// # Errors
+/// There are no sockets, or they fail; or a forged packet was accepted although there is a policy.
+pub(crate) fn measure(flood: &Flood) -> io::Result<Outcome> {
+    let loopback = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 0);
+    let target = Socket::bind(loopback, Options::default())?;
+    let source = Socket::bind(loopback, Options { is_segmenting: true, ..Options::default() })?;
+    source.connect(target.address())?;
+    let (begun, ended) = (AtomicBool::new(false), AtomicBool::new(false));
+    let panicked = |_| io::Error::other("a thread of the flood panicked");
+    let (sent, received) = thread::scope(|scope| {
+        let receiving = scope.spawn(|| receive(&target, flood, &begun, &ended));
+        let sending = scope.spawn(|| send(&source, flood, &begun));
+        let sent = sending.join();
+        ended.store(true, Ordering::Release);
+        (sent, receiving.join())
+    });
+    let (sent, received) = (sent.map_err(panicked)?, received.map_err(panicked)??);
+    if flood.policy.is_some() && received.fooled > 0 {
+        return Err(io::Error::other(format!("{} forged packets were accepted", received.fooled)));
+    }
+    Ok(Outcome {
+        forged_rate: sent.forged as f64 / sent.elapsed.as_secs_f64(),
+        sent: sent.legitimate,
+        accepted: received.accepted,
+        busy: received.cpu.as_secs_f64() / sent.elapsed.as_secs_f64(),
+        nanos: received.cpu.as_nanos() as f64 / received.packets.max(1) as f64,
+    })
+}
+
+fn keys(policy: &Policy) -> Vec<MasterKey> {
+    let length = policy.suite.key_length() + policy.suite.salt_length();
+    vec![MasterKey::new(policy.suite, &vec![7; length]).expect("a key of the suite's length")]
+}
+
+/// What was sent since the prelude.
+struct Sent {
+    legitimate: u64,
+    forged: u64,
+    elapsed: Duration,
+}
+
+/// Sends legitimate packets at their pace, and forged ones between them.
+fn send(socket: &Socket, flood: &Flood, begun: &AtomicBool) -> Sent {
+    let mut sender = flood.policy.as_ref().map(|policy| {
+        Sender::new(policy, keys(policy)).expect("a policy that was checked").with_seed(&[1; 32])
+    });
+    let mut outbox = Outbox::default();
+    let local = socket.address().ip();
+    let mut payload = vec![0x5a; flood.payload];
+    payload[..GENUINE.len()].copy_from_slice(&GENUINE);
+    let mut next = vec![0_u16; flood.sources as usize];
+    let mut genuine: Vec<Vec<u8>> = Vec::new();
+    let mut forged: Vec<Vec<u8>> = Vec::new();
+    // Where a forged packet is made up from: a protected one with other bytes behind its header.
+    let mut model = Vec::new();
+
+    let legitimate_rate = f64::from(flood.sources) * 50.0;
+    let mut sent = Sent { legitimate: 0, forged: 0, elapsed: Duration::ZERO };
+    let (mut total, mut noise) = (0_u64, fastrand::Rng::with_seed(1));
+    let start = Instant::now();
+    let mut flooding: Option<Instant> = None;
+    let mut tick = start;
+    loop {
+        let elapsed = start.elapsed();
+        if flooding.is_none() && elapsed >= PRELUDE {
+            begun.store(true, Ordering::Release);
+            flooding = Some(Instant::now());
+        }
+        let since = flooding.map_or(Duration::ZERO, |flooding| flooding.elapsed());
+        if since >= flood.duration {
+            sent.elapsed = since;
+            return sent;
+        }
+        genuine.clear();
+        while (total as f64) < elapsed.as_secs_f64() * legitimate_rate {
+            let ssrc = (total % u64::from(flood.sources)) as u32;
+            let number = &mut next[ssrc as usize];
+            let timestamp = u32::from(*number) * 160;
+            let fields = Fields { sequence_number: *number, timestamp, ssrc, ..Fields::default() };
+            *number = number.wrapping_add(1);
+            let mut packet = vec![0; LONGEST];
+            let length = fields.write(&payload, &mut packet).expect("room for a payload");
+            let length = match &mut sender {
+                Some(sender) => {
+                    sender.protect(&mut packet, length).expect("room for what is added")
+                }
+                None => length,
+            };
+            packet.truncate(length);
+            model.clone_from(&packet);
+            genuine.push(packet);
+            total += 1;
+        }
+        let due = (since.as_secs_f64() * flood.rate) as u64 - sent.forged;
+        // What cannot be sent in time is not made up for.
+        let due = due.min((flood.rate * TICK.as_secs_f64() * 4.0) as u64 + 1) as usize;
+        let due = if model.is_empty() { 0 } else { due };
+        forged.resize_with(forged.len().max(due), Vec::new);
+        for packet in &mut forged[..due] {
+            if packet.len() != model.len() {
+                packet.clone_from(&model);
+                noise.fill(&mut packet[12..]);
+            }
+            let ssrc = noise.u32(0..flood.sources);
+            let number = next[ssrc as usize].wrapping_add(noise.u16(0..8));
+            packet[..12].copy_from_slice(&model[..12]);
+            packet[2..4].copy_from_slice(&number.to_be_bytes());
+            packet[8..12].copy_from_slice(&ssrc.to_be_bytes());
+            // Another tag each time, wherever it stands.
+            let end = packet.len() - 8;
+            packet[end..].copy_from_slice(&noise.u64(..).to_be_bytes());
+        }
+        let outgoing = |bytes| Outgoing { remote: None, local, bytes };
+        let share = due / genuine.len().max(1) + 1;
+        let mut rest = forged[..due].iter();
+        let mixed = genuine.iter().flat_map(|packet| {
+            std::iter::once(packet).chain(rest.by_ref().take(share).collect::<Vec<_>>())
+        });
+        let mixed: Vec<&Vec<u8>> = mixed.collect();
+        let all = mixed.into_iter().chain(rest).map(|packet| outgoing(packet));
+        outbox.send(socket, all, |_| ());
+        if flooding.is_some() {
+            sent.legitimate += genuine.len() as u64;
+            sent.forged += due as u64;
+        }
+        tick = (tick + TICK).max(Instant::now() - TICK);
+        thread::sleep(tick.saturating_duration_since(Instant::now()));
+    }
+}
+
+/// What was received since the prelude.
+#[derive(Default)]
+struct Received {
+    packets: u64,
+    accepted: u64,
+    fooled: u64,
+    cpu: Duration,
+}
+
+fn cpu_time() -> io::Result<Duration> {
+    Ok(clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID)?.into())
+}
+
+/// Receives until the end, and what is still waiting then.
+fn receive(
+    socket: &Socket,
+    flood: &Flood,
+    begun: &AtomicBool,
+    ended: &AtomicBool,
+) -> io::Result<Received> {
+    let mut receiver = flood
+        .policy
+        .as_ref()
+        .map(|policy| Receiver::new(policy, keys(policy)).expect("a policy that was checked"));
+    let mut inbox = Inbox::new(LONGEST);
+    let mut packet = [0; LONGEST];
+    let mut received = Received::default();
+    let mut started: Option<Duration> = None;
+    loop {
+        if started.is_none() && begun.load(Ordering::Acquire) {
+            started = Some(cpu_time()?);
+            received = Received::default();
+        }
+        let count = inbox.receive(socket, |datagram| {
+            let packet = &mut packet[..datagram.bytes.len()];
+            packet.copy_from_slice(datagram.bytes);
+            let opened = match &mut receiver {
+                Some(receiver) => receiver.unprotect(packet).ok(),
+                None => Some(packet),
+            };
+            received.packets += 1;
+            let Some(opened) = opened else { return };
+            let payload = rtp::Packet::parse(opened).map(|packet| packet.payload);
+            match payload.is_ok_and(|payload| payload.starts_with(&GENUINE)) {
+                true => received.accepted += 1,
+                false => received.fooled += 1,
+            }
+        })?;
+        if count == 0 {
+            if ended.load(Ordering::Acquire) {
+                received.cpu = cpu_time()? - started.unwrap_or_default();
+                return Ok(received);
+            }
+            poll(&mut [PollFd::new(socket.as_fd(), PollFlags::POLLIN)], PollTimeout::from(LOOK))?;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use srtp::Suite;
+    use srtp::plus::{Placement, Plus, Scheme};
+
+    #[test]
+    fn legitimate_packets_come_through_and_forged_ones_do_not() {
+        let srtp = Policy { max_sources: 20, ..Policy::new(Suite::AesCm128HmacSha1_80) };
+        let plus = |scheme| {
+            let plus = Some(Plus { scheme, placement: Placement::Trailer });
+            Some(Policy { plus, ..srtp.clone() })
+        };
+        let policies = [
+            None,
+            Some(srtp.clone()),
+            plus(Scheme::SEQUENCE),
+            plus(Scheme::CHAIN),
+            plus(Scheme::Header),
+        ];
+        for policy in policies {
+            let about = format!("{policy:?}");
+            let duration = Duration::from_millis(300);
+            let flood = Flood { policy, sources: 20, payload: 160, rate: 2000.0, duration };
+            let outcome = measure(&flood).unwrap();
+            assert!(outcome.sent > 200, "{about}: {outcome:?}");
+            assert!(outcome.lost() < 0.05, "{about}: {outcome:?}");
+            assert!(outcome.forged_rate > 0.0 && outcome.busy > 0.0, "{about}: {outcome:?}");
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! The report of a flood of forged packets.
+
+use super::chart::{Axis, Chart, Line, Look, Scale};
+use super::document::{Document, Section, Table};
+use super::{ReportError, html, markdown};
+use std::fs;
+use std::path::Path;
+
+/// What came of floods against one way to protect packets.
+#[derive(Clone, Debug)]
+pub(crate) struct FloodLine {
+    /// The way.
+    pub(crate) name: &'static str,
+    /// By rising rate.
+    pub(crate) points: Vec<FloodPoint>,
+}
+
+/// What came of a flood.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FloodPoint {
+    /// Forged packets a second.
+    pub(crate) forged_rate: f64,
+    /// The share of legitimate packets that were lost.
+    pub(crate) lost: f64,
+    /// The receiver's share of a processor.
+    pub(crate) busy: f64,
+    /// Its CPU time for each packet that it read, in nanoseconds.
+    pub(crate) nanos: f64,
+}
+
+/// A share of legitimate packets that is not lost by chance.
+const LOSS: f64 = 0.001;
+
+fn document(about: &str, lines: &[FloodLine]) -> Document {
+    let title = "A flood of forged SRTP packets".to_owned();
+    let mut losses = Section::new(
+        "losses",
+        "Legitimate packets lost",
+        "Where a line leaves the bottom, the receiver has no time left for packets that are not forged.",
+    );
+    losses.text(about);
+    let axis = || Axis::new("forged packets a second", Scale::Linear);
+    let mut lost = Chart::new("Legitimate packets lost", axis(), Axis::new("%", Scale::Linear));
+    let mut busy =
+        Chart::new("CPU of the receiver", axis(), Axis::new("% of a processor", Scale::Linear));
+    for (number, line) in lines.iter().enumerate() {
+        let look = if number == 0 { Look::Reference } else { Look::Number(number - 1) };
+        let points = |figure: fn(&FloodPoint) -> f64| {
+            line.points.iter().map(|point| (point.forged_rate, 100.0 * figure(point))).collect()
+        };
+        lost.line(Line::marked(line.name, look, points(|point| point.lost)));
+        busy.line(Line::marked(line.name, look, points(|point| point.busy)));
+    }
+    losses.chart(lost);
+    losses.chart(busy);
+    losses.table(first_losses(lines));
+
+    let mut figures = Section::new("figures", "All figures", "Rates are those that were sent.");
+    for line in lines {
+        let columns =
+            ["#forged a second", "#lost, %", "#CPU of the receiver, %", "#CPU for a packet, ns"];
+        let mut table = Table::new(line.name, &columns);
+        for point in &line.points {
+            table.row(vec![
+                format!("{:.0}", point.forged_rate),
+                format!("{:.2}", 100.0 * point.lost),
+                format!("{:.0}", 100.0 * point.busy),
+                format!("{:.0}", point.nanos),
+            ]);
+        }
+        figures.table(table);
+    }
+    Document { title, sections: vec![losses, figures] }
+}
+
+/// At which rate each begins to lose packets.
+fn first_losses(lines: &[FloodLine]) -> Table {
+    let columns = [
+        "protection",
+        "#without loss, forged a second",
+        "#lost from, forged a second",
+        "#CPU for a packet there, ns",
+    ];
+    let mut table =
+        Table::new("Where a thousandth of the legitimate packets begins to be lost", &columns);
+    for line in lines {
+        let first = line.points.iter().position(|point| point.lost > LOSS);
+        let without = line.points[..first.unwrap_or(line.points.len())].last();
+        let at = first.map(|first| &line.points[first]);
+        let figure = |point: Option<&FloodPoint>, figure: fn(&FloodPoint) -> f64| {
+            point.map_or_else(|| "-".to_owned(), |point| format!("{:.0}", figure(point)))
+        };
+        table.row(vec![
+            line.name.to_owned(),
+            figure(without, |point| point.forged_rate),
+            figure(at, |point| point.forged_rate),
+            figure(at.or(without), |point| point.nanos),
+        ]);
+    }
+    table
+}
+
+/// The report as Markdown.
+pub(crate) fn flood_markdown(about: &str, lines: &[FloodLine]) -> String {
+    markdown::text(&document(about, lines))
+}
+
+/// Writes the report in the form that the file's name tells, `.html` or `.md`.
+///
+/// # Errors
+/// The name tells another form, or the file cannot be written.
+pub(crate) fn write_flood(
+    about: &str,
+    lines: &[FloodLine],
+    path: &Path,
+) -> Result<(), ReportError> {
+    let document = document(about, lines);
+    let text = match path.extension().and_then(|extension| extension.to_str()) {
+        Some("html") => html::page(&document),
+        Some("md") => markdown::text(&document),
+        _ => return Err(ReportError::FloodForm(path.to_owned())),
+    };
+    fs::write(path, text).map_err(|error| ReportError::Write(path.to_owned(), error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_loss_is_pointed_out() {
+        let point = |forged_rate, lost| FloodPoint { forged_rate, lost, busy: 0.5, nanos: 250.0 };
+        let points = vec![point(1000.0, 0.0), point(2000.0, 0.0005), point(3000.0, 0.2)];
+        let lines = [
+            FloodLine { name: "loses", points },
+            FloodLine { name: "loses nothing", points: vec![point(1000.0, 0.0)] },
+        ];
+        let text = flood_markdown("a suite", &lines);
+        let row = |name: &str| {
+            let row = text.lines().find(|line| line.contains(&format!("| {name} |"))).unwrap();
+            row.split('|').map(str::trim).map(str::to_owned).collect::<Vec<_>>()
+        };
+        assert_eq!(row("loses")[2..5], ["2000", "3000", "250"]);
+        assert_eq!(row("loses nothing")[2..5], ["1000", "-", "250"]);
+
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("flood.html");
+        write_flood("a suite", &lines, &path).unwrap();
+        assert!(fs::read_to_string(&path).unwrap().matches("<svg").count() >= 2);
+        let error = write_flood("a suite", &lines, &folder.path().join("flood.csv")).unwrap_err();
+        assert!(error.to_string().contains(".html or .md"), "{error}");
+    }
+}
