@@ -42,6 +42,7 @@ impl Baresip {
              snd_path {folder}\n\
              module_path /usr/lib/baresip/modules\n\
              module g711.so\n\
+             module srtp.so\n\
              module ausine.so\n\
              module aubridge.so\n\
              module sndfile.so\n\
@@ -110,13 +111,14 @@ fn read_frame(control: &mut impl BufRead) -> Option<Value> {
 
 impl Driver for Baresip {
     fn act(&mut self, action: &Action) {
-        let Account { user, password, server, transport, expires, .. } = &self.account;
+        let Account { user, password, server, transport, expires, srtp, .. } = &self.account;
         match action {
             Action::Register => {
                 let account = format!(
                     "<sip:{user}@{server};transport={}>;auth_user={user};auth_pass={password};\
-                     regint={expires};answermode=manual",
-                    transport.name()
+                     regint={expires};answermode=manual{}",
+                    transport.name(),
+                    if *srtp { ";mediaenc=srtp-mand" } else { "" }
                 );
                 self.command("uanew", &account);
             }

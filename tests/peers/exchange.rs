@@ -38,6 +38,7 @@ impl Exchange {
             listens: true,
             expires: 600,
             tone: tone_of(user),
+            srtp: false,
         }
     }
 

@@ -45,7 +45,8 @@ impl Linphone {
 }
 
 fn settings(account: &Account) -> String {
-    let Account { user, password, server, transport, expires, .. } = account;
+    let Account { user, password, server, transport, expires, srtp, .. } = account;
+    let encryption = if *srtp { "srtp" } else { "none" };
     // 0 switches a transport off, -2 uses it without listening.
     let port = if account.listens { i32::from(free_ports(1)) } else { -2 };
     let (udp, tcp) = match transport {
@@ -60,7 +61,7 @@ fn settings(account: &Account) -> String {
          default_proxy=0\n\
          guess_hostname=0\n\
          contact=<sip:{user}@127.0.0.1>\n\
-         media_encryption=none\n\
+         media_encryption={encryption}\n\
          use_ipv6=0\n\
          register_only_when_network_is_up=0\n\
          auto_net_state_mon=0\n\

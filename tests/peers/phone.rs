@@ -44,6 +44,8 @@ pub struct Account {
     pub expires: u32,
     /// The frequency of the tone that it sends in a call, in Hz.
     pub tone: u32,
+    /// Whether it encrypts what it sends, with keys in the session description (SDES). Twinkle cannot.
+    pub srtp: bool,
 }
 
 /// What a phone is told to do.

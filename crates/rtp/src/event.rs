@@ -52,25 +52,65 @@ pub fn to_digit(event: u8) -> Option<char> {
 
 /// Follows the events of a source, and tells each once.
 ///
-/// All packets of an event have the timestamp of its beginning; the last one is sent three times, and
-/// any may be lost.
+/// All packets of an event have the timestamp of its beginning, but for one so long that it goes on in a
+/// further segment; the last one is sent three times, and any may be lost.
 #[derive(Clone, Debug, Default)]
 pub struct Events {
-    /// Timestamp and event of the last one told.
-    last: Option<(u32, u8)>,
+    last: Option<Segment>,
 }
 
+/// The newest segment of an event.
+#[derive(Clone, Copy, Debug)]
+struct Segment {
+    start: u32,
+    event: u8,
+    duration: u16,
+    has_ended: bool,
+}
+
+/// An event that began so many units or less before the newest one has been overtaken; a source whose
+/// timestamps are further behind has begun anew.
+const OVERTAKEN: u32 = 1 << 19;
+
 impl Events {
-    /// Takes a payload; gives the event that begins with it, as it is first heard of.
-    pub fn receive(&mut self, timestamp: u32, payload: &[u8]) -> Option<TelephoneEvent> {
-        let event = TelephoneEvent::parse_all(payload).next()?;
-        let behind = self.last.map(|(last, _)| last.wrapping_sub(timestamp));
-        let is_older = behind.is_some_and(|behind| behind != 0 && behind < 1 << 31);
-        if is_older || self.last == Some((timestamp, event.event)) {
-            return None;
+    /// Takes a payload; hands each event that begins with it, as it is first heard of, to `each`.
+    pub fn receive(
+        &mut self,
+        timestamp: u32,
+        payload: &[u8],
+        mut each: impl FnMut(TelephoneEvent),
+    ) {
+        let mut start = timestamp;
+        // Several events in a payload follow one another (RFC 4733 section 2.5.1.5).
+        for event in TelephoneEvent::parse_all(payload) {
+            if self.is_new(start, event) {
+                each(event);
+            }
+            start = start.wrapping_add(event.duration.into());
         }
-        self.last = Some((timestamp, event.event));
-        Some(event)
+    }
+
+    fn is_new(&mut self, start: u32, event: TelephoneEvent) -> bool {
+        let TelephoneEvent { event, end: has_ended, duration, .. } = event;
+        let Some(last) = &mut self.last else {
+            self.last = Some(Segment { start, event, duration, has_ended });
+            return true;
+        };
+        if last.start == start && last.event == event {
+            last.duration = last.duration.max(duration);
+            last.has_ended |= has_ended;
+            return false;
+        }
+        let behind = last.start.wrapping_sub(start);
+        if behind != 0 && behind < OVERTAKEN {
+            return false;
+        }
+        // RFC 4733 section 2.5.1.3: an event that lasts longer than a duration can say.
+        let goes_on = last.event == event
+            && !last.has_ended
+            && start == last.start.wrapping_add(last.duration.into());
+        *last = Segment { start, event, duration, has_ended };
+        !goes_on
     }
 }
 
@@ -103,24 +143,47 @@ mod tests {
         let mut events = Events::default();
         let mut told = Vec::new();
         let packet =
-            |event, end| TelephoneEvent { event, end, volume: 10, duration: 160 }.to_bytes();
+            |event, end, duration| TelephoneEvent { event, end, volume: 10, duration }.to_bytes();
         for (timestamp, event, end) in [
             (0, 1, false),
             (0, 1, false),
             (0, 1, true),
             (0, 1, true),
-            // Overtaken by the next one.
             (4000, 1, false),
+            // Overtaken by the next one.
             (0, 1, true),
             (4000, 1, true),
-            // Only its end arrives.
             (u32::MAX - 5, 2, true),
+            // Only its end arrives.
             (8000, 3, true),
             (8000, 3, true),
+            // A source that has begun anew, with timestamps behind or far ahead.
+            (0x9000_0000, 4, false),
+            (0x2000_0000, 5, false),
         ] {
-            told.extend(events.receive(timestamp, &packet(event, end)).map(|event| event.event));
+            events.receive(timestamp, &packet(event, end, 160), |event| told.push(event.event));
         }
-        assert_eq!(told, [1, 1, 3]);
-        assert_eq!(events.receive(9000, &[1, 2, 3]), None);
+        assert_eq!(told, [1, 1, 3, 4, 5]);
+
+        // A key held for longer than one duration can say, then pressed again at once.
+        let mut told = Vec::new();
+        let start = 0x3000_0000;
+        for (timestamp, end, duration) in [
+            (start, false, 160),
+            (start, false, u16::MAX),
+            (start + 65_535, false, 160),
+            (start + 65_535, true, 800),
+            (start + 65_535 + 800, false, 160),
+        ] {
+            events.receive(timestamp, &packet(6, end, duration), |event| told.push(event.event));
+        }
+        assert_eq!(told, [6, 6]);
+
+        let two = [packet(7, true, 800), packet(8, true, 800)].concat();
+        let mut told = Vec::new();
+        events.receive(0x4000_0000, &two, |event| told.push(event.event));
+        events.receive(0x4000_0000, &two, |event| told.push(event.event));
+        events.receive(0x4000_1000, &[1, 2, 3], |event| told.push(event.event));
+        assert_eq!(told, [7, 8]);
     }
 }

@@ -1,5 +1,7 @@
 //! Header extensions, and the elements in them (RFC 8285).
 
+use core::ops::Range;
+
 /// The profile of an extension whose elements have a header of one byte (RFC 8285 section 4.2).
 pub const ONE_BYTE: u16 = 0xbede;
 
@@ -72,23 +74,51 @@ pub struct Element<'a> {
     pub data: &'a [u8],
 }
 
+impl Form {
+    /// Takes an element off the beginning of what is left of an extension, and zeros before it, and gives
+    /// what follows; `None` if there is none, or it is not whole.
+    fn split(self, rest: &[u8]) -> Option<(Element<'_>, &[u8])> {
+        // Zero is padding, between elements and after them.
+        let rest = &rest[rest.iter().position(|&byte| byte != 0)?..];
+        let (id, length, head) = match self {
+            // 15 ends the elements, and so does 0 with a length.
+            Self::OneByte if matches!(rest[0] >> 4, 0 | 15) => return None,
+            Self::OneByte => (rest[0] >> 4, usize::from(rest[0] & 0x0f) + 1, 1),
+            Self::TwoBytes => (rest[0], usize::from(*rest.get(1)?), 2),
+        };
+        let data = rest.get(head..head + length)?;
+        Some((Element { id, data }, &rest[head + length..]))
+    }
+}
+
 impl<'a> Extension<'a> {
     /// Its elements, as far as they are whole; none if the profile is not one of RFC 8285.
     pub fn elements(&self) -> impl Iterator<Item = Element<'a>> + use<'a> {
+        self.elements_with_rest().map(|(element, _)| element)
+    }
+
+    /// Where in the data that of the first element with this identifier stands.
+    #[must_use]
+    pub fn position(&self, id: u8) -> Option<Range<usize>> {
+        let (element, rest) = self.elements_with_rest().find(|(element, _)| element.id == id)?;
+        let end = self.data.len() - rest.len();
+        Some(end - element.data.len()..end)
+    }
+
+    /// Whether nothing but elements and padding is in it, so that an element behind them is found.
+    #[must_use]
+    pub fn is_whole(&self) -> bool {
+        let rest = self.elements_with_rest().last().map_or(self.data, |(_, rest)| rest);
+        Form::of(self.profile).is_some() && rest.iter().all(|&byte| byte == 0)
+    }
+
+    fn elements_with_rest(&self) -> impl Iterator<Item = (Element<'a>, &'a [u8])> + use<'a> {
         let form = Form::of(self.profile);
-        let mut rest = if form.is_some() { self.data } else { &[] };
+        let mut rest = self.data;
         core::iter::from_fn(move || {
-            // Zero is padding, between elements and after them.
-            rest = &rest[rest.iter().position(|&byte| byte != 0)?..];
-            let (id, length, head) = match form? {
-                // 15 ends the elements, and so does 0 with a length.
-                Form::OneByte if matches!(rest[0] >> 4, 0 | 15) => return None,
-                Form::OneByte => (rest[0] >> 4, usize::from(rest[0] & 0x0f) + 1, 1),
-                Form::TwoBytes => (rest[0], usize::from(*rest.get(1)?), 2),
-            };
-            let data = rest.get(head..head + length)?;
-            rest = &rest[head + length..];
-            Some(Element { id, data })
+            let (element, after) = form?.split(rest)?;
+            rest = after;
+            Some((element, after))
         })
     }
 }
@@ -112,6 +142,11 @@ mod tests {
         assert_eq!(elements(ONE_BYTE, b"\x10a\xf0\x10b\0"), [(1, &b"a"[..])]);
         assert_eq!(elements(ONE_BYTE, b"\x10a\x01\x10b\0\0\0"), [(1, &b"a"[..])]);
         assert_eq!(elements(ONE_BYTE, b"\x10a\x25bc"), [(1, &b"a"[..])]);
+        let whole = |data| Extension { profile: ONE_BYTE, data }.is_whole();
+        assert!(whole(data) && whole(b"") && whole(b"\0\0\0\0"));
+        assert!(!whole(b"\x10a\xf0\0") && !whole(b"\x10a\x25b") && !whole(b"\xf0\0\0\0"));
+        let extension = Extension { profile: ONE_BYTE, data };
+        assert_eq!((extension.position(2), extension.position(4)), (Some(3..5), None));
     }
 
     #[test]

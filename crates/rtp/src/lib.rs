@@ -19,10 +19,12 @@ pub mod payload;
 pub mod quality;
 pub mod reception;
 pub mod rtcp;
+pub mod transmission;
 
 pub use jitter_buffer::JitterBuffer;
 pub use packet::{Header, Packet, PacketError};
 pub use reception::Reception;
+pub use transmission::Transmission;
 
 /// Whether a datagram on a port that RTP and RTCP share is RTCP (RFC 5761 section 4): its second byte is
 /// a packet type between 192 and 223, which no RTP payload type with or without marker may look like.

@@ -103,7 +103,7 @@ impl LossPattern {
     /// Takes note of the next packet in the sequence.
     pub fn add(&mut self, was_lost: bool) {
         if !was_lost {
-            self.since_lost += 1;
+            self.since_lost = self.since_lost.saturating_add(1);
             return;
         }
         if self.since_lost >= Self::MINIMUM_GAP {

@@ -177,7 +177,11 @@ impl Reception {
             fraction_lost: fraction as u8,
             lost: self.lost().clamp(i32::MIN.into(), i32::MAX.into()) as i32,
             // The cycle that `begin` has added is taken off again.
-            highest_sequence_number: (self.highest as u32).wrapping_sub(1 << 16),
+            highest_sequence_number: (self.highest as u32).wrapping_sub(if self.is_valid() {
+                1 << 16
+            } else {
+                0
+            }),
             jitter: self.spacing.jitter_units() as u32,
             last_sender_report: last,
             delay_since_last_sender_report: match self.sender_report {

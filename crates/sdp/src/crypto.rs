@@ -1,6 +1,6 @@
 //! The crypto attribute of SDES (RFC 4568): the keys of SRTP, in the clear of a protected signalling.
 
-use alloc::string::String;
+use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use base64::Engine;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
@@ -16,6 +16,12 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
 
+/// How many keys an attribute may have.
+const MAX_KEYS: usize = 16;
+
+/// The digits of the largest identifier, of 128 bytes.
+const MAX_MKI_DIGITS: usize = 309;
+
 /// Why an attribute is not taken.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CryptoError {
@@ -25,7 +31,7 @@ pub enum CryptoError {
     Tag(String),
     /// No suite of ours.
     Suite(String),
-    /// A key parameter that is not `inline:<key>[|<lifetime>][|<MKI>:<length>]`.
+    /// A key parameter that is not `inline:<key>[|<lifetime>][|<MKI>:<length>]`, or more than 16 of them.
     Key,
     /// A key that does not fit its suite, or identifiers that do not fit one another.
     Policy(PolicyError),
@@ -110,8 +116,11 @@ impl Crypto {
         let number = tag.parse().ok().filter(|_| is_plain);
         let tag = number.ok_or_else(|| CryptoError::Tag(tag.into()))?;
         let suite = Suite::from_name(suite).ok_or_else(|| CryptoError::Suite(suite.into()))?;
-        let keys: Vec<Key> =
-            keys.split(';').map(Key::parse).collect::<Option<_>>().ok_or(CryptoError::Key)?;
+        let keys = keys.split(';').take(MAX_KEYS + 1).map(Key::parse);
+        let keys: Vec<Key> = keys.collect::<Option<_>>().ok_or(CryptoError::Key)?;
+        if keys.len() > MAX_KEYS {
+            return Err(CryptoError::Key);
+        }
         let mut crypto = Self { tag, policy: Policy::new(suite), keys };
         for parameter in words {
             crypto
@@ -187,8 +196,7 @@ impl fmt::Display for Crypto {
             write!(f, " WSH={}", self.policy.replay_window)?;
         }
         if let Some(plus) = self.policy.plus {
-            write!(f, " {PLUS}=")?;
-            write_plus(plus, f)?;
+            write!(f, " {PLUS}={}", Parameter(plus))?;
         }
         Ok(())
     }
@@ -209,22 +217,46 @@ impl Key {
         }
         if let Some(mki) = rest {
             let (value, length) = mki.split_once(':')?;
-            key.mki = mki_bytes(value.parse().ok()?, length.parse().ok()?)?;
+            key.mki = mki_from_decimal(value, length.parse().ok()?)?;
         }
         (parts.next().is_none() && key.lifetime != Some(0)).then_some(key)
     }
 }
 
-/// An identifier in so many bytes, 1 to 128.
-fn mki_bytes(value: u128, length: usize) -> Option<Vec<u8>> {
-    let bytes = value.to_be_bytes();
-    let fits = length >= bytes.len() || value >> (8 * length) == 0;
-    if !(1..=128).contains(&length) || !fits {
+/// An identifier that is written as a decimal number, in so many bytes, 1 to 128.
+fn mki_from_decimal(value: &str, length: usize) -> Option<Vec<u8>> {
+    if value.is_empty() || value.len() > MAX_MKI_DIGITS || !(1..=128).contains(&length) {
         return None;
     }
     let mut mki = alloc::vec![0; length];
-    mki.iter_mut().rev().zip(bytes.iter().rev()).for_each(|(to, from)| *to = *from);
+    for digit in value.bytes() {
+        let mut carry = char::from(digit).to_digit(10)?;
+        for byte in mki.iter_mut().rev() {
+            carry += u32::from(*byte) * 10;
+            *byte = carry as u8;
+            carry >>= 8;
+        }
+        if carry > 0 {
+            return None;
+        }
+    }
     Some(mki)
+}
+
+/// The decimal number that an identifier is written as.
+fn mki_to_decimal(mki: &[u8]) -> String {
+    let mut rest = mki.to_vec();
+    let mut digits = Vec::new();
+    while digits.is_empty() || rest.iter().any(|&byte| byte != 0) {
+        let mut remainder = 0;
+        for byte in &mut rest {
+            let value = remainder << 8 | u32::from(*byte);
+            *byte = (value / 10) as u8;
+            remainder = value % 10;
+        }
+        digits.extend(char::from_digit(remainder, 10));
+    }
+    digits.iter().rev().collect()
 }
 
 impl fmt::Display for Key {
@@ -239,9 +271,7 @@ impl fmt::Display for Key {
             None => {}
         }
         if !self.mki.is_empty() {
-            // Longer ones than 16 bytes begin with zeros: no other form could be read.
-            let value = self.mki.iter().fold(0_u128, |value, &byte| value << 8 | u128::from(byte));
-            write!(f, "|{value}:{}", self.mki.len())?;
+            write!(f, "|{}:{}", mki_to_decimal(&self.mki), self.mki.len())?;
         }
         Ok(())
     }
@@ -269,19 +299,25 @@ fn parse_plus(value: &str) -> Option<Plus> {
         _ => return None,
     };
     let plus = Plus { scheme, placement };
-    plus.is_possible().then_some(plus)
+    // Both ends compare the parameter letter for letter: it has one form only.
+    (plus.is_possible() && Parameter(plus).to_string() == value).then_some(plus)
 }
 
-fn write_plus(plus: Plus, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    match plus.scheme {
-        Scheme::Sequence { key_bits } => write!(f, "1:{key_bits}")?,
-        Scheme::Hash => write!(f, "2")?,
-        Scheme::Chain { numbers, bits } => write!(f, "3:{numbers}x{bits}")?,
-        Scheme::Header => write!(f, "4")?,
-    }
-    match plus.placement {
-        Placement::Trailer => write!(f, "/end"),
-        Placement::Extension(id) => write!(f, "/ext:{id}"),
+/// The value of the session parameter.
+struct Parameter(Plus);
+
+impl fmt::Display for Parameter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.scheme {
+            Scheme::Sequence { key_bits } => write!(f, "1:{key_bits}")?,
+            Scheme::Hash => write!(f, "2")?,
+            Scheme::Chain { numbers, bits } => write!(f, "3:{numbers}x{bits}")?,
+            Scheme::Header => write!(f, "4")?,
+        }
+        match self.0.placement {
+            Placement::Trailer => write!(f, "/end"),
+            Placement::Extension(id) => write!(f, "/ext:{id}"),
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::crypto::Crypto;
 use crate::media::Media;
 use alloc::vec::Vec;
-use srtp::plus::Plus;
+use srtp::plus::{Placement, Plus, Scheme};
 use srtp::{Policy, Suite};
 
 /// What the protocol of a medium says about encryption.
@@ -31,14 +31,23 @@ impl Profile {
 }
 
 /// The attributes of a medium that can be taken, in its order of preference. Those that cannot be read or
-/// whose tag came before are passed over.
+/// whose tag came before are passed over; so is SRTP+ in an element to which `a=extmap` gives another
+/// meaning.
 #[must_use]
 pub fn offered(media: &Media<'_>) -> Vec<Crypto> {
     let mut offered: Vec<Crypto> = Vec::new();
+    let is_mapped = |plus: &Plus| match plus.placement {
+        Placement::Trailer => false,
+        Placement::Extension(id) => media.attributes("extmap").any(|value| {
+            let number = value.split([' ', '/']).next();
+            number.and_then(|number| number.parse().ok()) == Some(id)
+        }),
+    };
     for value in media.attributes("crypto") {
-        if let Ok(crypto) = Crypto::parse(value)
+        if let Ok(mut crypto) = Crypto::parse(value)
             && offered.iter().all(|other| other.tag != crypto.tag)
         {
+            crypto.policy.plus = crypto.policy.plus.filter(|plus| !is_mapped(plus));
             offered.push(crypto);
         }
     }
@@ -52,15 +61,16 @@ pub struct Preferences {
     pub suites: Vec<Suite>,
     /// Whether we take what leaves packets unencrypted or unauthenticated.
     pub allow_weak: bool,
-    /// Whether we use SRTP+ where it is offered.
-    pub plus: bool,
+    /// The schemes of SRTP+ that we use where they are offered. Scheme 3 wants a seed for its random
+    /// numbers, and adds to every packet what the offer says.
+    pub plus: Vec<Scheme>,
 }
 
 impl Preferences {
-    /// All suites with all that they protect, and SRTP+ where it is offered.
+    /// All suites with all that they protect, and scheme 4 of SRTP+ where it is offered.
     #[must_use]
     pub fn secure() -> Self {
-        Self { suites: Suite::ALL.to_vec(), allow_weak: false, plus: true }
+        Self { suites: Suite::ALL.to_vec(), allow_weak: false, plus: [Scheme::Header].into() }
     }
 
     fn takes(&self, policy: &Policy) -> bool {
@@ -79,7 +89,8 @@ pub struct Agreement {
 }
 
 /// Answers an offer: takes the first attribute that we want (RFC 4568 section 7.1.2), with a key of our
-/// own, of whose length `key` is told and which it fills with random bytes. `None` if there is none.
+/// own, of whose length `key` is told and which it fills with random bytes. `None` if there is none, or if
+/// those bytes are the other end's key.
 ///
 /// The answer has the offer's tag and suite, what the offer leaves unencrypted or unauthenticated, and
 /// SRTP+ if both want it. How often session keys change and how far packets may be late are each end's
@@ -91,7 +102,8 @@ pub fn answer(
 ) -> Option<Agreement> {
     let mut receive = offered.iter().find(|crypto| preferences.takes(&crypto.policy))?.clone();
     let suite = receive.policy.suite;
-    receive.policy.plus = receive.policy.plus.filter(|_| preferences.plus);
+    receive.policy.plus =
+        receive.policy.plus.filter(|plus| preferences.plus.contains(&plus.scheme));
     let policy = Policy {
         encrypt_rtp: receive.policy.encrypt_rtp,
         encrypt_rtcp: receive.policy.encrypt_rtcp,
@@ -102,11 +114,18 @@ pub fn answer(
     let mut bytes = zeroize::Zeroizing::new([0; 64]);
     let bytes = &mut bytes[..suite.key_length() + suite.salt_length()];
     key(bytes);
-    Some(Agreement { send: Crypto::new(receive.tag, policy, bytes).ok()?, receive })
+    let send = Crypto::new(receive.tag, policy, bytes).ok()?;
+    (!share_a_key(&send, &receive)).then_some(Agreement { send, receive })
+}
+
+/// Whether both ends would use one key: then what one sends could be thrown back at it as the other's, and
+/// equal sources would use one key stream.
+fn share_a_key(send: &Crypto, receive: &Crypto) -> bool {
+    send.keys.iter().any(|ours| receive.keys.iter().any(|theirs| theirs.bytes == ours.bytes))
 }
 
 /// Takes an answer to what we had offered (RFC 4568 section 7.1.3): one attribute, with the tag and suite
-/// of one of ours, and just what that leaves unencrypted or unauthenticated. `None` if it is none: the
+/// of one of ours, a key of its own, and just what ours leaves unencrypted or unauthenticated. `None` if it is none: the
 /// medium is to be given up then, or to go on in the clear where that was offered too.
 #[must_use]
 pub fn accept(ours: &[Crypto], answered: &[Crypto]) -> Option<Agreement> {
@@ -115,7 +134,7 @@ pub fn accept(ours: &[Crypto], answered: &[Crypto]) -> Option<Agreement> {
         (policy.suite, policy.encrypt_rtp, policy.encrypt_rtcp, policy.authenticate_rtp)
     };
     let ours = ours.iter().find(|crypto| crypto.tag == receive.tag)?;
-    if weakness(&ours.policy) != weakness(&receive.policy) {
+    if weakness(&ours.policy) != weakness(&receive.policy) || share_a_key(ours, receive) {
         return None;
     }
     let (mut send, mut receive) = (ours.clone(), receive.clone());
@@ -128,7 +147,6 @@ pub fn accept(ours: &[Crypto], answered: &[Crypto]) -> Option<Agreement> {
 mod tests {
     use super::*;
     use crate::session::Session;
-    use srtp::plus::{Placement, Scheme};
     use srtp::{Receiver, Sender};
     use std::format;
     use std::string::String;
@@ -170,7 +188,7 @@ mod tests {
                     let ours = [crypto(1, weak.clone()), crypto(7, policy)];
                     let preferences = Preferences {
                         suites: [suite].into(),
-                        plus: knows_plus,
+                        plus: if knows_plus { [Scheme::Header].into() } else { Vec::new() },
                         ..Preferences::secure()
                     };
                     let read = described("RTP/SAVP", &ours);
@@ -219,7 +237,28 @@ mod tests {
         {
             assert!(accept(&ours, answered).is_none());
         }
-        assert!(accept(&ours, &ours).is_some());
+        // Our own key thrown back.
+        assert!(accept(&ours, &ours).is_none());
+        let policy = Policy::new(Suite::AesCm128HmacSha1_80);
+        let theirs = Crypto::new(1, policy, &[9; 30]).unwrap();
+        assert!(accept(&ours, core::slice::from_ref(&theirs)).is_some());
+        assert!(answer(&ours, &Preferences::secure(), |key| key.fill(1)).is_none());
+        assert!(answer(&ours, &Preferences::secure(), |key| key.fill(2)).is_some());
+    }
+
+    #[test]
+    fn an_element_with_another_meaning_carries_no_tags() {
+        let policy = Policy { plus: Some(PLUS), ..Policy::new(Suite::AesCm128HmacSha1_80) };
+        let crypto = crypto(1, policy);
+        for (map, is_taken) in [("5 urn:a", false), ("5/sendonly urn:a", false), ("6 urn:a", true)]
+        {
+            let text = format!(
+                "v=0\r\nm=audio 4000 RTP/SAVP 0\r\na=extmap:{map}\r\na=crypto:{crypto}\r\n"
+            );
+            let session = Session::parse(text.as_bytes()).unwrap();
+            let offered = offered(&session.media[0]);
+            assert_eq!(offered[0].policy.plus.is_some(), is_taken, "{map}");
+        }
     }
 
     #[test]

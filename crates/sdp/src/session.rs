@@ -8,12 +8,16 @@ use core::fmt;
 /// How many lines a description may have.
 const MAX_LINES: usize = 1000;
 
+/// The types of lines after the first (RFC 8866 section 5): a description with others is to be refused.
+const LETTERS: &[u8] = b"osiuepcbtrzkam";
+
 /// Why bytes are no session description. Lines are counted from 1.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SessionError {
     /// It does not begin with `v=0`.
     Version,
-    /// A line is not a letter, an equals sign and a value in UTF-8.
+    /// A line is not one of the letters of RFC 8866, an equals sign and a value in UTF-8 without control
+    /// characters that end lines or texts.
     Line(usize),
     /// A line of a media description is not `m=<media> <port> <protocol> <formats>`.
     Media(usize),
@@ -28,7 +32,7 @@ impl fmt::Display for SessionError {
             Self::Line(line) => {
                 write!(
                     f,
-                    "line {line} of the session description: expected a letter, `=` and a value"
+                    "line {line} of the session description: expected a letter of RFC 8866, `=` and a value"
                 )
             }
             Self::Media(line) => write!(
@@ -74,9 +78,13 @@ impl<'a> Session<'a> {
             }
             let line = core::str::from_utf8(line).map_err(|_| SessionError::Line(number))?;
             let (letter, value) = match line.as_bytes() {
-                [letter @ b'a'..=b'z', b'=', ..] => (char::from(*letter), &line[2..]),
+                [letter, b'=', ..] if LETTERS.contains(letter) => (char::from(*letter), &line[2..]),
                 _ => return Err(SessionError::Line(number)),
             };
+            // Another reader might take what follows for a line of its own.
+            if value.contains(['\0', '\r']) {
+                return Err(SessionError::Line(number));
+            }
             if letter == 'm' {
                 let media = Media::parse(value).ok_or(SessionError::Media(number))?;
                 session.media.push(media);
@@ -182,6 +190,10 @@ mod tests {
             ("v=1\r\n", SessionError::Version),
             ("v=0\r\no\r\n", SessionError::Line(2)),
             ("v=0\r\n\r\n=x\r\n", SessionError::Line(3)),
+            ("v=0\r\nq=1\r\n", SessionError::Line(2)),
+            ("v=0\r\nv=0\r\n", SessionError::Line(2)),
+            ("v=0\r\na=x\ra=y\r\n", SessionError::Line(2)),
+            ("v=0\r\na=x\0\r\n", SessionError::Line(2)),
             ("v=0\r\nm=audio 5 RTP/AVP\r\n", SessionError::Media(2)),
             ("v=0\r\nm=audio five RTP/AVP 0\r\n", SessionError::Media(2)),
             ("v=0\r\nm=audio 65536 RTP/AVP 0\r\n", SessionError::Media(2)),

@@ -85,6 +85,8 @@ pub enum ProtectError {
         /// How many bytes it would have to have.
         needed: usize,
     },
+    /// It has more than 2^20 bytes.
+    TooLong,
     /// A packet with this sequence number was protected before, or it is further behind the newest one
     /// than the replay window. To encrypt a second one would give both away.
     Repeated,
@@ -107,6 +109,7 @@ impl fmt::Display for ProtectError {
             Self::BufferTooShort { needed } => {
                 write!(f, "buffer too short for the protected packet: {needed} bytes needed")
             }
+            Self::TooLong => write!(f, "packet of more than 2^20 bytes"),
             Self::Repeated => write!(f, "this sequence number was used before"),
             Self::KeyExhausted => write!(f, "the master key is used up: a new one is needed"),
             Self::TooManySources => write!(f, "too many sources in one session"),

@@ -49,7 +49,7 @@ impl Window {
         if seen { Err(Replay::Seen) } else { Ok(()) }
     }
 
-    /// Takes an index that `check` has allowed.
+    /// Takes an index; of one behind the window nothing is remembered.
     #[inline]
     pub(crate) fn take(&mut self, index: u64) {
         let highest = self.highest.unwrap_or(index);
@@ -66,8 +66,10 @@ impl Window {
             }
             self.highest = Some(index);
         }
-        let place = self.place(index);
-        self.words[place] |= 1 << (index % 64);
+        if highest.saturating_sub(index) < self.size {
+            let place = self.place(index);
+            self.words[place] |= 1 << (index % 64);
+        }
     }
 }
 

@@ -13,6 +13,9 @@ use core::fmt;
 use rtp::Header;
 use rtp::packet::FIXED_HEADER;
 
+/// The longest packet: in counter mode 2^16 blocks share an index (RFC 3711 section 4.1.1).
+const MAX_PACKET: usize = 1 << 20;
+
 /// Protects the packets of one direction of a session.
 pub struct Sender {
     keys: Keys,
@@ -126,6 +129,11 @@ impl Sender {
         Ok(())
     }
 
+    /// The sources that it knows.
+    pub fn sources(&self) -> impl Iterator<Item = u32> + '_ {
+        self.sources.ssrcs()
+    }
+
     /// Forgets a source that has ended; says whether there was one.
     ///
     /// Should it send again, under the same master key, that would use indices again: give its
@@ -139,6 +147,9 @@ impl Sender {
     /// # Errors
     /// See [`ProtectError`]; the packet is then as it was.
     pub fn protect(&mut self, buffer: &mut [u8], length: usize) -> Result<usize, ProtectError> {
+        if length > MAX_PACKET {
+            return Err(ProtectError::TooLong);
+        }
         let needed = length + self.rtp_overhead();
         if buffer.len() < needed {
             return Err(ProtectError::BufferTooShort { needed });
@@ -173,22 +184,24 @@ impl Sender {
         let tag_length = self.keys.policy.rtp_tag_length();
         let end = length + tag_length + mki.len();
         let (packet, added) = buffer[..end].split_at_mut(length);
-        let tag = if self.keys.policy.suite.is_aead() {
+        let (identifier, tag) = if self.keys.policy.suite.is_aead() {
             let (tag, identifier) = added.split_at_mut(tag_length);
-            identifier.copy_from_slice(mki);
-            tag
+            (identifier, tag)
         } else {
-            let (identifier, tag) = added.split_at_mut(mki.len());
-            identifier.copy_from_slice(mki);
-            tag
+            added.split_at_mut(mki.len())
         };
+        if !mki.is_empty() {
+            identifier.copy_from_slice(mki);
+        }
         let transform = self.keys.transform(self.key, Use::Rtp, index, &mut source.rtp);
         transform.protect_rtp(packet, header, index, tag);
         self.keys.keep(self.key, index, &mut source.rtp);
         self.keys.count(self.key, Use::Rtp);
         source.sent.take(index);
         let (tag, tag_length) = trailer;
-        buffer[end..end + tag_length].copy_from_slice(&tag[..tag_length]);
+        if tag_length > 0 {
+            buffer[end..end + tag_length].copy_from_slice(&tag[..tag_length]);
+        }
         Ok(end + tag_length)
     }
 
@@ -202,6 +215,9 @@ impl Sender {
         buffer: &mut [u8],
         length: usize,
     ) -> Result<usize, ProtectError> {
+        if length > MAX_PACKET {
+            return Err(ProtectError::TooLong);
+        }
         let needed = length + self.rtcp_overhead();
         if buffer.len() < needed {
             return Err(ProtectError::BufferTooShort { needed });

@@ -83,6 +83,11 @@ impl Keys {
         self.entries[key].plus.as_ref()
     }
 
+    /// A number that only who has the master keys knows.
+    pub(crate) fn secret(&self) -> u64 {
+        plus::secret(&self.entries[0].master.derivation())
+    }
+
     /// Whether a key may protect one more packet.
     #[inline]
     pub(crate) fn may_use(&self, key: usize, usage: Use) -> bool {
@@ -210,6 +215,10 @@ impl<T> Sources<T> {
     pub(crate) fn insert(&mut self, ssrc: u32, source: T) {
         self.last = self.sources.len();
         self.sources.push((ssrc, source));
+    }
+
+    pub(crate) fn ssrcs(&self) -> impl Iterator<Item = u32> + '_ {
+        self.sources.iter().map(|source| source.0)
     }
 
     pub(crate) fn remove(&mut self, ssrc: u32) -> bool {

@@ -236,6 +236,16 @@ fn sources_are_limited() {
 }
 
 #[test]
+fn what_was_known_of_rtcp_is_kept_with_another_rollover_counter() {
+    let (mut sender, mut receiver) = ends(&Policy::new(Suite::AeadAes128Gcm));
+    let report = protected_rtcp(&mut sender, 7, b"");
+    assert!(receiver.unprotect_rtcp(&mut report.clone()).is_ok());
+    receiver.add_source(7, 1).unwrap();
+    assert_eq!(receiver.unprotect_rtcp(&mut report.clone()), Err(UnprotectError::Replayed));
+    assert_eq!(receiver.sources().collect::<Vec<_>>(), [7]);
+}
+
+#[test]
 fn forged_packets_make_no_sources() {
     let policy = Policy { max_sources: 2, ..Policy::new(Suite::AesCm128HmacSha1_32) };
     let (mut sender, mut receiver) = ends(&policy);
@@ -264,6 +274,10 @@ fn what_is_negotiated_away_is_left_out() {
     let packet = protected(&mut sender, 7, 1, b"payload");
     assert_eq!(packet.len(), 19);
     assert_eq!(receiver.unprotect(&mut packet.clone()).unwrap()[12..], *b"payload");
+    // Nobody can tell forged packets: they do not shut genuine ones out.
+    assert!(receiver.unprotect(&mut rtp_packet(7, 30_000, b"forged").0).is_ok());
+    let packet = protected(&mut sender, 7, 2, b"payload");
+    assert!(receiver.unprotect(&mut packet.clone()).is_ok());
 
     for policy in [plain, bare] {
         let policy = Policy { suite: Suite::AeadAes128Gcm, ..policy };
@@ -314,6 +328,8 @@ fn buffers_have_to_be_large_enough() {
     );
     assert_eq!(buffer, before);
     assert!(matches!(sender.protect(&mut [0x80; 100], 11), Err(ProtectError::Rtp(_))));
+    assert_eq!(sender.protect(&mut [0x80; 100], usize::MAX), Err(ProtectError::TooLong));
+    assert_eq!(sender.protect_rtcp(&mut [0x80; 100], usize::MAX), Err(ProtectError::TooLong));
     assert_eq!(sender.protect_rtcp(&mut [0x80; 100], 7), Err(ProtectError::Rtcp));
     assert_eq!(sender.protect_rtcp(&mut [0; 100], 12), Err(ProtectError::Rtcp));
 }

@@ -5,24 +5,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use rtp::{Packet, Reception};
 use srtp::{MasterKey, Policy, Receiver, Suite, UnprotectError};
-use std::time::Duration;
-
-/// The UDP payloads of a capture (pcap, little-endian, Ethernet, IPv4 without options), with their times.
-fn datagrams(bytes: &[u8]) -> Vec<(Duration, Vec<u8>)> {
-    const HEADERS: usize = 14 + 20 + 8;
-    let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap());
-    assert_eq!(word(0), 0xa1b2_c3d4);
-    let mut datagrams = Vec::new();
-    let mut at = 24;
-    while at < bytes.len() {
-        let time =
-            Duration::from_secs(word(at).into()) + Duration::from_micros(word(at + 4).into());
-        let length = word(at + 8) as usize;
-        datagrams.push((time, bytes[at + 16 + HEADERS..at + 16 + length].to_vec()));
-        at += 16 + length;
-    }
-    datagrams
-}
+use test_support::pcap::datagrams;
 
 #[test]
 fn a_call_with_g722_is_decrypted() {
@@ -48,9 +31,8 @@ fn a_call_with_g722_is_decrypted() {
             Receiver::new(&policy, vec![key]).unwrap()
         };
         let (mut receiver, mut wrong) = (receiver(key), receiver(other));
-        let bytes = std::fs::read(folder.join(format!("call1_g722_srtp.{name}.rtp"))).unwrap();
         let mut reception: Option<Reception> = None;
-        let datagrams = datagrams(&bytes);
+        let datagrams = datagrams(&folder.join(format!("call1_g722_srtp.{name}.rtp")));
         assert_eq!(datagrams.len(), count, "{name}");
         for (time, datagram) in datagrams {
             let refused = wrong.unprotect(&mut datagram.clone()).unwrap_err();

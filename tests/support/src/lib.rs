@@ -2,6 +2,7 @@
 
 pub mod fuzz;
 pub mod network;
+pub mod pcap;
 mod random;
 
 pub use random::Random;

@@ -3,6 +3,7 @@
 use super::packet::Transported;
 use super::sdp::{Endpoints, Format, static_format};
 use super::sequence::{Arrival, Sequence};
+use rtp::Header;
 use serde::Serialize;
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -138,43 +139,9 @@ impl Mean {
     }
 }
 
-/// The fixed header of an RTP packet (RFC 3550 section 5.1).
-struct Header {
-    marker: bool,
-    payload_type: u8,
-    sequence: u16,
-    timestamp: u32,
-    ssrc: u32,
-}
-
-impl Header {
-    fn parse(bytes: &[u8]) -> Option<Self> {
-        let fixed: &[u8; 12] = bytes.first_chunk()?;
-        let csrc = 4 * usize::from(fixed[0] & 0x0f);
-        let mut length = 12 + csrc;
-        if fixed[0] & 0x10 != 0 {
-            let extension = bytes.get(length + 2..length + 4)?;
-            length += 4 + 4 * usize::from(u16::from_be_bytes([extension[0], extension[1]]));
-        }
-        let padding = match fixed[0] & 0x20 {
-            0 => 0,
-            _ => usize::from(*bytes.last()?),
-        };
-        let is_rtp = fixed[0] >> 6 == 2 && length + padding <= bytes.len();
-        is_rtp.then(|| Self {
-            marker: fixed[1] & 0x80 != 0,
-            payload_type: fixed[1] & 0x7f,
-            sequence: u16::from_be_bytes([fixed[2], fixed[3]]),
-            timestamp: u32::from_be_bytes([fixed[4], fixed[5], fixed[6], fixed[7]]),
-            ssrc: u32::from_be_bytes([fixed[8], fixed[9], fixed[10], fixed[11]]),
-        })
-    }
-}
-
-/// Whether a packet of version 2 is RTCP: RTP avoids these types where both may come (RFC 5761
-/// section 4).
+/// Whether a packet of version 2 is RTCP: RTP avoids these types where both may come.
 fn is_rtcp(bytes: &[u8]) -> bool {
-    bytes.len() >= 8 && bytes[0] >> 6 == 2 && (192..=223).contains(&bytes[1])
+    bytes.len() >= 8 && bytes[0] >> 6 == 2 && rtp::is_rtcp(bytes)
 }
 
 impl RtpBook {
@@ -185,8 +152,10 @@ impl RtpBook {
             self.rtcp += 1;
             return true;
         }
-        let Some(header) = Header::parse(&datagram.payload) else { return false };
-        let key = (datagram.source, datagram.destination, header.ssrc);
+        let Ok(rtp::Packet { header, .. }) = rtp::Packet::parse(&datagram.payload) else {
+            return false;
+        };
+        let key = (datagram.source, datagram.destination, header.ssrc());
         if let Some(track) = self.streams.get_mut(&key) {
             track.describe(datagram, endpoints);
             track.take(datagram, &header);
@@ -207,7 +176,7 @@ impl RtpBook {
             }
             return true;
         }
-        if static_format(header.payload_type).is_none() && header.payload_type < 96 {
+        if static_format(header.payload_type()).is_none() && header.payload_type() < 96 {
             return false;
         }
         if self.candidates.len() >= CANDIDATES {
@@ -229,10 +198,10 @@ impl RtpBook {
 }
 
 impl Track {
-    fn new(datagram: &Transported<'_>, header: &Header) -> Self {
+    fn new(datagram: &Transported<'_>, header: &Header<'_>) -> Self {
         Self {
             in_sequence: 0,
-            sequence: Sequence::new(header.sequence),
+            sequence: Sequence::new(header.sequence_number()),
             formats: None,
             call_id: None,
             payload_types: Vec::new(),
@@ -264,8 +233,9 @@ impl Track {
         described.next().cloned().or_else(|| static_format(payload_type))
     }
 
-    fn take(&mut self, datagram: &Transported<'_>, header: &Header) {
-        let Header { payload_type, sequence, timestamp, .. } = *header;
+    fn take(&mut self, datagram: &Transported<'_>, header: &Header<'_>) {
+        let (payload_type, sequence, timestamp) =
+            (header.payload_type(), header.sequence_number(), header.timestamp());
         if !self.payload_types.contains(&payload_type) && self.payload_types.len() < PAYLOAD_TYPES {
             self.payload_types.push(payload_type);
         }
@@ -286,7 +256,7 @@ impl Track {
                 self.sampled = None;
             }
             self.ip_bytes += datagram.ip_length;
-            is_regular = !header.marker && !is_comfort_noise && !self.follows_comfort_noise;
+            is_regular = !header.marker() && !is_comfort_noise && !self.follows_comfort_noise;
             if is_regular {
                 self.deltas.take(datagram.time.saturating_sub(self.last) as f64);
             }

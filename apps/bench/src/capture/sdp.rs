@@ -125,31 +125,6 @@ fn connection_address(value: &str) -> Option<IpAddr> {
 
 /// The formats that RFC 3551 section 6 numbers.
 pub(super) fn static_format(payload_type: u8) -> Option<Format> {
-    let (name, clock) = match payload_type {
-        0 => ("PCMU", 8_000),
-        3 => ("GSM", 8_000),
-        4 => ("G723", 8_000),
-        5 => ("DVI4", 8_000),
-        6 => ("DVI4", 16_000),
-        7 => ("LPC", 8_000),
-        8 => ("PCMA", 8_000),
-        9 => ("G722", 8_000),
-        10 | 11 => ("L16", 44_100),
-        12 => ("QCELP", 8_000),
-        13 => ("CN", 8_000),
-        14 => ("MPA", 90_000),
-        15 => ("G728", 8_000),
-        16 => ("DVI4", 11_025),
-        17 => ("DVI4", 22_050),
-        18 => ("G729", 8_000),
-        25 => ("CelB", 90_000),
-        26 => ("JPEG", 90_000),
-        28 => ("nv", 90_000),
-        31 => ("H261", 90_000),
-        32 => ("MPV", 90_000),
-        33 => ("MP2T", 90_000),
-        34 => ("H263", 90_000),
-        _ => return None,
-    };
-    Some(Format { payload_type, name: name.into(), clock })
+    let format = rtp::payload::static_format(payload_type)?;
+    Some(Format { payload_type, name: format.name.into(), clock: format.clock_rate })
 }

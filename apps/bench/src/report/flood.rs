@@ -105,6 +105,17 @@ pub(crate) fn flood_markdown(about: &str, lines: &[FloodLine]) -> String {
     markdown::text(&document(about, lines))
 }
 
+/// Whether a report can be written to a file of this name: before hours are spent on it.
+///
+/// # Errors
+/// The name tells no form that the report has.
+pub(crate) fn check_flood(path: &Path) -> Result<(), ReportError> {
+    match path.extension().and_then(|extension| extension.to_str()) {
+        Some("html" | "md") => Ok(()),
+        _ => Err(ReportError::FloodForm(path.to_owned())),
+    }
+}
+
 /// Writes the report in the form that the file's name tells, `.html` or `.md`.
 ///
 /// # Errors
@@ -114,12 +125,10 @@ pub(crate) fn write_flood(
     lines: &[FloodLine],
     path: &Path,
 ) -> Result<(), ReportError> {
+    check_flood(path)?;
     let document = document(about, lines);
-    let text = match path.extension().and_then(|extension| extension.to_str()) {
-        Some("html") => html::page(&document),
-        Some("md") => markdown::text(&document),
-        _ => return Err(ReportError::FloodForm(path.to_owned())),
-    };
+    let is_page = path.extension().is_some_and(|extension| extension == "html");
+    let text = if is_page { html::page(&document) } else { markdown::text(&document) };
     fs::write(path, text).map_err(|error| ReportError::Write(path.to_owned(), error))
 }
 

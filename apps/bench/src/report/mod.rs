@@ -19,7 +19,7 @@ mod tests;
 mod words;
 
 pub(crate) use self::csv::csv;
-pub(crate) use self::flood::{FloodLine, FloodPoint, flood_markdown, write_flood};
+pub(crate) use self::flood::{FloodLine, FloodPoint, check_flood, flood_markdown, write_flood};
 pub(crate) use self::junit::junit;
 
 use crate::record::{FORMAT, Record};

@@ -2,6 +2,7 @@
 
 use super::support::{PeerProcess, bench, bench_in};
 use serde_json::Value;
+use std::fs;
 use std::path::Path;
 
 /// Of all loads here: short, and no judgement on how busy the machine is.
@@ -331,6 +332,30 @@ fn the_generators_own_cost_is_told_beside_the_bare_exchange_and_sipp() {
     };
     for name in ["barebell-bench", "bare exchange of datagrams", "SIPp"] {
         assert!(figure(name) > 0.0, "{}", ended.out);
+    }
+}
+
+#[test]
+fn a_receiver_of_srtp_is_flooded() {
+    let folder = tempfile::tempdir().unwrap();
+    let flood = "srtp --rates 2000,4000 --repeats 1 --duration 200ms --sources 20";
+    let ended = bench_in(folder.path(), &format!("{flood} -o flood.html -o flood.md"));
+    assert_eq!(ended.status, 0, "{ended:?}");
+    for protection in ["SRTP alone", "scheme 1", "scheme 2", "scheme 3", "scheme 4"] {
+        assert!(ended.out.contains(protection), "{ended:?}");
+    }
+    let page = fs::read_to_string(folder.path().join("flood.html")).unwrap();
+    assert!(page.contains("Legitimate packets lost") && page.contains("<svg"));
+    assert_eq!(fs::read_to_string(folder.path().join("flood.md")).unwrap(), ended.out);
+
+    for (wrong, said) in [
+        ("--suite AES", "expected one of AES_CM_128_HMAC_SHA1_80"),
+        ("--payload 7", "expected 8 to 1300 bytes"),
+        ("-o flood.csv", "ends with .html or .md"),
+    ] {
+        let ended = bench(&format!("{flood} {wrong}"));
+        assert_eq!(ended.status, 2, "{ended:?}");
+        assert!(ended.err.contains(said), "{ended:?}");
     }
 }
 

@@ -43,6 +43,8 @@ pub enum Insertion {
     Late,
     /// One with its timestamp waits already.
     Duplicate,
+    /// Its timestamp is far from the others': it is dropped, unless the next one is near it.
+    Far,
 }
 
 /// What to play next.
@@ -80,11 +82,13 @@ pub struct Counts {
 #[derive(Clone, Debug)]
 pub struct JitterBuffer<T> {
     config: Config,
-    /// By the time at which they were sent, on the scale of `sent`.
+    /// By their timestamps, extended: that of the first packet is [`FIRST`].
     packets: BTreeMap<u64, T>,
-    /// The newest timestamp, and its time in microseconds from that of the first packet on.
+    /// The newest timestamp, and what it is extended.
     newest: Option<(u32, u64)>,
-    /// The time of the frame that is played next.
+    /// The last timestamp that was far from the others.
+    far: Option<u32>,
+    /// The extended timestamp of the frame that is played next.
     next: u64,
     is_playing: bool,
     delays: Delays,
@@ -93,11 +97,11 @@ pub struct JitterBuffer<T> {
     counts: Counts,
 }
 
-/// The first packet's time, far enough from zero for those that it overtook.
-const FIRST: u64 = 3_600_000_000;
+/// The first packet's extended timestamp, far enough from zero for those that it overtook.
+const FIRST: u64 = 1 << 40;
 
-/// A stream whose time jumps by more than this begins anew.
-const JUMP: u64 = 3_000_000;
+/// A stream whose time jumps by more than so many seconds begins anew.
+const JUMP: i64 = 3;
 
 /// A frame may be left out only so many frames after the last change.
 const CHANGE_INTERVAL: u32 = 10;
@@ -110,6 +114,7 @@ impl<T> JitterBuffer<T> {
             config,
             packets: BTreeMap::new(),
             newest: None,
+            far: None,
             next: FIRST,
             is_playing: false,
             delays: Delays::new(&config),
@@ -118,29 +123,52 @@ impl<T> JitterBuffer<T> {
         }
     }
 
-    fn frame(&self) -> u64 {
-        micros(self.config.frame).max(1)
+    fn clock_rate(&self) -> u64 {
+        u64::from(self.config.clock_rate.max(1))
     }
 
-    /// When a packet was sent, in microseconds, by its timestamp; `None` if that is far from the others'.
-    fn sent(&self, timestamp: u32) -> Option<u64> {
-        let Some((newest, time)) = self.newest else { return Some(FIRST) };
-        let units = i64::from(timestamp.wrapping_sub(newest).cast_signed());
-        let ahead = units * 1_000_000 / i64::from(self.config.clock_rate.max(1));
-        if ahead.unsigned_abs() > JUMP { None } else { time.checked_add_signed(ahead) }
+    /// A frame in units of the timestamp.
+    fn frame(&self) -> u64 {
+        (micros(self.config.frame).saturating_mul(self.clock_rate()) / 1_000_000).max(1)
+    }
+
+    /// An extended timestamp in microseconds.
+    fn time(&self, sent: u64) -> u64 {
+        (u128::from(sent) * 1_000_000 / u128::from(self.clock_rate())) as u64
+    }
+
+    fn is_near(&self, timestamp: u32, other: u32) -> bool {
+        let ahead = i64::from(timestamp.wrapping_sub(other).cast_signed());
+        ahead.abs() <= JUMP * i64::from(self.config.clock_rate.max(1))
+    }
+
+    /// Extends a timestamp; `None` if it is far from the others.
+    fn extend(&self, timestamp: u32) -> Option<u64> {
+        let Some((newest, extended)) = self.newest else { return Some(FIRST) };
+        let ahead = i64::from(timestamp.wrapping_sub(newest).cast_signed());
+        self.is_near(timestamp, newest).then(|| extended.checked_add_signed(ahead))?
     }
 
     /// Puts in a packet that came at `now`.
     pub fn insert(&mut self, timestamp: u32, now: Duration, packet: T) -> Insertion {
-        let sent = self.sent(timestamp).unwrap_or_else(|| {
-            self.begin_anew();
-            FIRST
-        });
+        let sent = match self.extend(timestamp) {
+            Some(sent) => sent,
+            None if self.far.is_some_and(|far| self.is_near(timestamp, far)) => {
+                self.begin_anew();
+                FIRST
+            }
+            None => {
+                self.far = Some(timestamp);
+                return Insertion::Far;
+            }
+        };
+        self.far = None;
         if self.newest.is_none_or(|(_, newest)| sent > newest) {
             self.newest = Some((timestamp, sent));
         }
-        self.delays.add(micros(now), sent);
-        if self.is_playing && sent < self.next {
+        self.delays.add(micros(now), self.time(sent));
+        // What begins within a frame that has been played is played with the next one.
+        if self.is_playing && sent + self.frame() <= self.next {
             self.counts.late += 1;
             return Insertion::Late;
         }
@@ -150,7 +178,7 @@ impl<T> JitterBuffer<T> {
         }
         self.packets.insert(sent, packet);
         // More than the longest delay is of no use: the oldest ones are too late for sure.
-        let most = micros(self.config.maximum) / self.frame() + 2;
+        let most = micros(self.config.maximum) / micros(self.config.frame).max(1) + 2;
         while self.packets.len() as u64 > most {
             if let Some((oldest, _)) = self.packets.pop_first() {
                 self.next = self.next.max(oldest + self.frame());
@@ -175,14 +203,14 @@ impl<T> JitterBuffer<T> {
         let now = micros(now);
         if !self.is_playing {
             let Some((&oldest, _)) = self.packets.first_key_value() else { return Playout::Empty };
-            if Self::delay(now, fastest, oldest) < self.target_micros().cast_signed() {
+            if self.delay(now, fastest, oldest) < self.target_micros().cast_signed() {
                 return Playout::Empty;
             }
             self.next = oldest;
             self.is_playing = true;
         }
-        let early = self.target_micros().cast_signed() - Self::delay(now, fastest, self.next);
-        let frame = self.frame().cast_signed();
+        let early = self.target_micros().cast_signed() - self.delay(now, fastest, self.next);
+        let frame = micros(self.config.frame).max(1).cast_signed();
         self.since_change = self.since_change.saturating_add(1);
         let may_hold = if self.packets.is_empty() { early > 0 } else { early > frame / 2 };
         if may_hold && !self.has_next() {
@@ -223,12 +251,13 @@ impl<T> JitterBuffer<T> {
     }
 
     /// How long after its arrival by the fastest way a packet sent at `sent` would be played.
-    fn delay(now: u64, fastest: u64, sent: u64) -> i64 {
-        now.wrapping_sub(fastest.wrapping_add(sent)).cast_signed()
+    fn delay(&self, now: u64, fastest: u64, sent: u64) -> i64 {
+        now.wrapping_sub(fastest.wrapping_add(self.time(sent))).cast_signed()
     }
 
     fn is_late(&self, now: u64, fastest: u64) -> bool {
-        Self::delay(now, fastest, self.next) > (self.target_micros() + self.frame()).cast_signed()
+        self.delay(now, fastest, self.next)
+            > self.target_micros().cast_signed() + micros(self.config.frame).cast_signed()
     }
 
     fn packets_end(&self) -> u64 {
@@ -307,8 +336,10 @@ impl Delays {
         let minimum = micros(config.minimum);
         let step = (micros(config.maximum) / Self::STEPS as u64).max(1);
         let shares = [0.0; Self::STEPS];
+        let maximum = step * Self::STEPS as u64;
+        let minimum = minimum.min(maximum);
         // A cautious beginning: two frames.
-        let target = minimum.max(2 * micros(config.frame)).min(micros(config.maximum));
+        let target = minimum.max(2 * micros(config.frame)).min(maximum);
         Self { least: [None; 2], began: 0, shares, step, minimum, target }
     }
 

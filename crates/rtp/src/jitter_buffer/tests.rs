@@ -123,6 +123,55 @@ fn duplicates_are_told() {
     assert_eq!(buffer.counts(), Counts { played: 1, late: 1, duplicate: 1, ..Counts::default() });
 }
 
+#[test]
+fn timestamps_off_the_grid_are_played() {
+    // One step of 159 in place of 160; the listener's clock leaves little time.
+    let mut buffer = JitterBuffer::new(Config::new(8000));
+    let mut timestamp = 0;
+    let mut played = 0;
+    for number in 0..500_u32 {
+        let arrival = FRAME * number;
+        assert_eq!(buffer.insert(timestamp, arrival, number), Insertion::Kept, "{number}");
+        timestamp += if number == 1 { 159 } else { 160 };
+        let out = buffer.play(arrival + Duration::from_millis(12));
+        played += u32::from(matches!(out, Playout::Frame(_)));
+    }
+    assert!(played > 495, "{played}");
+}
+
+#[test]
+fn a_stray_packet_flushes_nothing() {
+    let mut buffer = JitterBuffer::new(Config::new(8000));
+    let mut played = 0;
+    for number in 0..500_u32 {
+        let arrival = FRAME * number;
+        buffer.insert(100_000 + number * 160, arrival, number);
+        if number % 20 == 7 {
+            assert_eq!(buffer.insert(50_000 + number, arrival, number), Insertion::Far);
+        }
+        played += u32::from(matches!(
+            buffer.play(arrival + Duration::from_millis(12)),
+            Playout::Frame(_)
+        ));
+    }
+    assert!(played > 495, "{played}");
+}
+
+#[test]
+fn limits_that_leave_no_room_are_no_fault() {
+    for (minimum, maximum) in [(10, 5), (33, 33), (0, 0), (500, 1)] {
+        let span = |millis: u64| Duration::from_micros(millis * 1000 + 333);
+        let config =
+            Config { minimum: span(minimum), maximum: span(maximum), ..Config::new(11_025) };
+        let mut buffer = JitterBuffer::new(config);
+        for number in 0..100_u32 {
+            buffer.insert(number * 221, FRAME * number, ());
+            assert_ne!(buffer.insert(number * 221, FRAME * number, ()), Insertion::Kept);
+            buffer.play(FRAME * number);
+        }
+    }
+}
+
 proptest! {
     #[test]
     fn order_holds_and_memory_is_bounded_whatever_comes(

@@ -263,12 +263,19 @@ impl BlockWriter<'_, '_> {
         write: impl FnOnce(&mut Writer<'_>) -> Option<()>,
     ) -> Option<()> {
         let start = self.0.len();
-        self.0.put(&[block_type, specific, 0, 0])?;
-        write(self.0)?;
-        self.0.fill()?;
-        let words = u16::try_from((self.0.len() - start) / 4 - 1).ok()?;
-        self.0.set_u16(start + 2, words);
-        Some(())
+        let write_block = || {
+            self.0.put(&[block_type, specific, 0, 0])?;
+            write(self.0)?;
+            self.0.fill()?;
+            let words = u16::try_from((self.0.len() - start) / 4 - 1).ok()?;
+            self.0.set_u16(start + 2, words);
+            Some(())
+        };
+        let written = write_block();
+        if written.is_none() {
+            self.0.truncate(start);
+        }
+        written
     }
 
     /// The time at this receiver.

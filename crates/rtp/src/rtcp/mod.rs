@@ -253,6 +253,11 @@ impl<'a> Writer<'a> {
         self.put(&word.to_be_bytes())
     }
 
+    /// Forgets what was written from `length` on.
+    pub(crate) fn truncate(&mut self, length: usize) {
+        self.length = self.length.min(length);
+    }
+
     /// Overwrites two bytes that were written before.
     pub(crate) fn set_u16(&mut self, at: usize, value: u16) {
         self.buffer[at..at + 2].copy_from_slice(&value.to_be_bytes());

@@ -48,6 +48,8 @@ fn what_is_wrong_is_refused() {
         (format!("1 {suite} inline:{KEY}|2^20|256:1"), CryptoError::Key),
         (format!("1 {suite} inline:{KEY}|2^20|1:4|x"), CryptoError::Key),
         (format!("1 {suite} inline:{KEY}|1:3729934247635626"), CryptoError::Key),
+        (format!("1 {suite} inline:{KEY}|x:4"), CryptoError::Key),
+        (format!("1 {suite} {}", vec![format!("inline:{KEY}"); 17].join(";")), CryptoError::Key),
         (format!("1 {suite} inline:{KEY} KDR=25"), CryptoError::Parameter("KDR=25".into())),
         (
             format!("1 {suite} inline:{KEY} FEC_ORDER=FEC_SRTP"),
@@ -63,6 +65,19 @@ fn what_is_wrong_is_refused() {
     let gcm = format!("1 AEAD_AES_128_GCM inline:{} UNENCRYPTED_SRTP", BASE64.encode([1; 28]));
     let refused = CryptoError::Policy(PolicyError::Aead(Suite::AeadAes128Gcm));
     assert_eq!(Crypto::parse(&gcm).unwrap_err(), refused);
+}
+
+#[test]
+fn identifiers_may_be_long() {
+    // 2^1023, and the largest one.
+    let mut mki = vec![0; 128];
+    mki[0] = 0x80;
+    for mki in [mki, vec![0xff; 128], vec![0; 5], vec![0, 0, 9]] {
+        let value = mki_to_decimal(&mki);
+        assert_eq!(mki_from_decimal(&value, mki.len()), Some(mki), "{value}");
+    }
+    assert_eq!(mki_to_decimal(&[0xff; 128]).len(), MAX_MKI_DIGITS);
+    assert_eq!(mki_from_decimal(&"9".repeat(MAX_MKI_DIGITS), 128), None);
 }
 
 #[test]
@@ -86,9 +101,18 @@ fn plus_is_read_and_written() {
         assert_eq!(crypto.policy.plus, Some(Plus { scheme, placement }), "{text}");
         assert_eq!(crypto.to_string(), value);
     }
-    for text in
-        ["1:161/end", "3:32x5/end", "4/ext:15", "4/ext:0", "4", "/end", "2:1/end", "3:999x4/end"]
-    {
+    for text in [
+        "1:161/end",
+        "3:32x5/end",
+        "4/ext:15",
+        "4/ext:0",
+        "4",
+        "/end",
+        "4/ext:05",
+        "4/ext:+5",
+        "2:1/end",
+        "3:999x4/end",
+    ] {
         assert_eq!(parse_plus(text), None, "{text}");
     }
 }
@@ -139,7 +163,7 @@ proptest! {
         let length = suite.key_length() + suite.salt_length();
         let mut crypto = Crypto::new(tag, policy, &key[..length]).unwrap();
         crypto.keys[0].lifetime = lifetime;
-        crypto.keys[0].mki = mki.map_or(vec![], |(value, length)| mki_bytes(value.into(), length).unwrap());
+        crypto.keys[0].mki = mki.map_or(vec![], |(value, length)| mki_from_decimal(&value.to_string(), length).unwrap());
         let read = Crypto::parse(&crypto.to_string()).unwrap();
         prop_assert_eq!((read.tag, &read.policy), (tag, &crypto.policy));
         prop_assert_eq!(&read.keys[0].bytes, &crypto.keys[0].bytes);

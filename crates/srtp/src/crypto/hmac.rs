@@ -22,7 +22,7 @@ impl HmacSha1 {
         let after_pad = |pad: u8| {
             let mut padded = block.map(|byte| byte ^ pad);
             let mut state = INITIAL;
-            compress(&mut state, &[padded]);
+            compress(&mut state, core::slice::from_ref(&padded));
             padded.zeroize();
             state
         };

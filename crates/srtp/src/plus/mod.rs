@@ -120,6 +120,7 @@ enum Label {
     Hash = 0x52,
     Chain = 0x53,
     Header = 0x54,
+    Allowance = 0x5f,
 }
 
 /// What is derived from a master key.
@@ -148,6 +149,13 @@ pub(crate) enum Verdict {
     Wrong,
     /// Only costly work would tell.
     Unknown,
+}
+
+/// A number that only who has the master key knows.
+pub(crate) fn secret(derivation: &Derivation) -> u64 {
+    let mut bytes = [0; 8];
+    derivation.derive(Label::Allowance as u8, 0, &mut bytes);
+    u64::from_be_bytes(bytes)
 }
 
 impl Keys {
@@ -296,27 +304,34 @@ fn ssrc(header: &FixedHeader) -> u32 {
 }
 
 /// How often costly work is done for packets whose tag is unknown: for each, until one of them was
-/// forged; then for one in [`Allowance::EVERY`], so that forged ones do not cost more than they do with
-/// SRTP alone.
+/// forged; then, until one is authentic, for one in [`Allowance::EVERY`], so that forged ones do not cost more
+/// than they do with SRTP alone. Which one it is nobody can foresee, and so not take its place.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Allowance(u32);
+pub(crate) struct Allowance {
+    is_wary: bool,
+    random: u64,
+}
 
 impl Allowance {
-    const EVERY: u32 = 16;
+    const EVERY: u64 = 16;
 
-    pub(crate) fn new() -> Self {
-        Self(Self::EVERY)
+    /// Begins with a secret number.
+    pub(crate) fn new(seed: u64) -> Self {
+        Self { is_wary: false, random: seed }
     }
 
     /// Whether to do it this time.
     pub(crate) fn is_granted(&mut self) -> bool {
-        self.0 = (self.0 + 1).min(Self::EVERY);
-        self.0 == Self::EVERY
+        // SplitMix64, whose numbers nobody sees.
+        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.random ^ self.random >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        !self.is_wary || (mixed ^ mixed >> 31).is_multiple_of(Self::EVERY)
     }
 
-    /// It was done in vain.
-    pub(crate) fn wasted(&mut self) {
-        self.0 = 0;
+    /// It was done: in vain, or for an authentic packet.
+    pub(crate) fn note(&mut self, was_in_vain: bool) {
+        self.is_wary = was_in_vain;
     }
 }
 

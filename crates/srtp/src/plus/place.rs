@@ -10,8 +10,9 @@ use rtp::packet::FIXED_HEADER;
 pub(crate) const ROOM: usize = 12;
 
 /// Makes room for an element in the header of the packet in the first `length` bytes, and writes it with
-/// zeros for data. Gives where the data stands and the packet's new length; `None` if the header has an
-/// extension that has no elements, or one that is full. The buffer has room for [`ROOM`] more bytes.
+/// zeros for data; one that is there already, of a relayed packet, is used again. Gives where the data
+/// stands and the packet's new length; `None` if the header has an extension that takes no further
+/// element, or an element of another length. The buffer has room for [`ROOM`] more bytes.
 pub(crate) fn insert_element(
     buffer: &mut [u8],
     length: usize,
@@ -24,7 +25,14 @@ pub(crate) fn insert_element(
     let extension = header.extension();
     let (form, at, is_new) = match extension {
         None => (Form::OneByte, head + 4, true),
-        Some(extension) => (Form::of(extension.profile)?, payload, false),
+        Some(extension) => {
+            if let Some(found) = extension.position(id) {
+                let at = payload - extension.data.len() + found.start;
+                return (found.len() == data_length).then_some((at, length));
+            }
+            // Behind what is no element it would not be found.
+            (Form::of(extension.profile).filter(|_| extension.is_whole())?, payload, false)
+        }
     };
     let element = form.element_length(id, data_length)?;
     let end = (at + element).next_multiple_of(4);

@@ -1,7 +1,7 @@
 //! Scheme 1 (seed B1): numbers of a generator, in the order of the packets' indices.
 
 use crate::crypto::{Aes, sha1_compress};
-use zeroize::Zeroizing;
+use zeroize::{Zeroize, Zeroizing};
 
 /// How many packets get their numbers from one key: a receiver that comes late runs through no more.
 const EPOCH: usize = 32;
@@ -64,7 +64,7 @@ pub(crate) struct Window {
     kept: [Epoch; KEPT],
     /// Of a packet elsewhere, which may be forged.
     other: Epoch,
-    newest: u64,
+    newest: Option<u64>,
 }
 
 struct Epoch {
@@ -75,6 +75,12 @@ struct Epoch {
 impl Default for Epoch {
     fn default() -> Self {
         Self { number: u64::MAX, tags: [0; EPOCH] }
+    }
+}
+
+impl Drop for Epoch {
+    fn drop(&mut self) {
+        self.tags.zeroize();
     }
 }
 
@@ -118,10 +124,12 @@ impl Window {
     #[inline]
     pub(super) fn accept(&mut self, generator: &Generator, ssrc: u32, index: u64) {
         let epoch = index / EPOCH as u64;
-        if epoch >= self.newest || self.kept[place(epoch)].number == u64::MAX {
-            self.newest = epoch;
+        if self.newest.is_none_or(|newest| epoch >= newest) {
+            self.newest = Some(epoch);
             self.keep(generator, ssrc, epoch);
             self.keep(generator, ssrc, epoch + 1);
+        } else if self.newest.is_some_and(|newest| newest - epoch <= KEPT as u64 - 2) {
+            self.keep(generator, ssrc, epoch);
         }
     }
 
