@@ -131,6 +131,10 @@ impl Caller {
                 sent += 1;
             }
             let Ok(size) = self.media.recv(&mut buffer) else { continue };
+            // linphone asks for its address first, by STUN.
+            if buffer[0] >> 6 != 2 || rtp::is_rtcp(&buffer[..size]) {
+                continue;
+            }
             let packet = receiver.unprotect(&mut buffer[..size]).expect("a packet of the phone's");
             let packet = Packet::parse(packet).expect("RTP");
             assert_eq!(packet.header.payload_type(), 0);
@@ -151,7 +155,7 @@ fn mu_law(sample: i16) -> u8 {
 
 fn from_mu_law(byte: u8) -> i16 {
     let byte = !byte;
-    let magnitude = ((i16::from(byte & 0x0f) << 3) + 132 << (byte >> 4 & 7)) - 132;
+    let magnitude = (((i16::from(byte & 0x0f) << 3) + 132) << (byte >> 4 & 7)) - 132;
     if byte & 0x80 == 0 { magnitude } else { -magnitude }
 }
 
