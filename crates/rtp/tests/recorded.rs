@@ -72,9 +72,7 @@ fn recorded_calls_are_played() {
         "rtpproxy/extractaudio/call1_g722_srtp.a.rtp",
         "rtpproxy/extractaudio/call1_g722_srtp.o.rtp",
         "sipnab/SIP_CALL_RTP_G711",
-        "sipnab/speech_8k_ulaw.pcap",
         "sipp/g711a.pcap",
-        "sngrep/aaa.pcap",
     ] {
         for (ssrc, stream) in streams(&datagrams(&root.join("pcap").join(file))) {
             let played = play(&stream, frame(&stream));
@@ -88,5 +86,5 @@ fn recorded_calls_are_played() {
             count += 1;
         }
     }
-    assert!(count >= 6, "{count} streams");
+    assert!(count >= 4, "{count} streams");
 }
