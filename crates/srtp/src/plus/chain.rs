@@ -162,14 +162,14 @@ impl Numbers {
         tag: &[u8],
     ) -> Verdict {
         let known = numbers.and_then(|numbers| numbers.get(index));
-        let is = |number| bool::from(key.to_tag(number)[..tag.len()].ct_eq(tag));
-        // The number that needs no announcement is right also where another one was announced: the
-        // sender may have begun anew.
-        if known.is_some_and(is) || is(key.first(ssrc, index)) {
-            return Verdict::Right;
+        // Never both: two right numbers would be twice as easy to guess.
+        let expected = key.to_tag(known.unwrap_or_else(|| key.first(ssrc, index)));
+        match expected[..tag.len()].ct_eq(tag).into() {
+            true => Verdict::Right,
+            // Perhaps all that announced it was lost.
+            false if known.is_none() => Verdict::Unknown,
+            false => Verdict::Wrong,
         }
-        // Perhaps all that announced it was lost.
-        if known.is_none() { Verdict::Unknown } else { Verdict::Wrong }
     }
 
     /// Takes in the numbers that an authentic packet announces.
