@@ -1,7 +1,6 @@
 //! The replay list of a source (RFC 3711 section 3.3.2).
 
-use alloc::vec;
-use alloc::vec::Vec;
+use smallvec::{SmallVec, smallvec};
 
 /// Why an index is not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,12 +17,12 @@ pub(crate) struct Window {
     size: u64,
     highest: Option<u64>,
     /// A power of two of words, one more at least than the window spans; none before the first index.
-    words: Vec<u64>,
+    words: SmallVec<[u64; 4]>,
 }
 
 impl Window {
     pub(crate) fn new(size: u64) -> Self {
-        Self { size, highest: None, words: Vec::new() }
+        Self { size, highest: None, words: SmallVec::new() }
     }
 
     /// The highest index that was taken.
@@ -56,7 +55,7 @@ impl Window {
         if self.words.is_empty() {
             let words = (self.size.div_ceil(64) + 1).next_power_of_two();
             // At most 2^15 / 64, doubled: see `Policy`.
-            self.words = vec![0; words as usize];
+            self.words = smallvec![0; words as usize];
         }
         if index >= highest {
             let moved = (index / 64 - highest / 64).min(self.words.len() as u64);

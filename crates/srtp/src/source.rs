@@ -7,6 +7,7 @@ use crate::policy::Policy;
 use crate::transform::Transform;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
+use smallvec::SmallVec;
 
 /// The longest master key identifier (RFC 4568 section 6.1).
 const MAX_MKI: usize = 128;
@@ -14,14 +15,15 @@ const MAX_MKI: usize = 128;
 /// The master keys of one direction of a session.
 pub(crate) struct Keys {
     pub(crate) policy: Policy,
-    entries: Vec<Entry>,
+    /// Most sessions have one.
+    entries: SmallVec<[Entry; 1]>,
 }
 
 struct Entry {
     master: MasterKey,
     /// The session keys of RTP and RTCP where those are always the same: at index 0 otherwise.
     rtp: Transform,
-    rtcp: Transform,
+    rtcp: Box<Transform>,
     plus: Option<plus::Keys>,
     rtp_packets: u64,
     rtcp_packets: u64,
@@ -35,7 +37,7 @@ impl Keys {
         if length > MAX_MKI || length == 0 && masters.len() > 1 {
             return Err(PolicyError::Mki);
         }
-        let mut keys = Self { policy: policy.clone(), entries: Vec::with_capacity(masters.len()) };
+        let mut keys = Self { policy: policy.clone(), entries: SmallVec::with_capacity(masters.len()) };
         for master in masters {
             if master.suite() != policy.suite {
                 return Err(PolicyError::OtherSuite(master.suite()));
@@ -46,7 +48,7 @@ impl Keys {
             let derivation = master.derivation();
             keys.entries.push(Entry {
                 rtp: Transform::derive(policy, &derivation, Use::Rtp, 0),
-                rtcp: Transform::derive(policy, &derivation, Use::Rtcp, 0),
+                rtcp: Box::new(Transform::derive(policy, &derivation, Use::Rtcp, 0)),
                 plus: policy.plus.map(|plus| plus::Keys::derive(plus.scheme, &derivation)),
                 master,
                 rtp_packets: 0,
@@ -174,13 +176,14 @@ impl Derived {
 
 /// The sources of a session, the last one used found first.
 pub(crate) struct Sources<T> {
-    sources: Vec<(u32, T)>,
+    /// Most sessions have one.
+    sources: SmallVec<[(u32, T); 1]>,
     last: usize,
 }
 
 impl<T> Sources<T> {
     pub(crate) fn new() -> Self {
-        Self { sources: Vec::new(), last: 0 }
+        Self { sources: SmallVec::new(), last: 0 }
     }
 
     pub(crate) fn len(&self) -> usize {

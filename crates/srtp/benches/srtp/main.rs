@@ -49,41 +49,54 @@ struct Costs {
     reject: Vec<f64>,
 }
 
-/// A round of packets over as many sessions, one after the other.
-fn round(peer: &mut dyn Peer, sessions: usize, round: usize, costs: &mut Costs) {
-    let count = PACKETS.max(sessions);
-    let mut packets = vec![[0; BUFFER]; count];
-    let mut lengths = vec![0; count];
+/// A packet, and room for what is added to it.
+#[derive(Clone, Copy)]
+struct Packet {
+    buffer: [u8; BUFFER],
+    length: usize,
+}
+
+/// A round of packets over as many sessions, one after the other. (The room for them stays the same for
+/// all rounds, so that no figure has fresh memory in it.)
+fn round(
+    peer: &mut dyn Peer,
+    sessions: usize,
+    round: usize,
+    [packets, forged]: &mut [Vec<Packet>; 2],
+    costs: &mut Costs,
+) {
+    let count = packets.len();
     let per_session = count.div_ceil(sessions);
     for (place, packet) in packets.iter_mut().enumerate() {
         let sequence_number = (round * per_session + place / sessions) as u16;
         let timestamp = u32::from(sequence_number).wrapping_mul(160);
         let fields =
             rtp::packet::Fields { sequence_number, timestamp, ssrc: 7, ..Default::default() };
-        assert_eq!(fields.write(&[0x5a; 160], packet), Some(172));
+        assert_eq!(fields.write(&[0x5a; 160], &mut packet.buffer), Some(172));
     }
+    let turns = || (0..sessions).cycle();
     let protect = nanos(count, || {
-        for (place, (packet, length)) in packets.iter_mut().zip(&mut lengths).enumerate() {
-            *length = peer.protect(place % sessions, packet, 172);
+        for (packet, session) in packets.iter_mut().zip(turns()) {
+            packet.length = peer.protect(session, &mut packet.buffer, 172);
         }
     });
     // Forged ones come beside those that are expected next, and leave nothing behind.
     let near = (32 * sessions).min(count);
-    let mut forged: Vec<_> = (0..count).map(|place| packets[place % near]).collect();
-    for (packet, length) in forged.iter_mut().zip(&lengths) {
-        packet[length - 1] ^= 1;
+    for (place, packet) in forged.iter_mut().enumerate() {
+        *packet = packets[place % near];
+        packet.buffer[packet.length - 1] ^= 1;
     }
     let may_refuse = round > 0 && peer.refuses();
     let reject = nanos(count, || {
-        for (place, (packet, length)) in forged.iter_mut().zip(&lengths).enumerate() {
+        for (packet, session) in forged.iter_mut().zip(turns()) {
             if may_refuse {
-                assert!(!black_box(peer.unprotect(place % sessions, &mut packet[..*length])));
+                assert!(!black_box(peer.unprotect(session, &mut packet.buffer[..packet.length])));
             }
         }
     });
     let unprotect = nanos(count, || {
-        for (place, (packet, length)) in packets.iter_mut().zip(&lengths).enumerate() {
-            assert!(peer.unprotect(place % sessions, &mut packet[..*length]));
+        for (packet, session) in packets.iter_mut().zip(turns()) {
+            assert!(peer.unprotect(session, &mut packet.buffer[..packet.length]));
         }
     });
     // The first round fills caches, and lets receivers know the sources.
@@ -97,9 +110,12 @@ fn round(peer: &mut dyn Peer, sessions: usize, round: usize, costs: &mut Costs) 
 /// The medians of what peers take to protect, to check and decrypt, and to refuse.
 fn measure(peers: &mut [Box<dyn Peer>], sessions: usize) -> Vec<[f64; 3]> {
     let mut costs: Vec<Costs> = peers.iter().map(|_| Costs::default()).collect();
+    let empty = Packet { buffer: [0; BUFFER], length: 0 };
+    let mut room = [const { Vec::new() }; 2];
+    room.iter_mut().for_each(|packets| packets.resize(PACKETS.max(sessions), empty));
     for number in 0..ROUNDS + 1 {
         for (peer, costs) in peers.iter_mut().zip(&mut costs) {
-            round(peer.as_mut(), sessions, number, costs);
+            round(peer.as_mut(), sessions, number, &mut room, costs);
         }
     }
     let medians = |costs: &mut Costs| {

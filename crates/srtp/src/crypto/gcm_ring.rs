@@ -1,11 +1,10 @@
 //! AES-GCM from ring.
 
 use super::GCM_TAG;
-use alloc::boxed::Box;
 use ring::aead::{AES_128_GCM, AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 
 /// A key, wiped when it is dropped.
-pub(crate) struct Gcm(Box<LessSafeKey>);
+pub(crate) struct Gcm(LessSafeKey);
 
 impl Gcm {
     /// # Panics
@@ -13,7 +12,7 @@ impl Gcm {
     pub(crate) fn new(key: &[u8]) -> Self {
         let algorithm = if key.len() == 16 { &AES_128_GCM } else { &AES_256_GCM };
         let key = UnboundKey::new(algorithm, key).expect("a key of the length that was asked for");
-        Self(Box::new(LessSafeKey::new(key)))
+        Self(LessSafeKey::new(key))
     }
 
     /// Encrypts `data` and gives its tag.
@@ -47,7 +46,7 @@ impl Drop for Gcm {
     fn drop(&mut self) {
         // ring wipes nothing: another key in the same place does.
         let unused = UnboundKey::new(self.0.algorithm(), &[0; 32][..self.0.algorithm().key_len()]);
-        *self.0 = LessSafeKey::new(unused.expect("a key of the length that was asked for"));
-        zeroize::optimization_barrier(&*self.0);
+        self.0 = LessSafeKey::new(unused.expect("a key of the length that was asked for"));
+        zeroize::optimization_barrier(&self.0);
     }
 }

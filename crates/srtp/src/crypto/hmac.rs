@@ -1,5 +1,6 @@
 //! HMAC-SHA1 (RFC 2104) whose two pads are hashed once for a key.
 
+use core::slice;
 use sha1::block_api::compress;
 use zeroize::Zeroize;
 
@@ -22,7 +23,7 @@ impl HmacSha1 {
         let after_pad = |pad: u8| {
             let mut padded = block.map(|byte| byte ^ pad);
             let mut state = INITIAL;
-            compress(&mut state, core::slice::from_ref(&padded));
+            compress(&mut state, slice::from_ref(&padded));
             padded.zeroize();
             state
         };
@@ -34,8 +35,20 @@ impl HmacSha1 {
     /// The code of `data` and what follows it, which has at most 8 bytes.
     #[inline]
     pub(crate) fn code(&self, data: &[u8], more: &[u8]) -> [u8; 20] {
-        let inner = finish(self.inner, data, more);
-        finish(self.outer, &inner, &[])
+        let mut inner = self.inner;
+        let mut last = [[0; BLOCK]; 2];
+        let count = pad(data, more, &mut last);
+        compress(&mut inner, data.as_chunks().0);
+        compress(&mut inner, &last[..count]);
+
+        let mut block = [0; BLOCK];
+        block[..20].copy_from_slice(&bytes(inner));
+        // The end of the message, which is a block and a hash, and its length in bits.
+        block[20] = 0x80;
+        block[BLOCK - 2..].copy_from_slice(&(8 * (BLOCK as u16 + 20)).to_be_bytes());
+        let mut outer = self.outer;
+        compress(&mut outer, slice::from_ref(&block));
+        bytes(outer)
     }
 }
 
@@ -48,28 +61,34 @@ impl Drop for HmacSha1 {
 
 /// SHA-1's compression function over one block.
 pub(crate) fn sha1_compress(state: &mut [u32; 5], block: &[u8; 64]) {
-    compress(state, core::slice::from_ref(block));
+    compress(state, slice::from_ref(block));
 }
 
-/// The hash of a block that `state` has taken in, of `data` and of `more`.
+/// Puts what is left of `data` when its whole blocks are taken, `more`, and the padding of a message that
+/// began with one block before into `last`; gives the number of blocks that it filled.
 #[inline]
-fn finish(mut state: [u32; 5], data: &[u8], more: &[u8]) -> [u8; 20] {
-    let (blocks, rest) = data.as_chunks::<BLOCK>();
-    compress(&mut state, blocks);
-    let mut last = [0; 2 * BLOCK];
+fn pad(data: &[u8], more: &[u8], last: &mut [[u8; BLOCK]; 2]) -> usize {
+    let rest = data.as_chunks::<BLOCK>().1;
     let used = rest.len() + more.len();
-    last[..rest.len()].copy_from_slice(rest);
-    last[rest.len()..used].copy_from_slice(more);
-    last[used] = 0x80;
-    let end = if used + 9 <= BLOCK { BLOCK } else { 2 * BLOCK };
+    let flat = last.as_flattened_mut();
+    flat[..rest.len()].copy_from_slice(rest);
+    flat[rest.len()..used].copy_from_slice(more);
+    flat[used] = 0x80;
+    let count = if used + 9 <= BLOCK { 1 } else { 2 };
     let bits = 8 * (BLOCK + data.len() + more.len()) as u64;
-    last[end - 8..end].copy_from_slice(&bits.to_be_bytes());
-    compress(&mut state, last[..end].as_chunks().0);
-    let mut hash = [0; 20];
-    for (bytes, word) in hash.chunks_exact_mut(4).zip(state) {
-        bytes.copy_from_slice(&word.to_be_bytes());
-    }
-    hash
+    last[count - 1][BLOCK - 8..].copy_from_slice(&bits.to_be_bytes());
+    count
+}
+
+/// A state in bytes. (Four words as one number: what is written in one piece is read again sooner than
+/// what was written word by word, and the next block waits for it.)
+#[inline]
+fn bytes(state: [u32; 5]) -> [u8; 20] {
+    let [a, b, c, d, e] = state.map(u128::from);
+    let mut bytes = [0; 20];
+    bytes[..16].copy_from_slice(&(a << 96 | b << 64 | c << 32 | d).to_be_bytes());
+    bytes[16..].copy_from_slice(&(e as u32).to_be_bytes());
+    bytes
 }
 
 #[cfg(test)]

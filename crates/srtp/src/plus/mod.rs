@@ -15,7 +15,7 @@ use crate::crypto::{Aes, HmacSha1};
 use crate::error::PolicyError;
 use crate::key::Derivation;
 use alloc::boxed::Box;
-use alloc::vec::Vec;
+use smallvec::SmallVec;
 use subtle::ConstantTimeEq;
 use zeroize::Zeroizing;
 
@@ -282,7 +282,7 @@ impl State {
 
 /// What is kept of a source, by master key.
 #[derive(Default)]
-pub(crate) struct States(Vec<State>);
+pub(crate) struct States(SmallVec<[State; 1]>);
 
 impl States {
     #[inline]
