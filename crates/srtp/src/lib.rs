@@ -27,6 +27,7 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+pub mod batch;
 mod crypto;
 mod error;
 mod index;

@@ -1,5 +1,7 @@
 //! The receiving end.
 
+use crate::batch::Wanted;
+use crate::crypto::{Code, HmacSha1};
 use crate::error::{PolicyError, UnprotectError};
 use crate::index;
 use crate::key::{MasterKey, Use};
@@ -7,9 +9,10 @@ use crate::plus::{self, Allowance, Verdict};
 use crate::policy::Policy;
 use crate::replay::{Replay, Window};
 use crate::source::{Derived, Keys, Sources};
-use crate::transform::{INDEX, RTCP_HEADER};
+use crate::transform::{INDEX, RTCP_HEADER, rollover};
 use alloc::vec::Vec;
 use core::fmt;
+use core::ops::Range;
 use rtp::Header;
 use rtp::packet::FIXED_HEADER;
 
@@ -51,6 +54,20 @@ impl Incoming {
             None => Some(u64::from(self.rollover) << 16 | u64::from(sequence_number)),
         }
     }
+}
+
+/// Where the parts of an RTP packet stand.
+struct Parts {
+    ssrc: u32,
+    sequence_number: u16,
+    /// The length of the header.
+    header: usize,
+    /// The length of what is authenticated.
+    length: usize,
+    mki: Range<usize>,
+    tag: Range<usize>,
+    /// SRTP+'s tag with its length.
+    plus_tag: ([u8; 4], usize),
 }
 
 impl From<Replay> for UnprotectError {
@@ -111,8 +128,32 @@ impl Receiver {
     /// See [`UnprotectError`]. With a suite of AES-GCM the bytes of a packet that is not authentic are
     /// lost; otherwise a packet that is refused is as it was.
     pub fn unprotect<'a>(&mut self, packet: &'a mut [u8]) -> Result<&'a mut [u8], UnprotectError> {
+        self.unprotect_with(packet, |hmac, data, rollover| hmac.code(data, &rollover))
+    }
+
+    /// The code that [`Receiver::unprotect`] will want of a packet, where that can be told
+    /// beforehand; never for a packet that it would refuse without one.
+    #[inline]
+    pub(crate) fn foresee(&mut self, packet: &[u8]) -> Option<Wanted> {
+        let policy = &self.keys.policy;
+        let wants_one = !policy.suite.is_aead() && policy.authenticate_rtp;
+        if !wants_one || policy.plus.is_some() || policy.key_derivation_rate.is_some() {
+            return None;
+        }
+        let parts = self.split(packet).ok()?;
+        let source = self.sources.get_mut(parts.ssrc)?;
+        let index = source.index(parts.sequence_number)?;
+        source.rtp_received.check(index).ok()?;
+        let key = self.keys.find(&packet[parts.mki])?;
+        let transform = self.keys.transform(key, Use::Rtp, index, &mut source.rtp);
+        let hmac = transform.hmac()?.clone();
+        Some(Wanted { hmac, length: parts.length, rollover: rollover(index) })
+    }
+
+    /// Finds the parts of an RTP packet.
+    #[inline]
+    fn split(&self, packet: &[u8]) -> Result<Parts, UnprotectError> {
         let header = Header::parse(packet).map_err(UnprotectError::Rtp)?;
-        let (ssrc, sequence_number) = (header.ssrc(), header.sequence_number());
         let policy = &self.keys.policy;
         let mut plus_tag = ([0; 4], 0);
         let mut end = packet.len();
@@ -123,17 +164,32 @@ impl Receiver {
             plus_tag.0[..length].copy_from_slice(tag);
             (plus_tag.1, end) = (length, new_end);
         }
-        let header = header.len();
-        let packet = &mut packet[..end];
         let (tag_length, mki_length) = (policy.rtp_tag_length(), self.keys.mki_length());
-        let length = packet.len().checked_sub(tag_length + mki_length).filter(|&end| end >= header);
-        let (packet, end) = packet.split_at_mut(length.ok_or(UnprotectError::Truncated)?);
+        let length = end.checked_sub(tag_length + mki_length);
+        let length = length.filter(|&end| end >= header.len());
+        let length = length.ok_or(UnprotectError::Truncated)?;
         let (mki, tag) = if policy.suite.is_aead() {
-            let (tag, mki) = end.split_at(tag_length);
-            (mki, tag)
+            (length + tag_length..end, length..length + tag_length)
         } else {
-            end.split_at(mki_length)
+            (length..length + mki_length, length + mki_length..end)
         };
+        let (ssrc, sequence_number) = (header.ssrc(), header.sequence_number());
+        Ok(Parts { ssrc, sequence_number, header: header.len(), length, mki, tag, plus_tag })
+    }
+
+    /// Checks and decrypts an RTP packet; `code` makes the code of HMAC that its tag is to be.
+    #[inline]
+    pub(crate) fn unprotect_with<'a>(
+        &mut self,
+        packet: &'a mut [u8],
+        code: impl FnOnce(&HmacSha1, &[u8], [u8; 4]) -> Code,
+    ) -> Result<&'a mut [u8], UnprotectError> {
+        let Parts { ssrc, sequence_number, header, length, mki, tag, plus_tag } =
+            self.split(packet)?;
+        let (packet, end) = packet.split_at_mut(length);
+        let mki = &end[mki.start - length..mki.end - length];
+        let tag = &end[tag.start - length..tag.end - length];
+        let policy = &self.keys.policy;
 
         let mut new = None;
         let is_full = self.sources.len() >= policy.max_sources;
@@ -145,7 +201,7 @@ impl Receiver {
         let index = source.index(sequence_number).ok_or(UnprotectError::TooOld)?;
         match source.rtp_received.check(index) {
             // Without tags a forged packet may have moved the window: it must not shut others out.
-            Err(Replay::TooOld) if tag_length == 0 => {}
+            Err(Replay::TooOld) if tag.is_empty() => {}
             result => result?,
         }
         let key = self.keys.find(mki).ok_or(UnprotectError::UnknownMki)?;
@@ -170,7 +226,7 @@ impl Receiver {
             }
         }
         let transform = self.keys.transform(key, Use::Rtp, index, &mut source.rtp);
-        if !transform.unprotect_rtp(packet, header, index, tag) {
+        if !transform.unprotect_rtp(packet, header, index, tag, code) {
             if is_costly {
                 self.allowance.note(true);
             }

@@ -1,5 +1,6 @@
 //! The sending end.
 
+use crate::crypto::{Code, HmacSha1};
 use crate::error::{PolicyError, ProtectError};
 use crate::index;
 use crate::key::{MasterKey, Use};
@@ -7,7 +8,7 @@ use crate::plus::{self, Placement, Plus, Scheme};
 use crate::policy::Policy;
 use crate::replay::Window;
 use crate::source::{Derived, Keys, Sources};
-use crate::transform::{ENCRYPTED, INDEX, RTCP_HEADER};
+use crate::transform::{ENCRYPTED, INDEX, RTCP_HEADER, rollover};
 use alloc::vec::Vec;
 use core::fmt;
 use rtp::Header;
@@ -147,6 +148,20 @@ impl Sender {
     /// # Errors
     /// See [`ProtectError`]; the packet is then as it was.
     pub fn protect(&mut self, buffer: &mut [u8], length: usize) -> Result<usize, ProtectError> {
+        self.protect_with(buffer, length, |hmac, buffer, unsigned| {
+            let code = hmac.code(&buffer[..unsigned.length], &unsigned.rollover);
+            unsigned.put(&code, buffer);
+        })
+    }
+
+    /// Protects an RTP packet but for its tag, where that is a code of HMAC: `sign` is asked for it.
+    #[inline]
+    pub(crate) fn protect_with(
+        &mut self,
+        buffer: &mut [u8],
+        length: usize,
+        sign: impl FnOnce(&HmacSha1, &mut [u8], Unsigned),
+    ) -> Result<usize, ProtectError> {
         if length > MAX_PACKET {
             return Err(ProtectError::TooLong);
         }
@@ -194,7 +209,10 @@ impl Sender {
             identifier.copy_from_slice(mki);
         }
         let transform = self.keys.transform(self.key, Use::Rtp, index, &mut source.rtp);
-        transform.protect_rtp(packet, header, index, tag);
+        let hmac = transform.encrypt_rtp(packet, header, index, tag);
+        if let Some(hmac) = hmac.filter(|_| tag_length > 0) {
+            sign(hmac, buffer, Unsigned { length, rollover: rollover(index), tag_length, end });
+        }
         self.keys.keep(self.key, index, &mut source.rtp);
         self.keys.count(self.key, Use::Rtp);
         source.sent.take(index);
@@ -244,6 +262,25 @@ impl Sender {
         self.keys.count(self.key, Use::Rtcp);
         source.rtcp_index += 1;
         Ok(needed)
+    }
+}
+
+/// A packet that lacks nothing but its tag.
+pub(crate) struct Unsigned {
+    /// How many bytes of it the code is of,
+    pub(crate) length: usize,
+    /// and what follows them.
+    pub(crate) rollover: [u8; 4],
+    tag_length: usize,
+    /// Where the tag ends.
+    end: usize,
+}
+
+impl Unsigned {
+    /// Puts the tag where it belongs.
+    #[inline]
+    pub(crate) fn put(&self, code: &Code, buffer: &mut [u8]) {
+        buffer[self.end - self.tag_length..self.end].copy_from_slice(&code[..self.tag_length]);
     }
 }
 

@@ -37,7 +37,8 @@ impl Keys {
         if length > MAX_MKI || length == 0 && masters.len() > 1 {
             return Err(PolicyError::Mki);
         }
-        let mut keys = Self { policy: policy.clone(), entries: SmallVec::with_capacity(masters.len()) };
+        let mut keys =
+            Self { policy: policy.clone(), entries: SmallVec::with_capacity(masters.len()) };
         for master in masters {
             if master.suite() != policy.suite {
                 return Err(PolicyError::OtherSuite(master.suite()));

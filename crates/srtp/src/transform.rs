@@ -1,6 +1,6 @@
 //! What is done to one packet: encryption and authentication with one set of session keys.
 
-use crate::crypto::{Aes, F8, GCM_TAG, Gcm, HmacSha1};
+use crate::crypto::{Aes, Code, F8, GCM_TAG, Gcm, HmacSha1};
 use crate::key::{Derivation, Label, Use};
 use crate::policy::Policy;
 use crate::suite::Suite;
@@ -64,25 +64,40 @@ impl Transform {
         Self::Hmac(cipher, HmacSha1::new(&*key))
     }
 
-    /// Encrypts an RTP packet whose header has `header` bytes, and writes its tag to `tag`, which may be
-    /// empty.
+    /// What makes tags, if it is not the cipher itself.
     #[inline]
-    pub(crate) fn protect_rtp(&self, packet: &mut [u8], header: usize, index: u64, tag: &mut [u8]) {
+    pub(crate) fn hmac(&self) -> Option<&HmacSha1> {
+        match self {
+            Self::Hmac(_, hmac) => Some(hmac),
+            Self::Gcm(..) => None,
+        }
+    }
+
+    /// Encrypts an RTP packet whose header has `header` bytes. AES-GCM makes its tag with it; otherwise
+    /// gives what makes it, of the packet and of [`rollover`].
+    #[inline]
+    pub(crate) fn encrypt_rtp(
+        &self,
+        packet: &mut [u8],
+        header: usize,
+        index: u64,
+        tag: &mut [u8],
+    ) -> Option<&HmacSha1> {
         match self {
             Self::Hmac(cipher, hmac) => {
                 cipher.apply_rtp(packet, header, index);
-                if !tag.is_empty() {
-                    tag.copy_from_slice(&hmac.code(packet, &rollover(index))[..tag.len()]);
-                }
+                Some(hmac)
             }
             Self::Gcm(gcm, salt) => {
                 let (header, payload) = packet.split_at_mut(header);
                 tag.copy_from_slice(&gcm.seal(&rtp_nonce(salt, header, index), header, payload));
+                None
             }
         }
     }
 
-    /// Decrypts an RTP packet if its tag is right, and says whether it was.
+    /// Decrypts an RTP packet if its tag is right, and says whether it was. `code` makes the code of a
+    /// packet and what follows it.
     #[inline]
     pub(crate) fn unprotect_rtp(
         &self,
@@ -90,10 +105,12 @@ impl Transform {
         header: usize,
         index: u64,
         tag: &[u8],
+        code: impl FnOnce(&HmacSha1, &[u8], [u8; 4]) -> Code,
     ) -> bool {
         match self {
             Self::Hmac(cipher, hmac) => {
-                let is_right = tag.is_empty() || is_code(hmac, packet, &rollover(index), tag);
+                let is_right =
+                    tag.is_empty() || is_right(&code(hmac, packet, rollover(index)), tag);
                 if is_right {
                     cipher.apply_rtp(packet, header, index);
                 }
@@ -144,7 +161,7 @@ impl Transform {
     ) -> bool {
         match self {
             Self::Hmac(cipher, hmac) => {
-                let is_right = is_code(hmac, &buffer[..length], &index.to_be_bytes(), tag);
+                let is_right = is_right(&hmac.code(&buffer[..length], &index.to_be_bytes()), tag);
                 if is_right {
                     cipher.apply_rtcp(&mut buffer[..length], index);
                 }
@@ -198,15 +215,15 @@ impl Cipher {
     }
 }
 
-/// Compares in constant time.
+/// Whether a tag is the beginning of a code: in constant time.
 #[inline]
-fn is_code(hmac: &HmacSha1, data: &[u8], more: &[u8], tag: &[u8]) -> bool {
-    hmac.code(data, more)[..tag.len()].ct_eq(tag).into()
+fn is_right(code: &Code, tag: &[u8]) -> bool {
+    code[..tag.len()].ct_eq(tag).into()
 }
 
 /// The rollover counter of an RTP packet's index.
 #[inline]
-fn rollover(index: u64) -> [u8; 4] {
+pub(crate) fn rollover(index: u64) -> [u8; 4] {
     ((index >> 16) as u32).to_be_bytes()
 }
 

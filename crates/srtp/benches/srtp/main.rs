@@ -9,9 +9,8 @@ mod parts;
 mod peers;
 mod plus;
 
-use peers::{Ours, Peer, Theirs};
+use peers::{Batches, Ours, Packet, Peer, Theirs};
 use srtp::{Policy, Suite};
-use std::hint::black_box;
 use std::time::Duration;
 
 /// Rounds of each measurement.
@@ -19,9 +18,6 @@ const ROUNDS: usize = 61;
 
 /// Packets in a round.
 const PACKETS: usize = 1_000;
-
-/// A header, a payload, and room for what is added.
-const BUFFER: usize = 12 + 160 + 148;
 
 /// The CPU time that this thread has used.
 fn cpu_time() -> Duration {
@@ -49,15 +45,8 @@ struct Costs {
     reject: Vec<f64>,
 }
 
-/// A packet, and room for what is added to it.
-#[derive(Clone, Copy)]
-struct Packet {
-    buffer: [u8; BUFFER],
-    length: usize,
-}
-
-/// A round of packets over as many sessions, one after the other. (The room for them stays the same for
-/// all rounds, so that no figure has fresh memory in it.)
+/// A round of packets over the sessions, one after the other. (The room for them stays the same for all
+/// rounds, so that no figure has fresh memory in it.)
 fn round(
     peer: &mut dyn Peer,
     sessions: usize,
@@ -72,14 +61,9 @@ fn round(
         let timestamp = u32::from(sequence_number).wrapping_mul(160);
         let fields =
             rtp::packet::Fields { sequence_number, timestamp, ssrc: 7, ..Default::default() };
-        assert_eq!(fields.write(&[0x5a; 160], &mut packet.buffer), Some(172));
+        packet.length = fields.write(&[0x5a; 160], &mut packet.buffer).expect("room");
     }
-    let turns = || (0..sessions).cycle();
-    let protect = nanos(count, || {
-        for (packet, session) in packets.iter_mut().zip(turns()) {
-            packet.length = peer.protect(session, &mut packet.buffer, 172);
-        }
-    });
+    let protect = nanos(count, || peer.protect(packets));
     // Forged ones come beside those that are expected next, and leave nothing behind.
     let near = (32 * sessions).min(count);
     for (place, packet) in forged.iter_mut().enumerate() {
@@ -88,17 +72,11 @@ fn round(
     }
     let may_refuse = round > 0 && peer.refuses();
     let reject = nanos(count, || {
-        for (packet, session) in forged.iter_mut().zip(turns()) {
-            if may_refuse {
-                assert!(!black_box(peer.unprotect(session, &mut packet.buffer[..packet.length])));
-            }
+        if may_refuse {
+            assert_eq!(peer.unprotect(forged), 0);
         }
     });
-    let unprotect = nanos(count, || {
-        for (packet, session) in packets.iter_mut().zip(turns()) {
-            assert!(peer.unprotect(session, &mut packet.buffer[..packet.length]));
-        }
-    });
+    let unprotect = nanos(count, || assert_eq!(peer.unprotect(packets), count));
     // The first round fills caches, and lets receivers know the sources.
     if round > 0 {
         costs.protect.push(protect);
@@ -110,9 +88,9 @@ fn round(
 /// The medians of what peers take to protect, to check and decrypt, and to refuse.
 fn measure(peers: &mut [Box<dyn Peer>], sessions: usize) -> Vec<[f64; 3]> {
     let mut costs: Vec<Costs> = peers.iter().map(|_| Costs::default()).collect();
-    let empty = Packet { buffer: [0; BUFFER], length: 0 };
-    let mut room = [const { Vec::new() }; 2];
-    room.iter_mut().for_each(|packets| packets.resize(PACKETS.max(sessions), empty));
+    let count = PACKETS.max(sessions);
+    let packets = || (0..sessions).cycle().take(count).map(Packet::new).collect();
+    let mut room = [packets(), packets()];
     for number in 0..ROUNDS + 1 {
         for (peer, costs) in peers.iter_mut().zip(&mut costs) {
             round(peer.as_mut(), sessions, number, &mut room, costs);
@@ -125,20 +103,22 @@ fn measure(peers: &mut [Box<dyn Peer>], sessions: usize) -> Vec<[f64; 3]> {
 }
 
 fn compare(suite: Suite, sessions: usize) {
-    let mut peers: Vec<Box<dyn Peer>> = vec![Box::new(Ours::new(&Policy::new(suite), sessions))];
+    let policy = Policy::new(suite);
+    let ours = || Ours::new(&policy, sessions);
+    let mut peers: Vec<Box<dyn Peer>> = vec![Box::new(ours()), Box::new(Batches(ours()))];
     if suite != Suite::F8128HmacSha1_80 {
         peers.push(Box::new(Theirs::new(suite, sessions)));
     }
     let medians = measure(&mut peers, sessions);
     print!("| {suite} | {sessions} |");
     for kind in 0..3 {
-        match medians[..] {
-            [ours, theirs] => {
-                let (ours, theirs) = (ours[kind], theirs[kind]);
-                print!(" {ours:.0} | {theirs:.0} | {:.2} |", theirs / ours);
+        let (one, many) = (medians[0][kind], medians[1][kind]);
+        match medians.get(2).map(|theirs| theirs[kind]) {
+            Some(theirs) => {
+                let (ratio, of_many) = (theirs / one, theirs / many);
+                print!(" {theirs:.0} | {one:.0} | {ratio:.2} | {many:.0} | {of_many:.2} |");
             }
-            [ours] => print!(" {:.0} | - | - |", ours[kind]),
-            _ => unreachable!("one peer or two"),
+            None => print!(" - | {one:.0} | - | {many:.0} | - |"),
         }
     }
     println!();
@@ -146,14 +126,13 @@ fn compare(suite: Suite, sessions: usize) {
 
 fn compare_all() {
     println!(
-        "ns a packet, ours and those of {}, and how many times as fast we are\n",
+        "ns a packet: those of {}, ours one at a time and in batches, and how many times as fast we are\n",
         libsrtp::version()
     );
-    println!(
-        "| suite | sessions | protect: ours | theirs | ratio | unprotect: ours | theirs | ratio \
-         | refuse: ours | theirs | ratio |"
-    );
-    println!("| --- {}|", "| --: ".repeat(10));
+    let kinds = ["protect", "unprotect", "refuse"];
+    let columns = kinds.map(|kind| format!("{kind}: theirs | one | ratio | batch | ratio"));
+    println!("| suite | sessions | {} |", columns.join(" | "));
+    println!("| --- {}|", "| --: ".repeat(16));
     for suite in Suite::ALL {
         compare(suite, 1);
     }

@@ -1,6 +1,6 @@
 //! What the parts of SRTP cost: seed A12.
 
-use crate::peers::{Ours, Peer};
+use crate::peers::{Ours, Packet, Peer};
 use crate::{ROUNDS, measure, median, nanos};
 use srtp::{MasterKey, Policy, Receiver, Sender, Suite};
 use std::hint::black_box;
@@ -70,12 +70,12 @@ fn refused_or_not(policy: Policy) -> [f64; 3] {
 struct Untagged(Ours);
 
 impl Peer for Untagged {
-    fn protect(&mut self, session: usize, buffer: &mut [u8], length: usize) -> usize {
-        self.0.protect(session, buffer, length)
+    fn protect(&mut self, packets: &mut [Packet]) {
+        self.0.protect(packets);
     }
 
-    fn unprotect(&mut self, session: usize, packet: &mut [u8]) -> bool {
-        self.0.unprotect(session, packet)
+    fn unprotect(&mut self, packets: &mut [Packet]) -> usize {
+        self.0.unprotect(packets)
     }
 
     fn refuses(&self) -> bool {

@@ -1,15 +1,34 @@
 //! Who is measured.
 
 use libsrtp::{Cipher, Direction, Key, Session};
+use srtp::batch;
 use srtp::{MasterKey, Policy, Receiver, Sender, Suite};
+
+/// A packet, and room for what is added to it.
+#[derive(Clone, Copy)]
+pub(crate) struct Packet {
+    pub(crate) session: usize,
+    pub(crate) buffer: [u8; BUFFER],
+    pub(crate) length: usize,
+}
+
+/// A header, a payload, and room for what is added.
+const BUFFER: usize = 12 + 160 + 148;
+
+impl Packet {
+    /// One of a session, with nothing in it yet.
+    pub(crate) fn new(session: usize) -> Self {
+        Self { session, buffer: [0; BUFFER], length: 0 }
+    }
+}
 
 /// An implementation of SRTP, with a number of sessions that have keys of their own.
 pub(crate) trait Peer {
-    /// Protects the packet in the first `length` bytes, and gives its new length.
-    fn protect(&mut self, session: usize, buffer: &mut [u8], length: usize) -> usize;
+    /// Protects packets.
+    fn protect(&mut self, packets: &mut [Packet]);
 
-    /// Checks and decrypts a packet; says whether it was right.
-    fn unprotect(&mut self, session: usize, packet: &mut [u8]) -> bool;
+    /// Checks and decrypts packets; says how many were right.
+    fn unprotect(&mut self, packets: &mut [Packet]) -> usize;
 
     /// Whether it tells forged packets from others.
     fn refuses(&self) -> bool {
@@ -39,12 +58,60 @@ impl Ours {
 }
 
 impl Peer for Ours {
-    fn protect(&mut self, session: usize, buffer: &mut [u8], length: usize) -> usize {
-        self.0[session].0.protect(buffer, length).expect("protected")
+    fn protect(&mut self, packets: &mut [Packet]) {
+        for packet in packets {
+            let sender = &mut self.0[packet.session].0;
+            packet.length = sender.protect(&mut packet.buffer, packet.length).expect("protected");
+        }
     }
 
-    fn unprotect(&mut self, session: usize, packet: &mut [u8]) -> bool {
-        self.0[session].1.unprotect(packet).is_ok()
+    fn unprotect(&mut self, packets: &mut [Packet]) -> usize {
+        let mut count = 0;
+        for packet in packets {
+            let receiver = &mut self.0[packet.session].1;
+            count += usize::from(receiver.unprotect(&mut packet.buffer[..packet.length]).is_ok());
+        }
+        count
+    }
+}
+
+/// This crate, with packets in batches.
+pub(crate) struct Batches(pub(crate) Ours);
+
+/// How many packets a batch has: as many as a relay may read at once.
+const BATCH: usize = 64;
+
+fn batch<E>(packets: &mut [Packet]) -> Vec<batch::Packet<'_, E>> {
+    packets
+        .iter_mut()
+        .map(|packet| batch::Packet {
+            session: packet.session,
+            buffer: &mut packet.buffer[..],
+            length: Ok(packet.length),
+        })
+        .collect()
+}
+
+impl Peer for Batches {
+    fn protect(&mut self, packets: &mut [Packet]) {
+        let Self(Ours(sessions)) = self;
+        for packets in packets.chunks_mut(BATCH) {
+            let mut batch = batch(packets);
+            batch::protect(sessions, |all, session| &mut all[session].0, &mut batch);
+            let length = |packet: batch::Packet<'_, _>| packet.length.expect("protected");
+            let lengths: Vec<usize> = batch.into_iter().map(length).collect();
+            packets.iter_mut().zip(lengths).for_each(|(packet, length)| packet.length = length);
+        }
+    }
+
+    fn unprotect(&mut self, packets: &mut [Packet]) -> usize {
+        let Self(Ours(sessions)) = self;
+        let batches = packets.chunks_mut(BATCH).map(|packets| {
+            let mut batch = batch(packets);
+            batch::unprotect(sessions, |all, session| &mut all[session].1, &mut batch);
+            batch.iter().filter(|packet| packet.length.is_ok()).count()
+        });
+        batches.sum()
     }
 }
 
@@ -76,11 +143,20 @@ impl Theirs {
 }
 
 impl Peer for Theirs {
-    fn protect(&mut self, session: usize, buffer: &mut [u8], length: usize) -> usize {
-        self.0[session].0.protect(buffer, length, 0).expect("protected")
+    fn protect(&mut self, packets: &mut [Packet]) {
+        for packet in packets {
+            let session = &mut self.0[packet.session].0;
+            let length = session.protect(&mut packet.buffer, packet.length, 0);
+            packet.length = length.expect("protected");
+        }
     }
 
-    fn unprotect(&mut self, session: usize, packet: &mut [u8]) -> bool {
-        self.0[session].1.unprotect(packet).is_ok()
+    fn unprotect(&mut self, packets: &mut [Packet]) -> usize {
+        let mut count = 0;
+        for packet in packets {
+            let session = &mut self.0[packet.session].1;
+            count += usize::from(session.unprotect(&mut packet.buffer[..packet.length]).is_ok());
+        }
+        count
     }
 }

@@ -4,14 +4,22 @@ use core::slice;
 use sha1::block_api::compress;
 use zeroize::Zeroize;
 
-const BLOCK: usize = 64;
-const INITIAL: [u32; 5] = [0x6745_2301, 0xefcd_ab89, 0x98ba_dcfe, 0x1032_5476, 0xc3d2_e1f0];
+/// The state of SHA-1.
+pub(super) type State = [u32; 5];
+
+/// The bytes that SHA-1 takes at a time.
+pub(super) const BLOCK: usize = 64;
+const INITIAL: State = [0x6745_2301, 0xefcd_ab89, 0x98ba_dcfe, 0x1032_5476, 0xc3d2_e1f0];
+
+/// A code of HMAC-SHA1.
+pub(crate) type Code = [u8; 20];
 
 /// A key, wiped when it is dropped.
+#[derive(Clone, PartialEq, Eq)]
 pub(crate) struct HmacSha1 {
     /// SHA-1's state after the inner and the outer pad.
-    inner: [u32; 5],
-    outer: [u32; 5],
+    pub(super) inner: State,
+    pub(super) outer: State,
 }
 
 impl HmacSha1 {
@@ -34,20 +42,15 @@ impl HmacSha1 {
 
     /// The code of `data` and what follows it, which has at most 8 bytes.
     #[inline]
-    pub(crate) fn code(&self, data: &[u8], more: &[u8]) -> [u8; 20] {
+    pub(crate) fn code(&self, data: &[u8], more: &[u8]) -> Code {
         let mut inner = self.inner;
         let mut last = [[0; BLOCK]; 2];
         let count = pad(data, more, &mut last);
         compress(&mut inner, data.as_chunks().0);
         compress(&mut inner, &last[..count]);
 
-        let mut block = [0; BLOCK];
-        block[..20].copy_from_slice(&bytes(inner));
-        // The end of the message, which is a block and a hash, and its length in bits.
-        block[20] = 0x80;
-        block[BLOCK - 2..].copy_from_slice(&(8 * (BLOCK as u16 + 20)).to_be_bytes());
         let mut outer = self.outer;
-        compress(&mut outer, slice::from_ref(&block));
+        compress(&mut outer, slice::from_ref(&outer_block(inner)));
         bytes(outer)
     }
 }
@@ -67,7 +70,7 @@ pub(crate) fn sha1_compress(state: &mut [u32; 5], block: &[u8; 64]) {
 /// Puts what is left of `data` when its whole blocks are taken, `more`, and the padding of a message that
 /// began with one block before into `last`; gives the number of blocks that it filled.
 #[inline]
-fn pad(data: &[u8], more: &[u8], last: &mut [[u8; BLOCK]; 2]) -> usize {
+pub(super) fn pad(data: &[u8], more: &[u8], last: &mut [[u8; BLOCK]; 2]) -> usize {
     let rest = data.as_chunks::<BLOCK>().1;
     let used = rest.len() + more.len();
     let flat = last.as_flattened_mut();
@@ -80,10 +83,21 @@ fn pad(data: &[u8], more: &[u8], last: &mut [[u8; BLOCK]; 2]) -> usize {
     count
 }
 
+/// The only block that the outer hash takes in: the inner hash, the end of a message of a block and a
+/// hash, and its length in bits.
+#[inline]
+pub(super) fn outer_block(inner: State) -> [u8; BLOCK] {
+    let mut block = [0; BLOCK];
+    block[..20].copy_from_slice(&bytes(inner));
+    block[20] = 0x80;
+    block[BLOCK - 2..].copy_from_slice(&(8 * (BLOCK as u16 + 20)).to_be_bytes());
+    block
+}
+
 /// A state in bytes. (Four words as one number: what is written in one piece is read again sooner than
 /// what was written word by word, and the next block waits for it.)
 #[inline]
-fn bytes(state: [u32; 5]) -> [u8; 20] {
+pub(super) fn bytes(state: State) -> Code {
     let [a, b, c, d, e] = state.map(u128::from);
     let mut bytes = [0; 20];
     bytes[..16].copy_from_slice(&(a << 96 | b << 64 | c << 32 | d).to_be_bytes());

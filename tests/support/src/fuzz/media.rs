@@ -6,7 +6,7 @@ use rtp::rtcp::{Compound, Packet as Rtcp};
 use rtp::{Packet, is_rtcp};
 use sdp::{Crypto, Session, negotiation};
 use srtp::plus::{Placement, Plus, Scheme};
-use srtp::{MasterKey, Policy, Receiver, Sender, Suite};
+use srtp::{MasterKey, Policy, Receiver, Sender, Suite, batch};
 
 /// Reads an RTP packet, and writes it again with the same bytes.
 ///
@@ -95,6 +95,11 @@ pub fn srtp(bytes: &[u8]) {
         let mut receiver = Receiver::new(&policy, keys()).expect("a receiver");
         assert!(receiver.unprotect(&mut packet.to_vec()).is_err());
         assert!(receiver.unprotect_rtcp(&mut packet.to_vec()).is_err());
+        let mut buffer = packet.to_vec();
+        let length = Ok(buffer.len());
+        let mut forged = [batch::Packet { session: 0, buffer: &mut buffer, length }];
+        batch::unprotect(&mut receiver, |receiver, _| receiver, &mut forged);
+        assert!(forged[0].length.is_err());
         let mut receiver = Receiver::new(&policy, keys()).expect("a receiver");
         let mut buffer = packet.to_vec();
         buffer.resize(packet.len() + 64, 0);

@@ -1,0 +1,55 @@
+//! Codes of many messages at once.
+
+use super::hmac::{Code, HmacSha1};
+
+/// The most messages at once.
+pub(crate) const LANES: usize = 16;
+
+/// A message under a key.
+pub(crate) struct Message<'a> {
+    pub(crate) hmac: &'a HmacSha1,
+    pub(crate) data: &'a [u8],
+    /// What follows the data.
+    pub(crate) more: [u8; 4],
+}
+
+/// The code of each message that there is, in its place.
+pub(crate) fn codes(messages: &[Option<Message<'_>>; LANES]) -> [Code; LANES] {
+    #[cfg(feature = "simd")]
+    if let Some(codes) = super::lanes::codes(messages) {
+        return codes;
+    }
+    let code = |message: &Message<'_>| message.hmac.code(message.data, &message.more);
+    messages.each_ref().map(|message| message.as_ref().map_or([0; 20], code))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use core::array;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn codes_of_many_are_those_of_each(
+            messages in proptest::array::uniform16(proptest::option::weighted(0.8, (
+                any::<[u8; 20]>(),
+                proptest::collection::vec(any::<u8>(), 0..300),
+                any::<[u8; 4]>(),
+            ))),
+        ) {
+            let keys = messages.each_ref().map(|one| {
+                HmacSha1::new(one.as_ref().map_or(&[][..], |(key, ..)| key))
+            });
+            let messages = array::from_fn(|lane| {
+                let (_, data, more) = messages[lane].as_ref()?;
+                Some(Message { hmac: &keys[lane], data, more: *more })
+            });
+            for (message, code) in messages.iter().zip(codes(&messages)) {
+                if let Some(Message { hmac, data, more }) = message {
+                    prop_assert_eq!(hmac.code(data, more), code);
+                }
+            }
+        }
+    }
+}
