@@ -144,8 +144,8 @@ impl Receiver {
         let source = self.sources.get_mut(parts.ssrc)?;
         let index = source.index(parts.sequence_number)?;
         source.rtp_received.check(index).ok()?;
-        let key = self.keys.find(&packet[parts.mki])?;
-        let transform = self.keys.transform(key, Use::Rtp, index, &mut source.rtp);
+        let key = &self.keys.entries[self.keys.find(&packet[parts.mki])?];
+        let transform = key.transform(&self.keys.policy, Use::Rtp, index, &mut source.rtp);
         let hmac = transform.hmac()?.clone();
         Some(Wanted { hmac, length: parts.length, rollover: rollover(index) })
     }
@@ -205,19 +205,21 @@ impl Receiver {
             result => result?,
         }
         let key = self.keys.find(mki).ok_or(UnprotectError::UnknownMki)?;
-        if !self.keys.may_use(key, Use::Rtp) {
+        let Keys { policy, entries } = &mut self.keys;
+        let (number, key) = (key, &mut entries[key]);
+        if !key.may_use(Use::Rtp) {
             return Err(UnprotectError::KeyExhausted);
         }
         let mut fixed = [0; FIXED_HEADER];
         let mut is_costly = false;
-        if let Some(keys) = self.keys.plus(key) {
+        if let Some(keys) = &key.plus {
             fixed.copy_from_slice(&packet[..FIXED_HEADER]);
             let tag = &plus_tag.0[..plus_tag.1];
-            match keys.check(source.plus.get(key), &fixed, index, tag) {
+            match keys.check(source.plus.get(number), &fixed, index, tag) {
                 Verdict::Right => {}
                 Verdict::Unknown if self.allowance.is_granted() => {
                     is_costly = true;
-                    if !keys.work(source.plus.get_mut(key), &fixed, index, tag) {
+                    if !keys.work(source.plus.get_mut(number), &fixed, index, tag) {
                         self.allowance.note(true);
                         return Err(UnprotectError::Plus);
                     }
@@ -225,7 +227,7 @@ impl Receiver {
                 Verdict::Wrong | Verdict::Unknown => return Err(UnprotectError::Plus),
             }
         }
-        let transform = self.keys.transform(key, Use::Rtp, index, &mut source.rtp);
+        let transform = key.transform(policy, Use::Rtp, index, &mut source.rtp);
         if !transform.unprotect_rtp(packet, header, index, tag, code) {
             if is_costly {
                 self.allowance.note(true);
@@ -236,16 +238,16 @@ impl Receiver {
             self.allowance.note(false);
         }
         let mut length = packet.len();
-        if let (Some(plus), Some(keys)) = (self.keys.policy.plus, self.keys.plus(key)) {
+        if let (Some(plus), Some(keys)) = (policy.plus, &key.plus) {
             let list = plus.scheme.payload_overhead();
             length = length
                 .checked_sub(list)
                 .filter(|&length| length >= header)
                 .ok_or(UnprotectError::Truncated)?;
-            keys.accept(source.plus.get_mut(key), &fixed, index, &packet[length..]);
+            keys.accept(source.plus.get_mut(number), &fixed, index, &packet[length..]);
         }
-        self.keys.keep(key, index, &mut source.rtp);
-        self.keys.count(key, Use::Rtp);
+        key.keep(policy, index, &mut source.rtp);
+        key.count(Use::Rtp);
         source.rtp_received.take(index);
         if let Some(new) = new {
             self.sources.insert(ssrc, new);
@@ -295,15 +297,17 @@ impl Receiver {
             None => new.insert(Incoming::new(policy, 0)),
         };
         source.rtcp_received.check(index)?;
-        if !self.keys.may_use(key, Use::Rtcp) {
+        let Keys { policy, entries } = &mut self.keys;
+        let key = &mut entries[key];
+        if !key.may_use(Use::Rtcp) {
             return Err(UnprotectError::KeyExhausted);
         }
-        let transform = self.keys.transform(key, Use::Rtcp, index, &mut source.rtcp);
+        let transform = key.transform(policy, Use::Rtcp, index, &mut source.rtcp);
         if !transform.unprotect_rtcp(packet, length, word, kept_tag) {
             return Err(UnprotectError::Authentication);
         }
-        self.keys.keep(key, index, &mut source.rtcp);
-        self.keys.count(key, Use::Rtcp);
+        key.keep(policy, index, &mut source.rtcp);
+        key.count(Use::Rtcp);
         source.rtcp_received.take(index);
         if let Some(new) = new {
             self.sources.insert(ssrc, new);

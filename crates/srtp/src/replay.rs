@@ -31,10 +31,6 @@ impl Window {
         self.highest
     }
 
-    fn place(&self, index: u64) -> usize {
-        (index / 64) as usize & (self.words.len() - 1)
-    }
-
     /// Whether an index may still be taken.
     #[inline]
     pub(crate) fn check(&self, index: u64) -> Result<(), Replay> {
@@ -44,7 +40,8 @@ impl Window {
         if behind >= self.size {
             return Err(Replay::TooOld);
         }
-        let seen = self.words[self.place(index)] >> (index % 64) & 1 == 1;
+        let words = &self.words[..];
+        let seen = words[place(words, index)] >> (index % 64) & 1 == 1;
         if seen { Err(Replay::Seen) } else { Ok(()) }
     }
 
@@ -57,19 +54,24 @@ impl Window {
             // At most 2^15 / 64, doubled: see `Policy`.
             self.words = smallvec![0; words as usize];
         }
+        let words = &mut self.words[..];
         if index >= highest {
-            let moved = (index / 64 - highest / 64).min(self.words.len() as u64);
+            let moved = (index / 64 - highest / 64).min(words.len() as u64);
             for word in 0..moved {
-                let place = self.place(index - 64 * word);
-                self.words[place] = 0;
+                words[place(words, index - 64 * word)] = 0;
             }
             self.highest = Some(index);
         }
         if highest.saturating_sub(index) < self.size {
-            let place = self.place(index);
-            self.words[place] |= 1 << (index % 64);
+            words[place(words, index)] |= 1 << (index % 64);
         }
     }
+}
+
+/// Which word has the bit of an index.
+#[inline]
+fn place(words: &[u64], index: u64) -> usize {
+    (index / 64) as usize & (words.len() - 1)
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use crate::policy::Policy;
 use crate::replay::Window;
 use crate::source::{Derived, Keys, Sources};
 use crate::transform::{ENCRYPTED, INDEX, RTCP_HEADER, rollover};
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::fmt;
 use rtp::Header;
@@ -24,7 +25,7 @@ pub struct Sender {
     key: usize,
     sources: Sources<Outgoing>,
     /// For the numbers of SRTP+'s scheme 3.
-    random: Option<plus::Random>,
+    random: Option<Box<plus::Random>>,
 }
 
 /// A source of packets.
@@ -78,7 +79,7 @@ impl Sender {
     /// schemes need none.
     #[must_use]
     pub fn with_seed(mut self, seed: &[u8; 32]) -> Self {
-        self.random = Some(plus::Random::new(seed));
+        self.random = Some(Box::new(plus::Random::new(seed)));
         self
     }
 
@@ -173,21 +174,23 @@ impl Sender {
         let (ssrc, sequence_number, mut header) =
             (header.ssrc(), header.sequence_number(), header.len());
 
-        let source = source(&mut self.sources, &self.keys.policy, ssrc)?;
+        let Keys { policy, entries } = &mut self.keys;
+        let key = &mut entries[self.key];
+        let source = source(&mut self.sources, policy, ssrc)?;
         let index = source.index(sequence_number)?;
         source.sent.check(index).map_err(|_| ProtectError::Repeated)?;
-        if !self.keys.may_use(self.key, Use::Rtp) {
+        if !key.may_use(Use::Rtp) {
             return Err(ProtectError::KeyExhausted);
         }
         let mut length = length;
         let mut trailer = ([0; 4], 0);
-        if let (Some(plus), Some(keys)) = (self.keys.policy.plus, self.keys.plus(self.key)) {
+        if let (Some(plus), Some(keys)) = (policy.plus, &key.plus) {
             let before = length;
             (trailer, length) = add_plus(
                 plus,
                 keys,
                 source.plus.get_mut(self.key),
-                self.random.as_mut(),
+                self.random.as_deref_mut(),
                 index,
                 buffer,
                 length,
@@ -195,11 +198,11 @@ impl Sender {
             header += length - before - plus.scheme.payload_overhead();
         }
 
-        let mki = self.keys.mki(self.key);
-        let tag_length = self.keys.policy.rtp_tag_length();
+        let mki = key.mki();
+        let tag_length = policy.rtp_tag_length();
         let end = length + tag_length + mki.len();
         let (packet, added) = buffer[..end].split_at_mut(length);
-        let (identifier, tag) = if self.keys.policy.suite.is_aead() {
+        let (identifier, tag) = if policy.suite.is_aead() {
             let (tag, identifier) = added.split_at_mut(tag_length);
             (identifier, tag)
         } else {
@@ -208,13 +211,13 @@ impl Sender {
         if !mki.is_empty() {
             identifier.copy_from_slice(mki);
         }
-        let transform = self.keys.transform(self.key, Use::Rtp, index, &mut source.rtp);
+        let transform = key.transform(policy, Use::Rtp, index, &mut source.rtp);
         let hmac = transform.encrypt_rtp(packet, header, index, tag);
         if let Some(hmac) = hmac.filter(|_| tag_length > 0) {
             sign(hmac, buffer, Unsigned { length, rollover: rollover(index), tag_length, end });
         }
-        self.keys.keep(self.key, index, &mut source.rtp);
-        self.keys.count(self.key, Use::Rtp);
+        key.keep(policy, index, &mut source.rtp);
+        key.count(Use::Rtp);
         source.sent.take(index);
         let (tag, tag_length) = trailer;
         if tag_length > 0 {
@@ -249,17 +252,18 @@ impl Sender {
         debug_assert!(length >= RTCP_HEADER);
 
         let ssrc = u32::from_be_bytes([s, s1, s2, s3]);
-        let source = source(&mut self.sources, &self.keys.policy, ssrc)?;
+        let Keys { policy, entries } = &mut self.keys;
+        let key = &mut entries[self.key];
+        let source = source(&mut self.sources, policy, ssrc)?;
         let index = source.rtcp_index;
-        if index > index::RTCP_MAX || !self.keys.may_use(self.key, Use::Rtcp) {
+        if index > index::RTCP_MAX || !key.may_use(Use::Rtcp) {
             return Err(ProtectError::KeyExhausted);
         }
-        let word = index | if self.keys.policy.encrypt_rtcp { ENCRYPTED } else { 0 };
-        let keys = &self.keys;
-        let transform = keys.transform(self.key, Use::Rtcp, u64::from(index), &mut source.rtcp);
-        transform.protect_rtcp(&mut buffer[..needed], length, word, keys.mki(self.key));
-        self.keys.keep(self.key, u64::from(index), &mut source.rtcp);
-        self.keys.count(self.key, Use::Rtcp);
+        let word = index | if policy.encrypt_rtcp { ENCRYPTED } else { 0 };
+        let transform = key.transform(policy, Use::Rtcp, u64::from(index), &mut source.rtcp);
+        transform.protect_rtcp(&mut buffer[..needed], length, word, key.mki());
+        key.keep(policy, u64::from(index), &mut source.rtcp);
+        key.count(Use::Rtcp);
         source.rtcp_index += 1;
         Ok(needed)
     }

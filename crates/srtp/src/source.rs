@@ -16,15 +16,18 @@ const MAX_MKI: usize = 128;
 pub(crate) struct Keys {
     pub(crate) policy: Policy,
     /// Most sessions have one.
-    entries: SmallVec<[Entry; 1]>,
+    pub(crate) entries: SmallVec<[Entry; 1]>,
 }
 
-struct Entry {
+/// A master key, and what is derived from it.
+pub(crate) struct Entry {
+    /// Its place in the list.
+    number: usize,
     master: MasterKey,
     /// The session keys of RTP and RTCP where those are always the same: at index 0 otherwise.
     rtp: Transform,
     rtcp: Box<Transform>,
-    plus: Option<plus::Keys>,
+    pub(crate) plus: Option<plus::Keys>,
     rtp_packets: u64,
     rtcp_packets: u64,
 }
@@ -47,7 +50,9 @@ impl Keys {
                 return Err(PolicyError::Mki);
             }
             let derivation = master.derivation();
+            let number = keys.entries.len();
             keys.entries.push(Entry {
+                number,
                 rtp: Transform::derive(policy, &derivation, Use::Rtp, 0),
                 rtcp: Box::new(Transform::derive(policy, &derivation, Use::Rtcp, 0)),
                 plus: policy.plus.map(|plus| plus::Keys::derive(plus.scheme, &derivation)),
@@ -71,43 +76,38 @@ impl Keys {
     }
 
     #[inline]
-    pub(crate) fn mki(&self, key: usize) -> &[u8] {
-        self.entries[key].master.mki()
-    }
-
-    #[inline]
     pub(crate) fn mki_length(&self) -> usize {
-        self.mki(0).len()
-    }
-
-    /// The keys of SRTP+.
-    #[inline]
-    pub(crate) fn plus(&self, key: usize) -> Option<&plus::Keys> {
-        self.entries[key].plus.as_ref()
+        self.entries[0].mki().len()
     }
 
     /// A number that only who has the master keys knows.
     pub(crate) fn secret(&self) -> u64 {
         plus::secret(&self.entries[0].master.derivation())
     }
+}
 
-    /// Whether a key may protect one more packet.
+impl Entry {
     #[inline]
-    pub(crate) fn may_use(&self, key: usize, usage: Use) -> bool {
-        let entry = &self.entries[key];
+    pub(crate) fn mki(&self) -> &[u8] {
+        self.master.mki()
+    }
+
+    /// Whether it may protect one more packet.
+    #[inline]
+    pub(crate) fn may_use(&self, usage: Use) -> bool {
         let used = match usage {
-            Use::Rtp => entry.rtp_packets,
-            Use::Rtcp => entry.rtcp_packets,
+            Use::Rtp => self.rtp_packets,
+            Use::Rtcp => self.rtcp_packets,
         };
-        used < entry.master.lifetime()
+        used < self.master.lifetime()
     }
 
     /// Counts a packet.
     #[inline]
-    pub(crate) fn count(&mut self, key: usize, usage: Use) {
+    pub(crate) fn count(&mut self, usage: Use) {
         match usage {
-            Use::Rtp => self.entries[key].rtp_packets += 1,
-            Use::Rtcp => self.entries[key].rtcp_packets += 1,
+            Use::Rtp => self.rtp_packets += 1,
+            Use::Rtcp => self.rtcp_packets += 1,
         }
     }
 
@@ -116,29 +116,28 @@ impl Keys {
     #[inline]
     pub(crate) fn transform<'a>(
         &'a self,
-        key: usize,
+        policy: &Policy,
         usage: Use,
         index: u64,
         derived: &'a mut Derived,
     ) -> &'a Transform {
-        let entry = &self.entries[key];
-        let Some(rate) = self.policy.key_derivation_rate else {
+        let Some(rate) = policy.key_derivation_rate else {
             return match usage {
-                Use::Rtp => &entry.rtp,
-                Use::Rtcp => &entry.rtcp,
+                Use::Rtp => &self.rtp,
+                Use::Rtcp => &self.rtcp,
             };
         };
         let index = index >> rate;
-        derived.get(key, index, || {
-            Transform::derive(&self.policy, &entry.master.derivation(), usage, index)
+        derived.get(self.number, index, || {
+            Transform::derive(policy, &self.master.derivation(), usage, index)
         })
     }
 
     /// Keeps the session keys of a packet that was right.
     #[inline]
-    pub(crate) fn keep(&self, key: usize, index: u64, derived: &mut Derived) {
-        if let Some(rate) = self.policy.key_derivation_rate {
-            derived.keep(key, index >> rate);
+    pub(crate) fn keep(&self, policy: &Policy, index: u64, derived: &mut Derived) {
+        if let Some(rate) = policy.key_derivation_rate {
+            derived.keep(self.number, index >> rate);
         }
     }
 }
