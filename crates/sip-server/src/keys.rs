@@ -34,9 +34,12 @@ impl Key {
     }
 }
 
-/// Joins `parts`, each preceded by its length, so that no two lists run together. To hash them in one
-/// piece costs less than bit by bit.
+/// Joins `parts`, each preceded by its length, so that no two lists run together: lists of one part alone
+/// need not, for a key is for one such or for others. To hash them in one piece costs less than bit by bit.
 fn joined(parts: &[&[u8]], hash: impl FnOnce(&[u8]) -> u64) -> u64 {
+    if let [part] = parts {
+        return hash(part);
+    }
     let length = parts.iter().map(|part| 4 + part.len()).sum();
     let (mut short, mut long) = ([0; 256], Vec::new());
     let joined = match short.get_mut(..length) {

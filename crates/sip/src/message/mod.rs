@@ -66,10 +66,10 @@ pub enum Flaw {
 #[derive(Clone, Copy, Debug)]
 struct Span {
     name: HeaderName,
+    /// Where the line begins: it ends where the next one does.
     line: u16,
     value: u16,
     value_end: u16,
-    end: u16,
 }
 
 /// A set of names, for most questions are about header fields that are not there.
@@ -114,6 +114,8 @@ pub struct Message<'a> {
     start_line: StartLine<'a>,
     /// Where the first header field line begins.
     fields_start: u16,
+    /// Where the last one ends.
+    fields_end: u16,
     spans: SmallVec<[Span; 32]>,
     /// The names that are there at all, and those that are there more than once.
     names: Names,
@@ -170,7 +172,7 @@ impl<'a> Message<'a> {
     /// Where the last header field line ends, counted from the first byte of the message.
     #[must_use]
     pub fn fields_end(&self) -> usize {
-        self.spans.last().map_or(self.fields_start, |span| span.end).into()
+        self.fields_end.into()
     }
 
     /// The body, as long as Content-Length says.
@@ -181,13 +183,17 @@ impl<'a> Message<'a> {
 
     /// Every header field, in order.
     pub fn fields(&self) -> impl Iterator<Item = Field<'a>> + '_ {
-        self.spans.iter().map(|span| self.field(span))
+        (0..self.spans.len()).map(|number| self.field(number))
     }
 
     /// The first header field called `name`.
     #[must_use]
     pub fn first(&self, name: HeaderName) -> Option<Field<'a>> {
-        self.spans_of(name).next().map(|span| self.field(span))
+        if !self.has(name) {
+            return None;
+        }
+        let number = self.spans.iter().position(|span| span.name == name)?;
+        Some(self.field(number))
     }
 
     /// The value of the first header field called `name`.
@@ -220,17 +226,22 @@ impl<'a> Message<'a> {
         self.top_via
     }
 
+    const fn has(&self, name: HeaderName) -> bool {
+        self.names.present & name.bit() != 0
+    }
+
     fn spans_of(&self, name: HeaderName) -> impl Iterator<Item = &Span> {
-        let is_present = self.names.present & name.bit() != 0;
-        let spans = if is_present { &self.spans[..] } else { &[] };
+        let spans = if self.has(name) { &self.spans[..] } else { &[] };
         spans.iter().filter(move |span| span.name == name)
     }
 
-    fn field(&self, span: &Span) -> Field<'a> {
+    fn field(&self, number: usize) -> Field<'a> {
+        let span = &self.spans[number];
+        let end = self.spans.get(number + 1).map_or(self.fields_end, |next| next.line);
         Field {
             name: span.name,
             value: self.span_value(span),
-            line: &self.bytes[span.line.into()..span.end.into()],
+            line: &self.bytes[span.line.into()..end.into()],
             offset: span.line.into(),
         }
     }

@@ -2,10 +2,9 @@
 
 use super::{Flaw, MAX_FIELDS, MAX_MESSAGE, Message, Names, Span, StartLine};
 use crate::header::{HeaderName, Via};
-use crate::lex;
+use crate::lex::{self, LineEnds};
 use crate::method::Method;
 use core::fmt;
-use memchr::memchr;
 use smallvec::SmallVec;
 
 /// Bytes of which no message can be made, not even one to answer.
@@ -55,36 +54,35 @@ impl<'a> Message<'a> {
             return Err(ParseError::TooLong);
         }
         let mut flaw = None;
-        let mut lines = Lines { bytes, at: 0, flaw: &mut flaw };
+        let mut lines = Lines { bytes, at: 0, ends: LineEnds::new(bytes), flaw: &mut flaw };
         let (_, first_end, fields_start) = lines.next_line().ok_or(ParseError::StartLine)?;
         let (start_line, start_flaw) =
             start_line(&bytes[..first_end]).ok_or(ParseError::StartLine)?;
 
         let mut spans: SmallVec<[Span; 32]> = SmallVec::new();
         let mut names = Names::default();
-        let body_start = loop {
+        let (fields_end, body_start) = loop {
             if lines.at == bytes.len() && !spans.is_empty() {
                 lines.flaw.get_or_insert(Flaw::EmptyLine);
-                break lines.at;
+                break (lines.at, lines.at);
             }
             let (line, line_end, next) = lines.next_folded().ok_or(ParseError::Unterminated)?;
             if line_end == line {
-                break next;
+                break (line, next);
             }
             if spans.len() == MAX_FIELDS {
                 return Err(ParseError::TooManyFields);
             }
-            match field_span(bytes, line, line_end, next) {
+            match field_span(bytes, line, line_end) {
                 Some(span) => {
                     names.add(span.name);
                     spans.push(span);
                 }
                 None => {
                     // Kept as a nameless field, so that the lines stay without gaps.
-                    let (line, end) = (offset(line), offset(next));
-                    let value_end = offset(line_end);
+                    let (line, value_end) = (offset(line), offset(line_end));
                     names.add(HeaderName::Other);
-                    spans.push(Span { name: HeaderName::Other, line, value: line, value_end, end });
+                    spans.push(Span { name: HeaderName::Other, line, value: line, value_end });
                     lines.flaw.get_or_insert(Flaw::FieldLine);
                 }
             }
@@ -96,6 +94,7 @@ impl<'a> Message<'a> {
             bytes,
             start_line,
             fields_start: offset(fields_start),
+            fields_end: offset(fields_end),
             spans,
             names,
             body_start: offset(body_start),
@@ -141,59 +140,80 @@ pub(super) fn skip_line_ends(bytes: &[u8]) -> &[u8] {
 struct Lines<'a, 'f> {
     bytes: &'a [u8],
     at: usize,
+    /// Those from `at` on.
+    ends: LineEnds<'a>,
     flaw: &'f mut Option<Flaw>,
 }
 
 impl Lines<'_, '_> {
     /// Where the next line begins, where it ends without its line end, and where the one after it
     /// begins.
+    #[inline(always)]
     fn next_line(&mut self) -> Option<(usize, usize, usize)> {
         let start = self.at;
-        let rest = self.bytes.get(start..)?;
-        let end = start + lex::line_end(rest)?;
+        let end = self.ends.next()?;
         if let [b'\r', b'\n', ..] = self.bytes[end..] {
+            self.ends.next();
             self.at = end + 2;
             return Some((start, end, self.at));
         }
-        self.next_flawed_line()
+        self.next_flawed_line(end)
     }
 
-    /// The same for a line that ends with something else than CR LF.
+    /// The same for a line that ends with something else than CR LF: there is a CR or a LF at `end`.
     #[cold]
-    fn next_flawed_line(&mut self) -> Option<(usize, usize, usize)> {
+    fn next_flawed_line(&mut self, mut end: usize) -> Option<(usize, usize, usize)> {
         let start = self.at;
-        let line_feed = start + memchr(b'\n', &self.bytes[start..])?;
-        let end = if line_feed > start && self.bytes[line_feed - 1] == b'\r' {
-            line_feed - 1
-        } else {
-            self.flaw.get_or_insert(Flaw::LineEnd);
-            line_feed
-        };
-        if memchr(b'\r', &self.bytes[start..end]).is_some() {
-            self.flaw.get_or_insert(Flaw::LineEnd);
+        // It ends with the next LF, whatever stands before that.
+        self.flaw.get_or_insert(Flaw::LineEnd);
+        while self.bytes[end] != b'\n' {
+            end = self.ends.next()?;
         }
-        self.at = line_feed + 1;
+        self.at = end + 1;
+        if end > start && self.bytes[end - 1] == b'\r' {
+            end -= 1;
+        }
         Some((start, end, self.at))
     }
 
     /// The same for a line with those that continue it (RFC 3261 section 7.3.1).
+    #[inline(always)]
     fn next_folded(&mut self) -> Option<(usize, usize, usize)> {
-        let (start, mut end, mut next) = self.next_line()?;
-        while end > start && matches!(self.bytes.get(self.at), Some(b' ' | b'\t')) {
-            (_, end, next) = self.next_line()?;
+        let (start, end, next) = self.next_line()?;
+        if end > start && self.is_continued() {
+            return self.fold(start);
         }
         Some((start, end, next))
     }
+
+    fn is_continued(&self) -> bool {
+        matches!(self.bytes.get(self.at), Some(b' ' | b'\t'))
+    }
+
+    /// The rest of a line that began at `start` and is continued.
+    #[cold]
+    fn fold(&mut self, start: usize) -> Option<(usize, usize, usize)> {
+        loop {
+            let (_, end, next) = self.next_line()?;
+            if !self.is_continued() {
+                return Some((start, end, next));
+            }
+        }
+    }
 }
 
-fn field_span(bytes: &[u8], line: usize, line_end: usize, next: usize) -> Option<Span> {
+fn field_span(bytes: &[u8], line: usize, line_end: usize) -> Option<Span> {
     let text = &bytes[line..line_end];
     let colon = lex::find(b':', text)?;
-    let name_text = lex::trim_end(&text[..colon]);
-    let name = HeaderName::new(name_text);
-    // The known ones are tokens.
-    if name == HeaderName::Other && !lex::all_token(name_text) {
-        return None;
+    let name_text = &text[..colon];
+    let mut name = HeaderName::new(name_text);
+    if name == HeaderName::Other {
+        // White space before the colon is rare, and the known ones are tokens.
+        let name_text = lex::trim_end(name_text);
+        name = HeaderName::new(name_text);
+        if name == HeaderName::Other && !lex::all_token(name_text) {
+            return None;
+        }
     }
     let value = lex::trim_start(&text[colon + 1..]);
     let value_start = line_end - value.len();
@@ -203,7 +223,6 @@ fn field_span(bytes: &[u8], line: usize, line_end: usize, next: usize) -> Option
         line: offset(line),
         value: offset(value_start),
         value_end: offset(value_end),
-        end: offset(next),
     })
 }
 
