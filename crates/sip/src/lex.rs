@@ -30,10 +30,8 @@ impl Set {
     pub(crate) const USER: Self = Self(1 << 5);
     /// The characters of a domain name.
     pub(crate) const HOST_NAME: Self = Self(1 << 6);
-    /// The characters of an IPv4 address.
-    pub(crate) const IPV4: Self = Self(1 << 7);
     /// What stands for itself in a quoted string, and is no line end.
-    pub(crate) const PLAIN: Self = Self(1 << 9);
+    pub(crate) const PLAIN: Self = Self(1 << 7);
     /// What separates the parts of a SIP URI.
     pub(crate) const URI_STOP: Self = Self(1 << 8);
 
@@ -109,9 +107,6 @@ const fn sets_of(byte: u8) -> u16 {
     if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_') {
         sets |= Set::HOST_NAME.0;
     }
-    if byte.is_ascii_digit() || byte == b'.' {
-        sets |= Set::IPV4.0;
-    }
     if matches!(byte, b'@' | b':' | b';' | b'?') {
         sets |= Set::URI_STOP.0;
     }
@@ -135,6 +130,12 @@ pub(crate) fn is_token(byte: u8) -> bool {
 /// Whether `bytes` is a `token`.
 pub(crate) fn all_token(bytes: &[u8]) -> bool {
     !bytes.is_empty() && Set::TOKEN.has_all(bytes)
+}
+
+/// Whether all of `bytes` are printable and no space.
+pub(crate) fn all_graphic(bytes: &[u8]) -> bool {
+    // To the end in any case: so the compiler looks at many of them at once.
+    bytes.iter().fold(true, |all, byte| all & byte.is_ascii_graphic())
 }
 
 /// `bytes` without white space at its ends.

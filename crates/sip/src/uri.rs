@@ -114,10 +114,11 @@ impl<'a> Host<'a> {
         if let [b'[', inner @ .., b']'] = bytes {
             return ipv6(inner).map(|address| Self::Ip(address.into()));
         }
-        let last = *bytes.last()?;
-        if last.is_ascii_digit() && Set::IPV4.has_all(bytes) {
-            // A name of digits only cannot be told from a mistyped address.
-            return ipv4(bytes).map(|address| Self::Ip(address.into()));
+        // A name of digits and dots only cannot be told from a mistyped address.
+        if bytes.last()?.is_ascii_digit()
+            && let Some(address) = ipv4(bytes)
+        {
+            return address.map(|address| Self::Ip(address.into()));
         }
         let mut labels = bytes;
         while let Some(dot) = lex::find(b'.', labels) {
@@ -179,29 +180,29 @@ impl fmt::Display for Host<'_> {
     }
 }
 
-/// An IPv4 address in four decimal numbers without leading zeros, as [`Ipv4Addr`] reads it, from bytes
-/// that are known to be digits and dots.
-fn ipv4(bytes: &[u8]) -> Option<Ipv4Addr> {
+/// What digits and dots say: an IPv4 address in four decimal numbers without leading zeros, as
+/// [`Ipv4Addr`] reads it, or none. `None` where there is anything else.
+fn ipv4(bytes: &[u8]) -> Option<Option<Ipv4Addr>> {
     let (mut address, mut dots) = (0u32, 0);
     let (mut octet, mut digits) = (0u32, 0);
+    let mut is_valid = true;
     for &byte in bytes {
-        if byte == b'.' {
-            if digits == 0 {
-                return None;
-            }
+        let digit = byte.wrapping_sub(b'0');
+        if digit < 10 {
+            is_valid &= digits == 0 || octet > 0;
+            octet = (octet * 10 + u32::from(digit)).min(256);
+            digits += 1;
+        } else if byte == b'.' {
+            is_valid &= digits > 0 && octet < 256;
             address = address << 8 | octet;
             (octet, digits) = (0, 0);
             dots += 1;
-            continue;
-        }
-        let has_leading_zero = digits > 0 && octet == 0;
-        octet = octet * 10 + u32::from(byte - b'0');
-        digits += 1;
-        if octet > 255 || has_leading_zero {
+        } else {
             return None;
         }
     }
-    (dots == 3 && digits > 0).then(|| Ipv4Addr::from(address << 8 | octet))
+    is_valid &= dots == 3 && digits > 0 && octet < 256;
+    Some(is_valid.then(|| Ipv4Addr::from(address << 8 | octet)))
 }
 
 /// Three colons before an embedded IPv4 address come from a fault in the grammar of RFC 3261 and

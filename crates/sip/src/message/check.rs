@@ -2,6 +2,7 @@
 
 use super::{Flaw, Message, StartLine};
 use crate::header::{CSeq, HeaderName, NameAddr, Via, number};
+use crate::lex;
 use crate::method::Method;
 use crate::uri::{Uri, UriError};
 use core::fmt;
@@ -118,7 +119,7 @@ impl<'a> Message<'a> {
             .map_err(|_| Fault::Malformed(HeaderName::To))?;
         let call_id = self.only(HeaderName::CallId)?;
         // Wider than the grammar: some agents put base64 here, with its `=`.
-        if call_id.is_empty() || !call_id.iter().all(u8::is_ascii_graphic) {
+        if call_id.is_empty() || !lex::all_graphic(call_id) {
             return Err(Fault::Malformed(HeaderName::CallId));
         }
         let cseq =
