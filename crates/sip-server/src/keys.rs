@@ -34,12 +34,9 @@ impl Key {
     }
 }
 
-/// Joins `parts`, each preceded by its length, so that no two lists run together: lists of one part alone
-/// need not, for a key is for one such or for others. To hash them in one piece costs less than bit by bit.
+/// Joins `parts`, each preceded by its length, so that no two lists run together. To hash them in one
+/// piece costs less than bit by bit.
 fn joined(parts: &[&[u8]], hash: impl FnOnce(&[u8]) -> u64) -> u64 {
-    if let [part] = parts {
-        return hash(part);
-    }
     let length = parts.iter().map(|part| 4 + part.len()).sum();
     let (mut short, mut long) = ([0; 256], Vec::new());
     let joined = match short.get_mut(..length) {
@@ -106,6 +103,9 @@ mod tests {
         let key = Key::derive(&[1; 32], "x");
         assert_ne!(key.hash(&[b"ab", b"c"]), key.hash(&[b"a", b"bc"]));
         assert_eq!(key.hash(&[b"ab", b"c"]), key.hash(&[b"ab", b"c"]));
+        // One part that says what two parts are joined to: whoever chooses it must not learn of those.
+        let two = b"\x02\0\0\0ab\x01\0\0\0c";
+        assert_ne!(key.proof(&[two]), key.proof(&[b"ab", b"c"]));
         assert_ne!(key.hash(&[b"ab", b"c"]), key.proof(&[b"ab", b"c"]));
         let hashes = [0, 100, 247, 248, 249, 1000].map(|length| {
             let long = alloc::vec![7; length];

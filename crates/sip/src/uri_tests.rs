@@ -125,6 +125,14 @@ proptest! {
     }
 
     #[test]
+    fn digits_and_dots_are_an_ipv4_address_as_the_standard_library_reads_it_or_nothing(
+        text in "[0-9.]{0,20}[0-9]|([0-9]{1,3}\\.){3}[0-9]{1,3}|([0-2]?[0-9]{1,2}\\.){3}[0-9]",
+    ) {
+        let expected = text.parse().ok().map(Host::Ip);
+        prop_assert_eq!(Host::parse(text.as_bytes()), expected);
+    }
+
+    #[test]
     fn no_text_makes_the_parser_panic(text in "(sips?|tel)?:?[a-z@:;=?%&\\[\\]0-9.<> -]{0,60}") {
         if let Ok(Uri::Sip(uri)) = Uri::parse(text.as_bytes()) {
             prop_assert!(uri.is_same(&uri));

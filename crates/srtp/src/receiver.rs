@@ -1,7 +1,6 @@
 //! The receiving end.
 
-use crate::batch::Wanted;
-use crate::crypto::{Code, HmacSha1};
+use crate::crypto::{Code, HmacSha1, Wanted};
 use crate::error::{PolicyError, UnprotectError};
 use crate::index;
 use crate::key::{MasterKey, Use};
@@ -131,8 +130,9 @@ impl Receiver {
         self.unprotect_with(packet, |hmac, data, rollover| hmac.code(data, &rollover))
     }
 
-    /// The code that [`Receiver::unprotect`] will want of a packet, where that can be told
-    /// beforehand; never for a packet that it would refuse without one.
+    /// The code that [`Receiver::unprotect`] will want of a packet, where that can be told beforehand; never
+    /// for a packet that it would refuse without one. With SRTP+ it would not cost an attacker anything to
+    /// have codes made, and with a key derivation rate keys would be derived.
     #[inline]
     pub(crate) fn foresee(&mut self, packet: &[u8]) -> Option<Wanted> {
         let policy = &self.keys.policy;
@@ -145,6 +145,9 @@ impl Receiver {
         let index = source.index(parts.sequence_number)?;
         source.rtp_received.check(index).ok()?;
         let key = &self.keys.entries[self.keys.find(&packet[parts.mki])?];
+        if !key.may_use(Use::Rtp) {
+            return None;
+        }
         let transform = key.transform(&self.keys.policy, Use::Rtp, index, &mut source.rtp);
         let hmac = transform.hmac()?.clone();
         Some(Wanted { hmac, length: parts.length, rollover: rollover(index) })
@@ -206,7 +209,7 @@ impl Receiver {
         }
         let key = self.keys.find(mki).ok_or(UnprotectError::UnknownMki)?;
         let Keys { policy, entries } = &mut self.keys;
-        let (number, key) = (key, &mut entries[key]);
+        let key = &mut entries[key];
         if !key.may_use(Use::Rtp) {
             return Err(UnprotectError::KeyExhausted);
         }
@@ -215,11 +218,11 @@ impl Receiver {
         if let Some(keys) = &key.plus {
             fixed.copy_from_slice(&packet[..FIXED_HEADER]);
             let tag = &plus_tag.0[..plus_tag.1];
-            match keys.check(source.plus.get(number), &fixed, index, tag) {
+            match keys.check(source.plus.get(key.number), &fixed, index, tag) {
                 Verdict::Right => {}
                 Verdict::Unknown if self.allowance.is_granted() => {
                     is_costly = true;
-                    if !keys.work(source.plus.get_mut(number), &fixed, index, tag) {
+                    if !keys.work(source.plus.get_mut(key.number), &fixed, index, tag) {
                         self.allowance.note(true);
                         return Err(UnprotectError::Plus);
                     }
@@ -244,7 +247,7 @@ impl Receiver {
                 .checked_sub(list)
                 .filter(|&length| length >= header)
                 .ok_or(UnprotectError::Truncated)?;
-            keys.accept(source.plus.get_mut(number), &fixed, index, &packet[length..]);
+            keys.accept(source.plus.get_mut(key.number), &fixed, index, &packet[length..]);
         }
         key.keep(policy, index, &mut source.rtp);
         key.count(Use::Rtp);

@@ -1,6 +1,6 @@
 //! The sending end.
 
-use crate::crypto::{Code, HmacSha1};
+use crate::crypto::HmacSha1;
 use crate::error::{PolicyError, ProtectError};
 use crate::index;
 use crate::key::{MasterKey, Use};
@@ -12,6 +12,7 @@ use crate::transform::{ENCRYPTED, INDEX, RTCP_HEADER, rollover};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::fmt;
+use core::ops::Range;
 use rtp::Header;
 use rtp::packet::FIXED_HEADER;
 
@@ -150,8 +151,10 @@ impl Sender {
     /// See [`ProtectError`]; the packet is then as it was.
     pub fn protect(&mut self, buffer: &mut [u8], length: usize) -> Result<usize, ProtectError> {
         self.protect_with(buffer, length, |hmac, buffer, unsigned| {
-            let code = hmac.code(&buffer[..unsigned.length], &unsigned.rollover);
-            unsigned.put(&code, buffer);
+            let Unsigned { length, rollover, tag } = unsigned;
+            let code = hmac.code(&buffer[..length], &rollover);
+            let tag = &mut buffer[tag];
+            tag.copy_from_slice(&code[..tag.len()]);
         })
     }
 
@@ -214,7 +217,8 @@ impl Sender {
         let transform = key.transform(policy, Use::Rtp, index, &mut source.rtp);
         let hmac = transform.encrypt_rtp(packet, header, index, tag);
         if let Some(hmac) = hmac.filter(|_| tag_length > 0) {
-            sign(hmac, buffer, Unsigned { length, rollover: rollover(index), tag_length, end });
+            let (rollover, tag) = (rollover(index), end - tag_length..end);
+            sign(hmac, buffer, Unsigned { length, rollover, tag });
         }
         key.keep(policy, index, &mut source.rtp);
         key.count(Use::Rtp);
@@ -275,17 +279,8 @@ pub(crate) struct Unsigned {
     pub(crate) length: usize,
     /// and what follows them.
     pub(crate) rollover: [u8; 4],
-    tag_length: usize,
-    /// Where the tag ends.
-    end: usize,
-}
-
-impl Unsigned {
-    /// Puts the tag where it belongs.
-    #[inline]
-    pub(crate) fn put(&self, code: &Code, buffer: &mut [u8]) {
-        buffer[self.end - self.tag_length..self.end].copy_from_slice(&code[..self.tag_length]);
-    }
+    /// Where the tag belongs.
+    pub(crate) tag: Range<usize>,
 }
 
 /// Adds to a packet what SRTP+ adds before SRTP does. Gives the tag that is to stand at the packet's end

@@ -15,14 +15,14 @@ const MAX_MKI: usize = 128;
 /// The master keys of one direction of a session.
 pub(crate) struct Keys {
     pub(crate) policy: Policy,
-    /// Most sessions have one.
-    pub(crate) entries: SmallVec<[Entry; 1]>,
+    /// In a place of their own, so that no copies are left behind where a session is moved.
+    pub(crate) entries: Vec<Entry>,
 }
 
 /// A master key, and what is derived from it.
 pub(crate) struct Entry {
     /// Its place in the list.
-    number: usize,
+    pub(crate) number: usize,
     master: MasterKey,
     /// The session keys of RTP and RTCP where those are always the same: at index 0 otherwise.
     rtp: Transform,
@@ -40,8 +40,7 @@ impl Keys {
         if length > MAX_MKI || length == 0 && masters.len() > 1 {
             return Err(PolicyError::Mki);
         }
-        let mut keys =
-            Self { policy: policy.clone(), entries: SmallVec::with_capacity(masters.len()) };
+        let mut keys = Self { policy: policy.clone(), entries: Vec::with_capacity(masters.len()) };
         for master in masters {
             if master.suite() != policy.suite {
                 return Err(PolicyError::OtherSuite(master.suite()));

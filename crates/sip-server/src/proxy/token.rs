@@ -69,7 +69,11 @@ impl Token {
             if flags & flag == 0 { Some(None) } else { take_flow(&mut rest).map(Some) }
         };
         let (caller, callee) = (flow(1)?, flow(2)?);
-        Some(Self { caller_tag: u32::from_le_bytes(*caller_tag), caller, callee })
+        rest.is_empty().then_some(Self {
+            caller_tag: u32::from_le_bytes(*caller_tag),
+            caller,
+            callee,
+        })
     }
 
     /// The flow that a request of the dialog follows, by the tag of its sender.

@@ -209,9 +209,11 @@ fn field_span(bytes: &[u8], line: usize, line_end: usize) -> Option<Span> {
     let mut name = HeaderName::new(name_text);
     if name == HeaderName::Other {
         // White space before the colon is rare, and the known ones are tokens.
-        let name_text = lex::trim_end(name_text);
-        name = HeaderName::new(name_text);
-        if name == HeaderName::Other && !lex::all_token(name_text) {
+        let trimmed = lex::trim_end(name_text);
+        if trimmed.len() < name_text.len() {
+            name = HeaderName::new(trimmed);
+        }
+        if name == HeaderName::Other && !lex::all_token(trimmed) {
             return None;
         }
     }
@@ -338,6 +340,28 @@ mod tests {
         ] {
             let message = Message::parse(bytes).unwrap();
             assert_eq!(message.flaw(), Some(flaw), "{}", bytes.escape_ascii());
+        }
+    }
+
+    #[test]
+    fn lines_end_at_every_lf_and_go_on_after_folds() {
+        // So that the CR is the last of 64 bytes, and the LF the first of the next.
+        let padded = [b"Subject: ".to_vec(), b"x".repeat(29), b"\r\nA: 1\r\n".to_vec()].concat();
+        for (fields, values, flaw) in [
+            (&b"A: 1\r\r\nB: 2\r\n"[..], &[&b"1"[..], b"2"][..], Some(Flaw::LineEnd)),
+            (b"A: 1\r2\nB: 2\r\n", &[b"1\r2", b"2"], Some(Flaw::LineEnd)),
+            (b"A: 1\nB: 2\n", &[b"1", b"2"], Some(Flaw::LineEnd)),
+            (b"A: 1\r\n 2\r\n\t3\r\nB: 2\r\n", &[b"1\r\n 2\r\n\t3", b"2"], None),
+            (b"A:\r\n 1\r\nB : 2\r\n", &[b"1", b"2"], None),
+            (&padded, &[&[b'x'; 29], b"1"], None),
+        ] {
+            let bytes = [b"OPTIONS sip:b@c SIP/2.0\r\n", fields, b"\r\n"].concat();
+            let message = Message::parse(&bytes).unwrap();
+            let found: Vec<_> = message.fields().map(|field| field.value).collect();
+            assert_eq!(found, values, "{}", fields.escape_ascii());
+            assert_eq!(message.flaw(), flaw, "{}", fields.escape_ascii());
+            let lines: Vec<u8> = message.fields().flat_map(|field| field.line.to_vec()).collect();
+            assert_eq!(lines, fields);
         }
     }
 

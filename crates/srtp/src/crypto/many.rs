@@ -13,9 +13,18 @@ pub(crate) struct Message<'a> {
     pub(crate) more: [u8; 4],
 }
 
+/// A code that a packet wants.
+pub(crate) struct Wanted {
+    pub(crate) hmac: HmacSha1,
+    /// So many bytes of the packet it is of,
+    pub(crate) length: usize,
+    /// and of what follows them.
+    pub(crate) rollover: [u8; 4],
+}
+
 /// The code of each message that there is, in its place.
 pub(crate) fn codes(messages: &[Option<Message<'_>>; LANES]) -> [Code; LANES] {
-    #[cfg(feature = "simd")]
+    #[cfg(all(feature = "simd", target_arch = "x86_64"))]
     if let Some(codes) = super::lanes::codes(messages) {
         return codes;
     }
