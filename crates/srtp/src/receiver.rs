@@ -195,12 +195,7 @@ impl Receiver {
         let policy = &self.keys.policy;
 
         let mut new = None;
-        let is_full = self.sources.len() >= policy.max_sources;
-        let source = match self.sources.get_mut(ssrc) {
-            Some(source) => source,
-            None if is_full => return Err(UnprotectError::TooManySources),
-            None => new.insert(Incoming::new(policy, 0)),
-        };
+        let source = known_or_new(&mut self.sources, policy, ssrc, &mut new)?;
         let index = source.index(sequence_number).ok_or(UnprotectError::TooOld)?;
         match source.rtp_received.check(index) {
             // Without tags a forged packet may have moved the window: it must not shut others out.
@@ -293,12 +288,7 @@ impl Receiver {
         kept_tag.copy_from_slice(tag);
 
         let mut new = None;
-        let is_full = self.sources.len() >= policy.max_sources;
-        let source = match self.sources.get_mut(ssrc) {
-            Some(source) => source,
-            None if is_full => return Err(UnprotectError::TooManySources),
-            None => new.insert(Incoming::new(policy, 0)),
-        };
+        let source = known_or_new(&mut self.sources, policy, ssrc, &mut new)?;
         source.rtcp_received.check(index)?;
         let Keys { policy, entries } = &mut self.keys;
         let key = &mut entries[key];
@@ -316,6 +306,22 @@ impl Receiver {
             self.sources.insert(ssrc, new);
         }
         Ok(&mut packet[..length])
+    }
+}
+
+/// The source with this SSRC, or a new one: that is only to be kept once a packet of it was authentic.
+#[inline]
+fn known_or_new<'a>(
+    sources: &'a mut Sources<Incoming>,
+    policy: &Policy,
+    ssrc: u32,
+    new: &'a mut Option<Incoming>,
+) -> Result<&'a mut Incoming, UnprotectError> {
+    let is_full = sources.len() >= policy.max_sources;
+    match sources.get_mut(ssrc) {
+        Some(source) => Ok(source),
+        None if is_full => Err(UnprotectError::TooManySources),
+        None => Ok(new.insert(Incoming::new(policy, 0))),
     }
 }
 
