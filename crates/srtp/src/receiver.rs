@@ -131,8 +131,8 @@ impl Receiver {
     }
 
     /// The code that [`Receiver::unprotect`] will want of a packet, where that can be told beforehand; never
-    /// for a packet that it would refuse without one. With SRTP+ it would not cost an attacker anything to
-    /// have codes made, and with a key derivation rate keys would be derived.
+    /// for a packet that it would refuse without one. `None` with SRTP+, for a forged packet would have a code
+    /// made that SRTP+ is there to save, and with a key derivation rate, for keys would be derived.
     #[inline]
     pub(crate) fn foresee(&mut self, packet: &[u8]) -> Option<Wanted> {
         let policy = &self.keys.policy;
