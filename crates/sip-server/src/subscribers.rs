@@ -298,7 +298,7 @@ impl<R: RawMutex> Subscribers<R> {
         for shard in &self.shards {
             let mut shard = shard.lock();
             let Shard { table, expiries } = &mut *shard;
-            while let Some(hash) = expiries.pop_due(now) {
+            while let Some((_, hash)) = expiries.pop_due(now) {
                 let Ok(mut entry) = table
                     .find_entry(hash, |found| self.key.hash(&[&found.address_of_record]) == hash)
                 else {

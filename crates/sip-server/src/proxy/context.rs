@@ -46,8 +46,6 @@ pub(crate) struct Context {
     is_abandoned: bool,
     /// The last response that was sent back, as long as it may have to be sent again.
     last_response: Vec<u8>,
-    /// When the timer queue will remind of this context.
-    pub(crate) reminder: Instant,
 }
 
 /// Room for the lines that the proxy adds, when it is guessed whether a request fits a datagram.
@@ -79,7 +77,6 @@ impl Context {
             is_cancelled: false,
             is_abandoned: false,
             last_response: Vec::new(),
-            reminder: Instant::MAX,
         };
         if kind == Kind::Invite {
             context.respond_to(request, plan.arrived_on.remote, 100, env);

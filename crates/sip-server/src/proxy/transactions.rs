@@ -29,11 +29,25 @@ pub(crate) struct Transactions<R: RawMutex> {
 
 #[derive(Default)]
 struct Shard {
-    slots: Vec<Option<Box<Context>>>,
+    slots: Vec<Slot>,
     free: Vec<u32>,
     /// Slots by the key of the server transaction.
     index: HashTable<(u64, u32)>,
-    timers: TimerQueue<Handle>,
+    timers: TimerQueue<u32>,
+}
+
+/// A place for a context. What the timer queue has to know is kept beside it, for most contexts are long out of the
+/// processor's cache when it comes to them, and need only be looked at once.
+struct Slot {
+    context: Option<Box<Context>>,
+    /// When the context has something to do, [`Instant::MAX`] if never.
+    due: Instant,
+    /// When the timer queue will remind of this slot, of whatever is in it then; [`Instant::MAX`] if it will not.
+    reminder: Instant,
+}
+
+impl Slot {
+    const EMPTY: Self = Self { context: None, due: Instant::MAX, reminder: Instant::MAX };
 }
 
 impl<R: RawMutex> Transactions<R> {
@@ -55,7 +69,9 @@ impl<R: RawMutex> Transactions<R> {
     /// How many contexts have not given a final response.
     pub(crate) fn unanswered(&self) -> usize {
         let waiting = |shard: &Mutex<R, Shard>| {
-            shard.lock().slots.iter().flatten().filter(|context| !context.has_final()).count()
+            let shard = shard.lock();
+            let contexts = shard.slots.iter().filter_map(|slot| slot.context.as_ref());
+            contexts.filter(|context| !context.has_final()).count()
         };
         self.shards.iter().map(waiting).sum()
     }
@@ -93,7 +109,7 @@ impl<R: RawMutex> Transactions<R> {
         let number = shard_of(key);
         let mut shard = self.shards[number].lock();
         let &(_, slot) = shard.index.find(key, |entry| entry.0 == key)?;
-        let result = act(shard.slots.get_mut(slot as usize)?.as_mut()?, env);
+        let result = act(shard.slots.get_mut(slot as usize)?.context.as_mut()?, env);
         self.settle(&mut shard, number, slot);
         Some(result)
     }
@@ -107,7 +123,7 @@ impl<R: RawMutex> Transactions<R> {
     ) -> Option<T> {
         let number = usize::from(handle.shard);
         let mut shard = self.shards.get(number)?.lock();
-        let context = shard.slots.get_mut(handle.slot as usize)?.as_mut()?;
+        let context = shard.slots.get_mut(handle.slot as usize)?.context.as_mut()?;
         if context.handle != handle {
             return None;
         }
@@ -135,7 +151,7 @@ impl<R: RawMutex> Transactions<R> {
         let slot = match shard.free.pop() {
             Some(slot) => slot,
             None => {
-                shard.slots.push(None);
+                shard.slots.push(Slot::EMPTY);
                 (shard.slots.len() - 1) as u32
             }
         };
@@ -145,7 +161,7 @@ impl<R: RawMutex> Transactions<R> {
         let id = self.key.proof(&[&serial.to_le_bytes(), &time.to_le_bytes()]) & 0xffff_ffff_ffff;
         let handle = Handle { shard: number as u8, slot, id };
         let context = start(handle, env);
-        shard.slots[slot as usize] = Some(Box::new(context));
+        shard.slots[slot as usize].context = Some(Box::new(context));
         shard.index.insert_unique(key, (key, slot), |entry| entry.0);
         self.count.fetch_add(1, Ordering::Relaxed);
         self.settle(&mut shard, number, slot);
@@ -160,18 +176,21 @@ impl<R: RawMutex> Transactions<R> {
             }
             // Another thread that is at it may well be running these timers; if not, they stay due.
             let Some(mut shard) = self.shards[number].try_lock() else { continue };
-            while let Some(handle) = shard.timers.pop_due(env.now) {
-                let Some(Some(context)) = shard.slots.get_mut(handle.slot as usize) else {
-                    continue;
-                };
-                if context.handle != handle {
+            while let Some((when, at)) = shard.timers.pop_due(env.now) {
+                let Some(slot) = shard.slots.get_mut(at as usize) else { continue };
+                if slot.reminder != when {
+                    // There was an earlier one since.
                     continue;
                 }
-                context.reminder = Instant::MAX;
-                if context.next_timer().is_some_and(|when| when <= env.now) {
+                slot.reminder = Instant::MAX;
+                if slot.due > env.now {
+                    shard.remind(at);
+                    continue;
+                }
+                if let Some(context) = &mut slot.context {
                     context.on_timer(env);
                 }
-                self.settle(&mut shard, number, handle.slot);
+                self.settle(&mut shard, number, at);
             }
             self.publish(&shard, number);
         }
@@ -184,24 +203,22 @@ impl<R: RawMutex> Transactions<R> {
     }
 
     /// After a change: drops a context that is over, or sees to it that its timers are looked at.
-    fn settle(&self, shard: &mut Shard, number: usize, slot: u32) {
-        let Some(Some(context)) = shard.slots.get_mut(slot as usize) else { return };
+    fn settle(&self, shard: &mut Shard, number: usize, at: u32) {
+        let Some(slot) = shard.slots.get_mut(at as usize) else { return };
+        let Some(context) = &slot.context else { return };
         if context.is_over() {
             let key = context.key;
-            shard.slots[slot as usize] = None;
-            shard.free.push(slot);
-            if let Ok(entry) = shard.index.find_entry(key, |entry| *entry == (key, slot)) {
+            // The reminder is in the queue still, and is for what comes into the slot next.
+            (slot.context, slot.due) = (None, Instant::MAX);
+            shard.free.push(at);
+            if let Ok(entry) = shard.index.find_entry(key, |entry| *entry == (key, at)) {
                 entry.remove();
             }
             self.count.fetch_sub(1, Ordering::Relaxed);
             return;
         }
-        if let Some(next) = context.next_timer()
-            && next < context.reminder
-        {
-            context.reminder = next;
-            let handle = context.handle;
-            shard.timers.push(next, handle);
+        slot.due = context.next_timer().unwrap_or(Instant::MAX);
+        if shard.remind(at) {
             self.publish(shard, number);
         }
     }
@@ -209,6 +226,19 @@ impl<R: RawMutex> Transactions<R> {
     fn publish(&self, shard: &Shard, number: usize) {
         let next = shard.timers.next().map_or(u64::MAX, Instant::as_micros);
         self.next_timers[number].store(next, Ordering::Relaxed);
+    }
+}
+
+impl Shard {
+    /// Sees to it that the queue reminds of the slot at `at` when it is due. True where it would not have.
+    fn remind(&mut self, at: u32) -> bool {
+        let slot = &mut self.slots[at as usize];
+        let is_news = slot.due < slot.reminder;
+        if is_news {
+            slot.reminder = slot.due;
+            self.timers.push(slot.due, at);
+        }
+        is_news
     }
 }
 
