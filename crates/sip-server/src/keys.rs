@@ -28,6 +28,11 @@ impl Key {
         joined(parts, |joined| SipHasher13::new_with_key(&self.0).hash(joined))
     }
 
+    /// The same for a single piece, for keys that hash nothing else: what it says could be a list of parts.
+    pub(crate) fn hash_one(&self, piece: &[u8]) -> u64 {
+        SipHasher13::new_with_key(&self.0).hash(piece)
+    }
+
     /// A hash of `parts` for what others get to see, and bring back as proof: SipHash-2-4.
     pub(crate) fn proof(&self, parts: &[&[u8]]) -> u64 {
         joined(parts, |joined| SipHasher24::new_with_key(&self.0).hash(joined))

@@ -71,7 +71,7 @@ pub(crate) fn register<R: RawMutex>(
     let is_full = adds && subscribers.registered() >= limits.max_registered;
     let create = adds && !env.settings.config.authentication.required;
     let max_contacts = env.settings.config.registrar.max_contacts;
-    let call_id = env.keys.call_id.hash(&[head.call_id]);
+    let call_id = env.keys.call_id.hash_one(head.call_id);
     let now = env.now;
     let is_new_flow_bound = |uri: &SipUri<'_>| path.is_empty() && is_flow_bound(request, uri, flow);
 
@@ -138,11 +138,8 @@ pub(crate) fn register<R: RawMutex>(
                         refusal = Some(TOO_MANY);
                         break;
                     }
-                    let same_contact = known
-                        .map(|at| core::mem::take(&mut bindings[at].contact))
-                        .filter(|known| **known == *contact.uri_bytes);
                     let binding = Binding {
-                        contact: same_contact.unwrap_or_else(|| contact.uri_bytes.into()),
+                        contact: SmallVec::from_slice(contact.uri_bytes),
                         extra: extra(&path, contact),
                         call_id,
                         cseq: head.cseq.number,

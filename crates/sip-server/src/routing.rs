@@ -344,7 +344,7 @@ fn is_too_much(head: &RequestHead<'_>, env: &Env<'_>) -> bool {
     let is_late = max_wait > Duration::ZERO && env.waited > max_wait;
     (is_late || env.served < Share::ALL)
         && is_new(head)
-        && (is_late || !env.served.has(env.keys.call_id.hash(&[head.call_id])))
+        && (is_late || !env.served.has(env.keys.call_id.hash_one(head.call_id)))
 }
 
 /// Refuses a request that may be tried again after some `seconds`.

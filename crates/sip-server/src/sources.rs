@@ -35,12 +35,9 @@ struct Source {
     banned_until: Instant,
 }
 
-/// Microseconds' worth of credit that is used up: it drains with time.
+/// A token bucket: when what was taken from it will have flowed back.
 #[derive(Clone, Copy, Debug)]
-struct Bucket {
-    used: Duration,
-    at: Instant,
-}
+struct Bucket(Instant);
 
 /// Whether a request may be worked on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,27 +48,27 @@ pub(crate) enum Admission {
 }
 
 impl Bucket {
-    const fn new(now: Instant) -> Self {
-        Self { used: Duration::ZERO, at: now }
-    }
-
     /// Takes one of `rate` a second, of which `burst` may come at once.
     fn take(&mut self, now: Instant, rate: u32, burst: u32) -> bool {
         if rate == 0 {
             return true;
         }
-        let cost = 1_000_000 / u64::from(rate).max(1);
-        let used = self.used.as_micros().saturating_sub(now.since(self.at).as_micros());
-        let fits = used + cost <= cost.saturating_mul(u64::from(burst.max(1)));
-        self.used = Duration::from_micros(if fits { used + cost } else { used });
-        self.at = now;
+        let full_at = self.0.max(now) + cost(rate);
+        let fits = full_at.since(now) <= cost(rate).times(burst.max(1).into());
+        if fits {
+            self.0 = full_at;
+        }
         fits
     }
 
     fn give_back(&mut self, rate: u32) {
-        let cost = 1_000_000 / u64::from(rate).max(1);
-        self.used = Duration::from_micros(self.used.as_micros().saturating_sub(cost));
+        self.0 = self.0 - cost(rate);
     }
+}
+
+/// The time in which one of `rate` a second flows back.
+fn cost(rate: u32) -> Duration {
+    Duration::from_micros(1_000_000 / u64::from(rate).max(1))
 }
 
 impl<R: RawMutex> Sources<R> {
@@ -134,8 +131,8 @@ impl<R: RawMutex> Sources<R> {
     ) -> T {
         let address = network_of(source);
         let hash_of = |address: &IpAddr| match address {
-            IpAddr::V4(ip) => self.key.hash(&[&ip.octets()]),
-            IpAddr::V6(ip) => self.key.hash(&[&ip.octets()]),
+            IpAddr::V4(ip) => self.key.hash_one(&ip.octets()),
+            IpAddr::V6(ip) => self.key.hash_one(&ip.octets()),
         };
         let hash = hash_of(&address);
         let mut shard = self.shards[(hash >> 40) as usize % SHARDS].lock();
@@ -151,8 +148,8 @@ impl<R: RawMutex> Sources<R> {
                     Ok(known) => known.remove().0,
                     Err(_) => Source {
                         address,
-                        requests: Bucket::new(now),
-                        foreign: Bucket::new(now),
+                        requests: Bucket(now),
+                        foreign: Bucket(now),
                         failures: 0,
                         failures_since: now,
                         banned_until: Instant::ZERO,

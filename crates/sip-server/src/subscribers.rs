@@ -22,7 +22,8 @@ const SHARDS: usize = 64;
 /// Where one contact of a user is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Binding {
-    pub(crate) contact: Box<[u8]>,
+    /// With room for what most phones say, so that it lies beside the rest.
+    pub(crate) contact: SmallVec<[u8; 48]>,
     pub(crate) extra: Option<Box<Extra>>,
     pub(crate) call_id: u64,
     pub(crate) cseq: u32,
@@ -71,7 +72,7 @@ impl Binding {
             })
         };
         Self {
-            contact: stored.contact.into(),
+            contact: SmallVec::from_slice(stored.contact),
             extra: (!plain).then(extra),
             call_id: stored.call_id,
             cseq: stored.cseq,
@@ -86,7 +87,8 @@ impl Binding {
 /// A user, or an address of record that registered while authentication was off.
 #[derive(Debug)]
 pub(crate) struct Subscriber {
-    address_of_record: Box<[u8]>,
+    /// With room for most, so that one look at the table tells whether it is the right one.
+    address_of_record: SmallVec<[u8; 32]>,
     ha1: Option<Box<Ha1Set>>,
     pub(crate) bindings: Vec<Binding>,
     /// The last REGISTER that removed a binding, while copies of earlier ones may still arrive.
@@ -156,12 +158,12 @@ impl<R: RawMutex> Subscribers<R> {
         let mut bytes: SmallVec<[u8; 64]> = SmallVec::from_slice(user);
         bytes.push(b'@');
         bytes.extend_from_slice(domain.as_bytes());
-        let hash = self.key.hash(&[&bytes]);
+        let hash = self.key.hash_one(&bytes);
         AddressOfRecord { bytes, hash }
     }
 
     fn canonical(&self, bytes: &[u8]) -> AddressOfRecord {
-        AddressOfRecord { bytes: SmallVec::from_slice(bytes), hash: self.key.hash(&[bytes]) }
+        AddressOfRecord { bytes: SmallVec::from_slice(bytes), hash: self.key.hash_one(bytes) }
     }
 
     fn shard(&self, hash: u64) -> &Mutex<R, Shard> {
@@ -176,7 +178,11 @@ impl<R: RawMutex> Subscribers<R> {
         look: impl FnOnce(Option<&Subscriber>) -> T,
     ) -> T {
         let shard = self.shard(address.hash).lock();
-        look(shard.table.find(address.hash, |found| *found.address_of_record == *address.bytes))
+        look(
+            shard
+                .table
+                .find(address.hash, |found| found.address_of_record[..] == address.bytes[..]),
+        )
     }
 
     /// The secret of a user for `algorithm`; `None` where there is no such user.
@@ -203,22 +209,22 @@ impl<R: RawMutex> Subscribers<R> {
     ) -> Option<T> {
         let mut shard = self.shard(address.hash).lock();
         let Shard { table, expiries } = &mut *shard;
-        let found =
-            table.find_entry(address.hash, |found| *found.address_of_record == *address.bytes);
+        let found = table
+            .find_entry(address.hash, |found| found.address_of_record[..] == address.bytes[..]);
         let mut entry = match found {
             Ok(entry) => entry,
             Err(_) if !create => return None,
             Err(absent) => absent.into_table().insert_unique(
                 address.hash,
                 Subscriber {
-                    address_of_record: Box::from(&address.bytes[..]),
+                    address_of_record: SmallVec::from_slice(&address.bytes),
                     ha1: None,
                     bindings: Vec::new(),
                     removal: None,
                     sequence: 0,
                     reminder: Instant::MAX,
                 },
-                |other| self.key.hash(&[&other.address_of_record]),
+                |other| self.key.hash_one(&other.address_of_record),
             ),
         };
         let subscriber = entry.get_mut();
@@ -300,7 +306,7 @@ impl<R: RawMutex> Subscribers<R> {
             let Shard { table, expiries } = &mut *shard;
             while let Some((_, hash)) = expiries.pop_due(now) {
                 let Ok(mut entry) = table
-                    .find_entry(hash, |found| self.key.hash(&[&found.address_of_record]) == hash)
+                    .find_entry(hash, |found| self.key.hash_one(&found.address_of_record) == hash)
                 else {
                     continue;
                 };
