@@ -196,17 +196,17 @@ fn find_sponsor<R: RawMutex>(
         Uri::Sip(uri) => env.settings.domain_of(&uri.host).zip(uri.user),
         _ => None,
     };
-    let claimed = from_domain.map(|(domain, user)| {
+    let claimed = |(domain, user): (DomainIndex, &[u8])| {
         let name = env.settings.domain_name(domain);
         server.subscribers.address_of_record(&sip::uri::unescape(user), name)
-    });
+    };
     let carries_no_credentials = matches!(head.method, Method::Ack | Method::Cancel);
     if carries_no_credentials || !config.authentication.required {
         // Where nothing is proved, our users are reached, and others only from a trusted address or
         // from one at which the sender is registered.
         let is_from_user = || {
-            claimed.as_ref().is_some_and(|claimed| {
-                server.subscribers.look_up(claimed, |subscriber| {
+            from_domain.map(claimed).is_some_and(|claimed| {
+                server.subscribers.look_up(&claimed, |subscriber| {
                     subscriber.is_some_and(|subscriber| {
                         subscriber
                             .current(env.now)
@@ -227,7 +227,8 @@ fn find_sponsor<R: RawMutex>(
         }
         return None;
     }
-    if let Some(((domain, _), claimed)) = from_domain.zip(claimed) {
+    if let Some((domain, user)) = from_domain {
+        let claimed = claimed((domain, user));
         let proved = authenticate(server, Asker::Proxy, domain, incoming, is_trusted, env)?;
         if proved == claimed {
             return Some(Sponsor::User);
@@ -323,9 +324,9 @@ fn forward<R: RawMutex>(
     }
     let key = server.transactions.key_of(message, head);
     let max = env.settings.config.limits.max_transactions;
-    let started = server.transactions.insert(key, max, env, |handle, env| {
-        Context::start(handle, key, message, plan, targets, env)
-    });
+    let started = server
+        .transactions
+        .insert(key, max, env, |handle, env| Context::start(handle, message, plan, targets, env));
     if started.is_err() {
         env.counters.transaction_limit.add();
         refuse_for_now(incoming, reason_phrase(503), 5, env);

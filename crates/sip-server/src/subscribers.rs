@@ -118,6 +118,8 @@ impl Subscriber {
 struct Shard {
     table: HashTable<Subscriber>,
     expiries: TimerQueue<u64>,
+    /// That of the last record. Records are compared with others of the same address of record only.
+    sequence: u64,
 }
 
 /// An address of record with its hash: `user@domain`, the user without escapes, the domain as
@@ -132,7 +134,6 @@ pub(crate) struct AddressOfRecord {
 pub(crate) struct Subscribers<R: RawMutex> {
     shards: Box<[Mutex<R, Shard>]>,
     key: Key,
-    sequence: AtomicU64,
     users: AtomicUsize,
     registered: AtomicUsize,
     bindings: AtomicUsize,
@@ -145,7 +146,6 @@ impl<R: RawMutex> Subscribers<R> {
         Self {
             shards: (0..SHARDS).map(|_| Mutex::new(Shard::default())).collect(),
             key,
-            sequence: AtomicU64::new(0),
             users: AtomicUsize::new(0),
             registered: AtomicUsize::new(0),
             bindings: AtomicUsize::new(0),
@@ -208,7 +208,7 @@ impl<R: RawMutex> Subscribers<R> {
         change: impl FnOnce(&mut Subscriber) -> (T, Changed),
     ) -> Option<T> {
         let mut shard = self.shard(address.hash).lock();
-        let Shard { table, expiries } = &mut *shard;
+        let Shard { table, expiries, sequence } = &mut *shard;
         let found = table
             .find_entry(address.hash, |found| found.address_of_record[..] == address.bytes[..]);
         let mut entry = match found {
@@ -234,7 +234,7 @@ impl<R: RawMutex> Subscribers<R> {
         self.count(before, subscriber.bindings.len());
         self.remind(subscriber, address.hash, expiries);
         if changed == Changed::Yes {
-            self.journal(subscriber, out);
+            journal(subscriber, sequence, out);
         }
         if subscriber.bindings.is_empty() && subscriber.ha1.is_none() {
             entry.remove();
@@ -272,8 +272,11 @@ impl<R: RawMutex> Subscribers<R> {
 
     /// Takes in a record that was stored before, unless a later one is already here.
     pub(crate) fn restore(&self, record: &Record<'_>, now: Instant) {
-        self.continue_after(record.sequence);
         let address = self.canonical(record.address_of_record);
+        {
+            let mut shard = self.shard(address.hash).lock();
+            shard.sequence = shard.sequence.max(record.sequence);
+        }
         let mut unused = Output::default();
         self.update(&address, true, &mut unused, |subscriber| {
             if subscriber.sequence <= record.sequence {
@@ -292,7 +295,10 @@ impl<R: RawMutex> Subscribers<R> {
 
     /// Numbers records from above `sequence` on.
     pub(crate) fn continue_after(&self, sequence: u64) {
-        self.sequence.fetch_max(sequence, Ordering::Relaxed);
+        for shard in &self.shards {
+            let mut shard = shard.lock();
+            shard.sequence = shard.sequence.max(sequence);
+        }
     }
 
     /// Drops the bindings that have expired.
@@ -303,7 +309,7 @@ impl<R: RawMutex> Subscribers<R> {
         self.next_expiry.store(u64::MAX, Ordering::Relaxed);
         for shard in &self.shards {
             let mut shard = shard.lock();
-            let Shard { table, expiries } = &mut *shard;
+            let Shard { table, expiries, sequence } = &mut *shard;
             while let Some((_, hash)) = expiries.pop_due(now) {
                 let Ok(mut entry) = table
                     .find_entry(hash, |found| self.key.hash_one(&found.address_of_record) == hash)
@@ -318,7 +324,7 @@ impl<R: RawMutex> Subscribers<R> {
                 if after < before {
                     (after..before).for_each(|_| counters.expired_bindings.add());
                     self.count(before, after);
-                    self.journal(subscriber, out);
+                    journal(subscriber, sequence, out);
                 }
                 self.remind(subscriber, hash, expiries);
                 if subscriber.bindings.is_empty() && subscriber.ha1.is_none() {
@@ -362,19 +368,15 @@ impl<R: RawMutex> Subscribers<R> {
     }
 
     fn count(&self, before: usize, after: usize) {
+        if before == after {
+            return;
+        }
         self.bindings.fetch_add(after.wrapping_sub(before), Ordering::Relaxed);
         match (before, after) {
             (0, 1..) => self.registered.fetch_add(1, Ordering::Relaxed),
             (1.., 0) => self.registered.fetch_sub(1, Ordering::Relaxed),
             _ => 0,
         };
-    }
-
-    fn journal(&self, subscriber: &mut Subscriber, out: &mut Output) {
-        subscriber.sequence = self.sequence.fetch_add(1, Ordering::Relaxed) + 1;
-        let bindings = subscriber.bindings.iter().map(Binding::as_stored);
-        let address = &subscriber.address_of_record;
-        record::write(&mut out.journal, subscriber.sequence, address, bindings);
     }
 
     fn remind(&self, subscriber: &mut Subscriber, hash: u64, expiries: &mut TimerQueue<u64>) {
@@ -390,6 +392,13 @@ impl<R: RawMutex> Subscribers<R> {
             self.next_expiry.fetch_min(when.as_micros(), Ordering::Relaxed);
         }
     }
+}
+
+fn journal(subscriber: &mut Subscriber, sequence: &mut u64, out: &mut Output) {
+    *sequence += 1;
+    subscriber.sequence = *sequence;
+    let bindings = subscriber.bindings.iter().map(Binding::as_stored);
+    record::write(&mut out.journal, *sequence, &subscriber.address_of_record, bindings);
 }
 
 /// Whether bindings were changed in a way that storage has to know.

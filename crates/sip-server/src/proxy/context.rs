@@ -30,8 +30,6 @@ const MAX_BRANCHES: usize = 255;
 /// needed then: so it is small, but for what is in `search`.
 pub(crate) struct Context {
     pub(crate) handle: Handle,
-    /// Of the server transaction.
-    pub(crate) key: u64,
     kind: Kind,
     server: ServerTransaction,
     /// Where responses go.
@@ -55,7 +53,6 @@ impl Context {
     /// Begins with `request` and sends it to the best of `targets`.
     pub(crate) fn start(
         handle: Handle,
-        key: u64,
         request: &Message<'_>,
         plan: Plan,
         targets: Targets,
@@ -67,7 +64,6 @@ impl Context {
         };
         let mut context = Self {
             handle,
-            key,
             kind,
             server: ServerTransaction::new(kind, plan.upstream.transport.is_reliable()),
             upstream: plan.upstream,

@@ -31,8 +31,8 @@ pub(crate) struct Transactions<R: RawMutex> {
 struct Shard {
     slots: Vec<Slot>,
     free: Vec<u32>,
-    /// Slots by the key of the server transaction.
-    index: HashTable<(u64, u32)>,
+    /// The slots that hold a context, by its key.
+    index: HashTable<u32>,
     timers: TimerQueue<u32>,
 }
 
@@ -40,6 +40,8 @@ struct Shard {
 /// processor's cache when it comes to them, and need only be looked at once.
 struct Slot {
     context: Option<Box<Context>>,
+    /// That of the server transaction.
+    key: u64,
     /// When the context has something to do, [`Instant::MAX`] if never.
     due: Instant,
     /// When the timer queue will remind of this slot, of whatever is in it then; [`Instant::MAX`] if it will not.
@@ -47,7 +49,7 @@ struct Slot {
 }
 
 impl Slot {
-    const EMPTY: Self = Self { context: None, due: Instant::MAX, reminder: Instant::MAX };
+    const EMPTY: Self = Self { context: None, key: 0, due: Instant::MAX, reminder: Instant::MAX };
 }
 
 impl<R: RawMutex> Transactions<R> {
@@ -108,7 +110,7 @@ impl<R: RawMutex> Transactions<R> {
     ) -> Option<T> {
         let number = shard_of(key);
         let mut shard = self.shards[number].lock();
-        let &(_, slot) = shard.index.find(key, |entry| entry.0 == key)?;
+        let slot = shard.find(key)?;
         let result = act(shard.slots.get_mut(slot as usize)?.context.as_mut()?, env);
         self.settle(&mut shard, number, slot);
         Some(result)
@@ -142,7 +144,7 @@ impl<R: RawMutex> Transactions<R> {
     ) -> Result<(), Full> {
         let number = shard_of(key);
         let mut shard = self.shards[number].lock();
-        if shard.index.find(key, |entry| entry.0 == key).is_some() {
+        if shard.find(key).is_some() {
             return Ok(());
         }
         if self.len() >= max {
@@ -161,8 +163,10 @@ impl<R: RawMutex> Transactions<R> {
         let id = self.key.proof(&[&serial.to_le_bytes(), &time.to_le_bytes()]) & 0xffff_ffff_ffff;
         let handle = Handle { shard: number as u8, slot, id };
         let context = start(handle, env);
-        shard.slots[slot as usize].context = Some(Box::new(context));
-        shard.index.insert_unique(key, (key, slot), |entry| entry.0);
+        let Shard { slots, index, .. } = &mut *shard;
+        slots[slot as usize].context = Some(Box::new(context));
+        slots[slot as usize].key = key;
+        index.insert_unique(key, slot, |&slot| slots[slot as usize].key);
         self.count.fetch_add(1, Ordering::Relaxed);
         self.settle(&mut shard, number, slot);
         Ok(())
@@ -207,11 +211,10 @@ impl<R: RawMutex> Transactions<R> {
         let Some(slot) = shard.slots.get_mut(at as usize) else { return };
         let Some(context) = &slot.context else { return };
         if context.is_over() {
-            let key = context.key;
             // The reminder is in the queue still, and is for what comes into the slot next.
             (slot.context, slot.due) = (None, Instant::MAX);
             shard.free.push(at);
-            if let Ok(entry) = shard.index.find_entry(key, |entry| *entry == (key, at)) {
+            if let Ok(entry) = shard.index.find_entry(slot.key, |&entry| entry == at) {
                 entry.remove();
             }
             self.count.fetch_sub(1, Ordering::Relaxed);
@@ -230,6 +233,11 @@ impl<R: RawMutex> Transactions<R> {
 }
 
 impl Shard {
+    /// The slot of the context with this key.
+    fn find(&self, key: u64) -> Option<u32> {
+        self.index.find(key, |&slot| self.slots[slot as usize].key == key).copied()
+    }
+
     /// Sees to it that the queue reminds of the slot at `at` when it is due. True where it would not have.
     fn remind(&mut self, at: u32) -> bool {
         let slot = &mut self.slots[at as usize];
