@@ -77,7 +77,7 @@ pub(crate) fn authenticate<R: RawMutex>(
     is_trusted: bool,
     env: &mut Env<'_>,
 ) -> Option<AddressOfRecord> {
-    let Incoming { message, head, flow } = incoming;
+    let Incoming { message, head, flow, .. } = incoming;
     let limits = &env.settings.config.limits;
     let source = flow.remote.ip();
     let verdict = timed(env.stopwatch, Step::AuthenticateUser, || {
@@ -135,7 +135,7 @@ fn judge<R: RawMutex>(
     env: &Env<'_>,
 ) -> Verdict {
     let Server { subscribers, nonces, .. } = server;
-    let Incoming { message: request, head, flow } = incoming;
+    let Incoming { message: request, head, flow, .. } = incoming;
     let config = &env.settings.config.authentication;
     let realm = env.settings.domain_name(domain);
     let mut verdict = Verdict::Absent;

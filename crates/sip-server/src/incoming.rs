@@ -14,6 +14,8 @@ pub(crate) struct Incoming<'i, 'm> {
     pub(crate) message: &'i Message<'m>,
     pub(crate) head: &'i RequestHead<'m>,
     pub(crate) flow: Flow,
+    /// The key of its server transaction, where transactions are kept.
+    pub(crate) key: Option<u64>,
 }
 
 const ALLOW: &[u8] = b"INVITE, ACK, CANCEL, BYE, REGISTER, OPTIONS, MESSAGE, SUBSCRIBE, NOTIFY, \
@@ -64,7 +66,7 @@ pub(crate) fn reply(
 
 /// Answers a request to the server itself.
 pub(crate) fn for_server(incoming: &Incoming<'_, '_>, env: &mut Env<'_>) {
-    let Incoming { message, head, flow } = incoming;
+    let Incoming { message, head, flow, .. } = incoming;
     let unsupported: SmallVec<[&[u8]; 2]> = message.elements(HeaderName::Require).collect();
     match head.method {
         Method::Ack => {}

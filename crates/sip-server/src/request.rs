@@ -47,7 +47,7 @@ pub(crate) fn on_request<R: RawMutex>(
             return;
         }
     };
-    let incoming = Incoming { message, head: &head, flow: *flow };
+    let mut incoming = Incoming { message, head: &head, flow: *flow, key: None };
     if head.method == Method::Ack
         && head.to.tag().is_some_and(|tag| tag == &env.to_tag(message)[..])
     {
@@ -67,20 +67,24 @@ pub(crate) fn on_request<R: RawMutex>(
         // Answered without a transaction, so there is none to look for.
         return on_register(server, &incoming, is_trusted, env);
     }
-    if env.settings.config.state == State::Stateful && meets_transaction(server, &incoming, env) {
-        return;
+    if env.settings.config.state == State::Stateful {
+        let key = server.transactions.key_of(message, &head);
+        if meets_transaction(server, &incoming, key, env) {
+            return;
+        }
+        incoming.key = Some(key);
     }
     route(server, &incoming, &found, is_trusted, env);
 }
 
-/// Gives the request to the transaction that it belongs to, if it does.
+/// Gives the request to the transaction that it belongs to, if it does; its `key` says to which.
 fn meets_transaction<R: RawMutex>(
     server: &Server<R>,
     incoming: &Incoming<'_, '_>,
+    key: u64,
     env: &mut Env<'_>,
 ) -> bool {
-    let Incoming { message, head, flow } = incoming;
-    let key = server.transactions.key_of(message, head);
+    let Incoming { message, head, flow, .. } = incoming;
     let handled = server.transactions.with_key(key, env, |context, env| match head.method {
         Method::Ack => !context.on_ack(env),
         Method::Cancel => {
@@ -109,7 +113,7 @@ fn on_register<R: RawMutex>(
     is_trusted: bool,
     env: &mut Env<'_>,
 ) {
-    let Incoming { message, head, flow } = incoming;
+    let Incoming { message, head, flow, .. } = incoming;
     let unsupported: SmallVec<[&[u8]; 2]> = message
         .elements(HeaderName::Require)
         .filter(|option| !option.eq_ignore_ascii_case(b"path"))

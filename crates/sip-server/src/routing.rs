@@ -2,7 +2,7 @@
 //! 3261 sections 16.3 to 16.5 and 8.3).
 
 use crate::authentication::{Asker, authenticate, note_failure};
-use crate::config::{Mode, State};
+use crate::config::Mode;
 use crate::flow::Flow;
 use crate::incoming::{
     ALLOW_REGISTRAR, Incoming, for_server, refuse_extensions, reply, reply_flow,
@@ -48,7 +48,7 @@ pub(crate) fn route<R: RawMutex>(
     is_trusted: bool,
     env: &mut Env<'_>,
 ) {
-    let Incoming { message, head, flow } = incoming;
+    let Incoming { message, head, flow, .. } = incoming;
     let config = &env.settings.config;
     let is_ack = head.method == Method::Ack;
     let from_tag = head.from.tag();
@@ -182,7 +182,7 @@ fn find_sponsor<R: RawMutex>(
     is_trusted: bool,
     env: &mut Env<'_>,
 ) -> Option<Sponsor> {
-    let Incoming { message, head, flow } = incoming;
+    let Incoming { message, head, flow, .. } = incoming;
     let config = &env.settings.config;
     let source = flow.remote.ip();
     if found.token.is_some() {
@@ -265,7 +265,7 @@ fn plan(
     loop_hash: u32,
     env: &Env<'_>,
 ) -> Plan {
-    let Incoming { message, head, flow } = incoming;
+    let Incoming { message, head, flow, .. } = incoming;
     let starts_dialog = head.to.tag().is_none()
         && matches!(
             head.method,
@@ -303,15 +303,14 @@ fn forward<R: RawMutex>(
     mut targets: Targets,
     env: &mut Env<'_>,
 ) {
-    let Incoming { message, head, flow } = incoming;
+    let Incoming { message, head, flow, .. } = incoming;
     if head.method == Method::Invite {
         env.counters.invites.add();
     }
     if is_new(head) && server.is_draining.load(Ordering::Relaxed) {
         return refuse_for_now(incoming, "Shutting Down", 10, env);
     }
-    let is_stateless = env.settings.config.state == State::Stateless || head.method == Method::Ack;
-    if is_stateless {
+    let Some(key) = incoming.key.filter(|_| head.method != Method::Ack) else {
         let best = targets.iter().enumerate().rev().max_by_key(|(_, target)| target.q);
         if let Some((at, _)) = best {
             let target = targets.swap_remove(at);
@@ -321,8 +320,7 @@ fn forward<R: RawMutex>(
             }
         }
         return;
-    }
-    let key = server.transactions.key_of(message, head);
+    };
     let max = env.settings.config.limits.max_transactions;
     let started = server
         .transactions
@@ -383,7 +381,7 @@ fn targets_of<R: RawMutex>(
 
 /// Says where the user is (RFC 3261 section 8.3).
 fn redirect(incoming: &Incoming<'_, '_>, targets: &[Target], env: &mut Env<'_>) {
-    let Incoming { message, head, flow } = incoming;
+    let Incoming { message, head, flow, .. } = incoming;
     match head.method {
         Method::Ack => {}
         Method::Cancel => reply(message, flow, 200, "OK", env, |_, _| {}),
