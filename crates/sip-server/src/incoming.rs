@@ -14,7 +14,7 @@ pub(crate) struct Incoming<'i, 'm> {
     pub(crate) message: &'i Message<'m>,
     pub(crate) head: &'i RequestHead<'m>,
     pub(crate) flow: Flow,
-    /// The key of its server transaction, where transactions are kept.
+    /// The key of its server transaction, set once it was looked for; never where the server is stateless.
     pub(crate) key: Option<u64>,
 }
 

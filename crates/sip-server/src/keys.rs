@@ -28,7 +28,8 @@ impl Key {
         joined(parts, |joined| SipHasher13::new_with_key(&self.0).hash(joined))
     }
 
-    /// The same for a single piece, for keys that hash nothing else: what it says could be a list of parts.
+    /// The same for a single piece, without a length before it: so a key that is used here must never be used with
+    /// [`Key::hash`], or a piece could be made that has the hash of a list.
     pub(crate) fn hash_one(&self, piece: &[u8]) -> u64 {
         SipHasher13::new_with_key(&self.0).hash(piece)
     }

@@ -110,6 +110,7 @@ pub(crate) fn register<R: RawMutex>(
             Wish::Update(contacts) => {
                 // All or nothing (RFC 3261 section 10.3 step 7). What is refused at its only contact
                 // has changed nothing, so a copy is for several.
+                let most = max_contacts.max(subscriber.bindings.len());
                 let before = (contacts.len() > 1).then(|| subscriber.bindings.clone());
                 let mut refusal = None;
                 for contact in contacts {
@@ -157,7 +158,7 @@ pub(crate) fn register<R: RawMutex>(
                         }
                     }
                 }
-                if subscriber.bindings.len() > max_contacts {
+                if subscriber.bindings.len() > most {
                     refusal = refusal.or(Some(TOO_MANY));
                 }
                 if let Some(refusal) = refusal {

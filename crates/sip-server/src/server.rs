@@ -92,7 +92,8 @@ impl<R: RawMutex> Server<R> {
         self.subscribers.remove_user(address_of_record, out)
     }
 
-    /// Takes in a binding record that was stored before.
+    /// Takes in a binding record that was stored before. [`Server::continue_after`] is to be called as well: a record
+    /// that holds no binding any more may have a higher sequence number, and need not be taken in.
     pub fn restore(&self, record: &crate::record::Record<'_>, now: Instant) {
         self.subscribers.restore(record, now);
     }

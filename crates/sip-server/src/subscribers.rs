@@ -19,6 +19,9 @@ use smallvec::SmallVec;
 /// How many parts the users are spread over, each with a lock of its own.
 const SHARDS: usize = 64;
 
+/// How many reminders of expiries that are needed no more a shard may hold beyond a few for each user.
+const SPARE_REMINDERS: usize = 1024;
+
 /// Where one contact of a user is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Binding {
@@ -94,7 +97,8 @@ pub(crate) struct Subscriber {
     /// The last REGISTER that removed a binding, while copies of earlier ones may still arrive.
     pub(crate) removal: Option<Box<Removal>>,
     sequence: u64,
-    /// When the queue will remind of this one, [`Instant::MAX`] if it will not.
+    /// The one reminder in the queue that counts, [`Instant::MAX`] if there is none. It is no later than the first
+    /// expiry; others are passed over.
     reminder: Instant,
 }
 
@@ -118,7 +122,7 @@ impl Subscriber {
 struct Shard {
     table: HashTable<Subscriber>,
     expiries: TimerQueue<u64>,
-    /// That of the last record. Records are compared with others of the same address of record only.
+    /// The sequence number of the last record. Records are compared with others of the same address of record only.
     sequence: u64,
 }
 
@@ -232,12 +236,15 @@ impl<R: RawMutex> Subscribers<R> {
         let (result, changed) = change(subscriber);
         // What has expired may have been dropped also where nothing else was changed.
         self.count(before, subscriber.bindings.len());
-        self.remind(subscriber, address.hash, expiries);
+        let is_news = self.remind(subscriber, address.hash, expiries);
         if changed == Changed::Yes {
             journal(subscriber, sequence, out);
         }
         if subscriber.bindings.is_empty() && subscriber.ha1.is_none() {
             entry.remove();
+        }
+        if is_news && expiries.len() > 4 * table.len() + SPARE_REMINDERS {
+            self.remind_anew(table, expiries);
         }
         Some(result)
     }
@@ -310,13 +317,17 @@ impl<R: RawMutex> Subscribers<R> {
         for shard in &self.shards {
             let mut shard = shard.lock();
             let Shard { table, expiries, sequence } = &mut *shard;
-            while let Some((_, hash)) = expiries.pop_due(now) {
+            while let Some((when, hash)) = expiries.pop_due(now) {
                 let Ok(mut entry) = table
                     .find_entry(hash, |found| self.key.hash_one(&found.address_of_record) == hash)
                 else {
                     continue;
                 };
                 let subscriber = entry.get_mut();
+                if subscriber.reminder != when {
+                    // There was an earlier one since.
+                    continue;
+                }
                 subscriber.reminder = Instant::MAX;
                 let before = subscriber.bindings.len();
                 subscriber.bindings.retain(|binding| binding.expires > now);
@@ -379,18 +390,35 @@ impl<R: RawMutex> Subscribers<R> {
         };
     }
 
-    fn remind(&self, subscriber: &mut Subscriber, hash: u64, expiries: &mut TimerQueue<u64>) {
+    /// Makes the queue anew: who registers with ever shorter expiries, or comes and goes, leaves reminders behind that
+    /// nobody needs.
+    fn remind_anew(&self, table: &mut HashTable<Subscriber>, expiries: &mut TimerQueue<u64>) {
+        *expiries = TimerQueue::default();
+        for subscriber in table {
+            subscriber.reminder = Instant::MAX;
+            let hash = self.key.hash_one(&subscriber.address_of_record);
+            self.remind(subscriber, hash, expiries);
+        }
+    }
+
+    /// Sees to it that the queue reminds of the first expiry. True where it would not have.
+    fn remind(
+        &self,
+        subscriber: &mut Subscriber,
+        hash: u64,
+        expiries: &mut TimerQueue<u64>,
+    ) -> bool {
         // Expired bindings are not found any more, so their removal can wait for company.
         const LATENESS: Duration = Duration::from_secs(1);
-        let Some(earliest) = subscriber.bindings.iter().map(|binding| binding.expires).min() else {
-            return;
-        };
-        let when = earliest + LATENESS;
-        if when < subscriber.reminder {
+        let earliest = subscriber.bindings.iter().map(|binding| binding.expires).min();
+        let Some(when) = earliest.map(|earliest| earliest + LATENESS) else { return false };
+        let is_news = when < subscriber.reminder;
+        if is_news {
             subscriber.reminder = when;
             expiries.push(when, hash);
             self.next_expiry.fetch_min(when.as_micros(), Ordering::Relaxed);
         }
+        is_news
     }
 }
 
@@ -406,4 +434,60 @@ fn journal(subscriber: &mut Subscriber, sequence: &mut u64, out: &mut Output) {
 pub(crate) enum Changed {
     Yes,
     No,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec;
+
+    fn binding(expires: Instant) -> Binding {
+        let address = ([192, 0, 2, 1], 5060).into();
+        Binding {
+            contact: SmallVec::from_slice(b"sip:alice@192.0.2.1"),
+            extra: None,
+            call_id: 0,
+            cseq: 1,
+            q: 1000,
+            flow_bound: false,
+            expires,
+            flow: Flow {
+                transport: sip::Transport::Udp,
+                local: address,
+                remote: address,
+                connection: None,
+            },
+        }
+    }
+
+    #[test]
+    fn reminders_that_nobody_needs_do_not_pile_up() {
+        let key = Key::derive(&[1; 32], "subscribers");
+        let subscribers: Subscribers<parking_lot::RawMutex> = Subscribers::new(key);
+        let address = subscribers.address_of_record(b"alice", "example.com");
+        let mut out = Output::default();
+        let mut set = |bindings: Vec<Binding>| {
+            subscribers.update(&address, true, &mut out, |subscriber| {
+                subscriber.bindings = bindings;
+                ((), Changed::No)
+            });
+        };
+        let start = Instant::from_micros(1_000_000_000);
+        for step in 0..10_000 {
+            let sooner = start + Duration::from_secs(20_000 - step);
+            set(vec![binding(sooner)]);
+            if step % 3 == 1 {
+                set(Vec::new());
+            }
+        }
+        let queued: usize =
+            subscribers.shards.iter().map(|shard| shard.lock().expiries.len()).sum();
+        assert!(queued <= SPARE_REMINDERS + 5, "{queued}");
+        assert_eq!(subscribers.bindings(), 1);
+        let counters = Counters::default();
+        subscribers.expire(start + Duration::from_secs(10_003), &mut out, &counters);
+        assert_eq!(subscribers.bindings(), 0);
+        subscribers.expire(start + Duration::from_secs(30_000), &mut out, &counters);
+        assert_eq!(subscribers.next_expiry(), None);
+    }
 }

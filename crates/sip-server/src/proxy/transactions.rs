@@ -36,15 +36,16 @@ struct Shard {
     timers: TimerQueue<u32>,
 }
 
-/// A place for a context. What the timer queue has to know is kept beside it, for most contexts are long out of the
-/// processor's cache when it comes to them, and need only be looked at once.
+/// A place for a context. What the timer queue has to know is kept beside it, so that a reminder does not touch a
+/// context that has nothing to do: most are out of the processor's cache by then.
 struct Slot {
     context: Option<Box<Context>>,
-    /// That of the server transaction.
+    /// The key of the server transaction, as long as there is a context.
     key: u64,
     /// When the context has something to do, [`Instant::MAX`] if never.
     due: Instant,
-    /// When the timer queue will remind of this slot, of whatever is in it then; [`Instant::MAX`] if it will not.
+    /// The one reminder in the queue that counts, for whatever is in the slot then; [`Instant::MAX`] if there is none.
+    /// Others are passed over.
     reminder: Instant,
 }
 

@@ -2,7 +2,7 @@
 
 use crate::rig::{ALICE, BOB, Draft, Rig, Sent, closed_config, open_config, tcp, udp};
 use sip::{Duration, HeaderName};
-use sip_server::Config;
+use sip_server::{Config, record};
 
 /// The contacts of a 200, in its order.
 fn granted(response: &Sent) -> Vec<String> {
@@ -297,6 +297,34 @@ fn an_address_of_record_has_no_more_contacts_than_it_may() {
     assert_eq!(register(&mut rig, &Draft::register("alice")), unchanged);
     let swap = contacts(&["<sip:alice@a.example>;expires=0", "<sip:alice@c.example>"]);
     assert_eq!(register(&mut rig, &swap).len(), 2);
+}
+
+#[test]
+fn who_has_more_contacts_than_may_be_by_now_may_renew_and_remove_them() {
+    let mut config = open_config();
+    let mut rig = Rig::new(config.clone());
+    let three = ["<sip:alice@a.example>", "<sip:alice@b.example>", "<sip:alice@c.example>"];
+    register(&mut rig, &contacts(&three));
+    config.registrar.max_contacts = 1;
+    rig.server.configure(config);
+    assert_eq!(register(&mut rig, &contacts(&["<sip:alice@a.example>"])).len(), 3);
+    let removal = rig.send(&udp(ALICE), &contacts(&["<sip:alice@b.example>;expires=0"]));
+    assert_eq!(removal.status(), 200);
+    let stored = record::read(&removal.journal).next().unwrap().unwrap();
+    assert_eq!(stored.bindings().count(), 2);
+    assert_eq!(rig.send(&udp(ALICE), &contacts(&["<sip:alice@d.example>"])).status(), 403);
+    assert_eq!(rig.contacts("alice@example.com").len(), 2);
+}
+
+#[test]
+fn records_are_numbered_from_above_the_highest_that_was_stored() {
+    let mut rig = Rig::open();
+    rig.server.continue_after(41);
+    for (user, number) in [("alice", 42), ("alice", 43)] {
+        let draft = Draft::register(user).and("Contact", "<sip:alice@a.example>");
+        let journal = rig.send(&udp(ALICE), &draft).journal;
+        assert_eq!(record::read(&journal).next().unwrap().unwrap().sequence, number);
+    }
 }
 
 #[test]
