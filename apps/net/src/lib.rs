@@ -6,5 +6,5 @@ mod priority;
 mod udp;
 
 pub use clock::{Clock, nanoseconds, wall_clock};
-pub use priority::give_way;
+pub use priority::{give_way, take_short_turns};
 pub use udp::{BATCH, Inbox, MAX_DATAGRAM, Options, Outbox, Outgoing, Received, Socket};

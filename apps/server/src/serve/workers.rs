@@ -81,6 +81,9 @@ fn awaited<'h>(sockets: &[&'h Socket], index: usize, roster: &'h Roster) -> Vec<
 }
 
 fn run(hub: &Hub, index: usize, roster: &Roster, ending: &AtomicBool) {
+    if let Err(error) = net::take_short_turns() {
+        log::info("worker", || format!("worker {index} may wait for the processor: {error}"));
+    }
     let mut worker = hub.engine.worker();
     worker.set_clock(net::nanoseconds);
     let mut inbox = Inbox::new(MAX_DATAGRAM);
