@@ -97,8 +97,8 @@ pub(crate) struct Subscriber {
     /// The last REGISTER that removed a binding, while copies of earlier ones may still arrive.
     pub(crate) removal: Option<Box<Removal>>,
     sequence: u64,
-    /// The one reminder in the queue that counts, [`Instant::MAX`] if there is none. It is no later than the first
-    /// expiry; others are passed over.
+    /// The one reminder in the queue that counts, [`Instant::MAX`] if there is none. It is no later than a second after
+    /// the first expiry; others are passed over.
     reminder: Instant,
 }
 
