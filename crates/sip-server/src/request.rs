@@ -11,6 +11,7 @@ use crate::server::Server;
 use crate::sources::Admission;
 use crate::timings::{Step, timed};
 use lock_api::RawMutex;
+use sip::header::NameAddr;
 use sip::message::reason_phrase;
 use sip::{HeaderName, Message, Method, Uri};
 use smallvec::SmallVec;
@@ -35,6 +36,11 @@ pub(crate) fn on_request<R: RawMutex>(
             Admission::Banned => return env.counters.banned_requests.add(),
         }
     }
+    if acknowledges_refusal(message, env) {
+        let key = server.transactions.key_of(message);
+        server.transactions.with_key(key, env, |context, env| context.on_ack(env));
+        return;
+    }
     let watch = env.stopwatch;
     let head = match timed(watch, Step::ParseHeaders, || message.check()) {
         Ok(head) => head,
@@ -48,14 +54,6 @@ pub(crate) fn on_request<R: RawMutex>(
         }
     };
     let mut incoming = Incoming { message, head: &head, flow: *flow, key: None };
-    if head.method == Method::Ack
-        && head.to.tag().is_some_and(|tag| tag == &env.to_tag(message)[..])
-    {
-        // It acknowledges a refusal that was made without a transaction.
-        let key = server.transactions.key_of(message, &head);
-        server.transactions.with_key(key, env, |context, env| context.on_ack(env));
-        return;
-    }
     let found = preprocess(message, &head, flow, env.settings, env.keys);
     let registers = match (&found.uri, head.method) {
         (Uri::Sip(uri), Method::Register) if !uri.secure => {
@@ -68,13 +66,24 @@ pub(crate) fn on_request<R: RawMutex>(
         return on_register(server, &incoming, is_trusted, env);
     }
     if env.settings.config.state == State::Stateful {
-        let key = server.transactions.key_of(message, &head);
+        let key = server.transactions.key_of(message);
         if meets_transaction(server, &incoming, key, env) {
             return;
         }
         incoming.key = Some(key);
     }
     route(server, &incoming, &found, is_trusted, env);
+}
+
+/// Whether `request` is an ACK for a response that this server made itself: it ends here, whatever else is in it.
+fn acknowledges_refusal(request: &Message<'_>, env: &Env<'_>) -> bool {
+    let to = |value| NameAddr::parse(HeaderName::To, value).ok();
+    request.method() == Some(Method::Ack)
+        && request
+            .value(HeaderName::To)
+            .and_then(to)
+            .and_then(|to| to.tag())
+            .is_some_and(|tag| tag == &env.to_tag(request)[..])
 }
 
 /// Gives the request to the transaction that it belongs to, if it does; its `key` says to which.

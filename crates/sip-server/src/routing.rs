@@ -80,8 +80,8 @@ pub(crate) fn route<R: RawMutex>(
     if !unsupported.is_empty() && !is_ack {
         return refuse_extensions(incoming, &unsupported, env);
     }
-    let loop_hash = loop_hash(&env.keys.branch, message, head, found.uri_bytes);
-    if is_loop(message, loop_hash) {
+    let hash = || loop_hash(&env.keys.branch, message, head, found.uri_bytes);
+    if is_loop(message, hash) {
         env.counters.loops.add();
         return refuse(482, env);
     }
@@ -107,7 +107,7 @@ pub(crate) fn route<R: RawMutex>(
                 q: 1000,
                 flow_bound,
             };
-            let plan = plan(incoming, routes, loop_hash, env);
+            let plan = plan(incoming, routes, hash(), env);
             return forward(server, incoming, plan, Targets::from_iter([target]), env);
         }
         Destination::User { user, domain } => {
@@ -143,7 +143,7 @@ pub(crate) fn route<R: RawMutex>(
     if config.mode == Mode::Redirect {
         return redirect(incoming, &targets, env);
     }
-    let plan = plan(incoming, found.routes(), loop_hash, env);
+    let plan = plan(incoming, found.routes(), hash(), env);
     forward(server, incoming, plan, targets, env);
 }
 

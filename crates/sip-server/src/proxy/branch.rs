@@ -108,15 +108,18 @@ pub(crate) fn loop_hash(
     key.hash(&parts) as u32
 }
 
-/// Whether `request` has been here before with the same destination.
-pub(crate) fn is_loop(request: &Message<'_>, loop_hash: u32) -> bool {
+/// Whether `request` has been here before with the same `loop_hash`, which is made only where it has been here at
+/// all.
+pub(crate) fn is_loop(request: &Message<'_>, loop_hash: impl FnOnce() -> u32) -> bool {
     // Few lines have a branch that could be ours, and only those are read.
     let lines = request.values(HeaderName::Via).filter(|line| find(line, OWN).is_some());
-    lines.flat_map(sip::header::elements).any(|via| {
-        sip::header::Via::parse(via)
-            .ok()
-            .and_then(|via| Branch::parse(via.branch()?))
-            .is_some_and(|branch| branch.loop_hash() == loop_hash)
+    let mut own = lines.flat_map(sip::header::elements).filter_map(|via| {
+        let via = sip::header::Via::parse(via).ok()?;
+        Branch::parse(via.branch()?)
+    });
+    own.next().is_some_and(|last| {
+        let hash = loop_hash();
+        core::iter::once(last).chain(own).any(|branch| branch.loop_hash() == hash)
     })
 }
 
