@@ -402,7 +402,13 @@ impl Worker {
             return;
         }
         let next_tick = tick_at(now + Duration::from_micros(1), tick).since(now);
-        links::sleep(if in_flight > 0 { next_tick.min(until_next) } else { until_next });
+        let longest = if in_flight > 0 { next_tick.min(until_next) } else { until_next };
+        if self.links.are_timed() {
+            links::sleep(longest);
+        } else {
+            // What waits to be read would be late.
+            self.links.wait_for_messages(longest);
+        }
     }
 
     /// Lets the others see the last second.

@@ -5,7 +5,7 @@ mod udp;
 
 use super::engine::{Output, Place};
 use clap::ValueEnum;
-use net::Clock;
+use net::{Clock, wall_clock};
 use nix::sys::epoll::EpollEvent;
 use nix::sys::time::TimeSpec;
 use nix::time::{ClockId, ClockNanosleepFlags, clock_nanosleep};
@@ -87,7 +87,7 @@ pub(crate) struct LinkPlan {
 /// A message that came in.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Incoming<'a> {
-    /// When: by the kernel's account if the transport is UDP.
+    /// When, by the kernel's account. What is read from a connection in one piece has the time of its last part.
     pub(crate) received: Instant,
     pub(crate) link: u32,
     pub(crate) remote: SocketAddr,
@@ -205,6 +205,14 @@ impl Links {
         }
     }
 
+    /// Whether each message has a time of receipt of its own, however late it is read.
+    pub(crate) const fn are_timed(&self) -> bool {
+        match self {
+            Self::Udp(_) => true,
+            Self::Tcp(_) => false,
+        }
+    }
+
     /// Waits until something comes, at most for `longest`.
     pub(crate) fn wait_for_messages(&mut self, longest: Duration) {
         let fd = match self {
@@ -228,6 +236,27 @@ impl Links {
             Self::Udp(links) => links.len(),
             Self::Tcp(links) => links.len(),
         }
+    }
+}
+
+/// The kernel's times are those of the wall clock, which may be set; ours is not. Both are read anew for each batch:
+/// what lies between would be missing from every delay.
+#[derive(Clone, Copy)]
+struct Clocks {
+    now: Instant,
+    wall: Instant,
+}
+
+impl Clocks {
+    fn read(clock: &Clock) -> Self {
+        Self { now: clock.now(), wall: wall_clock() }
+    }
+
+    /// Our time when the kernel's was `at`; that of reading, if the kernel says none.
+    fn time_of(&self, at: Option<std::time::Duration>) -> Instant {
+        let at = at.map_or(self.wall, |at| Instant::from_micros(at.as_micros() as u64));
+        // What came since the clocks were read came later than now.
+        self.now + at.since(self.wall) - self.wall.since(at)
     }
 }
 

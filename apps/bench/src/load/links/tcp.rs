@@ -1,16 +1,20 @@
 //! TCP connections: one for all users of a worker, one for each, or one for each operation.
 
-use super::{Incoming, LinkCounts, LinkError, LinkPlan, Sharing, epoll_fd, host_port, no_events};
+use super::{
+    Clocks, Incoming, LinkCounts, LinkError, LinkPlan, Sharing, epoll_fd, host_port, no_events,
+};
 use crate::load::engine::{Output, Place};
 use net::Clock;
 use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use nix::sys::socket::{
-    AddressFamily, SockFlag, SockType, SockaddrStorage, connect, setsockopt, socket, sockopt,
+    AddressFamily, ControlMessageOwned, MsgFlags, SockFlag, SockType, SockaddrStorage, connect,
+    recvmsg, setsockopt, socket, sockopt,
 };
+use nix::sys::time::TimeSpec;
 use sip::Instant;
 use sip::message::{Frame, Framer};
-use std::io::{self, Read, Write};
+use std::io::{self, IoSliceMut, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsRawFd, BorrowedFd};
 
@@ -34,6 +38,8 @@ pub(crate) struct TcpLinks {
     epoll: Epoll,
     events: Vec<EpollEvent>,
     chunk: Vec<u8>,
+    /// Room for what the kernel tells beside what is read.
+    control: Vec<u8>,
     counts: LinkCounts,
 }
 
@@ -76,6 +82,7 @@ impl TcpLinks {
             epoll,
             events: no_events(),
             chunk: vec![0; CHUNK],
+            control: nix::cmsg_space!(TimeSpec),
             counts: LinkCounts::default(),
         };
         // A server that is not there is told now and not found out in the load.
@@ -119,6 +126,7 @@ impl TcpLinks {
     }
 
     fn add(&mut self, link: u32, socket: TcpStream, remote: SocketAddr) -> io::Result<()> {
+        setsockopt(&socket, sockopt::ReceiveTimestampns, &true)?;
         self.epoll.add(&socket, EpollEvent::new(EpollFlags::EPOLLIN, link.into()))?;
         self.streams[link as usize] = Some(Stream {
             socket,
@@ -207,18 +215,18 @@ impl TcpLinks {
 
     fn read(&mut self, link: u32, each: &mut dyn FnMut(Incoming<'_>)) {
         let Some(Some(stream)) = self.streams.get_mut(link as usize) else { return };
-        let is_open = match stream.socket.read(&mut self.chunk) {
-            Ok(0) => false,
-            Ok(count) => {
+        let clocks = Clocks::read(&self.clock);
+        let (is_open, received) = match stream.read(&mut self.chunk, &mut self.control) {
+            Ok((0, _)) => (false, clocks.now),
+            Ok((count, at)) => {
                 stream.input.extend_from_slice(&self.chunk[..count]);
-                true
+                (true, clocks.time_of(at))
             }
-            Err(error) => {
-                matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
-            }
+            Err(Errno::EAGAIN | Errno::EINTR) => (true, clocks.now),
+            Err(_) => (false, clocks.now),
         };
-        let (counts, now) = (&mut self.counts, self.clock.now());
-        let is_framed = stream.take_messages(link, now, &mut |message| {
+        let counts = &mut self.counts;
+        let is_framed = stream.take_messages(link, received, &mut |message| {
             counts.received += 1;
             counts.received_octets += message.bytes.len() as u64;
             each(message);
@@ -260,11 +268,27 @@ impl Stream {
         true
     }
 
-    /// Hands on the messages that are whole. Whether the stream can go on.
+    /// Reads into `chunk`. How many octets there were, and when the last of them came, if the kernel says so.
+    fn read(
+        &self,
+        chunk: &mut [u8],
+        control: &mut [u8],
+    ) -> Result<(usize, Option<std::time::Duration>), Errno> {
+        let mut parts = [IoSliceMut::new(chunk)];
+        let fd = self.socket.as_raw_fd();
+        let read = recvmsg::<()>(fd, &mut parts, Some(control), MsgFlags::empty())?;
+        let at = read.cmsgs()?.find_map(|control| match control {
+            ControlMessageOwned::ScmTimestampns(at) => Some(at.into()),
+            _ => None,
+        });
+        Ok((read.bytes, at))
+    }
+
+    /// Hands on the messages that are whole, all of which were `received` then. Whether the stream can go on.
     fn take_messages(
         &mut self,
         link: u32,
-        now: Instant,
+        received: Instant,
         each: &mut dyn FnMut(Incoming<'_>),
     ) -> bool {
         let mut taken = 0;
@@ -273,7 +297,7 @@ impl Stream {
             match self.framer.next(rest) {
                 Ok(Frame::Message(length)) => {
                     let bytes = &rest[..length];
-                    each(Incoming { received: now, link, remote: self.remote, bytes });
+                    each(Incoming { received, link, remote: self.remote, bytes });
                     taken += length;
                 }
                 Ok(Frame::LineEnds(length)) => taken += length,
@@ -283,5 +307,39 @@ impl Stream {
         };
         self.input.drain(..taken);
         goes_on
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sip::{Duration, Transport};
+
+    #[test]
+    fn what_is_read_late_has_the_time_at_which_it_came() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let target = listener.local_addr().unwrap();
+        let plan = LinkPlan {
+            target,
+            transport: Transport::Tcp,
+            sharing: Sharing::Thread,
+            users: 1,
+            local: target.ip(),
+        };
+        let clock = Clock::start();
+        let mut links = TcpLinks::open(&plan, clock).unwrap();
+        // The first one only tries whether anybody listens.
+        let (_trial, (mut peer, _)) = (listener.accept().unwrap(), listener.accept().unwrap());
+        peer.write_all(b"SIP/2.0 200 OK\r\nContent-Length: 0\r\n\r\n").unwrap();
+        super::super::wait_readable(links.poll_fd(), Duration::from_secs(60));
+        let readable = clock.now();
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        let read = clock.now();
+        let mut received = Vec::new();
+        links.receive(&mut |message| received.push(message.received));
+        assert_eq!(received.len(), 1);
+        // Two clocks, rounded.
+        assert!(received[0] <= readable + Duration::from_millis(1), "{received:?} {readable:?}");
+        assert!(read.since(received[0]) >= Duration::from_millis(49), "{received:?} {read:?}");
     }
 }

@@ -1,10 +1,11 @@
 //! UDP sockets: one for all users of a worker, or one for each.
 
-use super::{Incoming, LinkCounts, LinkError, LinkPlan, Sharing, epoll_fd, host_port, no_events};
+use super::{
+    Clocks, Incoming, LinkCounts, LinkError, LinkPlan, Sharing, epoll_fd, host_port, no_events,
+};
 use crate::load::engine::{Output, Place};
-use net::{BATCH, Clock, Inbox, Options, Outbox, Outgoing, Socket, wall_clock};
+use net::{BATCH, Clock, Inbox, Options, Outbox, Outgoing, Socket};
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
-use sip::Duration;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 
@@ -143,22 +144,14 @@ impl UdpLinks {
     }
 
     fn receive_from(&mut self, index: usize, each: &mut dyn FnMut(Incoming<'_>)) -> bool {
-        // The kernel's times are those of the wall clock, which may be set; ours is not. Both are read
-        // anew each time: what lies between would be missing from every delay.
-        let now = self.clock.now();
-        let wall = wall_clock().as_micros();
+        let clocks = Clocks::read(&self.clock);
         let (drops, counts) = (&mut self.drops[index], &mut self.counts);
         let received = self.inbox.receive(&self.sockets[index], |datagram| {
             *drops = (*drops).max(datagram.dropped);
             counts.received += 1;
             counts.received_octets += datagram.bytes.len() as u64;
-            let at = datagram.at.map_or(wall, |at| at.as_micros() as u64);
-            // What came since the clocks were read came later than now.
-            let ago = Duration::from_micros(wall.saturating_sub(at));
-            let since = Duration::from_micros(at.saturating_sub(wall));
-            let received = now + since - ago;
             each(Incoming {
-                received,
+                received: clocks.time_of(datagram.at),
                 link: index as u32,
                 remote: datagram.remote,
                 bytes: datagram.bytes,
