@@ -1,8 +1,8 @@
 //! The built program, as a person at a terminal uses it.
 
 use std::fs;
-use std::io::Write;
-use std::net::UdpSocket;
+use std::io::{Read, Write};
+use std::net::{TcpStream, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::thread;
@@ -250,6 +250,44 @@ fn what_waited_while_the_server_stood_still_is_left_for_its_copy() {
     let answer = String::from_utf8_lossy(&answer[..length]);
     assert!(answer.starts_with("SIP/2.0 404 ") && answer.contains("Call-ID: 2\r\n"), "{answer}");
     assert!(status()["counters"]["overload-dropped"].as_u64() >= Some(1));
+}
+
+#[test]
+fn what_comes_together_on_a_connection_is_answered_in_order() {
+    let site = Site::new();
+    let _server = site.serve("--domain example.com --listen tcp:127.0.0.1:0");
+    let status: serde_json::Value = serde_json::from_str(&site.good("status --json")).unwrap();
+    let address = status["listens"][1].as_str().unwrap().replace("tcp:", "");
+    let mut phone = TcpStream::connect(address).unwrap();
+    phone.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    let from = phone.local_addr().unwrap();
+    let options = |number: u32, length: &str| {
+        format!(
+            "OPTIONS sip:example.com SIP/2.0\r\nVia: SIP/2.0/TCP {from};branch=z9hG4bK{number}\r\n\
+             Max-Forwards: 70\r\nFrom: <sip:a@example.org>;tag=1\r\nTo: <sip:example.com>\r\n\
+             Call-ID: {number}\r\nCSeq: 1 OPTIONS\r\n{length}\r\n"
+        )
+    };
+    let whole = |number| options(number, "Content-Length: 0\r\n");
+    let text = format!("{}\r\n{}\r\n\r\n{}", whole(1), whole(2), whole(3));
+    let (first, rest) = text.split_at(text.len() - 20);
+    phone.write_all(first.as_bytes()).unwrap();
+    let mut answers = String::new();
+    while !answers.contains("Call-ID: 2\r\n") {
+        let mut part = [0; 2000];
+        let length = phone.read(&mut part).unwrap();
+        assert_ne!(length, 0, "closed after {answers}");
+        answers += std::str::from_utf8(&part[..length]).unwrap();
+    }
+    // The last has no frame: it is refused, all before it is answered, and the connection ends.
+    phone.write_all(format!("{rest}{}", options(4, "")).as_bytes()).unwrap();
+    phone.read_to_string(&mut answers).unwrap();
+    let found = |what: &str| -> Vec<String> {
+        let lines = answers.lines().filter(|line| line.starts_with(what));
+        lines.map(|line| line[what.len()..].to_owned()).collect()
+    };
+    assert_eq!(found("Call-ID: "), ["1", "2", "3", "4"]);
+    assert_eq!(found("SIP/2.0 "), ["200 OK", "200 OK", "200 OK", "400 Bad Content-Length"]);
 }
 
 #[test]

@@ -138,6 +138,7 @@ pub(crate) fn run(setup: Setup) -> Result<(), Failure> {
         }
     }
 
+    workers::ask_for_short_turns("the thread of connections");
     let streams_hub = Arc::clone(&hub);
     local_set.block_on(&runtime, async move {
         let dns = Dns::new(transports, has_v6);

@@ -101,14 +101,14 @@ impl Streams {
     }
 
     /// Lets the engine work, and does what it asks for.
-    fn with_worker(
+    fn with_worker<T>(
         self: &Rc<Self>,
-        work: impl FnOnce(&mut Worker<RawMutex>, sip::Instant, &mut sip_server::Output),
-    ) {
+        work: impl FnOnce(&mut Worker<RawMutex>, Instant, &mut sip_server::Output) -> T,
+    ) -> T {
         let now = self.hub.clock.now();
         let mut worker = self.worker.borrow_mut();
         let mut buffers = self.buffers.borrow_mut();
-        work(&mut worker, now, &mut buffers.out);
+        let result = work(&mut worker, now, &mut buffers.out);
         self.hub.carry_out(0, &mut worker, &mut buffers);
         let errands = buffers.own_errands.as_mut().map(std::mem::take).unwrap_or_default();
         drop((worker, buffers));
@@ -116,6 +116,7 @@ impl Streams {
             self.run_errand(errand);
         }
         self.timers.notify_one();
+        result
     }
 
     fn run_errand(self: &Rc<Self>, errand: Errand) {
@@ -258,42 +259,59 @@ impl Streams {
                 Ok(Ok(0)) | Ok(Err(_)) | Err(_) => return,
                 Ok(Ok(_)) => {}
             }
-            let mut start = 0;
+            match self.take_messages(&mut framer, &mut buffer, &flow) {
+                Ok(are_any) => has_spoken |= are_any,
+                Err(error) => {
+                    self.drain(&flow).await;
+                    log::warn("stream", || {
+                        format!("the connection from {} is closed: {error}", flow.remote)
+                    });
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Hands the messages that are whole to the engine, together: so their registrations are kept with one write.
+    /// Whether there were any.
+    ///
+    /// # Errors
+    /// Where the stream cannot go on. A request of which only the header fields can be told apart was refused.
+    fn take_messages(
+        self: &Rc<Self>,
+        framer: &mut Framer,
+        buffer: &mut Vec<u8>,
+        flow: &Flow,
+    ) -> Result<bool, FrameError> {
+        let (mut start, mut are_any) = (0, false);
+        let result = self.with_worker(|worker, now, out| {
             loop {
-                match framer.next(&buffer[start..]) {
+                let rest = &buffer[start..];
+                match framer.next(rest) {
                     Ok(Frame::Message(length)) => {
-                        has_spoken = true;
-                        let message = &buffer[start..start + length];
-                        self.with_worker(|worker, now, out| {
-                            worker.receive(now, &flow, message, out);
-                        });
+                        are_any = true;
+                        worker.receive(now, flow, &rest[..length], out);
                         start += length;
                     }
                     Ok(Frame::LineEnds(length)) => {
                         if length >= b"\r\n\r\n".len() {
                             // The answer to a keep-alive (RFC 5626 section 3.5.1).
-                            self.send(&flow, b"\r\n".to_vec());
+                            self.send(flow, b"\r\n".to_vec());
                         }
                         start += length;
                     }
-                    Ok(Frame::Incomplete) => break,
+                    Ok(Frame::Incomplete) => break Ok(()),
                     Err(error) => {
                         if let FrameError::ContentLength(length) = error {
-                            let head = &buffer[start..start + length];
-                            self.with_worker(|worker, now, out| {
-                                worker.refuse_unframed(now, &flow, head, out);
-                            });
-                            self.drain(&flow).await;
+                            worker.refuse_unframed(now, flow, &rest[..length], out);
                         }
-                        log::warn("stream", || {
-                            format!("the connection from {} is closed: {error}", flow.remote)
-                        });
-                        return;
+                        break Err(error);
                     }
                 }
             }
-            buffer.drain(..start);
-        }
+        });
+        buffer.drain(..start);
+        result.map(|()| are_any)
     }
 
     /// Waits until the peer has been sent what waits for it, within reason.
@@ -377,10 +395,14 @@ async fn write(
     mut queue: mpsc::UnboundedReceiver<Vec<u8>>,
     unsent: Rc<Cell<usize>>,
 ) {
-    while let Some(message) = queue.recv().await {
-        if writer.write_all(&message).await.is_err() {
+    let mut messages = Vec::new();
+    // What waits is written in one piece.
+    while queue.recv_many(&mut messages, usize::MAX).await > 0 {
+        let bytes = messages.concat();
+        messages.clear();
+        if writer.write_all(&bytes).await.is_err() {
             return;
         }
-        unsent.set(unsent.get().saturating_sub(message.len()));
+        unsent.set(unsent.get().saturating_sub(bytes.len()));
     }
 }

@@ -80,10 +80,15 @@ fn awaited<'h>(sockets: &[&'h Socket], index: usize, roster: &'h Roster) -> Vec<
     fds.map(|fd| PollFd::new(fd, PollFlags::POLLIN)).collect()
 }
 
-fn run(hub: &Hub, index: usize, roster: &Roster, ending: &AtomicBool) {
+/// Has this thread run soon when there is something to do, where the system can; what the thread does is for the log.
+pub(crate) fn ask_for_short_turns(purpose: &str) {
     if let Err(error) = net::take_short_turns() {
-        log::info("worker", || format!("worker {index} may wait for the processor: {error}"));
+        log::info("turns", || format!("{purpose} may wait for the processor: {error}"));
     }
+}
+
+fn run(hub: &Hub, index: usize, roster: &Roster, ending: &AtomicBool) {
+    ask_for_short_turns(&format!("worker {index}"));
     let mut worker = hub.engine.worker();
     worker.set_clock(net::nanoseconds);
     let mut inbox = Inbox::new(MAX_DATAGRAM);
