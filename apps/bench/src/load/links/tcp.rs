@@ -330,16 +330,18 @@ mod tests {
         let mut links = TcpLinks::open(&plan, clock).unwrap();
         // The first one only tries whether anybody listens.
         let (_trial, (mut peer, _)) = (listener.accept().unwrap(), listener.accept().unwrap());
-        peer.write_all(b"SIP/2.0 200 OK\r\nContent-Length: 0\r\n\r\n").unwrap();
-        super::super::wait_readable(links.poll_fd(), Duration::from_secs(60));
-        let readable = clock.now();
-        std::thread::sleep(std::time::Duration::from_millis(50));
-        let read = clock.now();
-        let mut received = Vec::new();
-        links.receive(&mut |message| received.push(message.received));
-        assert_eq!(received.len(), 1);
-        // Two clocks, rounded.
-        assert!(received[0] <= readable + Duration::from_millis(1), "{received:?} {readable:?}");
-        assert!(read.since(received[0]) >= Duration::from_millis(49), "{received:?} {read:?}");
+        // The kernel begins to tell times a moment after it was asked to.
+        let is_timed = (0..100).any(|_| {
+            peer.write_all(b"SIP/2.0 200 OK\r\nContent-Length: 0\r\n\r\n").unwrap();
+            super::super::wait_readable(links.poll_fd(), Duration::from_secs(60));
+            let readable = clock.now();
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            let mut received = Vec::new();
+            links.receive(&mut |message| received.push(message.received));
+            assert_eq!(received.len(), 1);
+            // Two clocks, rounded.
+            received[0] <= readable + Duration::from_millis(1)
+        });
+        assert!(is_timed);
     }
 }
