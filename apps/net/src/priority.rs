@@ -1,6 +1,7 @@
 //! How much of the processor threads get, and how soon.
 
 use std::io;
+use std::mem::MaybeUninit;
 
 /// How nice a thread is that gives way: a tenth of the time of one that does not, where both want the
 /// processor.
@@ -20,25 +21,26 @@ pub fn give_way() -> io::Result<()> {
 }
 
 /// Asks for short turns for the thread that calls this, from now on: who asks for less gets it sooner when it wakes
-/// (EEVDF of Linux 6.12 and later; others take no notice). Its share of the time stays the same.
+/// (EEVDF of Linux 6.12 and later; others take no notice). Its share of the time stays the same. A thread that the
+/// operator has given another policy than the usual one keeps that, and takes the turns that are its.
 ///
 /// # Errors
 /// When the system does not let it.
 pub fn take_short_turns() -> io::Result<()> {
-    // SAFETY: takes numbers only.
-    let nice = unsafe { libc::getpriority(libc::PRIO_PROCESS, 0) };
-    let wanted = libc::sched_attr {
-        size: size_of::<libc::sched_attr>() as u32,
-        sched_policy: libc::SCHED_OTHER as u32,
-        sched_flags: 0,
-        sched_nice: nice,
-        sched_priority: 0,
-        sched_runtime: SHORT_TURN,
-        sched_deadline: 0,
-        sched_period: 0,
-    };
-    // SAFETY: `wanted` is of the size that it says, and only read. Process 0 is the thread that calls.
-    let result = unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const wanted, 0) };
+    // SAFETY: it is plain data, valid when all its bytes are zero.
+    let mut attributes: libc::sched_attr = unsafe { MaybeUninit::zeroed().assume_init() };
+    let size = size_of::<libc::sched_attr>() as libc::c_uint;
+    let told = &raw mut attributes;
+    // SAFETY: `attributes` is as large as it is said to be, and written only here. Process 0 is the thread that calls.
+    if unsafe { libc::syscall(libc::SYS_sched_getattr, 0, told, size, 0) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    if attributes.sched_policy != libc::SCHED_OTHER as u32 {
+        return Ok(());
+    }
+    attributes.sched_runtime = SHORT_TURN;
+    // SAFETY: `attributes` is of the size that it says, and only read.
+    let result = unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0) };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
@@ -55,5 +57,21 @@ mod tests {
             io::Result::Ok(unsafe { libc::getpriority(libc::PRIO_PROCESS, 0) })
         });
         assert_eq!(nice.join().unwrap().unwrap(), NICE);
+    }
+
+    #[test]
+    fn a_policy_that_somebody_chose_stays() {
+        let policy = std::thread::spawn(|| {
+            // SAFETY: `usual` is only read. Process 0 is the thread that calls.
+            let result = unsafe {
+                let usual = libc::sched_param { sched_priority: 0 };
+                libc::sched_setscheduler(0, libc::SCHED_BATCH, &raw const usual)
+            };
+            assert_eq!(result, 0);
+            take_short_turns()?;
+            // SAFETY: takes numbers only.
+            io::Result::Ok(unsafe { libc::sched_getscheduler(0) })
+        });
+        assert_eq!(policy.join().unwrap().unwrap(), libc::SCHED_BATCH);
     }
 }

@@ -16,6 +16,9 @@ pub struct Transmit {
     pub flow: Flow,
     /// The message, as a range of [`Output::bytes`].
     pub range: Range<usize>,
+    /// Whether it says that something was kept which is in [`Output::journal`]. It must not be sent where that
+    /// could not be stored.
+    pub is_promise: bool,
 }
 
 /// Something that the owner has to do, beside sending messages.
@@ -100,7 +103,7 @@ impl Output {
             return None;
         }
         if is_sendable(flow.remote) {
-            self.transmits.push(Transmit { flow, range: range.clone() });
+            self.transmits.push(Transmit { flow, range: range.clone(), is_promise: false });
         }
         Some(range)
     }

@@ -77,13 +77,13 @@ pub(crate) fn on_request<R: RawMutex>(
 
 /// Whether `request` is an ACK for a response that this server made itself: it ends here, whatever else is in it.
 fn acknowledges_refusal(request: &Message<'_>, env: &Env<'_>) -> bool {
-    let to = |value| NameAddr::parse(HeaderName::To, value).ok();
-    request.method() == Some(Method::Ack)
-        && request
-            .value(HeaderName::To)
-            .and_then(to)
-            .and_then(|to| to.tag())
-            .is_some_and(|tag| tag == &env.to_tag(request)[..])
+    if request.method() != Some(Method::Ack) {
+        return false;
+    }
+    let to = request.value(HeaderName::To).and_then(|to| NameAddr::parse(HeaderName::To, to).ok());
+    let tag = to.and_then(|to| <[u8; 16]>::try_from(to.tag()?).ok());
+    // Other tags are not even worth the hash.
+    tag.is_some_and(|tag| tag == env.to_tag(request))
 }
 
 /// Gives the request to the transaction that it belongs to, if it does; its `key` says to which.

@@ -205,7 +205,7 @@ impl<R: RawMutex> Worker<R> {
         act: impl FnOnce(&Server<R>, &mut Env<'_>),
     ) {
         self.refresh();
-        let sent_before = out.transmits.len();
+        let (sent_before, kept_before) = (out.transmits.len(), out.journal.len());
         let mut env = Env {
             now,
             settings: &self.settings,
@@ -217,7 +217,9 @@ impl<R: RawMutex> Worker<R> {
             out,
         };
         act(&self.server, &mut env);
-        for _ in sent_before..out.transmits.len() {
+        let is_promise = out.journal.len() > kept_before;
+        for transmit in out.transmits.iter_mut().skip(sent_before) {
+            transmit.is_promise = is_promise;
             self.counters.sent.add();
         }
     }
@@ -255,5 +257,41 @@ fn on_response<R: RawMutex>(
             stateless::pass_back(message, origin, flow, env);
         }
         _ => env.counters.dropped.add(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Domain, Listener};
+    use alloc::vec::Vec;
+    use sip::Transport;
+
+    #[test]
+    fn only_answers_to_what_is_kept_are_promises() {
+        let local = "192.0.2.1:5060".parse().unwrap();
+        let remote = "198.51.100.9:5060".parse().unwrap();
+        let mut config = Config {
+            listeners: alloc::vec![Listener { transport: Transport::Udp, address: local }],
+            domains: alloc::vec![Domain { name: "example.com".into(), aliases: Vec::new() }],
+            ..Config::default()
+        };
+        config.authentication.required = false;
+        let server: Arc<Server<parking_lot::RawMutex>> = Arc::new(Server::new(config, &[7; 32]));
+        let mut worker = server.worker();
+        let mut out = Output::default();
+        let flow = Flow { transport: Transport::Udp, local, remote, connection: None };
+        for (number, method) in ["OPTIONS", "REGISTER", "OPTIONS"].into_iter().enumerate() {
+            let request = alloc::format!(
+                "{method} sip:example.com SIP/2.0\r\nVia: SIP/2.0/UDP {remote};branch=z9hG4bK{number}\r\n\
+                 Max-Forwards: 70\r\nFrom: <sip:a@example.com>;tag=1\r\nTo: <sip:a@example.com>\r\n\
+                 Call-ID: x\r\nCSeq: 1 {method}\r\nContact: <sip:a@{remote}>\r\nContent-Length: 0\r\n\r\n"
+            );
+            let now = Instant::from_micros(1_800_000_000_000_000);
+            worker.receive(now, &flow, request.as_bytes(), &mut out);
+        }
+        let promises: Vec<bool> =
+            out.transmits.iter().map(|transmit| transmit.is_promise).collect();
+        assert_eq!(promises, [false, true, false]);
     }
 }

@@ -106,15 +106,17 @@ impl Hub {
     fn store_and_send(&self, index: usize, buffers: &mut Buffers) {
         let Buffers { out, outbox, failed, own_errands } = buffers;
         if self.store(out).is_err() {
-            // What is not kept must not be promised. The peers ask again.
-            out.transmits.clear();
+            // What is not kept must not be promised. The phones ask again.
+            out.transmits.retain(|transmit| !transmit.is_promise);
         }
         // What goes to one place stands together, in order, so that the system may take it as one.
-        // Responses go first: the answer to a request that left before them could overtake a 100.
+        // Responses go first: the answer to a request that left before them could overtake a 100. On streams the order
+        // stays.
         let bytes = &out.bytes;
         out.transmits.sort_unstable_by_key(|transmit| {
-            let is_request = !bytes[transmit.range.clone()].starts_with(b"SIP/2.0 ");
-            (is_request, transmit.flow.remote, transmit.range.start)
+            let is_late = !transmit.flow.transport.is_reliable()
+                && !bytes[transmit.range.clone()].starts_with(b"SIP/2.0 ");
+            (is_late, transmit.flow.remote, transmit.range.start)
         });
         for (number, group) in self.sockets.iter().enumerate() {
             let Some(socket) = group.get(index % group.len().max(1)) else { continue };

@@ -12,6 +12,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroU64;
+use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -32,8 +33,10 @@ const FIRST_MESSAGE_TIMEOUT: Duration = Duration::from_secs(60);
 const IDLE_TIMEOUT: Duration = Duration::from_secs(3 * 3600);
 /// Bytes that may wait for a peer that does not read; then the connection is closed.
 const MAX_UNSENT: usize = 1 << 20;
-/// Bytes read at once.
+/// Room for this many bytes is made before reading.
 const READ_SIZE: usize = 16 * 1024;
+/// Messages of a connection that are worked on before what follows from them leaves.
+const TOGETHER: usize = 16;
 
 /// How many connections there may be.
 #[derive(Clone, Copy, Debug)]
@@ -62,8 +65,30 @@ pub(crate) struct Streams {
 
 struct Open {
     remote: SocketAddr,
-    unsent: Rc<Cell<usize>>,
-    messages: mpsc::UnboundedSender<Vec<u8>>,
+    outgoing: Rc<Outgoing>,
+}
+
+/// What is to be sent on a connection.
+#[derive(Default)]
+struct Outgoing {
+    waiting: RefCell<Vec<u8>>,
+    /// Bytes of what is being written that the system has not taken.
+    in_writing: Cell<usize>,
+    /// Told when something waits.
+    more: Notify,
+    /// Told when the connection is to be closed.
+    closing: Notify,
+}
+
+impl Outgoing {
+    fn unsent(&self) -> usize {
+        self.waiting.borrow().len() + self.in_writing.get()
+    }
+
+    fn push(&self, bytes: &[u8]) {
+        self.waiting.borrow_mut().extend_from_slice(bytes);
+        self.more.notify_one();
+    }
 }
 
 impl Streams {
@@ -121,7 +146,7 @@ impl Streams {
 
     fn run_errand(self: &Rc<Self>, errand: Errand) {
         match errand {
-            Errand::Send(flow, bytes) => self.send(&flow, bytes),
+            Errand::Send(flow, bytes) => self.send(&flow, &bytes),
             Errand::Locate(destination, ticket) => {
                 let streams = Rc::clone(self);
                 spawn_local(async move {
@@ -191,7 +216,7 @@ impl Streams {
             });
             return;
         }
-        self.begin(stream, local, remote, Vec::new());
+        self.begin(stream, local, remote, b"");
     }
 
     /// Keeps a connection that is open, and sends `first` on it.
@@ -200,20 +225,16 @@ impl Streams {
         stream: TcpStream,
         local: SocketAddr,
         remote: SocketAddr,
-        first: Vec<Vec<u8>>,
+        first: &[u8],
     ) {
         // Messages are whole when they are written; waiting for more only delays them.
         let _ = stream.set_nodelay(true);
         let number = self.next_number.get();
         self.next_number.set(number + 1);
         let Some(connection) = NonZeroU64::new(number).map(Connection) else { return };
-        let (messages, queue) = mpsc::unbounded_channel();
-        let unsent = Rc::new(Cell::new(0));
-        let open = Open { remote, unsent: Rc::clone(&unsent), messages };
-        for message in first {
-            unsent.set(unsent.get() + message.len());
-            let _ = open.messages.send(message);
-        }
+        let outgoing = Rc::new(Outgoing::default());
+        outgoing.push(first);
+        let open = Open { remote, outgoing: Rc::clone(&outgoing) };
         self.open.borrow_mut().insert(connection, open);
         self.by_remote.borrow_mut().insert(remote, connection);
         *self.by_source.borrow_mut().entry(remote.ip()).or_default() += 1;
@@ -223,7 +244,8 @@ impl Streams {
             let (reader, writer) = stream.into_split();
             tokio::select! {
                 () = streams.read(reader, flow) => {}
-                () = write(writer, queue, unsent) => {}
+                () = write(writer, &outgoing) => {}
+                () = outgoing.closing.notified() => {}
             }
             streams.end(connection);
         });
@@ -272,8 +294,8 @@ impl Streams {
         }
     }
 
-    /// Hands the messages that are whole to the engine, together: so their registrations are kept with one write.
-    /// Whether there were any.
+    /// Hands the messages that are whole to the engine, several together: so their registrations are kept with one
+    /// write. Whether there were any.
     ///
     /// # Errors
     /// Where the stream cannot go on. A request of which only the header fields can be told apart was refused.
@@ -284,77 +306,87 @@ impl Streams {
         flow: &Flow,
     ) -> Result<bool, FrameError> {
         let (mut start, mut are_any) = (0, false);
-        let result = self.with_worker(|worker, now, out| {
-            loop {
-                let rest = &buffer[start..];
-                match framer.next(rest) {
-                    Ok(Frame::Message(length)) => {
-                        are_any = true;
-                        worker.receive(now, flow, &rest[..length], out);
-                        start += length;
-                    }
-                    Ok(Frame::LineEnds(length)) => {
-                        if length >= b"\r\n\r\n".len() {
-                            // The answer to a keep-alive (RFC 5626 section 3.5.1).
-                            self.send(flow, b"\r\n".to_vec());
-                        }
-                        start += length;
-                    }
-                    Ok(Frame::Incomplete) => break Ok(()),
-                    Err(error) => {
-                        if let FrameError::ContentLength(length) = error {
-                            worker.refuse_unframed(now, flow, &rest[..length], out);
-                        }
-                        break Err(error);
-                    }
+        let mut messages: Vec<Range<usize>> = Vec::new();
+        let result = loop {
+            let frame = framer.next(&buffer[start..]);
+            if let Ok(Frame::Message(length)) = frame {
+                messages.push(start..start + length);
+                start += length;
+                if messages.len() < TOGETHER {
+                    continue;
                 }
             }
-        });
+            if !messages.is_empty() {
+                are_any = true;
+                self.with_worker(|worker, now, out| {
+                    for message in messages.drain(..) {
+                        worker.receive(now, flow, &buffer[message], out);
+                    }
+                });
+            }
+            match frame {
+                Ok(Frame::Message(_)) => {}
+                Ok(Frame::LineEnds(length)) => {
+                    if length >= b"\r\n\r\n".len() {
+                        // The answer to a keep-alive (RFC 5626 section 3.5.1).
+                        self.send(flow, b"\r\n");
+                    }
+                    start += length;
+                }
+                Ok(Frame::Incomplete) => break Ok(are_any),
+                Err(error) => {
+                    if let FrameError::ContentLength(length) = error {
+                        let head = &buffer[start..start + length];
+                        self.with_worker(|worker, now, out| {
+                            worker.refuse_unframed(now, flow, head, out);
+                        });
+                    }
+                    break Err(error);
+                }
+            }
+        };
         buffer.drain(..start);
-        result.map(|()| are_any)
+        result
     }
 
     /// Waits until the peer has been sent what waits for it, within reason.
     async fn drain(&self, flow: &Flow) {
-        let unsent = flow.connection.and_then(|connection| {
-            self.open.borrow().get(&connection).map(|o| Rc::clone(&o.unsent))
+        let outgoing = flow.connection.and_then(|connection| {
+            self.open.borrow().get(&connection).map(|open| Rc::clone(&open.outgoing))
         });
-        let Some(unsent) = unsent else { return };
+        let Some(outgoing) = outgoing else { return };
         for _ in 0..50 {
-            if unsent.get() == 0 {
+            if outgoing.unsent() == 0 {
                 return;
             }
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     }
 
-    fn send(self: &Rc<Self>, flow: &Flow, bytes: Vec<u8>) {
+    fn send(self: &Rc<Self>, flow: &Flow, bytes: &[u8]) {
         let connection = match flow.connection {
             Some(connection) => Some(connection),
             None => self.by_remote.borrow().get(&flow.remote).copied(),
         };
-        let queue = connection.and_then(|connection| {
+        let outgoing = connection.and_then(|connection| {
             let open = self.open.borrow();
-            let open = open.get(&connection)?;
-            Some((connection, Rc::clone(&open.unsent), open.messages.clone()))
+            Some((connection, Rc::clone(&open.get(&connection)?.outgoing)))
         });
-        match queue {
-            Some((connection, unsent, messages)) => {
-                if unsent.get() + bytes.len() > MAX_UNSENT {
+        match outgoing {
+            Some((connection, outgoing)) => {
+                if outgoing.unsent() + bytes.len() > MAX_UNSENT {
                     log::warn("stream", || {
                         format!("the connection to {} is closed: it does not read", flow.remote)
                     });
                     self.end(connection);
-                    return self.report_undeliverable(*flow, bytes);
+                    outgoing.closing.notify_one();
+                    return self.report_undeliverable(*flow, bytes.to_vec());
                 }
-                unsent.set(unsent.get() + bytes.len());
-                if let Err(unsent) = messages.send(bytes) {
-                    self.report_undeliverable(*flow, unsent.0);
-                }
+                outgoing.push(bytes);
             }
-            None if flow.connection.is_some() => self.report_undeliverable(*flow, bytes),
+            None if flow.connection.is_some() => self.report_undeliverable(*flow, bytes.to_vec()),
             None => {
-                spawn_local(Rc::clone(self).connect(*flow, bytes));
+                spawn_local(Rc::clone(self).connect(*flow, bytes.to_vec()));
             }
         }
     }
@@ -380,7 +412,7 @@ impl Streams {
         };
         match timeout(CONNECT_TIMEOUT, connecting).await {
             // Another message may have opened a connection in the meantime; both serve.
-            Ok(Ok(stream)) => self.begin(stream, flow.local, flow.remote, vec![bytes]),
+            Ok(Ok(stream)) => self.begin(stream, flow.local, flow.remote, &bytes),
             Ok(Err(_)) | Err(_) => {
                 self.with_worker(|worker, now, out| {
                     worker.undeliverable(now, &flow, &bytes, out);
@@ -390,19 +422,22 @@ impl Streams {
     }
 }
 
-async fn write(
-    mut writer: tokio::net::tcp::OwnedWriteHalf,
-    mut queue: mpsc::UnboundedReceiver<Vec<u8>>,
-    unsent: Rc<Cell<usize>>,
-) {
-    let mut messages = Vec::new();
-    // What waits is written in one piece.
-    while queue.recv_many(&mut messages, usize::MAX).await > 0 {
-        let bytes = messages.concat();
-        messages.clear();
-        if writer.write_all(&bytes).await.is_err() {
-            return;
+/// Writes what waits, all of it in one piece, until the connection breaks.
+async fn write(mut writer: tokio::net::tcp::OwnedWriteHalf, outgoing: &Outgoing) {
+    loop {
+        let bytes = outgoing.waiting.take();
+        if bytes.is_empty() {
+            outgoing.more.notified().await;
+            continue;
         }
-        unsent.set(unsent.get().saturating_sub(bytes.len()));
+        let mut rest = &bytes[..];
+        while !rest.is_empty() {
+            outgoing.in_writing.set(rest.len());
+            match writer.write(rest).await {
+                Ok(0) | Err(_) => return,
+                Ok(count) => rest = &rest[count..],
+            }
+        }
+        outgoing.in_writing.set(0);
     }
 }

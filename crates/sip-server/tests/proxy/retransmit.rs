@@ -118,6 +118,30 @@ fn a_final_response_to_an_invite_is_sent_again_until_timer_h() {
 }
 
 #[test]
+fn an_ack_ends_the_answer_of_the_server_itself() {
+    let mut bench = Bench::with_bob(&[("bob", "1")]);
+    bench.call("INVITE");
+    assert_eq!(bench.wait(32_000).last().unwrap(), "32000 alice 408");
+    assert_eq!(bench.wait(600), ["500 alice 408"]);
+    assert_eq!(bench.follow("ACK"), [""; 0]);
+    assert_eq!(bench.wait(10_000), [""; 0]);
+    bench.rest();
+}
+
+#[test]
+fn an_ack_without_the_magic_cookie_finds_its_invite() {
+    let mut bench = Bench::with_bob(&[("bob", "1")]);
+    let uri = "sip:bob@example.com";
+    let invite = bench.request("INVITE", uri, "alice", "alice", uri).replace("z9hG4bK", "");
+    assert_eq!(bench.receive("alice", &invite), ["alice 100", "bob INVITE"]);
+    assert_eq!(bench.answer("bob", 486), ["bob ACK", "alice 486"]);
+    assert_eq!(bench.wait(600), ["500 alice 486"]);
+    assert_eq!(bench.follow("ACK"), [""; 0]);
+    assert_eq!(bench.wait(10_000), [""; 0]);
+    bench.rest();
+}
+
+#[test]
 fn each_final_response_is_acknowledged_also_when_it_comes_again() {
     let mut bench = Bench::with_bob(&[("bob", "1")]);
     bench.call("INVITE");

@@ -122,4 +122,11 @@ fn what_the_server_refuses_itself_is_acknowledged_to_it() {
     let invite = bench.request("INVITE", uri, "alice", "alice", uri);
     assert_eq!(bench.receive("alice", &invite), ["alice 404"]);
     assert_eq!(bench.follow("ACK"), [""; 0]);
+    // It is not taken for another request to nobody, even where it is nothing else either.
+    let ack = bench.last("from alice", "ACK");
+    assert_eq!(bench.receive("alice", &ack.replace("Max-Forwards: 70", "CSeq: x")), [""; 0]);
+    assert_eq!((bench.counter("not-found"), bench.counter("malformed-requests")), (1, 0));
+    let other = ack.replace("Call-ID: call", "Call-ID: other");
+    assert_eq!(bench.receive("alice", &other), [""; 0]);
+    assert_eq!(bench.counter("not-found"), 2, "a tag is good for one call");
 }
