@@ -2,13 +2,12 @@
 //! look into them. What it costs no load generator can do without; it is the yardstick of its own cost.
 
 use crate::cli::load::LoadArgs;
+use crate::cpu::Cpu;
 use crate::load::links::LinkCounts;
 use crate::load::worker::tick_for;
 use crate::measure::LoadSpec;
 use net::{BATCH, Inbox, Options, Outbox, Outgoing, Socket};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::resource::{UsageWho, getrusage};
-use nix::sys::time::TimeValLike as _;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::os::fd::AsFd as _;
@@ -115,13 +114,6 @@ pub(crate) fn measure(exchange: &Exchange) -> io::Result<BareCost> {
     })
 }
 
-/// CPU time of this thread, in microseconds.
-fn cpu_time() -> io::Result<u64> {
-    let usage = getrusage(UsageWho::RUSAGE_THREAD)?;
-    let micros = usage.user_time().num_microseconds() + usage.system_time().num_microseconds();
-    Ok(micros.unsigned_abs())
-}
-
 /// A datagram for each round trip, of the size that `size` takes from it; the first byte says which it
 /// is.
 fn datagrams(sizes: &[(usize, usize)], size: impl Fn(&(usize, usize)) -> usize) -> Vec<Vec<u8>> {
@@ -140,13 +132,13 @@ fn initiate(socket: &Socket, exchange: &Exchange) -> io::Result<(u64, u64, Durat
     let mut to_send = Vec::new();
     let (mut begun, mut ended) = (0u64, 0u64);
     let clock = exchange.clock.max(Duration::from_micros(1));
-    let cpu = cpu_time()?;
+    let cpu = Cpu::of_thread();
     let start = Instant::now();
     let mut tick = start;
     loop {
         let elapsed = start.elapsed();
         if elapsed.as_secs_f64() >= exchange.seconds {
-            return Ok((cpu_time()? - cpu, ended, elapsed));
+            return Ok((Cpu::of_thread().since(cpu).total(), ended, elapsed));
         }
         let due = (elapsed.as_secs_f64() * exchange.rate) as u64;
         let mut go_on = |mut step: usize, to_send: &mut Vec<_>| loop {
@@ -192,7 +184,7 @@ fn respond(socket: &Socket, sizes: &[(usize, usize)], ending: &AtomicBool) -> io
     let mut outbox = Outbox::default();
     let mut to_send = Vec::new();
     let local = socket.address().ip();
-    let cpu = cpu_time()?;
+    let cpu = Cpu::of_thread();
     while !ending.load(Ordering::Acquire) {
         let mut fds = [PollFd::new(socket.as_fd(), PollFlags::POLLIN)];
         match poll(&mut fds, PollTimeout::from(LOOK)) {
@@ -207,7 +199,7 @@ fn respond(socket: &Socket, sizes: &[(usize, usize)], ending: &AtomicBool) -> io
         })?;
         outbox.send(socket, to_send.drain(..), |_| ());
     }
-    Ok(cpu_time()? - cpu)
+    Ok(Cpu::of_thread().since(cpu).total())
 }
 
 #[cfg(test)]

@@ -5,9 +5,9 @@
 //! are those of somebody who sees the headers of a source: its SSRC, and sequence numbers that come
 //! next, so that no receiver can tell them by anything but a tag.
 
+use crate::cpu::Cpu;
 use net::{Inbox, Options, Outbox, Outgoing, Socket};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::time::{ClockId, clock_gettime};
 use rtp::packet::Fields;
 use srtp::{MasterKey, Policy, Receiver, Sender};
 use std::io;
@@ -214,10 +214,6 @@ struct Received {
     cpu: Duration,
 }
 
-fn cpu_time() -> io::Result<Duration> {
-    Ok(clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID)?.into())
-}
-
 /// Receives until the end, and what is still waiting then.
 fn receive(
     socket: &Socket,
@@ -232,10 +228,10 @@ fn receive(
     let mut inbox = Inbox::new(LONGEST);
     let mut packet = [0; LONGEST];
     let mut received = Received::default();
-    let mut started: Option<Duration> = None;
+    let mut started: Option<Cpu> = None;
     loop {
         if started.is_none() && begun.load(Ordering::Acquire) {
-            started = Some(cpu_time()?);
+            started = Some(Cpu::of_thread());
             received = Received::default();
         }
         let count = inbox.receive(socket, |datagram| {
@@ -255,7 +251,8 @@ fn receive(
         })?;
         if count == 0 {
             if ended.load(Ordering::Acquire) {
-                received.cpu = cpu_time()? - started.unwrap_or_default();
+                let cpu = Cpu::of_thread().since(started.unwrap_or_default());
+                received.cpu = Duration::from_micros(cpu.total());
                 return Ok(received);
             }
             poll(&mut [PollFd::new(socket.as_fd(), PollFlags::POLLIN)], PollTimeout::from(LOOK))?;

@@ -6,6 +6,7 @@ mod bare;
 mod capture;
 mod cli;
 mod commands;
+mod cpu;
 mod flood;
 mod load;
 mod measure;

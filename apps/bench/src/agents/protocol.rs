@@ -1,12 +1,13 @@
 //! What a controller and its agents say to each other: a line of JSON each, over the agent's standard
 //! input and output. Both are the same version of this program.
 
+use crate::cpu::Cpu;
 use crate::load::arrivals::{Segment, Spacing};
 use crate::load::engine::{Settings, Task};
 use crate::load::generator::{GeneratorPlan, Part, Stretch};
 use crate::load::links::{LinkCounts, Sharing};
 use crate::load::tally::{self, Tally};
-use crate::load::worker::{self, Cpu, CyclePlan};
+use crate::load::worker::{self, CyclePlan};
 use crate::record::{Ceiling, Machine, Operation, Second};
 use crate::users::Users;
 use serde::{Deserialize, Serialize};

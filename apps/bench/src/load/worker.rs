@@ -4,10 +4,10 @@ use super::arrivals::Arrivals;
 use super::engine::{Engine, Party, Settings, Task};
 use super::links::{self, LinkCounts, LinkError, LinkPlan, Links};
 use super::tally::{Outcome, Tally};
+use crate::cpu::Cpu;
 use crate::record::Second;
 use hdrhistogram::Histogram as Hdr;
 use net::Clock;
-use nix::sys::resource::{UsageWho, getrusage};
 use sip::{Duration, Instant};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -80,42 +80,6 @@ pub(crate) struct CyclePlan {
     pub(crate) length: Duration,
     /// How long to wait, after that, for what is under way.
     pub(crate) drain: Duration,
-}
-
-/// CPU time of a thread, in microseconds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub(crate) struct Cpu {
-    pub(crate) user_us: u64,
-    pub(crate) system_us: u64,
-}
-
-impl Cpu {
-    /// That of the calling thread so far.
-    pub(crate) fn of_thread() -> Self {
-        let micros = |time: nix::sys::time::TimeVal| {
-            u64::try_from(time.tv_sec() * 1_000_000 + time.tv_usec()).unwrap_or_default()
-        };
-        getrusage(UsageWho::RUSAGE_THREAD).map_or_else(
-            |_| Self::default(),
-            |usage| Self {
-                user_us: micros(usage.user_time()),
-                system_us: micros(usage.system_time()),
-            },
-        )
-    }
-
-    /// What was used since `before`.
-    pub(crate) const fn since(self, before: Self) -> Self {
-        Self {
-            user_us: self.user_us.saturating_sub(before.user_us),
-            system_us: self.system_us.saturating_sub(before.system_us),
-        }
-    }
-
-    /// Both together.
-    pub(crate) const fn total(self) -> u64 {
-        self.user_us + self.system_us
-    }
 }
 
 /// What a worker found.

@@ -5,12 +5,13 @@ mod doubts;
 mod truth;
 
 use crate::agents::{AgentError, Force, Place, Share};
+use crate::cpu::Cpu;
 use crate::load::arrivals::{Segment, Spacing};
 use crate::load::engine::Task;
 use crate::load::generator::Stretch;
 use crate::load::links::LinkCounts;
 use crate::load::tally::Tally;
-use crate::load::worker::{Bound, Cpu, Found};
+use crate::load::worker::{Bound, Found};
 use crate::record::{self, Ceiling, Generator as GeneratorRecord, Load, Operation, Run};
 use sip::Duration;
 use std::fmt;

@@ -249,7 +249,9 @@ struct Clocks {
 
 impl Clocks {
     fn read(clock: &Clock) -> Self {
-        Self { now: clock.now(), wall: wall_clock() }
+        // In this order: what stops the thread in between makes delays longer, and not shorter.
+        let wall = wall_clock();
+        Self { now: clock.now(), wall }
     }
 
     /// Our time when the kernel's was `at`; that of reading, if the kernel says none.
@@ -292,4 +294,20 @@ fn no_events() -> Vec<EpollEvent> {
 
 fn epoll_fd(epoll: &nix::sys::epoll::Epoll) -> BorrowedFd<'_> {
     epoll.0.as_fd()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernel_s_times_become_ours() {
+        let (now, wall) = (Instant::from_micros(5_000_000), Instant::from_micros(90_000_000));
+        let clocks = Clocks { now, wall };
+        let time_of = |micros| clocks.time_of(Some(std::time::Duration::from_micros(micros)));
+        assert_eq!(time_of(90_000_000), now);
+        assert_eq!(time_of(89_999_000), Instant::from_micros(4_999_000));
+        assert_eq!(time_of(90_000_700), Instant::from_micros(5_000_700));
+        assert_eq!(clocks.time_of(None), now);
+    }
 }
