@@ -291,6 +291,29 @@ fn what_comes_together_on_a_connection_is_answered_in_order() {
 }
 
 #[test]
+fn a_connection_whose_peer_does_not_read_is_closed() {
+    let site = Site::new();
+    let config = show(&site.file("c.toml", "[limits]\ntrusted = [\"127.0.0.0/8\"]"));
+    let words = format!("--domain example.com --listen tcp:127.0.0.1:0 --config {config}");
+    let _server = site.serve(&words);
+    let status: serde_json::Value = serde_json::from_str(&site.good("status --json")).unwrap();
+    let address = status["listens"][1].as_str().unwrap().replace("tcp:", "");
+    let mut phone = TcpStream::connect(address).unwrap();
+    let from = phone.local_addr().unwrap();
+    let options = format!(
+        "OPTIONS sip:example.com SIP/2.0\r\nVia: SIP/2.0/TCP {from};branch=z9hG4bK1\r\n\
+         Max-Forwards: 70\r\nFrom: <sip:a@example.org>;tag=1\r\nTo: <sip:example.com>\r\n\
+         Call-ID: 1\r\nCSeq: 1 OPTIONS\r\nSubject: {}\r\nContent-Length: 0\r\n\r\n",
+        "x".repeat(200)
+    );
+    // What the system and the server hold for a peer is far less than the answers to all these.
+    let many = options.repeat(100);
+    let written = (0..2000).take_while(|_| phone.write_all(many.as_bytes()).is_ok()).count();
+    assert!(written < 2000, "the server keeps on holding answers");
+    site.good("status");
+}
+
+#[test]
 fn a_reader_that_goes_away_is_no_error() {
     let site = Site::new();
     let users: String = (0..20_000).map(|i| format!("u{i}:p\n")).collect();
