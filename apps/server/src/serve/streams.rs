@@ -126,14 +126,14 @@ impl Streams {
     }
 
     /// Lets the engine work, and does what it asks for.
-    fn with_worker<T>(
+    fn with_worker(
         self: &Rc<Self>,
-        work: impl FnOnce(&mut Worker<RawMutex>, Instant, &mut sip_server::Output) -> T,
-    ) -> T {
+        work: impl FnOnce(&mut Worker<RawMutex>, Instant, &mut sip_server::Output),
+    ) {
         let now = self.hub.clock.now();
         let mut worker = self.worker.borrow_mut();
         let mut buffers = self.buffers.borrow_mut();
-        let result = work(&mut worker, now, &mut buffers.out);
+        work(&mut worker, now, &mut buffers.out);
         self.hub.carry_out(0, &mut worker, &mut buffers);
         let errands = buffers.own_errands.as_mut().map(std::mem::take).unwrap_or_default();
         drop((worker, buffers));
@@ -141,7 +141,6 @@ impl Streams {
             self.run_errand(errand);
         }
         self.timers.notify_one();
-        result
     }
 
     fn run_errand(self: &Rc<Self>, errand: Errand) {
