@@ -43,7 +43,6 @@ pub(crate) fn add_user(engine: &Engine, user: &User) {
 impl Control for Desk {
     fn status(&self) -> Status {
         let engine = &self.hub.engine;
-        let own = &self.hub.counters;
         let config = self.config.lock();
         let mode = match config.mode {
             Mode::Proxy => "proxy",
@@ -70,8 +69,8 @@ impl Control for Desk {
                 .counters()
                 .into_iter()
                 .chain([
-                    ("refused-connections", own.refused_connections.load(Ordering::Relaxed)),
-                    ("dropped-errands", own.dropped_errands.load(Ordering::Relaxed)),
+                    ("refused-connections", self.hub.connections.refused.load(Ordering::Relaxed)),
+                    ("dropped-lookups", self.hub.dropped_lookups.load(Ordering::Relaxed)),
                     ("unread", self.hub.unread()),
                 ])
                 .map(|(name, count)| (name.to_owned(), count))

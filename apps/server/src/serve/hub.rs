@@ -1,6 +1,7 @@
 //! What all threads of the running server share, and how the engine's wishes are carried out.
 
 use super::Engine;
+use super::connections::Connections;
 use crate::listen::Listen;
 use crate::log;
 use crate::storage::Journal;
@@ -15,16 +16,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::sync::mpsc;
 
-/// What the thread of streams is asked to do by the others.
-pub(crate) enum Errand {
-    /// Send a message on a stream.
-    Send(Flow, Vec<u8>),
-    /// Look up a destination.
-    Locate(Destination, Ticket),
+/// A destination to look up, for what waits with the ticket.
+pub(crate) struct Lookup {
+    pub(crate) destination: Destination,
+    pub(crate) ticket: Ticket,
 }
 
-/// Errands that may wait at a time; further messages are dropped, as a full socket would.
-pub(crate) const MAX_ERRANDS: usize = 65_536;
+/// Look-ups that may wait at a time; more fail at once.
+pub(crate) const MAX_LOOKUPS: usize = 65_536;
 
 /// The engine, storage and sockets.
 pub(crate) struct Hub {
@@ -34,43 +33,29 @@ pub(crate) struct Hub {
     pub(crate) journal: Option<Journal>,
     /// For each address that datagrams come to, a socket for each worker.
     pub(crate) sockets: Vec<Vec<Socket>>,
-    pub(crate) errands: mpsc::Sender<Errand>,
+    pub(crate) connections: Connections,
+    pub(crate) lookups: mpsc::Sender<Lookup>,
     /// Where the server listens.
     pub(crate) listens: Vec<Listen>,
-    pub(crate) counters: Counters,
+    /// Look-ups that failed because too many waited.
+    pub(crate) dropped_lookups: AtomicU64,
 }
 
-/// What is counted here and not in the engine.
-#[derive(Debug, Default)]
-pub(crate) struct Counters {
-    /// Connections refused because there were as many as may be.
-    pub(crate) refused_connections: AtomicU64,
-    /// Messages for streams and look-ups dropped because too many waited.
-    pub(crate) dropped_errands: AtomicU64,
-}
-
-/// One thread's buffers.
-#[derive(Default)]
-pub(crate) struct Buffers {
+/// What a thread has for itself: the engine's worker, and buffers.
+pub(crate) struct Local {
+    /// Which of each address's sockets are this thread's.
+    index: usize,
+    pub(crate) worker: Worker<RawMutex>,
     pub(crate) out: Output,
     outbox: Outbox,
     /// What could not be done, for the engine to hear of.
-    failed: Vec<Failed>,
-    /// Messages for streams and destinations to look up, where this thread sees to them itself.
-    pub(crate) own_errands: Option<Vec<Errand>>,
+    pub(crate) failed: Vec<Failed>,
 }
 
 /// Something that the engine waits for in vain.
-enum Failed {
+pub(crate) enum Failed {
     Send(Flow, Vec<u8>),
     Locate(Ticket),
-}
-
-impl Buffers {
-    /// Buffers of the thread that runs the errands.
-    pub(crate) fn of_streams() -> Self {
-        Self { own_errands: Some(Vec::new()), ..Self::default() }
-    }
 }
 
 impl Hub {
@@ -82,29 +67,38 @@ impl Hub {
             .map(|listen| listen.address.port())
     }
 
-    /// Does what the engine asks for in `buffers.out`, and tells `worker` what failed. `index` says
-    /// which sockets are this thread's.
-    pub(crate) fn carry_out(
-        &self,
-        index: usize,
-        worker: &mut Worker<RawMutex>,
-        buffers: &mut Buffers,
-    ) {
-        self.store_and_send(index, buffers);
-        while let Some(failed) = buffers.failed.pop() {
-            let now = self.clock.now();
-            match failed {
-                Failed::Send(flow, bytes) => {
-                    worker.undeliverable(now, &flow, &bytes, &mut buffers.out);
-                }
-                Failed::Locate(ticket) => worker.located(now, ticket, &[], &mut buffers.out),
-            }
-            self.store_and_send(index, buffers);
+    /// What the thread at `index` needs for itself.
+    pub(crate) fn local(&self, index: usize) -> Local {
+        Local {
+            index,
+            worker: self.engine.worker(),
+            out: Output::default(),
+            outbox: Outbox::default(),
+            failed: Vec::new(),
         }
     }
 
-    fn store_and_send(&self, index: usize, buffers: &mut Buffers) {
-        let Buffers { out, outbox, failed, own_errands } = buffers;
+    /// Does what the engine asks for in `local.out`, and tells it what failed.
+    pub(crate) fn carry_out(&self, local: &mut Local) {
+        self.store_and_send(local);
+        while !local.failed.is_empty() {
+            let now = self.clock.now();
+            for failed in std::mem::take(&mut local.failed) {
+                match failed {
+                    Failed::Send(flow, bytes) => {
+                        local.worker.undeliverable(now, &flow, &bytes, &mut local.out);
+                    }
+                    Failed::Locate(ticket) => {
+                        local.worker.located(now, ticket, &[], &mut local.out);
+                    }
+                }
+            }
+            self.store_and_send(local);
+        }
+    }
+
+    fn store_and_send(&self, local: &mut Local) {
+        let Local { index, out, outbox, failed, .. } = local;
         if self.store(out).is_err() {
             // What is not kept must not be promised. The phones ask again.
             out.transmits.retain(|transmit| !transmit.is_promise);
@@ -119,7 +113,7 @@ impl Hub {
             (is_late, transmit.flow.remote, transmit.range.start)
         });
         for (number, group) in self.sockets.iter().enumerate() {
-            let Some(socket) = group.get(index % group.len().max(1)) else { continue };
+            let Some(socket) = group.get(*index % group.len().max(1)) else { continue };
             let datagrams = out
                 .transmits
                 .iter()
@@ -136,29 +130,21 @@ impl Hub {
                 failed.push(Failed::Send(flow, datagram.bytes.to_vec()));
             });
         }
-        let streams = out.transmits.iter().filter(|transmit| transmit.flow.transport.is_reliable());
-        let messages = streams.map(|transmit| {
-            Errand::Send(transmit.flow, out.bytes[transmit.range.clone()].to_vec())
-        });
-        let events = out.events.drain(..).filter_map(|event| match event {
-            Event::Locate { destination, ticket } => Some(Errand::Locate(destination, ticket)),
-            Event::Notice(text) => {
-                log::warn("notice", || text);
-                None
+        for transmits in out.transmits.chunk_by(|one, other| one.flow == other.flow) {
+            if transmits[0].flow.transport.is_reliable() {
+                self.connections.send(transmits, &out.bytes, failed);
             }
-        });
-        for errand in messages.chain(events) {
-            if let Some(errands) = own_errands {
-                errands.push(errand);
-                continue;
-            }
-            if let Err(full) = self.errands.try_send(errand) {
-                self.counters.dropped_errands.fetch_add(1, Ordering::Relaxed);
-                log::warn("errands", || "too much waits for streams and the DNS".to_owned());
-                failed.push(match full.into_inner() {
-                    Errand::Send(flow, bytes) => Failed::Send(flow, bytes),
-                    Errand::Locate(_, ticket) => Failed::Locate(ticket),
-                });
+        }
+        for event in out.events.drain(..) {
+            match event {
+                Event::Locate { destination, ticket } => {
+                    if let Err(full) = self.lookups.try_send(Lookup { destination, ticket }) {
+                        self.dropped_lookups.fetch_add(1, Ordering::Relaxed);
+                        log::warn("lookups", || "too much waits for the DNS".to_owned());
+                        failed.push(Failed::Locate(full.into_inner().ticket));
+                    }
+                }
+                Event::Notice(text) => log::warn("notice", || text),
             }
         }
         out.clear();

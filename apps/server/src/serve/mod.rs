@@ -1,10 +1,11 @@
 //! The running server.
 
+mod connections;
 mod control;
 mod dns;
 mod hub;
+mod lookups;
 mod roster;
-mod streams;
 mod workers;
 
 use crate::admin::server::Server as Admin;
@@ -14,19 +15,19 @@ use crate::log;
 use crate::screens;
 use crate::settings::{Settings, Setup, remember_domains};
 use crate::storage::Journal;
+use connections::{Bounds, Connections};
 use control::{Desk, add_user};
 use dns::Dns;
-use hub::{Hub, MAX_ERRANDS};
+use hub::{Hub, MAX_LOOKUPS};
+use lookups::Lookups;
 use net::Socket;
 use net::{Clock, wall_clock};
 use sip::Transport;
 use sip_server::config::Listener;
-use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
-use streams::{Bounds, Streams};
-use tokio::net::{TcpListener, TcpSocket};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 use workers::Workers;
@@ -36,8 +37,6 @@ pub(crate) type Engine = sip_server::Server<parking_lot::RawMutex>;
 
 /// How long calls that are being set up are waited for at the end.
 const DRAIN_TIME: Duration = Duration::from_secs(5);
-/// Connections that may wait to be accepted.
-const BACKLOG: u32 = 1024;
 
 /// Serves until SIGTERM or SIGINT.
 ///
@@ -62,9 +61,7 @@ pub(crate) fn run(setup: Setup) -> Result<(), Failure> {
                 address
             }
             Transport::Tcp | Transport::Tls => {
-                let guard = runtime.enter();
-                let listener = listen_on(listen.address).map_err(cannot_listen(&listen))?;
-                drop(guard);
+                let listener = net::listen(listen.address).map_err(cannot_listen(&listen))?;
                 let address = listener.local_addr()?;
                 listeners.push(listener);
                 address
@@ -93,25 +90,26 @@ pub(crate) fn run(setup: Setup) -> Result<(), Failure> {
     engine.continue_after(restored.sequence);
     engine.forget_nonces_before(wall_clock());
 
-    let (errands, errand_queue) = mpsc::channel(MAX_ERRANDS);
+    let (lookups, lookup_queue) = mpsc::channel(MAX_LOOKUPS);
     let journal = settings
         .registrations
         .then(|| Journal::start(Arc::clone(&storage), settings.sync))
         .transpose()?;
     let clock = Clock::start();
+    let bounds = Bounds {
+        connections: settings.max_connections,
+        per_source: settings.max_connections_per_source,
+    };
     let hub = Arc::new(Hub {
         engine,
         clock,
         journal,
         sockets,
-        errands,
+        connections: Connections::new(listeners, workers, bounds, clock)?,
+        lookups,
         listens: listens.clone(),
-        counters: hub::Counters::default(),
+        dropped_lookups: AtomicU64::new(0),
     });
-    let bounds = Bounds {
-        connections: settings.max_connections,
-        per_source: settings.max_connections_per_source,
-    };
     let transports = config.listeners.iter().map(|listener| listener.transport);
     let mut transports: Vec<Transport> = transports.collect();
     transports.sort_unstable();
@@ -138,12 +136,11 @@ pub(crate) fn run(setup: Setup) -> Result<(), Failure> {
         }
     }
 
-    workers::ask_for_short_turns("the thread of connections");
-    let streams_hub = Arc::clone(&hub);
+    let lookups_hub = Arc::clone(&hub);
     local_set.block_on(&runtime, async move {
         let dns = Dns::new(transports, has_v6);
-        let streams = Rc::new(Streams::new(streams_hub, dns, bounds));
-        let serving = tokio::task::spawn_local(streams.run(listeners, errand_queue));
+        let lookups = Rc::new(Lookups::new(lookups_hub, dns));
+        let looking_up = tokio::task::spawn_local(lookups.run(lookup_queue));
         let mut terminate = signal(SignalKind::terminate())?;
         let mut interrupt = signal(SignalKind::interrupt())?;
         let mut hangup = signal(SignalKind::hangup())?;
@@ -161,7 +158,7 @@ pub(crate) fn run(setup: Setup) -> Result<(), Failure> {
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
         drop(threads);
-        serving.abort();
+        looking_up.abort();
         drop(admin);
         Ok::<(), Failure>(())
     })?;
@@ -220,20 +217,6 @@ fn cannot_listen(listen: &Listen) -> impl FnOnce(std::io::Error) -> Failure + us
         )),
         _ => during(format!("cannot listen on {listen}"))(error),
     }
-}
-
-fn listen_on(address: SocketAddr) -> std::io::Result<TcpListener> {
-    let socket = match address {
-        SocketAddr::V4(_) => TcpSocket::new_v4()?,
-        SocketAddr::V6(_) => {
-            let socket = TcpSocket::new_v6()?;
-            nix::sys::socket::setsockopt(&socket, nix::sys::socket::sockopt::Ipv6V6Only, &true)?;
-            socket
-        }
-    };
-    socket.set_reuseaddr(true)?;
-    socket.bind(address)?;
-    socket.listen(BACKLOG)
 }
 
 /// Many connections need many descriptors; the soft limit is often a thousand.

@@ -1,4 +1,4 @@
-//! Who serves which sockets: the first worker all of them as long as it can, so that the others sleep
+//! Who serves which sockets and connections: the first worker all of them as long as it can, so that the others sleep
 //! and messages come to it in larger batches; each worker its own when there is much to do.
 //!
 //! A socket has one server at a time, so that what comes from one peer keeps its order.
@@ -69,8 +69,12 @@ impl Roster {
         let _ = self.0[index].waker.read();
     }
 
-    /// Whether the worker at `index` serves the sockets of `owner` now.
-    pub(super) fn serves(&self, index: usize, owner: usize) -> bool {
+    /// Those whose sockets the worker at `index` serves now.
+    pub(super) fn served_by(&self, index: usize) -> Vec<usize> {
+        (0..self.0.len()).filter(|&owner| self.serves(index, owner)).collect()
+    }
+
+    fn serves(&self, index: usize, owner: usize) -> bool {
         match (index, owner) {
             (0, 0) => true,
             (0, _) => self.duty(owner) == Duty::Off as u8,
@@ -162,19 +166,15 @@ mod tests {
         Duration::from_millis(millis)
     }
 
-    fn served(roster: &Roster, index: usize) -> Vec<usize> {
-        (0..3).filter(|&owner| roster.serves(index, owner)).collect()
-    }
-
     #[test]
     fn the_first_worker_serves_all_until_it_is_busy() {
         let roster = Roster::new(3).unwrap();
-        assert_eq!(served(&roster, 0), [0, 1, 2]);
+        assert_eq!(roster.served_by(0), [0, 1, 2]);
         assert!(!roster.report(0, millis(2), millis(5)));
-        assert_eq!((served(&roster, 0), served(&roster, 1)), (vec![0, 1, 2], vec![]));
+        assert_eq!((roster.served_by(0), roster.served_by(1)), (vec![0, 1, 2], vec![]));
         assert!(roster.report(0, millis(3), millis(5)));
         for index in 0..3 {
-            assert_eq!(served(&roster, index), [index]);
+            assert_eq!(roster.served_by(index), [index]);
         }
     }
 
@@ -189,10 +189,10 @@ mod tests {
         roster.report(1, millis(0), millis(5));
         roster.report(2, millis(0), millis(5));
         roster.report(0, millis(1), millis(5));
-        assert_eq!(served(&roster, 0), [0], "none is taken from a worker that is at it");
-        assert_eq!(served(&roster, 1), [1]);
+        assert_eq!(roster.served_by(0), [0], "none is taken from a worker that is at it");
+        assert_eq!(roster.served_by(1), [1]);
         assert!(roster.leave(1) && roster.leave(2));
-        assert_eq!((served(&roster, 0), served(&roster, 1)), (vec![0, 1, 2], vec![]));
+        assert_eq!((roster.served_by(0), roster.served_by(1)), (vec![0, 1, 2], vec![]));
         assert!(!roster.leave(1));
     }
 
@@ -204,7 +204,7 @@ mod tests {
         assert!(!roster.report(0, millis(5), millis(5)), "it serves its own still");
         assert!(roster.leave(1));
         assert!(roster.report(0, millis(5), millis(5)));
-        assert_eq!(served(&roster, 1), [1]);
+        assert_eq!(roster.served_by(1), [1]);
     }
 
     #[test]

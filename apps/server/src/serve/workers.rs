@@ -1,15 +1,15 @@
-//! The threads that receive datagrams and run each message to its end.
+//! The threads that receive messages and run each to its end.
 
-use super::hub::{Buffers, Hub};
+use super::connections::READ_SIZE;
+use super::hub::{Hub, Local};
 use super::roster::{Roster, Timesheet};
 use crate::log;
 use net::{BATCH, Inbox, MAX_DATAGRAM, Socket, wall_clock};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use parking_lot::RawMutex;
 use sip::{Duration, Instant, Transport};
+use sip_server::Flow;
 use sip_server::overload::{BEGUN, Share, Throttle};
-use sip_server::{Flow, Worker};
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -26,7 +26,7 @@ pub(crate) const TICK: Duration = Duration::from_millis(10);
 const BATCHES: usize = 4;
 
 /// Messages to send for which the rest of a batch is not waited for: the first would wait longest.
-const AT_ONCE: usize = 8;
+pub(crate) const AT_ONCE: usize = 8;
 
 /// The running threads. Dropping them ends them.
 pub(crate) struct Workers {
@@ -36,16 +36,13 @@ pub(crate) struct Workers {
 }
 
 impl Workers {
-    /// Starts a thread for each of the hub's sets of sockets.
+    /// Starts `count` threads, each of which has a set of the hub's sockets and connections.
     ///
     /// # Errors
     /// When the system gives no thread or no event descriptor.
     pub(crate) fn start(hub: &Arc<Hub>, count: usize) -> std::io::Result<Self> {
         let roster = Arc::new(Roster::new(count)?);
         let mut workers = Self { ending: Arc::default(), roster, threads: Vec::new() };
-        if hub.sockets.is_empty() {
-            return Ok(workers);
-        }
         for index in 0..count {
             let (hub, roster) = (Arc::clone(hub), Arc::clone(&workers.roster));
             let ending = Arc::clone(&workers.ending);
@@ -68,43 +65,69 @@ impl Drop for Workers {
     }
 }
 
-/// The sockets that the worker at `index` serves now.
-fn served<'h>(hub: &'h Hub, index: usize, roster: &Roster) -> Vec<&'h Socket> {
-    let sets = hub.sockets.iter().flat_map(|group| group.iter().enumerate());
-    sets.filter(|(owner, _)| roster.serves(index, *owner)).map(|(_, socket)| socket).collect()
+/// What a worker serves for a while.
+struct Served<'h> {
+    /// Whose sockets and connections.
+    owners: Vec<usize>,
+    sockets: Vec<&'h Socket>,
+    /// What is waited for: the sockets, the connections of each owner, and to be woken.
+    fds: Vec<PollFd<'h>>,
 }
 
-/// What is waited for: those sockets, and to be woken.
-fn awaited<'h>(sockets: &[&'h Socket], index: usize, roster: &'h Roster) -> Vec<PollFd<'h>> {
-    let fds = sockets.iter().map(|&socket| Socket::as_fd(socket)).chain([roster.waker(index)]);
-    fds.map(|fd| PollFd::new(fd, PollFlags::POLLIN)).collect()
-}
+impl<'h> Served<'h> {
+    /// What the worker at `index` serves now.
+    fn now(hub: &'h Hub, index: usize, roster: &'h Roster) -> Self {
+        let owners = roster.served_by(index);
+        let sets = hub.sockets.iter().flat_map(|group| group.iter().enumerate());
+        let own = sets.filter(|(owner, _)| owners.contains(owner));
+        let sockets: Vec<&Socket> = own.map(|(_, socket)| socket).collect();
+        let connections = owners.iter().map(|&owner| hub.connections.as_fd(owner));
+        let fds = sockets.iter().map(|&socket| Socket::as_fd(socket)).chain(connections);
+        let fds = fds.chain([roster.waker(index)]);
+        let fds = fds.map(|fd| PollFd::new(fd, PollFlags::POLLIN)).collect();
+        Self { owners, sockets, fds }
+    }
 
-/// Has this thread run soon when there is something to do, where the system can; what the thread does is for the log.
-pub(crate) fn ask_for_short_turns(purpose: &str) {
-    if let Err(error) = net::take_short_turns() {
-        log::info("turns", || format!("{purpose} may wait for the processor: {error}"));
+    /// The sockets that there is something to read from.
+    fn ready_sockets(&self) -> impl Iterator<Item = &'h Socket> {
+        let pairs = self.sockets.iter().zip(&self.fds);
+        pairs.filter(|(_, fd)| is_ready(fd)).map(|(&socket, _)| socket)
+    }
+
+    /// Those for whose connections there is something to do.
+    fn ready_owners(&self) -> impl Iterator<Item = usize> {
+        let pairs = self.owners.iter().zip(&self.fds[self.sockets.len()..]);
+        pairs.filter(|(_, fd)| is_ready(fd)).map(|(&owner, _)| owner)
+    }
+
+    fn was_woken(&self) -> bool {
+        self.fds.last().is_some_and(is_ready)
     }
 }
 
+fn is_ready(fd: &PollFd<'_>) -> bool {
+    fd.any().unwrap_or(true)
+}
+
 fn run(hub: &Hub, index: usize, roster: &Roster, ending: &AtomicBool) {
-    ask_for_short_turns(&format!("worker {index}"));
-    let mut worker = hub.engine.worker();
-    worker.set_clock(net::nanoseconds);
+    if let Err(error) = net::take_short_turns() {
+        log::info("turns", || format!("worker {index} may wait for the processor: {error}"));
+    }
+    let mut local = hub.local(index);
+    local.worker.set_clock(net::nanoseconds);
     let mut inbox = Inbox::new(MAX_DATAGRAM);
-    let mut buffers = Buffers::default();
-    let mut sockets = served(hub, index, roster);
-    let mut fds = awaited(&sockets, index, roster);
+    let mut chunk = [0; READ_SIZE];
+    let mut served = Served::now(hub, index, roster);
     let mut timesheet = Timesheet::new(hub.clock.now());
-    // Bindings may have been restored, with their expiries. One that has no sockets leaves timers to the
+    // Bindings may have been restored, with their expiries. One that serves nobody leaves timers to the
     // others.
-    let next_tick = |worker: &Worker<RawMutex>, has_sockets: bool| {
-        worker.next_timer().filter(|_| has_sockets).map(tick_after)
+    let next_tick = |local: &Local, served: &Served<'_>| {
+        local.worker.next_timer().filter(|_| !served.owners.is_empty()).map(tick_after)
     };
-    let mut next_timer = next_tick(&worker, !sockets.is_empty());
+    let mut next_timer = next_tick(&local, &served);
     while !ending.load(Ordering::SeqCst) {
         // What is idle after an overload serves all again at once, also where all is read.
-        let longest = match worker.is_throttling() {
+        let longest = match local.worker.is_throttling() {
             true => Throttle::step().as_millis(),
             false => LONGEST_SLEEP_MS,
         };
@@ -112,7 +135,7 @@ fn run(hub: &Hub, index: usize, roster: &Roster, ending: &AtomicBool) {
             when.since(hub.clock.now()).as_micros().div_ceil(1000).min(longest)
         });
         let timeout = PollTimeout::try_from(sleep).unwrap_or(PollTimeout::ZERO);
-        match poll(&mut fds, timeout) {
+        match poll(&mut served.fds, timeout) {
             Ok(_) | Err(Errno::EINTR) => {}
             Err(error) => {
                 log::error("poll", || format!("worker {index} cannot wait for messages: {error}"));
@@ -120,16 +143,13 @@ fn run(hub: &Hub, index: usize, roster: &Roster, ending: &AtomicBool) {
             }
         }
         let woken = hub.clock.now();
-        let share = worker.share();
-        if fds[..sockets.len()].iter().all(|fd| !fd.any().unwrap_or(true)) {
-            worker.note_wait(woken, Duration::ZERO);
+        let share = local.worker.share();
+        if served.ready_sockets().next().is_none() {
+            local.worker.note_wait(woken, Duration::ZERO);
         }
-        for (socket, fd) in sockets.iter().zip(&fds) {
-            if !fd.any().unwrap_or(true) {
-                continue;
-            }
+        for socket in served.ready_sockets() {
             for _ in 0..BATCHES {
-                match receive(hub, index, socket, &mut worker, &mut inbox, &mut buffers) {
+                match receive(hub, socket, &mut inbox, &mut local) {
                     Ok(received) if received < BATCH => break,
                     Ok(_) => {}
                     Err(error) => {
@@ -141,16 +161,21 @@ fn run(hub: &Hub, index: usize, roster: &Roster, ending: &AtomicBool) {
                 }
             }
         }
-        let now = hub.clock.now();
-        next_timer = next_tick(&worker, !sockets.is_empty());
-        if next_timer.is_some_and(|when| when <= now) {
-            worker.on_timer(now, &mut buffers.out);
-            hub.carry_out(index, &mut worker, &mut buffers);
-            // What another thread is at stays due, and is not waited for in a circle.
-            let next = next_tick(&worker, !sockets.is_empty());
-            next_timer = next.map(|when| when.max(now + TICK));
+        for owner in served.ready_owners() {
+            hub.connections.serve(hub, owner, &mut local, &mut chunk);
         }
-        let was_woken = fds.last().is_some_and(|fd| fd.any().unwrap_or(true));
+        for &owner in &served.owners {
+            hub.connections.look_after(hub, owner, woken, &mut local);
+        }
+        let now = hub.clock.now();
+        next_timer = next_tick(&local, &served);
+        if next_timer.is_some_and(|when| when <= now) {
+            local.worker.on_timer(now, &mut local.out);
+            hub.carry_out(&mut local);
+            // What another thread is at stays due, and is not waited for in a circle.
+            next_timer = next_tick(&local, &served).map(|when| when.max(now + TICK));
+        }
+        let was_woken = served.was_woken();
         if was_woken {
             roster.awake(index);
         }
@@ -158,13 +183,12 @@ fn run(hub: &Hub, index: usize, roster: &Roster, ending: &AtomicBool) {
         let was_reassigned = timesheet.note(roster, index, woken, hub.clock.now());
         let is_reassigned = was_woken || has_left || was_reassigned;
         if is_reassigned {
-            sockets = served(hub, index, roster);
-            fds = awaited(&sockets, index, roster);
-            next_timer = next_tick(&worker, !sockets.is_empty());
+            served = Served::now(hub, index, roster);
+            next_timer = next_tick(&local, &served);
         }
-        if is_reassigned || worker.share() != share {
-            admit(&sockets, worker.share());
-            tell(share, worker.share());
+        if is_reassigned || local.worker.share() != share {
+            admit(&served.sockets, local.worker.share());
+            tell(share, local.worker.share());
         }
     }
 }
@@ -196,11 +220,9 @@ fn tell(before: Share, now: Share) {
 /// Takes a batch from `socket` and does all that follows from it. Returns how many messages there were.
 fn receive(
     hub: &Hub,
-    index: usize,
     socket: &Socket,
-    worker: &mut Worker<RawMutex>,
     inbox: &mut Inbox,
-    buffers: &mut Buffers,
+    local: &mut Local,
 ) -> std::io::Result<usize> {
     let now = hub.clock.now();
     let wall = wall_clock();
@@ -215,15 +237,16 @@ fn receive(
         let waited =
             datagram.at.map_or(0, |at| wall.as_micros().saturating_sub(at.as_micros() as u64));
         let waited = Duration::from_micros(waited);
+        let Local { worker, out, .. } = &mut *local;
         if core::mem::take(&mut is_first) {
             worker.note_wait(now, waited);
         }
-        worker.receive_late(now, waited, &flow, datagram.bytes, &mut buffers.out);
-        if buffers.out.transmits.len() >= AT_ONCE {
-            hub.carry_out(index, worker, buffers);
+        worker.receive_late(now, waited, &flow, datagram.bytes, out);
+        if out.transmits.len() >= AT_ONCE {
+            hub.carry_out(local);
         }
     });
-    hub.carry_out(index, worker, buffers);
+    hub.carry_out(local);
     received
 }
 

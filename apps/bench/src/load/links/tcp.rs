@@ -7,10 +7,7 @@ use crate::load::engine::{Output, Place};
 use net::Clock;
 use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
-use nix::sys::socket::{
-    AddressFamily, ControlMessageOwned, MsgFlags, SockFlag, SockType, SockaddrStorage, connect,
-    recvmsg, setsockopt, socket, sockopt,
-};
+use nix::sys::socket::{ControlMessageOwned, MsgFlags, recvmsg, setsockopt, sockopt};
 use nix::sys::time::TimeSpec;
 use sip::Instant;
 use sip::message::{Frame, Framer};
@@ -55,8 +52,7 @@ struct Stream {
 impl TcpLinks {
     pub(crate) fn open(plan: &LinkPlan, clock: Clock) -> Result<Self, LinkError> {
         let wrong = |error: io::Error| LinkError::Socket(plan.local, error);
-        let listener = TcpListener::bind(SocketAddr::new(plan.local, 0)).map_err(wrong)?;
-        listener.set_nonblocking(true).map_err(wrong)?;
+        let listener = net::listen(SocketAddr::new(plan.local, 0)).map_err(wrong)?;
         let epoll =
             Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC).map_err(|error| wrong(error.into()))?;
         epoll
@@ -113,16 +109,9 @@ impl TcpLinks {
     }
 
     fn connect(&mut self, link: u32) -> io::Result<()> {
-        let family = if self.target.is_ipv4() { AddressFamily::Inet } else { AddressFamily::Inet6 };
-        let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
-        let fd = socket(family, SockType::Stream, flags, None)?;
-        setsockopt(&fd, sockopt::TcpNoDelay, &true)?;
-        match connect(fd.as_raw_fd(), &SockaddrStorage::from(self.target)) {
-            Ok(()) | Err(Errno::EINPROGRESS) => {}
-            Err(error) => return Err(error.into()),
-        }
+        let socket = net::connect(None, self.target)?;
         self.counts.connections += 1;
-        self.add(link, TcpStream::from(fd), self.target)
+        self.add(link, socket, self.target)
     }
 
     fn add(&mut self, link: u32, socket: TcpStream, remote: SocketAddr) -> io::Result<()> {

@@ -1,106 +1,14 @@
 //! The built program, as a person at a terminal uses it.
 
+mod connections;
+mod site;
+
+use site::{Site, show, stderr, stdout, with_input};
 use std::fs;
-use std::io::{Read, Write};
-use std::net::{TcpStream, UdpSocket};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::net::UdpSocket;
+use std::process::{Command, Stdio};
 use std::thread;
-use std::time::{Duration, Instant};
-
-/// A data directory and what runs on it.
-struct Site(tempfile::TempDir);
-
-impl Site {
-    fn new() -> Self {
-        Self(tempfile::tempdir().unwrap())
-    }
-
-    fn data(&self) -> PathBuf {
-        self.0.path().join("data")
-    }
-
-    fn file(&self, name: &str, text: &str) -> PathBuf {
-        let path = self.0.path().join(name);
-        fs::write(&path, text).unwrap();
-        path
-    }
-
-    fn command(&self, words: &str) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_barebell"));
-        command.args(words.split_whitespace()).arg("--data").arg(self.data());
-        command.stdin(Stdio::null());
-        command
-    }
-
-    /// Runs a command that succeeds. Returns what it prints.
-    fn good(&self, words: &str) -> String {
-        let output = self.command(words).output().unwrap();
-        let error = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(0), "{words}: {error}");
-        stdout(&output)
-    }
-
-    /// Runs a command that fails. Returns what it says on standard error.
-    fn bad(&self, words: &str) -> String {
-        let output = self.command(words).output().unwrap();
-        assert_eq!(output.status.code(), Some(1), "{words}: {}", stdout(&output));
-        stderr(&output)
-    }
-
-    /// Starts a server and waits until it answers.
-    fn serve(&self, words: &str) -> Server {
-        let child = self
-            .command(&format!("serve --listen udp:127.0.0.1:0 {words}"))
-            .stdout(Stdio::null())
-            .spawn()
-            .unwrap();
-        let server = Server(child);
-        let give_up = Instant::now() + Duration::from_secs(60);
-        while !self.good("status --json").contains("\"running\":true") {
-            assert!(Instant::now() < give_up, "the server does not answer");
-            thread::sleep(Duration::from_millis(20));
-        }
-        server
-    }
-}
-
-/// A server that ends with the test.
-struct Server(Child);
-
-impl Server {
-    fn terminate(mut self) {
-        let pid = self.0.id().to_string();
-        assert!(Command::new("kill").arg(pid).status().unwrap().success());
-        assert!(self.0.wait().unwrap().success());
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-fn stdout(output: &Output) -> String {
-    String::from_utf8(output.stdout.clone()).unwrap()
-}
-
-fn stderr(output: &Output) -> String {
-    String::from_utf8(output.stderr.clone()).unwrap()
-}
-
-fn with_input(mut command: Command, input: &str) -> Output {
-    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command.spawn().unwrap();
-    child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
-    child.wait_with_output().unwrap()
-}
-
-fn show(path: &Path) -> String {
-    path.display().to_string()
-}
+use std::time::Duration;
 
 #[test]
 fn users_are_added_changed_listed_and_removed_on_a_stopped_server() {
@@ -250,67 +158,6 @@ fn what_waited_while_the_server_stood_still_is_left_for_its_copy() {
     let answer = String::from_utf8_lossy(&answer[..length]);
     assert!(answer.starts_with("SIP/2.0 404 ") && answer.contains("Call-ID: 2\r\n"), "{answer}");
     assert!(status()["counters"]["overload-dropped"].as_u64() >= Some(1));
-}
-
-#[test]
-fn what_comes_together_on_a_connection_is_answered_in_order() {
-    let site = Site::new();
-    let _server = site.serve("--domain example.com --listen tcp:127.0.0.1:0");
-    let status: serde_json::Value = serde_json::from_str(&site.good("status --json")).unwrap();
-    let address = status["listens"][1].as_str().unwrap().replace("tcp:", "");
-    let mut phone = TcpStream::connect(address).unwrap();
-    phone.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
-    let from = phone.local_addr().unwrap();
-    let options = |number: u32, length: &str| {
-        format!(
-            "OPTIONS sip:example.com SIP/2.0\r\nVia: SIP/2.0/TCP {from};branch=z9hG4bK{number}\r\n\
-             Max-Forwards: 70\r\nFrom: <sip:a@example.org>;tag=1\r\nTo: <sip:example.com>\r\n\
-             Call-ID: {number}\r\nCSeq: 1 OPTIONS\r\n{length}\r\n"
-        )
-    };
-    let whole = |number| options(number, "Content-Length: 0\r\n");
-    let text = format!("{}\r\n{}\r\n\r\n{}", whole(1), whole(2), whole(3));
-    let (first, rest) = text.split_at(text.len() - 20);
-    phone.write_all(first.as_bytes()).unwrap();
-    let mut answers = String::new();
-    while !answers.contains("Call-ID: 2\r\n") {
-        let mut part = [0; 2000];
-        let length = phone.read(&mut part).unwrap();
-        assert_ne!(length, 0, "closed after {answers}");
-        answers += std::str::from_utf8(&part[..length]).unwrap();
-    }
-    // The last has no frame: it is refused, all before it is answered, and the connection ends.
-    phone.write_all(format!("{rest}{}", options(4, "")).as_bytes()).unwrap();
-    phone.read_to_string(&mut answers).unwrap();
-    let found = |what: &str| -> Vec<String> {
-        let lines = answers.lines().filter(|line| line.starts_with(what));
-        lines.map(|line| line[what.len()..].to_owned()).collect()
-    };
-    assert_eq!(found("Call-ID: "), ["1", "2", "3", "4"]);
-    assert_eq!(found("SIP/2.0 "), ["200 OK", "200 OK", "200 OK", "400 Bad Content-Length"]);
-}
-
-#[test]
-fn a_connection_whose_peer_does_not_read_is_closed() {
-    let site = Site::new();
-    let config = show(&site.file("c.toml", "[limits]\ntrusted = [\"127.0.0.0/8\"]"));
-    let words = format!("--domain example.com --listen tcp:127.0.0.1:0 --config {config}");
-    let _server = site.serve(&words);
-    let status: serde_json::Value = serde_json::from_str(&site.good("status --json")).unwrap();
-    let address = status["listens"][1].as_str().unwrap().replace("tcp:", "");
-    let mut phone = TcpStream::connect(address).unwrap();
-    let from = phone.local_addr().unwrap();
-    let options = format!(
-        "OPTIONS sip:example.com SIP/2.0\r\nVia: SIP/2.0/TCP {from};branch=z9hG4bK1\r\n\
-         Max-Forwards: 70\r\nFrom: <sip:a@example.org>;tag=1\r\nTo: <sip:example.com>\r\n\
-         Call-ID: 1\r\nCSeq: 1 OPTIONS\r\nSubject: {}\r\nContent-Length: 0\r\n\r\n",
-        "x".repeat(200)
-    );
-    // What the system and the server hold for a peer is far less than the answers to all these.
-    let many = options.repeat(100);
-    let written = (0..2000).take_while(|_| phone.write_all(many.as_bytes()).is_ok()).count();
-    assert!(written < 2000, "the server keeps on holding answers");
-    site.good("status");
 }
 
 #[test]

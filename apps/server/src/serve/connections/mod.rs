@@ -1,0 +1,234 @@
+//! TCP connections: who has which, what is sent on them, and what is done when something comes.
+//!
+//! Each connection belongs to the set of one worker, as a socket for datagrams does, and is served with it. Every
+//! thread may send: it writes to the connection itself as long as the system takes it.
+
+mod serve;
+mod set;
+mod stream;
+#[cfg(test)]
+mod tests;
+
+use super::hub::{Failed, Hub, Local};
+use super::workers::AT_ONCE;
+use crate::log;
+use net::Clock;
+use nix::sys::epoll::EpollFlags;
+use parking_lot::RwLock;
+use set::{Set, Token, Wait};
+use sip::message::FrameError;
+use sip::{Duration, Instant, Transport};
+use sip_server::{Connection, Flow, Transmit};
+use std::collections::HashMap;
+use std::io::{self, IoSlice};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::num::NonZeroU64;
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use stream::{SendError, Stream, Visitor};
+
+/// How long a peer may take to accept a connection.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long a message may take from its first byte to its last.
+const MESSAGE_TIMEOUT: Duration = Duration::from_secs(20);
+/// How long a connection may be open before its first message.
+const FIRST_MESSAGE_TIMEOUT: Duration = Duration::from_secs(60);
+/// How long a connection may be silent. Longer than the longest registration by default.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(3 * 3600);
+/// How long what waits for a peer is waited for, where nothing more is read from it.
+const END_TIMEOUT: Duration = Duration::from_millis(500);
+/// How long none is accepted after the system could give none.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// How often a connection is looked after, at least: a message may begin at any time.
+const ROUND: Duration = MESSAGE_TIMEOUT;
+/// Bytes that may wait for a peer that does not read; then the connection is closed.
+const MAX_UNSENT: usize = 1 << 20;
+/// Bytes that are read from a connection before others get their turn.
+pub(super) const READ_SIZE: usize = 16 * 1024;
+/// Connections that are accepted before others get their turn.
+const ACCEPT_AT_ONCE: usize = 64;
+/// Messages of one connection that are written together.
+const PARTS: usize = 16;
+
+/// How many connections there may be.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bounds {
+    /// In all.
+    pub(crate) connections: usize,
+    /// From one address.
+    pub(crate) per_source: usize,
+}
+
+/// All connections.
+pub(crate) struct Connections {
+    bounds: Bounds,
+    clock: Clock,
+    listeners: Vec<(TcpListener, SocketAddr)>,
+    sets: Vec<Set>,
+    table: RwLock<Table>,
+    /// Connections refused because there were as many as may be.
+    pub(crate) refused: AtomicU64,
+}
+
+struct Table {
+    open: HashMap<Connection, Arc<Stream>>,
+    /// The newest connection to each far end.
+    by_remote: HashMap<SocketAddr, Connection>,
+    by_source: HashMap<IpAddr, usize>,
+    next_number: NonZeroU64,
+}
+
+impl Connections {
+    /// Those of `workers`, the first of which accepts what comes to `listeners`.
+    ///
+    /// # Errors
+    /// When the system gives no event queue.
+    pub(crate) fn new(
+        listeners: Vec<TcpListener>,
+        workers: usize,
+        bounds: Bounds,
+        clock: Clock,
+    ) -> io::Result<Self> {
+        let sets: Vec<Set> = (0..workers.max(1)).map(|_| Set::new()).collect::<Result<_, _>>()?;
+        let with_address = |listener: TcpListener| {
+            let address = listener.local_addr()?;
+            Ok((listener, address))
+        };
+        let listeners: Vec<_> =
+            listeners.into_iter().map(with_address).collect::<io::Result<_>>()?;
+        for (place, (listener, _)) in listeners.iter().enumerate() {
+            sets[0].listen(listener, place)?;
+        }
+        // Numbers must differ from those before a restart, which bindings may still name.
+        let next_number = NonZeroU64::new(clock.now().as_micros()).unwrap_or(NonZeroU64::MIN);
+        let table = Table {
+            open: HashMap::new(),
+            by_remote: HashMap::new(),
+            by_source: HashMap::new(),
+            next_number,
+        };
+        let (table, refused) = (RwLock::new(table), AtomicU64::new(0));
+        Ok(Self { bounds, clock, listeners, sets, table, refused })
+    }
+
+    /// What can be read when there is something to do for the connections of the worker `owner`.
+    pub(super) fn as_fd(&self, owner: usize) -> BorrowedFd<'_> {
+        self.sets[owner].as_fd()
+    }
+
+    /// Sends `transmits`, which have one flow, and adds those to `failed` that cannot be sent.
+    pub(super) fn send(&self, transmits: &[Transmit], bytes: &[u8], failed: &mut Vec<Failed>) {
+        let Some(flow) = transmits.first().map(|transmit| transmit.flow) else { return };
+        let found = self.stream_for(&flow);
+        for transmits in transmits.chunks(PARTS) {
+            let mut parts = [IoSlice::new(&[]); PARTS];
+            for (part, transmit) in parts.iter_mut().zip(transmits) {
+                *part = IoSlice::new(&bytes[transmit.range.clone()]);
+            }
+            let parts = &parts[..transmits.len()];
+            let is_sent =
+                found.as_ref().is_some_and(|stream| self.send_on(stream, &flow, parts, failed));
+            if !is_sent {
+                failed.extend(parts.iter().map(|part| Failed::Send(flow, part.to_vec())));
+            }
+        }
+    }
+
+    /// The connection that `flow` names; where it names none, one to its far end, which may have to be opened.
+    fn stream_for(&self, flow: &Flow) -> Option<Arc<Stream>> {
+        if let Some(connection) = flow.connection {
+            return self.get(connection);
+        }
+        self.to(flow.remote).or_else(|| self.open(flow).ok())
+    }
+
+    fn get(&self, connection: Connection) -> Option<Arc<Stream>> {
+        self.table.read().open.get(&connection).cloned()
+    }
+
+    fn to(&self, remote: SocketAddr) -> Option<Arc<Stream>> {
+        let table = self.table.read();
+        table.open.get(table.by_remote.get(&remote)?).cloned()
+    }
+
+    /// Whether `parts` were sent or wait to be. What waited before them and cannot be sent any more is added to `failed`.
+    fn send_on(
+        &self,
+        stream: &Stream,
+        flow: &Flow,
+        parts: &[IoSlice<'_>],
+        failed: &mut Vec<Failed>,
+    ) -> bool {
+        let result = stream.send(flow, parts, self.set_of(stream.connection));
+        if let Err(error) = &result {
+            if let SendError::Full = error {
+                log::warn("stream", || {
+                    format!("the connection to {} is closed: it does not read", flow.remote)
+                });
+            }
+            self.end(stream, failed);
+        }
+        result.is_ok()
+    }
+
+    /// The set that has `connection`.
+    fn set_of(&self, connection: Connection) -> &Set {
+        &self.sets[(connection.0.get() % self.sets.len() as u64) as usize]
+    }
+
+    /// Begins to open a connection.
+    fn open(&self, flow: &Flow) -> io::Result<Arc<Stream>> {
+        let local = flow.local.ip();
+        let socket = net::connect((!local.is_unspecified()).then_some(local), flow.remote)?;
+        self.add(flow.remote, Wait::Both, |connection| {
+            Stream::connecting(socket, connection, *flow, self.clock.now())
+        })
+    }
+
+    /// Adds the connection to `remote` that `begin` makes of its number.
+    fn add(
+        &self,
+        remote: SocketAddr,
+        wait: Wait,
+        begin: impl FnOnce(Connection) -> Stream,
+    ) -> io::Result<Arc<Stream>> {
+        let mut table = self.table.write();
+        let connection = Connection(table.next_number);
+        table.next_number = table.next_number.saturating_add(1);
+        let stream = Arc::new(begin(connection));
+        table.open.insert(connection, Arc::clone(&stream));
+        table.by_remote.insert(remote, connection);
+        *table.by_source.entry(remote.ip()).or_default() += 1;
+        drop(table);
+        let set = self.set_of(connection);
+        set.add(&stream.socket, connection, wait)
+            .inspect_err(|_| self.end(&stream, &mut Vec::new()))?;
+        // It has no shorter time than this.
+        set.remind(self.clock.now() + CONNECT_TIMEOUT, Token::Connection(connection));
+        Ok(stream)
+    }
+
+    /// Forgets a connection, which closes it. What waited for one that was not made is added to `failed`.
+    fn end(&self, stream: &Stream, failed: &mut Vec<Failed>) {
+        let undelivered = stream.close();
+        failed.extend(undelivered.into_iter().map(|(flow, bytes)| Failed::Send(flow, bytes)));
+        let connection = stream.connection;
+        let mut table = self.table.write();
+        let table = &mut *table;
+        if table.open.remove(&connection).is_none() {
+            return;
+        }
+        self.set_of(connection).remove(&stream.socket);
+        let remote = stream.flow.remote;
+        if table.by_remote.get(&remote) == Some(&connection) {
+            table.by_remote.remove(&remote);
+        }
+        if let Some(count) = table.by_source.get_mut(&remote.ip()) {
+            *count -= 1;
+            if *count == 0 {
+                table.by_source.remove(&remote.ip());
+            }
+        }
+    }
+}

@@ -1,0 +1,209 @@
+//! What is done for connections when something comes, when there is room again, and when their time is over.
+
+use super::*;
+
+impl Connections {
+    /// Does what there is to do for the connections of the worker `owner`. `chunk` is room to read into.
+    pub(in crate::serve) fn serve(
+        &self,
+        hub: &Hub,
+        owner: usize,
+        local: &mut Local,
+        chunk: &mut [u8; READ_SIZE],
+    ) {
+        let set = &self.sets[owner];
+        match set.ready() {
+            Ok(ready) => {
+                for (token, flags) in ready {
+                    match token {
+                        Token::Listener(place) => self.accept(set, place),
+                        Token::Connection(connection) => {
+                            // It may have been closed for an event before this one.
+                            if let Some(stream) = self.get(connection) {
+                                self.attend(hub, &stream, flags, local, chunk);
+                            }
+                        }
+                    }
+                    if local.out.transmits.len() >= AT_ONCE {
+                        hub.carry_out(local);
+                    }
+                }
+            }
+            Err(error) => log::error("connections", || format!("they cannot be read: {error}")),
+        }
+        hub.carry_out(local);
+    }
+
+    /// Closes those of the worker `owner` whose time is over.
+    pub(in crate::serve) fn look_after(
+        &self,
+        hub: &Hub,
+        owner: usize,
+        now: Instant,
+        local: &mut Local,
+    ) {
+        let set = &self.sets[owner];
+        while let Some(token) = set.due(now) {
+            match token {
+                Token::Listener(place) => {
+                    let again =
+                        self.listeners.get(place).map(|(listener, _)| set.listen(listener, place));
+                    if let Some(Err(_)) = again {
+                        set.remind(now + ACCEPT_PAUSE, token);
+                    }
+                }
+                Token::Connection(connection) => {
+                    let Some(stream) = self.get(connection) else { continue };
+                    let due = stream.due();
+                    match due <= now {
+                        true => self.end(&stream, &mut local.failed),
+                        false => set.remind(due.min(now + ROUND), token),
+                    }
+                }
+            }
+        }
+        if !local.failed.is_empty() {
+            hub.carry_out(local);
+        }
+    }
+
+    fn accept(&self, set: &Set, place: usize) {
+        let Some((listener, address)) = self.listeners.get(place) else { return };
+        for _ in 0..ACCEPT_AT_ONCE {
+            match listener.accept() {
+                Ok((socket, remote)) => self.admit(socket, address, remote),
+                Err(error) => match error.kind() {
+                    io::ErrorKind::WouldBlock => return,
+                    io::ErrorKind::Interrupted | io::ErrorKind::ConnectionAborted => {}
+                    _ => {
+                        log::warn("accept", || format!("a connection cannot be accepted: {error}"));
+                        // Out of descriptors, most likely: others have to end first.
+                        set.pause(listener);
+                        set.remind(self.clock.now() + ACCEPT_PAUSE, Token::Listener(place));
+                        return;
+                    }
+                },
+            }
+        }
+    }
+
+    fn admit(&self, socket: TcpStream, address: &SocketAddr, remote: SocketAddr) {
+        let is_wanted = {
+            let table = self.table.read();
+            let from_source = table.by_source.get(&remote.ip()).copied().unwrap_or(0);
+            table.open.len() < self.bounds.connections && from_source < self.bounds.per_source
+        };
+        if !is_wanted {
+            self.refused.fetch_add(1, Ordering::Relaxed);
+            return log::warn("connections", || {
+                format!("a connection from {remote} is refused: too many are open")
+            });
+        }
+        // Messages are whole when they are written; waiting for more only delays them.
+        let prepared = socket.set_nonblocking(true).and_then(|()| socket.set_nodelay(true));
+        // On a wildcard address the system knows which of ours the peer has taken.
+        let local = match address.ip().is_unspecified() {
+            true => prepared.and_then(|()| socket.local_addr()),
+            false => prepared.map(|()| *address),
+        };
+        let begun = local.and_then(|local| {
+            self.add(remote, Wait::Read, |connection| {
+                let flow = Flow { transport: Transport::Tcp, local, remote, connection: None };
+                Stream::accepted(socket, connection, flow, self.clock.now())
+            })
+        });
+        if let Err(error) = begun {
+            log::warn("accept", || format!("the connection from {remote} is lost: {error}"));
+        }
+    }
+
+    /// Does what there is to do for `stream`.
+    fn attend(
+        &self,
+        hub: &Hub,
+        stream: &Stream,
+        flags: EpollFlags,
+        local: &mut Local,
+        chunk: &mut [u8],
+    ) {
+        let now = self.clock.now();
+        let is_broken = EpollFlags::EPOLLERR | EpollFlags::EPOLLHUP;
+        if flags.intersects(EpollFlags::EPOLLOUT | is_broken)
+            && stream.flush(now, self.set_of(stream.connection)).is_err()
+        {
+            return self.end(stream, &mut local.failed);
+        }
+        if stream.is_ending() {
+            if stream.is_flushed() || flags.intersects(is_broken) {
+                self.end(stream, &mut local.failed);
+            }
+            return;
+        }
+        if !flags.intersects(EpollFlags::EPOLLIN | is_broken) {
+            return;
+        }
+        let read =
+            stream.read(now, chunk, &mut Reader { connections: self, hub, stream, now, local });
+        match read {
+            Ok(true) => {}
+            Ok(false) => self.end(stream, &mut local.failed),
+            Err((error, rest)) => {
+                log::warn("stream", || {
+                    format!("the connection from {} is closed: {error}", stream.flow.remote)
+                });
+                self.refuse(hub, stream, error, &rest, local);
+            }
+        }
+    }
+
+    /// Ends a connection on which no further message can be found, when what waits for the peer is written.
+    fn refuse(
+        &self,
+        hub: &Hub,
+        stream: &Stream,
+        error: FrameError,
+        rest: &[u8],
+        local: &mut Local,
+    ) {
+        let now = self.clock.now();
+        if let FrameError::ContentLength(length) = error {
+            let head = &rest[..length];
+            local.worker.refuse_unframed(now, &stream.flow, head, &mut local.out);
+        }
+        hub.carry_out(local);
+        if stream.is_flushed() {
+            return self.end(stream, &mut local.failed);
+        }
+        let (due, set) = (now + END_TIMEOUT, self.set_of(stream.connection));
+        match stream.begin_end(due, set) {
+            Ok(()) => set.remind(due, Token::Connection(stream.connection)),
+            Err(_) => self.end(stream, &mut local.failed),
+        }
+    }
+}
+
+/// Hands what comes on a connection to the engine.
+struct Reader<'r> {
+    connections: &'r Connections,
+    hub: &'r Hub,
+    stream: &'r Stream,
+    now: Instant,
+    local: &'r mut Local,
+}
+
+impl Visitor for Reader<'_> {
+    fn message(&mut self, flow: &Flow, bytes: &[u8]) {
+        let Local { worker, out, .. } = &mut *self.local;
+        worker.receive(self.now, flow, bytes, out);
+        if out.transmits.len() >= PARTS {
+            self.hub.carry_out(self.local);
+        }
+    }
+
+    fn ping(&mut self) {
+        // What was asked before is answered before.
+        self.hub.carry_out(self.local);
+        let (stream, failed) = (self.stream, &mut self.local.failed);
+        self.connections.send_on(stream, &stream.flow, &[IoSlice::new(b"\r\n")], failed);
+    }
+}

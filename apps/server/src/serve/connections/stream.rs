@@ -1,0 +1,315 @@
+//! One connection: what was read of it, and what is to be written to it.
+
+use super::set::{Set, Wait};
+use super::{CONNECT_TIMEOUT, FIRST_MESSAGE_TIMEOUT, IDLE_TIMEOUT, MAX_UNSENT, MESSAGE_TIMEOUT};
+use parking_lot::Mutex;
+use sip::Instant;
+use sip::message::{Frame, FrameError, Framer};
+use sip_server::{Connection, Flow};
+use std::io::{self, IoSlice, Read, Write};
+use std::net::TcpStream;
+
+/// A connection that is open, or will be.
+pub(super) struct Stream {
+    pub(super) connection: Connection,
+    /// Its two ends, and its number.
+    pub(super) flow: Flow,
+    pub(super) socket: TcpStream,
+    /// Only who serves the connection looks at this.
+    reading: Mutex<Reading>,
+    /// Whoever sends. Taken by who has `reading`, and never the other way round.
+    writing: Mutex<Writing>,
+}
+
+/// What is read.
+struct Reading {
+    framer: Framer,
+    /// The beginning of a message that is not whole yet.
+    partial: Vec<u8>,
+    has_spoken: bool,
+    /// Whether no more is read: the connection is closed as soon as all is written.
+    is_ending: bool,
+    /// When the connection is closed if nothing happens.
+    due: Instant,
+}
+
+/// What is written.
+enum Writing {
+    /// The peer has not accepted the connection. What waits for that, with the flows to report it on.
+    Connecting(Vec<(Flow, Vec<u8>)>),
+    /// What the system has not taken yet.
+    Open(Vec<u8>),
+    /// Nobody is to send on it any more.
+    Closed,
+}
+
+/// A message that could not be sent.
+pub(super) type Undelivered = (Flow, Vec<u8>);
+
+/// Why nothing more can be sent.
+#[derive(Debug)]
+pub(super) enum SendError {
+    /// The peer does not read.
+    Full,
+    /// The connection is broken.
+    Broken,
+}
+
+/// Who is shown what a peer sends.
+pub(super) trait Visitor {
+    /// A message.
+    fn message(&mut self, flow: &Flow, bytes: &[u8]);
+    /// A question whether the connection is alive (RFC 5626 section 3.5.1).
+    fn ping(&mut self);
+}
+
+impl Stream {
+    /// A connection that a peer has opened.
+    pub(super) fn accepted(
+        socket: TcpStream,
+        connection: Connection,
+        flow: Flow,
+        now: Instant,
+    ) -> Self {
+        let due = now + FIRST_MESSAGE_TIMEOUT;
+        Self::new(socket, connection, flow, due, Writing::Open(Vec::new()))
+    }
+
+    /// A connection that is being opened.
+    pub(super) fn connecting(
+        socket: TcpStream,
+        connection: Connection,
+        flow: Flow,
+        now: Instant,
+    ) -> Self {
+        let due = now + CONNECT_TIMEOUT;
+        Self::new(socket, connection, flow, due, Writing::Connecting(Vec::new()))
+    }
+
+    fn new(
+        socket: TcpStream,
+        connection: Connection,
+        flow: Flow,
+        due: Instant,
+        writing: Writing,
+    ) -> Self {
+        let flow = Flow { connection: Some(connection), ..flow };
+        let reading = Reading {
+            framer: Framer::default(),
+            partial: Vec::new(),
+            has_spoken: false,
+            is_ending: false,
+            due,
+        };
+        Self {
+            connection,
+            flow,
+            socket,
+            reading: Mutex::new(reading),
+            writing: Mutex::new(writing),
+        }
+    }
+
+    /// Sends `parts`, one after the other, as messages on `flow`; what the system does not take waits, and `set` is
+    /// told so.
+    ///
+    /// # Errors
+    /// Where none of them can be sent, now or later.
+    pub(super) fn send(
+        &self,
+        flow: &Flow,
+        parts: &[IoSlice<'_>],
+        set: &Set,
+    ) -> Result<(), SendError> {
+        let length: usize = parts.iter().map(|part| part.len()).sum();
+        let mut writing = self.writing.lock();
+        if writing.length() + length > MAX_UNSENT {
+            return Err(SendError::Full);
+        }
+        let unsent = match &mut *writing {
+            Writing::Connecting(messages) => {
+                messages.extend(parts.iter().map(|part| (*flow, part.to_vec())));
+                return Ok(());
+            }
+            Writing::Open(unsent) => unsent,
+            Writing::Closed => return Err(SendError::Broken),
+        };
+        if !unsent.is_empty() {
+            parts.iter().for_each(|part| unsent.extend_from_slice(part));
+            return Ok(());
+        }
+        let mut socket = &self.socket;
+        let mut taken = taken(match parts {
+            [part] => socket.write(part),
+            _ => socket.write_vectored(parts),
+        })?;
+        for part in parts {
+            let own = taken.min(part.len());
+            unsent.extend_from_slice(&part[own..]);
+            taken -= own;
+        }
+        // While `writing` is locked, or one thread could wait for room and another one end that at once.
+        match unsent.is_empty() {
+            true => Ok(()),
+            false => self.change(set, Wait::Both),
+        }
+    }
+
+    /// Writes what waits, now that there is room, and tells `set` when nothing waits any more.
+    ///
+    /// # Errors
+    /// Where the connection is broken, or was not made.
+    pub(super) fn flush(&self, now: Instant, set: &Set) -> Result<(), SendError> {
+        let mut reading = self.reading.lock();
+        let mut writing = self.writing.lock();
+        if let Writing::Connecting(messages) = &*writing {
+            match self.socket.take_error() {
+                Ok(None) => {}
+                Ok(Some(_)) | Err(_) => return Err(SendError::Broken),
+            }
+            let unsent = messages.iter().flat_map(|(_, bytes)| bytes).copied().collect();
+            *writing = Writing::Open(unsent);
+            reading.due = now + FIRST_MESSAGE_TIMEOUT;
+        }
+        let Writing::Open(unsent) = &mut *writing else { return Ok(()) };
+        if !unsent.is_empty() {
+            let taken = taken((&self.socket).write(unsent))?;
+            unsent.drain(..taken);
+        }
+        if !unsent.is_empty() {
+            return Ok(());
+        }
+        *unsent = Vec::new();
+        self.change(set, Wait::Read)
+    }
+
+    fn change(&self, set: &Set, wait: Wait) -> Result<(), SendError> {
+        set.change(&self.socket, self.connection, wait).map_err(|_| SendError::Broken)
+    }
+
+    /// Whether all was written.
+    pub(super) fn is_flushed(&self) -> bool {
+        self.writing.lock().length() == 0
+    }
+
+    /// Reads no more, and ends at `due` if what waits is not written before.
+    ///
+    /// # Errors
+    /// When that cannot be waited for.
+    pub(super) fn begin_end(&self, due: Instant, set: &Set) -> Result<(), SendError> {
+        let mut reading = self.reading.lock();
+        reading.is_ending = true;
+        reading.due = due;
+        let _writing = self.writing.lock();
+        self.change(set, Wait::Write)
+    }
+
+    pub(super) fn is_ending(&self) -> bool {
+        self.reading.lock().is_ending
+    }
+
+    /// When it is closed if nothing happens.
+    pub(super) fn due(&self) -> Instant {
+        self.reading.lock().due
+    }
+
+    /// Has nothing more sent. Returns what waited for a connection that was not made.
+    pub(super) fn close(&self) -> Vec<Undelivered> {
+        match std::mem::replace(&mut *self.writing.lock(), Writing::Closed) {
+            Writing::Connecting(messages) => messages,
+            Writing::Open(_) | Writing::Closed => Vec::new(),
+        }
+    }
+
+    /// Reads what there is, up to the length of `chunk`, and shows it to `visitor`. False where the peer has
+    /// closed the connection or it is broken.
+    ///
+    /// # Errors
+    /// Where the stream cannot go on. Its unread part is given with the error.
+    pub(super) fn read(
+        &self,
+        now: Instant,
+        chunk: &mut [u8],
+        visitor: &mut impl Visitor,
+    ) -> Result<bool, (FrameError, Vec<u8>)> {
+        let mut reading = self.reading.lock();
+        let reading = &mut *reading;
+        let count = match (&self.socket).read(chunk) {
+            Ok(0) => return Ok(false),
+            Ok(count) => count,
+            Err(error) => {
+                use io::ErrorKind::{Interrupted, WouldBlock};
+                return Ok(matches!(error.kind(), WouldBlock | Interrupted));
+            }
+        };
+        let new = &chunk[..count];
+        let was_whole = reading.partial.is_empty();
+        let mut partial = std::mem::take(&mut reading.partial);
+        let mut rest = match was_whole {
+            true => new,
+            false => {
+                partial.extend_from_slice(new);
+                &partial[..]
+            }
+        };
+        let mut has_message = false;
+        loop {
+            match reading.framer.next(rest) {
+                Ok(Frame::Message(length)) => {
+                    let (message, after) = rest.split_at(length);
+                    visitor.message(&self.flow, message);
+                    has_message = true;
+                    rest = after;
+                }
+                Ok(Frame::LineEnds(length)) => {
+                    if length >= b"\r\n\r\n".len() {
+                        visitor.ping();
+                    }
+                    rest = &rest[length..];
+                }
+                Ok(Frame::Incomplete) => break,
+                Err(error) => return Err((error, rest.to_vec())),
+            }
+        }
+        reading.has_spoken |= has_message;
+        // A message has its time from its first byte on, and who has said nothing yet gets no more for that.
+        if !rest.is_empty() {
+            if was_whole || has_message {
+                reading.due = now + MESSAGE_TIMEOUT;
+            }
+        } else if reading.has_spoken {
+            reading.due = now + IDLE_TIMEOUT;
+        }
+        let left = rest.len();
+        if was_whole {
+            partial = rest.to_vec();
+        } else {
+            partial.drain(..partial.len() - left);
+        }
+        if left > 0 {
+            reading.partial = partial;
+        }
+        Ok(true)
+    }
+}
+
+impl Writing {
+    fn length(&self) -> usize {
+        match self {
+            Self::Connecting(messages) => messages.iter().map(|(_, bytes)| bytes.len()).sum(),
+            Self::Open(unsent) => unsent.len(),
+            Self::Closed => 0,
+        }
+    }
+}
+
+/// How many bytes the system has taken.
+fn taken(written: io::Result<usize>) -> Result<usize, SendError> {
+    match written {
+        Ok(count) => Ok(count),
+        Err(error) => match error.kind() {
+            io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => Ok(0),
+            _ => Err(SendError::Broken),
+        },
+    }
+}

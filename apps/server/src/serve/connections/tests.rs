@@ -1,0 +1,228 @@
+//! Streams over loopback, with a clock that stands still.
+
+use super::*;
+use std::io::{Read, Write};
+use stream::Undelivered;
+
+const BEGIN: Instant = Instant::from_micros(1_000_000);
+const PATIENCE: std::time::Duration = std::time::Duration::from_secs(60);
+
+/// What was read, pings as empty messages.
+#[derive(Default)]
+struct Seen(Vec<Vec<u8>>);
+
+impl Visitor for Seen {
+    fn message(&mut self, _: &Flow, bytes: &[u8]) {
+        self.0.push(bytes.to_vec());
+    }
+
+    fn ping(&mut self) {
+        self.0.push(Vec::new());
+    }
+}
+
+/// One connection of a set, and its peer.
+struct Rig {
+    set: Set,
+    stream: Stream,
+    peer: TcpStream,
+    now: Instant,
+}
+
+fn flow(remote: SocketAddr) -> Flow {
+    let local = "127.0.0.1:5060".parse().unwrap();
+    Flow { transport: Transport::Tcp, local, remote, connection: None }
+}
+
+fn number() -> Connection {
+    Connection(NonZeroU64::new(7).unwrap())
+}
+
+impl Rig {
+    fn accepted() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let peer = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (socket, remote) = listener.accept().unwrap();
+        socket.set_nonblocking(true).unwrap();
+        Self::new(Stream::accepted(socket, number(), flow(remote), BEGIN), peer, Wait::Read)
+    }
+
+    fn connecting() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let remote = listener.local_addr().unwrap();
+        let socket = net::connect(None, remote).unwrap();
+        let peer = listener.accept().unwrap().0;
+        Self::new(Stream::connecting(socket, number(), flow(remote), BEGIN), peer, Wait::Both)
+    }
+
+    fn new(stream: Stream, peer: TcpStream, wait: Wait) -> Self {
+        let set = Set::new().unwrap();
+        set.add(&stream.socket, number(), wait).unwrap();
+        peer.set_read_timeout(Some(PATIENCE)).unwrap();
+        Self { set, stream, peer, now: BEGIN }
+    }
+
+    /// What the set tells of the stream.
+    fn ready(&self) -> EpollFlags {
+        let ready: Vec<_> = self.set.ready().unwrap().collect();
+        assert!(ready.iter().all(|(token, _)| *token == Token::Connection(number())));
+        ready.first().map_or(EpollFlags::empty(), |(_, flags)| *flags)
+    }
+
+    /// The peer writes `bytes` when so many `seconds` have passed, and they are read.
+    fn hear(&mut self, seconds: u64, bytes: &[u8]) -> Vec<Vec<u8>> {
+        self.now += Duration::from_secs(seconds);
+        self.peer.write_all(bytes).unwrap();
+        let mut seen = Seen::default();
+        while !self.ready().contains(EpollFlags::EPOLLIN) {}
+        while self.ready().contains(EpollFlags::EPOLLIN) {
+            assert_eq!(self.stream.read(self.now, &mut [0; 64], &mut seen), Ok(true));
+        }
+        seen.0
+    }
+
+    /// Seconds from the beginning to when it is closed.
+    fn due(&self) -> u64 {
+        self.stream.due().since(BEGIN).as_secs()
+    }
+
+    fn send(&self, bytes: &[u8]) -> Result<(), SendError> {
+        self.stream.send(&self.stream.flow, &[IoSlice::new(bytes)], &self.set)
+    }
+}
+
+fn message(call_id: &str) -> Vec<u8> {
+    format!("OPTIONS sip:a SIP/2.0\r\nCall-ID: {call_id}\r\nContent-Length: 0\r\n\r\n").into_bytes()
+}
+
+#[test]
+fn messages_come_whole_however_they_are_cut() {
+    let text = [message("1"), b"\r\n\r\n".to_vec(), message("2"), message("3")].concat();
+    let wanted = [message("1"), Vec::new(), message("2"), message("3")];
+    for size in [1, 7, 63, 64, 65, text.len()] {
+        let mut rig = Rig::accepted();
+        let seen: Vec<_> = text.chunks(size).flat_map(|piece| rig.hear(0, piece)).collect();
+        // A ping that comes in two pieces is none.
+        let messages = |seen: &[Vec<u8>]| {
+            seen.iter().filter(|bytes| !bytes.is_empty()).cloned().collect::<Vec<_>>()
+        };
+        assert_eq!(messages(&seen), messages(&wanted), "in pieces of {size}");
+        if size >= 63 {
+            assert_eq!(seen, wanted, "in pieces of {size}");
+        }
+    }
+}
+
+#[test]
+fn what_is_no_message_is_given_back_with_the_reason() {
+    let rig = Rig::accepted();
+    let unframed = b"OPTIONS sip:a SIP/2.0\r\nCall-ID: 2\r\n\r\n";
+    (&rig.peer).write_all(&[&message("1")[..], unframed].concat()).unwrap();
+    while !rig.ready().contains(EpollFlags::EPOLLIN) {}
+    let mut seen = Seen::default();
+    let read = rig.stream.read(BEGIN, &mut [0; 1000], &mut seen);
+    let error = FrameError::ContentLength(unframed.len());
+    assert_eq!(read, Err((error, unframed.to_vec())));
+    assert_eq!(seen.0, [message("1")]);
+}
+
+#[test]
+fn a_connection_has_its_times() {
+    let mut rig = Rig::accepted();
+    assert_eq!(rig.due(), 60);
+    rig.hear(10, b"\r\n\r\n");
+    assert_eq!(rig.due(), 60, "who only pings has said nothing");
+    rig.hear(10, &message("1")[..5]);
+    rig.hear(10, &message("1")[5..20]);
+    assert_eq!(rig.due(), 20 + 20, "a message has its time from its first byte on");
+    rig.hear(0, &[&message("1")[20..], b"OPT"].concat());
+    assert_eq!(rig.due(), 30 + 20, "and the next one has its own");
+    rig.hear(5, &message("2")[3..]);
+    assert_eq!(rig.due(), 35 + 3 * 3600);
+    rig.hear(100, b"\r\n\r\n");
+    assert_eq!(rig.due(), 135 + 3 * 3600);
+}
+
+#[test]
+fn the_end_of_the_peer_is_told() {
+    let rig = Rig::accepted();
+    rig.peer.shutdown(std::net::Shutdown::Write).unwrap();
+    while !rig.ready().contains(EpollFlags::EPOLLIN) {}
+    assert_eq!(rig.stream.read(BEGIN, &mut [0; 64], &mut Seen::default()), Ok(false));
+}
+
+#[test]
+fn what_the_system_does_not_take_waits_in_order_and_has_a_bound() {
+    let mut rig = Rig::accepted();
+    let piece = |index: usize| vec![(index % 251) as u8; 60_000];
+    let mut sent = Vec::new();
+    let refused = (0..10_000).find(|&index| match rig.send(&piece(index)) {
+        Ok(()) => {
+            sent.extend(piece(index));
+            false
+        }
+        Err(error) => matches!(error, SendError::Full),
+    });
+    assert!(refused.is_some(), "nobody reads, and all is taken");
+    assert!(!rig.stream.is_flushed());
+    assert!(!rig.ready().contains(EpollFlags::EPOLLOUT));
+    let mut got = vec![0; sent.len()];
+    let mut peer = rig.peer.try_clone().unwrap();
+    let reader = std::thread::spawn(move || peer.read_exact(&mut got).map(|()| got));
+    while !rig.stream.is_flushed() {
+        if rig.ready().contains(EpollFlags::EPOLLOUT) {
+            rig.stream.flush(BEGIN, &rig.set).unwrap();
+        }
+    }
+    assert!(reader.join().unwrap().unwrap() == sent);
+    assert_eq!(rig.ready(), EpollFlags::empty(), "room is not waited for any more");
+    rig.send(b"more").unwrap();
+    let mut more = [0; 4];
+    rig.peer.read_exact(&mut more).unwrap();
+    assert_eq!(&more, b"more");
+}
+
+#[test]
+fn messages_wait_for_a_connection_that_is_being_opened() {
+    let mut rig = Rig::connecting();
+    assert_eq!(rig.due(), 5);
+    rig.send(&message("1")).unwrap();
+    rig.send(&message("2")).unwrap();
+    while !rig.ready().contains(EpollFlags::EPOLLOUT) {}
+    rig.stream.flush(BEGIN + Duration::from_secs(1), &rig.set).unwrap();
+    assert_eq!(rig.due(), 61);
+    let wanted = [message("1"), message("2")].concat();
+    let mut got = vec![0; wanted.len()];
+    rig.peer.read_exact(&mut got).unwrap();
+    assert_eq!(got, wanted);
+    assert_eq!(rig.stream.close(), Vec::<Undelivered>::new());
+    assert!(matches!(rig.send(b"late"), Err(SendError::Broken)));
+}
+
+#[test]
+fn what_waits_for_a_connection_that_is_refused_comes_back() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let remote = listener.local_addr().unwrap();
+    drop(listener);
+    let socket = net::connect(None, remote).unwrap();
+    let stream = Stream::connecting(socket, number(), flow(remote), BEGIN);
+    let set = Set::new().unwrap();
+    set.add(&stream.socket, number(), Wait::Both).unwrap();
+    stream.send(&flow(remote), &[IoSlice::new(b"one"), IoSlice::new(b"two")], &set).unwrap();
+    while set.ready().unwrap().count() == 0 {}
+    assert!(matches!(stream.flush(BEGIN, &set), Err(SendError::Broken)));
+    let back = stream.close();
+    assert_eq!(back, [(flow(remote), b"one".to_vec()), (flow(remote), b"two".to_vec())]);
+}
+
+#[test]
+fn reminders_come_in_the_order_of_their_times() {
+    let set = Set::new().unwrap();
+    let at = |seconds| BEGIN + Duration::from_secs(seconds);
+    set.remind(at(3), Token::Listener(0));
+    set.remind(at(1), Token::Connection(number()));
+    assert_eq!(set.due(at(0)), None);
+    assert_eq!(set.due(at(2)), Some(Token::Connection(number())));
+    assert_eq!(set.due(at(2)), None);
+    assert_eq!(set.due(at(3)), Some(Token::Listener(0)));
+}

@@ -1,0 +1,175 @@
+//! Connections to and from a running server.
+
+use crate::site::{Server, Site, show};
+use std::io::{ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::time::Duration;
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A server of example.com that knows no passwords, and where it listens: UDP and TCP.
+fn serve(site: &Site, words: &str) -> (Server, [String; 2]) {
+    let server = site.serve(&format!(
+        "--domain example.com --auth off --listen tcp:127.0.0.1:0 --workers 2 {words}"
+    ));
+    let listens = status(site)["listens"].clone();
+    let address = |place: usize| listens[place].as_str().unwrap()[4..].to_owned();
+    (server, [address(0), address(1)])
+}
+
+fn status(site: &Site) -> serde_json::Value {
+    serde_json::from_str(&site.good("status --json")).unwrap()
+}
+
+/// A request from `from`, with `more` header fields and no body.
+fn request(
+    method: &str,
+    uri: &str,
+    via: &str,
+    from: SocketAddr,
+    number: u32,
+    more: &str,
+) -> String {
+    format!(
+        "{method} {uri} SIP/2.0\r\nVia: SIP/2.0/{via} {from};branch=z9hG4bK{number}\r\n\
+         Max-Forwards: 70\r\nFrom: <sip:bob@example.com>;tag=1\r\nTo: <sip:bob@example.com>\r\n\
+         Call-ID: {number}\r\nCSeq: 1 {method}\r\n{more}\r\n"
+    )
+}
+
+/// Registers sip:bob@example.com from `phone` with `contact`.
+fn register(phone: &UdpSocket, server: &str, contact: &str) {
+    let more = format!("Contact: <{contact}>\r\nContent-Length: 0\r\n");
+    let from = phone.local_addr().unwrap();
+    let register = request("REGISTER", "sip:example.com", "UDP", from, 1000, &more);
+    phone.set_read_timeout(Some(PATIENCE)).unwrap();
+    phone.send_to(register.as_bytes(), server).unwrap();
+    let answer = receive(phone);
+    assert!(answer.starts_with("SIP/2.0 200 "), "{answer}");
+}
+
+fn receive(phone: &UdpSocket) -> String {
+    let mut answer = [0; 4000];
+    let length = phone.recv(&mut answer).unwrap();
+    String::from_utf8_lossy(&answer[..length]).into_owned()
+}
+
+/// What stands after `what` in the lines of `text` that begin with it.
+fn found(text: &str, what: &str) -> Vec<String> {
+    let lines = text.lines().filter(|line| line.starts_with(what));
+    lines.map(|line| line[what.len()..].to_owned()).collect()
+}
+
+#[test]
+fn what_comes_together_on_a_connection_is_answered_in_order() {
+    let site = Site::new();
+    let (_server, [_, tcp]) = serve(&site, "");
+    let mut phone = TcpStream::connect(tcp).unwrap();
+    phone.set_read_timeout(Some(PATIENCE)).unwrap();
+    let from = phone.local_addr().unwrap();
+    let options = |number, more| request("OPTIONS", "sip:example.com", "TCP", from, number, more);
+    let whole = |number| options(number, "Content-Length: 0\r\n");
+    let text = format!("{}\r\n{}\r\n\r\n{}", whole(1), whole(2), whole(3));
+    let (first, rest) = text.split_at(text.len() - 20);
+    phone.write_all(first.as_bytes()).unwrap();
+    let mut answers = String::new();
+    while !answers.contains("Call-ID: 2\r\n") {
+        let mut part = [0; 2000];
+        let length = phone.read(&mut part).unwrap();
+        assert_ne!(length, 0, "closed after {answers}");
+        answers += std::str::from_utf8(&part[..length]).unwrap();
+    }
+    // The last has no frame: it is refused, all before it is answered, and the connection ends.
+    phone.write_all(format!("{rest}{}", options(4, "")).as_bytes()).unwrap();
+    phone.read_to_string(&mut answers).unwrap();
+    assert_eq!(found(&answers, "Call-ID: "), ["1", "2", "3", "4"]);
+    let wanted = ["200 OK", "200 OK", "200 OK", "400 Bad Content-Length"];
+    assert_eq!(found(&answers, "SIP/2.0 "), wanted);
+}
+
+#[test]
+fn a_connection_whose_peer_does_not_read_is_closed() {
+    let site = Site::new();
+    let config = show(&site.file("c.toml", "[limits]\ntrusted = [\"127.0.0.0/8\"]"));
+    let (_server, [_, tcp]) = serve(&site, &format!("--config {config}"));
+    let mut phone = TcpStream::connect(tcp).unwrap();
+    let from = phone.local_addr().unwrap();
+    let more = format!("Subject: {}\r\nContent-Length: 0\r\n", "x".repeat(200));
+    let options = request("OPTIONS", "sip:example.com", "TCP", from, 1, &more);
+    // What the system and the server hold for a peer is far less than the answers to all these.
+    let many = options.repeat(100);
+    let written = (0..2000).take_while(|_| phone.write_all(many.as_bytes()).is_ok()).count();
+    assert!(written < 2000, "the server keeps on holding answers");
+    site.good("status");
+}
+
+#[test]
+fn what_goes_to_a_new_place_at_once_takes_one_connection() {
+    let site = Site::new();
+    let (_server, [udp, _]) = serve(&site, "");
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let phone = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let contact = format!("sip:bob@{};transport=tcp", listener.local_addr().unwrap());
+    register(&phone, &udp, &contact);
+    let from = phone.local_addr().unwrap();
+    for number in 0..20 {
+        let more = "Content-Length: 0\r\n";
+        let message = request("MESSAGE", "sip:bob@example.com", "UDP", from, number, more);
+        phone.send_to(message.as_bytes(), &udp).unwrap();
+    }
+    let mut peer = listener.accept().unwrap().0;
+    peer.set_read_timeout(Some(PATIENCE)).unwrap();
+    let mut got = String::new();
+    while found(&got, "Call-ID: ").len() < 20 {
+        let mut part = [0; 20_000];
+        let length = peer.read(&mut part).unwrap();
+        assert_ne!(length, 0, "closed after {got}");
+        got += std::str::from_utf8(&part[..length]).unwrap();
+    }
+    let numbers: Vec<String> = (0..20).map(|number| number.to_string()).collect();
+    assert_eq!(found(&got, "Call-ID: "), numbers);
+    listener.set_nonblocking(true).unwrap();
+    assert_eq!(listener.accept().unwrap_err().kind(), ErrorKind::WouldBlock);
+}
+
+#[test]
+fn who_cannot_be_connected_to_is_told_of() {
+    let site = Site::new();
+    let (_server, [udp, _]) = serve(&site, "");
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let contact = format!("sip:bob@{};transport=tcp", listener.local_addr().unwrap());
+    drop(listener);
+    let phone = UdpSocket::bind("127.0.0.1:0").unwrap();
+    register(&phone, &udp, &contact);
+    let from = phone.local_addr().unwrap();
+    let message =
+        request("MESSAGE", "sip:bob@example.com", "UDP", from, 1, "Content-Length: 0\r\n");
+    phone.send_to(message.as_bytes(), &udp).unwrap();
+    let answer = receive(&phone);
+    assert!(answer.starts_with("SIP/2.0 503 "), "{answer}");
+    assert_eq!(status(&site)["counters"]["undeliverable"], 1);
+}
+
+#[test]
+fn connections_have_a_bound_for_each_source() {
+    let site = Site::new();
+    let config = show(&site.file("c.toml", "[limits]\nmax_connections_per_source = 3"));
+    let (_server, [_, tcp]) = serve(&site, &format!("--config {config}"));
+    let ask = |stream: &mut TcpStream, number: u32| {
+        let from = stream.local_addr().unwrap();
+        let more = "Content-Length: 0\r\n";
+        let options = request("OPTIONS", "sip:example.com", "TCP", from, number, more);
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        let mut answer = [0; 2000];
+        // One that was closed may be told when writing or when reading.
+        let read = stream.write_all(options.as_bytes()).and_then(|()| stream.read(&mut answer));
+        read.is_ok_and(|length| answer[..length].starts_with(b"SIP/2.0 200 "))
+    };
+    let connect = || TcpStream::connect(&tcp).unwrap();
+    let mut streams: Vec<_> = (0..3).map(|_| connect()).collect();
+    assert!(streams.iter_mut().zip(0..).all(|(stream, number)| ask(stream, number)));
+    assert!(!ask(&mut connect(), 3));
+    assert_eq!(status(&site)["counters"]["refused-connections"], 1);
+    drop(streams);
+    assert!((4..100).any(|number| ask(&mut connect(), number)), "there is room again");
+}

@@ -1,0 +1,102 @@
+//! A folder with the data of a server, and commands on it.
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// A data directory and what runs on it.
+pub(crate) struct Site(tempfile::TempDir);
+
+impl Site {
+    pub(crate) fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    pub(crate) fn data(&self) -> PathBuf {
+        self.0.path().join("data")
+    }
+
+    pub(crate) fn file(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.0.path().join(name);
+        fs::write(&path, text).unwrap();
+        path
+    }
+
+    pub(crate) fn command(&self, words: &str) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_barebell"));
+        command.args(words.split_whitespace()).arg("--data").arg(self.data());
+        command.stdin(Stdio::null());
+        command
+    }
+
+    /// Runs a command that succeeds. Returns what it prints.
+    pub(crate) fn good(&self, words: &str) -> String {
+        let output = self.command(words).output().unwrap();
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(0), "{words}: {error}");
+        stdout(&output)
+    }
+
+    /// Runs a command that fails. Returns what it says on standard error.
+    pub(crate) fn bad(&self, words: &str) -> String {
+        let output = self.command(words).output().unwrap();
+        assert_eq!(output.status.code(), Some(1), "{words}: {}", stdout(&output));
+        stderr(&output)
+    }
+
+    /// Starts a server and waits until it answers.
+    pub(crate) fn serve(&self, words: &str) -> Server {
+        let child = self
+            .command(&format!("serve --listen udp:127.0.0.1:0 {words}"))
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        let server = Server(child);
+        let give_up = Instant::now() + Duration::from_secs(60);
+        while !self.good("status --json").contains("\"running\":true") {
+            assert!(Instant::now() < give_up, "the server does not answer");
+            thread::sleep(Duration::from_millis(20));
+        }
+        server
+    }
+}
+
+/// A server that ends with the test.
+pub(crate) struct Server(pub(crate) Child);
+
+impl Server {
+    pub(crate) fn terminate(mut self) {
+        let pid = self.0.id().to_string();
+        assert!(Command::new("kill").arg(pid).status().unwrap().success());
+        assert!(self.0.wait().unwrap().success());
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+pub(crate) fn stdout(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+pub(crate) fn stderr(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+pub(crate) fn with_input(mut command: Command, input: &str) -> Output {
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+    child.wait_with_output().unwrap()
+}
+
+pub(crate) fn show(path: &Path) -> String {
+    path.display().to_string()
+}
