@@ -6,11 +6,11 @@ use super::roster::{Roster, Timesheet};
 use crate::log;
 use net::{BATCH, Inbox, MAX_DATAGRAM, Socket, wall_clock};
 use nix::errno::Errno;
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use sip::{Duration, Instant, Transport};
 use sip_server::Flow;
 use sip_server::overload::{BEGUN, Share, Throttle};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -21,6 +21,9 @@ const LONGEST_SLEEP_MS: u64 = 1000;
 /// Timers run together at ticks: none of half a second and more suffers from it, and to wake for each
 /// of thousands would cost more than the calls.
 pub(crate) const TICK: Duration = Duration::from_millis(10);
+
+/// Sources that are told of at once.
+const EVENTS: usize = 16;
 
 /// Batches that are taken from a socket before timers and other sockets get their turn.
 const BATCHES: usize = 4;
@@ -65,48 +68,76 @@ impl Drop for Workers {
     }
 }
 
-/// What a worker serves for a while.
+/// Something that a worker waits for.
+#[derive(Clone, Copy)]
+enum Source<'h> {
+    Datagrams(&'h Socket),
+    /// Those of this worker.
+    Connections(usize),
+    /// To be woken.
+    Waker,
+}
+
+/// What a worker serves.
 struct Served<'h> {
-    /// Whose sockets and connections.
+    hub: &'h Hub,
+    index: usize,
+    roster: &'h Roster,
     owners: Vec<usize>,
-    sockets: Vec<&'h Socket>,
-    /// What is waited for: the sockets, the connections of each owner, and to be woken.
-    fds: Vec<PollFd<'h>>,
+    sources: Vec<Source<'h>>,
+    /// Has all of `sources`, by their places.
+    epoll: Epoll,
 }
 
 impl<'h> Served<'h> {
     /// What the worker at `index` serves now.
-    fn now(hub: &'h Hub, index: usize, roster: &'h Roster) -> Self {
-        let owners = roster.served_by(index);
-        let sets = hub.sockets.iter().flat_map(|group| group.iter().enumerate());
-        let own = sets.filter(|(owner, _)| owners.contains(owner));
-        let sockets: Vec<&Socket> = own.map(|(_, socket)| socket).collect();
-        let connections = owners.iter().map(|&owner| hub.connections.as_fd(owner));
-        let fds = sockets.iter().map(|&socket| Socket::as_fd(socket)).chain(connections);
-        let fds = fds.chain([roster.waker(index)]);
-        let fds = fds.map(|fd| PollFd::new(fd, PollFlags::POLLIN)).collect();
-        Self { owners, sockets, fds }
+    fn new(hub: &'h Hub, index: usize, roster: &'h Roster) -> std::io::Result<Self> {
+        let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
+        let mut served = Self { hub, index, roster, owners: vec![], sources: vec![], epoll };
+        served.renew()?;
+        Ok(served)
     }
 
-    /// The sockets that there is something to read from.
-    fn ready_sockets(&self) -> impl Iterator<Item = &'h Socket> {
-        let pairs = self.sockets.iter().zip(&self.fds);
-        pairs.filter(|(_, fd)| is_ready(fd)).map(|(&socket, _)| socket)
+    fn fd(&self, source: Source<'h>) -> BorrowedFd<'h> {
+        match source {
+            Source::Datagrams(socket) => socket.as_fd(),
+            Source::Connections(owner) => self.hub.connections.as_fd(owner),
+            Source::Waker => self.roster.waker(self.index),
+        }
     }
 
-    /// Those for whose connections there is something to do.
-    fn ready_owners(&self) -> impl Iterator<Item = usize> {
-        let pairs = self.owners.iter().zip(&self.fds[self.sockets.len()..]);
-        pairs.filter(|(_, fd)| is_ready(fd)).map(|(&owner, _)| owner)
+    /// Serves what the roster says now.
+    fn renew(&mut self) -> std::io::Result<()> {
+        for &source in &self.sources {
+            let _ = self.epoll.delete(self.fd(source));
+        }
+        let owners = self.roster.served_by(self.index);
+        let sockets = self.hub.sockets.iter().flat_map(|group| group.iter().enumerate());
+        let datagrams = sockets
+            .filter(|(owner, _)| owners.contains(owner))
+            .map(|(_, socket)| Source::Datagrams(socket));
+        let connections = owners.iter().map(|&owner| Source::Connections(owner));
+        self.sources = datagrams.chain(connections).chain([Source::Waker]).collect();
+        self.owners = owners;
+        for (place, &source) in self.sources.iter().enumerate() {
+            let event = EpollEvent::new(EpollFlags::EPOLLIN, place as u64);
+            self.epoll.add(self.fd(source), event)?;
+        }
+        Ok(())
     }
 
-    fn was_woken(&self) -> bool {
-        self.fds.last().is_some_and(is_ready)
+    /// Waits until there is something to do, for so many milliseconds at most, and says where.
+    fn wait(&self, milliseconds: u64) -> std::io::Result<impl Iterator<Item = Source<'h>> + Clone> {
+        let mut events = [EpollEvent::empty(); EVENTS];
+        let timeout = EpollTimeout::try_from(milliseconds).unwrap_or(EpollTimeout::ZERO);
+        let count = match self.epoll.wait(&mut events, timeout) {
+            Ok(count) => count,
+            Err(Errno::EINTR) => 0,
+            Err(error) => return Err(error.into()),
+        };
+        let places = events.into_iter().take(count).map(|event| event.data() as usize);
+        Ok(places.filter_map(|place| self.sources.get(place).copied()))
     }
-}
-
-fn is_ready(fd: &PollFd<'_>) -> bool {
-    fd.any().unwrap_or(true)
 }
 
 fn run(hub: &Hub, index: usize, roster: &Roster, ending: &AtomicBool) {
@@ -117,7 +148,10 @@ fn run(hub: &Hub, index: usize, roster: &Roster, ending: &AtomicBool) {
     local.worker.set_clock(net::nanoseconds);
     let mut inbox = Inbox::new(MAX_DATAGRAM);
     let mut chunk = [0; READ_SIZE];
-    let mut served = Served::now(hub, index, roster);
+    let mut served = match Served::new(hub, index, roster) {
+        Ok(served) => served,
+        Err(error) => return cannot_wait(index, &error),
+    };
     let mut timesheet = Timesheet::new(hub.clock.now());
     // Bindings may have been restored, with their expiries. One that serves nobody leaves timers to the
     // others.
@@ -134,35 +168,27 @@ fn run(hub: &Hub, index: usize, roster: &Roster, ending: &AtomicBool) {
         let sleep = next_timer.map_or(longest, |when| {
             when.since(hub.clock.now()).as_micros().div_ceil(1000).min(longest)
         });
-        let timeout = PollTimeout::try_from(sleep).unwrap_or(PollTimeout::ZERO);
-        match poll(&mut served.fds, timeout) {
-            Ok(_) | Err(Errno::EINTR) => {}
-            Err(error) => {
-                log::error("poll", || format!("worker {index} cannot wait for messages: {error}"));
-                return;
-            }
-        }
+        let ready = match served.wait(sleep) {
+            Ok(ready) => ready,
+            Err(error) => return cannot_wait(index, &error),
+        };
         let woken = hub.clock.now();
         let share = local.worker.share();
-        if served.ready_sockets().next().is_none() {
+        if !ready.clone().any(|source| matches!(source, Source::Datagrams(_))) {
             local.worker.note_wait(woken, Duration::ZERO);
         }
-        for socket in served.ready_sockets() {
-            for _ in 0..BATCHES {
-                match receive(hub, socket, &mut inbox, &mut local) {
-                    Ok(received) if received < BATCH => break,
-                    Ok(_) => {}
-                    Err(error) => {
-                        log::error("receive", || {
-                            format!("{} cannot be read: {error}", socket.address())
-                        });
-                        break;
-                    }
+        let mut was_woken = false;
+        for source in ready {
+            match source {
+                Source::Datagrams(socket) => receive_all(hub, socket, &mut inbox, &mut local),
+                Source::Connections(owner) => {
+                    hub.connections.serve(hub, owner, &mut local, &mut chunk);
+                }
+                Source::Waker => {
+                    roster.awake(index);
+                    was_woken = true;
                 }
             }
-        }
-        for owner in served.ready_owners() {
-            hub.connections.serve(hub, owner, &mut local, &mut chunk);
         }
         for &owner in &served.owners {
             hub.connections.look_after(hub, owner, woken, &mut local);
@@ -175,27 +201,30 @@ fn run(hub: &Hub, index: usize, roster: &Roster, ending: &AtomicBool) {
             // What another thread is at stays due, and is not waited for in a circle.
             next_timer = next_tick(&local, &served).map(|when| when.max(now + TICK));
         }
-        let was_woken = served.was_woken();
-        if was_woken {
-            roster.awake(index);
-        }
         let has_left = roster.leave(index);
         let was_reassigned = timesheet.note(roster, index, woken, hub.clock.now());
         let is_reassigned = was_woken || has_left || was_reassigned;
         if is_reassigned {
-            served = Served::now(hub, index, roster);
+            if let Err(error) = served.renew() {
+                return cannot_wait(index, &error);
+            }
             next_timer = next_tick(&local, &served);
         }
         if is_reassigned || local.worker.share() != share {
-            admit(&served.sockets, local.worker.share());
+            admit(&served, local.worker.share());
             tell(share, local.worker.share());
         }
     }
 }
 
+fn cannot_wait(index: usize, error: &std::io::Error) {
+    log::error("wait", || format!("worker {index} cannot wait for messages: {error}"));
+}
+
 /// Lets `share` of the new requests in.
-fn admit(sockets: &[&Socket], share: Share) {
-    for socket in sockets {
+fn admit(served: &Served<'_>, share: Share) {
+    for source in &served.sources {
+        let Source::Datagrams(socket) = source else { continue };
         if let Err(error) = socket.admit(share.parts(), &BEGUN) {
             log::warn("overload", || {
                 format!("{} cannot leave requests unread: {error}", socket.address())
@@ -214,6 +243,20 @@ fn tell(before: Share, now: Share) {
         });
     } else if before < Share::ALL && now == Share::ALL {
         log::info("overload", || "all requests are read again".to_owned());
+    }
+}
+
+/// Takes what waits in `socket`, but not so much that nothing else gets its turn, and does all that follows from it.
+fn receive_all(hub: &Hub, socket: &Socket, inbox: &mut Inbox, local: &mut Local) {
+    for _ in 0..BATCHES {
+        match receive(hub, socket, inbox, local) {
+            Ok(received) if received < BATCH => break,
+            Ok(_) => {}
+            Err(error) => {
+                log::error("receive", || format!("{} cannot be read: {error}", socket.address()));
+                break;
+            }
+        }
     }
 }
 
