@@ -1,7 +1,8 @@
-//! Who serves which sockets and connections: the first worker all of them as long as it can, so that the others sleep
-//! and messages come to it in larger batches; each worker its own when there is much to do.
+//! Who is on duty: the first worker alone as long as it can, so that the others sleep and messages come to it in
+//! larger batches; all of them when there is much to do.
 //!
-//! A socket has one server at a time, so that what comes from one peer keeps its order.
+//! Whoever is on duty takes datagrams of all sockets, whoever is free first: what comes from one peer is then worked
+//! on by several at once, as datagrams keep no order anyway. Connections do: each has an owner, and one server at a time.
 
 use nix::sys::eventfd::EventFd;
 use sip::{Duration, Instant};
@@ -12,18 +13,18 @@ use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 /// How long the first worker looks how busy it is before it calls the others, or sends them home.
 const WINDOW: Duration = Duration::from_millis(5);
 /// Thousandths of its time at which it calls them.
-const CALL: u32 = 500;
+const CALL: u32 = 200;
 /// Thousandths of one worker's time that all of them together need when they are sent home.
-const DISMISS: u32 = 300;
+const DISMISS: u32 = 150;
 
-/// Whether a worker serves its own sockets.
+/// Whether a worker is on duty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 enum Duty {
-    /// The first worker does.
+    /// The first worker serves its connections.
     Off,
     On,
-    /// It does, and is to leave them to the first worker.
+    /// It is, and is to leave its connections to the first worker.
     Dismissed,
 }
 
@@ -69,7 +70,7 @@ impl Roster {
         let _ = self.0[index].waker.read();
     }
 
-    /// Those whose sockets the worker at `index` serves now.
+    /// Those whose connections the worker at `index` serves now; none, where it is not on duty.
     pub(super) fn served_by(&self, index: usize) -> Vec<usize> {
         (0..self.0.len()).filter(|&owner| self.serves(index, owner)).collect()
     }
@@ -83,7 +84,7 @@ impl Roster {
     }
 
     fn duty(&self, index: usize) -> u8 {
-        // Who takes sockets over sees all that was done for them before.
+        // Who takes connections over sees all that was done for them before.
         self.0[index].duty.load(Ordering::Acquire)
     }
 
@@ -92,8 +93,8 @@ impl Roster {
         duty.compare_exchange(from as u8, to as u8, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 
-    /// The worker at `index` was busy for `busy` of a `window`. True where the sockets that it serves are
-    /// others from now on.
+    /// The worker at `index` was busy for `busy` of a `window`. True where what it serves is
+    /// something else from now on.
     fn report(&self, index: usize, busy: Duration, window: Duration) -> bool {
         let share = busy.as_micros() * 1000 / window.as_micros().max(1);
         let share = u32::try_from(share).unwrap_or(u32::MAX).min(1000);
@@ -115,7 +116,7 @@ impl Roster {
         false
     }
 
-    /// Leaves the sockets of the worker at `index` to the first, if that is wanted. To be called between
+    /// Leaves the connections of the worker at `index` to the first, if that is wanted. To be called between
     /// messages.
     pub(super) fn leave(&self, index: usize) -> bool {
         let left = self.set(index, Duty::Dismissed, Duty::Off);
@@ -138,8 +139,8 @@ impl Timesheet {
         Self { since: now, busy: Duration::ZERO }
     }
 
-    /// The worker at `index` woke at `woken` and has done its work `now`. True where the sockets that it
-    /// serves are others from now on.
+    /// The worker at `index` woke at `woken` and has done its work `now`. True where what it serves is
+    /// something else from now on.
     pub(super) fn note(
         &mut self,
         roster: &Roster,
@@ -162,6 +163,10 @@ impl Timesheet {
 mod tests {
     use super::*;
 
+    fn micros(micros: u64) -> Duration {
+        Duration::from_micros(micros)
+    }
+
     fn millis(millis: u64) -> Duration {
         Duration::from_millis(millis)
     }
@@ -170,9 +175,9 @@ mod tests {
     fn the_first_worker_serves_all_until_it_is_busy() {
         let roster = Roster::new(3).unwrap();
         assert_eq!(roster.served_by(0), [0, 1, 2]);
-        assert!(!roster.report(0, millis(2), millis(5)));
+        assert!(!roster.report(0, micros(900), millis(5)));
         assert_eq!((roster.served_by(0), roster.served_by(1)), (vec![0, 1, 2], vec![]));
-        assert!(roster.report(0, millis(3), millis(5)));
+        assert!(roster.report(0, micros(1000), millis(5)));
         for index in 0..3 {
             assert_eq!(roster.served_by(index), [index]);
         }
@@ -182,14 +187,14 @@ mod tests {
     fn others_go_home_when_all_together_have_little_to_do() {
         let roster = Roster::new(3).unwrap();
         roster.report(0, millis(5), millis(5));
-        roster.report(1, millis(1), millis(5));
-        roster.report(2, millis(1), millis(5));
-        roster.report(0, millis(1), millis(5));
-        assert!(!roster.leave(1), "0.6 of a worker's time is too much for one");
-        roster.report(1, millis(0), millis(5));
-        roster.report(2, millis(0), millis(5));
-        roster.report(0, millis(1), millis(5));
-        assert_eq!(roster.served_by(0), [0], "none is taken from a worker that is at it");
+        roster.report(1, micros(300), millis(5));
+        roster.report(2, micros(300), millis(5));
+        roster.report(0, micros(300), millis(5));
+        assert!(!roster.leave(1), "0.18 of a worker's time is too much for one");
+        roster.report(1, micros(100), millis(5));
+        roster.report(2, micros(100), millis(5));
+        roster.report(0, micros(300), millis(5));
+        assert_eq!(roster.served_by(0), [0], "nothing is taken from a worker that is at it");
         assert_eq!(roster.served_by(1), [1]);
         assert!(roster.leave(1) && roster.leave(2));
         assert_eq!((roster.served_by(0), roster.served_by(1)), (vec![0, 1, 2], vec![]));

@@ -83,6 +83,7 @@ struct Served<'h> {
     hub: &'h Hub,
     index: usize,
     roster: &'h Roster,
+    /// Whose connections, and whose sockets' overload is this worker's to meet; nobody's, where it is off duty.
     owners: Vec<usize>,
     sources: Vec<Source<'h>>,
     /// Has all of `sources`, by their places.
@@ -106,22 +107,24 @@ impl<'h> Served<'h> {
         }
     }
 
-    /// Serves what the roster says now.
+    /// Serves what the roster says now: datagrams with all others on duty, connections alone.
     fn renew(&mut self) -> std::io::Result<()> {
         for &source in &self.sources {
             let _ = self.epoll.delete(self.fd(source));
         }
         let owners = self.roster.served_by(self.index);
-        let sockets = self.hub.sockets.iter().flat_map(|group| group.iter().enumerate());
-        let datagrams = sockets
-            .filter(|(owner, _)| owners.contains(owner))
-            .map(|(_, socket)| Source::Datagrams(socket));
+        let sockets = self.hub.sockets.iter().flatten().filter(|_| !owners.is_empty());
+        let datagrams = sockets.map(Source::Datagrams);
         let connections = owners.iter().map(|&owner| Source::Connections(owner));
         self.sources = datagrams.chain(connections).chain([Source::Waker]).collect();
         self.owners = owners;
         for (place, &source) in self.sources.iter().enumerate() {
-            let event = EpollEvent::new(EpollFlags::EPOLLIN, place as u64);
-            self.epoll.add(self.fd(source), event)?;
+            let flags = match source {
+                // Of those who wait for datagrams, one is woken by each.
+                Source::Datagrams(_) => EpollFlags::EPOLLIN | EpollFlags::EPOLLEXCLUSIVE,
+                Source::Connections(_) | Source::Waker => EpollFlags::EPOLLIN,
+            };
+            self.epoll.add(self.fd(source), EpollEvent::new(flags, place as u64))?;
         }
         Ok(())
     }
@@ -223,8 +226,8 @@ fn cannot_wait(index: usize, error: &std::io::Error) {
 
 /// Lets `share` of the new requests in.
 fn admit(served: &Served<'_>, share: Share) {
-    for source in &served.sources {
-        let Source::Datagrams(socket) = source else { continue };
+    let sockets = served.hub.sockets.iter().flat_map(|group| group.iter().enumerate());
+    for (_, socket) in sockets.filter(|(owner, _)| served.owners.contains(owner)) {
         if let Err(error) = socket.admit(share.parts(), &BEGUN) {
             log::warn("overload", || {
                 format!("{} cannot leave requests unread: {error}", socket.address())
