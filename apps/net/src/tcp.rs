@@ -2,7 +2,7 @@
 
 use socket2::{Domain, Socket, Type};
 use std::io;
-use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 
 /// Connections that may wait to be accepted.
 const BACKLOG: i32 = 1024;
@@ -22,16 +22,17 @@ pub fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     Ok(socket.into())
 }
 
-/// Begins to connect to `remote`, from `local` if that is said. The connection can be written to when it is there;
+/// Begins to connect to `remote`, from a port of `local`'s address if that is said. The connection can be written to when it is there;
 /// where it cannot be made, [`TcpStream::take_error`] tells why.
 ///
 /// # Errors
 /// When that is known at once.
-pub fn connect(local: Option<IpAddr>, remote: SocketAddr) -> io::Result<TcpStream> {
+pub fn connect(local: Option<SocketAddr>, remote: SocketAddr) -> io::Result<TcpStream> {
     let socket = new_socket(remote)?;
     socket.set_tcp_nodelay(true)?;
-    if let Some(local) = local {
-        socket.bind(&SocketAddr::new(local, 0).into())?;
+    if let Some(mut local) = local {
+        local.set_port(0);
+        socket.bind(&local.into())?;
     }
     match socket.connect(&remote.into()) {
         Err(error) if error.raw_os_error() != Some(libc::EINPROGRESS) => Err(error),
@@ -61,7 +62,7 @@ mod tests {
         for any in ["127.0.0.1:0", "[::1]:0"] {
             let listener = listen(any.parse().unwrap()).unwrap();
             let address = listener.local_addr().unwrap();
-            let stream = connect(Some(address.ip()), address).unwrap();
+            let stream = connect(Some(address), address).unwrap();
             await_flags(&stream, PollFlags::POLLOUT);
             assert!(stream.take_error().unwrap().is_none());
             await_flags(&listener, PollFlags::POLLIN);

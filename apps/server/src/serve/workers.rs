@@ -10,7 +10,7 @@ use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTime
 use sip::{Duration, Instant, Transport};
 use sip_server::Flow;
 use sip_server::overload::{BEGUN, Share, Throttle};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -21,6 +21,9 @@ const LONGEST_SLEEP_MS: u64 = 1000;
 /// Timers run together at ticks: none of half a second and more suffers from it, and to wake for each
 /// of thousands would cost more than the calls.
 pub(crate) const TICK: Duration = Duration::from_millis(10);
+
+/// The shortest sleep for the sake of a connection that may have to be closed.
+const SHORTEST_SLEEP: Duration = Duration::from_millis(100);
 
 /// Sources that are told of at once.
 const EVENTS: usize = 16;
@@ -85,8 +88,9 @@ struct Served<'h> {
     roster: &'h Roster,
     /// Whose connections, and whose sockets' overload is this worker's to meet; nobody's, where it is off duty.
     owners: Vec<usize>,
-    sources: Vec<Source<'h>>,
-    /// Has all of `sources`, by their places.
+    /// All that there is, and whether it is waited for now.
+    sources: Vec<(Source<'h>, bool)>,
+    /// Has those of `sources` that are waited for, by their places.
     epoll: Epoll,
 }
 
@@ -94,39 +98,47 @@ impl<'h> Served<'h> {
     /// What the worker at `index` serves now.
     fn new(hub: &'h Hub, index: usize, roster: &'h Roster) -> std::io::Result<Self> {
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
-        let mut served = Self { hub, index, roster, owners: vec![], sources: vec![], epoll };
+        let datagrams = hub.sockets.iter().flatten().map(Source::Datagrams);
+        let connections = (0..hub.connections.owners()).map(Source::Connections);
+        let all = [Source::Waker].into_iter().chain(datagrams).chain(connections);
+        let sources = all.map(|source| (source, false)).collect();
+        let mut served = Self { hub, index, roster, owners: Vec::new(), sources, epoll };
         served.renew()?;
         Ok(served)
     }
 
-    fn fd(&self, source: Source<'h>) -> BorrowedFd<'h> {
-        match source {
-            Source::Datagrams(socket) => socket.as_fd(),
-            Source::Connections(owner) => self.hub.connections.as_fd(owner),
-            Source::Waker => self.roster.waker(self.index),
-        }
-    }
-
     /// Serves what the roster says now: datagrams with all others on duty, connections alone.
+    ///
+    /// # Errors
+    /// When not all can be waited for; to be tried again.
     fn renew(&mut self) -> std::io::Result<()> {
-        for &source in &self.sources {
-            let _ = self.epoll.delete(self.fd(source));
-        }
-        let owners = self.roster.served_by(self.index);
-        let sockets = self.hub.sockets.iter().flatten().filter(|_| !owners.is_empty());
-        let datagrams = sockets.map(Source::Datagrams);
-        let connections = owners.iter().map(|&owner| Source::Connections(owner));
-        self.sources = datagrams.chain(connections).chain([Source::Waker]).collect();
-        self.owners = owners;
-        for (place, &source) in self.sources.iter().enumerate() {
-            let flags = match source {
+        self.owners = self.roster.served_by(self.index);
+        for (place, (source, is_awaited)) in self.sources.iter_mut().enumerate() {
+            let (fd, flags, is_wanted) = match *source {
                 // Of those who wait for datagrams, one is woken by each.
-                Source::Datagrams(_) => EpollFlags::EPOLLIN | EpollFlags::EPOLLEXCLUSIVE,
-                Source::Connections(_) | Source::Waker => EpollFlags::EPOLLIN,
+                Source::Datagrams(socket) => {
+                    let flags = EpollFlags::EPOLLIN | EpollFlags::EPOLLEXCLUSIVE;
+                    (socket.as_fd(), flags, !self.owners.is_empty())
+                }
+                Source::Connections(owner) => {
+                    let fd = self.hub.connections.as_fd(owner);
+                    (fd, EpollFlags::EPOLLIN, self.owners.contains(&owner))
+                }
+                Source::Waker => (self.roster.waker(self.index), EpollFlags::EPOLLIN, true),
             };
-            self.epoll.add(self.fd(source), EpollEvent::new(flags, place as u64))?;
+            match (is_wanted, *is_awaited) {
+                (true, false) => self.epoll.add(fd, EpollEvent::new(flags, place as u64))?,
+                (false, true) => self.epoll.delete(fd)?,
+                _ => {}
+            }
+            *is_awaited = is_wanted;
         }
         Ok(())
+    }
+
+    /// When one of the connections is to be looked after.
+    fn next_due(&self) -> Option<Instant> {
+        self.owners.iter().filter_map(|&owner| self.hub.connections.next_due(owner)).min()
     }
 
     /// Waits until there is something to do, for so many milliseconds at most, and says where.
@@ -139,7 +151,7 @@ impl<'h> Served<'h> {
             Err(error) => return Err(error.into()),
         };
         let places = events.into_iter().take(count).map(|event| event.data() as usize);
-        Ok(places.filter_map(|place| self.sources.get(place).copied()))
+        Ok(places.filter_map(|place| self.sources.get(place).map(|(source, _)| *source)))
     }
 }
 
@@ -155,6 +167,7 @@ fn run(hub: &Hub, index: usize, roster: &Roster, ending: &AtomicBool) {
         Ok(served) => served,
         Err(error) => return cannot_wait(index, &error),
     };
+    let mut is_incomplete = false;
     let mut timesheet = Timesheet::new(hub.clock.now());
     // Bindings may have been restored, with their expiries. One that serves nobody leaves timers to the
     // others.
@@ -168,9 +181,12 @@ fn run(hub: &Hub, index: usize, roster: &Roster, ending: &AtomicBool) {
             true => Throttle::step().as_millis(),
             false => LONGEST_SLEEP_MS,
         };
-        let sleep = next_timer.map_or(longest, |when| {
-            when.since(hub.clock.now()).as_micros().div_ceil(1000).min(longest)
-        });
+        let now = hub.clock.now();
+        // Connections have their times a little later rather than wake this thread for each of them.
+        let next_due = served.next_due().map(|when| when.max(now + SHORTEST_SLEEP));
+        let next = [next_timer, next_due].into_iter().flatten().min();
+        let sleep =
+            next.map_or(longest, |when| when.since(now).as_micros().div_ceil(1000).min(longest));
         let ready = match served.wait(sleep) {
             Ok(ready) => ready,
             Err(error) => return cannot_wait(index, &error),
@@ -206,11 +222,10 @@ fn run(hub: &Hub, index: usize, roster: &Roster, ending: &AtomicBool) {
         }
         let has_left = roster.leave(index);
         let was_reassigned = timesheet.note(roster, index, woken, hub.clock.now());
-        let is_reassigned = was_woken || has_left || was_reassigned;
+        let is_reassigned = was_woken || has_left || was_reassigned || is_incomplete;
         if is_reassigned {
-            if let Err(error) = served.renew() {
-                return cannot_wait(index, &error);
-            }
+            let renewed = served.renew().inspect_err(|error| cannot_wait(index, error));
+            is_incomplete = renewed.is_err();
             next_timer = next_tick(&local, &served);
         }
         if is_reassigned || local.worker.share() != share {

@@ -2,7 +2,7 @@
 
 use crate::site::{Server, Site, show};
 use std::io::{ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::time::Duration;
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -172,4 +172,45 @@ fn connections_have_a_bound_for_each_source() {
     assert_eq!(status(&site)["counters"]["refused-connections"], 1);
     drop(streams);
     assert!((4..100).any(|number| ask(&mut connect(), number)), "there is room again");
+}
+
+#[test]
+fn who_has_said_all_gets_the_answers_nevertheless() {
+    let site = Site::new();
+    let config = show(&site.file("c.toml", "[limits]\ntrusted = [\"127.0.0.0/8\"]"));
+    let (_server, [_, tcp]) = serve(&site, &format!("--config {config}"));
+    let mut phone = TcpStream::connect(tcp).unwrap();
+    phone.set_read_timeout(Some(PATIENCE)).unwrap();
+    let from = phone.local_addr().unwrap();
+    let options = |number| {
+        let more = "Content-Length: 0\r\n";
+        request("OPTIONS", "sip:example.com", "TCP", from, number, more)
+    };
+    let all: String = (0..1000).map(options).collect();
+    phone.write_all(all.as_bytes()).unwrap();
+    phone.shutdown(Shutdown::Write).unwrap();
+    let mut answers = String::new();
+    phone.read_to_string(&mut answers).unwrap();
+    let numbers: Vec<String> = (0..1000).map(|number| number.to_string()).collect();
+    assert_eq!(found(&answers, "Call-ID: "), numbers);
+}
+
+#[test]
+fn a_refusal_arrives_also_where_the_peer_goes_on_talking() {
+    let site = Site::new();
+    let (_server, [_, tcp]) = serve(&site, "");
+    let mut phone = TcpStream::connect(tcp).unwrap();
+    phone.set_read_timeout(Some(PATIENCE)).unwrap();
+    let from = phone.local_addr().unwrap();
+    let unframed = request("OPTIONS", "sip:example.com", "TCP", from, 1, "");
+    phone.write_all(format!("{unframed}{}", "x".repeat(100_000)).as_bytes()).unwrap();
+    let mut answer = String::new();
+    phone.read_to_string(&mut answer).unwrap();
+    assert_eq!(found(&answer, "SIP/2.0 "), ["400 Bad Content-Length"]);
+    // It has its time to go on, and then the connection is closed.
+    let ends = (0..6000).any(|_| {
+        std::thread::sleep(Duration::from_millis(10));
+        phone.write_all(b"more").is_err()
+    });
+    assert!(ends, "the connection stays");
 }

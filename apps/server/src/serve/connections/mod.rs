@@ -26,7 +26,7 @@ use std::num::NonZeroU64;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use stream::{SendError, Stream, Visitor};
+use stream::{Ending, SendError, Stream, Visitor};
 
 /// How long a peer may take to accept a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -36,7 +36,7 @@ const MESSAGE_TIMEOUT: Duration = Duration::from_secs(20);
 const FIRST_MESSAGE_TIMEOUT: Duration = Duration::from_secs(60);
 /// How long a connection may be silent. Longer than the longest registration by default.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(3 * 3600);
-/// How long what waits for a peer is waited for, where nothing more is read from it.
+/// How long a connection that ends waits for the peer to take what was said last.
 const END_TIMEOUT: Duration = Duration::from_millis(500);
 /// How long none is accepted after the system could give none.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -112,6 +112,11 @@ impl Connections {
         Ok(Self { bounds, clock, listeners, sets, table, refused })
     }
 
+    /// How many workers have some.
+    pub(super) fn owners(&self) -> usize {
+        self.sets.len()
+    }
+
     /// What can be read when there is something to do for the connections of the worker `owner`.
     pub(super) fn as_fd(&self, owner: usize) -> BorrowedFd<'_> {
         self.sets[owner].as_fd()
@@ -152,7 +157,7 @@ impl Connections {
         table.open.get(table.by_remote.get(&remote)?).cloned()
     }
 
-    /// Whether `parts` were sent or wait to be. What waited before them and cannot be sent any more is added to `failed`.
+    /// Whether `parts` were sent or wait to be. What waited for a connection that was not made is added to `failed`.
     fn send_on(
         &self,
         stream: &Stream,
@@ -179,8 +184,11 @@ impl Connections {
 
     /// Begins to open a connection.
     fn open(&self, flow: &Flow) -> io::Result<Arc<Stream>> {
-        let local = flow.local.ip();
-        let socket = net::connect((!local.is_unspecified()).then_some(local), flow.remote)?;
+        if self.table.read().open.len() >= self.bounds.connections {
+            return Err(io::ErrorKind::QuotaExceeded.into());
+        }
+        let local = Some(flow.local).filter(|local| !local.ip().is_unspecified());
+        let socket = net::connect(local, flow.remote)?;
         self.add(flow.remote, Wait::Both, |connection| {
             Stream::connecting(socket, connection, *flow, self.clock.now())
         })

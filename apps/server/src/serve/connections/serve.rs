@@ -133,11 +133,18 @@ impl Connections {
         {
             return self.end(stream, &mut local.failed);
         }
-        if stream.is_ending() {
-            if stream.is_flushed() || flags.intersects(is_broken) {
-                self.end(stream, &mut local.failed);
+        match stream.ending() {
+            None => {}
+            Some(Ending::Heard) if stream.is_flushed() || flags.intersects(is_broken) => {
+                return self.end(stream, &mut local.failed);
             }
-            return;
+            Some(Ending::Heard) => return,
+            Some(Ending::Deaf) => {
+                if !stream.discard(chunk) {
+                    self.begin_end(stream, Ending::Heard, now, local);
+                }
+                return;
+            }
         }
         if !flags.intersects(EpollFlags::EPOLLIN | is_broken) {
             return;
@@ -146,7 +153,10 @@ impl Connections {
             stream.read(now, chunk, &mut Reader { connections: self, hub, stream, now, local });
         match read {
             Ok(true) => {}
-            Ok(false) => self.end(stream, &mut local.failed),
+            Ok(false) => {
+                hub.carry_out(local);
+                self.begin_end(stream, Ending::Heard, now, local);
+            }
             Err((error, rest)) => {
                 log::warn("stream", || {
                     format!("the connection from {} is closed: {error}", stream.flow.remote)
@@ -156,7 +166,7 @@ impl Connections {
         }
     }
 
-    /// Ends a connection on which no further message can be found, when what waits for the peer is written.
+    /// Ends a connection on which no further message can be found, and says why where that can be said.
     fn refuse(
         &self,
         hub: &Hub,
@@ -171,14 +181,21 @@ impl Connections {
             local.worker.refuse_unframed(now, &stream.flow, head, &mut local.out);
         }
         hub.carry_out(local);
-        if stream.is_flushed() {
-            return self.end(stream, &mut local.failed);
-        }
+        self.begin_end(stream, Ending::Deaf, now, local);
+    }
+
+    /// Ends a connection when the peer has taken what waits for it.
+    fn begin_end(&self, stream: &Stream, ending: Ending, now: Instant, local: &mut Local) {
         let (due, set) = (now + END_TIMEOUT, self.set_of(stream.connection));
-        match stream.begin_end(due, set) {
-            Ok(()) => set.remind(due, Token::Connection(stream.connection)),
-            Err(_) => self.end(stream, &mut local.failed),
+        match stream.begin_end(ending, due, set) {
+            Ok(false) => set.remind(due, Token::Connection(stream.connection)),
+            Ok(true) | Err(_) => self.end(stream, &mut local.failed),
         }
+    }
+
+    /// When those of the worker `owner` are to be looked after next.
+    pub(in crate::serve) fn next_due(&self, owner: usize) -> Option<Instant> {
+        self.sets[owner].next_due()
     }
 }
 

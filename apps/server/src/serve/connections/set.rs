@@ -119,6 +119,11 @@ impl Set {
         self.reminders.lock().push(Reverse((when, token.number())));
     }
 
+    /// When [`Set::due`] has somebody.
+    pub(super) fn next_due(&self) -> Option<Instant> {
+        self.reminders.lock().peek().map(|Reverse((when, _))| *when)
+    }
+
     /// Who is to be looked after `now`, one after the other.
     pub(super) fn due(&self, now: Instant) -> Option<Token> {
         let mut reminders = self.reminders.lock();

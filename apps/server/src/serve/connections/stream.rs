@@ -7,7 +7,7 @@ use sip::Instant;
 use sip::message::{Frame, FrameError, Framer};
 use sip_server::{Connection, Flow};
 use std::io::{self, IoSlice, Read, Write};
-use std::net::TcpStream;
+use std::net::{Shutdown, TcpStream};
 
 /// A connection that is open, or will be.
 pub(super) struct Stream {
@@ -27,10 +27,18 @@ struct Reading {
     /// The beginning of a message that is not whole yet.
     partial: Vec<u8>,
     has_spoken: bool,
-    /// Whether no more is read: the connection is closed as soon as all is written.
-    is_ending: bool,
+    ending: Option<Ending>,
     /// When the connection is closed if nothing happens.
     due: Instant,
+}
+
+/// Why a connection is to be closed. Until all is written it stays, for a while.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ending {
+    /// The peer says no more.
+    Heard,
+    /// What it says is not listened to. It is read nevertheless: to close before would take back what was written.
+    Deaf,
 }
 
 /// What is written.
@@ -98,7 +106,7 @@ impl Stream {
             framer: Framer::default(),
             partial: Vec::new(),
             has_spoken: false,
-            is_ending: false,
+            ending: None,
             due,
         };
         Self {
@@ -167,19 +175,27 @@ impl Stream {
                 Ok(None) => {}
                 Ok(Some(_)) | Err(_) => return Err(SendError::Broken),
             }
-            let unsent = messages.iter().flat_map(|(_, bytes)| bytes).copied().collect();
+            let mut unsent: Vec<u8> =
+                messages.iter().flat_map(|(_, bytes)| bytes).copied().collect();
+            // Before it counts as open: what cannot be written now is reported.
+            let taken = taken((&self.socket).write(&unsent))?;
+            unsent.drain(..taken);
             *writing = Writing::Open(unsent);
             reading.due = now + FIRST_MESSAGE_TIMEOUT;
-        }
-        let Writing::Open(unsent) = &mut *writing else { return Ok(()) };
-        if !unsent.is_empty() {
+        } else if let Writing::Open(unsent) = &mut *writing
+            && !unsent.is_empty()
+        {
             let taken = taken((&self.socket).write(unsent))?;
             unsent.drain(..taken);
         }
+        let Writing::Open(unsent) = &mut *writing else { return Ok(()) };
         if !unsent.is_empty() {
             return Ok(());
         }
         *unsent = Vec::new();
+        if reading.ending.is_some() {
+            self.shut_down();
+        }
         self.change(set, Wait::Read)
     }
 
@@ -192,20 +208,44 @@ impl Stream {
         self.writing.lock().length() == 0
     }
 
-    /// Reads no more, and ends at `due` if what waits is not written before.
+    /// Ends: at `due`, or when all is written and the peer says no more. True where that is so already.
     ///
     /// # Errors
     /// When that cannot be waited for.
-    pub(super) fn begin_end(&self, due: Instant, set: &Set) -> Result<(), SendError> {
+    pub(super) fn begin_end(
+        &self,
+        ending: Ending,
+        due: Instant,
+        set: &Set,
+    ) -> Result<bool, SendError> {
         let mut reading = self.reading.lock();
-        reading.is_ending = true;
-        reading.due = due;
-        let _writing = self.writing.lock();
-        self.change(set, Wait::Write)
+        (reading.ending, reading.due) = (Some(ending), due);
+        let is_flushed = self.writing.lock().length() == 0;
+        match (ending, is_flushed) {
+            (Ending::Heard, true) => return Ok(true),
+            (Ending::Heard, false) => self.change(set, Wait::Write)?,
+            (Ending::Deaf, true) => self.shut_down(),
+            (Ending::Deaf, false) => {}
+        }
+        Ok(false)
     }
 
-    pub(super) fn is_ending(&self) -> bool {
-        self.reading.lock().is_ending
+    /// Tells the peer that nothing more comes.
+    fn shut_down(&self) {
+        // It is gone otherwise, which is found out when reading.
+        let _ = self.socket.shutdown(Shutdown::Write);
+    }
+
+    pub(super) fn ending(&self) -> Option<Ending> {
+        self.reading.lock().ending
+    }
+
+    /// Reads what is not listened to. False where the peer says no more.
+    pub(super) fn discard(&self, chunk: &mut [u8]) -> bool {
+        match (&self.socket).read(chunk) {
+            Ok(count) => count > 0,
+            Err(error) => is_passing(&error),
+        }
     }
 
     /// When it is closed if nothing happens.
@@ -237,10 +277,7 @@ impl Stream {
         let count = match (&self.socket).read(chunk) {
             Ok(0) => return Ok(false),
             Ok(count) => count,
-            Err(error) => {
-                use io::ErrorKind::{Interrupted, WouldBlock};
-                return Ok(matches!(error.kind(), WouldBlock | Interrupted));
-            }
+            Err(error) => return Ok(is_passing(&error)),
         };
         let new = &chunk[..count];
         let was_whole = reading.partial.is_empty();
@@ -307,9 +344,12 @@ impl Writing {
 fn taken(written: io::Result<usize>) -> Result<usize, SendError> {
     match written {
         Ok(count) => Ok(count),
-        Err(error) => match error.kind() {
-            io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => Ok(0),
-            _ => Err(SendError::Broken),
-        },
+        Err(error) if is_passing(&error) => Ok(0),
+        Err(_) => Err(SendError::Broken),
     }
+}
+
+/// Whether it may well go on later.
+fn is_passing(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
 }

@@ -226,3 +226,30 @@ fn reminders_come_in_the_order_of_their_times() {
     assert_eq!(set.due(at(2)), None);
     assert_eq!(set.due(at(3)), Some(Token::Listener(0)));
 }
+
+#[test]
+fn a_connection_ends_when_the_last_is_written_and_the_peer_says_no_more() {
+    let due = BEGIN + Duration::from_millis(500);
+    let rig = Rig::accepted();
+    assert!(rig.stream.begin_end(Ending::Heard, due, &rig.set).unwrap(), "nothing waits");
+
+    let mut rig = Rig::accepted();
+    assert!(!rig.stream.begin_end(Ending::Deaf, due, &rig.set).unwrap());
+    assert_eq!(rig.stream.due(), due);
+    assert_eq!(rig.peer.read(&mut [0]).unwrap(), 0, "the peer is told at once");
+    rig.peer.write_all(b"more").unwrap();
+    while !rig.ready().contains(EpollFlags::EPOLLIN) {}
+    assert!(rig.stream.discard(&mut [0; 64]));
+    assert!(rig.stream.discard(&mut [0; 64]), "there may be more");
+    rig.peer.shutdown(std::net::Shutdown::Write).unwrap();
+    while !rig.ready().contains(EpollFlags::EPOLLIN) {}
+    assert!(!rig.stream.discard(&mut [0; 64]));
+
+    let rig = Rig::accepted();
+    while rig.stream.is_flushed() {
+        rig.send(&[b'x'; 60_000]).unwrap();
+    }
+    rig.peer.shutdown(std::net::Shutdown::Write).unwrap();
+    assert!(!rig.stream.begin_end(Ending::Heard, due, &rig.set).unwrap());
+    assert!(!rig.ready().contains(EpollFlags::EPOLLIN), "its end is not told again and again");
+}
