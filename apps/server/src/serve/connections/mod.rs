@@ -177,6 +177,13 @@ impl Connections {
         result.is_ok()
     }
 
+    /// Whether there may be one more with `remote`.
+    fn has_room_for(&self, remote: IpAddr) -> bool {
+        let table = self.table.read();
+        let with_remote = table.by_source.get(&remote).copied().unwrap_or(0);
+        table.open.len() < self.bounds.connections && with_remote < self.bounds.per_source
+    }
+
     /// The set that has `connection`.
     fn set_of(&self, connection: Connection) -> &Set {
         &self.sets[(connection.0.get() % self.sets.len() as u64) as usize]
@@ -184,7 +191,7 @@ impl Connections {
 
     /// Begins to open a connection.
     fn open(&self, flow: &Flow) -> io::Result<Arc<Stream>> {
-        if self.table.read().open.len() >= self.bounds.connections {
+        if !self.has_room_for(flow.remote.ip()) {
             return Err(io::ErrorKind::QuotaExceeded.into());
         }
         let local = Some(flow.local).filter(|local| !local.ip().is_unspecified());
@@ -205,13 +212,13 @@ impl Connections {
         let connection = Connection(table.next_number);
         table.next_number = table.next_number.saturating_add(1);
         let stream = Arc::new(begin(connection));
+        let set = self.set_of(connection);
+        // Before others can find it, as they may have to wait for room on it.
+        set.add(&stream.socket, connection, wait)?;
         table.open.insert(connection, Arc::clone(&stream));
         table.by_remote.insert(remote, connection);
         *table.by_source.entry(remote.ip()).or_default() += 1;
         drop(table);
-        let set = self.set_of(connection);
-        set.add(&stream.socket, connection, wait)
-            .inspect_err(|_| self.end(&stream, &mut Vec::new()))?;
         // It has no shorter time than this.
         set.remind(self.clock.now() + CONNECT_TIMEOUT, Token::Connection(connection));
         Ok(stream)
@@ -219,16 +226,12 @@ impl Connections {
 
     /// Forgets a connection, which closes it. What waited for one that was not made is added to `failed`.
     fn end(&self, stream: &Stream, failed: &mut Vec<Failed>) {
-        let undelivered = stream.close();
-        failed.extend(undelivered.into_iter().map(|(flow, bytes)| Failed::Send(flow, bytes)));
         let connection = stream.connection;
+        let remote = stream.flow.remote;
         let mut table = self.table.write();
-        let table = &mut *table;
         if table.open.remove(&connection).is_none() {
             return;
         }
-        self.set_of(connection).remove(&stream.socket);
-        let remote = stream.flow.remote;
         if table.by_remote.get(&remote) == Some(&connection) {
             table.by_remote.remove(&remote);
         }
@@ -238,5 +241,10 @@ impl Connections {
                 table.by_source.remove(&remote.ip());
             }
         }
+        drop(table);
+        self.set_of(connection).remove(&stream.socket);
+        // Only now, as nobody finds it any more who could open another one.
+        let undelivered = stream.close();
+        failed.extend(undelivered.into_iter().map(|(flow, bytes)| Failed::Send(flow, bytes)));
     }
 }

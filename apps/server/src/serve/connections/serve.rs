@@ -88,12 +88,7 @@ impl Connections {
     }
 
     fn admit(&self, socket: TcpStream, address: &SocketAddr, remote: SocketAddr) {
-        let is_wanted = {
-            let table = self.table.read();
-            let from_source = table.by_source.get(&remote.ip()).copied().unwrap_or(0);
-            table.open.len() < self.bounds.connections && from_source < self.bounds.per_source
-        };
-        if !is_wanted {
+        if !self.has_room_for(remote.ip()) {
             self.refused.fetch_add(1, Ordering::Relaxed);
             return log::warn("connections", || {
                 format!("a connection from {remote} is refused: too many are open")
@@ -209,18 +204,21 @@ struct Reader<'r> {
 }
 
 impl Visitor for Reader<'_> {
-    fn message(&mut self, flow: &Flow, bytes: &[u8]) {
+    fn message(&mut self, flow: &Flow, bytes: &[u8]) -> bool {
         let Local { worker, out, .. } = &mut *self.local;
         worker.receive(self.now, flow, bytes, out);
-        if out.transmits.len() >= PARTS {
-            self.hub.carry_out(self.local);
+        if out.transmits.len() < PARTS {
+            return true;
         }
+        self.hub.carry_out(self.local);
+        // It may have been closed, since its peer does not read. What else it has said would be answered elsewhere.
+        !self.stream.is_closed()
     }
 
-    fn ping(&mut self) {
+    fn ping(&mut self) -> bool {
         // What was asked before is answered before.
         self.hub.carry_out(self.local);
         let (stream, failed) = (self.stream, &mut self.local.failed);
-        self.connections.send_on(stream, &stream.flow, &[IoSlice::new(b"\r\n")], failed);
+        self.connections.send_on(stream, &stream.flow, &[IoSlice::new(b"\r\n")], failed)
     }
 }

@@ -11,8 +11,9 @@ use std::net::{TcpListener, TcpStream};
 use std::num::NonZeroU64;
 use std::os::fd::{AsFd, BorrowedFd};
 
-/// Events that are taken at once.
-const EVENTS: usize = 64;
+/// Connections that are served before datagrams and timers get their turn. Those that have more come last the next
+/// time.
+const EVENTS: usize = 8;
 /// Listening sockets are numbered from here on, connections below.
 const LISTENERS: u64 = 1 << 63;
 

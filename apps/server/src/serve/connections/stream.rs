@@ -63,12 +63,12 @@ pub(super) enum SendError {
     Broken,
 }
 
-/// Who is shown what a peer sends.
+/// Who is shown what a peer sends, and says whether to go on.
 pub(super) trait Visitor {
     /// A message.
-    fn message(&mut self, flow: &Flow, bytes: &[u8]);
+    fn message(&mut self, flow: &Flow, bytes: &[u8]) -> bool;
     /// A question whether the connection is alive (RFC 5626 section 3.5.1).
-    fn ping(&mut self);
+    fn ping(&mut self) -> bool;
 }
 
 impl Stream {
@@ -203,6 +203,11 @@ impl Stream {
         set.change(&self.socket, self.connection, wait).map_err(|_| SendError::Broken)
     }
 
+    /// Whether nothing more is sent.
+    pub(super) fn is_closed(&self) -> bool {
+        matches!(*self.writing.lock(), Writing::Closed)
+    }
+
     /// Whether all was written.
     pub(super) fn is_flushed(&self) -> bool {
         self.writing.lock().length() == 0
@@ -262,7 +267,7 @@ impl Stream {
     }
 
     /// Reads what there is, up to the length of `chunk`, and shows it to `visitor`. False where the peer has
-    /// closed the connection or it is broken.
+    /// closed the connection, it is broken, or the visitor has seen enough.
     ///
     /// # Errors
     /// Where the stream cannot go on. Its unread part is given with the error.
@@ -294,13 +299,15 @@ impl Stream {
             match reading.framer.next(rest) {
                 Ok(Frame::Message(length)) => {
                     let (message, after) = rest.split_at(length);
-                    visitor.message(&self.flow, message);
+                    if !visitor.message(&self.flow, message) {
+                        return Ok(false);
+                    }
                     has_message = true;
                     rest = after;
                 }
                 Ok(Frame::LineEnds(length)) => {
-                    if length >= b"\r\n\r\n".len() {
-                        visitor.ping();
+                    if length >= b"\r\n\r\n".len() && !visitor.ping() {
+                        return Ok(false);
                     }
                     rest = &rest[length..];
                 }

@@ -12,12 +12,14 @@ const PATIENCE: std::time::Duration = std::time::Duration::from_secs(60);
 struct Seen(Vec<Vec<u8>>);
 
 impl Visitor for Seen {
-    fn message(&mut self, _: &Flow, bytes: &[u8]) {
+    fn message(&mut self, _: &Flow, bytes: &[u8]) -> bool {
         self.0.push(bytes.to_vec());
+        true
     }
 
-    fn ping(&mut self) {
+    fn ping(&mut self) -> bool {
         self.0.push(Vec::new());
+        true
     }
 }
 
