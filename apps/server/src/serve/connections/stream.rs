@@ -170,29 +170,28 @@ impl Stream {
     pub(super) fn flush(&self, now: Instant, set: &Set) -> Result<(), SendError> {
         let mut reading = self.reading.lock();
         let mut writing = self.writing.lock();
-        if let Writing::Connecting(messages) = &*writing {
-            match self.socket.take_error() {
-                Ok(None) => {}
-                Ok(Some(_)) | Err(_) => return Err(SendError::Broken),
+        let mut unsent = match &mut *writing {
+            Writing::Connecting(messages) => {
+                match self.socket.take_error() {
+                    Ok(None) => {}
+                    Ok(Some(_)) | Err(_) => return Err(SendError::Broken),
+                }
+                reading.due = now + FIRST_MESSAGE_TIMEOUT;
+                messages.iter().flat_map(|(_, bytes)| bytes).copied().collect()
             }
-            let mut unsent: Vec<u8> =
-                messages.iter().flat_map(|(_, bytes)| bytes).copied().collect();
-            // Before it counts as open: what cannot be written now is reported.
+            Writing::Open(unsent) => std::mem::take(unsent),
+            Writing::Closed => return Ok(()),
+        };
+        if !unsent.is_empty() {
+            // Only then it counts as open: what waits for a connection that fails at its first write is reported.
             let taken = taken((&self.socket).write(&unsent))?;
             unsent.drain(..taken);
-            *writing = Writing::Open(unsent);
-            reading.due = now + FIRST_MESSAGE_TIMEOUT;
-        } else if let Writing::Open(unsent) = &mut *writing
-            && !unsent.is_empty()
-        {
-            let taken = taken((&self.socket).write(unsent))?;
-            unsent.drain(..taken);
         }
-        let Writing::Open(unsent) = &mut *writing else { return Ok(()) };
         if !unsent.is_empty() {
+            *writing = Writing::Open(unsent);
             return Ok(());
         }
-        *unsent = Vec::new();
+        *writing = Writing::Open(Vec::new());
         if reading.ending.is_some() {
             self.shut_down();
         }
@@ -225,8 +224,7 @@ impl Stream {
     ) -> Result<bool, SendError> {
         let mut reading = self.reading.lock();
         (reading.ending, reading.due) = (Some(ending), due);
-        let is_flushed = self.writing.lock().length() == 0;
-        match (ending, is_flushed) {
+        match (ending, self.is_flushed()) {
             (Ending::Heard, true) => return Ok(true),
             (Ending::Heard, false) => self.change(set, Wait::Write)?,
             (Ending::Deaf, true) => self.shut_down(),
