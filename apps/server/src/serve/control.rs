@@ -120,7 +120,7 @@ impl Control for Desk {
     fn user_removed(&self, name: &str, domain: &str) {
         let mut out = Output::default();
         self.hub.engine.remove_user(&address_of_record(name, domain), &mut out);
-        if self.hub.store(&out).is_err() {
+        if self.hub.store(0, &out).is_err() {
             log::warn("journal", || {
                 format!("the end of {name}@{domain}'s registrations could not be stored")
             });

@@ -99,7 +99,7 @@ impl Hub {
 
     fn store_and_send(&self, local: &mut Local) {
         let Local { index, out, outbox, failed, .. } = local;
-        if self.store(out).is_err() {
+        if self.store(*index, out).is_err() {
             // What is not kept must not be promised. The phones ask again.
             out.transmits.retain(|transmit| !transmit.is_promise);
         }
@@ -155,13 +155,13 @@ impl Hub {
         self.sockets.iter().flatten().map(|socket| u64::from(socket.dropped())).sum()
     }
 
-    /// Keeps what became of registrations.
+    /// Keeps what became of registrations, as the thread at `index` was told.
     ///
     /// # Errors
     /// When that fails; the journal has told the operator.
-    pub(crate) fn store(&self, out: &Output) -> io::Result<()> {
+    pub(crate) fn store(&self, index: usize, out: &Output) -> io::Result<()> {
         match &self.journal {
-            Some(journal) => journal.append(&out.journal),
+            Some(journal) => journal.append(index, &out.journal),
             None => Ok(()),
         }
     }

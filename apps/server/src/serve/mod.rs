@@ -93,7 +93,7 @@ pub(crate) fn run(setup: Setup) -> Result<(), Failure> {
     let (lookups, lookup_queue) = mpsc::channel(MAX_LOOKUPS);
     let journal = settings
         .registrations
-        .then(|| Journal::start(Arc::clone(&storage), settings.sync))
+        .then(|| Journal::start(Arc::clone(&storage), settings.sync, workers))
         .transpose()?;
     let clock = Clock::start();
     let bounds = Bounds {

@@ -64,7 +64,7 @@ impl Storage {
         Ok(restored)
     }
 
-    /// Takes the records of the journal `files`, which are all there are but the one being
+    /// Takes the records of the journal `files`, which are all there are but those being
     /// written, into the database as one transaction. Folding a file twice changes nothing.
     ///
     /// # Errors
@@ -106,8 +106,8 @@ impl Storage {
         }
         put_setting(&transaction, LAST_JOURNAL, &last.to_le_bytes())?;
         // Worker threads may append their records in another order than that of the sequence
-        // numbers, so that the file after the one that emptied an address of record may hold an
-        // older record. That file is no more if its number is below `first`.
+        // numbers, so that the generation after the one that emptied an address of record may hold
+        // an older record. Its files are no more if its number is below `first`.
         transaction
             .execute(
                 "DELETE FROM binding WHERE emptied IS NOT NULL AND emptied + 1 < ?1",
@@ -117,7 +117,7 @@ impl Storage {
             .map_err(to("end a checkpoint"))
     }
 
-    /// The number of the last journal file that was taken into the database.
+    /// The number of the last generation of journal files that was taken into the database.
     ///
     /// # Errors
     /// When the database fails.
@@ -147,7 +147,7 @@ impl Storage {
     }
 }
 
-/// Of each address of record the newest record, and the number of the journal file that it stands in. Most users
+/// Of each address of record the newest record, and the number of the journal files that it stands in. Most users
 /// are there more than once, and the database is quickest in the order of its key.
 type Newest = BTreeMap<Vec<u8>, (u64, Vec<u8>)>;
 

@@ -22,7 +22,7 @@ const SCHEMA_VERSION: i64 = 1;
 
 /// `subscriber` is keyed by domain first, so that the users of a domain lie together.
 /// `binding.expires` is in seconds since 1970, of the binding that ends last. `binding.emptied` is
-/// the number of the journal file that said that the address of record has no bindings any more.
+/// the number of the journal files that said that the address of record has no bindings any more.
 const SCHEMA: &str = "
     CREATE TABLE subscriber (
         domain TEXT NOT NULL,

@@ -4,10 +4,13 @@ use sip::Transport;
 use sip_server::Flow;
 use sip_server::record::{self, StoredBinding};
 use std::collections::BTreeMap;
-use std::io::BufRead;
+use std::fs::{File, OpenOptions};
+use std::io::{BufRead, BufReader};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 
+const WORKERS: usize = 2;
 const NOW: sip::Instant = sip::Instant::from_micros(1_700_000_000_000_000);
 const LATER: sip::Instant = sip::Instant::from_micros(4_000_000_000_000_000);
 
@@ -57,7 +60,7 @@ fn expected(users: &[(&str, u64)]) -> BTreeMap<String, u64> {
 }
 
 fn shared(path: &Path) -> Shared {
-    Shared::new(Arc::new(open(path)), Sync::Never).unwrap()
+    Shared::new(Arc::new(open(path)), Sync::Never, WORKERS).unwrap()
 }
 
 fn rows(storage: &Storage) -> i64 {
@@ -65,78 +68,20 @@ fn rows(storage: &Storage) -> i64 {
     database.query_row("SELECT count(*) FROM binding", [], |row| row.get(0)).unwrap()
 }
 
-fn payloads(path: &Path) -> (Vec<Vec<u8>>, u64) {
-    let mut frames = Frames::open(path).unwrap();
-    let mut payloads = Vec::new();
-    while let Some(payload) = frames.next().unwrap() {
-        payloads.push(payload.to_vec());
-    }
-    (payloads, frames.ignored())
-}
-
-/// A journal file with three frames, and the offset at which each ends.
-fn three_frames(directory: &Path) -> (Vec<u8>, [usize; 3]) {
-    let file = create(directory, 1).unwrap();
-    let ends = [&b"first"[..], b"", b"the third"].map(|payload| {
-        write_frame(&file, payload).unwrap();
-        usize::try_from(file.metadata().unwrap().len()).unwrap()
-    });
-    (std::fs::read(path(directory, 1)).unwrap(), ends)
-}
-
-#[test]
-fn a_tail_that_is_cut_anywhere_is_ignored() {
-    let directory = tempfile::tempdir().unwrap();
-    let (bytes, ends) = three_frames(directory.path());
-    let cut_file = directory.path().join("cut");
-    for cut in 0..=bytes.len() {
-        std::fs::write(&cut_file, &bytes[..cut]).unwrap();
-        let (payloads, ignored) = payloads(&cut_file);
-        let whole = ends.iter().filter(|&&end| end <= cut).count();
-        assert_eq!(payloads.len(), whole, "cut at {cut}");
-        let end = if whole == 0 { 0 } else { ends[whole - 1] };
-        assert_eq!(ignored, (cut - end) as u64, "cut at {cut}");
-    }
-}
-
-#[test]
-fn a_damaged_frame_ends_the_reading_and_is_never_handed_out() {
-    let directory = tempfile::tempdir().unwrap();
-    let (bytes, ends) = three_frames(directory.path());
-    let damaged_file = directory.path().join("damaged");
-    for at in 0..bytes.len() {
-        let mut damaged = bytes.clone();
-        damaged[at] ^= 0x40;
-        std::fs::write(&damaged_file, &damaged).unwrap();
-        let whole = ends.iter().filter(|&&end| end <= at).count();
-        assert_eq!(payloads(&damaged_file).0.len(), whole, "damaged at {at}");
-    }
-}
-
-#[test]
-fn a_tail_of_zeros_as_after_a_power_loss_is_no_frame() {
-    let directory = tempfile::tempdir().unwrap();
-    let (mut bytes, _) = three_frames(directory.path());
-    bytes.extend_from_slice(&[0; 4096]);
-    std::fs::write(path(directory.path(), 1), &bytes).unwrap();
-    let (payloads, ignored) = payloads(&path(directory.path(), 1));
-    assert_eq!((payloads.len(), ignored), (3, 4096));
-}
-
 #[test]
 fn a_crash_after_any_step_of_a_checkpoint_loses_nothing() {
     for steps in 0..=4 {
         let directory = tempfile::tempdir().unwrap();
         let shared = shared(directory.path());
-        shared.append(&registered("alice", 1, LATER)).unwrap();
+        shared.append(0, &registered("alice", 1, LATER)).unwrap();
         shared.checkpoint().unwrap();
         shared
-            .append(&[registered("bob", 2, LATER), registered("eve", 3, LATER)].concat())
+            .append(0, &[registered("bob", 2, LATER), registered("eve", 3, LATER)].concat())
             .unwrap();
-        shared.append(&[registered("alice", 4, LATER), gone("eve", 5)].concat()).unwrap();
+        shared.append(0, &[registered("alice", 4, LATER), gone("eve", 5)].concat()).unwrap();
         if steps >= 1 {
             let old = shared.rotate().unwrap();
-            shared.append(&registered("bob", 6, LATER)).unwrap();
+            shared.append(0, &registered("bob", 6, LATER)).unwrap();
             if steps >= 2 {
                 shared.storage.fold(&old).unwrap();
             }
@@ -160,29 +105,31 @@ fn the_highest_sequence_counts_in_whatever_order_records_come() {
     let directory = tempfile::tempdir().unwrap();
     let shared = shared(directory.path());
     shared
-        .append(&[registered("alice", 9, LATER), registered("alice", 7, LATER)].concat())
+        .append(0, &[registered("alice", 9, LATER), registered("alice", 7, LATER)].concat())
         .unwrap();
     shared.checkpoint().unwrap();
-    shared.append(&registered("alice", 8, LATER)).unwrap();
-    shared.append(&[gone("bob", 12), registered("bob", 11, LATER)].concat()).unwrap();
+    shared.append(0, &registered("alice", 8, LATER)).unwrap();
+    shared.append(0, &[gone("bob", 12), registered("bob", 11, LATER)].concat()).unwrap();
     shared.checkpoint().unwrap();
     assert_eq!(restored(&shared.storage), expected(&[("alice", 9)]));
 }
 
 #[test]
-fn an_older_record_in_the_next_file_does_not_bring_back_what_is_gone() {
+fn an_older_record_of_another_worker_does_not_bring_back_what_is_gone() {
     let directory = tempfile::tempdir().unwrap();
     let shared = shared(directory.path());
-    shared.append(&gone("bob", 6)).unwrap();
+    shared.append(1, &registered("bob", 4, LATER)).unwrap();
+    shared.append(0, &gone("bob", 6)).unwrap();
     shared.checkpoint().unwrap();
-    shared.append(&registered("bob", 5, LATER)).unwrap();
+    assert_eq!(restored(&shared.storage), expected(&[]));
+    shared.append(1, &registered("bob", 5, LATER)).unwrap();
     let old = shared.rotate().unwrap();
     for _ in 0..4 {
         shared.storage.fold(&old).unwrap();
         assert_eq!(rows(&shared.storage), 1);
     }
     delete(&old).unwrap();
-    shared.append(&registered("alice", 7, LATER)).unwrap();
+    shared.append(0, &registered("alice", 7, LATER)).unwrap();
     shared.checkpoint().unwrap();
     assert_eq!(rows(&shared.storage), 1, "bob is to be forgotten by now");
     assert_eq!(restored(&shared.storage), expected(&[("alice", 7)]));
@@ -192,8 +139,8 @@ fn an_older_record_in_the_next_file_does_not_bring_back_what_is_gone() {
 fn what_has_expired_is_not_restored_and_forgotten_in_time() {
     let directory = tempfile::tempdir().unwrap();
     let shared = shared(directory.path());
-    shared.append(&registered("old", 1, NOW)).unwrap();
-    shared.append(&registered("alice", 2, LATER)).unwrap();
+    shared.append(0, &registered("old", 1, NOW)).unwrap();
+    shared.append(0, &registered("alice", 2, LATER)).unwrap();
     assert!(shared.checkpoint().is_ok());
     assert_eq!(restored(&shared.storage), expected(&[("alice", 2)]));
     assert_eq!(rows(&shared.storage), 2);
@@ -202,34 +149,75 @@ fn what_has_expired_is_not_restored_and_forgotten_in_time() {
 }
 
 #[test]
+fn files_of_more_workers_and_of_one_for_all_are_taken_in() {
+    let directory = tempfile::tempdir().unwrap();
+    let storage = Arc::new(open(directory.path()));
+    let shared = Shared::new(storage, Sync::Never, 12).unwrap();
+    for worker in 0..12 {
+        let user = format!("user{worker}");
+        shared.append(worker, &registered(&user, worker as u64, LATER)).unwrap();
+    }
+    drop(shared);
+    let for_all = File::create(directory.path().join("journal-00000000000000000007")).unwrap();
+    frames::write(&for_all, &registered("user3", 20, LATER)).unwrap();
+    let storage = open(directory.path());
+    let all = (0..12).map(|user| (format!("user{user}"), if user == 3 { 20 } else { user }));
+    assert_eq!(restored(&storage), all.collect());
+    assert!(files(directory.path()).unwrap().is_empty());
+    assert!(generation_after(storage) > 7);
+}
+
+/// The generation that is begun on `storage`.
+fn generation_after(storage: Storage) -> u64 {
+    *Shared::new(Arc::new(storage), Sync::Never, WORKERS).unwrap().number.lock()
+}
+
+#[test]
+fn files_of_an_attempt_that_failed_are_taken_for_the_next() {
+    let directory = tempfile::tempdir().unwrap();
+    let shared = shared(directory.path());
+    shared.append(1, &registered("alice", 1, LATER)).unwrap();
+    let in_the_way = file::path(directory.path(), *shared.number.lock() + 1, 1);
+    std::fs::create_dir(&in_the_way).unwrap();
+    assert!(shared.checkpoint().is_err());
+    shared.append(0, &registered("bob", 2, LATER)).unwrap();
+    std::fs::remove_dir(&in_the_way).unwrap();
+    shared.checkpoint().unwrap();
+    shared.append(1, &registered("alice", 3, LATER)).unwrap();
+    shared.checkpoint().unwrap();
+    assert_eq!(restored(&shared.storage), expected(&[("alice", 3), ("bob", 2)]));
+}
+
+#[test]
 fn file_numbers_go_on_after_a_restart() {
     let directory = tempfile::tempdir().unwrap();
     let first = shared(directory.path());
-    first.append(&gone("bob", 1)).unwrap();
+    first.append(0, &gone("bob", 1)).unwrap();
     first.checkpoint().unwrap();
-    let number = first.current.lock().number;
+    let number = *first.number.lock();
     drop(first);
     files(directory.path()).unwrap().iter().for_each(|file| std::fs::remove_file(file).unwrap());
     let second = shared(directory.path());
-    assert!(second.current.lock().number >= number);
+    assert!(*second.number.lock() >= number);
 }
 
 #[test]
 fn an_append_that_fails_is_an_error_until_there_is_a_new_file() {
     let directory = tempfile::tempdir().unwrap();
     let shared = shared(directory.path());
-    shared.append(&registered("alice", 1, LATER)).unwrap();
+    shared.append(0, &registered("alice", 1, LATER)).unwrap();
     let full = OpenOptions::new().append(true).open("/dev/full").unwrap();
-    shared.current.lock().file = Arc::new(full);
+    shared.files[0].lock().replace(full);
     assert_eq!(
-        shared.append(&registered("bob", 2, LATER)).unwrap_err().kind(),
+        shared.append(0, &registered("bob", 2, LATER)).unwrap_err().kind(),
         io::ErrorKind::StorageFull
     );
-    assert!(shared.append(&registered("bob", 3, LATER)).is_err());
+    assert!(shared.append(0, &registered("bob", 3, LATER)).is_err());
+    shared.append(1, &registered("carol", 1, LATER)).unwrap();
     shared.checkpoint().unwrap();
-    shared.append(&registered("bob", 4, LATER)).unwrap();
+    shared.append(0, &registered("bob", 4, LATER)).unwrap();
     shared.checkpoint().unwrap();
-    assert_eq!(restored(&shared.storage), expected(&[("alice", 1), ("bob", 4)]));
+    assert_eq!(restored(&shared.storage), expected(&[("alice", 1), ("bob", 4), ("carol", 1)]));
 }
 
 #[test]
@@ -237,9 +225,9 @@ fn a_journal_that_ends_leaves_everything_in_the_database() {
     for sync in [Sync::Always, Sync::Every(Duration::from_millis(1)), Sync::Never] {
         let directory = tempfile::tempdir().unwrap();
         let storage = Arc::new(open(directory.path()));
-        let journal = Journal::start(Arc::clone(&storage), sync).unwrap();
-        journal.append(&registered("alice", 1, LATER)).unwrap();
-        journal.append(&[]).unwrap();
+        let journal = Journal::start(Arc::clone(&storage), sync, WORKERS).unwrap();
+        journal.append(0, &registered("alice", 1, LATER)).unwrap();
+        journal.append(0, &[]).unwrap();
         drop(journal);
         assert_eq!(rows(&storage), 1);
         for file in files(directory.path()).unwrap() {
@@ -267,7 +255,12 @@ fn threads_append_while_checkpoints_are_taken() {
                 scope.spawn(move || {
                     for i in 0..APPENDS {
                         let user = format!("user{}", i % 7);
-                        shared.append(&registered(&user, i * THREADS + thread, LATER)).unwrap();
+                        shared
+                            .append(
+                                thread as usize,
+                                &registered(&user, i * THREADS + thread, LATER),
+                            )
+                            .unwrap();
                     }
                 })
             })
@@ -298,7 +291,7 @@ fn append_until_killed(directory: &Path) {
         });
         for sequence in before + 1.. {
             let user = format!("user{}", sequence % 50);
-            shared.append(&registered(&user, sequence, LATER)).unwrap();
+            shared.append(0, &registered(&user, sequence, LATER)).unwrap();
             println!("\nstored {sequence}");
         }
     });

@@ -1,0 +1,122 @@
+//! One journal file that is appended to, and the names of such files.
+
+use super::frames;
+use crate::log;
+use crate::storage::{Error, of};
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// A file that is appended to.
+#[derive(Debug)]
+pub(super) struct JournalFile {
+    file: Arc<File>,
+    length: u64,
+    /// Whether something was written since it was last handed out to be synced.
+    is_unsynced: bool,
+    /// Whether the file ends in half a frame that could not be cut off: what is appended after it
+    /// would not be read.
+    is_torn: bool,
+}
+
+impl JournalFile {
+    /// Appends a frame with one system call.
+    ///
+    /// # Errors
+    /// When it could not be written whole. Then nothing of it is read later.
+    pub(super) fn append(&mut self, payload: &[u8]) -> io::Result<()> {
+        if self.is_torn {
+            return Err(io::Error::other("the journal file could not be repaired yet"));
+        }
+        match frames::write(&self.file, payload) {
+            Ok(length) => {
+                self.length += length;
+                self.is_unsynced = true;
+                Ok(())
+            }
+            Err(error) => {
+                if let Err(error) = self.file.set_len(self.length) {
+                    log::error("journal", || format!("a torn journal cannot be cut: {error}"));
+                    self.is_torn = true;
+                }
+                Err(error)
+            }
+        }
+    }
+
+    pub(super) fn is_used(&self) -> bool {
+        self.length > 0 || self.is_torn
+    }
+
+    /// Whether another file is to take its place at once, where one may have `longest` bytes.
+    pub(super) fn is_due(&self, longest: u64) -> bool {
+        self.length >= longest || self.is_torn
+    }
+
+    /// The file.
+    pub(super) fn file(&self) -> Arc<File> {
+        Arc::clone(&self.file)
+    }
+
+    /// The file, if something was written since it was last asked for.
+    pub(super) fn take_unsynced(&mut self) -> Option<Arc<File>> {
+        std::mem::take(&mut self.is_unsynced).then(|| self.file())
+    }
+
+    #[cfg(test)]
+    pub(super) fn replace(&mut self, file: File) {
+        self.file = Arc::new(file);
+    }
+}
+
+/// Makes the files of generation `number` in `directory`, one for each of so many workers. Those that an attempt
+/// that failed has left are taken.
+///
+/// # Errors
+/// When one of them cannot be made, or it is not sure that they outlive a power loss.
+pub(super) fn create(
+    directory: &Path,
+    number: u64,
+    workers: usize,
+) -> Result<Vec<JournalFile>, Error> {
+    let files = (0..workers)
+        .map(|worker| {
+            let path = path(directory, number, worker);
+            let file = OpenOptions::new().create(true).append(true).mode(0o600).open(&path);
+            let file = Arc::new(file.map_err(of(&path))?);
+            Ok(JournalFile { file, length: 0, is_unsynced: false, is_torn: false })
+        })
+        .collect::<Result<_, _>>()?;
+    // Without this a power loss could take a file away with all that was synced into it.
+    File::open(directory).and_then(|directory| directory.sync_all()).map_err(of(directory))?;
+    Ok(files)
+}
+
+pub(super) fn path(directory: &Path, number: u64, worker: usize) -> PathBuf {
+    directory.join(format!("journal-{number:020}-{worker}"))
+}
+
+/// The generation of a journal file, if it is one. A name without a worker is one, too: once there was one file for all.
+pub(in crate::storage) fn number(path: &Path) -> Option<u64> {
+    let name = path.file_name()?.to_str()?.strip_prefix("journal-")?;
+    name.split_once('-').map_or(name, |(number, _)| number).parse().ok()
+}
+
+/// The journal files in `directory`, the oldest first.
+pub(in crate::storage) fn files(directory: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    for entry in directory.read_dir()? {
+        let path = entry?.path();
+        if number(&path).is_some() {
+            files.push(path);
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+pub(in crate::storage) fn delete(files: &[PathBuf]) -> Result<(), Error> {
+    files.iter().try_for_each(|file| std::fs::remove_file(file).map_err(of(file)))
+}
