@@ -291,7 +291,9 @@ fn append_until_killed(directory: &Path) {
         });
         for sequence in before + 1.. {
             let user = format!("user{}", sequence % 50);
-            shared.append(0, &registered(&user, sequence, LATER)).unwrap();
+            // A user's records stand in the files of all workers.
+            let worker = (sequence / 50) as usize % WORKERS;
+            shared.append(worker, &registered(&user, sequence, LATER)).unwrap();
             println!("\nstored {sequence}");
         }
     });
