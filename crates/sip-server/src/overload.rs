@@ -1,7 +1,8 @@
 //! What a server does that falls behind: it lets in only a share of what is new, so that what has begun
 //! gets done. Beyond its limit a server that takes all requests finishes none of them.
 
-use sip::{Duration, Instant};
+use memchr::{memchr, memchr_iter};
+use sip::{Duration, HeaderName, Instant};
 
 /// How messages begin that belong to something that has begun: responses, and the methods of dialogs and
 /// transactions that exist. The other requests begin something.
@@ -29,6 +30,16 @@ impl Share {
         hash as u32 & (Self::ALL.0 - 1) < self.0
     }
 
+    /// Whether the next one is in it, of some that come one after the other. `credit` counts for them.
+    fn lets_in(self, credit: &mut u32) -> bool {
+        *credit += self.0;
+        let is_in = *credit >= Self::ALL.0;
+        if is_in {
+            *credit -= Self::ALL.0;
+        }
+        is_in
+    }
+
     fn times(self, factor: f64) -> Self {
         let parts = f64::from(self.0) * factor;
         Self((parts as u32).clamp(Self::LEAST.0, Self::ALL.0))
@@ -39,11 +50,13 @@ impl Share {
 ///
 /// As long as half of them are served, all are read, and calls that are not served are refused with 503:
 /// that costs an eighth of a call, and ends the matter. Where it is less, twice as many are read as are
-/// served. The owner leaves the others unread, at a place where that costs little. Those who sent them
-/// send them again (RFC 3261 section 17.1), and are served, or refused, when there is room.
+/// served. The others are left out where that costs little: datagrams unread by the owner, and who sent them
+/// sends them again (RFC 3261 section 17.1); what comes on streams by [`Throttle::lets_in`].
 #[derive(Debug)]
 pub struct Throttle {
     share: Share,
+    /// What those that came on streams and were left out have added up to.
+    credit: u32,
     /// What came before this was let in by an earlier decision and tells nothing about the present one.
     decided: Instant,
     /// How those have waited that are looked at together, and when the first of them came and was read.
@@ -65,7 +78,7 @@ impl Throttle {
     /// One that lets everything in.
     #[must_use]
     pub const fn new() -> Self {
-        Self { share: Share::ALL, decided: Instant::ZERO, first: None }
+        Self { share: Share::ALL, credit: 0, decided: Instant::ZERO, first: None }
     }
 
     /// What is read now.
@@ -82,6 +95,15 @@ impl Throttle {
     /// Whether not everything is served.
     pub(crate) fn is_throttling(&self) -> bool {
         self.share < Share::ALL
+    }
+
+    /// Whether `message`, which has come on a stream, is to be read. If not, it is to be dropped: a server may
+    /// do that with requests that it is too busy for (RFC 3261 section 21.5.4). As nobody sends them again,
+    /// this befalls nothing that has begun, not even where it has a method that also begins something, and
+    /// no REGISTER, which is served for the price of a refusal.
+    pub(crate) fn lets_in(&mut self, message: &[u8]) -> bool {
+        let share = self.read();
+        share == Share::ALL || !begins_something(message) || share.lets_in(&mut self.credit)
     }
 
     /// How often [`Throttle::observe`] is to be called at least while not everything is served.
@@ -133,9 +155,31 @@ impl Throttle {
         }
         // How long reading takes is seen from the first that comes now on; for short waits it says nothing.
         let first = (wait == Wait::Short).then_some((wait, now, now));
-        *self = Self { share, decided: now, first };
+        *self = Self { share, credit: self.credit, decided: now, first };
         true
     }
+}
+
+/// Whether `message` is a request other than REGISTER and outside of every dialog, as far as is seen without
+/// parsing it.
+fn begins_something(message: &[u8]) -> bool {
+    if BEGUN.iter().chain([b"REGI"]).any(|begun| message.starts_with(begun)) {
+        return false;
+    }
+    let mut lines = memchr_iter(b'\n', message).map(|end| &message[end + 1..]);
+    let Some(value) = lines.find_map(to_value) else { return false };
+    let is_end = |end: &usize| !matches!(value.get(end + 1), Some(b' ' | b'\t'));
+    let end = memchr_iter(b'\n', value).find(is_end).unwrap_or(value.len());
+    !value[..end].windows(4).any(|word| word.eq_ignore_ascii_case(b"tag="))
+}
+
+/// What follows the name, if `line` begins with To.
+fn to_value(line: &[u8]) -> Option<&[u8]> {
+    if !matches!(line.first(), Some(b'T' | b't')) {
+        return None;
+    }
+    let (name, value) = line.split_at(memchr(b':', line)?);
+    (HeaderName::new(name.trim_ascii_end()) == HeaderName::To).then_some(value)
 }
 
 impl Default for Throttle {
@@ -328,5 +372,30 @@ mod tests {
         );
         assert_eq!((throttle(1000).read(), throttle(1000).served()), (Share(2000), Share(32_768)));
         assert!(Share::ALL.has(u64::MAX) && Share(1).has(0) && !Share(1).has(1));
+    }
+
+    #[test]
+    fn of_what_comes_on_streams_a_share_of_the_calls_is_dropped_and_nothing_else() {
+        let request = |method: &str, to: &str| {
+            let head = "sip:bob@example.com SIP/2.0\r\nVia: SIP/2.0/TCP a;branch=tag=1\r\nFrom: <sip:a@b>;tag=1";
+            alloc::format!("{method} {head}\r\n{to}\r\nCall-ID: tag=1\r\n\r\n").into_bytes()
+        };
+        let mut throttle = Throttle { share: Share(Share::ALL.0 / 8), ..Throttle::new() };
+        let mut let_in = |message: &[u8]| (0..400).filter(|_| throttle.lets_in(message)).count();
+        for to in
+            ["To: <sip:bob@example.com>", "t :bob <sip:tag@example.com>;x=1", "TO:\r\n sip:a@b"]
+        {
+            for method in ["INVITE", "MESSAGE", "SUBSCRIBE", "OPTIONS"] {
+                assert_eq!(let_in(&request(method, to)), 100, "{method} {to}");
+            }
+            for method in ["REGISTER", "ACK", "BYE", "CANCEL", "SIP/2.0 200 OK"] {
+                assert_eq!(let_in(&request(method, to)), 400, "{method} {to}");
+            }
+        }
+        for to in ["To: <sip:a@b>;tag=2", "t:sip:a@b;Tag=2", "To: <sip:a@b>\r\n\t;tag=2", "X: y"] {
+            assert_eq!(let_in(&request("INVITE", to)), 400, "{to}");
+        }
+        throttle.share = Share::ALL;
+        assert!((0..400).all(|_| throttle.lets_in(&request("INVITE", "To: sip:a@b"))));
     }
 }

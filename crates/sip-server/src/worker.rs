@@ -16,7 +16,7 @@ use alloc::sync::Arc;
 use core::sync::atomic::Ordering;
 use lock_api::RawMutex;
 use sip::message::{Fault, Flaw, ParseError};
-use sip::{Duration, HeaderName, Instant, Message, Method};
+use sip::{Duration, HeaderName, Instant, Message, Method, Transport};
 
 /// A thread's hold on a [`Server`].
 pub struct Worker<R: RawMutex> {
@@ -25,14 +25,18 @@ pub struct Worker<R: RawMutex> {
     generation: u64,
     counters: Arc<Counters>,
     stopwatch: Option<Stopwatch>,
-    throttle: Throttle,
+    /// For what comes by datagram.
+    datagrams: Throttle,
+    /// For what comes on streams, which waits elsewhere.
+    streams: Throttle,
 }
 
 impl<R: RawMutex> Worker<R> {
     pub(crate) fn new(server: Arc<Server<R>>, counters: Arc<Counters>) -> Self {
         let generation = server.generation.load(Ordering::Acquire);
         let settings = Arc::clone(&server.settings.lock());
-        Self { server, settings, generation, counters, stopwatch: None, throttle: Throttle::new() }
+        let (datagrams, streams) = (Throttle::new(), Throttle::new());
+        Self { server, settings, generation, counters, stopwatch: None, datagrams, streams }
     }
 
     /// A clock that counts nanoseconds, from whenever, for [`Server::timings`] where [`Config::timings`](crate::Config::timings)
@@ -46,8 +50,8 @@ impl<R: RawMutex> Worker<R> {
         self.receive_late(now, Duration::ZERO, flow, bytes, out);
     }
 
-    /// The same for one that has `waited` to be read. A request that begins something and has come by datagram
-    /// so long ago that it has been sent again is left for its copy.
+    /// The same for one that has `waited` to be read since it came. A request that begins something and has come
+    /// by datagram so long ago that it has been sent again is left for its copy.
     pub fn receive_late(
         &mut self,
         now: Instant,
@@ -56,7 +60,9 @@ impl<R: RawMutex> Worker<R> {
         bytes: &[u8],
         out: &mut Output,
     ) {
+        let served = self.throttle(flow.transport).served();
         self.with_env(now, out, |server, env| {
+            env.served = served;
             if is_stale(waited, flow, bytes, &env.settings.config) {
                 return env.counters.overload_dropped.add();
             }
@@ -84,24 +90,49 @@ impl<R: RawMutex> Worker<R> {
         });
     }
 
-    /// The message that is read `now` has `waited` for it; nothing, if none waits. To be called for the first of
-    /// those that are read together and, while [`Worker::is_throttling`], at least every [`Throttle::step`]. True where the share of new requests that is to be let in has changed.
-    pub fn note_wait(&mut self, now: Instant, waited: Duration) -> bool {
+    /// The message that is read `now` from `transport` has `waited` for it; nothing, if none waits. To be called for
+    /// the first of those that are read together and, while [`Worker::is_throttling`], at least every
+    /// [`Throttle::step`] for datagrams and for streams.
+    pub fn note_wait(&mut self, transport: Transport, now: Instant, waited: Duration) {
         self.refresh();
-        self.throttle.observe(now, waited, self.settings.config.limits.max_wait)
+        let longest = self.settings.config.limits.max_wait;
+        self.throttle(transport).observe(now, waited, longest);
     }
 
     /// Whether not all new requests are served.
     #[must_use]
     pub fn is_throttling(&self) -> bool {
-        self.throttle.is_throttling()
+        self.datagrams.is_throttling() || self.streams.is_throttling()
     }
 
     /// What share of the new requests on datagrams the owner is to hand to this worker; it leaves the others
     /// unread.
     #[must_use]
     pub fn share(&self) -> Share {
-        self.throttle.read()
+        self.datagrams.read()
+    }
+
+    /// Whether `message`, which comes on a stream, is to be received. If not, the owner drops it, and it is counted.
+    /// To be asked before it is made to wait for others.
+    pub fn lets_in(&mut self, message: &[u8]) -> bool {
+        let lets_in = self.streams.lets_in(message);
+        if !lets_in {
+            self.counters.overload_dropped.add();
+        }
+        lets_in
+    }
+
+    /// Whether some of the new requests are neither served nor refused.
+    #[must_use]
+    pub fn is_shedding(&self) -> bool {
+        [&self.datagrams, &self.streams].iter().any(|throttle| throttle.read() < Share::ALL)
+    }
+
+    fn throttle(&mut self, transport: Transport) -> &mut Throttle {
+        match transport.is_reliable() {
+            true => &mut self.streams,
+            false => &mut self.datagrams,
+        }
     }
 
     /// A request came on a stream, of which only the header fields can be told apart: `head`, with
@@ -213,7 +244,7 @@ impl<R: RawMutex> Worker<R> {
             counters: &self.counters,
             stopwatch: self.stopwatch.as_ref(),
             waited: Duration::ZERO,
-            served: self.throttle.served(),
+            served: Share::ALL,
             out,
         };
         act(&self.server, &mut env);
@@ -265,7 +296,6 @@ mod tests {
     use super::*;
     use crate::config::{Domain, Listener};
     use alloc::vec::Vec;
-    use sip::Transport;
 
     #[test]
     fn only_answers_to_what_is_kept_are_promises() {

@@ -141,6 +141,11 @@ impl<'h> Served<'h> {
         self.owners.iter().filter_map(|&owner| self.hub.connections.next_due(owner)).min()
     }
 
+    /// Whether something has come that waits.
+    fn has_backlog(&self) -> bool {
+        self.owners.iter().any(|&owner| self.hub.connections.has_backlog(owner))
+    }
+
     /// Waits until there is something to do, for so many milliseconds at most, and says where.
     fn wait(&self, milliseconds: u64) -> std::io::Result<impl Iterator<Item = Source<'h>> + Clone> {
         let mut events = [EpollEvent::empty(); EVENTS];
@@ -178,6 +183,7 @@ fn run(hub: &Hub, index: usize, roster: &Roster, ending: &AtomicBool) {
     while !ending.load(Ordering::SeqCst) {
         // What is idle after an overload serves all again at once, also where all is read.
         let longest = match local.worker.is_throttling() {
+            _ if served.has_backlog() => 0,
             true => Throttle::step().as_millis(),
             false => LONGEST_SLEEP_MS,
         };
@@ -192,9 +198,9 @@ fn run(hub: &Hub, index: usize, roster: &Roster, ending: &AtomicBool) {
             Err(error) => return cannot_wait(index, &error),
         };
         let woken = hub.clock.now();
-        let share = local.worker.share();
+        let (share, was_shedding) = (local.worker.share(), local.worker.is_shedding());
         if !ready.clone().any(|source| matches!(source, Source::Datagrams(_))) {
-            local.worker.note_wait(woken, Duration::ZERO);
+            local.worker.note_wait(Transport::Udp, woken, Duration::ZERO);
         }
         let mut was_woken = false;
         for source in ready {
@@ -210,6 +216,7 @@ fn run(hub: &Hub, index: usize, roster: &Roster, ending: &AtomicBool) {
             }
         }
         for &owner in &served.owners {
+            hub.connections.work_off(hub, owner, &mut local);
             hub.connections.look_after(hub, owner, woken, &mut local);
         }
         let now = hub.clock.now();
@@ -230,8 +237,8 @@ fn run(hub: &Hub, index: usize, roster: &Roster, ending: &AtomicBool) {
         }
         if is_reassigned || local.worker.share() != share {
             admit(&served, local.worker.share());
-            tell(share, local.worker.share());
         }
+        tell(was_shedding, local.worker.is_shedding());
     }
 }
 
@@ -252,14 +259,14 @@ fn admit(served: &Served<'_>, share: Share) {
 }
 
 /// Tells the operator where an overload begins that is not met with refusals alone, and where it ends.
-fn tell(before: Share, now: Share) {
-    if before == Share::ALL && now < Share::ALL {
+fn tell(was_shedding: bool, is_shedding: bool) {
+    if is_shedding && !was_shedding {
         log::warn("overload", || {
-            "more comes than can be served: a part of the new requests is left unread until that is over; \
-             calls and dialogs that have begun go on"
+            "more comes than can be served: a part of the new requests is left unread or dropped until that \
+             is over; calls and dialogs that have begun go on"
                 .to_owned()
         });
-    } else if before < Share::ALL && now == Share::ALL {
+    } else if was_shedding && !is_shedding {
         log::info("overload", || "all requests are read again".to_owned());
     }
 }
@@ -300,7 +307,7 @@ fn receive(
         let waited = Duration::from_micros(waited);
         let Local { worker, out, .. } = &mut *local;
         if core::mem::take(&mut is_first) {
-            worker.note_wait(now, waited);
+            worker.note_wait(Transport::Udp, now, waited);
         }
         worker.receive_late(now, waited, &flow, datagram.bytes, out);
         if out.transmits.len() >= AT_ONCE {

@@ -7,7 +7,6 @@
 use parking_lot::RawMutex;
 use sip::{Duration, HeaderName, Instant, Message, Transport};
 use sip_server::config::{Domain, Listener};
-use sip_server::overload::Share;
 use sip_server::{Config, Connection, Event, Flow, Location, Output, Server, Ticket, Worker};
 use std::collections::BTreeMap;
 use std::num::NonZeroU64;
@@ -148,13 +147,18 @@ impl Bench {
     }
 
     /// What is read waits too long, until the workers let no more than a part in.
-    pub(crate) fn fall_behind(&mut self) {
+    pub(crate) fn fall_behind(&mut self, transport: Transport) {
         for worker in &mut self.workers {
-            while worker.share() == Share::ALL {
+            while !worker.is_shedding() {
                 self.now += Duration::from_millis(20);
-                worker.note_wait(self.now, Duration::from_millis(60));
+                worker.note_wait(transport, self.now, Duration::from_millis(60));
             }
         }
+    }
+
+    /// Whether the worker whose turn it is takes `text` off a stream.
+    pub(crate) fn lets_in(&mut self, text: &str) -> bool {
+        self.workers[0].lets_in(text.as_bytes())
     }
 
     /// Alice sends a request for bob.

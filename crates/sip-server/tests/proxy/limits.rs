@@ -1,7 +1,7 @@
 //! Full tables, expiry, and the end: refused cleanly, and nothing left behind.
 
-use crate::bench::{Bench, config, line};
-use sip::Duration;
+use crate::bench::{Bench, config, line, tcp};
+use sip::{Duration, Transport};
 use sip_server::record;
 
 #[test]
@@ -152,7 +152,7 @@ fn a_request_that_has_been_sent_again_is_left_for_its_copy() {
 #[test]
 fn a_server_that_falls_behind_serves_a_share_of_the_calls_and_whole_ones() {
     let mut bench = Bench::with_bob(&[("bob", "1")]);
-    bench.fall_behind();
+    bench.fall_behind(Transport::Udp);
     let outcomes: Vec<_> = (0..200)
         .map(|number| {
             let message = bench
@@ -169,6 +169,34 @@ fn a_server_that_falls_behind_serves_a_share_of_the_calls_and_whole_ones() {
     assert_eq!(bench.counter("overload-refused"), 2 * refused as u64);
     // REGISTER costs no more than its refusal.
     assert_eq!(bench.register("bob", "bob", "<sip:bob@192.0.2.20:5060>"), ["bob 200"]);
+}
+
+#[test]
+fn streams_and_datagrams_are_behind_apart_from_each_other() {
+    let mut bench = Bench::with_bob(&[("bob", "1")]);
+    bench.end("proxy", tcp("192.0.2.50:5060", 9));
+    bench.fall_behind(Transport::Tcp);
+    let mut counts = [0; 3];
+    for number in 0..400 {
+        let message = bench
+            .request("MESSAGE", "sip:bob@example.com", "proxy", "carol", "sip:bob@example.com")
+            .replace("Call-ID: ", &format!("Call-ID: {number}-"));
+        let outcome = match bench.lets_in(&message) {
+            true => bench.receive("proxy", &message),
+            false => Vec::new(),
+        };
+        let place = match outcome.join(", ").as_str() {
+            "" => 0,
+            "proxy 503" => 1,
+            "bob MESSAGE" => 2,
+            other => panic!("{other}"),
+        };
+        counts[place] += 1;
+    }
+    assert!(counts.iter().all(|&count| count > 20), "{counts:?}");
+    assert_eq!(bench.counter("overload-dropped"), counts[0]);
+    assert_eq!(bench.counter("overload-refused"), counts[1]);
+    assert_eq!(bench.call("MESSAGE"), ["bob MESSAGE"]);
 }
 
 #[test]

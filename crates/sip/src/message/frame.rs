@@ -4,7 +4,7 @@ use super::MAX_MESSAGE;
 use super::parse::skip_line_ends;
 use crate::header::HeaderName;
 use crate::lex;
-use core::fmt;
+use core::{fmt, mem};
 use memchr::memmem;
 
 /// A stream on which no further message can be found: it has to be closed.
@@ -95,8 +95,12 @@ impl Framer {
 /// The one value of Content-Length in `head`, if it is there and a number.
 fn content_length(head: &[u8]) -> Option<usize> {
     let mut length = None;
-    let mut lines = head.split(|&byte| byte == b'\n').peekable();
+    let mut lines = lines(head).peekable();
     while let Some(line) = lines.next() {
+        // Most are told apart by their first letter.
+        if !matches!(line.first(), Some(b'C' | b'c' | b'L' | b'l')) {
+            continue;
+        }
         let (name, rest) = lex::split_while(line, lex::is_token);
         if HeaderName::new(name) != HeaderName::ContentLength {
             continue;
@@ -116,6 +120,12 @@ fn content_length(head: &[u8]) -> Option<usize> {
         length = Some(number);
     }
     length
+}
+
+/// The lines of `head`, without their line feeds.
+fn lines(head: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let mut start = 0;
+    memchr::memchr_iter(b'\n', head).map(move |end| &head[mem::replace(&mut start, end + 1)..end])
 }
 
 #[cfg(test)]

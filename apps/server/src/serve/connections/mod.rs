@@ -1,8 +1,10 @@
 //! TCP connections: who has which, what is sent on them, and what is done when something comes.
 //!
 //! Each connection belongs to the set of one worker, as a socket for datagrams does, and is served with it. Every
-//! thread may send: it writes to the connection itself as long as the system takes it.
+//! thread may send: it writes to the connection itself as long as the system takes it. What has come and cannot be worked on
+//! yet waits in a backlog, in the order in which it came.
 
+mod backlog;
 mod serve;
 mod set;
 mod stream;
@@ -12,10 +14,11 @@ mod tests;
 use super::hub::{Failed, Hub, Local};
 use super::workers::AT_ONCE;
 use crate::log;
+use backlog::{Backlog, Waiting, What};
 use net::Clock;
 use nix::sys::epoll::EpollFlags;
 use parking_lot::RwLock;
-use set::{Set, Token, Wait};
+use set::{EVENTS, Set, Token, Wait};
 use sip::message::FrameError;
 use sip::{Duration, Instant, Transport};
 use sip_server::{Connection, Flow, Transmit};
@@ -26,7 +29,7 @@ use std::num::NonZeroU64;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use stream::{Ending, SendError, Stream, Visitor};
+use stream::{Ending, More, SendError, Stream, Visitor};
 
 /// How long a peer may take to accept a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -46,6 +49,10 @@ const ROUND: Duration = MESSAGE_TIMEOUT;
 const MAX_UNSENT: usize = 1 << 20;
 /// Bytes that are read from a connection before others get their turn.
 pub(super) const READ_SIZE: usize = 16 * 1024;
+/// How many times so much is read of one connection before others get their turn.
+const CHUNKS: usize = 16;
+/// How many times some of the connections that are ready are read before what came is worked on.
+const ROUNDS: usize = 8;
 /// Connections that are accepted before others get their turn.
 const ACCEPT_AT_ONCE: usize = 64;
 /// Messages of one connection that are written together.

@@ -3,7 +3,8 @@
 use super::*;
 
 impl Connections {
-    /// Does what there is to do for the connections of the worker `owner`. `chunk` is room to read into.
+    /// Does what there is to do for the connections of the worker `owner`, where some are ready: reads all that there
+    /// is, and works on it unless something waits longer. `chunk` is room to read into.
     pub(in crate::serve) fn serve(
         &self,
         hub: &Hub,
@@ -12,24 +13,52 @@ impl Connections {
         chunk: &mut [u8; READ_SIZE],
     ) {
         let set = &self.sets[owner];
-        match set.ready() {
-            Ok(ready) => {
-                for (token, flags) in ready {
-                    match token {
-                        Token::Listener(place) => self.accept(set, place),
-                        Token::Connection(connection) => {
-                            // It may have been closed for an event before this one.
-                            if let Some(stream) = self.get(connection) {
-                                self.attend(hub, &stream, flags, local, chunk);
-                            }
+        let backlog = &mut *set.backlog.lock();
+        for _ in 0..ROUNDS {
+            let ready = match set.ready() {
+                Ok(ready) => ready,
+                Err(error) => {
+                    log::error("connections", || format!("they cannot be read: {error}"));
+                    break;
+                }
+            };
+            let mut count = 0;
+            for (token, flags) in ready {
+                count += 1;
+                match token {
+                    Token::Listener(place) => self.accept(set, place),
+                    Token::Connection(connection) => {
+                        // It may have been closed for an event before this one.
+                        if let Some(stream) = self.get(connection) {
+                            self.attend(hub, &stream, flags, backlog, local, chunk);
                         }
                     }
-                    if local.out.transmits.len() >= AT_ONCE {
-                        hub.carry_out(local);
-                    }
+                }
+                if local.out.transmits.len() >= AT_ONCE {
+                    hub.carry_out(local);
                 }
             }
-            Err(error) => log::error("connections", || format!("they cannot be read: {error}")),
+            if count < EVENTS || backlog.is_full() {
+                break;
+            }
+        }
+        hub.carry_out(local);
+    }
+
+    /// Whether something waits to be worked on for the worker `owner`.
+    pub(in crate::serve) fn has_backlog(&self, owner: usize) -> bool {
+        !self.sets[owner].backlog.lock().is_empty()
+    }
+
+    /// Works on what waits for the worker `owner`, but not so much that nothing else gets its turn.
+    pub(in crate::serve) fn work_off(&self, hub: &Hub, owner: usize, local: &mut Local) {
+        let backlog = &mut *self.sets[owner].backlog.lock();
+        let now = self.clock.now();
+        local.worker.note_wait(Transport::Tcp, now, backlog.longest_wait(now));
+        while let Some(waiting) = backlog.pop() {
+            if !waiting.stream.is_closed() {
+                self.work_on(hub, waiting, now, local);
+            }
         }
         hub.carry_out(local);
     }
@@ -116,8 +145,9 @@ impl Connections {
     fn attend(
         &self,
         hub: &Hub,
-        stream: &Stream,
+        stream: &Arc<Stream>,
         flags: EpollFlags,
+        backlog: &mut Backlog,
         local: &mut Local,
         chunk: &mut [u8],
     ) {
@@ -144,21 +174,60 @@ impl Connections {
         if !flags.intersects(EpollFlags::EPOLLIN | is_broken) {
             return;
         }
-        let read =
-            stream.read(now, chunk, &mut Reader { connections: self, hub, stream, now, local });
-        match read {
-            Ok(true) => {}
-            Ok(false) => {
-                hub.carry_out(local);
-                self.begin_end(stream, Ending::Heard, now, local);
+        for _ in 0..CHUNKS {
+            let mut reader = Reader { connections: self, hub, stream, now, backlog, local };
+            let what = match stream.read(now, chunk, &mut reader) {
+                Ok(More::Now) if !backlog.is_full() => continue,
+                Ok(More::Now | More::Later) => return,
+                Ok(More::Never) => What::End,
+                Err((error, rest)) => What::Malformed(error, rest.into()),
+            };
+            let last = Waiting { stream: Arc::clone(stream), came: now, what };
+            return match backlog.takes_turn() {
+                true => self.work_on(hub, last, now, local),
+                false => backlog.push(last),
+            };
+        }
+    }
+
+    /// Does `now` what is to be done about something that came.
+    fn work_on(&self, hub: &Hub, waiting: Waiting, now: Instant, local: &mut Local) {
+        let Waiting { stream, came, what } = waiting;
+        match what {
+            What::Message(message) => {
+                self.receive(hub, &stream, now, now.since(came), &message, local);
             }
-            Err((error, rest)) => {
+            What::End => {
+                hub.carry_out(local);
+                self.begin_end(&stream, Ending::Heard, now, local);
+            }
+            What::Malformed(error, rest) => {
                 log::warn("stream", || {
                     format!("the connection from {} is closed: {error}", stream.flow.remote)
                 });
-                self.refuse(hub, stream, error, &rest, local);
+                self.refuse(hub, &stream, error, &rest, local);
             }
         }
+    }
+
+    /// Hands a message that has `waited` to the engine. False where the connection has been closed meanwhile, since
+    /// its peer does not read: what else it has said would be answered elsewhere.
+    fn receive(
+        &self,
+        hub: &Hub,
+        stream: &Stream,
+        now: Instant,
+        waited: Duration,
+        message: &[u8],
+        local: &mut Local,
+    ) -> bool {
+        let Local { worker, out, .. } = &mut *local;
+        worker.receive_late(now, waited, &stream.flow, message, out);
+        if out.transmits.len() < PARTS {
+            return true;
+        }
+        hub.carry_out(local);
+        !stream.is_closed()
     }
 
     /// Ends a connection on which no further message can be found, and says why where that can be said.
@@ -194,29 +263,32 @@ impl Connections {
     }
 }
 
-/// Hands what comes on a connection to the engine.
+/// Hands what comes on a connection to the engine, or has it wait.
 struct Reader<'r> {
     connections: &'r Connections,
     hub: &'r Hub,
-    stream: &'r Stream,
+    stream: &'r Arc<Stream>,
     now: Instant,
+    backlog: &'r mut Backlog,
     local: &'r mut Local,
 }
 
 impl Visitor for Reader<'_> {
-    fn message(&mut self, flow: &Flow, bytes: &[u8]) -> bool {
-        let Local { worker, out, .. } = &mut *self.local;
-        worker.receive(self.now, flow, bytes, out);
-        if out.transmits.len() < PARTS {
+    fn message(&mut self, bytes: &[u8]) -> bool {
+        let Self { connections, hub, stream, now, backlog, local } = self;
+        if !local.worker.lets_in(bytes) {
             return true;
         }
-        self.hub.carry_out(self.local);
-        // It may have been closed, since its peer does not read. What else it has said would be answered elsewhere.
-        !self.stream.is_closed()
+        if backlog.takes_turn() {
+            return connections.receive(hub, stream, *now, Duration::ZERO, bytes, local);
+        }
+        let what = What::Message(bytes.into());
+        backlog.push(Waiting { stream: Arc::clone(stream), came: *now, what });
+        true
     }
 
     fn ping(&mut self) -> bool {
-        // What was asked before is answered before.
+        // What was asked before is answered before, unless it has to wait.
         self.hub.carry_out(self.local);
         let (stream, failed) = (self.stream, &mut self.local.failed);
         self.connections.send_on(stream, &stream.flow, &[IoSlice::new(b"\r\n")], failed)

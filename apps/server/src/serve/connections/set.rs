@@ -1,5 +1,6 @@
 //! The connections that one worker owns: what to wait for, and when to look after them.
 
+use super::backlog::Backlog;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use parking_lot::Mutex;
 use sip::Instant;
@@ -11,9 +12,8 @@ use std::net::{TcpListener, TcpStream};
 use std::num::NonZeroU64;
 use std::os::fd::{AsFd, BorrowedFd};
 
-/// Connections that are served before datagrams and timers get their turn. Those that have more come last the next
-/// time.
-const EVENTS: usize = 8;
+/// Connections that are told of at once. Those that have more come last the next time.
+pub(super) const EVENTS: usize = 8;
 /// Listening sockets are numbered from here on, connections below.
 const LISTENERS: u64 = 1 << 63;
 
@@ -58,12 +58,14 @@ pub(super) struct Set {
     /// When to look after whom. Each connection has one reminder; which of its times runs out by then is for it to
     /// say.
     reminders: Mutex<BinaryHeap<Reverse<(Instant, u64)>>>,
+    /// Taken before what a connection has.
+    pub(super) backlog: Mutex<Backlog>,
 }
 
 impl Set {
     pub(super) fn new() -> io::Result<Self> {
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
-        Ok(Self { epoll, reminders: Mutex::default() })
+        Ok(Self { epoll, reminders: Mutex::default(), backlog: Mutex::default() })
     }
 
     /// What can be read when something is to be done.

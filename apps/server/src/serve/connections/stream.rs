@@ -27,6 +27,8 @@ struct Reading {
     /// The beginning of a message that is not whole yet.
     partial: Vec<u8>,
     has_spoken: bool,
+    /// Whether nothing more is to be read as messages.
+    is_over: bool,
     ending: Option<Ending>,
     /// When the connection is closed if nothing happens.
     due: Instant,
@@ -63,10 +65,21 @@ pub(super) enum SendError {
     Broken,
 }
 
+/// Whether there is more to read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum More {
+    /// Perhaps, as much was read as there was room for.
+    Now,
+    /// When the peer says more.
+    Later,
+    /// The peer has closed the connection, it is broken, or the visitor has seen enough.
+    Never,
+}
+
 /// Who is shown what a peer sends, and says whether to go on.
 pub(super) trait Visitor {
     /// A message.
-    fn message(&mut self, flow: &Flow, bytes: &[u8]) -> bool;
+    fn message(&mut self, bytes: &[u8]) -> bool;
     /// A question whether the connection is alive (RFC 5626 section 3.5.1).
     fn ping(&mut self) -> bool;
 }
@@ -106,6 +119,7 @@ impl Stream {
             framer: Framer::default(),
             partial: Vec::new(),
             has_spoken: false,
+            is_over: false,
             ending: None,
             due,
         };
@@ -264,8 +278,7 @@ impl Stream {
         }
     }
 
-    /// Reads what there is, up to the length of `chunk`, and shows it to `visitor`. False where the peer has
-    /// closed the connection, it is broken, or the visitor has seen enough.
+    /// Reads what there is, up to the length of `chunk`, and shows it to `visitor`.
     ///
     /// # Errors
     /// Where the stream cannot go on. Its unread part is given with the error.
@@ -274,17 +287,35 @@ impl Stream {
         now: Instant,
         chunk: &mut [u8],
         visitor: &mut impl Visitor,
-    ) -> Result<bool, (FrameError, Vec<u8>)> {
+    ) -> Result<More, (FrameError, Vec<u8>)> {
         let mut reading = self.reading.lock();
-        let reading = &mut *reading;
-        let count = match (&self.socket).read(chunk) {
-            Ok(0) => return Ok(false),
+        if reading.is_over {
+            return Ok(More::Later);
+        }
+        let more = reading.read(&self.socket, now, chunk, visitor);
+        reading.is_over = matches!(more, Ok(More::Never) | Err(_));
+        more
+    }
+}
+
+impl Reading {
+    /// As [`Stream::read`].
+    fn read(
+        &mut self,
+        mut socket: &TcpStream,
+        now: Instant,
+        chunk: &mut [u8],
+        visitor: &mut impl Visitor,
+    ) -> Result<More, (FrameError, Vec<u8>)> {
+        let count = match socket.read(chunk) {
+            Ok(0) => return Ok(More::Never),
             Ok(count) => count,
-            Err(error) => return Ok(is_passing(&error)),
+            Err(error) if is_passing(&error) => return Ok(More::Later),
+            Err(_) => return Ok(More::Never),
         };
         let new = &chunk[..count];
-        let was_whole = reading.partial.is_empty();
-        let mut partial = std::mem::take(&mut reading.partial);
+        let was_whole = self.partial.is_empty();
+        let mut partial = std::mem::take(&mut self.partial);
         let mut rest = match was_whole {
             true => new,
             false => {
@@ -294,18 +325,18 @@ impl Stream {
         };
         let mut has_message = false;
         loop {
-            match reading.framer.next(rest) {
+            match self.framer.next(rest) {
                 Ok(Frame::Message(length)) => {
                     let (message, after) = rest.split_at(length);
-                    if !visitor.message(&self.flow, message) {
-                        return Ok(false);
+                    if !visitor.message(message) {
+                        return Ok(More::Never);
                     }
                     has_message = true;
                     rest = after;
                 }
                 Ok(Frame::LineEnds(length)) => {
                     if length >= b"\r\n\r\n".len() && !visitor.ping() {
-                        return Ok(false);
+                        return Ok(More::Never);
                     }
                     rest = &rest[length..];
                 }
@@ -313,14 +344,14 @@ impl Stream {
                 Err(error) => return Err((error, rest.to_vec())),
             }
         }
-        reading.has_spoken |= has_message;
+        self.has_spoken |= has_message;
         // A message has its time from its first byte on, and who has said nothing yet gets no more for that.
         if !rest.is_empty() {
             if was_whole || has_message {
-                reading.due = now + MESSAGE_TIMEOUT;
+                self.due = now + MESSAGE_TIMEOUT;
             }
-        } else if reading.has_spoken {
-            reading.due = now + IDLE_TIMEOUT;
+        } else if self.has_spoken {
+            self.due = now + IDLE_TIMEOUT;
         }
         let left = rest.len();
         if was_whole {
@@ -329,9 +360,9 @@ impl Stream {
             partial.drain(..partial.len() - left);
         }
         if left > 0 {
-            reading.partial = partial;
+            self.partial = partial;
         }
-        Ok(true)
+        Ok(if count == chunk.len() { More::Now } else { More::Later })
     }
 }
 

@@ -186,7 +186,7 @@ impl<'b> Machine<'b> {
         } else {
             Duration::ZERO
         };
-        self.worker.note_wait(self.now, waited);
+        self.worker.note_wait(flow.transport, self.now, waited);
         self.worker.receive_late(self.now, waited, &flow, &bytes, &mut self.out);
         let most = 2 * self.config.limits.max_forks + 6;
         assert!(self.out.transmits.len() <= most, "one message makes more than {most}");
