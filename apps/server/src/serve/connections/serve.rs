@@ -38,7 +38,7 @@ impl Connections {
                     hub.carry_out(local);
                 }
             }
-            if count < EVENTS || backlog.is_full() {
+            if count < EVENTS {
                 break;
             }
         }
@@ -175,10 +175,13 @@ impl Connections {
             return;
         }
         for _ in 0..CHUNKS {
+            if backlog.is_full() {
+                return;
+            }
             let mut reader = Reader { connections: self, hub, stream, now, backlog, local };
             let what = match stream.read(now, chunk, &mut reader) {
-                Ok(More::Now) if !backlog.is_full() => continue,
-                Ok(More::Now | More::Later) => return,
+                Ok(More::Now) => continue,
+                Ok(More::Later) => return,
                 Ok(More::Never) => What::End,
                 Err((error, rest)) => What::Malformed(error, rest.into()),
             };
