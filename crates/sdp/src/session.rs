@@ -11,13 +11,20 @@ const MAX_LINES: usize = 1000;
 /// The types of lines after the first (RFC 8866 section 5): a description with others is to be refused.
 const LETTERS: &[u8] = b"osiuepcbtrzkam";
 
+/// Those of them whose values are texts for people, which may be in another charset than UTF-8 (RFC 8866
+/// section 4.5).
+const TEXTS: &[u8] = b"siep";
+
+/// What stands for a text that cannot be read, as for a session without a name (RFC 8866 section 5.3).
+const NO_TEXT: &str = "-";
+
 /// Why bytes are no session description. Lines are counted from 1.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SessionError {
     /// It does not begin with `v=0`.
     Version,
     /// A line is not one of the letters of RFC 8866, an equals sign and a value in UTF-8 without control
-    /// characters that end lines or texts.
+    /// characters that end lines or texts. (Texts for people may be in another charset.)
     Line(usize),
     /// A line of a media description is not `m=<media> <port> <protocol> <formats>`.
     Media(usize),
@@ -57,7 +64,8 @@ pub struct Session<'a> {
 
 impl<'a> Session<'a> {
     /// Reads a description. Lines may end with LF alone, as some programs write them; what order they
-    /// come in is not looked at, but that the first is `v=0`.
+    /// come in is not looked at, but that the first is `v=0`. The text of an `s`, `i`, `e` or `p` line in
+    /// another charset than UTF-8 is read as `-`.
     ///
     /// # Errors
     /// See [`SessionError`].
@@ -76,15 +84,20 @@ impl<'a> Session<'a> {
             if line.is_empty() {
                 continue;
             }
-            let line = core::str::from_utf8(line).map_err(|_| SessionError::Line(number))?;
-            let (letter, value) = match line.as_bytes() {
-                [letter, b'=', ..] if LETTERS.contains(letter) => (char::from(*letter), &line[2..]),
+            let (letter, value) = match line {
+                [letter, b'=', value @ ..] if LETTERS.contains(letter) => (*letter, value),
                 _ => return Err(SessionError::Line(number)),
             };
             // Another reader might take what follows for a line of its own.
-            if value.contains(['\0', '\r']) {
+            if value.contains(&b'\0') || value.contains(&b'\r') {
                 return Err(SessionError::Line(number));
             }
+            let value = match core::str::from_utf8(value) {
+                Ok(value) => value,
+                Err(_) if TEXTS.contains(&letter) => NO_TEXT,
+                Err(_) => return Err(SessionError::Line(number)),
+            };
+            let letter = char::from(letter);
             if letter == 'm' {
                 let media = Media::parse(value).ok_or(SessionError::Media(number))?;
                 session.media.push(media);
@@ -200,9 +213,19 @@ mod tests {
         ] {
             assert_eq!(Session::parse(text.as_bytes()), Err(error), "{text}");
         }
-        assert_eq!(Session::parse(b"v=0\r\ns=\xff\r\n"), Err(SessionError::Line(2)));
+        assert_eq!(Session::parse(b"v=0\r\na=\xff\r\n"), Err(SessionError::Line(2)));
         let long = ["v=0\r\n", &"a=x\r\n".repeat(1000)].concat();
         assert_eq!(Session::parse(long.as_bytes()), Err(SessionError::TooLong));
+    }
+
+    #[test]
+    fn a_text_in_another_charset_spoils_nothing() {
+        let latin_1 = b"v=0\r\ns=Gespr\xe4ch\r\nc=IN IP4 192.0.2.1\r\na=charset:ISO-8859-1\r\nm=audio 5 RTP/AVP 0\r\ni=f\xfcr\r\n";
+        let session = Session::parse(latin_1).unwrap();
+        assert_eq!(session.values('s').next(), Some(NO_TEXT));
+        assert_eq!(session.address(&session.media[0]), Some("192.0.2.1"));
+        assert_eq!(session.media[0].lines, [('i', NO_TEXT)]);
+        assert_eq!(Session::parse(b"v=0\r\ns=\xff\0\r\n"), Err(SessionError::Line(2)));
     }
 
     proptest! {

@@ -1,6 +1,6 @@
 //! What SRTP costs, beside libsrtp in the same run: `cargo bench -p barebell-srtp`, or for one suite alone
-//! `cargo bench -p barebell-srtp -- AEAD_AES_128_GCM`; `-- parts` and `-- plus` are what seeds A12 and B5
-//! measured.
+//! `cargo bench -p barebell-srtp -- AEAD_AES_128_GCM`, with a number behind it for so many sessions;
+//! `-- parts` and `-- plus` are what seeds A12 and B5 measured.
 //!
 //! Each figure is the median over rounds in which all that are compared take turns, in nanoseconds of
 //! the thread's CPU time for one packet of G.711: 12 bytes of header, 160 of payload.
@@ -154,9 +154,14 @@ fn main() {
         }
         ["plus"] => plus::print(),
         ["parts"] => parts::print(),
-        [name] if Suite::from_name(name).is_some() => {
-            Suite::from_name(name).into_iter().for_each(|suite| compare(suite, 1));
+        [name, ref sessions @ ..] => {
+            let sessions = sessions.first().map_or(Ok(1), |count| count.parse());
+            match (Suite::from_name(name), sessions) {
+                (Some(suite), Ok(sessions @ 1..)) => compare(suite, sessions),
+                _ => eprintln!(
+                    "expected nothing, `plus`, `parts`, or the name of a suite and perhaps a number of sessions"
+                ),
+            }
         }
-        _ => eprintln!("expected nothing, `plus`, `parts` or the name of a suite"),
     }
 }

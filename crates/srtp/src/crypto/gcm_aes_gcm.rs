@@ -5,6 +5,7 @@ use aes_gcm::aead::AeadInOut;
 use aes_gcm::{Aes128Gcm, Aes256Gcm, KeyInit};
 
 /// A key, wiped when it is dropped.
+#[allow(clippy::large_enum_variant, reason = "all of a session are alike, and both are large")]
 pub(crate) enum Gcm {
     Aes128(Aes128Gcm),
     Aes256(Aes256Gcm),
