@@ -170,7 +170,10 @@ fn begins_something(message: &[u8]) -> bool {
     let Some(value) = lines.find_map(to_value) else { return false };
     let is_end = |end: &usize| !matches!(value.get(end + 1), Some(b' ' | b'\t'));
     let end = memchr_iter(b'\n', value).find(is_end).unwrap_or(value.len());
-    !value[..end].windows(4).any(|word| word.eq_ignore_ascii_case(b"tag="))
+    let is_tag = |at| {
+        value[..at].last_chunk().is_some_and(|name: &[u8; 3]| name.eq_ignore_ascii_case(b"tag"))
+    };
+    !memchr_iter(b'=', &value[..end]).any(is_tag)
 }
 
 /// What follows the name, if `line` begins with To.

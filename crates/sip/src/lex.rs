@@ -268,8 +268,13 @@ pub(crate) fn find(byte: u8, bytes: &[u8]) -> Option<usize> {
     rest.iter().position(|&other| other == byte).map(|found| at + found)
 }
 
-/// Where CR and LF stand, in order: found for 64 bytes at once.
-pub(crate) struct LineEnds<'a> {
+/// Where CR and LF stand, in order.
+pub(crate) type LineEnds<'a> = Ends<'a, true>;
+/// Where LF stands, in order.
+pub(crate) type LineFeeds<'a> = Ends<'a, false>;
+
+/// Where LF stands, and CR if that is wanted: found for 64 bytes at once.
+pub(crate) struct Ends<'a, const CR: bool> {
     bytes: &'a [u8],
     /// Where the 64 bytes begin.
     start: usize,
@@ -277,20 +282,20 @@ pub(crate) struct LineEnds<'a> {
     ends: u64,
 }
 
-impl<'a> LineEnds<'a> {
+impl<'a, const CR: bool> Ends<'a, CR> {
     pub(crate) fn new(bytes: &'a [u8]) -> Self {
-        Self { bytes, start: 0, ends: ends_in(bytes) }
+        Self { bytes, start: 0, ends: ends_in::<CR>(bytes) }
     }
 }
 
-impl Iterator for LineEnds<'_> {
+impl<const CR: bool> Iterator for Ends<'_, CR> {
     type Item = usize;
 
     #[inline]
     fn next(&mut self) -> Option<usize> {
         while self.ends == 0 {
             let next = self.start + 64;
-            self.ends = ends_in(self.bytes.get(next..)?);
+            self.ends = ends_in::<CR>(self.bytes.get(next..)?);
             self.start = next;
         }
         let end = self.start + self.ends.trailing_zeros() as usize;
@@ -299,16 +304,19 @@ impl Iterator for LineEnds<'_> {
     }
 }
 
-/// Bits for those of the first 64 bytes that are CR or LF.
-fn ends_in(bytes: &[u8]) -> u64 {
+/// Bits for those of the first 64 bytes that are LF, or CR if that is wanted.
+fn ends_in<const CR: bool>(bytes: &[u8]) -> u64 {
     let Some(bytes) = bytes.first_chunk::<64>() else {
         let mut padded = [0; 64];
         padded[..bytes.len()].copy_from_slice(bytes);
-        return ends_in(&padded);
+        return ends_in::<CR>(&padded);
     };
     bytes.as_chunks::<16>().0.iter().rev().fold(0, |ends, &sixteen| {
         let sixteen = u8x16::new(sixteen);
-        let are_ends = sixteen.simd_eq(u8x16::splat(b'\r')) | sixteen.simd_eq(u8x16::splat(b'\n'));
+        let mut are_ends = sixteen.simd_eq(u8x16::splat(b'\n'));
+        if CR {
+            are_ends |= sixteen.simd_eq(u8x16::splat(b'\r'));
+        }
         ends << 16 | u64::from(are_ends.to_bitmask())
     })
 }
@@ -384,6 +392,8 @@ mod tests {
                 text[at] = if at % 2 == 0 { b'\r' } else { b'\n' };
             }
             assert_eq!(LineEnds::new(&text).collect::<Vec<_>>(), expected);
+            let feeds: Vec<usize> = expected.into_iter().filter(|at| text[*at] == b'\n').collect();
+            assert_eq!(LineFeeds::new(&text).collect::<Vec<_>>(), feeds);
         }
     }
 

@@ -3,9 +3,12 @@
 use super::MAX_MESSAGE;
 use super::parse::skip_line_ends;
 use crate::header::HeaderName;
-use crate::lex;
-use core::{fmt, mem};
+use crate::lex::{self, LineFeeds};
+use core::fmt;
 use memchr::memmem;
+
+/// What ends the header fields.
+const EMPTY_LINE: &[u8] = b"\r\n\r\n";
 
 /// A stream on which no further message can be found: it has to be closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,25 +62,26 @@ impl Framer {
     /// # Errors
     /// [`FrameError`] where the stream has to be closed.
     pub fn next(&mut self, bytes: &[u8]) -> Result<Frame, FrameError> {
-        const EMPTY_LINE: &[u8] = b"\r\n\r\n";
         let message = skip_line_ends(bytes);
         if message.len() < bytes.len() {
             self.searched = 0;
             return Ok(Frame::LineEnds(bytes.len() - message.len()));
         }
         let from = self.searched.saturating_sub(EMPTY_LINE.len() - 1).min(bytes.len());
-        let Some(found) = memmem::find(&bytes[from..], EMPTY_LINE) else {
+        // Of what has come in pieces only the last is searched, until it has the end.
+        let may_end = from == 0 || memmem::find(&bytes[from..], EMPTY_LINE).is_some();
+        let Some(head) = may_end.then(|| Head::find(bytes)).flatten() else {
             if bytes.len() > MAX_MESSAGE {
                 return Err(FrameError::TooLong);
             }
             self.searched = bytes.len();
             return Ok(Frame::Incomplete);
         };
-        let head = from + found + EMPTY_LINE.len();
+        let Head { length: head, body } = head;
         if head > MAX_MESSAGE {
             return Err(FrameError::TooLong);
         }
-        let body = content_length(&bytes[..head]).ok_or(FrameError::ContentLength(head))?;
+        let body = body.ok_or(FrameError::ContentLength(head))?;
         let length = head.saturating_add(body);
         if length > MAX_MESSAGE {
             return Err(FrameError::TooLong);
@@ -92,40 +96,57 @@ impl Framer {
     }
 }
 
-/// The one value of Content-Length in `head`, if it is there and a number.
-fn content_length(head: &[u8]) -> Option<usize> {
-    let mut length = None;
-    let mut lines = lines(head).peekable();
-    while let Some(line) = lines.next() {
-        // Most are told apart by their first letter.
-        if !matches!(line.first(), Some(b'C' | b'c' | b'L' | b'l')) {
-            continue;
-        }
-        let (name, rest) = lex::split_while(line, lex::is_token);
-        if HeaderName::new(name) != HeaderName::ContentLength {
-            continue;
-        }
-        let mut value = lex::trim(lex::trim_start(rest).strip_prefix(b":")?);
-        while let Some(fold) = lines.next_if(|line| matches!(line.first(), Some(b' ' | b'\t'))) {
-            match (value, lex::trim(fold)) {
-                ([], fold) => value = fold,
-                (_, []) => {}
-                _ => return None,
-            }
-        }
-        let number = usize::try_from(lex::decimal(value)?).ok()?;
-        if length.is_some_and(|earlier| earlier != number) {
-            return None;
-        }
-        length = Some(number);
-    }
-    length
+/// The header fields of a message.
+struct Head {
+    /// How many bytes they are, with the empty line.
+    length: usize,
+    /// The one value of Content-Length, if it is there and a number.
+    body: Option<usize>,
 }
 
-/// The lines of `head`, without their line feeds.
-fn lines(head: &[u8]) -> impl Iterator<Item = &[u8]> {
-    let mut start = 0;
-    memchr::memchr_iter(b'\n', head).map(move |end| &head[mem::replace(&mut start, end + 1)..end])
+impl Head {
+    /// The one that `bytes` begin with, if it is whole.
+    fn find(bytes: &[u8]) -> Option<Self> {
+        let mut body = None;
+        let mut start = 0;
+        for at in LineFeeds::new(bytes) {
+            let (line, length) = (&bytes[start..at], at + 1);
+            if line == b"\r" && bytes[..start].ends_with(b"\r\n") {
+                return Some(Self { length, body: body.flatten() });
+            }
+            if is_content_length(line) {
+                let value = content_length(&bytes[start..]);
+                let is_other = body.is_some_and(|earlier| earlier != value);
+                body = Some(value.filter(|_| !is_other));
+            }
+            start = length;
+        }
+        None
+    }
+}
+
+/// Whether `line` has the name Content-Length, or its short form.
+#[inline]
+fn is_content_length(line: &[u8]) -> bool {
+    // Others are told apart by two letters of their names.
+    let may_be = matches!(line.first(), Some(b'L' | b'l'))
+        || matches!(line, [b'C' | b'c', _, _, _, _, _, _, _, b'L' | b'l', ..]);
+    may_be && HeaderName::new(lex::split_while(line, lex::is_token).0) == HeaderName::ContentLength
+}
+
+/// The value of the header field that `bytes` begin with, lines that continue it among it, if it is a number.
+fn content_length(bytes: &[u8]) -> Option<usize> {
+    let mut lines = bytes.split(|&byte| byte == b'\n');
+    let (_, rest) = lex::split_while(lines.next()?, lex::is_token);
+    let mut value = lex::trim(lex::trim_start(rest).strip_prefix(b":")?);
+    for fold in lines.take_while(|line| matches!(line.first(), Some(b' ' | b'\t'))) {
+        match (value, lex::trim(fold)) {
+            ([], fold) => value = fold,
+            (_, []) => {}
+            _ => return None,
+        }
+    }
+    usize::try_from(lex::decimal(value)?).ok()
 }
 
 #[cfg(test)]
