@@ -3,7 +3,9 @@
 use crate::site::{Server, Site, show};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -209,8 +211,59 @@ fn a_refusal_arrives_also_where_the_peer_goes_on_talking() {
     assert_eq!(found(&answer, "SIP/2.0 "), ["400 Bad Content-Length"]);
     // It has its time to go on, and then the connection is closed.
     let ends = (0..6000).any(|_| {
-        std::thread::sleep(Duration::from_millis(10));
+        thread::sleep(Duration::from_millis(10));
         phone.write_all(b"more").is_err()
     });
     assert!(ends, "the connection stays");
+}
+
+#[test]
+fn who_says_more_than_can_be_done_gets_a_part_of_it_and_others_are_served() {
+    let site = Site::new();
+    let limits = "[limits]\ntrusted = [\"127.0.0.0/8\"]\nmax_wait = \"10ms\"";
+    let config = show(&site.file("c.toml", limits));
+    let (_server, [_, tcp]) = serve(&site, &format!("--config {config}"));
+    let counter = |name: &str| status(&site)["counters"][name].as_u64().unwrap();
+    let phone = TcpStream::connect(&tcp).unwrap();
+    phone.set_read_timeout(Some(PATIENCE)).unwrap();
+    let from = phone.local_addr().unwrap();
+    let none = "Content-Length: 0\r\n";
+    let register = |number| request("REGISTER", "sip:example.com", "TCP", from, number, none);
+    let invite = |number| request("INVITE", "sip:bob@example.com", "TCP", from, number, none);
+    let is_over = AtomicBool::new(false);
+    let (sent, answers) = thread::scope(|scope| {
+        let written = scope.spawn(|| {
+            let mut sent = 0;
+            while !is_over.load(Ordering::Relaxed) {
+                let calls: String = (sent + 1..sent + 1000).map(invite).collect();
+                (&phone).write_all((register(sent) + &calls).as_bytes()).unwrap();
+                sent += 1000;
+            }
+            phone.shutdown(Shutdown::Write).unwrap();
+            sent
+        });
+        let read = scope.spawn(|| {
+            let mut answers = String::new();
+            (&phone).read_to_string(&mut answers).unwrap();
+            answers
+        });
+        let given_up = Instant::now() + PATIENCE;
+        while counter("overload-dropped") == 0 && Instant::now() < given_up {
+            thread::sleep(Duration::from_millis(100));
+        }
+        is_over.store(true, Ordering::Relaxed);
+        (written.join().unwrap(), read.join().unwrap())
+    });
+    let (dropped, refused) = (counter("overload-dropped"), counter("overload-refused"));
+    assert!(dropped > 0 && refused > 0, "of {sent} {dropped} dropped, {refused} refused");
+    let statuses = found(&answers, "SIP/2.0 ");
+    let count = |wanted| statuses.iter().filter(|status| status.starts_with(wanted)).count() as u64;
+    assert_eq!(count("200 "), u64::from(sent / 1000), "registrations are served");
+    assert_eq!(count("503 "), refused);
+    assert_eq!(found(&answers, "Retry-After: ").len() as u64, refused);
+    assert!(count("404 ") > 0, "some calls are served");
+    assert_eq!(statuses.len() as u64 + dropped, u64::from(sent));
+    let numbers: Vec<u32> =
+        found(&answers, "Call-ID: ").iter().map(|number| number.parse().unwrap()).collect();
+    assert!(numbers.is_sorted(), "each in its turn");
 }
