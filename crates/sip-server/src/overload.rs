@@ -71,6 +71,17 @@ enum Wait {
     Long,
 }
 
+impl Wait {
+    /// How who has `waited` has done so, where nobody is to wait for `longest`.
+    fn of(waited: Duration, longest: Duration) -> Self {
+        match waited {
+            waited if waited.times(4) <= longest => Self::Short,
+            waited if waited.times(2) < longest => Self::Middling,
+            _ => Self::Long,
+        }
+    }
+}
+
 /// What came within this time, and has waited alike, is looked at together.
 const STEP: Duration = Duration::from_millis(10);
 
@@ -92,6 +103,11 @@ impl Throttle {
         self.share.max(Share(Share::ALL.0 / 2))
     }
 
+    /// What is served of a stream's messages that have `waited`, where none is to wait for `longest`.
+    pub(crate) fn served_after(&self, waited: Duration, longest: Duration) -> Share {
+        if Wait::of(waited, longest) == Wait::Short { Share::ALL } else { self.served() }
+    }
+
     /// Whether not everything is served.
     pub(crate) fn is_throttling(&self) -> bool {
         self.share < Share::ALL
@@ -101,9 +117,15 @@ impl Throttle {
     /// do that with requests that it is too busy for (RFC 3261 section 21.5.4). As nobody sends them again,
     /// this befalls nothing that has begun, not even where it has a method that also begins something, and
     /// no REGISTER, which is served for the price of a refusal.
-    pub(crate) fn lets_in(&mut self, message: &[u8]) -> bool {
+    ///
+    /// Nor does it befall a stream of which nothing has `waited` for long where no message is to wait for `longest`:
+    /// others are to blame then.
+    pub(crate) fn lets_in(&mut self, message: &[u8], waited: Duration, longest: Duration) -> bool {
         let share = self.read();
-        share == Share::ALL || !begins_something(message) || share.lets_in(&mut self.credit)
+        share == Share::ALL
+            || Wait::of(waited, longest) == Wait::Short
+            || !begins_something(message)
+            || share.lets_in(&mut self.credit)
     }
 
     /// How often [`Throttle::observe`] is to be called at least while not everything is served.
@@ -123,11 +145,7 @@ impl Throttle {
         if came < self.decided {
             return false;
         }
-        let wait = match waited {
-            waited if waited.times(4) <= longest => Wait::Short,
-            waited if waited.times(2) < longest => Wait::Middling,
-            _ => Wait::Long,
-        };
+        let wait = Wait::of(waited, longest);
         let first = self.first.filter(|(first, ..)| *first == wait).unwrap_or((wait, came, now));
         self.first = Some(first);
         let (_, first_came, first_read) = first;
@@ -166,23 +184,32 @@ fn begins_something(message: &[u8]) -> bool {
     if BEGUN.iter().chain([b"REGI"]).any(|begun| message.starts_with(begun)) {
         return false;
     }
-    let mut lines = memchr_iter(b'\n', message).map(|end| &message[end + 1..]);
-    let Some(value) = lines.find_map(to_value) else { return false };
+    let Some(value) = to_value(message) else { return false };
     let is_end = |end: &usize| !matches!(value.get(end + 1), Some(b' ' | b'\t'));
-    let end = memchr_iter(b'\n', value).find(is_end).unwrap_or(value.len());
-    let is_tag = |at| {
-        value[..at].last_chunk().is_some_and(|name: &[u8; 3]| name.eq_ignore_ascii_case(b"tag"))
+    let value = &value[..memchr_iter(b'\n', value).find(is_end).unwrap_or(value.len())];
+    let is_tag = |equal| {
+        let name = value[..equal].trim_ascii_end().last_chunk();
+        name.is_some_and(|name: &[u8; 3]| name.eq_ignore_ascii_case(b"tag"))
     };
-    !memchr_iter(b'=', &value[..end]).any(is_tag)
+    !memchr_iter(b'=', value).any(is_tag)
 }
 
-/// What follows the name, if `line` begins with To.
-fn to_value(line: &[u8]) -> Option<&[u8]> {
-    if !matches!(line.first(), Some(b'T' | b't')) {
-        return None;
+/// What follows the name of To.
+fn to_value(message: &[u8]) -> Option<&[u8]> {
+    let mut rest = message;
+    loop {
+        rest = &rest[memchr(b'\n', rest)? + 1..];
+        if !matches!(rest.first(), Some(b'T' | b't')) {
+            continue;
+        }
+        // Not beyond the line: a message of nothing but such lines would be searched once for each.
+        let line = &rest[..memchr(b'\n', rest)?];
+        if let Some(colon) = memchr(b':', line)
+            && HeaderName::new(line[..colon].trim_ascii_end()) == HeaderName::To
+        {
+            return Some(&rest[colon + 1..]);
+        }
     }
-    let (name, value) = line.split_at(memchr(b':', line)?);
-    (HeaderName::new(name.trim_ascii_end()) == HeaderName::To).then_some(value)
 }
 
 impl Default for Throttle {
@@ -384,7 +411,9 @@ mod tests {
             alloc::format!("{method} {head}\r\n{to}\r\nCall-ID: tag=1\r\n\r\n").into_bytes()
         };
         let mut throttle = Throttle { share: Share(Share::ALL.0 / 8), ..Throttle::new() };
-        let mut let_in = |message: &[u8]| (0..400).filter(|_| throttle.lets_in(message)).count();
+        let long = Duration::from_millis(30);
+        let mut let_in =
+            |message: &[u8]| (0..400).filter(|_| throttle.lets_in(message, long, LONGEST)).count();
         for to in
             ["To: <sip:bob@example.com>", "t :bob <sip:tag@example.com>;x=1", "TO:\r\n sip:a@b"]
         {
@@ -395,10 +424,22 @@ mod tests {
                 assert_eq!(let_in(&request(method, to)), 400, "{method} {to}");
             }
         }
-        for to in ["To: <sip:a@b>;tag=2", "t:sip:a@b;Tag=2", "To: <sip:a@b>\r\n\t;tag=2", "X: y"] {
+        for to in [
+            "To: <sip:a@b>;tag=2",
+            "t:sip:a@b;Tag=2",
+            "To: <sip:a@b>\r\n\t;tag=2",
+            "To: <sip:a@b>;tag\r\n = 2",
+            "X: y",
+        ] {
             assert_eq!(let_in(&request("INVITE", to)), 400, "{to}");
         }
+        let invite = request("INVITE", "To: sip:a@b");
+        let short = Duration::from_millis(25);
+        let is_in = |throttle: &mut Throttle, waited| throttle.lets_in(&invite, waited, LONGEST);
+        assert!((0..400).all(|_| is_in(&mut throttle, short)), "others are to blame");
+        assert_eq!(throttle.served_after(short, LONGEST), Share::ALL);
+        assert_eq!(throttle.served_after(long, LONGEST), Share(Share::ALL.0 / 2));
         throttle.share = Share::ALL;
-        assert!((0..400).all(|_| throttle.lets_in(&request("INVITE", "To: sip:a@b"))));
+        assert!((0..400).all(|_| is_in(&mut throttle, long)));
     }
 }

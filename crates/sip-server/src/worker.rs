@@ -60,7 +60,11 @@ impl<R: RawMutex> Worker<R> {
         bytes: &[u8],
         out: &mut Output,
     ) {
-        let served = self.throttle(flow.transport).served();
+        let longest = self.settings.config.limits.max_wait;
+        let served = match flow.transport.is_reliable() {
+            true => self.streams.served_after(waited, longest),
+            false => self.datagrams.served(),
+        };
         self.with_env(now, out, |server, env| {
             env.served = served;
             if is_stale(waited, flow, bytes, &env.settings.config) {
@@ -113,9 +117,10 @@ impl<R: RawMutex> Worker<R> {
     }
 
     /// Whether `message`, which comes on a stream, is to be received. If not, the owner drops it, and it is counted.
-    /// To be asked before it is made to wait for others.
-    pub fn lets_in(&mut self, message: &[u8]) -> bool {
-        let lets_in = self.streams.lets_in(message);
+    /// To be asked before it is made to wait; what came on the stream before has `waited`.
+    pub fn lets_in(&mut self, message: &[u8], waited: Duration) -> bool {
+        let longest = self.settings.config.limits.max_wait;
+        let lets_in = self.streams.lets_in(message, waited, longest);
         if !lets_in {
             self.counters.overload_dropped.add();
         }

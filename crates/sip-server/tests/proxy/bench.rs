@@ -158,7 +158,7 @@ impl Bench {
 
     /// Whether the worker whose turn it is takes `text` off a stream.
     pub(crate) fn lets_in(&mut self, text: &str) -> bool {
-        self.workers[0].lets_in(text.as_bytes())
+        self.workers[0].lets_in(text.as_bytes(), self.waited)
     }
 
     /// Alice sends a request for bob.

@@ -176,24 +176,31 @@ fn streams_and_datagrams_are_behind_apart_from_each_other() {
     let mut bench = Bench::with_bob(&[("bob", "1")]);
     bench.end("proxy", tcp("192.0.2.50:5060", 9));
     bench.fall_behind(Transport::Tcp);
-    let mut counts = [0; 3];
-    for number in 0..400 {
-        let message = bench
-            .request("MESSAGE", "sip:bob@example.com", "proxy", "carol", "sip:bob@example.com")
-            .replace("Call-ID: ", &format!("Call-ID: {number}-"));
-        let outcome = match bench.lets_in(&message) {
-            true => bench.receive("proxy", &message),
-            false => Vec::new(),
-        };
-        let place = match outcome.join(", ").as_str() {
-            "" => 0,
-            "proxy 503" => 1,
-            "bob MESSAGE" => 2,
-            other => panic!("{other}"),
-        };
-        counts[place] += 1;
-    }
+    let call_400_times = |bench: &mut Bench, begin: u32| {
+        let mut counts = [0; 3];
+        for number in begin..begin + 400 {
+            let message = bench
+                .request("MESSAGE", "sip:bob@example.com", "proxy", "carol", "sip:bob@example.com")
+                .replace("Call-ID: ", &format!("Call-ID: {number}-"));
+            let outcome = match bench.lets_in(&message) {
+                true => bench.receive("proxy", &message),
+                false => Vec::new(),
+            };
+            let place = match outcome.join(", ").as_str() {
+                "" => 0,
+                "proxy 503" => 1,
+                "bob MESSAGE" => 2,
+                other => panic!("{other}"),
+            };
+            counts[place] += 1;
+        }
+        counts
+    };
+    assert_eq!(call_400_times(&mut bench, 0), [0, 0, 400], "a stream that has not to wait");
+    bench.waited = Duration::from_millis(40);
+    let counts = call_400_times(&mut bench, 1000);
     assert!(counts.iter().all(|&count| count > 20), "{counts:?}");
+    bench.waited = Duration::ZERO;
     assert_eq!(bench.counter("overload-dropped"), counts[0]);
     assert_eq!(bench.counter("overload-refused"), counts[1]);
     assert_eq!(bench.call("MESSAGE"), ["bob MESSAGE"]);
