@@ -146,6 +146,12 @@ impl<'h> Served<'h> {
         self.owners.iter().any(|&owner| self.hub.connections.has_backlog(owner))
     }
 
+    /// How long the oldest has waited of what waits on its connections.
+    fn longest_wait(&self, now: Instant) -> Duration {
+        let waits = self.owners.iter().map(|&owner| self.hub.connections.longest_wait(owner, now));
+        waits.max().unwrap_or(Duration::ZERO)
+    }
+
     /// Waits until there is something to do, for so many milliseconds at most, and says where.
     fn wait(&self, milliseconds: u64) -> std::io::Result<impl Iterator<Item = Source<'h>> + Clone> {
         let mut events = [EpollEvent::empty(); EVENTS];
@@ -215,6 +221,8 @@ fn run(hub: &Hub, index: usize, roster: &Roster, ending: &AtomicBool) {
                 }
             }
         }
+        let now = hub.clock.now();
+        local.worker.note_wait(Transport::Tcp, now, served.longest_wait(now));
         for &owner in &served.owners {
             hub.connections.work_off(hub, owner, &mut local);
             hub.connections.look_after(hub, owner, woken, &mut local);

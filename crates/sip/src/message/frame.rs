@@ -4,7 +4,7 @@ use super::MAX_MESSAGE;
 use super::parse::skip_line_ends;
 use crate::header::HeaderName;
 use crate::lex::{self, LineFeeds};
-use core::fmt;
+use core::{fmt, mem};
 use memchr::memmem;
 
 /// What ends the header fields.
@@ -40,7 +40,10 @@ impl core::error::Error for FrameError {}
 /// message that comes in small pieces is not searched again and again.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Framer {
+    /// How many bytes were searched for the end of the header fields.
     searched: usize,
+    /// How long the message is, if only its body is not whole.
+    wanted: usize,
 }
 
 /// What stands at the start of the bytes given to [`Framer::next`].
@@ -62,6 +65,12 @@ impl Framer {
     /// # Errors
     /// [`FrameError`] where the stream has to be closed.
     pub fn next(&mut self, bytes: &[u8]) -> Result<Frame, FrameError> {
+        if bytes.len() < self.wanted {
+            return Ok(Frame::Incomplete);
+        }
+        if self.wanted > 0 {
+            return Ok(Frame::Message(mem::take(self).wanted));
+        }
         let message = skip_line_ends(bytes);
         if message.len() < bytes.len() {
             self.searched = 0;
@@ -87,8 +96,7 @@ impl Framer {
             return Err(FrameError::TooLong);
         }
         if bytes.len() < length {
-            // The next search finds the same empty line at once.
-            self.searched = head - 1;
+            self.wanted = length;
             return Ok(Frame::Incomplete);
         }
         self.searched = 0;

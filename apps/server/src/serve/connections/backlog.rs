@@ -1,28 +1,47 @@
 //! What has come on the connections of one worker and waits for its turn.
 //!
 //! All that comes is read at once, also by a worker that is behind. In the memory of the peer it would wait
-//! as long, but nobody here would know, and what has been given up would be worked on.
+//! as long, but nobody here would know, and what has been given up would be worked on. Each connection has a
+//! queue, and they take turns: who says much waits for itself.
 
 use super::stream::Stream;
 use sip::message::FrameError;
 use sip::{Duration, Instant};
-use std::collections::VecDeque;
+use sip_server::Connection;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 /// Messages that are worked on before datagrams and timers get their turn.
 const TURN: usize = 64;
-/// Bytes that may wait; then no more is read. As much as a worker does in a few times the longest wait.
+/// Messages of one connection that are worked on before those of another.
+const IN_A_ROW: usize = 4;
+/// Bytes that may wait; then no more is read but of connections of which nothing waits. As much as a worker does in a
+/// few times the longest wait.
 const MAX_BYTES: usize = 32 << 20;
+/// Bytes that may wait of one connection.
+const MAX_BYTES_OF_ONE: usize = MAX_BYTES / 2;
 /// What each takes besides its bytes.
-const OVERHEAD: usize = size_of::<Waiting>() + 16;
+const OVERHEAD: usize = size_of::<(Instant, What)>() + 16;
 
-/// What waits, the oldest first.
+/// What waits, of each connection the oldest first.
 #[derive(Default)]
 pub(super) struct Backlog {
-    queue: VecDeque<Waiting>,
+    queues: HashMap<Connection, Queue>,
+    /// Those that have a queue, in the order of their turns.
+    turns: VecDeque<Connection>,
     bytes: usize,
-    /// How many were worked on in this turn.
+    /// How long it took to read what came last.
+    pub(super) reading: Duration,
+    /// How many were worked on in this turn, and of the first connection in a row.
     done: usize,
+    in_a_row: usize,
+}
+
+/// What waits of one connection.
+struct Queue {
+    stream: Arc<Stream>,
+    waiting: VecDeque<(Instant, What)>,
+    bytes: usize,
 }
 
 /// Something that waits.
@@ -41,11 +60,11 @@ pub(super) enum What {
     Malformed(FrameError, Box<[u8]>),
 }
 
-impl Waiting {
+impl What {
     fn bytes(&self) -> usize {
-        let own = match &self.what {
-            What::Message(bytes) | What::Malformed(_, bytes) => bytes.len(),
-            What::End => 0,
+        let own = match self {
+            Self::Message(bytes) | Self::Malformed(_, bytes) => bytes.len(),
+            Self::End => 0,
         };
         own + OVERHEAD
     }
@@ -54,46 +73,80 @@ impl Waiting {
 impl Backlog {
     /// Whether nothing waits.
     pub(super) fn is_empty(&self) -> bool {
-        self.queue.is_empty()
+        self.turns.is_empty()
     }
 
-    /// Whether there is no room for more.
-    pub(super) fn is_full(&self) -> bool {
-        self.bytes >= MAX_BYTES
+    /// Whether there is room for more of `stream`.
+    pub(super) fn has_room_for(&self, stream: &Stream) -> bool {
+        match self.queues.get(&stream.connection) {
+            None => true,
+            Some(queue) => queue.bytes < MAX_BYTES_OF_ONE && self.bytes < MAX_BYTES,
+        }
     }
 
     /// Whether what comes now is worked on at once, and counts for this turn.
     pub(super) fn takes_turn(&mut self) -> bool {
-        let takes_turn = self.queue.is_empty() && self.done < TURN;
+        let takes_turn = self.is_empty() && self.done < TURN;
         self.done += usize::from(takes_turn);
         takes_turn
     }
 
     /// Adds what came last.
-    pub(super) fn push(&mut self, waiting: Waiting) {
-        self.bytes += waiting.bytes();
-        self.queue.push_back(waiting);
+    pub(super) fn push(&mut self, Waiting { stream, came, what }: Waiting) {
+        let bytes = what.bytes();
+        self.bytes += bytes;
+        let queue = self.queues.entry(stream.connection).or_insert_with(|| {
+            self.turns.push_back(stream.connection);
+            Queue { stream, waiting: VecDeque::new(), bytes: 0 }
+        });
+        queue.bytes += bytes;
+        queue.waiting.push_back((came, what));
     }
 
-    /// What has waited longest, if it is to be worked on in this turn; if not, the turn is over.
+    /// What is next, if it is to be worked on in this turn; if not, the turn is over.
     pub(super) fn pop(&mut self) -> Option<Waiting> {
-        if self.done >= TURN || self.queue.is_empty() {
+        if self.done >= TURN || self.is_empty() {
             self.done = 0;
             return None;
         }
         self.done += 1;
-        let waiting = self.queue.pop_front()?;
-        self.bytes -= waiting.bytes();
-        if self.queue.is_empty() {
-            // What an overload took is given back.
-            self.queue = VecDeque::new();
+        self.in_a_row += 1;
+        let connection = *self.turns.front()?;
+        let queue = self.queues.get_mut(&connection)?;
+        let (came, what) = queue.waiting.pop_front()?;
+        queue.bytes -= what.bytes();
+        self.bytes -= what.bytes();
+        let stream = Arc::clone(&queue.stream);
+        if queue.waiting.is_empty() {
+            self.queues.remove(&connection);
+            self.turns.pop_front();
+            self.in_a_row = 0;
+        } else if self.in_a_row >= IN_A_ROW {
+            self.turns.rotate_left(1);
+            self.in_a_row = 0;
         }
-        Some(waiting)
+        if self.is_empty() {
+            // What an overload took is given back.
+            (self.queues, self.turns) = Default::default();
+        }
+        Some(Waiting { stream, came, what })
     }
 
     /// How long the oldest has waited.
     pub(super) fn longest_wait(&self, now: Instant) -> Duration {
-        self.queue.front().map_or(Duration::ZERO, |waiting| now.since(waiting.came))
+        let oldest = self.queues.values().filter_map(Queue::oldest).min();
+        oldest.map_or(Duration::ZERO, |came| now.since(came))
+    }
+
+    /// How long the oldest of `stream` has waited, if any waits.
+    pub(super) fn wait_of(&self, stream: &Stream, now: Instant) -> Option<Duration> {
+        Some(now.since(self.queues.get(&stream.connection)?.oldest()?))
+    }
+}
+
+impl Queue {
+    fn oldest(&self) -> Option<Instant> {
+        self.waiting.front().map(|(came, _)| *came)
     }
 }
 
@@ -101,47 +154,81 @@ impl Backlog {
 mod tests {
     use super::super::tests::Rig;
     use super::*;
+    use std::num::NonZeroU64;
+
+    /// The stream of a connection with this number.
+    fn stream(number: u64) -> Arc<Stream> {
+        let mut stream = Rig::accepted().stream;
+        stream.connection = Connection(NonZeroU64::new(number).unwrap());
+        Arc::new(stream)
+    }
+
+    fn waiting(stream: &Arc<Stream>, number: usize) -> Waiting {
+        Waiting {
+            stream: Arc::clone(stream),
+            came: Instant::from_micros(number as u64),
+            what: What::Message(number.to_string().into_bytes().into()),
+        }
+    }
+
+    /// What is worked on in a turn: number of the connection, number of the message.
+    fn turn(backlog: &mut Backlog) -> Vec<(u64, usize)> {
+        let popped = std::iter::from_fn(|| backlog.pop());
+        popped.map(|one| (one.stream.connection.0.get(), one.came.as_micros() as usize)).collect()
+    }
 
     #[test]
     fn what_comes_waits_behind_what_waits_and_each_turn_ends() {
-        let stream = Arc::new(Rig::accepted().stream);
-        let waiting = |number: usize| Waiting {
-            stream: Arc::clone(&stream),
-            came: Instant::from_micros(number as u64),
-            what: What::Message(number.to_string().into_bytes().into()),
-        };
+        let stream = stream(1);
         let mut backlog = Backlog::default();
         assert_eq!((0..2 * TURN).filter(|_| backlog.takes_turn()).count(), TURN);
         assert!(backlog.pop().is_none());
-        (0..2 * TURN + 5).for_each(|number| backlog.push(waiting(number)));
+        (0..2 * TURN + 5).for_each(|number| backlog.push(waiting(&stream, number)));
         assert!(!backlog.takes_turn(), "others wait longer");
-        let wait = backlog.longest_wait(Instant::from_micros(1000));
-        assert_eq!(wait, Duration::from_micros(1000));
-        let mut numbers = Vec::new();
-        for turn in [TURN, TURN, 5, 0] {
-            let before = numbers.len();
-            while let Some(waiting) = backlog.pop() {
-                numbers.push(waiting.came.as_micros() as usize);
-            }
-            assert_eq!(numbers.len() - before, turn);
-        }
-        assert_eq!(numbers, (0..2 * TURN + 5).collect::<Vec<_>>());
+        let wait = Duration::from_micros(1000);
+        assert_eq!(backlog.longest_wait(Instant::from_micros(1000)), wait);
+        let turns: Vec<_> = (0..4).map(|_| turn(&mut backlog)).collect();
+        assert_eq!(turns.iter().map(Vec::len).collect::<Vec<_>>(), [TURN, TURN, 5, 0]);
+        assert_eq!(turns.concat(), (0..2 * TURN + 5).map(|number| (1, number)).collect::<Vec<_>>());
         assert!(backlog.is_empty() && backlog.bytes == 0 && backlog.takes_turn());
         assert_eq!(backlog.longest_wait(Instant::from_micros(1000)), Duration::ZERO);
     }
 
     #[test]
-    fn there_is_a_bound_on_what_waits() {
-        let stream = Arc::new(Rig::accepted().stream);
+    fn who_says_much_waits_for_himself() {
+        let (many, few) = (stream(1), stream(2));
         let mut backlog = Backlog::default();
-        let mut count = 0;
-        while !backlog.is_full() {
-            let what = What::Message(vec![b'a'; 60_000].into());
-            backlog.push(Waiting { stream: Arc::clone(&stream), came: Instant::ZERO, what });
-            count += 1;
+        (0..100).for_each(|number| backlog.push(waiting(&many, number)));
+        (200..206).for_each(|number| backlog.push(waiting(&few, number)));
+        let now = Instant::from_micros(1000);
+        assert_eq!(backlog.wait_of(&many, now), Some(Duration::from_micros(1000)));
+        assert_eq!(backlog.wait_of(&few, now), Some(Duration::from_micros(800)));
+        let done = turn(&mut backlog);
+        let of = |number| done.iter().filter(move |one| one.0 == number).map(|one| one.1);
+        assert!(of(1).eq(0..TURN - 6) && of(2).eq(200..206), "each in order: {done:?}");
+        let last = done.iter().rposition(|one| one.0 == 2).unwrap();
+        assert_eq!(last + 1, 2 * IN_A_ROW + 6);
+        assert_eq!(backlog.wait_of(&few, now), None);
+        assert_eq!(turn(&mut backlog).len(), 100 + 6 - TURN);
+        assert!(backlog.queues.is_empty() && backlog.bytes == 0);
+    }
+
+    #[test]
+    fn there_is_a_bound_on_what_waits() {
+        let streams = [stream(1), stream(2), stream(3)];
+        let mut backlog = Backlog::default();
+        const BYTES: usize = 60_000 + OVERHEAD;
+        for (stream, most) in streams.iter().zip([MAX_BYTES_OF_ONE, MAX_BYTES]) {
+            while backlog.has_room_for(stream) {
+                let what = What::Message(vec![b'a'; 60_000].into());
+                backlog.push(Waiting { stream: Arc::clone(stream), came: Instant::ZERO, what });
+            }
+            assert_eq!(backlog.bytes, most.div_ceil(BYTES) * BYTES);
         }
-        assert_eq!(count, MAX_BYTES.div_ceil(60_000 + OVERHEAD));
-        backlog.pop();
-        assert!(!backlog.is_full());
+        assert!(backlog.has_room_for(&streams[2]), "nothing of it waits");
+        backlog.push(waiting(&streams[2], 1));
+        assert!(!backlog.has_room_for(&streams[2]));
+        turn(&mut backlog);
+        assert!(streams.iter().all(|stream| backlog.has_room_for(stream)));
     }
 }

@@ -51,8 +51,10 @@ const MAX_UNSENT: usize = 1 << 20;
 pub(super) const READ_SIZE: usize = 16 * 1024;
 /// How many times so much is read of one connection before others get their turn.
 const CHUNKS: usize = 16;
+/// How many times so much is read in all, besides once of each connection, before what came is worked on.
+const MORE_CHUNKS: usize = 64;
 /// How many times some of the connections that are ready are read before what came is worked on.
-const ROUNDS: usize = 8;
+const ROUNDS: usize = 16;
 /// Connections that are accepted before others get their turn.
 const ACCEPT_AT_ONCE: usize = 64;
 /// Messages of one connection that are written together.

@@ -14,6 +14,8 @@ impl Connections {
     ) {
         let set = &self.sets[owner];
         let backlog = &mut *set.backlog.lock();
+        let begun = self.clock.now();
+        let mut room = Room { chunk, more: MORE_CHUNKS };
         for _ in 0..ROUNDS {
             let ready = match set.ready() {
                 Ok(ready) => ready,
@@ -30,7 +32,7 @@ impl Connections {
                     Token::Connection(connection) => {
                         // It may have been closed for an event before this one.
                         if let Some(stream) = self.get(connection) {
-                            self.attend(hub, &stream, flags, backlog, local, chunk);
+                            self.attend(hub, &stream, flags, backlog, &mut room, local);
                         }
                     }
                 }
@@ -43,6 +45,7 @@ impl Connections {
             }
         }
         hub.carry_out(local);
+        backlog.reading = self.clock.now().since(begun);
     }
 
     /// Whether something waits to be worked on for the worker `owner`.
@@ -50,17 +53,33 @@ impl Connections {
         !self.sets[owner].backlog.lock().is_empty()
     }
 
-    /// Works on what waits for the worker `owner`, but not so much that nothing else gets its turn.
+    /// How long the oldest has waited of what waits for the worker `owner`.
+    pub(in crate::serve) fn longest_wait(&self, owner: usize, now: Instant) -> Duration {
+        self.sets[owner].backlog.lock().longest_wait(now)
+    }
+
+    /// Works on what waits for the worker `owner`: for as long as it was read, if there is so much, or else nothing
+    /// would be done where much comes; and not so much that nothing else gets its turn.
     pub(in crate::serve) fn work_off(&self, hub: &Hub, owner: usize, local: &mut Local) {
         let backlog = &mut *self.sets[owner].backlog.lock();
-        let now = self.clock.now();
-        local.worker.note_wait(Transport::Tcp, now, backlog.longest_wait(now));
-        while let Some(waiting) = backlog.pop() {
-            if !waiting.stream.is_closed() {
-                self.work_on(hub, waiting, now, local);
+        let begun = self.clock.now();
+        let mut now = begun;
+        loop {
+            while let Some(waiting) = backlog.pop() {
+                if !waiting.stream.is_closed() {
+                    self.work_on(hub, waiting, now, local);
+                }
+            }
+            hub.carry_out(local);
+            if backlog.is_empty() {
+                break;
+            }
+            now = self.clock.now();
+            if now.since(begun) >= backlog.reading {
+                break;
             }
         }
-        hub.carry_out(local);
+        backlog.reading = Duration::ZERO;
     }
 
     /// Closes those of the worker `owner` whose time is over.
@@ -148,8 +167,8 @@ impl Connections {
         stream: &Arc<Stream>,
         flags: EpollFlags,
         backlog: &mut Backlog,
+        room: &mut Room<'_>,
         local: &mut Local,
-        chunk: &mut [u8],
     ) {
         let now = self.clock.now();
         let is_broken = EpollFlags::EPOLLERR | EpollFlags::EPOLLHUP;
@@ -165,7 +184,7 @@ impl Connections {
             }
             Some(Ending::Heard) => return,
             Some(Ending::Deaf) => {
-                if !stream.discard(chunk) {
+                if !stream.discard(room.chunk) {
                     self.begin_end(stream, Ending::Heard, now, local);
                 }
                 return;
@@ -174,12 +193,27 @@ impl Connections {
         if !flags.intersects(EpollFlags::EPOLLIN | is_broken) {
             return;
         }
-        for _ in 0..CHUNKS {
-            if backlog.is_full() {
-                return;
+        for number in 0..CHUNKS {
+            if !backlog.has_room_for(stream) {
+                return stream.excuse(now);
             }
-            let mut reader = Reader { connections: self, hub, stream, now, backlog, local };
-            let what = match stream.read(now, chunk, &mut reader) {
+            if number > 0 {
+                let Some(more) = room.more.checked_sub(1) else { return };
+                room.more = more;
+            }
+            let waited = backlog.wait_of(stream, now).unwrap_or_else(|| stream.waited());
+            let has_answered = false;
+            let mut reader = Reader {
+                connections: self,
+                hub,
+                stream,
+                now,
+                waited,
+                has_answered,
+                backlog,
+                local,
+            };
+            let what = match stream.read(now, room.chunk, &mut reader) {
                 Ok(More::Now) => continue,
                 Ok(More::Later) => return,
                 Ok(More::Never) => What::End,
@@ -198,7 +232,9 @@ impl Connections {
         let Waiting { stream, came, what } = waiting;
         match what {
             What::Message(message) => {
-                self.receive(hub, &stream, now, now.since(came), &message, local);
+                let waited = now.since(came);
+                stream.note_wait(waited);
+                self.receive(hub, &stream, now, waited, &message, local);
             }
             What::End => {
                 hub.carry_out(local);
@@ -266,23 +302,34 @@ impl Connections {
     }
 }
 
+/// What there is to read into, and how often that may be done besides once for each connection.
+struct Room<'r> {
+    chunk: &'r mut [u8; READ_SIZE],
+    more: usize,
+}
+
 /// Hands what comes on a connection to the engine, or has it wait.
 struct Reader<'r> {
     connections: &'r Connections,
     hub: &'r Hub,
     stream: &'r Arc<Stream>,
     now: Instant,
+    /// How long has waited what came before.
+    waited: Duration,
+    /// Whether the question if the connection is alive was answered.
+    has_answered: bool,
     backlog: &'r mut Backlog,
     local: &'r mut Local,
 }
 
 impl Visitor for Reader<'_> {
     fn message(&mut self, bytes: &[u8]) -> bool {
-        let Self { connections, hub, stream, now, backlog, local } = self;
-        if !local.worker.lets_in(bytes) {
+        let Self { connections, hub, stream, now, waited, backlog, local, .. } = self;
+        if !local.worker.lets_in(bytes, *waited) {
             return true;
         }
         if backlog.takes_turn() {
+            stream.note_wait(Duration::ZERO);
             return connections.receive(hub, stream, *now, Duration::ZERO, bytes, local);
         }
         let what = What::Message(bytes.into());
@@ -291,6 +338,9 @@ impl Visitor for Reader<'_> {
     }
 
     fn ping(&mut self) -> bool {
+        if std::mem::replace(&mut self.has_answered, true) {
+            return true;
+        }
         // What was asked before is answered before, unless it has to wait.
         self.hub.carry_out(self.local);
         let (stream, failed) = (self.stream, &mut self.local.failed);

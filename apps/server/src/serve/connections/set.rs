@@ -13,7 +13,7 @@ use std::num::NonZeroU64;
 use std::os::fd::{AsFd, BorrowedFd};
 
 /// Connections that are told of at once. Those that have more come last the next time.
-pub(super) const EVENTS: usize = 8;
+pub(super) const EVENTS: usize = 64;
 /// Listening sockets are numbered from here on, connections below.
 const LISTENERS: u64 = 1 << 63;
 
