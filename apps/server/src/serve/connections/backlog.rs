@@ -30,6 +30,8 @@ pub(super) struct Backlog {
     /// Those that have a queue, in the order of their turns.
     turns: VecDeque<Connection>,
     bytes: usize,
+    /// How long what came last for a connection of which nothing waited had to wait for the others.
+    wait_for_others: Duration,
     /// How long it took to read what came last.
     pub(super) reading: Duration,
     /// How many were worked on in this turn, and of the first connection in a row.
@@ -42,6 +44,8 @@ struct Queue {
     stream: Arc<Stream>,
     waiting: VecDeque<(Instant, What)>,
     bytes: usize,
+    /// Whether it has not had its turn.
+    is_new: bool,
 }
 
 /// Something that waits.
@@ -97,14 +101,14 @@ impl Backlog {
         self.bytes += bytes;
         let queue = self.queues.entry(stream.connection).or_insert_with(|| {
             self.turns.push_back(stream.connection);
-            Queue { stream, waiting: VecDeque::new(), bytes: 0 }
+            Queue { stream, waiting: VecDeque::new(), bytes: 0, is_new: true }
         });
         queue.bytes += bytes;
         queue.waiting.push_back((came, what));
     }
 
-    /// What is next, if it is to be worked on in this turn; if not, the turn is over.
-    pub(super) fn pop(&mut self) -> Option<Waiting> {
+    /// What is next, if it is to be worked on `now`; if not, the turn is over.
+    pub(super) fn pop(&mut self, now: Instant) -> Option<Waiting> {
         if self.done >= TURN || self.is_empty() {
             self.done = 0;
             return None;
@@ -114,6 +118,9 @@ impl Backlog {
         let connection = *self.turns.front()?;
         let queue = self.queues.get_mut(&connection)?;
         let (came, what) = queue.waiting.pop_front()?;
+        if std::mem::take(&mut queue.is_new) {
+            self.wait_for_others = now.since(came);
+        }
         queue.bytes -= what.bytes();
         self.bytes -= what.bytes();
         let stream = Arc::clone(&queue.stream);
@@ -128,6 +135,7 @@ impl Backlog {
         if self.is_empty() {
             // What an overload took is given back.
             (self.queues, self.turns) = Default::default();
+            self.wait_for_others = Duration::ZERO;
         }
         Some(Waiting { stream, came, what })
     }
@@ -138,9 +146,11 @@ impl Backlog {
         oldest.map_or(Duration::ZERO, |came| now.since(came))
     }
 
-    /// How long the oldest of `stream` has waited, if any waits.
-    pub(super) fn wait_of(&self, stream: &Stream, now: Instant) -> Option<Duration> {
-        Some(now.since(self.queues.get(&stream.connection)?.oldest()?))
+    /// How long something that comes of `stream` has to wait, by what came before: for what waits of it, and for
+    /// others.
+    pub(super) fn wait_for(&self, stream: &Stream, now: Instant) -> Duration {
+        let oldest = self.queues.get(&stream.connection).and_then(Queue::oldest);
+        oldest.map_or(Duration::ZERO, |came| now.since(came)).max(self.wait_for_others)
     }
 }
 
@@ -173,7 +183,8 @@ mod tests {
 
     /// What is worked on in a turn: number of the connection, number of the message.
     fn turn(backlog: &mut Backlog) -> Vec<(u64, usize)> {
-        let popped = std::iter::from_fn(|| backlog.pop());
+        let now = Instant::from_micros(1000);
+        let popped = std::iter::from_fn(|| backlog.pop(now));
         popped.map(|one| (one.stream.connection.0.get(), one.came.as_micros() as usize)).collect()
     }
 
@@ -182,7 +193,7 @@ mod tests {
         let stream = stream(1);
         let mut backlog = Backlog::default();
         assert_eq!((0..2 * TURN).filter(|_| backlog.takes_turn()).count(), TURN);
-        assert!(backlog.pop().is_none());
+        assert!(turn(&mut backlog).is_empty());
         (0..2 * TURN + 5).for_each(|number| backlog.push(waiting(&stream, number)));
         assert!(!backlog.takes_turn(), "others wait longer");
         let wait = Duration::from_micros(1000);
@@ -200,17 +211,20 @@ mod tests {
         let mut backlog = Backlog::default();
         (0..100).for_each(|number| backlog.push(waiting(&many, number)));
         (200..206).for_each(|number| backlog.push(waiting(&few, number)));
-        let now = Instant::from_micros(1000);
-        assert_eq!(backlog.wait_of(&many, now), Some(Duration::from_micros(1000)));
-        assert_eq!(backlog.wait_of(&few, now), Some(Duration::from_micros(800)));
+        let waits = |backlog: &Backlog| {
+            let now = Instant::from_micros(1000);
+            [&many, &few].map(|stream| backlog.wait_for(stream, now).as_micros())
+        };
+        assert_eq!(waits(&backlog), [1000, 800]);
         let done = turn(&mut backlog);
         let of = |number| done.iter().filter(move |one| one.0 == number).map(|one| one.1);
         assert!(of(1).eq(0..TURN - 6) && of(2).eq(200..206), "each in order: {done:?}");
         let last = done.iter().rposition(|one| one.0 == 2).unwrap();
         assert_eq!(last + 1, 2 * IN_A_ROW + 6);
-        assert_eq!(backlog.wait_of(&few, now), None);
+        assert_eq!(waits(&backlog), [1000 - of(1).count() as u64, 800], "few has waited for many");
         assert_eq!(turn(&mut backlog).len(), 100 + 6 - TURN);
         assert!(backlog.queues.is_empty() && backlog.bytes == 0);
+        assert_eq!(waits(&backlog), [0, 0]);
     }
 
     #[test]

@@ -65,7 +65,7 @@ impl Connections {
         let begun = self.clock.now();
         let mut now = begun;
         loop {
-            while let Some(waiting) = backlog.pop() {
+            while let Some(waiting) = backlog.pop(now) {
                 if !waiting.stream.is_closed() {
                     self.work_on(hub, waiting, now, local);
                 }
@@ -201,7 +201,7 @@ impl Connections {
                 let Some(more) = room.more.checked_sub(1) else { return };
                 room.more = more;
             }
-            let waited = backlog.wait_of(stream, now).unwrap_or_else(|| stream.waited());
+            let waited = backlog.wait_for(stream, now);
             let has_answered = false;
             let mut reader = Reader {
                 connections: self,
@@ -232,9 +232,7 @@ impl Connections {
         let Waiting { stream, came, what } = waiting;
         match what {
             What::Message(message) => {
-                let waited = now.since(came);
-                stream.note_wait(waited);
-                self.receive(hub, &stream, now, waited, &message, local);
+                self.receive(hub, &stream, now, now.since(came), &message, local);
             }
             What::End => {
                 hub.carry_out(local);
@@ -314,7 +312,7 @@ struct Reader<'r> {
     hub: &'r Hub,
     stream: &'r Arc<Stream>,
     now: Instant,
-    /// How long has waited what came before.
+    /// How long something that comes now has to wait, by what came before.
     waited: Duration,
     /// Whether the question if the connection is alive was answered.
     has_answered: bool,
@@ -329,7 +327,6 @@ impl Visitor for Reader<'_> {
             return true;
         }
         if backlog.takes_turn() {
-            stream.note_wait(Duration::ZERO);
             return connections.receive(hub, stream, *now, Duration::ZERO, bytes, local);
         }
         let what = What::Message(bytes.into());

@@ -3,12 +3,11 @@
 use super::set::{Set, Wait};
 use super::{CONNECT_TIMEOUT, FIRST_MESSAGE_TIMEOUT, IDLE_TIMEOUT, MAX_UNSENT, MESSAGE_TIMEOUT};
 use parking_lot::Mutex;
+use sip::Instant;
 use sip::message::{Frame, FrameError, Framer};
-use sip::{Duration, Instant};
 use sip_server::{Connection, Flow};
 use std::io::{self, IoSlice, Read, Write};
 use std::net::{Shutdown, TcpStream};
-use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A connection that is open, or will be.
 pub(super) struct Stream {
@@ -20,9 +19,6 @@ pub(super) struct Stream {
     reading: Mutex<Reading>,
     /// Whoever sends. Taken by who has `reading`, and never the other way round.
     writing: Mutex<Writing>,
-    /// How long the last message waited until it was worked on, in microseconds. Only who serves the connection
-    /// looks at this.
-    waited: AtomicU64,
 }
 
 /// What is read.
@@ -133,7 +129,6 @@ impl Stream {
             socket,
             reading: Mutex::new(reading),
             writing: Mutex::new(writing),
-            waited: AtomicU64::new(0),
         }
     }
 
@@ -274,18 +269,6 @@ impl Stream {
     pub(super) fn excuse(&self, now: Instant) {
         let reading = &mut *self.reading.lock();
         reading.due = reading.due.max(now + MESSAGE_TIMEOUT);
-    }
-
-    /// How long the last message waited until it was worked on.
-    pub(super) fn waited(&self) -> Duration {
-        Duration::from_micros(self.waited.load(Ordering::Relaxed))
-    }
-
-    /// Takes note of how long a message has `waited`.
-    pub(super) fn note_wait(&self, waited: Duration) {
-        if waited != self.waited() {
-            self.waited.store(waited.as_micros(), Ordering::Relaxed);
-        }
     }
 
     /// When it is closed if nothing happens.
