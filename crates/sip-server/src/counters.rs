@@ -106,7 +106,8 @@ counters! {
     transaction_limit = "transaction-limit";
     /// Requests refused because the server was behind.
     overload_refused = "overload-refused";
-    /// Requests left alone because they had waited so long that they have been sent again.
+    /// Requests left alone because they had waited so long that they have been sent again, or came on a stream that
+    /// was behind.
     overload_dropped = "overload-dropped";
     /// Targets left out because a request may not be forked further.
     fork_limit = "fork-limit";
