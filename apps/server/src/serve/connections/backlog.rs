@@ -30,8 +30,9 @@ pub(super) struct Backlog {
     /// Those that have a queue, in the order of their turns.
     turns: VecDeque<Connection>,
     bytes: usize,
-    /// How long what came last for a connection of which nothing waited had to wait for the others.
-    wait_for_others: Duration,
+    /// When something was worked on last that came for a connection of which nothing waited, and how long it had to
+    /// wait for the others.
+    newcomer: Option<(Instant, Duration)>,
     /// How long it took to read what came last.
     pub(super) reading: Duration,
     /// How many were worked on in this turn, and of the first connection in a row.
@@ -119,7 +120,7 @@ impl Backlog {
         let queue = self.queues.get_mut(&connection)?;
         let (came, what) = queue.waiting.pop_front()?;
         if std::mem::take(&mut queue.is_new) {
-            self.wait_for_others = now.since(came);
+            self.newcomer = Some((now, now.since(came)));
         }
         queue.bytes -= what.bytes();
         self.bytes -= what.bytes();
@@ -135,7 +136,7 @@ impl Backlog {
         if self.is_empty() {
             // What an overload took is given back.
             (self.queues, self.turns) = Default::default();
-            self.wait_for_others = Duration::ZERO;
+            self.newcomer = None;
         }
         Some(Waiting { stream, came, what })
     }
@@ -150,7 +151,10 @@ impl Backlog {
     /// others.
     pub(super) fn wait_for(&self, stream: &Stream, now: Instant) -> Duration {
         let oldest = self.queues.get(&stream.connection).and_then(Queue::oldest);
-        oldest.map_or(Duration::ZERO, |came| now.since(came)).max(self.wait_for_others)
+        let own = oldest.map_or(Duration::ZERO, |came| now.since(came));
+        // Of long ago it says nothing: all may have had their turns since.
+        let newcomer = self.newcomer.filter(|(at, waited)| now.since(*at) <= *waited);
+        newcomer.map_or(own, |(_, waited)| own.max(waited))
     }
 }
 
@@ -222,6 +226,8 @@ mod tests {
         let last = done.iter().rposition(|one| one.0 == 2).unwrap();
         assert_eq!(last + 1, 2 * IN_A_ROW + 6);
         assert_eq!(waits(&backlog), [1000 - of(1).count() as u64, 800], "few has waited for many");
+        let later = Instant::from_micros(1000 + 801);
+        assert_eq!(backlog.wait_for(&few, later).as_micros(), 0, "that was long ago");
         assert_eq!(turn(&mut backlog).len(), 100 + 6 - TURN);
         assert!(backlog.queues.is_empty() && backlog.bytes == 0);
         assert_eq!(waits(&backlog), [0, 0]);
