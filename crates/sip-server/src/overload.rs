@@ -118,12 +118,17 @@ impl Throttle {
     /// this befalls nothing that has begun, not even where it has a method that also begins something, and
     /// no REGISTER, which is served for the price of a refusal.
     ///
-    /// Nor does it befall a stream of which nothing has `waited` for long where no message is to wait for `longest`:
-    /// others are to blame then.
-    pub(crate) fn lets_in(&mut self, message: &[u8], waited: Duration, longest: Duration) -> bool {
+    /// Nor does it befall a stream of which nothing has to wait for long, where no message is to wait for `longest`: it
+    /// is `expected` to wait for less than a quarter of that. Only others are to blame then.
+    pub(crate) fn lets_in(
+        &mut self,
+        message: &[u8],
+        expected: Duration,
+        longest: Duration,
+    ) -> bool {
         let share = self.read();
         share == Share::ALL
-            || Wait::of(waited, longest) == Wait::Short
+            || Wait::of(expected, longest) == Wait::Short
             || !begins_something(message)
             || share.lets_in(&mut self.credit)
     }

@@ -117,10 +117,10 @@ impl<R: RawMutex> Worker<R> {
     }
 
     /// Whether `message`, which comes on a stream, is to be received. If not, the owner drops it, and it is counted.
-    /// To be asked before it is made to wait; what came on the stream before has `waited`.
-    pub fn lets_in(&mut self, message: &[u8], waited: Duration) -> bool {
+    /// To be asked before it is made to wait, which will be for `expected`, by what came before.
+    pub fn lets_in(&mut self, message: &[u8], expected: Duration) -> bool {
         let longest = self.settings.config.limits.max_wait;
-        let lets_in = self.streams.lets_in(message, waited, longest);
+        let lets_in = self.streams.lets_in(message, expected, longest);
         if !lets_in {
             self.counters.overload_dropped.add();
         }

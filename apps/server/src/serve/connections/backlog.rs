@@ -11,15 +11,17 @@ use sip_server::Connection;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-/// Messages that are worked on before datagrams and timers get their turn.
+/// Messages that are worked on before the time is looked at.
 const TURN: usize = 64;
 /// Messages of one connection that are worked on before those of another.
 const IN_A_ROW: usize = 4;
-/// Bytes that may wait; then no more is read but of connections of which nothing waits. As much as a worker does in a
-/// few times the longest wait.
+/// Bytes that may wait; then no more is read but of connections of which nothing waits, up to twice as much. As much as
+/// a worker does in a few times the longest wait.
 const MAX_BYTES: usize = 32 << 20;
 /// Bytes that may wait of one connection.
 const MAX_BYTES_OF_ONE: usize = MAX_BYTES / 2;
+/// How often it is found out how long the oldest has waited.
+const LOOK: Duration = Duration::from_millis(2);
 /// What each takes besides its bytes.
 const OVERHEAD: usize = size_of::<(Instant, What)>() + 16;
 
@@ -33,6 +35,8 @@ pub(super) struct Backlog {
     /// When something was worked on last that came for a connection of which nothing waited, and how long it had to
     /// wait for the others.
     newcomer: Option<(Instant, Duration)>,
+    /// When it was found out last how long the oldest had waited, and how long.
+    longest_wait: (Instant, Duration),
     /// How long it took to read what came last.
     pub(super) reading: Duration,
     /// How many were worked on in this turn, and of the first connection in a row.
@@ -84,7 +88,7 @@ impl Backlog {
     /// Whether there is room for more of `stream`.
     pub(super) fn has_room_for(&self, stream: &Stream) -> bool {
         match self.queues.get(&stream.connection) {
-            None => true,
+            None => self.bytes < 2 * MAX_BYTES,
             Some(queue) => queue.bytes < MAX_BYTES_OF_ONE && self.bytes < MAX_BYTES,
         }
     }
@@ -141,10 +145,17 @@ impl Backlog {
         Some(Waiting { stream, came, what })
     }
 
-    /// How long the oldest has waited.
-    pub(super) fn longest_wait(&self, now: Instant) -> Duration {
-        let oldest = self.queues.values().filter_map(Queue::oldest).min();
-        oldest.map_or(Duration::ZERO, |came| now.since(came))
+    /// How long the oldest had waited not long ago.
+    pub(super) fn longest_wait(&mut self, now: Instant) -> Duration {
+        if self.is_empty() {
+            return Duration::ZERO;
+        }
+        // All are looked at, and they may be many.
+        if now.since(self.longest_wait.0) >= LOOK {
+            let oldest = self.queues.values().filter_map(Queue::oldest).min();
+            self.longest_wait = (now, oldest.map_or(Duration::ZERO, |came| now.since(came)));
+        }
+        self.longest_wait.1
     }
 
     /// How long something that comes of `stream` has to wait, by what came before: for what waits of it, and for
@@ -200,8 +211,9 @@ mod tests {
         assert!(turn(&mut backlog).is_empty());
         (0..2 * TURN + 5).for_each(|number| backlog.push(waiting(&stream, number)));
         assert!(!backlog.takes_turn(), "others wait longer");
-        let wait = Duration::from_micros(1000);
-        assert_eq!(backlog.longest_wait(Instant::from_micros(1000)), wait);
+        let [first, soon, later] = [2000, 3999, 4000].map(Instant::from_micros);
+        let waits = [first, soon, later].map(|now| backlog.longest_wait(now).as_micros());
+        assert_eq!(waits, [2000, 2000, 4000]);
         let turns: Vec<_> = (0..4).map(|_| turn(&mut backlog)).collect();
         assert_eq!(turns.iter().map(Vec::len).collect::<Vec<_>>(), [TURN, TURN, 5, 0]);
         assert_eq!(turns.concat(), (0..2 * TURN + 5).map(|number| (1, number)).collect::<Vec<_>>());
@@ -248,7 +260,16 @@ mod tests {
         assert!(backlog.has_room_for(&streams[2]), "nothing of it waits");
         backlog.push(waiting(&streams[2], 1));
         assert!(!backlog.has_room_for(&streams[2]));
-        turn(&mut backlog);
+        let others = (4..).map(stream).take_while(|one| {
+            let what = What::Message(vec![b'a'; 60_000].into());
+            let has_room = backlog.has_room_for(one);
+            if has_room {
+                backlog.push(Waiting { stream: Arc::clone(one), came: Instant::ZERO, what });
+            }
+            has_room
+        });
+        assert!(others.count() <= MAX_BYTES.div_ceil(BYTES), "there is an end for those, too");
+        while !turn(&mut backlog).is_empty() {}
         assert!(streams.iter().all(|stream| backlog.has_room_for(stream)));
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Each connection belongs to the set of one worker, as a socket for datagrams does, and is served with it. Every
 //! thread may send: it writes to the connection itself as long as the system takes it. What has come and cannot be worked on
-//! yet waits in a backlog, in the order in which it came.
+//! yet waits in a backlog, what comes on one connection in its order.
 
 mod backlog;
 mod serve;
@@ -53,6 +53,8 @@ pub(super) const READ_SIZE: usize = 16 * 1024;
 const CHUNKS: usize = 16;
 /// How many times so much is read in all, besides once of each connection, before what came is worked on.
 const MORE_CHUNKS: usize = 64;
+/// How long is read, about, before what came is worked on.
+const LONGEST_READING: Duration = Duration::from_millis(5);
 /// How many times some of the connections that are ready are read before what came is worked on.
 const ROUNDS: usize = 16;
 /// Connections that are accepted before others get their turn.

@@ -40,12 +40,12 @@ impl Connections {
                     hub.carry_out(local);
                 }
             }
-            if count < EVENTS {
+            backlog.reading = self.clock.now().since(begun).min(LONGEST_READING.times(2));
+            if count < EVENTS || backlog.reading >= LONGEST_READING {
                 break;
             }
         }
         hub.carry_out(local);
-        backlog.reading = self.clock.now().since(begun);
     }
 
     /// Whether something waits to be worked on for the worker `owner`.
