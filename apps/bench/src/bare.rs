@@ -125,7 +125,7 @@ fn datagrams(sizes: &[(usize, usize)], size: impl Fn(&(usize, usize)) -> usize) 
 /// in what time.
 fn initiate(socket: &Socket, exchange: &Exchange) -> io::Result<(u64, u64, Duration)> {
     let requests = datagrams(&exchange.sizes, |(request, _)| *request);
-    let mut inbox = Inbox::new(LONGEST);
+    let mut inbox = Inbox::new(BATCH, LONGEST);
     let mut outbox = Outbox::default();
     let local = socket.address().ip();
     let outgoing = |step: usize| Outgoing { remote: None, local, bytes: &requests[step] };
@@ -180,7 +180,7 @@ fn initiate(socket: &Socket, exchange: &Exchange) -> io::Result<(u64, u64, Durat
 /// Replies to what comes until it is told to end. Returns its CPU time.
 fn respond(socket: &Socket, sizes: &[(usize, usize)], ending: &AtomicBool) -> io::Result<u64> {
     let replies = datagrams(sizes, |(_, reply)| *reply);
-    let mut inbox = Inbox::new(LONGEST);
+    let mut inbox = Inbox::new(BATCH, LONGEST);
     let mut outbox = Outbox::default();
     let mut to_send = Vec::new();
     let local = socket.address().ip();

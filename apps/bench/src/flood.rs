@@ -6,7 +6,7 @@
 //! next, so that no receiver can tell them by anything but a tag.
 
 use crate::cpu::Cpu;
-use net::{Inbox, Options, Outbox, Outgoing, Socket};
+use net::{BATCH, Inbox, Options, Outbox, Outgoing, Socket};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use rtp::packet::Fields;
 use srtp::{MasterKey, Policy, Receiver, Sender};
@@ -225,7 +225,7 @@ fn receive(
         .policy
         .as_ref()
         .map(|policy| Receiver::new(policy, keys(policy)).expect("a policy that was checked"));
-    let mut inbox = Inbox::new(LONGEST);
+    let mut inbox = Inbox::new(BATCH, LONGEST);
     let mut packet = [0; LONGEST];
     let mut received = Received::default();
     let mut started: Option<Cpu> = None;

@@ -17,7 +17,7 @@ pub(crate) use args::{PeerArgs, PeerError, serve};
 pub(crate) use script::{Authentication, Rule, Script};
 
 use engine::Engine;
-use net::{Inbox, Options, Outbox, Outgoing, Socket};
+use net::{BATCH, Inbox, Options, Outbox, Outgoing, Socket};
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::eventfd::EventFd;
 use nix::sys::time::TimeSpec;
@@ -247,7 +247,7 @@ struct Running {
 
 impl Running {
     fn run(mut self) -> io::Result<()> {
-        let mut inbox = Inbox::new(LONGEST);
+        let mut inbox = Inbox::new(BATCH, LONGEST);
         let mut outbox = Outbox::default();
         let mut out = Output::default();
         while !self.ending.load(atomic::Ordering::Acquire) {

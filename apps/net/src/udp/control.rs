@@ -4,8 +4,8 @@ use std::mem::{MaybeUninit, size_of};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
-/// Room for the control messages of a datagram (address, time, count of drops), in words, so that it is
-/// aligned.
+/// Room for the control messages of a datagram (address, time, count of drops, length of a segment), in words, so
+/// that it is aligned.
 pub(super) const CONTROL_WORDS: usize = 16;
 
 /// What the kernel tells beside a datagram.
@@ -14,6 +14,8 @@ pub(super) struct Told {
     pub(super) local: Option<IpAddr>,
     pub(super) at: Option<Duration>,
     pub(super) dropped: u32,
+    /// The length of each of several datagrams that came as one; the last may be shorter.
+    pub(super) segment: Option<usize>,
 }
 
 pub(super) fn read_controls(header: &libc::msghdr) -> Told {
@@ -40,6 +42,10 @@ pub(super) fn read_controls(header: &libc::msghdr) -> Told {
                 }
                 (libc::SOL_SOCKET, libc::SO_RXQ_OVFL) => {
                     told.dropped = data.cast::<u32>().read_unaligned();
+                }
+                (libc::SOL_UDP, libc::UDP_GRO) => {
+                    let length = data.cast::<libc::c_int>().read_unaligned();
+                    told.segment = usize::try_from(length).ok().filter(|&length| length > 0);
                 }
                 _ => {}
             }

@@ -1,7 +1,7 @@
 //! Receiving.
 
+use super::Socket;
 use super::control::{CONTROL_WORDS, read_controls};
-use super::{BATCH, Socket};
 use std::io;
 use std::mem::{MaybeUninit, size_of};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
@@ -46,9 +46,10 @@ pub struct Received<'a> {
 }
 
 impl Inbox {
-    /// Buffers for datagrams of at most `longest` bytes; what is longer is cut off.
+    /// Buffers for `places` datagrams of at most `longest` bytes; what is longer is cut off. A socket that is
+    /// [coalescing](super::Options::is_coalescing) needs places of [`MAX_DATAGRAM`](super::MAX_DATAGRAM) bytes.
     #[must_use]
-    pub fn new(longest: usize) -> Self {
+    pub fn new(places: usize, longest: usize) -> Self {
         // SAFETY: these C structures are valid when all their bytes are zero.
         let (name, slice, header) = unsafe {
             (
@@ -62,17 +63,17 @@ impl Inbox {
         Self {
             longest,
             stride,
-            bytes: vec![0; BATCH * stride],
-            names: vec![name; BATCH],
-            controls: vec![[0; CONTROL_WORDS]; BATCH],
-            slices: vec![slice; BATCH],
-            headers: vec![header; BATCH],
-            changed: BATCH,
+            bytes: vec![0; places * stride],
+            names: vec![name; places],
+            controls: vec![[0; CONTROL_WORDS]; places],
+            slices: vec![slice; places],
+            headers: vec![header; places],
+            changed: places,
         }
     }
 
-    /// Takes the datagrams that wait in `socket`, at most [`BATCH`], and hands each to `each`.
-    /// Returns how many there were.
+    /// Takes what waits in `socket`, as much as there are places, and hands each datagram to `each`. Returns how many
+    /// places were needed, one for several datagrams that came as one: where that is all of them, more may wait.
     ///
     /// # Errors
     /// When the socket failed. Nothing waiting is no error.
@@ -95,19 +96,19 @@ impl Inbox {
             header.msg_controllen = size_of::<[u64; CONTROL_WORDS]>() as _;
             header.msg_flags = 0;
         }
-        // SAFETY: there are BATCH headers, and each points to a name, a slice of `longest` bytes
+        // SAFETY: the count is that of the headers, and each points to a name, a slice of `longest` bytes
         // and a control buffer of the stated sizes, which live in `self`, in vectors that never grow,
         // and are not otherwise touched during the call.
         let received = unsafe {
             libc::recvmmsg(
                 socket.fd.as_raw_fd(),
                 self.headers.as_mut_ptr(),
-                BATCH as libc::c_uint,
+                self.headers.len() as libc::c_uint,
                 libc::MSG_DONTWAIT,
                 std::ptr::null_mut(),
             )
         };
-        self.changed = if received < 0 { BATCH } else { received as usize };
+        self.changed = if received < 0 { self.headers.len() } else { received as usize };
         if received < 0 {
             let error = io::Error::last_os_error();
             return match error.kind() {
@@ -118,7 +119,7 @@ impl Inbox {
             };
         }
         let received = received as usize;
-        for index in 0..received.min(BATCH) {
+        for index in 0..received.min(self.headers.len()) {
             let header = &self.headers[index];
             let Some(remote) = read_name(&self.names[index]) else { continue };
             let told = read_controls(&header.msg_hdr);
@@ -126,16 +127,16 @@ impl Inbox {
                 socket.dropped.store(told.dropped, Ordering::Relaxed);
             }
             let start = index * self.stride;
-            each(Received {
-                remote,
-                local: SocketAddr::new(
-                    told.local.unwrap_or(socket.address.ip()),
-                    socket.address.port(),
-                ),
-                bytes: &self.bytes[start..start + (header.msg_len as usize).min(self.longest)],
-                at: told.at,
-                dropped: told.dropped,
-            });
+            let all = &self.bytes[start..start + (header.msg_len as usize).min(self.longest)];
+            let local = told.local.unwrap_or(socket.address.ip());
+            let local = SocketAddr::new(local, socket.address.port());
+            let mut take = |bytes| {
+                each(Received { remote, local, bytes, at: told.at, dropped: told.dropped });
+            };
+            match told.segment {
+                Some(length) => all.chunks(length).for_each(take),
+                None => take(all),
+            }
         }
         Ok(received)
     }

@@ -20,7 +20,7 @@ use std::net::{SocketAddr, SocketAddrV4, SocketAddrV6};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Datagrams taken or given in one system call.
+/// Datagrams given in one system call, and mostly taken.
 pub const BATCH: usize = 64;
 /// The longest datagram, in bytes.
 pub const MAX_DATAGRAM: usize = 65_536;
@@ -38,17 +38,21 @@ pub struct Options {
     /// Datagrams of one length to one address go to the kernel as one, and on the way as many (UDP
     /// segmentation offload).
     pub is_segmenting: bool,
+    /// Datagrams of one length and one peer that stand together on the way are received as one (UDP_GRO), where the
+    /// kernel can do that. [`Inbox`] takes them apart.
+    pub is_coalescing: bool,
     /// Room for datagrams that wait in the kernel, in bytes.
     pub receive_buffer: usize,
 }
 
 impl Default for Options {
-    /// Not shared, not timed, not segmenting, 8 MiB.
+    /// Not shared, not timed, not segmenting, not coalescing, 8 MiB.
     fn default() -> Self {
         Self {
             is_shared: false,
             is_timed: false,
             is_segmenting: false,
+            is_coalescing: false,
             receive_buffer: RECEIVE_BUFFER,
         }
     }
@@ -60,6 +64,7 @@ pub struct Socket {
     fd: OwnedFd,
     address: SocketAddr,
     is_segmenting: bool,
+    is_coalescing: bool,
     /// What [`Socket::admit`] has set last.
     admitted: AtomicU32,
     /// How many datagrams the kernel has dropped, as far as was told with those that came.
@@ -67,7 +72,7 @@ pub struct Socket {
 }
 
 impl Socket {
-    /// Binds `count` timed and segmenting sockets to one address, among which the system shares out the peers
+    /// Binds `count` timed, segmenting and coalescing sockets to one address, among which the system shares out the peers
     /// (SO_REUSEPORT).
     ///
     /// # Errors
@@ -77,8 +82,13 @@ impl Socket {
         let alone = Self::bind(address, Options::default())?;
         let address = alone.address;
         drop(alone);
-        let options =
-            Options { is_shared: true, is_timed: true, is_segmenting: true, ..Options::default() };
+        let options = Options {
+            is_shared: true,
+            is_timed: true,
+            is_segmenting: true,
+            is_coalescing: true,
+            ..Options::default()
+        };
         (0..count).map(|_| Self::bind(address, options)).collect()
     }
 
@@ -110,6 +120,9 @@ impl Socket {
         if setsockopt(&fd, sockopt::RcvBufForce, &options.receive_buffer).is_err() {
             let _ = setsockopt(&fd, sockopt::RcvBuf, &options.receive_buffer);
         }
+        // Kernels before Linux 5.0 cannot, and deliver all apart.
+        let is_coalescing =
+            options.is_coalescing && setsockopt(&fd, sockopt::UdpGroSegment, &true).is_ok();
         bind(fd.as_raw_fd(), &SockaddrStorage::from(address))?;
         let bound = getsockname::<SockaddrStorage>(fd.as_raw_fd())?;
         let address = to_socket_addr(&bound).unwrap_or(address);
@@ -117,6 +130,7 @@ impl Socket {
             fd,
             address,
             is_segmenting: options.is_segmenting,
+            is_coalescing,
             admitted: AtomicU32::new(filter::ALL),
             dropped: AtomicU32::new(0),
         })
@@ -140,7 +154,12 @@ impl Socket {
             return Ok(());
         }
         let socket = SockRef::from(&self.fd);
-        if parts >= filter::ALL {
+        let is_open = parts >= filter::ALL;
+        if self.is_coalescing {
+            // The filter sees only the first of several that come as one.
+            setsockopt(&self.fd, sockopt::UdpGroSegment, &is_open)?;
+        }
+        if is_open {
             socket.detach_filter()?;
         } else {
             socket.attach_filter(&filter::admit(parts, exempt))?;

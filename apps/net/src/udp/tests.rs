@@ -30,7 +30,7 @@ fn exchange(bound: &str, target: &str) {
         .map(|bytes| Outgoing { remote: Some(local), local: peer.address().ip(), bytes })
         .collect();
     outbox.send(&peer, there, |_| panic!("refused"));
-    let mut inbox = Inbox::new(MAX_DATAGRAM);
+    let mut inbox = Inbox::new(BATCH, MAX_DATAGRAM);
     let received = receive(&mut inbox, &socket, many.len());
     assert!(received.iter().all(|(to, _)| *to == local), "{received:?}");
     assert!(received.iter().map(|(_, bytes)| bytes).eq(&many));
@@ -56,7 +56,7 @@ fn a_filter_leaves_a_share_out_but_not_what_is_exempt() {
     let peer = Socket::bind("127.0.0.1:0".parse().unwrap(), timed).unwrap();
     let texts = ["INVITE sip:bob", "BYE sip:bob", "SIP/2.0 200 OK", "x"];
     let exempt = [*b"SIP/", *b"ACK ", *b"BYE "];
-    let mut inbox = Inbox::new(MAX_DATAGRAM);
+    let mut inbox = Inbox::new(BATCH, MAX_DATAGRAM);
     let mut counts = |parts| {
         socket.admit(parts, &exempt).unwrap();
         let mut counts = [0; 4];
@@ -85,6 +85,43 @@ fn a_filter_leaves_a_share_out_but_not_what_is_exempt() {
     assert!(u64::from(socket.dropped()) >= 500, "{}", socket.dropped());
     assert_eq!(counts(0)[..3], [0, 500, 500]);
     assert_eq!(counts(1 << 16), [500; 4]);
+}
+
+#[test]
+fn what_comes_as_one_is_taken_apart_and_filtered_one_by_one() {
+    let segmenting = Options { is_segmenting: true, ..Options::default() };
+    let coalescing = Options { is_coalescing: true, is_timed: true, ..Options::default() };
+    let peer = Socket::bind("127.0.0.1:0".parse().unwrap(), segmenting).unwrap();
+    let socket = Socket::bind("0.0.0.0:0".parse().unwrap(), coalescing).unwrap();
+    let remote = SocketAddr::new([127, 0, 0, 2].into(), socket.address().port());
+    let begins = [*b"INVI", *b"BYE "];
+    let texts: Vec<Vec<u8>> = (0..40u8)
+        .map(|index| {
+            let begin = begins[usize::from(index) % 2];
+            begin.into_iter().chain(std::iter::repeat_n(index, 300)).collect()
+        })
+        .collect();
+    let mut inbox = Inbox::new(BATCH, MAX_DATAGRAM);
+    let mut exchange = |parts| {
+        socket.admit(parts, &begins[1..]).unwrap();
+        let local = peer.address().ip();
+        let datagrams = texts.iter().map(|bytes| Outgoing { remote: Some(remote), local, bytes });
+        Outbox::default().send(&peer, datagrams, |_| panic!("refused"));
+        let mut received = Vec::new();
+        let places = inbox
+            .receive(&socket, |datagram| {
+                assert_eq!((datagram.remote, datagram.local), (peer.address(), remote));
+                assert!(datagram.at.is_some());
+                received.push(datagram.bytes.to_vec());
+            })
+            .unwrap();
+        (places, received)
+    };
+    let is_alone = !socket.is_coalescing;
+    assert_eq!(exchange(1 << 16), (if is_alone { 40 } else { 1 }, texts.clone()));
+    let byes: Vec<_> = texts.iter().filter(|text| text.starts_with(b"BYE ")).cloned().collect();
+    assert_eq!(exchange(0), (20, byes));
+    assert_eq!(exchange(1 << 16).1, texts);
 }
 
 #[test]
@@ -120,7 +157,7 @@ fn what_the_system_refuses_is_handed_back_and_the_rest_is_sent() {
     let mut refused = Vec::new();
     Outbox::default().send(&socket, datagrams, |datagram| refused.push(datagram.bytes.len()));
     assert_eq!(refused, [70_000]);
-    let received = receive(&mut Inbox::new(MAX_DATAGRAM), &socket, 2);
+    let received = receive(&mut Inbox::new(BATCH, MAX_DATAGRAM), &socket, 2);
     assert_eq!(received[0].1, b"a");
     assert_eq!(received[1].1, b"b");
 }
@@ -137,7 +174,7 @@ fn datagrams_that_are_joined_arrive_apart() {
     let (remote, local) = (Some(receiver.address()), sender.address().ip());
     let datagrams: Vec<_> = many.iter().map(|bytes| Outgoing { remote, local, bytes }).collect();
     Outbox::default().send(&sender, datagrams, |_| panic!("refused"));
-    let received = receive(&mut Inbox::new(MAX_DATAGRAM), &receiver, many.len());
+    let received = receive(&mut Inbox::new(BATCH, MAX_DATAGRAM), &receiver, many.len());
     assert!(received.iter().map(|(_, bytes)| bytes).eq(&many));
 }
 
@@ -162,7 +199,7 @@ fn what_cannot_go_joined_goes_alone() {
     let one = Outgoing { remote: Some(socket.address()), local, bytes: b"once" };
     let mut outbox = Outbox::default();
     outbox.send(&socket, [one; 5], |_| panic!("refused"));
-    assert_eq!(receive(&mut Inbox::new(100), &socket, 5).len(), 5);
+    assert_eq!(receive(&mut Inbox::new(BATCH, 100), &socket, 5).len(), 5);
     assert!(outbox.refuses_segments);
 }
 
@@ -178,7 +215,7 @@ fn a_timed_socket_tells_when_a_datagram_came_and_how_many_were_dropped() {
             BATCH];
     let mut outbox = Outbox::default();
     outbox.send(&socket, datagrams.iter().copied(), |_| panic!("refused"));
-    let mut inbox = Inbox::new(2000);
+    let mut inbox = Inbox::new(BATCH, 2000);
     let mut times = Vec::new();
     inbox.receive(&socket, |received| times.push(received.at.unwrap())).unwrap();
     assert!(times.len() < BATCH, "the buffer is small");

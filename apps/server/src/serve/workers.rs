@@ -4,7 +4,7 @@ use super::connections::READ_SIZE;
 use super::hub::{Hub, Local};
 use super::roster::{Roster, Timesheet};
 use crate::log;
-use net::{BATCH, Inbox, MAX_DATAGRAM, Socket, wall_clock};
+use net::{Inbox, MAX_DATAGRAM, Socket, wall_clock};
 use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use sip::{Duration, Instant, Transport};
@@ -28,8 +28,11 @@ const SHORTEST_SLEEP: Duration = Duration::from_millis(100);
 /// Sources that are told of at once.
 const EVENTS: usize = 16;
 
-/// Batches that are taken from a socket before timers and other sockets get their turn.
-const BATCHES: usize = 4;
+/// What is taken from a socket at once. Each may be several datagrams that came as one, a hundred and more.
+const PLACES: usize = 16;
+
+/// Messages after which no more are taken from a socket before timers and other sockets get their turn.
+const ENOUGH: usize = 256;
 
 /// Messages to send for which the rest of a batch is not waited for: the first would wait longest.
 pub(crate) const AT_ONCE: usize = 8;
@@ -172,7 +175,7 @@ fn run(hub: &Hub, index: usize, roster: &Roster, ending: &AtomicBool) {
     }
     let mut local = hub.local(index);
     local.worker.set_clock(net::nanoseconds);
-    let mut inbox = Inbox::new(MAX_DATAGRAM);
+    let mut inbox = Inbox::new(PLACES, MAX_DATAGRAM);
     let mut chunk = [0; READ_SIZE];
     let mut served = match Served::new(hub, index, roster) {
         Ok(served) => served,
@@ -281,9 +284,10 @@ fn tell(was_shedding: bool, is_shedding: bool) {
 
 /// Takes what waits in `socket`, but not so much that nothing else gets its turn, and does all that follows from it.
 fn receive_all(hub: &Hub, socket: &Socket, inbox: &mut Inbox, local: &mut Local) {
-    for _ in 0..BATCHES {
-        match receive(hub, socket, inbox, local) {
-            Ok(received) if received < BATCH => break,
+    let mut taken = 0;
+    while taken < ENOUGH {
+        match receive(hub, socket, inbox, local, &mut taken) {
+            Ok(places) if places < PLACES => break,
             Ok(_) => {}
             Err(error) => {
                 log::error("receive", || format!("{} cannot be read: {error}", socket.address()));
@@ -293,17 +297,20 @@ fn receive_all(hub: &Hub, socket: &Socket, inbox: &mut Inbox, local: &mut Local)
     }
 }
 
-/// Takes a batch from `socket` and does all that follows from it. Returns how many messages there were.
+/// Takes what fits into `inbox` from `socket` and does all that follows from it. Returns how many places that took, and
+/// adds to `taken` how many messages there were.
 fn receive(
     hub: &Hub,
     socket: &Socket,
     inbox: &mut Inbox,
     local: &mut Local,
+    taken: &mut usize,
 ) -> std::io::Result<usize> {
     let now = hub.clock.now();
     let wall = wall_clock();
     let mut is_first = true;
-    let received = inbox.receive(socket, |datagram| {
+    let places = inbox.receive(socket, |datagram| {
+        *taken += 1;
         let flow = Flow {
             transport: Transport::Udp,
             local: datagram.local,
@@ -323,7 +330,7 @@ fn receive(
         }
     });
     hub.carry_out(local);
-    received
+    places
 }
 
 /// When timers that are due at `when` run.

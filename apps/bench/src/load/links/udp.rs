@@ -73,7 +73,7 @@ impl UdpLinks {
             sockets,
             epoll,
             events: no_events(),
-            inbox: Inbox::new(LONGEST),
+            inbox: Inbox::new(BATCH, LONGEST),
             outbox: Outbox::default(),
             counts: LinkCounts::default(),
         })
