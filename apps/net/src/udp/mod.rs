@@ -169,7 +169,8 @@ impl Socket {
     }
 
     /// How many datagrams the kernel has dropped here, for want of room or since they were not let in, as
-    /// far as it has told: it tells with those that come. Only of a timed socket.
+    /// far as it has told: it tells with those that come, and may count several that came as one as one. Only of a timed
+    /// socket.
     pub fn dropped(&self) -> u32 {
         self.dropped.load(Ordering::Relaxed)
     }

@@ -35,7 +35,7 @@ const PLACES: usize = 16;
 const ENOUGH: usize = 256;
 
 /// Messages to send for which the rest of a batch is not waited for: the first would wait longest.
-pub(crate) const AT_ONCE: usize = 8;
+pub(crate) const AT_ONCE: usize = 16;
 
 /// The running threads. Dropping them ends them.
 pub(crate) struct Workers {
