@@ -137,6 +137,7 @@ pub(crate) struct Plan {
     rate: f64,
     workers: Option<usize>,
     sharing: Sharing,
+    is_segmenting: bool,
     tick_us: Option<u64>,
     part: Part,
 }
@@ -169,7 +170,17 @@ mod micros {
 impl Plan {
     /// What an agent is to open: `plan` in its part, towards a server that is called `host`.
     pub(crate) fn new(plan: GeneratorPlan, host: &str) -> Self {
-        let GeneratorPlan { target, settings, users, rate, workers, sharing, tick, part } = plan;
+        let GeneratorPlan {
+            target,
+            settings,
+            users,
+            rate,
+            workers,
+            sharing,
+            is_segmenting,
+            tick,
+            part,
+        } = plan;
         let Settings { salt, domain, transport, timers, ring, hold, expires, register_first } =
             settings;
         let Timers { t1, t2, t4 } = timers;
@@ -192,6 +203,7 @@ impl Plan {
             rate,
             workers,
             sharing,
+            is_segmenting,
             tick_us: tick.map(Duration::as_micros),
             part,
         }
@@ -222,6 +234,7 @@ impl Plan {
             rate: self.rate,
             workers: self.workers,
             sharing: self.sharing,
+            is_segmenting: self.is_segmenting,
             tick: self.tick_us.map(Duration::from_micros),
             part,
         })
@@ -360,6 +373,7 @@ mod tests {
             rate: 1234.5,
             workers: Some(3),
             sharing: Sharing::User,
+            is_segmenting: false,
             tick: Some(Duration::from_micros(500)),
             part: Part { index: 1, count: 2 },
         }

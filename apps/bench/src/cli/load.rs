@@ -109,6 +109,10 @@ pub(crate) struct DetailArgs {
     /// Sockets or connections: one for each thread, user or operation
     #[arg(long, value_enum, default_value_t)]
     pub(crate) sockets: Sharing,
+    /// Hand each datagram to the kernel by itself, as most peers do; else those of one length go together
+    /// where a thread has one socket (UDP segmentation offload)
+    #[arg(long)]
+    pub(crate) no_segmentation: bool,
     /// The ticks at which the generator acts; 0: at any time, at a higher cost [default: such that a
     /// thread starts 16 operations at each, and at most 2 ms]
     #[arg(long, value_parser = values::duration)]
@@ -244,6 +248,7 @@ impl LoadArgs {
             rate,
             workers: detail.workers.map(usize::from),
             sharing: detail.sockets,
+            is_segmenting: !detail.no_segmentation,
             tick: detail.clock,
             part: Part::WHOLE,
         }

@@ -27,6 +27,8 @@ pub(crate) struct GeneratorPlan {
     /// Threads; `None` for as many as the rate wants and the machine has processors.
     pub(crate) workers: Option<usize>,
     pub(crate) sharing: Sharing,
+    /// Whether datagrams of one length go to the kernel as one, where a thread has one socket.
+    pub(crate) is_segmenting: bool,
     /// The ticks at which it acts; `None` for as many as the rate wants, zero for none.
     pub(crate) tick: Option<Duration>,
     pub(crate) part: Part,
@@ -122,6 +124,7 @@ impl Generator {
                 target: plan.target,
                 transport: plan.settings.transport,
                 sharing: plan.sharing,
+                is_segmenting: plan.is_segmenting,
                 users: users.len(),
                 local,
             };

@@ -74,6 +74,7 @@ impl Case {
             workers: Some(1),
             part: Part::WHOLE,
             sharing: self.sharing,
+            is_segmenting: true,
             tick: Some(Duration::from_millis(self.tick)),
         };
         let mut force = Force::Local(Generator::open(&plan, &Arc::default()).unwrap());

@@ -64,7 +64,6 @@ pub struct Socket {
     fd: OwnedFd,
     address: SocketAddr,
     is_segmenting: bool,
-    is_coalescing: bool,
     /// What [`Socket::admit`] has set last.
     admitted: AtomicU32,
     /// How many datagrams the kernel has dropped, as far as was told with those that came.
@@ -121,8 +120,9 @@ impl Socket {
             let _ = setsockopt(&fd, sockopt::RcvBuf, &options.receive_buffer);
         }
         // Kernels before Linux 5.0 cannot, and deliver all apart.
-        let is_coalescing =
-            options.is_coalescing && setsockopt(&fd, sockopt::UdpGroSegment, &true).is_ok();
+        if options.is_coalescing {
+            let _ = setsockopt(&fd, sockopt::UdpGroSegment, &true);
+        }
         bind(fd.as_raw_fd(), &SockaddrStorage::from(address))?;
         let bound = getsockname::<SockaddrStorage>(fd.as_raw_fd())?;
         let address = to_socket_addr(&bound).unwrap_or(address);
@@ -130,7 +130,6 @@ impl Socket {
             fd,
             address,
             is_segmenting: options.is_segmenting,
-            is_coalescing,
             admitted: AtomicU32::new(filter::ALL),
             dropped: AtomicU32::new(0),
         })
@@ -147,6 +146,9 @@ impl Socket {
     /// Lets in `parts` of 65,536 of the datagrams that do not begin with one of `exempt`, at random. The kernel
     /// drops the others before they cost this program anything.
     ///
+    /// Several that come as one are judged by the first. (UDP_GRO must stay as it is: the kernel tells where one ends only if
+    /// the option is set when they are read, and what waits then would be read as a single datagram.)
+    ///
     /// # Errors
     /// When the kernel takes no filter; then as many are let in as before.
     pub fn admit(&self, parts: u32, exempt: &[[u8; 4]]) -> io::Result<()> {
@@ -154,12 +156,7 @@ impl Socket {
             return Ok(());
         }
         let socket = SockRef::from(&self.fd);
-        let is_open = parts >= filter::ALL;
-        if self.is_coalescing {
-            // The filter sees only the first of several that come as one.
-            setsockopt(&self.fd, sockopt::UdpGroSegment, &is_open)?;
-        }
-        if is_open {
+        if parts >= filter::ALL {
             socket.detach_filter()?;
         } else {
             socket.attach_filter(&filter::admit(parts, exempt))?;

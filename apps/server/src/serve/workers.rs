@@ -34,6 +34,9 @@ const PLACES: usize = 16;
 /// Messages after which no more are taken from a socket before timers and other sockets get their turn.
 const ENOUGH: usize = 256;
 
+/// Messages after which the clock is looked at again, and how long they have waited: several that came as one may be many.
+const GLANCE: usize = 64;
+
 /// Messages to send for which the rest of a batch is not waited for: the first would wait longest.
 pub(crate) const AT_ONCE: usize = 16;
 
@@ -306,11 +309,16 @@ fn receive(
     local: &mut Local,
     taken: &mut usize,
 ) -> std::io::Result<usize> {
-    let now = hub.clock.now();
-    let wall = wall_clock();
-    let mut is_first = true;
+    let mut now = hub.clock.now();
+    let mut wall = wall_clock();
+    let mut count = 0;
     let places = inbox.receive(socket, |datagram| {
         *taken += 1;
+        let is_first = count % GLANCE == 0;
+        if is_first && count > 0 {
+            (now, wall) = (hub.clock.now(), wall_clock());
+        }
+        count += 1;
         let flow = Flow {
             transport: Transport::Udp,
             local: datagram.local,
@@ -321,7 +329,7 @@ fn receive(
             datagram.at.map_or(0, |at| wall.as_micros().saturating_sub(at.as_micros() as u64));
         let waited = Duration::from_micros(waited);
         let Local { worker, out, .. } = &mut *local;
-        if core::mem::take(&mut is_first) {
+        if is_first {
             worker.note_wait(Transport::Udp, now, waited);
         }
         worker.receive_late(now, waited, &flow, datagram.bytes, out);

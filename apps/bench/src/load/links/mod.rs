@@ -78,6 +78,8 @@ pub(crate) struct LinkPlan {
     pub(crate) target: SocketAddr,
     pub(crate) transport: Transport,
     pub(crate) sharing: Sharing,
+    /// Whether datagrams of one length go to the kernel as one, where there is one socket.
+    pub(crate) is_segmenting: bool,
     /// Users of this worker.
     pub(crate) users: usize,
     /// The address of ours that the target is reached from.

@@ -324,6 +324,7 @@ mod tests {
             target,
             transport: Transport::Tcp,
             sharing: Sharing::Thread,
+            is_segmenting: true,
             users: 1,
             local: target.ip(),
         };

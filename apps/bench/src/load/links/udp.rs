@@ -48,7 +48,7 @@ impl UdpLinks {
         let has_caller = plan.sharing == Sharing::Thread;
         let options = Options {
             is_timed: true,
-            is_segmenting: has_caller,
+            is_segmenting: has_caller && plan.is_segmenting,
             receive_buffer,
             ..Options::default()
         };
