@@ -72,7 +72,7 @@ pub(crate) struct BareCost {
 }
 
 /// Exchanges datagrams on loopback, with sockets as the load generator has them: batched, timed, and
-/// the initiator's connected. It takes `exchange.seconds`.
+/// the initiator's connected; but none are joined for the kernel. It takes `exchange.seconds`.
 ///
 /// # Errors
 /// When there are no sockets, they fail, nothing came back, or `exchange` is not possible: no round
