@@ -80,8 +80,22 @@ impl Inbox {
     pub fn receive(
         &mut self,
         socket: &Socket,
+        each: impl FnMut(Received<'_>),
+    ) -> io::Result<usize> {
+        self.receive_into(self.headers.len(), socket, each)
+    }
+
+    /// As [`receive`](Self::receive), into so many of the places at most.
+    ///
+    /// # Errors
+    /// When the socket failed. Nothing waiting is no error.
+    pub fn receive_into(
+        &mut self,
+        places: usize,
+        socket: &Socket,
         mut each: impl FnMut(Received<'_>),
     ) -> io::Result<usize> {
+        let places = places.min(self.headers.len());
         for index in 0..self.changed {
             self.slices[index] = libc::iovec {
                 iov_base: self.bytes[index * self.stride..].as_mut_ptr().cast(),
@@ -96,14 +110,14 @@ impl Inbox {
             header.msg_controllen = size_of::<[u64; CONTROL_WORDS]>() as _;
             header.msg_flags = 0;
         }
-        // SAFETY: the count is that of the headers, and each points to a name, a slice of `longest` bytes
+        // SAFETY: the count is at most that of the headers, and each points to a name, a slice of `longest` bytes
         // and a control buffer of the stated sizes, which live in `self`, in vectors that never grow,
         // and are not otherwise touched during the call.
         let received = unsafe {
             libc::recvmmsg(
                 socket.fd.as_raw_fd(),
                 self.headers.as_mut_ptr(),
-                self.headers.len() as libc::c_uint,
+                places as libc::c_uint,
                 libc::MSG_DONTWAIT,
                 std::ptr::null_mut(),
             )

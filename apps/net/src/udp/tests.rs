@@ -136,6 +136,28 @@ fn coalesce(bound: &str, target: &str) {
 }
 
 #[test]
+fn no_more_places_are_filled_than_asked_for() {
+    let socket = Socket::bind("127.0.0.1:0".parse().unwrap(), Options::default()).unwrap();
+    let peer = Socket::bind("127.0.0.1:0".parse().unwrap(), Options::default()).unwrap();
+    let texts: Vec<_> = (0..10).map(|index| [index; 9]).collect();
+    let mut inbox = Inbox::new(BATCH, 100);
+    for _ in 0..2 {
+        let datagrams = texts.iter().map(|bytes| Outgoing {
+            remote: Some(socket.address()),
+            local: peer.address().ip(),
+            bytes,
+        });
+        Outbox::default().send(&peer, datagrams, |_| panic!("refused"));
+        let mut received = Vec::new();
+        for (asked, used) in [(3, 3), (0, 0), (BATCH + 1, 7), (1, 0)] {
+            let each = |datagram: Received<'_>| received.push(datagram.bytes.to_vec());
+            assert_eq!(inbox.receive_into(asked, &socket, each).unwrap(), used);
+        }
+        assert!(received.iter().eq(&texts));
+    }
+}
+
+#[test]
 fn what_comes_as_one_is_taken_apart() {
     coalesce("127.0.0.1:0", "127.0.0.1");
     coalesce("0.0.0.0:0", "127.0.0.2");

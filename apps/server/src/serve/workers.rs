@@ -28,7 +28,7 @@ const SHORTEST_SLEEP: Duration = Duration::from_millis(100);
 /// Sources that are told of at once.
 const EVENTS: usize = 16;
 
-/// What is taken from a socket at once. Each may be several datagrams that came as one, a hundred and more.
+/// What is taken from a socket at once, at most. Each may be several datagrams that came as one, a hundred and more.
 const PLACES: usize = 16;
 
 /// Messages after which no more are taken from a socket before timers and other sockets get their turn.
@@ -179,6 +179,7 @@ fn run(hub: &Hub, index: usize, roster: &Roster, ending: &AtomicBool) {
     let mut local = hub.local(index);
     local.worker.set_clock(net::nanoseconds);
     let mut inbox = Inbox::new(PLACES, MAX_DATAGRAM);
+    let mut places = PLACES;
     let mut chunk = [0; READ_SIZE];
     let mut served = match Served::new(hub, index, roster) {
         Ok(served) => served,
@@ -217,7 +218,9 @@ fn run(hub: &Hub, index: usize, roster: &Roster, ending: &AtomicBool) {
         let mut was_woken = false;
         for source in ready {
             match source {
-                Source::Datagrams(socket) => receive_all(hub, socket, &mut inbox, &mut local),
+                Source::Datagrams(socket) => {
+                    receive_all(hub, socket, &mut inbox, &mut places, &mut local);
+                }
                 Source::Connections(owner) => {
                     hub.connections.serve(hub, owner, &mut local, &mut chunk);
                 }
@@ -286,12 +289,25 @@ fn tell(was_shedding: bool, is_shedding: bool) {
 }
 
 /// Takes what waits in `socket`, but not so much that nothing else gets its turn, and does all that follows from it.
-fn receive_all(hub: &Hub, socket: &Socket, inbox: &mut Inbox, local: &mut Local) {
+/// `places` are what it asks for at once.
+fn receive_all(
+    hub: &Hub,
+    socket: &Socket,
+    inbox: &mut Inbox,
+    places: &mut usize,
+    local: &mut Local,
+) {
     let mut taken = 0;
     while taken < ENOUGH {
-        match receive(hub, socket, inbox, local, &mut taken) {
-            Ok(places) if places < PLACES => break,
-            Ok(_) => {}
+        let asked = *places;
+        match receive(hub, socket, inbox, asked, local) {
+            Ok((used, messages)) => {
+                taken += messages;
+                *places = places_for_enough(used, messages).unwrap_or(asked);
+                if used < asked {
+                    break;
+                }
+            }
             Err(error) => {
                 log::error("receive", || format!("{} cannot be read: {error}", socket.address()));
                 break;
@@ -300,20 +316,25 @@ fn receive_all(hub: &Hub, socket: &Socket, inbox: &mut Inbox, local: &mut Local)
     }
 }
 
-/// Takes what fits into `inbox` from `socket` and does all that follows from it. Returns how many places that took, and
-/// adds to `taken` how many messages there were.
+/// How many places [`ENOUGH`] messages take, if those of the next call come together as the `messages` in the `used`
+/// places of the last one; `None` where there were none.
+fn places_for_enough(used: usize, messages: usize) -> Option<usize> {
+    Some((ENOUGH * used).checked_div(messages)?.clamp(1, PLACES))
+}
+
+/// Takes what fits into so many `places` of `inbox` from `socket` and does all that follows from it. Returns how many of them
+/// that took, and how many messages there were.
 fn receive(
     hub: &Hub,
     socket: &Socket,
     inbox: &mut Inbox,
+    places: usize,
     local: &mut Local,
-    taken: &mut usize,
-) -> std::io::Result<usize> {
+) -> std::io::Result<(usize, usize)> {
     let mut now = hub.clock.now();
     let mut wall = wall_clock();
     let mut count = 0;
-    let places = inbox.receive(socket, |datagram| {
-        *taken += 1;
+    let used = inbox.receive_into(places, socket, |datagram| {
         let is_first = count % GLANCE == 0;
         if is_first && count > 0 {
             (now, wall) = (hub.clock.now(), wall_clock());
@@ -338,11 +359,31 @@ fn receive(
         }
     });
     hub.carry_out(local);
-    places
+    Ok((used?, count))
 }
 
 /// When timers that are due at `when` run.
 fn tick_after(when: Instant) -> Instant {
     let tick = TICK.as_micros();
     Instant::from_micros(when.as_micros().div_ceil(tick).saturating_mul(tick))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_runs_of_datagrams_are_taken_a_few_at_a_time() {
+        let long = 128;
+        for (used, messages, places) in [
+            (0, 0, None),
+            (1, 1, Some(PLACES)),
+            (PLACES, PLACES, Some(PLACES)),
+            (PLACES, PLACES * long, Some(2)),
+            (1, long, Some(2)),
+            (1, ENOUGH + 1, Some(1)),
+        ] {
+            assert_eq!(places_for_enough(used, messages), places, "{used} {messages}");
+        }
+    }
 }

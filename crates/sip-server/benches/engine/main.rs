@@ -39,6 +39,10 @@ const USERS: [usize; 4] = [1000, 10_000, 100_000, 1_000_000];
 
 type Server = sip_server::Server<Counting>;
 
+/// The server's.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     // Cargo says `--bench`, and filters stand where they do for tests.
     let wanted: Vec<String> = std::env::args().skip(1).filter(|word| word != "--bench").collect();
