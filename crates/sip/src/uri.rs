@@ -1,6 +1,6 @@
 //! URIs: SIP and SIPS (RFC 3261 section 19.1, IPv6 by RFC 5954), tel (RFC 3966), and others whole.
 
-use crate::lex::{self, Common, Set};
+use crate::lex::{self, Common, Marks, Set};
 use crate::param::Params;
 use crate::transport::Transport;
 use alloc::borrow::Cow;
@@ -183,25 +183,28 @@ impl fmt::Display for Host<'_> {
 /// What digits and dots say: an IPv4 address in four decimal numbers without leading zeros, as
 /// [`Ipv4Addr`] reads it, or none. `None` where there is anything else.
 fn ipv4(bytes: &[u8]) -> Option<Option<Ipv4Addr>> {
-    let (mut address, mut dots) = (0u32, 0);
-    let (mut octet, mut digits) = (0u32, 0);
+    /// The least number of one, two and three digits.
+    const LEAST: [u32; 3] = [0, 10, 100];
+    let (mut address, mut octet) = (0u32, 0u32);
+    let (mut dots, mut start) = (0, 0);
     let mut is_valid = true;
-    for &byte in bytes {
+    let is_octet = |octet: u32, digits: usize| {
+        octet < 256 && LEAST.get(digits.wrapping_sub(1)).is_some_and(|&least| octet >= least)
+    };
+    for (at, &byte) in bytes.iter().enumerate() {
         let digit = byte.wrapping_sub(b'0');
         if digit < 10 {
-            is_valid &= digits == 0 || octet > 0;
-            octet = (octet * 10 + u32::from(digit)).min(256);
-            digits += 1;
+            octet = octet.wrapping_mul(10).wrapping_add(u32::from(digit));
         } else if byte == b'.' {
-            is_valid &= digits > 0 && octet < 256;
+            is_valid &= is_octet(octet, at - start);
             address = address << 8 | octet;
-            (octet, digits) = (0, 0);
+            (octet, start) = (0, at + 1);
             dots += 1;
         } else {
             return None;
         }
     }
-    is_valid &= dots == 3 && digits > 0 && octet < 256;
+    is_valid &= dots == 3 && is_octet(octet, bytes.len() - start);
     Some(is_valid.then(|| Ipv4Addr::from(address << 8 | octet)))
 }
 
@@ -284,11 +287,13 @@ struct Parts {
 }
 
 impl Parts {
-    /// Looks at each byte once: where the parts meet, and whether it may stand where it does.
+    /// Looks at each mark once: where the parts meet, and whether it may stand where it does. All other bytes may
+    /// stand anywhere.
     fn of(rest: &[u8]) -> Result<Self, UriError> {
         let mut parts = Self::default();
         let mut common = Common::ALL;
-        for (index, &byte) in rest.iter().enumerate() {
+        for index in Marks::new(rest) {
+            let byte = rest[index];
             let sets = Common::of(byte);
             if !sets.has(Set::URI_STOP) {
                 common = common.and(sets);
