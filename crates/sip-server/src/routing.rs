@@ -99,7 +99,9 @@ pub(crate) fn route<R: RawMutex>(
             if config.mode == Mode::Redirect {
                 return refuse(404, env);
             }
-            let newer = flow_bound.then(|| newer_flow(server, head, uri, env)).flatten();
+            // The request URI for a strict router is that router's.
+            let is_phones = flow_bound && uri == found.uri_bytes;
+            let newer = is_phones.then(|| newer_flow(server, head, found, env)).flatten();
             let target = Target {
                 uri: SmallVec::from_slice(uri),
                 path: Vec::new(),
@@ -147,20 +149,19 @@ pub(crate) fn route<R: RawMutex>(
     forward(server, incoming, plan, targets, env);
 }
 
-/// The flow on which the phone that `uri` names is registered now, by the user that the request is
+/// The flow on which the phone that the request URI names is registered now, by the user that the request is
 /// to: within a dialog it may have lost the one on which the dialog began (RFC 5626 section 5.3.1).
 fn newer_flow<R: RawMutex>(
     server: &Server<R>,
     head: &RequestHead<'_>,
-    uri: &[u8],
+    found: &Preprocessed<'_>,
     env: &Env<'_>,
 ) -> Option<Flow> {
-    let Uri::Sip(to) = head.to_uri else { return None };
+    let (Uri::Sip(to), Uri::Sip(wanted)) = (head.to_uri, found.uri) else { return None };
     let is_wanted = |contact: &[u8]| {
         // Most phones write it the same way each time, which is quicker to see.
-        contact == uri
-            || matches!((Uri::parse(contact), Uri::parse(uri)),
-                (Ok(Uri::Sip(contact)), Ok(Uri::Sip(wanted))) if contact.is_same(&wanted))
+        contact == found.uri_bytes
+            || matches!(Uri::parse(contact), Ok(Uri::Sip(contact)) if contact.is_same(&wanted))
     };
     let domain = env.settings.domain_of(&to.host)?;
     let name = env.settings.domain_name(domain);

@@ -15,6 +15,7 @@ use crate::timings::{Step, Stopwatch, timed};
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering;
 use lock_api::RawMutex;
+use sip::header::CSeq;
 use sip::message::{Fault, Flaw, ParseError};
 use sip::{Duration, HeaderName, Instant, Message, Method, Transport};
 
@@ -275,21 +276,19 @@ fn on_response<R: RawMutex>(
     flow: &Flow,
     env: &mut Env<'_>,
 ) {
-    let is_sound = message.flaw().is_none()
-        && message
-            .value(HeaderName::CSeq)
-            .is_some_and(|value| sip::header::CSeq::parse(value).is_ok());
+    let cseq = message.value(HeaderName::CSeq).and_then(|value| CSeq::parse(value).ok());
+    let cseq = cseq.filter(|_| message.flaw().is_none());
     let branch = message.top_via().ok().and_then(|via| Branch::parse(via.branch()?));
-    match branch {
-        Some(Branch::Stateful { handle, index, .. }) if is_sound => {
-            let fits = server
-                .transactions
-                .with_handle(handle, env, |context, env| context.on_response(index, message, env));
+    match (branch, cseq) {
+        (Some(Branch::Stateful { handle, index, .. }), Some(cseq)) => {
+            let fits = server.transactions.with_handle(handle, env, |context, env| {
+                context.on_response(index, message, cseq.method, env)
+            });
             if fits != Some(true) {
                 env.counters.dropped.add();
             }
         }
-        Some(Branch::Stateless { origin, .. }) if is_sound => {
+        (Some(Branch::Stateless { origin, .. }), Some(_)) => {
             stateless::pass_back(message, origin, flow, env);
         }
         _ => env.counters.dropped.add(),

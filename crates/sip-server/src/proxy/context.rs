@@ -16,7 +16,7 @@ use alloc::vec::Vec;
 use core::net::SocketAddr;
 use sip::message::{Response, reason_phrase};
 use sip::transaction::{ClientTransaction, Kind, ServerTransaction, State, Timeout};
-use sip::{HeaderName, Instant, Message, Method, Transport};
+use sip::{Instant, Message, Method, Transport};
 use smallvec::SmallVec;
 
 /// Requests that are longer go over a congestion-controlled transport where the target leaves the
@@ -123,23 +123,19 @@ impl Context {
         self.conclude(env);
     }
 
-    /// A response to branch `index` came. False where it fits nothing that was sent.
+    /// A response to what was sent with `method` on branch `index` came. False where it fits nothing that was.
     pub(crate) fn on_response(
         &mut self,
         index: u8,
         response: &Message<'_>,
+        method: Method<'_>,
         env: &mut Env<'_>,
     ) -> bool {
         let Some(status) = response.status() else { return false };
-        let Ok(cseq) =
-            sip::header::CSeq::parse(response.value(HeaderName::CSeq).unwrap_or_default())
-        else {
-            return false;
-        };
         let timers = env.settings.config.timers;
         let Some(fork) = self.branches.get_mut(usize::from(index)) else { return false };
         // The branch is not enough (RFC 3261 section 17.1.3).
-        let kind = match cseq.method {
+        let kind = match method {
             Method::Cancel => {
                 let Cancel::Sent(cancel) = &mut fork.cancel else { return false };
                 let _ = cancel.client.on_response(status, &timers, env.now);

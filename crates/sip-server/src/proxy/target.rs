@@ -5,6 +5,7 @@ use crate::settings::Settings;
 use crate::subscribers::Binding;
 use alloc::vec::Vec;
 use core::net::SocketAddr;
+use memchr::memchr;
 use sip::locate::Destination;
 use sip::{Host, Message, SipUri, Transport, Uri};
 use smallvec::SmallVec;
@@ -113,8 +114,12 @@ impl Target {
     /// The request URI to forward with: header fields may stand in a contact, not in a request URI
     /// (RFC 3261 sections 16.6 step 2 and 19.1.1).
     pub(crate) fn request_uri(&self) -> &[u8] {
-        let host = self.uri.iter().position(|&byte| byte == b'@').unwrap_or(0);
-        let end = self.uri[host..].iter().position(|&byte| byte == b'?');
+        if memchr(b'?', &self.uri).is_none() {
+            return &self.uri;
+        }
+        // A question mark may stand in the user part.
+        let host = memchr(b'@', &self.uri).unwrap_or(0);
+        let end = memchr(b'?', &self.uri[host..]);
         end.map_or(&self.uri, |end| &self.uri[..host + end])
     }
 }

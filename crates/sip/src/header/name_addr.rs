@@ -15,6 +15,7 @@ pub struct NameAddr<'a> {
     pub uri_bytes: &'a [u8],
     /// The parameters of the header field.
     pub params: Params<'a>,
+    tag: Option<&'a [u8]>,
 }
 
 impl<'a> NameAddr<'a> {
@@ -48,7 +49,7 @@ impl<'a> NameAddr<'a> {
         let rest = rest.strip_prefix(b"<")?;
         let end = lex::find(b'>', rest)?;
         let params = Params::new(lex::trim_start(&rest[end + 1..]));
-        params.is_valid().then_some(Self { display_name, uri_bytes: &rest[..end], params })
+        Self::with_params(display_name, &rest[..end], params)
     }
 
     /// Without angle brackets a semicolon begins the header field's own parameters, and comma and
@@ -59,7 +60,20 @@ impl<'a> NameAddr<'a> {
         let params = Params::new(params);
         let fits = !uri_bytes.is_empty()
             && !uri_bytes.iter().any(|&byte| matches!(byte, b'?' | b',') || lex::is_space(byte));
-        (fits && params.is_valid()).then_some(Self { display_name: &[], uri_bytes, params })
+        if fits { Self::with_params(&[], uri_bytes, params) } else { None }
+    }
+
+    /// The tag is noted where the parameters are looked at in any case: it is asked for again and again.
+    fn with_params(display_name: &'a [u8], uri_bytes: &'a [u8], params: Params<'a>) -> Option<Self> {
+        let mut tag = None;
+        // The first counts.
+        let is_valid = params.all_valid(|(name, value), _| {
+            if tag.is_none() && name.len() == 3 && name.eq_ignore_ascii_case(b"tag") {
+                tag = Some(value);
+            }
+        });
+        let tag = tag.flatten();
+        is_valid.then_some(Self { display_name, uri_bytes, params, tag })
     }
 
     /// The URI.
@@ -72,8 +86,8 @@ impl<'a> NameAddr<'a> {
 
     /// The `tag` parameter of From and To.
     #[must_use]
-    pub fn tag(&self) -> Option<&'a [u8]> {
-        self.params.value("tag")
+    pub const fn tag(&self) -> Option<&'a [u8]> {
+        self.tag
     }
 }
 
