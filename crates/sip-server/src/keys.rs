@@ -73,17 +73,31 @@ pub(crate) fn put_hex(out: &mut alloc::vec::Vec<u8>, bytes: &[u8]) {
     }
 }
 
+/// What each hexadecimal digit is worth; 16 and more for all other bytes.
+static VALUES: [u8; 256] = {
+    let mut values = [0xff; 256];
+    let mut value = 0;
+    while value < 16 {
+        let digit = b"0123456789abcdef"[value as usize];
+        values[digit as usize] = value;
+        values[digit.to_ascii_uppercase() as usize] = value;
+        value += 1;
+    }
+    values
+};
+
 /// Reads the `N` bytes that `hex` spells.
 pub(crate) fn take_hex<const N: usize>(hex: &[u8]) -> Option<[u8; N]> {
     if hex.len() != 2 * N {
         return None;
     }
-    let mut bytes = [0; N];
-    for (byte, pair) in bytes.iter_mut().zip(hex.chunks_exact(2)) {
-        let digit = |byte: u8| char::from(byte).to_digit(16);
-        *byte = (digit(pair[0])? << 4 | digit(pair[1])?) as u8;
+    let (mut bytes, mut all) = ([0; N], 0);
+    for (byte, pair) in bytes.iter_mut().zip(hex.as_chunks::<2>().0) {
+        let [high, low] = pair.map(|digit| VALUES[usize::from(digit)]);
+        *byte = high << 4 | low;
+        all |= high | low;
     }
-    Some(bytes)
+    (all < 16).then_some(bytes)
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 
 use crate::keys::{Key, put_hex, take_hex};
 use alloc::vec::Vec;
-use memchr::memmem::find;
+use memchr::memchr_iter;
 use sip::header::MAGIC_COOKIE;
 use sip::message::RequestHead;
 use sip::{HeaderName, Message};
@@ -112,7 +112,7 @@ pub(crate) fn loop_hash(
 /// all.
 pub(crate) fn is_loop(request: &Message<'_>, loop_hash: impl FnOnce() -> u32) -> bool {
     // Few lines have a branch that could be ours, and only those are read.
-    let lines = request.values(HeaderName::Via).filter(|line| find(line, OWN).is_some());
+    let lines = request.values(HeaderName::Via).filter(|line| may_be_own(line));
     let mut own = lines.flat_map(sip::header::elements).filter_map(|via| {
         let via = sip::header::Via::parse(via).ok()?;
         Branch::parse(via.branch()?)
@@ -121,6 +121,12 @@ pub(crate) fn is_loop(request: &Message<'_>, loop_hash: impl FnOnce() -> u32) ->
         let hash = loop_hash();
         core::iter::once(last).chain(own).any(|branch| branch.loop_hash() == hash)
     })
+}
+
+/// Whether there is a branch in `line` that begins as ours do.
+fn may_be_own(line: &[u8]) -> bool {
+    const K: usize = MAGIC_COOKIE.len() - 1;
+    memchr_iter(b'K', line).any(|at| at >= K && line[at - K..].starts_with(OWN))
 }
 
 #[cfg(test)]

@@ -31,6 +31,15 @@ pub(crate) struct Changes<'a> {
     pub(crate) max_breadth: Option<u32>,
 }
 
+/// What a proxy may have to change in a request.
+const REWRITTEN: [HeaderName; 5] = [
+    HeaderName::Via,
+    HeaderName::MaxForwards,
+    HeaderName::Route,
+    HeaderName::MaxBreadth,
+    HeaderName::ProxyAuthorization,
+];
+
 /// Max-Forwards for a request that has none.
 const DEFAULT_MAX_FORWARDS: u8 = 70;
 
@@ -56,13 +65,11 @@ impl Changes<'_> {
             write_number_line(out, b"Max-Breadth", breadth.into());
         }
         let mut is_top_via = true;
-        let mut has_content_length = false;
         // What stays as it is, is copied in runs as long as possible.
         let fields = request.fields_bytes();
         let first = fields.as_ptr() as usize - request.as_bytes().as_ptr() as usize;
         let mut copied = 0;
-        for field in request.fields() {
-            has_content_length |= field.name == HeaderName::ContentLength;
+        for field in request.fields_of(&REWRITTEN) {
             let changed = match field.name {
                 HeaderName::Via => core::mem::take(&mut is_top_via),
                 HeaderName::MaxForwards => true,
@@ -87,7 +94,7 @@ impl Changes<'_> {
             }
         }
         out.extend_from_slice(&fields[copied..]);
-        if !has_content_length {
+        if !request.has(HeaderName::ContentLength) {
             write_number_line(out, b"Content-Length", request.body().len() as u64);
         }
         out.extend_from_slice(b"\r\n");
@@ -169,15 +176,12 @@ impl ResponseChanges<'_> {
             }
         }
         let mut is_top_via = true;
-        let mut has_content_length = false;
         let mut copied = 0;
-        for field in response.fields() {
-            has_content_length |= field.name == HeaderName::ContentLength;
-            let is_challenge =
-                matches!(field.name, HeaderName::WwwAuthenticate | HeaderName::ProxyAuthenticate);
+        let names = [HeaderName::Via, HeaderName::WwwAuthenticate, HeaderName::ProxyAuthenticate];
+        for field in response.fields_of(&names) {
             let changed = match field.name {
                 HeaderName::Via => core::mem::take(&mut is_top_via),
-                _ => is_challenge && self.challenges.is_some(),
+                _ => self.challenges.is_some(),
             };
             if !changed {
                 continue;
@@ -193,7 +197,7 @@ impl ResponseChanges<'_> {
         }
         out.extend_from_slice(&fields[copied..]);
         out.extend_from_slice(self.challenges.unwrap_or_default());
-        if !has_content_length {
+        if !response.has(HeaderName::ContentLength) {
             write_number_line(out, b"Content-Length", response.body().len() as u64);
         }
         out.extend_from_slice(b"\r\n");

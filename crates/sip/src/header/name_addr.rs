@@ -64,7 +64,11 @@ impl<'a> NameAddr<'a> {
     }
 
     /// The tag is noted where the parameters are looked at in any case: it is asked for again and again.
-    fn with_params(display_name: &'a [u8], uri_bytes: &'a [u8], params: Params<'a>) -> Option<Self> {
+    fn with_params(
+        display_name: &'a [u8],
+        uri_bytes: &'a [u8],
+        params: Params<'a>,
+    ) -> Option<Self> {
         let mut tag = None;
         // The first counts.
         let is_valid = params.all_valid(|(name, value), _| {

@@ -186,6 +186,15 @@ impl<'a> Message<'a> {
         (0..self.spans.len()).map(|number| self.field(number))
     }
 
+    /// The header fields that are called one of `names`, in order.
+    pub fn fields_of(&self, names: &[HeaderName]) -> impl Iterator<Item = Field<'a>> + '_ {
+        let wanted = names.iter().fold(0, |wanted, name| wanted | name.bit());
+        let spans = self.spans.iter().enumerate();
+        spans
+            .filter(move |(_, span)| span.name.bit() & wanted != 0)
+            .map(|(number, _)| self.field(number))
+    }
+
     /// The first header field called `name`.
     #[must_use]
     pub fn first(&self, name: HeaderName) -> Option<Field<'a>> {
@@ -207,6 +216,12 @@ impl<'a> Message<'a> {
         self.spans_of(name).map(|span| self.span_value(span))
     }
 
+    /// Whether there is a header field called `name`.
+    #[must_use]
+    pub const fn has(&self, name: HeaderName) -> bool {
+        self.names.present & name.bit() != 0
+    }
+
     /// Whether there is more than one header field called `name`.
     #[must_use]
     pub const fn is_repeated(&self, name: HeaderName) -> bool {
@@ -224,10 +239,6 @@ impl<'a> Message<'a> {
     /// [`HeaderError`] where there is none or it is malformed.
     pub const fn top_via(&self) -> Result<Via<'a>, HeaderError> {
         self.top_via
-    }
-
-    const fn has(&self, name: HeaderName) -> bool {
-        self.names.present & name.bit() != 0
     }
 
     fn spans_of(&self, name: HeaderName) -> impl Iterator<Item = &Span> {

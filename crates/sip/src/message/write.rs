@@ -21,6 +21,16 @@ pub struct Response<'r, 'a> {
     pub to_tag: Option<&'r [u8]>,
 }
 
+/// What a response has from its request; Timestamp only a 100.
+const COPIED: [HeaderName; 6] = [
+    HeaderName::Via,
+    HeaderName::From,
+    HeaderName::To,
+    HeaderName::CallId,
+    HeaderName::CSeq,
+    HeaderName::Timestamp,
+];
+
 impl Response<'_, '_> {
     /// Appends the response, without a body, to `out`. `fields` appends further header field lines.
     pub fn write(&self, out: &mut Vec<u8>, fields: impl FnOnce(&mut Vec<u8>)) {
@@ -40,18 +50,15 @@ impl Response<'_, '_> {
         out.extend_from_slice(self.reason.as_bytes());
         out.extend_from_slice(b"\r\n");
         let mut is_top_via = true;
-        for field in self.request.fields() {
+        for field in self.request.fields_of(&COPIED) {
             match field.name {
                 HeaderName::Via if is_top_via => {
                     is_top_via = false;
                     self.request.write_top_via(&field, self.source, out);
                 }
-                HeaderName::Via | HeaderName::From | HeaderName::CallId | HeaderName::CSeq => {
-                    out.extend_from_slice(field.line);
-                }
-                HeaderName::Timestamp if self.status == 100 => out.extend_from_slice(field.line),
+                HeaderName::Timestamp if self.status != 100 => {}
                 HeaderName::To => self.write_to(out, &field),
-                _ => {}
+                _ => out.extend_from_slice(field.line),
             }
         }
         fields(out);
