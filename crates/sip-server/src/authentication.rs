@@ -235,7 +235,7 @@ fn decoy(keys: &Keys, algorithm: Algorithm) -> SmallVec<[u8; 32]> {
 fn fingerprint(keys: &Keys, request: &Message<'_>, flow: &Flow) -> u64 {
     let connection = flow.connection.map_or(0, |connection| connection.0.get());
     keys.fingerprint.hash(&[
-        request.as_bytes(),
+        &keys.message.hash_one(request.as_bytes()).to_be_bytes(),
         &[flow.transport as u8],
         &connection.to_be_bytes(),
         &Host::Ip(flow.remote.ip()).canonical(),

@@ -36,6 +36,8 @@ impl Set {
     pub(crate) const URI_STOP: Self = Self(1 << 8);
     /// All but letters, digits, hyphens and dots.
     const MARK: Self = Self(1 << 9);
+    /// What a parameter of Digest may be made of that has no quotes.
+    pub(crate) const DIGEST_VALUE: Self = Self(1 << 10);
 
     /// Whether `byte` is in it.
     pub(crate) fn has(self, byte: u8) -> bool {
@@ -113,6 +115,9 @@ const fn sets_of(byte: u8) -> u16 {
     }
     if !(byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.')) {
         sets |= Set::MARK.0;
+    }
+    if byte > b' ' && !matches!(byte, b',' | b'"' | b'\\' | 0x7f) {
+        sets |= Set::DIGEST_VALUE.0;
     }
     if !matches!(byte, b'"' | b'\\' | b'\r' | b'\n' | 0) {
         sets |= Set::PLAIN.0;
@@ -498,7 +503,7 @@ mod tests {
         for byte in (0..=255).filter(|&byte| !is_mark(byte)) {
             // What is no mark is not even looked at by these.
             let all = Set::TOKEN.0 | Set::VALUE.0 | Set::DISPLAY.0 | Set::URI.0 | Set::USER.0;
-            let all = all | Set::HOST_NAME.0 | Set::PLAIN.0;
+            let all = all | Set::HOST_NAME.0 | Set::PLAIN.0 | Set::DIGEST_VALUE.0;
             assert_eq!(sets_of(byte), all, "{byte}");
         }
     }

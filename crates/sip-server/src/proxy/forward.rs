@@ -102,10 +102,8 @@ impl Changes<'_> {
     }
 
     fn is_own(&self, credentials: &[u8]) -> bool {
-        self.own_realm.is_some_and(|realm| {
-            matches!(Credentials::parse(credentials),
-                Ok(Some(credentials)) if credentials.realm == realm.as_bytes())
-        })
+        self.own_realm
+            .is_some_and(|realm| Credentials::realm_of(credentials) == Some(realm.as_bytes()))
     }
 }
 

@@ -37,6 +37,7 @@ pub(crate) struct Keys {
     pub(crate) tag: Key,
     pub(crate) token: Key,
     pub(crate) branch: Key,
+    pub(crate) message: Key,
     pub(crate) fingerprint: Key,
     pub(crate) decoy: Key,
 }
@@ -48,6 +49,7 @@ impl Keys {
             tag: Key::derive(secret, "tag"),
             token: Key::derive(secret, "record-route"),
             branch: Key::derive(secret, "branch"),
+            message: Key::derive(secret, "message"),
             fingerprint: Key::derive(secret, "fingerprint"),
             decoy: Key::derive(secret, "decoy"),
         }

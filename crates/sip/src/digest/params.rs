@@ -4,7 +4,7 @@ use alloc::borrow::Cow;
 use alloc::vec::Vec;
 
 use super::{Algorithm, Error};
-use crate::lex::{self, Set, is_token};
+use crate::lex::{self, Marks, Set};
 
 /// The values of `names` in a Digest header field value, in the order of `names`; `None` if the
 /// scheme is another. Of a quoted string it is what is between the quotes, escapes included.
@@ -15,36 +15,9 @@ pub(super) fn parse<'a, const N: usize>(
     value: &'a [u8],
     names: [&'static str; N],
 ) -> Result<Option<[Option<&'a [u8]>; N]>, Error> {
-    let mut reader = Reader { input: value, at: 0 };
-    reader.skip_lws();
-    if !reader.token().eq_ignore_ascii_case(b"Digest") {
-        return Ok(None);
-    }
-    if reader.peek().is_some() && !reader.skip_lws() {
-        return Err(reader.error());
-    }
+    let Some(mut reader) = Reader::of_digest(value)? else { return Ok(None) };
     let mut values = [None; N];
-    loop {
-        reader.skip_lws();
-        if reader.peek() == Some(b',') {
-            reader.at += 1;
-            continue;
-        }
-        if reader.peek().is_none() {
-            return Ok(Some(values));
-        }
-        let name = reader.token();
-        reader.skip_lws();
-        if name.is_empty() || reader.peek() != Some(b'=') {
-            return Err(reader.error());
-        }
-        reader.at += 1;
-        reader.skip_lws();
-        let value = reader.value()?;
-        reader.skip_lws();
-        if !matches!(reader.peek(), None | Some(b',')) {
-            return Err(reader.error());
-        }
+    while let Some((name, value)) = reader.param()? {
         let known = names.iter().position(|known| known.as_bytes().eq_ignore_ascii_case(name));
         if let Some(at) = known
             && values[at].replace(value).is_some()
@@ -52,6 +25,18 @@ pub(super) fn parse<'a, const N: usize>(
             return Err(Error::Duplicate(names[at]));
         }
     }
+    Ok(Some(values))
+}
+
+/// The first value of `name`; what comes after it is not looked at.
+pub(super) fn first<'a>(value: &'a [u8], name: &str) -> Result<Option<&'a [u8]>, Error> {
+    let Some(mut reader) = Reader::of_digest(value)? else { return Ok(None) };
+    while let Some((found, value)) = reader.param()? {
+        if found.eq_ignore_ascii_case(name.as_bytes()) {
+            return Ok(Some(value));
+        }
+    }
+    Ok(None)
 }
 
 /// The algorithm and whether it is the `-sess` variant; MD5 if the parameter is absent.
@@ -67,6 +52,44 @@ struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
+    /// At the first parameter of a Digest header field value; `None` if the scheme is another.
+    fn of_digest(value: &'a [u8]) -> Result<Option<Self>, Error> {
+        let mut reader = Self { input: value, at: 0 };
+        reader.skip_lws();
+        if !reader.token().eq_ignore_ascii_case(b"Digest") {
+            return Ok(None);
+        }
+        if reader.peek().is_some() && !reader.skip_lws() {
+            return Err(reader.error());
+        }
+        Ok(Some(reader))
+    }
+
+    /// The next parameter, name and value; `None` at the end.
+    fn param(&mut self) -> Result<Option<(&'a [u8], &'a [u8])>, Error> {
+        self.skip_lws();
+        while self.peek() == Some(b',') {
+            self.at += 1;
+            self.skip_lws();
+        }
+        if self.peek().is_none() {
+            return Ok(None);
+        }
+        let name = self.token();
+        self.skip_lws();
+        if name.is_empty() || self.peek() != Some(b'=') {
+            return Err(self.error());
+        }
+        self.at += 1;
+        self.skip_lws();
+        let value = self.value()?;
+        self.skip_lws();
+        if !matches!(self.peek(), None | Some(b',')) {
+            return Err(self.error());
+        }
+        Ok(Some((name, value)))
+    }
+
     fn peek(&self) -> Option<u8> {
         self.input.get(self.at).copied()
     }
@@ -93,26 +116,24 @@ impl<'a> Reader<'a> {
     }
 
     fn token(&mut self) -> &'a [u8] {
-        self.take_while(is_token)
-    }
-
-    fn take_while(&mut self, wanted: impl Fn(u8) -> bool) -> &'a [u8] {
-        let rest = &self.input[self.at..];
-        let len = rest.iter().position(|&octet| !wanted(octet)).unwrap_or(rest.len());
-        self.at += len;
-        &rest[..len]
+        let (token, _) = lex::split_set(&self.input[self.at..], Set::TOKEN);
+        self.at += token.len();
+        token
     }
 
     fn value(&mut self) -> Result<&'a [u8], Error> {
         if self.peek() != Some(b'"') {
             // Wider than a token: base64 nonces and URIs do turn up without quotes.
-            let value = self.take_while(|octet| octet > b' ' && !b",\"\\\x7f".contains(&octet));
+            let (value, _) = lex::split_set(&self.input[self.at..], Set::DIGEST_VALUE);
+            self.at += value.len();
             return if value.is_empty() { Err(self.error()) } else { Ok(value) };
         }
         self.at += 1;
         let start = self.at;
         let rest = &self.input[start..];
-        if let Some(end) = lex::find(b'"', rest).filter(|&end| Set::PLAIN.has_all(&rest[..end])) {
+        if let Some(end) = Marks::new(rest).find(|&at| !Set::PLAIN.has(rest[at]))
+            && rest[end] == b'"'
+        {
             self.at += end + 1;
             return Ok(&rest[..end]);
         }
