@@ -75,6 +75,12 @@ pub struct Output {
 }
 
 impl Output {
+    /// Whether there is nothing to do.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.transmits.is_empty() && self.journal.is_empty() && self.events.is_empty()
+    }
+
     /// Forgets what was handed out, and keeps the buffers.
     pub fn clear(&mut self) {
         self.bytes.clear();

@@ -3,6 +3,7 @@
 use super::control::{CONTROL_WORDS, write_control, write_local};
 use super::{BATCH, Socket};
 use nix::sys::socket::SockaddrStorage;
+use smallvec::SmallVec;
 use std::io;
 use std::mem::{MaybeUninit, size_of};
 use std::net::{IpAddr, SocketAddr};
@@ -50,20 +51,14 @@ impl Outbox {
         mut refused: impl FnMut(&Outgoing<'a>),
     ) {
         let mut datagrams = datagrams.into_iter();
-        let nothing = Outgoing { remote: None, local: socket.address.ip(), bytes: b"" };
-        let mut batch = [nothing; BATCH];
         loop {
-            let mut count = 0;
-            for (place, datagram) in batch.iter_mut().zip(&mut datagrams) {
-                *place = datagram;
-                count += 1;
-            }
-            let mut rest = &batch[..count];
+            let batch: SmallVec<[Outgoing<'a>; BATCH]> = datagrams.by_ref().take(BATCH).collect();
+            let mut rest = &batch[..];
             while !rest.is_empty() {
                 self.prepare(socket, rest);
                 rest = self.send_prepared(socket, rest, &mut refused);
             }
-            if count < BATCH {
+            if batch.len() < BATCH {
                 return;
             }
         }

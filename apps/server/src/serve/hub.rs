@@ -99,6 +99,9 @@ impl Hub {
 
     fn store_and_send(&self, local: &mut Local) {
         let Local { index, out, outbox, failed, .. } = local;
+        if out.is_empty() {
+            return out.clear();
+        }
         if self.store(*index, out).is_err() {
             // What is not kept must not be promised. The phones ask again.
             out.transmits.retain(|transmit| !transmit.is_promise);

@@ -193,6 +193,7 @@ fn run(hub: &Hub, index: usize, roster: &Roster, ending: &AtomicBool) {
         local.worker.next_timer().filter(|_| !served.owners.is_empty()).map(tick_after)
     };
     let mut next_timer = next_tick(&local, &served);
+    let mut now = hub.clock.now();
     while !ending.load(Ordering::SeqCst) {
         // What is idle after an overload serves all again at once, also where all is read.
         let longest = match local.worker.is_throttling() {
@@ -200,7 +201,6 @@ fn run(hub: &Hub, index: usize, roster: &Roster, ending: &AtomicBool) {
             true => Throttle::step().as_millis(),
             false => LONGEST_SLEEP_MS,
         };
-        let now = hub.clock.now();
         // Connections have their times a little later rather than wake this thread for each of them.
         let next_due = served.next_due().map(|when| when.max(now + SHORTEST_SLEEP));
         let next = [next_timer, next_due].into_iter().flatten().min();
@@ -230,22 +230,29 @@ fn run(hub: &Hub, index: usize, roster: &Roster, ending: &AtomicBool) {
                 }
             }
         }
-        let now = hub.clock.now();
-        local.worker.note_wait(Transport::Tcp, now, served.longest_wait(now));
+        if served.has_backlog() {
+            let now = hub.clock.now();
+            local.worker.note_wait(Transport::Tcp, now, served.longest_wait(now));
+            for &owner in &served.owners {
+                hub.connections.work_off(hub, owner, &mut local);
+            }
+        } else {
+            local.worker.note_wait(Transport::Tcp, woken, Duration::ZERO);
+        }
         for &owner in &served.owners {
-            hub.connections.work_off(hub, owner, &mut local);
             hub.connections.look_after(hub, owner, woken, &mut local);
         }
-        let now = hub.clock.now();
+        now = hub.clock.now();
         next_timer = next_tick(&local, &served);
         if next_timer.is_some_and(|when| when <= now) {
             local.worker.on_timer(now, &mut local.out);
             hub.carry_out(&mut local);
             // What another thread is at stays due, and is not waited for in a circle.
             next_timer = next_tick(&local, &served).map(|when| when.max(now + TICK));
+            now = hub.clock.now();
         }
         let has_left = roster.leave(index);
-        let was_reassigned = timesheet.note(roster, index, woken, hub.clock.now());
+        let was_reassigned = timesheet.note(roster, index, woken, now);
         let is_reassigned = was_woken || has_left || was_reassigned || is_incomplete;
         if is_reassigned {
             let renewed = served.renew().inspect_err(|error| cannot_wait(index, error));

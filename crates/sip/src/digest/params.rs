@@ -46,6 +46,9 @@ pub(super) fn algorithm(value: Option<&[u8]>) -> Result<(Algorithm, bool), Error
     })
 }
 
+/// A parameter: its name and its value.
+type Param<'a> = (&'a [u8], &'a [u8]);
+
 struct Reader<'a> {
     input: &'a [u8],
     at: usize,
@@ -66,7 +69,7 @@ impl<'a> Reader<'a> {
     }
 
     /// The next parameter, name and value; `None` at the end.
-    fn param(&mut self) -> Result<Option<(&'a [u8], &'a [u8])>, Error> {
+    fn param(&mut self) -> Result<Option<Param<'a>>, Error> {
         self.skip_lws();
         while self.peek() == Some(b',') {
             self.at += 1;
