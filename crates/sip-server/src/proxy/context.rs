@@ -91,13 +91,16 @@ impl Context {
             && self.branches.iter().all(|fork| fork.is_over())
     }
 
-    /// When [`Context::on_timer`] has something to do.
+    /// When [`Context::on_timer`] has something to do. What only ends does so with the last of it: by then the context is
+    /// far from the processor's caches, and to look at it is dear.
     pub(crate) fn next_timer(&self) -> Option<Instant> {
-        self.branches
-            .iter()
-            .filter_map(|fork| fork.next_timer())
-            .chain(self.server.next_timer())
-            .min()
+        let timers = self.branches.iter().filter_map(|fork| fork.next_timer());
+        let timers = timers.chain(self.server.next_timer());
+        if self.server.only_waits() && self.branches.iter().all(Fork::only_waits) {
+            timers.max()
+        } else {
+            timers.min()
+        }
     }
 
     /// The request came again.
@@ -171,6 +174,10 @@ impl Context {
         }
         sent.is_final = true;
         fork.timer_c = Instant::MAX;
+        if self.kind == Kind::NonInvite {
+            // No ACK follows that would need it.
+            sent.message = Vec::new();
+        }
         match status {
             200..300 => {
                 // Repetitions of a 2xx, and the 2xx of other branches, all go back.

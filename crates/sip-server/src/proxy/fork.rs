@@ -73,6 +73,20 @@ impl Fork {
         request && cancel
     }
 
+    /// Whether all that its timers do is to end it.
+    pub(super) fn only_waits(&self) -> bool {
+        let request = match &self.state {
+            ForkState::Locating => false,
+            ForkState::Sent(sent) => sent.is_final && sent.client.only_waits(),
+            ForkState::Over => true,
+        };
+        let cancel = match &self.cancel {
+            Cancel::No | Cancel::Wanted => true,
+            Cancel::Sent(cancel) => cancel.client.only_waits(),
+        };
+        request && cancel
+    }
+
     pub(super) fn next_timer(&self) -> Option<Instant> {
         let request = match &self.state {
             ForkState::Sent(sent) => sent.client.next_timer(),

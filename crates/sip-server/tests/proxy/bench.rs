@@ -235,6 +235,11 @@ impl Bench {
         noted
     }
 
+    /// In how many milliseconds the engine has something to do.
+    pub(crate) fn next_timer(&self) -> Option<u64> {
+        self.workers[0].next_timer().map(|next| next.since(self.now).as_millis())
+    }
+
     /// Lets so much time pass that only bindings are left.
     pub(crate) fn rest(&mut self) {
         self.wait(400_000);

@@ -60,6 +60,21 @@ fn another_request_that_comes_again_is_absorbed_and_then_answered_as_before() {
 }
 
 #[test]
+fn a_transaction_that_only_waits_is_left_alone_until_all_of_it_ends() {
+    let mut bench = Bench::with_bob(&[("bob", "1")]);
+    bench.call("MESSAGE");
+    bench.respond("bob", "MESSAGE", 200, "");
+    assert_eq!(bench.wait(600), [""; 0]);
+    // Timer K would end the client transaction after 5 s, timer J the server transaction after 32.
+    assert_eq!(bench.next_timer(), Some(31_400));
+    bench.wait(10_000);
+    assert_eq!(bench.respond("bob", "MESSAGE", 200, ""), [""; 0]);
+    let message = bench.last("from alice", "MESSAGE");
+    assert_eq!(bench.receive("alice", &message), ["alice 200"]);
+    bench.rest();
+}
+
+#[test]
 fn a_forwarded_invite_is_sent_again_until_timer_b_and_then_answered_408() {
     let mut bench = Bench::with_bob(&[("bob", "1")]);
     bench.call("INVITE");

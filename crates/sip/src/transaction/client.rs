@@ -116,6 +116,12 @@ impl ClientTransaction {
         self.clock.next()
     }
 
+    /// Whether its only timer is one that ends it, with nothing to send or to tell then.
+    #[must_use]
+    pub fn only_waits(&self) -> bool {
+        matches!(self.state, State::Completed | State::Accepted | State::Terminated)
+    }
+
     /// The state.
     #[must_use]
     pub fn state(&self) -> State {

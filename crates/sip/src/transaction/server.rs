@@ -109,6 +109,16 @@ impl ServerTransaction {
         self.clock.next()
     }
 
+    /// Whether its only timer is one that ends it, with nothing to send or to tell then.
+    #[must_use]
+    pub fn only_waits(&self) -> bool {
+        match self.state {
+            State::Accepted | State::Confirmed | State::Terminated => true,
+            State::Completed => self.kind == Kind::NonInvite,
+            _ => false,
+        }
+    }
+
     /// The state.
     #[must_use]
     pub fn state(&self) -> State {
