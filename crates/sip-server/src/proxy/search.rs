@@ -62,10 +62,9 @@ impl Search {
     /// Notes a response that is not passed back at once.
     pub(super) fn remember(&mut self, status: u16, response: &Message<'_>) {
         if matches!(status, 401 | 407) {
-            for field in response.fields() {
-                if matches!(field.name, HeaderName::WwwAuthenticate | HeaderName::ProxyAuthenticate)
-                    && self.challenges.len() + field.line.len() <= MAX_CHALLENGES
-                {
+            let names = [HeaderName::WwwAuthenticate, HeaderName::ProxyAuthenticate];
+            for field in response.fields_of(&names) {
+                if self.challenges.len() + field.line.len() <= MAX_CHALLENGES {
                     self.challenges.extend_from_slice(field.line);
                 }
             }

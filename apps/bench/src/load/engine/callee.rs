@@ -208,7 +208,7 @@ impl Engine {
 }
 
 fn copy_record_routes(message: &Message<'_>, out: &mut Vec<u8>) {
-    for field in message.fields().filter(|field| field.name == HeaderName::RecordRoute) {
+    for field in message.fields_of(&[HeaderName::RecordRoute]) {
         out.extend_from_slice(field.line);
     }
 }
