@@ -242,6 +242,21 @@ pub(crate) fn list_element_end(value: &[u8]) -> usize {
     value.len()
 }
 
+/// Whether two words are the same. They are too short for a call to a general comparison to pay: from eight bytes on their
+/// first and last eight are compared, which may be some of them twice.
+#[inline]
+pub(crate) fn is_same_word(one: &[u8], other: &[u8]) -> bool {
+    if one.len() != other.len() {
+        return false;
+    }
+    let ends = |word: &[u8]| Some((*word.first_chunk::<8>()?, *word.last_chunk::<8>()?));
+    match (ends(one), ends(other)) {
+        (Some(one_ends), Some(other_ends)) if one.len() <= 16 => one_ends == other_ends,
+        (None, None) => one.iter().zip(other).all(|(one, other)| one == other),
+        _ => one == other,
+    }
+}
+
 /// Splits before the first `byte`; all of `bytes` stands before it where there is none.
 pub(crate) fn split_before(byte: u8, bytes: &[u8]) -> (&[u8], &[u8]) {
     bytes.split_at(find(byte, bytes).unwrap_or(bytes.len()))

@@ -114,11 +114,14 @@ impl<'a> Host<'a> {
         if let [b'[', inner @ .., b']'] = bytes {
             return ipv6(inner).map(|address| Self::Ip(address.into()));
         }
-        // A name of digits and dots only cannot be told from a mistyped address.
-        if bytes.last()?.is_ascii_digit()
-            && let Some(address) = ipv4(bytes)
-        {
-            return address.map(|address| Self::Ip(address.into()));
+        if bytes.last()?.is_ascii_digit() {
+            if let Some(address) = ipv4(bytes) {
+                return Some(Self::Ip(address.into()));
+            }
+            // A name of digits and dots only cannot be told from a mistyped address.
+            if bytes.iter().all(|&byte| byte.is_ascii_digit() || byte == b'.') {
+                return None;
+            }
         }
         let mut labels = bytes;
         while let Some(dot) = lex::find(b'.', labels) {
@@ -180,32 +183,25 @@ impl fmt::Display for Host<'_> {
     }
 }
 
-/// What digits and dots say: an IPv4 address in four decimal numbers without leading zeros, as
-/// [`Ipv4Addr`] reads it, or none. `None` where there is anything else.
-fn ipv4(bytes: &[u8]) -> Option<Option<Ipv4Addr>> {
-    /// The least number of one, two and three digits.
-    const LEAST: [u32; 3] = [0, 10, 100];
-    let (mut address, mut octet) = (0u32, 0u32);
-    let (mut dots, mut start) = (0, 0);
-    let mut is_valid = true;
-    let is_octet = |octet: u32, digits: usize| {
-        octet < 256 && LEAST.get(digits.wrapping_sub(1)).is_some_and(|&least| octet >= least)
-    };
-    for (at, &byte) in bytes.iter().enumerate() {
-        let digit = byte.wrapping_sub(b'0');
-        if digit < 10 {
-            octet = octet.wrapping_mul(10).wrapping_add(u32::from(digit));
-        } else if byte == b'.' {
-            is_valid &= is_octet(octet, at - start);
-            address = address << 8 | octet;
-            (octet, start) = (0, at + 1);
-            dots += 1;
-        } else {
-            return None;
-        }
-    }
-    is_valid &= dots == 3 && is_octet(octet, bytes.len() - start);
-    Some(is_valid.then(|| Ipv4Addr::from(address << 8 | octet)))
+/// An IPv4 address: four decimal numbers without leading zeros, as [`Ipv4Addr`] reads it.
+fn ipv4(bytes: &[u8]) -> Option<Ipv4Addr> {
+    let (first, rest) = octet(bytes)?;
+    let (second, rest) = octet(rest.strip_prefix(b".")?)?;
+    let (third, rest) = octet(rest.strip_prefix(b".")?)?;
+    let (fourth, rest) = octet(rest.strip_prefix(b".")?)?;
+    rest.is_empty().then(|| Ipv4Addr::new(first, second, third, fourth))
+}
+
+/// The number from 0 to 255 that `bytes` begins with, and what follows its last digit.
+#[inline(always)]
+fn octet(bytes: &[u8]) -> Option<(u8, &[u8])> {
+    let digit =
+        |at: usize| bytes.get(at).map(|byte| byte.wrapping_sub(b'0')).filter(|&digit| digit < 10);
+    let first = digit(0)?;
+    let Some(second) = digit(1).filter(|_| first > 0) else { return Some((first, &bytes[1..])) };
+    let two = 10 * first + second;
+    let Some(third) = digit(2) else { return Some((two, &bytes[2..])) };
+    Some((two.checked_mul(10)?.checked_add(third)?, &bytes[3..]))
 }
 
 /// Three colons before an embedded IPv4 address come from a fault in the grammar of RFC 3261 and

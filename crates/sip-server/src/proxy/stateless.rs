@@ -9,10 +9,10 @@ use super::target::{NextHop, Target};
 use super::{Env, Keys};
 use crate::flow::Flow;
 use crate::output::{Event, Location, Ticket, TicketKind};
-use core::net::SocketAddr;
+use core::net::{IpAddr, SocketAddr};
 use sip::header::Via;
 use sip::message::RequestHead;
-use sip::{HeaderName, Host, Message, Transport};
+use sip::{HeaderName, Message, Transport};
 
 /// `request` is longer than a message may be with what a proxy adds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -140,12 +140,21 @@ fn origin(keys: &Keys, via: &Via<'_>, source: Option<SocketAddr>) -> u64 {
         }
         None => (via.received().or(via.host.ip()), via.rport().flatten()),
     };
+    // What has the same length each time stands together, to be hashed at once.
+    let mut place = [0; 20];
+    if let Some(address) = address {
+        let address = match address {
+            IpAddr::V4(address) => address.to_ipv6_mapped(),
+            IpAddr::V6(address) => address,
+        };
+        place[..16].copy_from_slice(&address.octets());
+    }
+    place[16..18].copy_from_slice(&via.port_or_default().to_be_bytes());
+    place[18..].copy_from_slice(&port.unwrap_or_default().to_be_bytes());
     keys.branch.proof(&[
         via.transport,
         &via.host.canonical(),
-        &via.port_or_default().to_be_bytes(),
         via.branch().unwrap_or_default(),
-        &address.map(|address| Host::Ip(address).canonical()).unwrap_or_default(),
-        &port.unwrap_or_default().to_be_bytes(),
+        &place,
     ])
 }
