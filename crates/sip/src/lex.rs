@@ -503,6 +503,20 @@ mod tests {
     }
 
     #[test]
+    fn words_are_the_same_where_all_their_bytes_are() {
+        for length in 0..40 {
+            let word: Vec<u8> = (0..length).collect();
+            assert!(is_same_word(&word, &word.clone()), "{length}");
+            assert!(!is_same_word(&word, &[&word[..], b"x"].concat()), "{length}");
+            for at in 0..word.len() {
+                let mut other = word.clone();
+                other[at] ^= 0x20;
+                assert!(!is_same_word(&word, &other), "{length} {at}");
+            }
+        }
+    }
+
+    #[test]
     fn marks_are_all_but_letters_digits_hyphens_and_dots() {
         let bytes: Vec<u8> = (0..=255).collect();
         let is_mark = |byte: u8| !(byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.'));

@@ -95,17 +95,22 @@ impl fmt::Debug for Hex {
 /// Whether `given` is `expected` in either case, in a time that says nothing of where they differ.
 #[must_use]
 pub fn matches(expected: &Hex, given: &[u8]) -> bool {
-    let expected = expected.as_bytes();
-    if given.len() != expected.len() {
+    if given.len() != expected.as_bytes().len() {
         return false;
     }
     let mut lower = [0; 64];
-    let lower = &mut lower[..expected.len()];
-    lower.copy_from_slice(given);
+    lower[..given.len()].copy_from_slice(given);
     lower.make_ascii_lowercase();
-    // All bytes count, whatever the first ones say, and that many at once; only their sum is judged.
-    let difference = expected.iter().zip(lower).fold(0u8, |all, (one, other)| all | (one ^ *other));
-    difference.ct_eq(&0).into()
+    // Behind their ends both are zero. Eight digits at a time take an eighth of the comparisons.
+    words(&expected.digits).ct_eq(&words(&lower)).into()
+}
+
+fn words(digits: &[u8; 64]) -> [u64; 8] {
+    let mut words = [0; 8];
+    for (word, digits) in words.iter_mut().zip(digits.as_chunks::<8>().0) {
+        *word = u64::from_le_bytes(*digits);
+    }
+    words
 }
 
 /// Writes the lower-case digits of `octets` as far as `out` reaches; returns how many.

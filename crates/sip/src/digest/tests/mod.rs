@@ -300,3 +300,20 @@ proptest! {
         prop_assert_eq!(Challenge::parse(&value), Ok(Some(before)));
     }
 }
+
+#[test]
+fn a_response_is_right_in_either_case_and_wrong_with_any_other_digit() {
+    for octets in [&[0xab; 16][..], &[0x5c; 32]] {
+        let expected = Hex::new(octets);
+        let given = expected.as_bytes().to_vec();
+        assert!(matches(&expected, &given) && matches(&expected, &given.to_ascii_uppercase()));
+        assert!(
+            !matches(&expected, &given[1..]) && !matches(&expected, &[&given[..], b"\0"].concat())
+        );
+        for at in 0..given.len() {
+            let mut other = given.clone();
+            other[at] = b'0';
+            assert!(!matches(&expected, &other), "{at}");
+        }
+    }
+}
