@@ -6,6 +6,7 @@ use crate::cpu::Cpu;
 use crate::load::links::LinkCounts;
 use crate::load::worker::tick_for;
 use crate::measure::LoadSpec;
+use crate::record::Operation;
 use net::{BATCH, Inbox, Options, Outbox, Outgoing, Socket};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::io;
@@ -27,6 +28,8 @@ pub(crate) struct Exchange {
     /// the reply to it, 0 for none. Each begins when the one before is over. A call played at both ends
     /// is six: INVITE, 180, 200, ACK, BYE and 200, each there and back through the server.
     pub(crate) sizes: Vec<(usize, usize)>,
+    /// How many sockets the initiator has. The round trips of an operation are made from them in turn.
+    pub(crate) sockets: usize,
     /// Operations to begin in a second.
     pub(crate) rate: f64,
     /// How long, in seconds.
@@ -53,6 +56,8 @@ impl Exchange {
         let clock = load.detail.clock.unwrap_or_else(|| tick_for(spec.rate()));
         Self {
             sizes: vec![(sent.max(1), received); trips],
+            // As the generator has them: one for those who call, one for those who are called.
+            sockets: if spec.operation == Operation::Invite { 2 } else { 1 },
             rate: spec.rate(),
             seconds: spec.seconds(),
             clock: Duration::from_micros(clock.as_micros()),
@@ -72,14 +77,16 @@ pub(crate) struct BareCost {
 }
 
 /// Exchanges datagrams on loopback, with sockets as the load generator has them: batched, timed, and
-/// the initiator's connected; but none are joined for the kernel. It takes `exchange.seconds`.
+/// the initiator's connected; but none are joined for the kernel. As there, operations that begin are sent first, then
+/// what follows from what came. It takes `exchange.seconds`.
 ///
 /// # Errors
 /// When there are no sockets, they fail, nothing came back, or `exchange` is not possible: no round
-/// trips or more than 256, a request without a byte, datagrams above 8,192 bytes, a rate or time that is
+/// trips or more than 256, a request without a byte, datagrams above 8,192 bytes, no socket, a rate or time that is
 /// not above 0.
 pub(crate) fn measure(exchange: &Exchange) -> io::Result<BareCost> {
     let is_possible = (1..=256).contains(&exchange.sizes.len())
+        && exchange.sockets > 0
         && exchange
             .sizes
             .iter()
@@ -91,12 +98,16 @@ pub(crate) fn measure(exchange: &Exchange) -> io::Result<BareCost> {
     let options = Options { is_timed: true, ..Options::default() };
     let loopback = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 0);
     let responder = Socket::bind(loopback, options)?;
-    let initiator = Socket::bind(loopback, options)?;
-    initiator.connect(responder.address())?;
+    let mut initiators = Vec::new();
+    for _ in 0..exchange.sockets {
+        let initiator = Socket::bind(loopback, options)?;
+        initiator.connect(responder.address())?;
+        initiators.push(initiator);
+    }
     let ending = AtomicBool::new(false);
     let (begun, answered) = thread::scope(|scope| {
         let answering = scope.spawn(|| respond(&responder, &exchange.sizes, &ending));
-        let beginning = scope.spawn(|| initiate(&initiator, exchange));
+        let beginning = scope.spawn(|| initiate(&initiators, exchange));
         let begun = beginning.join();
         ending.store(true, Ordering::Release);
         (begun, answering.join())
@@ -123,13 +134,19 @@ fn datagrams(sizes: &[(usize, usize)], size: impl Fn(&(usize, usize)) -> usize) 
 
 /// Begins operations and takes them to their end. Returns its CPU time, how many operations ended, and
 /// in what time.
-fn initiate(socket: &Socket, exchange: &Exchange) -> io::Result<(u64, u64, Duration)> {
+fn initiate(sockets: &[Socket], exchange: &Exchange) -> io::Result<(u64, u64, Duration)> {
     let requests = datagrams(&exchange.sizes, |(request, _)| *request);
     let mut inbox = Inbox::new(BATCH, LONGEST);
     let mut outbox = Outbox::default();
-    let local = socket.address().ip();
-    let outgoing = |step: usize| Outgoing { remote: None, local, bytes: &requests[step] };
-    let mut to_send = Vec::new();
+    // For each socket the round trips that are to begin.
+    let mut to_send = vec![Vec::new(); sockets.len()];
+    let mut send = |to_send: &mut [Vec<usize>]| {
+        for (socket, steps) in sockets.iter().zip(to_send).filter(|(_, steps)| !steps.is_empty()) {
+            let local = socket.address().ip();
+            let outgoing = |step: usize| Outgoing { remote: None, local, bytes: &requests[step] };
+            outbox.send(socket, steps.drain(..).map(outgoing), |_| ());
+        }
+    };
     let (mut begun, mut ended) = (0u64, 0u64);
     let clock = exchange.clock.max(Duration::from_micros(1));
     let cpu = Cpu::of_thread();
@@ -141,13 +158,13 @@ fn initiate(socket: &Socket, exchange: &Exchange) -> io::Result<(u64, u64, Durat
             return Ok((Cpu::of_thread().since(cpu).total(), ended, elapsed));
         }
         let due = (elapsed.as_secs_f64() * exchange.rate) as u64;
-        let mut go_on = |mut step: usize, to_send: &mut Vec<_>| loop {
-            if step == requests.len() {
+        let mut go_on = |mut step: usize, to_send: &mut [Vec<usize>]| loop {
+            let Some((_, reply)) = exchange.sizes.get(step) else {
                 ended += 1;
                 return;
-            }
-            to_send.push(outgoing(step));
-            if exchange.sizes[step].1 > 0 {
+            };
+            to_send[step % sockets.len()].push(step);
+            if *reply > 0 {
                 return;
             }
             step += 1;
@@ -156,14 +173,19 @@ fn initiate(socket: &Socket, exchange: &Exchange) -> io::Result<(u64, u64, Durat
             begun += 1;
             go_on(0, &mut to_send);
         }
+        send(&mut to_send);
         loop {
-            let count = inbox.receive(socket, |received| {
-                if let Some(&step) = received.bytes.first() {
-                    go_on(usize::from(step) + 1, &mut to_send);
-                }
-            })?;
-            outbox.send(socket, to_send.drain(..), |_| ());
-            if count < BATCH {
+            let mut is_more = false;
+            for socket in sockets {
+                let count = inbox.receive(socket, |received| {
+                    if let Some(&step) = received.bytes.first() {
+                        go_on(usize::from(step) + 1, &mut to_send);
+                    }
+                })?;
+                is_more |= count == BATCH;
+            }
+            send(&mut to_send);
+            if !is_more {
                 break;
             }
         }
@@ -209,6 +231,7 @@ mod tests {
     fn exchange(sizes: &[(usize, usize)]) -> Exchange {
         Exchange {
             sizes: sizes.to_vec(),
+            sockets: 1,
             rate: 2000.0,
             seconds: 0.3,
             clock: Duration::from_micros(500),
@@ -222,6 +245,7 @@ mod tests {
             if sizes.len() > 10 {
                 exchange.rate = 100.0;
                 exchange.clock = Duration::ZERO;
+                exchange.sockets = 2;
             }
             let cost = measure(&exchange).unwrap();
             assert!(cost.initiator_us > 0.0 && cost.responder_us > 0.0, "{cost:?}");
@@ -237,6 +261,7 @@ mod tests {
             exchange(&[(0, 1)]),
             exchange(&[(1, LONGEST + 1)]),
             exchange(&[(1, 1); 257]),
+            Exchange { sockets: 0, ..good.clone() },
             Exchange { rate: 0.0, ..good.clone() },
             Exchange { seconds: f64::NAN, ..good },
         ] {
