@@ -369,17 +369,22 @@ fn receive(
     Ok((used?, count))
 }
 
-/// For how many milliseconds a worker sleeps if no message comes, where a timer's tick and the care for a connection are due at
+/// For how many milliseconds a worker sleeps if no message comes, where a timer and the care for a connection are due at
 /// those times.
 fn longest_sleep(now: Instant, next_timer: Option<Instant>, next_due: Option<Instant>) -> u64 {
-    let timer = next_timer.map(|when| when + PATIENCE);
+    let timer = next_timer.map(wake_for);
     // Connections have their times a little later rather than wake this thread for each of them.
     let connection = next_due.map(|when| when.max(now + SHORTEST_SLEEP));
     let next = [timer, connection].into_iter().flatten().min();
     next.map_or(u64::MAX, |when| when.since(now).as_micros().div_ceil(1000))
 }
 
-/// When timers that are due at `when` run, if the worker is awake.
+/// When a thread wakes for a timer that is due at `when`, if nothing else wakes one before.
+pub(crate) fn wake_for(when: Instant) -> Instant {
+    tick_after(when) + PATIENCE
+}
+
+/// When timers that are due at `when` run, if a worker is awake.
 fn tick_after(when: Instant) -> Instant {
     let tick = TICK.as_micros();
     Instant::from_micros(when.as_micros().div_ceil(tick).saturating_mul(tick))
