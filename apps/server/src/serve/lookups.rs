@@ -2,7 +2,7 @@
 
 use super::dns::{Dns, source_for};
 use super::hub::{Hub, Local, Lookup};
-use super::workers::{TICK, wake_for};
+use super::workers::{TICK, tick_after};
 use sip::Instant;
 use sip_server::{Location, Ticket};
 use std::cell::RefCell;
@@ -71,7 +71,7 @@ impl Lookups {
             match next {
                 None => self.timers.notified().await,
                 Some(when) => {
-                    let when = self.hub.clock.system(wake_for(when).max(earliest)).into();
+                    let when = self.hub.clock.system(tick_after(when).max(earliest)).into();
                     tokio::select! {
                         () = sleep_until(when) => {
                             self.with_engine(|local, now| {

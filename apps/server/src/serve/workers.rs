@@ -22,10 +22,6 @@ const LONGEST_SLEEP_MS: u64 = 1000;
 /// of thousands would cost more than the calls.
 pub(crate) const TICK: Duration = Duration::from_millis(10);
 
-/// How long after its tick a timer is waited for. To wake up costs more than what timers mostly do, which is to forget
-/// transactions, and with any load a message wakes the worker before that.
-const PATIENCE: Duration = Duration::from_millis(50);
-
 /// The shortest sleep for the sake of a connection that may have to be closed.
 const SHORTEST_SLEEP: Duration = Duration::from_millis(100);
 
@@ -205,7 +201,11 @@ fn run(hub: &Hub, index: usize, roster: &Roster, ending: &AtomicBool) {
             true => Throttle::step().as_millis(),
             false => LONGEST_SLEEP_MS,
         };
-        let sleep = longest_sleep(now, next_timer, served.next_due()).min(longest);
+        // Connections have their times a little later rather than wake this thread for each of them.
+        let next_due = served.next_due().map(|when| when.max(now + SHORTEST_SLEEP));
+        let next = [next_timer, next_due].into_iter().flatten().min();
+        let sleep =
+            next.map_or(longest, |when| when.since(now).as_micros().div_ceil(1000).min(longest));
         let ready = match served.wait(sleep) {
             Ok(ready) => ready,
             Err(error) => return cannot_wait(index, &error),
@@ -369,23 +369,8 @@ fn receive(
     Ok((used?, count))
 }
 
-/// For how many milliseconds a worker sleeps if no message comes, where a timer and the care for a connection are due at
-/// those times.
-fn longest_sleep(now: Instant, next_timer: Option<Instant>, next_due: Option<Instant>) -> u64 {
-    let timer = next_timer.map(wake_for);
-    // Connections have their times a little later rather than wake this thread for each of them.
-    let connection = next_due.map(|when| when.max(now + SHORTEST_SLEEP));
-    let next = [timer, connection].into_iter().flatten().min();
-    next.map_or(u64::MAX, |when| when.since(now).as_micros().div_ceil(1000))
-}
-
-/// When a thread wakes for a timer that is due at `when`, if nothing else wakes one before.
-pub(crate) fn wake_for(when: Instant) -> Instant {
-    tick_after(when) + PATIENCE
-}
-
-/// When timers that are due at `when` run, if a worker is awake.
-fn tick_after(when: Instant) -> Instant {
+/// When timers that are due at `when` run.
+pub(crate) fn tick_after(when: Instant) -> Instant {
     let tick = TICK.as_micros();
     Instant::from_micros(when.as_micros().div_ceil(tick).saturating_mul(tick))
 }
@@ -393,20 +378,6 @@ fn tick_after(when: Instant) -> Instant {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_message_may_come_before_a_worker_wakes_for_a_timer_and_connections_wait_a_while() {
-        let now = Instant::from_micros(1_000_000);
-        let after = |milliseconds| Some(now + Duration::from_millis(milliseconds));
-        let (patience, shortest) = (PATIENCE.as_millis(), SHORTEST_SLEEP.as_millis());
-        assert_eq!(longest_sleep(now, None, None), u64::MAX);
-        assert_eq!(longest_sleep(now, after(0), None), patience);
-        assert_eq!(longest_sleep(now, after(500), None), 500 + patience);
-        assert_eq!(longest_sleep(now, None, after(0)), shortest);
-        assert_eq!(longest_sleep(now, None, after(500)), 500);
-        assert_eq!(longest_sleep(now, after(1000), after(500)), 500);
-        assert_eq!(longest_sleep(now, after(10), after(500)), 10 + patience);
-    }
 
     #[test]
     fn long_runs_of_datagrams_are_taken_a_few_at_a_time() {
