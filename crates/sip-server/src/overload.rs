@@ -40,6 +40,16 @@ impl Share {
         is_in
     }
 
+    /// This share of `other`.
+    fn of(self, other: Self) -> Self {
+        Self((u64::from(self.0) * u64::from(other.0) / u64::from(Self::ALL.0)) as u32)
+    }
+
+    /// What share it is of `other`, which is not smaller.
+    fn as_part_of(self, other: Self) -> Self {
+        Self((u64::from(self.0) * u64::from(Self::ALL.0) / u64::from(other.0)) as u32)
+    }
+
     fn times(self, factor: f64) -> Self {
         let parts = f64::from(self.0) * factor;
         Self((parts as u32).clamp(Self::LEAST.0, Self::ALL.0))
@@ -48,9 +58,9 @@ impl Share {
 
 /// Decides what share of the new requests is served, from how long messages wait to be read.
 ///
-/// As long as half of them are served, all are read, and calls that are not served are refused with 503:
-/// that costs an eighth of a call, and ends the matter. Where it is less, twice as many are read as are
-/// served. The others are left out where that costs little: datagrams unread by the owner, and who sent them
+/// As long as most of them are served, all are read, and calls that are not served are refused with 503:
+/// that costs a quarter of a call, and ends the matter. The smaller the share, the fewer are refused for each that is
+/// served, and the others are left out where that costs little: datagrams unread by the owner, and who sent them
 /// sends them again (RFC 3261 section 17.1); what comes on streams by [`Throttle::lets_in`].
 #[derive(Debug)]
 pub struct Throttle {
@@ -59,6 +69,8 @@ pub struct Throttle {
     credit: u32,
     /// What came before this was let in by an earlier decision and tells nothing about the present one.
     decided: Instant,
+    /// What was read by that.
+    read_before: Share,
     /// How those have waited that are looked at together, and when the first of them came and was read.
     first: Option<(Wait, Instant, Instant)>,
 }
@@ -89,18 +101,25 @@ impl Throttle {
     /// One that lets everything in.
     #[must_use]
     pub const fn new() -> Self {
-        Self { share: Share::ALL, credit: 0, decided: Instant::ZERO, first: None }
+        Self {
+            share: Share::ALL,
+            credit: 0,
+            decided: Instant::ZERO,
+            read_before: Share::ALL,
+            first: None,
+        }
     }
 
     /// What is read now.
     #[must_use]
     pub fn read(&self) -> Share {
-        Share(self.share.0 * 2).min(Share::ALL)
+        let refused = self.share.of(self.share);
+        Share(self.share.0 + refused.0).min(Share::ALL)
     }
 
     /// What is served of that.
     pub(crate) fn served(&self) -> Share {
-        self.share.max(Share(Share::ALL.0 / 2))
+        self.share.as_part_of(self.read())
     }
 
     /// What is served of a stream's messages that have `waited`, where none is to wait for `longest`.
@@ -131,6 +150,15 @@ impl Throttle {
             || Wait::of(expected, longest) == Wait::Short
             || !begins_something(message)
             || share.lets_in(&mut self.credit)
+    }
+
+    /// Whether `datagram`, which came at `came`, is to be read. It may have come when more was let in than now.
+    pub(crate) fn reads(&mut self, datagram: &[u8], came: Instant) -> bool {
+        let read = self.read();
+        came >= self.decided
+            || read >= self.read_before
+            || BEGUN.iter().any(|begun| datagram.starts_with(begun))
+            || read.as_part_of(self.read_before).lets_in(&mut self.credit)
     }
 
     /// How often [`Throttle::observe`] is to be called at least while not everything is served.
@@ -178,7 +206,7 @@ impl Throttle {
         }
         // How long reading takes is seen from the first that comes now on; for short waits it says nothing.
         let first = (wait == Wait::Short).then_some((wait, now, now));
-        *self = Self { share, credit: self.credit, decided: now, first };
+        *self = Self { share, credit: self.credit, decided: now, read_before: self.read(), first };
         true
     }
 }
@@ -230,7 +258,7 @@ mod tests {
 
     const LONGEST: Duration = Duration::from_millis(100);
 
-    /// A server that takes `COST` for a call and an eighth for a refusal, and callers who try again after
+    /// A server that takes `COST` for a call and a quarter for a refusal, and callers who try again after
     /// 0.5, 1, 2 s and so on.
     struct Simulation {
         now: u64,
@@ -308,9 +336,12 @@ mod tests {
                 if waited > 500_000 {
                     // Left for its copy, unparsed.
                     self.now += COST / 50;
+                } else if !self.throttle.reads(b"INVITE", Instant::from_micros(at)) {
+                    self.again.insert((at + 500_000, number), 1_000_000);
+                    self.now += COST / 50;
                 } else if span > LONGEST || !self.throttle.served().has(number) {
                     outcome.refused += 1;
-                    self.now += COST / 8;
+                    self.now += COST / 4;
                 } else {
                     outcome.served += 1;
                     self.now += COST;
@@ -334,9 +365,11 @@ mod tests {
         for times in [2, 5, 10, 50] {
             let mut simulation = Simulation::new();
             simulation.run(limit / 2, 1000);
-            simulation.run(limit * times, 1000);
+            let first_second = simulation.run(limit * times, 1000);
+            let enough = limit * 4 / 5;
+            assert!(times > 10 || first_second.served >= enough, "{times} times: {first_second:?}");
             let outcome = simulation.run(limit * times, 10_000);
-            assert!(outcome.served * 5 >= limit * 10 * 4, "{times} times: {outcome:?}");
+            assert!(outcome.served >= enough * 10, "{times} times: {outcome:?}");
             assert!(times > 10 || outcome.longest_wait < 200_000, "{times} times: {outcome:?}");
         }
     }
@@ -399,14 +432,38 @@ mod tests {
     }
 
     #[test]
-    fn half_of_what_is_read_is_served_where_not_all_is_read() {
-        let throttle = |parts| Throttle { share: Share(parts), ..Throttle::new() };
-        assert_eq!(
-            (throttle(50_000).read(), throttle(50_000).served()),
-            (Share::ALL, Share(50_000))
-        );
-        assert_eq!((throttle(1000).read(), throttle(1000).served()), (Share(2000), Share(32_768)));
+    fn the_fewer_are_served_the_fewer_are_refused_for_each() {
+        let parts = |share: f64| Share((share * f64::from(Share::ALL.0)) as u32);
+        for (share, refused) in
+            [(1.0, 0.0), (0.75, 0.25), (0.5, 0.25), (0.25, 0.0625), (0.03, 0.0009)]
+        {
+            let throttle = Throttle { share: parts(share), ..Throttle::new() };
+            for (got, expected) in [
+                (throttle.read(), parts(share + refused)),
+                (throttle.served(), parts(share / (share + refused))),
+            ] {
+                assert!(got.0.abs_diff(expected.0) < 80, "{share}: {got:?}, not {expected:?}");
+            }
+        }
         assert!(Share::ALL.has(u64::MAX) && Share(1).has(0) && !Share(1).has(1));
+    }
+
+    #[test]
+    fn datagrams_that_came_before_a_decision_are_read_by_it() {
+        let decided = Instant::from_micros(1_000_000);
+        let read_before = Share(Share::ALL.0 / 2);
+        // With those that are refused, an eighth of what was read before.
+        let share = Share(3891);
+        let mut throttle = Throttle { share, decided, read_before, ..Throttle::new() };
+        let mut read = |method: &str, came| {
+            let request = alloc::format!("{method} sip:bob@example.com SIP/2.0\r\n");
+            (0..400).filter(|_| throttle.reads(request.as_bytes(), came)).count()
+        };
+        let before = Instant::from_micros(999_999);
+        assert!((45..=55).contains(&read("INVITE", before)), "{}", read("INVITE", before));
+        assert_eq!([read("INVITE", decided), read("BYE", before)], [400, 400]);
+        throttle.read_before = Share::LEAST;
+        assert!(throttle.reads(b"INVITE", before), "more is read than before");
     }
 
     #[test]
@@ -415,7 +472,8 @@ mod tests {
             let head = "sip:bob@example.com SIP/2.0\r\nVia: SIP/2.0/TCP a;branch=tag=1\r\nFrom: <sip:a@b>;tag=1";
             alloc::format!("{method} {head}\r\n{to}\r\nCall-ID: tag=1\r\n\r\n").into_bytes()
         };
-        let mut throttle = Throttle { share: Share(Share::ALL.0 / 8), ..Throttle::new() };
+        // With those that are refused, a quarter.
+        let mut throttle = Throttle { share: Share(13_574), ..Throttle::new() };
         let long = Duration::from_millis(30);
         let mut let_in =
             |message: &[u8]| (0..400).filter(|_| throttle.lets_in(message, long, LONGEST)).count();
@@ -443,7 +501,7 @@ mod tests {
         let is_in = |throttle: &mut Throttle, waited| throttle.lets_in(&invite, waited, LONGEST);
         assert!((0..400).all(|_| is_in(&mut throttle, short)), "others are to blame");
         assert_eq!(throttle.served_after(short, LONGEST), Share::ALL);
-        assert_eq!(throttle.served_after(long, LONGEST), Share(Share::ALL.0 / 2));
+        assert_eq!(throttle.served_after(long, LONGEST), throttle.served());
         throttle.share = Share::ALL;
         assert!((0..400).all(|_| is_in(&mut throttle, long)));
     }

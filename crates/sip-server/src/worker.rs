@@ -62,13 +62,13 @@ impl<R: RawMutex> Worker<R> {
         out: &mut Output,
     ) {
         let longest = self.settings.config.limits.max_wait;
-        let served = match flow.transport.is_reliable() {
-            true => self.streams.served_after(waited, longest),
-            false => self.datagrams.served(),
+        let (served, is_read) = match flow.transport.is_reliable() {
+            true => (self.streams.served_after(waited, longest), true),
+            false => (self.datagrams.served(), self.datagrams.reads(bytes, now - waited)),
         };
         self.with_env(now, out, |server, env| {
             env.served = served;
-            if is_stale(waited, flow, bytes, &env.settings.config) {
+            if !is_read || is_stale(waited, flow, bytes, &env.settings.config) {
                 return env.counters.overload_dropped.add();
             }
             env.stopwatch =

@@ -305,7 +305,9 @@ fn receive_all(
     local: &mut Local,
 ) {
     let mut taken = 0;
-    while taken < ENOUGH {
+    let share = local.worker.share();
+    // Another share is to be let in at once.
+    while taken < ENOUGH && local.worker.share() == share {
         let asked = *places;
         match receive(hub, socket, inbox, asked, local) {
             Ok((used, messages)) => {
