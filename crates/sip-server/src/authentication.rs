@@ -5,7 +5,7 @@ use crate::flow::Flow;
 use crate::incoming::{Incoming, reply};
 use crate::nonce::Nonce;
 use crate::output::Event;
-use crate::proxy::{Env, Keys, write_line};
+use crate::proxy::{Env, Keys};
 use crate::server::Server;
 use crate::settings::DomainIndex;
 use crate::subscribers::AddressOfRecord;
@@ -15,7 +15,7 @@ use core::net::IpAddr;
 use lock_api::RawMutex;
 use sip::digest::{Algorithm, Challenge, Credentials, QopOptions, matches};
 use sip::message::reason_phrase;
-use sip::{HeaderName, Host, Message};
+use sip::{HeaderName, Message};
 use smallvec::SmallVec;
 
 /// Who asks for credentials, and so in which header fields.
@@ -191,8 +191,7 @@ fn write_challenges<R: RawMutex>(
     out: &mut Vec<u8>,
 ) {
     let config = &env.settings.config.authentication;
-    let mut nonce = Vec::with_capacity(32);
-    server.nonces.issue(env.now, &mut nonce);
+    let nonce = server.nonces.issue(env.now);
     let agent = request.value(HeaderName::UserAgent).unwrap_or_default();
     let only_md5 = config.algorithms.contains(&Algorithm::Md5)
         && config.md5_only_agents.iter().any(|prefix| {
@@ -214,9 +213,10 @@ fn write_challenges<R: RawMutex>(
             qop: QopOptions::AUTH,
             domain: None,
         };
-        let mut value = Vec::with_capacity(160);
-        challenge.write(&mut value);
-        write_line(out, asker.challenge().as_str().as_bytes(), &value);
+        out.extend_from_slice(asker.challenge().as_str().as_bytes());
+        out.extend_from_slice(b": ");
+        challenge.write(out);
+        out.extend_from_slice(b"\r\n");
     }
 }
 
@@ -234,11 +234,16 @@ fn decoy(keys: &Keys, algorithm: Algorithm) -> SmallVec<[u8; 32]> {
 /// has not.
 fn fingerprint(keys: &Keys, request: &Message<'_>, flow: &Flow) -> u64 {
     let connection = flow.connection.map_or(0, |connection| connection.0.get());
-    keys.fingerprint.hash(&[
-        &keys.message.hash_one(request.as_bytes()).to_be_bytes(),
-        &[flow.transport as u8],
-        &connection.to_be_bytes(),
-        &Host::Ip(flow.remote.ip()).canonical(),
-        &flow.remote.port().to_be_bytes(),
-    ])
+    let address = match flow.remote.ip() {
+        IpAddr::V4(address) => address.to_ipv6_mapped(),
+        IpAddr::V6(address) => address,
+    };
+    // Each has one length, so no two of these run together.
+    let mut all: SmallVec<[u8; 40]> = SmallVec::new();
+    all.extend_from_slice(&keys.message.hash_one(request.as_bytes()).to_be_bytes());
+    all.push(flow.transport as u8);
+    all.extend_from_slice(&connection.to_be_bytes());
+    all.extend_from_slice(&address.octets());
+    all.extend_from_slice(&flow.remote.port().to_be_bytes());
+    keys.fingerprint.hash_one(&all)
 }

@@ -1,10 +1,10 @@
 //! Nonces that verify themselves, so that a challenge costs no state (RFC 7616 section 3.3), and
 //! the counts of those in use.
 
-use crate::keys::{Key, put_hex, take_hex};
+use crate::keys::{Key, take_hex, write_hex};
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
-use alloc::vec::Vec;
+use alloc::collections::btree_map::Entry;
 use core::sync::atomic::{AtomicU32, Ordering};
 use lock_api::{Mutex, RawMutex};
 use sip::{Duration, Instant};
@@ -74,12 +74,16 @@ impl<R: RawMutex> Nonces<R> {
         }
     }
 
-    /// Appends a new nonce.
-    pub(crate) fn issue(&self, now: Instant, out: &mut Vec<u8>) {
+    /// A new nonce.
+    pub(crate) fn issue(&self, now: Instant) -> [u8; 32] {
         let serial = self.serial.fetch_add(1, Ordering::Relaxed) & ((1 << SERIAL_BITS) - 1);
         let id = (now.as_micros() / 1000) << SERIAL_BITS | u64::from(serial);
-        put_hex(out, &id.to_be_bytes());
-        put_hex(out, &self.key.proof(&[&id.to_be_bytes()]).to_be_bytes());
+        let id = id.to_be_bytes();
+        let mut nonce = [0; 32];
+        let (first, second) = nonce.split_at_mut(16);
+        write_hex(first, &id);
+        write_hex(second, &self.key.proof(&[&id]).to_be_bytes());
+        nonce
     }
 
     /// Says what `nonce` is.
@@ -112,27 +116,23 @@ impl<R: RawMutex> Nonces<R> {
     ) -> bool {
         let count = count.unwrap_or(1);
         let mut shard = self.shards[id as usize % SHARDS].lock();
-        if let Some(counts) = shard.in_use.get_mut(&id) {
-            return counts.accept(count, fingerprint);
-        }
-        if id <= shard.forgotten {
-            return false;
-        }
-        let oldest_fresh = (oldest_fresh.as_micros() / 1000) << SERIAL_BITS;
-        while let Some((&oldest, _)) = shard.in_use.first_key_value() {
-            let full = shard.in_use.len() >= max_nonces.div_ceil(SHARDS);
-            if oldest >= oldest_fresh && !full {
-                break;
+        let Shard { in_use, forgotten } = &mut *shard;
+        let accepted = match in_use.entry(id) {
+            Entry::Occupied(mut counts) => return counts.get_mut().accept(count, fingerprint),
+            Entry::Vacant(_) if id <= *forgotten => return false,
+            Entry::Vacant(place) => {
+                let unused = Counts { highest: 0, used: 1, recent: [(0, 0); 4] };
+                place.insert(unused).accept(count, fingerprint)
             }
-            shard.in_use.pop_first();
-            shard.forgotten = shard.forgotten.max(oldest);
+        };
+        let oldest_fresh = (oldest_fresh.as_micros() / 1000) << SERIAL_BITS;
+        let max = max_nonces.div_ceil(SHARDS);
+        // The new one itself, where it is the oldest of too many: it was used once, and is stale from now on.
+        while (in_use.len() > max || in_use.keys().next().is_some_and(|&id| id < oldest_fresh))
+            && let Some((oldest, _)) = in_use.pop_first()
+        {
+            *forgotten = (*forgotten).max(oldest);
         }
-        if id <= shard.forgotten {
-            return false;
-        }
-        let mut counts = Counts { highest: 0, used: 1, recent: [(0, 0); 4] };
-        let accepted = counts.accept(count, fingerprint);
-        shard.in_use.insert(id, counts);
         accepted
     }
 }
@@ -163,6 +163,8 @@ impl Counts {
 mod tests {
     use super::*;
 
+    use alloc::vec::Vec;
+
     type Table = Nonces<parking_lot::RawMutex>;
 
     const LIFETIME: Duration = Duration::from_secs(300);
@@ -176,8 +178,7 @@ mod tests {
     }
 
     fn issue(table: &Table, seconds: u64) -> u64 {
-        let mut nonce = Vec::new();
-        table.issue(at(seconds), &mut nonce);
+        let nonce = table.issue(at(seconds));
         match table.judge(&nonce, at(seconds), LIFETIME) {
             Nonce::Fresh(id) => id,
             other => panic!("{other:?}"),
@@ -187,12 +188,11 @@ mod tests {
     #[test]
     fn a_nonce_is_good_for_its_time_and_cannot_be_made_up() {
         let table = table();
-        let mut nonce = Vec::new();
-        table.issue(at(0), &mut nonce);
+        let nonce = table.issue(at(0));
         assert!(matches!(table.judge(&nonce, at(300), LIFETIME), Nonce::Fresh(_)));
         assert_eq!(table.judge(&nonce, at(301), LIFETIME), Nonce::Expired);
         for at_byte in 0..nonce.len() {
-            let mut changed = nonce.clone();
+            let mut changed = nonce;
             changed[at_byte] = if changed[at_byte] == b'0' { b'1' } else { b'0' };
             assert_eq!(table.judge(&changed, at(0), LIFETIME), Nonce::Foreign);
         }

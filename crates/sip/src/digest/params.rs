@@ -107,7 +107,13 @@ impl<'a> Reader<'a> {
     }
 
     /// Skips linear white space; whether there was any.
+    #[inline]
     fn skip_lws(&mut self) -> bool {
+        // Mostly there is none.
+        matches!(self.peek(), Some(b' ' | b'\t' | b'\r' | b'\n')) && self.skip_some_lws()
+    }
+
+    fn skip_some_lws(&mut self) -> bool {
         let start = self.at;
         loop {
             match self.peek() {
