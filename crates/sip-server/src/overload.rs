@@ -157,7 +157,7 @@ impl Throttle {
         let read = self.read();
         came >= self.decided
             || read >= self.read_before
-            || BEGUN.iter().any(|begun| datagram.starts_with(begun))
+            || has_begun(datagram)
             || read.as_part_of(self.read_before).lets_in(&mut self.credit)
     }
 
@@ -211,10 +211,15 @@ impl Throttle {
     }
 }
 
+/// Whether `message` begins as one of [`BEGUN`].
+pub(crate) fn has_begun(message: &[u8]) -> bool {
+    BEGUN.iter().any(|begun| message.starts_with(begun))
+}
+
 /// Whether `message` is a request other than REGISTER and outside of every dialog, as far as is seen without
 /// parsing it.
 fn begins_something(message: &[u8]) -> bool {
-    if BEGUN.iter().chain([b"REGI"]).any(|begun| message.starts_with(begun)) {
+    if has_begun(message) || message.starts_with(b"REGI") {
         return false;
     }
     let Some(value) = to_value(message) else { return false };

@@ -5,7 +5,7 @@ use crate::counters::Counters;
 use crate::flow::Flow;
 use crate::incoming::reply;
 use crate::output::{Location, Output, Ticket, TicketKind};
-use crate::overload::{BEGUN, Share, Throttle};
+use crate::overload::{Share, Throttle, has_begun};
 use crate::proxy::branch::Branch;
 use crate::proxy::{Env, stateless};
 use crate::request::on_request;
@@ -267,7 +267,7 @@ fn is_stale(waited: Duration, flow: &Flow, bytes: &[u8], config: &Config) -> boo
     waited > config.timers.t1
         && config.limits.max_wait > Duration::ZERO
         && !flow.transport.is_reliable()
-        && !BEGUN.iter().any(|begun| bytes.starts_with(begun))
+        && !has_begun(bytes)
 }
 
 fn on_response<R: RawMutex>(
