@@ -124,8 +124,7 @@ impl Receiver {
     /// Checks and decrypts an RTP packet, and gives it without what SRTP had added.
     ///
     /// # Errors
-    /// See [`UnprotectError`]. With a suite of AES-GCM the bytes of a packet that is not authentic are
-    /// lost; otherwise a packet that is refused is as it was.
+    /// See [`UnprotectError`]. A packet that is not authentic is as it was.
     pub fn unprotect<'a>(&mut self, packet: &'a mut [u8]) -> Result<&'a mut [u8], UnprotectError> {
         self.unprotect_with(packet, |hmac, data, rollover| hmac.code(data, &rollover))
     }
@@ -144,11 +143,13 @@ impl Receiver {
         let source = self.sources.get_mut(parts.ssrc)?;
         let index = source.index(parts.sequence_number)?;
         source.rtp_received.check(index).ok()?;
-        let key = &self.keys.entries[self.keys.find(&packet[parts.mki])?];
+        let key = self.keys.find(&packet[parts.mki])?;
+        let Keys { policy, entries } = &mut self.keys;
+        let key = &mut entries[key];
         if !key.may_use(Use::Rtp) {
             return None;
         }
-        let transform = key.transform(&self.keys.policy, Use::Rtp, index, &mut source.rtp);
+        let transform = key.transform(policy, Use::Rtp, index, &mut source.rtp);
         let hmac = transform.hmac()?.clone();
         Some(Wanted { hmac, length: parts.length, rollover: rollover(index) })
     }

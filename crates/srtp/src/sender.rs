@@ -264,8 +264,13 @@ impl Sender {
             return Err(ProtectError::KeyExhausted);
         }
         let word = index | if policy.encrypt_rtcp { ENCRYPTED } else { 0 };
+        let mki = key.mki();
+        let behind = if policy.suite.is_aead() { 0 } else { policy.suite.rtcp_tag_length() };
+        let end = needed - behind;
+        buffer[end - mki.len()..end].copy_from_slice(mki);
+        let mki = mki.len();
         let transform = key.transform(policy, Use::Rtcp, u64::from(index), &mut source.rtcp);
-        transform.protect_rtcp(&mut buffer[..needed], length, word, key.mki());
+        transform.protect_rtcp(&mut buffer[..needed], length, word, mki);
         key.keep(policy, u64::from(index), &mut source.rtcp);
         key.count(Use::Rtcp);
         source.rtcp_index += 1;

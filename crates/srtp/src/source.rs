@@ -114,16 +114,16 @@ impl Entry {
     /// it, in `derived`.
     #[inline]
     pub(crate) fn transform<'a>(
-        &'a self,
+        &'a mut self,
         policy: &Policy,
         usage: Use,
         index: u64,
         derived: &'a mut Derived,
-    ) -> &'a Transform {
+    ) -> &'a mut Transform {
         let Some(rate) = policy.key_derivation_rate else {
             return match usage {
-                Use::Rtp => &self.rtp,
-                Use::Rtcp => &self.rtcp,
+                Use::Rtp => &mut self.rtp,
+                Use::Rtcp => &mut self.rtcp,
             };
         };
         let index = index >> rate;
@@ -153,7 +153,12 @@ struct DerivedKeys {
 }
 
 impl Derived {
-    fn get(&mut self, key: usize, index: u64, derive: impl FnOnce() -> Transform) -> &Transform {
+    fn get(
+        &mut self,
+        key: usize,
+        index: u64,
+        derive: impl FnOnce() -> Transform,
+    ) -> &mut Transform {
         let is_wanted = |kept: &Option<Box<DerivedKeys>>| {
             kept.as_ref().is_some_and(|kept| kept.key == key && kept.index == index)
         };
@@ -162,7 +167,7 @@ impl Derived {
         if !is_wanted(kept) {
             *kept = Some(Box::new(DerivedKeys { key, index, transform: derive() }));
         }
-        &kept.as_ref().expect("just put there").transform
+        &mut kept.as_mut().expect("just put there").transform
     }
 
     fn keep(&mut self, key: usize, index: u64) {

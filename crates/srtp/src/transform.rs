@@ -1,10 +1,9 @@
 //! What is done to one packet: encryption and authentication with one set of session keys.
 
-use crate::crypto::{Aes, Code, F8, GCM_TAG, Gcm, HmacSha1};
+use crate::crypto::{Aes, Code, F8, GCM_TAG, Gcm, HmacSha1, begins_with};
 use crate::key::{Derivation, Label, Use};
 use crate::policy::Policy;
 use crate::suite::Suite;
-use subtle::ConstantTimeEq;
 use zeroize::Zeroizing;
 
 /// The bytes before an RTCP packet's encrypted part.
@@ -77,7 +76,7 @@ impl Transform {
     /// gives what makes it, of the packet and of [`rollover`].
     #[inline]
     pub(crate) fn encrypt_rtp(
-        &self,
+        &mut self,
         packet: &mut [u8],
         header: usize,
         index: u64,
@@ -100,7 +99,7 @@ impl Transform {
     /// packet and what follows it.
     #[inline]
     pub(crate) fn unprotect_rtp(
-        &self,
+        &mut self,
         packet: &mut [u8],
         header: usize,
         index: u64,
@@ -110,7 +109,7 @@ impl Transform {
         match self {
             Self::Hmac(cipher, hmac) => {
                 let is_right =
-                    tag.is_empty() || is_right(&code(hmac, packet, rollover(index)), tag);
+                    tag.is_empty() || begins_with(&code(hmac, packet, rollover(index)), tag);
                 if is_right {
                     cipher.apply_rtp(packet, header, index);
                 }
@@ -124,18 +123,24 @@ impl Transform {
         }
     }
 
-    /// Encrypts, if `index` says so, the RTCP packet in the first `length` bytes of a buffer; puts its
-    /// index, its tag and `mki` behind it in the order of the suite.
-    pub(crate) fn protect_rtcp(&self, buffer: &mut [u8], length: usize, index: u32, mki: &[u8]) {
+    /// Encrypts, if `index` says so, the RTCP packet in the first `length` bytes of a buffer, and puts its
+    /// index and its tag behind it in the order of the suite; where that has the master key identifier, the
+    /// buffer has one of `mki` bytes already.
+    pub(crate) fn protect_rtcp(
+        &mut self,
+        buffer: &mut [u8],
+        length: usize,
+        index: u32,
+        mki: usize,
+    ) {
         let word = index.to_be_bytes();
         match self {
             Self::Hmac(cipher, hmac) => {
                 cipher.apply_rtcp(&mut buffer[..length], index);
                 let (packet, end) = buffer.split_at_mut(length + INDEX);
                 packet[length..].copy_from_slice(&word);
-                let (identifier, tag) = end.split_at_mut(mki.len());
-                identifier.copy_from_slice(mki);
                 let code = hmac.code(packet, &[]);
+                let tag = &mut end[mki..];
                 tag.copy_from_slice(&code[..tag.len()]);
             }
             Self::Gcm(gcm, salt) => {
@@ -145,7 +150,6 @@ impl Transform {
                 let (tag_place, end) = buffer[length..].split_at_mut(GCM_TAG);
                 tag_place.copy_from_slice(&tag);
                 end[..INDEX].copy_from_slice(&word);
-                end[INDEX..].copy_from_slice(mki);
             }
         }
     }
@@ -153,7 +157,7 @@ impl Transform {
     /// Decrypts an RTCP packet of `length` bytes if its tag is right, and says whether it was. The buffer
     /// has room for a word behind the packet, where now something else of SRTCP stands.
     pub(crate) fn unprotect_rtcp(
-        &self,
+        &mut self,
         buffer: &mut [u8],
         length: usize,
         index: u32,
@@ -161,7 +165,8 @@ impl Transform {
     ) -> bool {
         match self {
             Self::Hmac(cipher, hmac) => {
-                let is_right = is_right(&hmac.code(&buffer[..length], &index.to_be_bytes()), tag);
+                let is_right =
+                    begins_with(&hmac.code(&buffer[..length], &index.to_be_bytes()), tag);
                 if is_right {
                     cipher.apply_rtcp(&mut buffer[..length], index);
                 }
@@ -215,12 +220,6 @@ impl Cipher {
     }
 }
 
-/// Whether a tag is the beginning of a code: in constant time.
-#[inline]
-fn is_right(code: &Code, tag: &[u8]) -> bool {
-    code[..tag.len()].ct_eq(tag).into()
-}
-
 /// The rollover counter of an RTP packet's index.
 #[inline]
 pub(crate) fn rollover(index: u64) -> [u8; 4] {
@@ -269,10 +268,12 @@ fn with_associated_data<T>(
     let mut header = [0; RTCP_HEADER];
     header.copy_from_slice(&buffer[..RTCP_HEADER]);
     if word & ENCRYPTED == 0 {
-        // The whole packet and the word in one piece; what comes behind the packet is written later, or
-        // was read before.
-        buffer[length..][..INDEX].copy_from_slice(&word.to_be_bytes());
-        return apply(&header, &buffer[..length + INDEX], &mut []);
+        // The whole packet and the word in one piece, for as long as it takes.
+        let mut kept = word.to_be_bytes();
+        buffer[length..][..INDEX].swap_with_slice(&mut kept);
+        let applied = apply(&header, &buffer[..length + INDEX], &mut []);
+        buffer[length..][..INDEX].copy_from_slice(&kept);
+        return applied;
     }
     let mut aad = [0; RTCP_HEADER + INDEX];
     aad[..RTCP_HEADER].copy_from_slice(&header);

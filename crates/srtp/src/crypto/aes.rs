@@ -25,7 +25,7 @@ impl Aes {
     }
 
     /// Encrypts or decrypts in counter mode (RFC 3711 section 4.1.1).
-    #[inline]
+    #[inline(always)]
     pub(crate) fn counter(&self, iv: &[u8; 16], data: &mut [u8]) {
         match self {
             Self::Aes128(aes) => counter(aes, iv, data),
@@ -35,7 +35,7 @@ impl Aes {
     }
 
     /// Encrypts one block.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn block(&self, block: &mut [u8; 16]) {
         match self {
             Self::Aes128(aes) => aes.encrypt_block(block.into()),
@@ -45,7 +45,7 @@ impl Aes {
     }
 }
 
-#[inline]
+#[inline(always)]
 fn counter<C>(aes: &C, iv: &[u8; 16], data: &mut [u8])
 where
     C: BlockCipherEncrypt<BlockSize = aes::cipher::consts::U16>,

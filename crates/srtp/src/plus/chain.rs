@@ -1,9 +1,8 @@
 //! Scheme 3 (seed B3): random numbers that the packets before have announced.
 
 use super::Verdict;
-use crate::crypto::Aes;
+use crate::crypto::{Aes, begins_with};
 use alloc::boxed::Box;
-use subtle::ConstantTimeEq;
 use zeroize::Zeroize;
 
 /// How many indices the numbers of a source are kept for, ahead and behind.
@@ -164,7 +163,7 @@ impl Numbers {
         let known = numbers.and_then(|numbers| numbers.get(index));
         // Never both: two right numbers would be twice as easy to guess.
         let expected = key.to_tag(known.unwrap_or_else(|| key.first(ssrc, index)));
-        match expected[..tag.len()].ct_eq(tag).into() {
+        match begins_with(&expected, tag) {
             true => Verdict::Right,
             // Perhaps all that announced it was lost.
             false if known.is_none() => Verdict::Unknown,

@@ -11,12 +11,11 @@ mod tests;
 
 pub(crate) use place::ROOM;
 
-use crate::crypto::{Aes, HmacSha1};
+use crate::crypto::{Aes, HmacSha1, begins_with};
 use crate::error::PolicyError;
 use crate::key::Derivation;
 use alloc::boxed::Box;
 use smallvec::SmallVec;
-use subtle::ConstantTimeEq;
 use zeroize::Zeroizing;
 
 /// What is added to SRTP, and where it stands.
@@ -226,7 +225,7 @@ impl Keys {
                 return chain::Numbers::check(numbers, key, ssrc(header), index, tag);
             }
         };
-        if expected[..tag.len()].ct_eq(tag).into() { Verdict::Right } else { Verdict::Wrong }
+        if begins_with(&expected, tag) { Verdict::Right } else { Verdict::Wrong }
     }
 
     /// Does the costly work for a packet whose tag is unknown; says whether SRTP is to look at it.
@@ -240,7 +239,7 @@ impl Keys {
         match self {
             Self::Sequence(generator) => {
                 let expected = state.window().find(generator, ssrc(header), index);
-                expected[..tag.len()].ct_eq(tag).into()
+                begins_with(&expected, tag)
             }
             // Only SRTP knows.
             _ => true,
