@@ -265,12 +265,12 @@ impl Sender {
         }
         let word = index | if policy.encrypt_rtcp { ENCRYPTED } else { 0 };
         let mki = key.mki();
+        let mki_length = mki.len();
+        // With AES-GCM nothing stands behind it, otherwise the tag.
         let behind = if policy.suite.is_aead() { 0 } else { policy.suite.rtcp_tag_length() };
-        let end = needed - behind;
-        buffer[end - mki.len()..end].copy_from_slice(mki);
-        let mki = mki.len();
+        buffer[needed - behind - mki_length..needed - behind].copy_from_slice(mki);
         let transform = key.transform(policy, Use::Rtcp, u64::from(index), &mut source.rtcp);
-        transform.protect_rtcp(&mut buffer[..needed], length, word, mki);
+        transform.protect_rtcp(&mut buffer[..needed], length, word, mki_length);
         key.keep(policy, u64::from(index), &mut source.rtcp);
         key.count(Use::Rtcp);
         source.rtcp_index += 1;

@@ -124,14 +124,14 @@ impl Transform {
     }
 
     /// Encrypts, if `index` says so, the RTCP packet in the first `length` bytes of a buffer, and puts its
-    /// index and its tag behind it in the order of the suite; where that has the master key identifier, the
-    /// buffer has one of `mki` bytes already.
+    /// index and its tag behind it in the order of the suite, with room for a master key identifier of
+    /// `mki_length` bytes, which is left as it is.
     pub(crate) fn protect_rtcp(
         &mut self,
         buffer: &mut [u8],
         length: usize,
         index: u32,
-        mki: usize,
+        mki_length: usize,
     ) {
         let word = index.to_be_bytes();
         match self {
@@ -140,7 +140,7 @@ impl Transform {
                 let (packet, end) = buffer.split_at_mut(length + INDEX);
                 packet[length..].copy_from_slice(&word);
                 let code = hmac.code(packet, &[]);
-                let tag = &mut end[mki..];
+                let tag = &mut end[mki_length..];
                 tag.copy_from_slice(&code[..tag.len()]);
             }
             Self::Gcm(gcm, salt) => {

