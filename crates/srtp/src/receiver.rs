@@ -9,6 +9,7 @@ use crate::policy::Policy;
 use crate::replay::{Replay, Window};
 use crate::source::{Derived, Keys, Sources};
 use crate::transform::{INDEX, RTCP_HEADER, rollover};
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::fmt;
 use core::ops::Range;
@@ -17,10 +18,16 @@ use rtp::packet::FIXED_HEADER;
 
 /// Checks and decrypts the packets of one direction of a session.
 pub struct Receiver {
-    keys: Keys,
-    sources: Sources<Incoming>,
+    /// In one piece and in a place of its own, as a sender's is.
+    state: Box<State>,
+}
+
+#[repr(C, align(64))]
+struct State {
     /// Of costly work for tags of SRTP+ that are unknown.
     allowance: Allowance,
+    sources: Sources<Incoming>,
+    keys: Keys,
 }
 
 /// A source of packets.
@@ -86,7 +93,7 @@ impl Receiver {
     pub fn new(policy: &Policy, keys: Vec<MasterKey>) -> Result<Self, PolicyError> {
         let keys = Keys::new(policy, keys)?;
         let allowance = Allowance::new(keys.secret());
-        Ok(Self { keys, sources: Sources::new(), allowance })
+        Ok(Self { state: Box::new(State { keys, sources: Sources::new(), allowance }) })
     }
 
     /// Begins with a source, or anew with it: the next packet of it has this rollover counter. Without
@@ -98,27 +105,27 @@ impl Receiver {
     /// # Errors
     /// [`UnprotectError::TooManySources`].
     pub fn add_source(&mut self, ssrc: u32, rollover: u32) -> Result<(), UnprotectError> {
-        if let Some(source) = self.sources.get_mut(ssrc) {
-            let new = Incoming::new(&self.keys.policy, rollover);
+        if let Some(source) = self.state.sources.get_mut(ssrc) {
+            let new = Incoming::new(&self.state.keys.policy, rollover);
             let Incoming { rtcp_received, rtcp, .. } = core::mem::replace(source, new);
             (source.rtcp_received, source.rtcp) = (rtcp_received, rtcp);
             return Ok(());
         }
-        if self.sources.len() >= self.keys.policy.max_sources {
+        if self.state.sources.len() >= self.state.keys.policy.max_sources {
             return Err(UnprotectError::TooManySources);
         }
-        self.sources.insert(ssrc, Incoming::new(&self.keys.policy, rollover));
+        self.state.sources.insert(ssrc, Incoming::new(&self.state.keys.policy, rollover));
         Ok(())
     }
 
     /// The sources that it knows.
     pub fn sources(&self) -> impl Iterator<Item = u32> + '_ {
-        self.sources.ssrcs()
+        self.state.sources.ssrcs()
     }
 
     /// Forgets a source that has ended; says whether there was one. Packets of it could be replayed then.
     pub fn remove_source(&mut self, ssrc: u32) -> bool {
-        self.sources.remove(ssrc)
+        self.state.sources.remove(ssrc)
     }
 
     /// Checks and decrypts an RTP packet, and gives it without what SRTP had added.
@@ -134,18 +141,17 @@ impl Receiver {
     /// made that SRTP+ is there to save, and with a key derivation rate, for keys would be derived.
     #[inline]
     pub(crate) fn foresee(&mut self, packet: &[u8]) -> Option<Wanted> {
-        let policy = &self.keys.policy;
+        let policy = &self.state.keys.policy;
         let wants_one = !policy.suite.is_aead() && policy.authenticate_rtp;
         if !wants_one || policy.plus.is_some() || policy.key_derivation_rate.is_some() {
             return None;
         }
         let parts = self.split(packet).ok()?;
-        let source = self.sources.get_mut(parts.ssrc)?;
+        let source = self.state.sources.get_mut(parts.ssrc)?;
         let index = source.index(parts.sequence_number)?;
         source.rtp_received.check(index).ok()?;
-        let key = self.keys.find(&packet[parts.mki])?;
-        let Keys { policy, entries } = &mut self.keys;
-        let key = &mut entries[key];
+        let key = self.state.keys.find(&packet[parts.mki])?;
+        let (policy, key) = self.state.keys.with(key);
         if !key.may_use(Use::Rtp) {
             return None;
         }
@@ -158,7 +164,7 @@ impl Receiver {
     #[inline]
     fn split(&self, packet: &[u8]) -> Result<Parts, UnprotectError> {
         let header = Header::parse(packet).map_err(UnprotectError::Rtp)?;
-        let policy = &self.keys.policy;
+        let policy = &self.state.keys.policy;
         let mut plus_tag = ([0; 4], 0);
         let mut end = packet.len();
         if let Some(plus) = policy.plus {
@@ -168,7 +174,7 @@ impl Receiver {
             plus_tag.0[..length].copy_from_slice(tag);
             (plus_tag.1, end) = (length, new_end);
         }
-        let (tag_length, mki_length) = (policy.rtp_tag_length(), self.keys.mki_length());
+        let (tag_length, mki_length) = (policy.rtp_tag_length(), self.state.keys.mki_length());
         let length = end.checked_sub(tag_length + mki_length);
         let length = length.filter(|&end| end >= header.len());
         let length = length.ok_or(UnprotectError::Truncated)?;
@@ -193,19 +199,18 @@ impl Receiver {
         let (packet, end) = packet.split_at_mut(length);
         let mki = &end[mki.start - length..mki.end - length];
         let tag = &end[tag.start - length..tag.end - length];
-        let policy = &self.keys.policy;
+        let policy = &self.state.keys.policy;
 
         let mut new = None;
-        let source = known_or_new(&mut self.sources, policy, ssrc, &mut new)?;
+        let source = known_or_new(&mut self.state.sources, policy, ssrc, &mut new)?;
         let index = source.index(sequence_number).ok_or(UnprotectError::TooOld)?;
         match source.rtp_received.check(index) {
             // Without tags a forged packet may have moved the window: it must not shut others out.
             Err(Replay::TooOld) if tag.is_empty() => {}
             result => result?,
         }
-        let key = self.keys.find(mki).ok_or(UnprotectError::UnknownMki)?;
-        let Keys { policy, entries } = &mut self.keys;
-        let key = &mut entries[key];
+        let key = self.state.keys.find(mki).ok_or(UnprotectError::UnknownMki)?;
+        let (policy, key) = self.state.keys.with(key);
         if !key.may_use(Use::Rtp) {
             return Err(UnprotectError::KeyExhausted);
         }
@@ -216,10 +221,10 @@ impl Receiver {
             let tag = &plus_tag.0[..plus_tag.1];
             match keys.check(source.plus.get(key.number), &fixed, index, tag) {
                 Verdict::Right => {}
-                Verdict::Unknown if self.allowance.is_granted() => {
+                Verdict::Unknown if self.state.allowance.is_granted() => {
                     is_costly = true;
                     if !keys.work(source.plus.get_mut(key.number), &fixed, index, tag) {
-                        self.allowance.note(true);
+                        self.state.allowance.note(true);
                         return Err(UnprotectError::Plus);
                     }
                 }
@@ -229,12 +234,12 @@ impl Receiver {
         let transform = key.transform(policy, Use::Rtp, index, &mut source.rtp);
         if !transform.unprotect_rtp(packet, header, index, tag, code) {
             if is_costly {
-                self.allowance.note(true);
+                self.state.allowance.note(true);
             }
             return Err(UnprotectError::Authentication);
         }
         if is_costly {
-            self.allowance.note(false);
+            self.state.allowance.note(false);
         }
         let mut length = packet.len();
         if let (Some(plus), Some(keys)) = (policy.plus, &key.plus) {
@@ -249,7 +254,7 @@ impl Receiver {
         key.count(Use::Rtp);
         source.rtp_received.take(index);
         if let Some(new) = new {
-            self.sources.insert(ssrc, new);
+            self.state.sources.insert(ssrc, new);
         }
         Ok(&mut packet[..length])
     }
@@ -267,8 +272,9 @@ impl Receiver {
             return Err(UnprotectError::Rtcp);
         }
         let ssrc = u32::from_be_bytes([s, s1, s2, s3]);
-        let policy = &self.keys.policy;
-        let (tag_length, mki_length) = (policy.suite.rtcp_tag_length(), self.keys.mki_length());
+        let policy = &self.state.keys.policy;
+        let (tag_length, mki_length) =
+            (policy.suite.rtcp_tag_length(), self.state.keys.mki_length());
         let length = packet.len().checked_sub(tag_length + INDEX + mki_length);
         let length = length.filter(|&end| end >= RTCP_HEADER).ok_or(UnprotectError::Truncated)?;
         let end = &packet[length..];
@@ -281,7 +287,7 @@ impl Receiver {
             let (mki, tag) = end.split_at(mki_length);
             (word, mki, tag)
         };
-        let key = self.keys.find(mki).ok_or(UnprotectError::UnknownMki)?;
+        let key = self.state.keys.find(mki).ok_or(UnprotectError::UnknownMki)?;
         let word = u32::from_be_bytes([word[0], word[1], word[2], word[3]]);
         let index = u64::from(word & index::RTCP_MAX);
         let mut kept_tag = [0; 16];
@@ -289,10 +295,9 @@ impl Receiver {
         kept_tag.copy_from_slice(tag);
 
         let mut new = None;
-        let source = known_or_new(&mut self.sources, policy, ssrc, &mut new)?;
+        let source = known_or_new(&mut self.state.sources, policy, ssrc, &mut new)?;
         source.rtcp_received.check(index)?;
-        let Keys { policy, entries } = &mut self.keys;
-        let key = &mut entries[key];
+        let (policy, key) = self.state.keys.with(key);
         if !key.may_use(Use::Rtcp) {
             return Err(UnprotectError::KeyExhausted);
         }
@@ -304,7 +309,7 @@ impl Receiver {
         key.count(Use::Rtcp);
         source.rtcp_received.take(index);
         if let Some(new) = new {
-            self.sources.insert(ssrc, new);
+            self.state.sources.insert(ssrc, new);
         }
         Ok(&mut packet[..length])
     }
@@ -328,6 +333,6 @@ fn known_or_new<'a>(
 
 impl fmt::Debug for Receiver {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Receiver").field("policy", &self.keys.policy).finish_non_exhaustive()
+        f.debug_struct("Receiver").field("policy", &self.state.keys.policy).finish_non_exhaustive()
     }
 }

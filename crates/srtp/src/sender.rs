@@ -21,12 +21,19 @@ const MAX_PACKET: usize = 1 << 20;
 
 /// Protects the packets of one direction of a session.
 pub struct Sender {
-    keys: Keys,
-    /// The place of the key in use.
-    key: usize,
-    sources: Sources<Outgoing>,
+    /// In a place of its own, so that no copies of keys are left behind where a sender is moved; and in one piece, in
+    /// lines of the cache of its own, so that a session is fetched from memory at once.
+    state: Box<State>,
+}
+
+#[repr(C, align(64))]
+struct State {
     /// For the numbers of SRTP+'s scheme 3.
     random: Option<Box<plus::Random>>,
+    sources: Sources<Outgoing>,
+    /// The place of the key in use.
+    key: usize,
+    keys: Keys,
 }
 
 /// A source of packets.
@@ -73,40 +80,41 @@ impl Sender {
     /// The policy asks for what there is not, or the keys do not fit it.
     pub fn new(policy: &Policy, keys: Vec<MasterKey>) -> Result<Self, PolicyError> {
         let keys = Keys::new(policy, keys)?;
-        Ok(Self { keys, key: 0, sources: Sources::new(), random: None })
+        let state = State { keys, key: 0, sources: Sources::new(), random: None };
+        Ok(Self { state: Box::new(state) })
     }
 
     /// Gives it random bytes, which nobody else knows, to make the numbers of SRTP+'s scheme 3 from. Other
     /// schemes need none.
     #[must_use]
     pub fn with_seed(mut self, seed: &[u8; 32]) -> Self {
-        self.random = Some(Box::new(plus::Random::new(seed)));
+        self.state.random = Some(Box::new(plus::Random::new(seed)));
         self
     }
 
     /// How many bytes [`Sender::protect`] adds at most: less only where SRTP+ finds a header extension.
     #[must_use]
     pub fn rtp_overhead(&self) -> usize {
-        let plus = self.keys.policy.plus.map_or(0, |plus| {
+        let plus = self.state.keys.policy.plus.map_or(0, |plus| {
             plus.scheme.payload_overhead()
                 + match plus.placement {
                     Placement::Extension(_) => plus::ROOM,
                     Placement::Trailer => plus.scheme.tag_length(),
                 }
         });
-        self.keys.mki_length() + self.keys.policy.rtp_tag_length() + plus
+        self.state.keys.mki_length() + self.state.keys.policy.rtp_tag_length() + plus
     }
 
     /// How many bytes [`Sender::protect_rtcp`] adds.
     #[must_use]
     pub fn rtcp_overhead(&self) -> usize {
-        self.keys.mki_length() + self.keys.policy.suite.rtcp_tag_length() + INDEX
+        self.state.keys.mki_length() + self.state.keys.policy.suite.rtcp_tag_length() + INDEX
     }
 
     /// Goes on with the key of this identifier; says whether there is one.
     pub fn use_key(&mut self, mki: &[u8]) -> bool {
-        let found = self.keys.find(mki);
-        self.key = found.unwrap_or(self.key);
+        let found = self.state.keys.find(mki);
+        self.state.key = found.unwrap_or(self.state.key);
         found.is_some()
     }
 
@@ -127,14 +135,14 @@ impl Sender {
             return Err(ProtectError::KeyExhausted);
         }
         self.remove_source(ssrc);
-        let new = Outgoing { rtcp_index, ..Outgoing::new(&self.keys.policy, rollover) };
-        *source(&mut self.sources, &self.keys.policy, ssrc)? = new;
+        let new = Outgoing { rtcp_index, ..Outgoing::new(&self.state.keys.policy, rollover) };
+        *source(&mut self.state.sources, &self.state.keys.policy, ssrc)? = new;
         Ok(())
     }
 
     /// The sources that it knows.
     pub fn sources(&self) -> impl Iterator<Item = u32> + '_ {
-        self.sources.ssrcs()
+        self.state.sources.ssrcs()
     }
 
     /// Forgets a source that has ended; says whether there was one.
@@ -142,7 +150,7 @@ impl Sender {
     /// Should it send again, under the same master key, that would use indices again: give its
     /// counters to [`Sender::add_source`] then.
     pub fn remove_source(&mut self, ssrc: u32) -> bool {
-        self.sources.remove(ssrc)
+        self.state.sources.remove(ssrc)
     }
 
     /// Protects the RTP packet in the first `length` bytes of a buffer, and gives its new length.
@@ -177,9 +185,8 @@ impl Sender {
         let (ssrc, sequence_number, mut header) =
             (header.ssrc(), header.sequence_number(), header.len());
 
-        let Keys { policy, entries } = &mut self.keys;
-        let key = &mut entries[self.key];
-        let source = source(&mut self.sources, policy, ssrc)?;
+        let (policy, key) = self.state.keys.with(self.state.key);
+        let source = source(&mut self.state.sources, policy, ssrc)?;
         let index = source.index(sequence_number)?;
         source.sent.check(index).map_err(|_| ProtectError::Repeated)?;
         if !key.may_use(Use::Rtp) {
@@ -192,8 +199,8 @@ impl Sender {
             (trailer, length) = add_plus(
                 plus,
                 keys,
-                source.plus.get_mut(self.key),
-                self.random.as_deref_mut(),
+                source.plus.get_mut(self.state.key),
+                self.state.random.as_deref_mut(),
                 index,
                 buffer,
                 length,
@@ -256,9 +263,8 @@ impl Sender {
         debug_assert!(length >= RTCP_HEADER);
 
         let ssrc = u32::from_be_bytes([s, s1, s2, s3]);
-        let Keys { policy, entries } = &mut self.keys;
-        let key = &mut entries[self.key];
-        let source = source(&mut self.sources, policy, ssrc)?;
+        let (policy, key) = self.state.keys.with(self.state.key);
+        let source = source(&mut self.state.sources, policy, ssrc)?;
         let index = source.rtcp_index;
         if index > index::RTCP_MAX || !key.may_use(Use::Rtcp) {
             return Err(ProtectError::KeyExhausted);
@@ -343,6 +349,6 @@ fn source<'a>(
 
 impl fmt::Debug for Sender {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Sender").field("policy", &self.keys.policy).finish_non_exhaustive()
+        f.debug_struct("Sender").field("policy", &self.state.keys.policy).finish_non_exhaustive()
     }
 }

@@ -1,4 +1,7 @@
 //! What both ends keep: the master keys of a session, and the sources of its packets.
+//!
+//! What each packet needs stands together in memory (`repr(C)` keeps the order of fields; the session keys come last, for
+//! they end in room that only longer ones use): so a session that the caches do not have is there sooner.
 
 use crate::error::PolicyError;
 use crate::key::{MasterKey, Use};
@@ -13,54 +16,59 @@ use smallvec::SmallVec;
 const MAX_MKI: usize = 128;
 
 /// The master keys of one direction of a session.
+#[repr(C)]
 pub(crate) struct Keys {
     pub(crate) policy: Policy,
-    /// In a place of their own, so that no copies are left behind where a session is moved.
-    pub(crate) entries: Vec<Entry>,
+    /// Those after the first, where there are such.
+    others: Vec<Entry>,
+    first: Entry,
 }
 
 /// A master key, and what is derived from it.
+#[repr(C)]
 pub(crate) struct Entry {
     /// Its place in the list.
     pub(crate) number: usize,
+    rtcp: Box<Transform>,
+    rtcp_packets: u64,
     master: MasterKey,
+    pub(crate) plus: Option<Box<plus::Keys>>,
+    rtp_packets: u64,
     /// The session keys of RTP and RTCP where those are always the same: at index 0 otherwise.
     rtp: Transform,
-    rtcp: Box<Transform>,
-    pub(crate) plus: Option<plus::Keys>,
-    rtp_packets: u64,
-    rtcp_packets: u64,
 }
 
 impl Keys {
     pub(crate) fn new(policy: &Policy, masters: Vec<MasterKey>) -> Result<Self, PolicyError> {
         policy.check()?;
-        let first = masters.first().ok_or(PolicyError::NoKey)?;
+        let mut masters = masters.into_iter();
+        let first = masters.next().ok_or(PolicyError::NoKey)?;
         let length = first.mki().len();
-        if length > MAX_MKI || length == 0 && masters.len() > 1 {
+        if length > MAX_MKI || length == 0 && masters.len() > 0 {
             return Err(PolicyError::Mki);
         }
-        let mut keys = Self { policy: policy.clone(), entries: Vec::with_capacity(masters.len()) };
-        for master in masters {
-            if master.suite() != policy.suite {
-                return Err(PolicyError::OtherSuite(master.suite()));
-            }
+        let first = Entry::new(policy, 0, first)?;
+        let mut keys = Self { policy: policy.clone(), others: Vec::new(), first };
+        for (master, number) in masters.zip(1..) {
             if master.mki().len() != length || keys.find(master.mki()).is_some() {
                 return Err(PolicyError::Mki);
             }
-            let derivation = master.derivation();
-            let number = keys.entries.len();
-            keys.entries.push(Entry {
-                number,
-                rtp: Transform::derive(policy, &derivation, Use::Rtp, 0),
-                rtcp: Box::new(Transform::derive(policy, &derivation, Use::Rtcp, 0)),
-                plus: policy.plus.map(|plus| plus::Keys::derive(plus.scheme, &derivation)),
-                master,
-                rtp_packets: 0,
-                rtcp_packets: 0,
-            });
+            keys.others.push(Entry::new(policy, number, master)?);
         }
         Ok(keys)
+    }
+
+    /// The policy, and the key in a place.
+    ///
+    /// # Panics
+    /// There is none.
+    #[inline]
+    pub(crate) fn with(&mut self, key: usize) -> (&Policy, &mut Entry) {
+        let entry = match key.checked_sub(1) {
+            None => &mut self.first,
+            Some(other) => &mut self.others[other],
+        };
+        (&self.policy, entry)
     }
 
     /// The place of the key with this identifier.
@@ -69,23 +77,41 @@ impl Keys {
         if mki.is_empty() {
             // The only one. (To compare empty slices costs 80 ns where memcmp loads what is not there,
             // under a mask.)
-            return self.entries.first().filter(|entry| entry.master.mki().is_empty()).map(|_| 0);
+            return self.first.mki().is_empty().then_some(0);
         }
-        self.entries.iter().position(|entry| entry.master.mki() == mki)
+        let mut all = core::iter::once(&self.first).chain(&self.others);
+        all.position(|entry| entry.mki() == mki)
     }
 
     #[inline]
     pub(crate) fn mki_length(&self) -> usize {
-        self.entries[0].mki().len()
+        self.first.mki().len()
     }
 
     /// A number that only who has the master keys knows.
     pub(crate) fn secret(&self) -> u64 {
-        plus::secret(&self.entries[0].master.derivation())
+        plus::secret(&self.first.master.derivation())
     }
 }
 
 impl Entry {
+    fn new(policy: &Policy, number: usize, master: MasterKey) -> Result<Self, PolicyError> {
+        if master.suite() != policy.suite {
+            return Err(PolicyError::OtherSuite(master.suite()));
+        }
+        let derivation = master.derivation();
+        let plus = policy.plus.map(|plus| plus::Keys::derive(plus.scheme, &derivation));
+        Ok(Self {
+            number,
+            rtp: Transform::derive(policy, &derivation, Use::Rtp, 0),
+            rtcp: Box::new(Transform::derive(policy, &derivation, Use::Rtcp, 0)),
+            plus: plus.map(Box::new),
+            master,
+            rtp_packets: 0,
+            rtcp_packets: 0,
+        })
+    }
+
     #[inline]
     pub(crate) fn mki(&self) -> &[u8] {
         self.master.mki()

@@ -98,7 +98,7 @@ fn packets_of_rfc_7714_are_ours() {
     for vector in vectors["rfc7714"].as_array().unwrap() {
         let mut salt = Zeroizing::new([0; 12]);
         salt.copy_from_slice(&hex(&vector["session_salt"]));
-        let mut transform = Transform::Gcm(Gcm::new(&hex(&vector["session_key"])), salt);
+        let mut transform = Transform::Gcm(salt, Gcm::new(&hex(&vector["session_key"])));
         let plain = hex(&vector["decryptedRTPPacket"]);
         // In "encrypted" packets what follows the header is encrypted, in "authenticated" ones nothing:
         // those are RTCP's only.

@@ -4,6 +4,7 @@ use crate::crypto::{Aes, Code, F8, GCM_TAG, Gcm, HmacSha1, begins_with};
 use crate::key::{Derivation, Label, Use};
 use crate::policy::Policy;
 use crate::suite::Suite;
+use alloc::boxed::Box;
 use zeroize::Zeroizing;
 
 /// The bytes before an RTCP packet's encrypted part.
@@ -17,22 +18,24 @@ pub(crate) const ENCRYPTED: u32 = 1 << 31;
 
 /// The session keys for RTP or for RTCP in one direction, ready for use.
 #[allow(clippy::large_enum_variant, reason = "all of a session are alike, and most are large")]
+#[repr(C)]
 pub(crate) enum Transform {
     /// A cipher, then HMAC-SHA1 (RFC 3711).
-    Hmac(Cipher, HmacSha1),
+    Hmac(HmacSha1, Cipher),
     /// AES-GCM with a salt (RFC 7714).
-    Gcm(Gcm, Zeroizing<[u8; 12]>),
+    Gcm(Zeroizing<[u8; 12]>, Gcm),
 }
 
 /// How RFC 3711 encrypts.
 #[allow(clippy::large_enum_variant, reason = "all of a session are alike, and most are large")]
+#[repr(C)]
 pub(crate) enum Cipher {
     /// Not at all.
     Null,
     /// AES in counter mode; the salt times 2^16.
-    Counter(Aes, Zeroizing<[u8; 16]>),
-    /// AES in f8 mode.
-    F8(F8),
+    Counter(Zeroizing<[u8; 16]>, Aes),
+    /// AES in f8 mode, with two keys: in a place of their own, for nobody else needs room for both.
+    F8(Box<F8>),
 }
 
 impl Transform {
@@ -48,26 +51,26 @@ impl Transform {
         if suite.is_aead() {
             let mut salt = Zeroizing::new([0; 12]);
             derive(Label::Salt, &mut *salt);
-            return Self::Gcm(Gcm::new(key), salt);
+            return Self::Gcm(salt, Gcm::new(key));
         }
         let mut salt = Zeroizing::new([0; 16]);
         derive(Label::Salt, &mut salt[..14]);
         let cipher = match suite {
             // Each RTCP packet says for itself whether it is encrypted.
             _ if usage == Use::Rtp && !policy.encrypt_rtp => Cipher::Null,
-            Suite::F8128HmacSha1_80 => Cipher::F8(F8::new(key, &salt[..14])),
-            _ => Cipher::Counter(Aes::new(key), salt),
+            Suite::F8128HmacSha1_80 => Cipher::F8(Box::new(F8::new(key, &salt[..14]))),
+            _ => Cipher::Counter(salt, Aes::new(key)),
         };
         let mut key = Zeroizing::new([0; 20]);
         derive(Label::Authentication, &mut *key);
-        Self::Hmac(cipher, HmacSha1::new(&*key))
+        Self::Hmac(HmacSha1::new(&*key), cipher)
     }
 
     /// What makes tags, if it is not the cipher itself.
     #[inline]
     pub(crate) fn hmac(&self) -> Option<&HmacSha1> {
         match self {
-            Self::Hmac(_, hmac) => Some(hmac),
+            Self::Hmac(hmac, _) => Some(hmac),
             Self::Gcm(..) => None,
         }
     }
@@ -83,11 +86,11 @@ impl Transform {
         tag: &mut [u8],
     ) -> Option<&HmacSha1> {
         match self {
-            Self::Hmac(cipher, hmac) => {
+            Self::Hmac(hmac, cipher) => {
                 cipher.apply_rtp(packet, header, index);
                 Some(hmac)
             }
-            Self::Gcm(gcm, salt) => {
+            Self::Gcm(salt, gcm) => {
                 let (header, payload) = packet.split_at_mut(header);
                 tag.copy_from_slice(&gcm.seal(&rtp_nonce(salt, header, index), header, payload));
                 None
@@ -107,7 +110,7 @@ impl Transform {
         code: impl FnOnce(&HmacSha1, &[u8], [u8; 4]) -> Code,
     ) -> bool {
         match self {
-            Self::Hmac(cipher, hmac) => {
+            Self::Hmac(hmac, cipher) => {
                 let is_right =
                     tag.is_empty() || begins_with(&code(hmac, packet, rollover(index)), tag);
                 if is_right {
@@ -115,7 +118,7 @@ impl Transform {
                 }
                 is_right
             }
-            Self::Gcm(gcm, salt) => {
+            Self::Gcm(salt, gcm) => {
                 let (header, payload) = packet.split_at_mut(header);
                 let Ok(tag) = tag.try_into() else { return false };
                 gcm.open(&rtp_nonce(salt, header, index), header, payload, tag)
@@ -135,7 +138,7 @@ impl Transform {
     ) {
         let word = index.to_be_bytes();
         match self {
-            Self::Hmac(cipher, hmac) => {
+            Self::Hmac(hmac, cipher) => {
                 cipher.apply_rtcp(&mut buffer[..length], index);
                 let (packet, end) = buffer.split_at_mut(length + INDEX);
                 packet[length..].copy_from_slice(&word);
@@ -143,7 +146,7 @@ impl Transform {
                 let tag = &mut end[mki_length..];
                 tag.copy_from_slice(&code[..tag.len()]);
             }
-            Self::Gcm(gcm, salt) => {
+            Self::Gcm(salt, gcm) => {
                 let tag = with_associated_data(buffer, length, index, |header, aad, data| {
                     gcm.seal(&rtcp_nonce(salt, header, index), aad, data)
                 });
@@ -164,7 +167,7 @@ impl Transform {
         tag: &[u8],
     ) -> bool {
         match self {
-            Self::Hmac(cipher, hmac) => {
+            Self::Hmac(hmac, cipher) => {
                 let is_right =
                     begins_with(&hmac.code(&buffer[..length], &index.to_be_bytes()), tag);
                 if is_right {
@@ -172,7 +175,7 @@ impl Transform {
                 }
                 is_right
             }
-            Self::Gcm(gcm, salt) => {
+            Self::Gcm(salt, gcm) => {
                 let Ok(tag) = tag.try_into() else { return false };
                 with_associated_data(buffer, length, index, |header, aad, data| {
                     gcm.open(&rtcp_nonce(salt, header, index), aad, data, tag)
@@ -188,7 +191,7 @@ impl Cipher {
         let (header, payload) = packet.split_at_mut(header);
         match self {
             Self::Null => {}
-            Self::Counter(aes, salt) => aes.counter(&counter(salt, &header[8..12], index), payload),
+            Self::Counter(salt, aes) => aes.counter(&counter(salt, &header[8..12], index), payload),
             Self::F8(f8) => {
                 // Zero, then the header from the marker to the source.
                 let mut iv = [0; 16];
@@ -206,7 +209,7 @@ impl Cipher {
         let (header, payload) = packet.split_at_mut(RTCP_HEADER);
         match self {
             Self::Null => {}
-            Self::Counter(aes, salt) => {
+            Self::Counter(salt, aes) => {
                 let index = u64::from(word & !ENCRYPTED);
                 aes.counter(&counter(salt, &header[4..8], index), payload);
             }

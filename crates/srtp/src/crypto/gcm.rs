@@ -18,9 +18,10 @@ const BLOCK: usize = 16;
 const STEP: usize = 4;
 
 /// A key, wiped when it is dropped.
+#[repr(C)]
 pub(crate) struct Gcm {
-    aes: Aes,
     hash: Polyval,
+    aes: Aes,
 }
 
 impl Gcm {
