@@ -68,7 +68,7 @@ impl MasterKey {
         let (key, salt) = self.bytes.split_at(self.suite.key_length());
         let mut iv = [0; 16];
         iv[..salt.len()].copy_from_slice(salt);
-        Derivation { aes: Aes::new(key), iv: Zeroizing::new(iv) }
+        Derivation { aes: Aes::new(key), salt: Zeroizing::new(u128::from_be_bytes(iv)) }
     }
 }
 
@@ -100,20 +100,16 @@ pub(crate) enum Use {
 pub(crate) struct Derivation {
     aes: Aes,
     /// The master salt, times 2^16.
-    iv: Zeroizing<[u8; 16]>,
+    salt: Zeroizing<u128>,
 }
 
 impl Derivation {
     /// Fills `key` with the session key for a label and a packet index divided by the key derivation
     /// rate.
     pub(crate) fn derive(&self, label: u8, index: u64, key: &mut [u8]) {
-        let mut iv = *self.iv;
-        iv[7] ^= label;
-        for (byte, index) in iv[8..14].iter_mut().zip(&index.to_be_bytes()[2..]) {
-            *byte ^= index;
-        }
         key.fill(0);
-        self.aes.counter(&iv, key);
+        let first = *self.salt ^ u128::from(label) << 64 ^ u128::from(index) << 16;
+        self.aes.counter(first, key);
     }
 }
 

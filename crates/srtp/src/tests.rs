@@ -96,9 +96,10 @@ fn packets_of_libsrtp_are_ours() {
 fn packets_of_rfc_7714_are_ours() {
     let Some(vectors) = vectors() else { return };
     for vector in vectors["rfc7714"].as_array().unwrap() {
-        let mut salt = Zeroizing::new([0; 12]);
-        salt.copy_from_slice(&hex(&vector["session_salt"]));
-        let mut transform = Transform::Gcm(salt, Gcm::new(&hex(&vector["session_key"])));
+        let salt = hex(&vector["session_salt"]);
+        let salt = salt.iter().fold(0, |number, byte| number << 8 | u128::from(*byte));
+        let mut transform =
+            Transform::Gcm(Zeroizing::new(salt), Gcm::new(&hex(&vector["session_key"])));
         let plain = hex(&vector["decryptedRTPPacket"]);
         // In "encrypted" packets what follows the header is encrypted, in "authenticated" ones nothing:
         // those are RTCP's only.

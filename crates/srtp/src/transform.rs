@@ -22,8 +22,8 @@ pub(crate) const ENCRYPTED: u32 = 1 << 31;
 pub(crate) enum Transform {
     /// A cipher, then HMAC-SHA1 (RFC 3711).
     Hmac(HmacSha1, Cipher),
-    /// AES-GCM with a salt (RFC 7714).
-    Gcm(Zeroizing<[u8; 12]>, Gcm),
+    /// AES-GCM, with a salt of 96 bits (RFC 7714).
+    Gcm(Zeroizing<u128>, Gcm),
 }
 
 /// How RFC 3711 encrypts.
@@ -32,8 +32,8 @@ pub(crate) enum Transform {
 pub(crate) enum Cipher {
     /// Not at all.
     Null,
-    /// AES in counter mode; the salt times 2^16.
-    Counter(Zeroizing<[u8; 16]>, Aes),
+    /// AES in counter mode, with a salt of 112 bits.
+    Counter(Zeroizing<u128>, Aes),
     /// AES in f8 mode, with two keys: in a place of their own, for nobody else needs room for both.
     F8(Box<F8>),
 }
@@ -48,18 +48,22 @@ impl Transform {
         let mut key = Zeroizing::new([0; 32]);
         let key = &mut key[..suite.key_length()];
         derive(Label::Encryption, key);
+        // As the end of a number of 16 bytes.
+        let salt = |length: usize| {
+            let mut bytes = Zeroizing::new([0; 16]);
+            derive(Label::Salt, &mut bytes[16 - length..]);
+            Zeroizing::new(u128::from_be_bytes(*bytes))
+        };
         if suite.is_aead() {
-            let mut salt = Zeroizing::new([0; 12]);
-            derive(Label::Salt, &mut *salt);
-            return Self::Gcm(salt, Gcm::new(key));
+            return Self::Gcm(salt(12), Gcm::new(key));
         }
-        let mut salt = Zeroizing::new([0; 16]);
-        derive(Label::Salt, &mut salt[..14]);
         let cipher = match suite {
             // Each RTCP packet says for itself whether it is encrypted.
             _ if usage == Use::Rtp && !policy.encrypt_rtp => Cipher::Null,
-            Suite::F8128HmacSha1_80 => Cipher::F8(Box::new(F8::new(key, &salt[..14]))),
-            _ => Cipher::Counter(salt, Aes::new(key)),
+            Suite::F8128HmacSha1_80 => {
+                Cipher::F8(Box::new(F8::new(key, &salt(14).to_be_bytes()[2..])))
+            }
+            _ => Cipher::Counter(salt(14), Aes::new(key)),
         };
         let mut key = Zeroizing::new([0; 20]);
         derive(Label::Authentication, &mut *key);
@@ -92,7 +96,7 @@ impl Transform {
             }
             Self::Gcm(salt, gcm) => {
                 let (header, payload) = packet.split_at_mut(header);
-                tag.copy_from_slice(&gcm.seal(&rtp_nonce(salt, header, index), header, payload));
+                tag.copy_from_slice(&gcm.seal(nonce(salt, &header[8..12], index), header, payload));
                 None
             }
         }
@@ -121,7 +125,7 @@ impl Transform {
             Self::Gcm(salt, gcm) => {
                 let (header, payload) = packet.split_at_mut(header);
                 let Ok(tag) = tag.try_into() else { return false };
-                gcm.open(&rtp_nonce(salt, header, index), header, payload, tag)
+                gcm.open(nonce(salt, &header[8..12], index), header, payload, tag)
             }
         }
     }
@@ -148,7 +152,7 @@ impl Transform {
             }
             Self::Gcm(salt, gcm) => {
                 let tag = with_associated_data(buffer, length, index, |header, aad, data| {
-                    gcm.seal(&rtcp_nonce(salt, header, index), aad, data)
+                    gcm.seal(nonce(salt, &header[4..], index & !ENCRYPTED), aad, data)
                 });
                 let (tag_place, end) = buffer[length..].split_at_mut(GCM_TAG);
                 tag_place.copy_from_slice(&tag);
@@ -178,7 +182,7 @@ impl Transform {
             Self::Gcm(salt, gcm) => {
                 let Ok(tag) = tag.try_into() else { return false };
                 with_associated_data(buffer, length, index, |header, aad, data| {
-                    gcm.open(&rtcp_nonce(salt, header, index), aad, data, tag)
+                    gcm.open(nonce(salt, &header[4..], index & !ENCRYPTED), aad, data, tag)
                 })
             }
         }
@@ -191,7 +195,9 @@ impl Cipher {
         let (header, payload) = packet.split_at_mut(header);
         match self {
             Self::Null => {}
-            Self::Counter(salt, aes) => aes.counter(&counter(salt, &header[8..12], index), payload),
+            Self::Counter(salt, aes) => {
+                aes.counter(nonce(salt, &header[8..12], index) << 16, payload);
+            }
             Self::F8(f8) => {
                 // Zero, then the header from the marker to the source.
                 let mut iv = [0; 16];
@@ -210,8 +216,7 @@ impl Cipher {
         match self {
             Self::Null => {}
             Self::Counter(salt, aes) => {
-                let index = u64::from(word & !ENCRYPTED);
-                aes.counter(&counter(salt, &header[4..8], index), payload);
+                aes.counter(nonce(salt, &header[4..], word & !ENCRYPTED) << 16, payload);
             }
             Self::F8(f8) => {
                 let mut iv = [0; 16];
@@ -229,35 +234,12 @@ pub(crate) fn rollover(index: u64) -> [u8; 4] {
     ((index >> 16) as u32).to_be_bytes()
 }
 
-/// The first block of counter mode: salt, source and index (RFC 3711 section 4.1.1).
+/// The number that AES-GCM takes for a packet, of 96 bits (RFC 7714 sections 8.1 and 9.1), and counter mode, of 112
+/// bits, before the count of blocks (RFC 3711 section 4.1.1).
 #[inline]
-fn counter(salt: &[u8; 16], ssrc: &[u8], index: u64) -> [u8; 16] {
-    let mut block = [0; 16];
-    block[4..8].copy_from_slice(ssrc);
-    block[8..].copy_from_slice(&(index << 16).to_be_bytes());
-    (u128::from_ne_bytes(block) ^ u128::from_ne_bytes(*salt)).to_ne_bytes()
-}
-
-/// RFC 7714 section 8.1.
-#[inline]
-fn rtp_nonce(salt: &[u8; 12], header: &[u8], index: u64) -> [u8; 12] {
-    let mut nonce = *salt;
-    xor(&mut nonce[2..6], &header[8..12]);
-    xor(&mut nonce[6..], &index.to_be_bytes()[2..]);
-    nonce
-}
-
-/// RFC 7714 section 9.1.
-fn rtcp_nonce(salt: &[u8; 12], header: &[u8; RTCP_HEADER], word: u32) -> [u8; 12] {
-    let mut nonce = *salt;
-    xor(&mut nonce[2..6], &header[4..]);
-    xor(&mut nonce[8..], &(word & !ENCRYPTED).to_be_bytes());
-    nonce
-}
-
-#[inline]
-fn xor(bytes: &mut [u8], with: &[u8]) {
-    bytes.iter_mut().zip(with).for_each(|(byte, with)| *byte ^= with);
+fn nonce(salt: &u128, ssrc: &[u8], index: impl Into<u128>) -> u128 {
+    let ssrc = u32::from_be_bytes([ssrc[0], ssrc[1], ssrc[2], ssrc[3]]);
+    salt ^ u128::from(ssrc) << 48 ^ index.into()
 }
 
 /// Calls `apply` with the header of the RTCP packet of `length` bytes, with what of it AES-GCM

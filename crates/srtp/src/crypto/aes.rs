@@ -1,7 +1,12 @@
 //! AES with keys of three lengths, in counter mode and in f8 mode.
 
-use aes::cipher::{BlockCipherEncrypt, InnerIvInit, KeyInit, StreamCipherCore};
-use aes::{Aes128Enc, Aes192Enc, Aes256Enc};
+use super::instructions::Instructions;
+use aes::cipher::consts::U16;
+use aes::cipher::{
+    BlockCipherEncBackend, BlockCipherEncClosure, BlockCipherEncrypt, BlockSizeUser, InnerIvInit,
+    KeyInit, StreamCipherCore,
+};
+use aes::{Aes128Enc, Aes192Enc, Aes256Enc, Block};
 use ctr::CtrCore;
 use ctr::flavors::Ctr128BE;
 
@@ -24,13 +29,14 @@ impl Aes {
         }
     }
 
-    /// Encrypts or decrypts in counter mode (RFC 3711 section 4.1.1).
+    /// Encrypts or decrypts in counter mode, `first` being the number that is the first block (RFC 3711 section
+    /// 4.1.1). Its last 64 bits must not overflow.
     #[inline(always)]
-    pub(crate) fn counter(&self, iv: &[u8; 16], data: &mut [u8]) {
+    pub(crate) fn counter(&self, first: u128, data: &mut [u8]) {
         match self {
-            Self::Aes128(aes) => counter(aes, iv, data),
-            Self::Aes192(aes) => counter(aes, iv, data),
-            Self::Aes256(aes) => counter(aes, iv, data),
+            Self::Aes128(aes) => counter(aes, first, data),
+            Self::Aes192(aes) => counter(aes, first, data),
+            Self::Aes256(aes) => counter(aes, first, data),
         }
     }
 
@@ -46,11 +52,55 @@ impl Aes {
 }
 
 #[inline(always)]
-fn counter<C>(aes: &C, iv: &[u8; 16], data: &mut [u8])
+fn counter<C>(aes: &C, first: u128, data: &mut [u8])
 where
-    C: BlockCipherEncrypt<BlockSize = aes::cipher::consts::U16>,
+    C: BlockCipherEncrypt<BlockSize = U16>,
 {
-    CtrCore::<&C, Ctr128BE>::inner_iv_init(aes, iv.into()).apply_keystream_partial(data.into());
+    match Instructions::try_new() {
+        Some(instructions) => instructions.vectorize(
+            #[inline(always)]
+            || aes.encrypt_with_backend(Counter { first, data }),
+        ),
+        None => {
+            let iv = first.to_be_bytes();
+            CtrCore::<&C, Ctr128BE>::inner_iv_init(aes, (&iv).into())
+                .apply_keystream_partial(data.into());
+        }
+    }
+}
+
+/// Counter mode for processors with instructions for AES, a block after the other: they work on several at once by
+/// themselves. In a third of the instructions that it takes to give them eight at a time, that is over when
+/// SHA-1 has hardly begun.
+struct Counter<'a> {
+    first: u128,
+    data: &'a mut [u8],
+}
+
+impl BlockSizeUser for Counter<'_> {
+    type BlockSize = U16;
+}
+
+impl BlockCipherEncClosure for Counter<'_> {
+    #[inline(always)]
+    fn call<B: BlockCipherEncBackend<BlockSize = U16>>(self, backend: &B) {
+        let high = u128::from((self.first >> 64) as u64) << 64;
+        let mut low = self.first as u64;
+        let mut stream = || {
+            let mut block: Block = (high | u128::from(low)).to_be_bytes().into();
+            low = low.wrapping_add(1);
+            backend.encrypt_block((&mut block).into());
+            u128::from_ne_bytes(block.into())
+        };
+        let (blocks, rest) = self.data.as_chunks_mut();
+        for block in blocks {
+            *block = (u128::from_ne_bytes(*block) ^ stream()).to_ne_bytes();
+        }
+        if !rest.is_empty() {
+            let stream = stream().to_ne_bytes();
+            rest.iter_mut().zip(stream).for_each(|(byte, stream)| *byte ^= stream);
+        }
+    }
 }
 
 /// AES in f8 mode (RFC 3711 section 4.1.2).
@@ -97,18 +147,17 @@ mod tests {
         let b2 = &vectors["rfc3711_b2_aes_cm"];
         let aes = Aes::new(&hex(&b2["key"]));
         for block in b2["blocks"].as_array().unwrap() {
-            let mut iv: [u8; 16] = hex(&b2["salt_shifted"]).try_into().unwrap();
+            let first = u128::from_be_bytes(hex(&b2["salt_shifted"]).try_into().unwrap());
             let counter = block["counter"].as_u64().unwrap();
-            iv[14..].copy_from_slice(&(counter as u16).to_be_bytes());
             let mut stream = [0; 16];
-            aes.counter(&iv, &mut stream);
+            aes.counter(first | u128::from(counter), &mut stream);
             assert_eq!(stream[..], hex(&block["keystream"]));
         }
         let rfc6188 = &vectors["rfc6188_7_1_keystream_256"];
         let expected = hex(&rfc6188["keystream"]);
         let mut stream = vec![0; expected.len()];
-        let iv = hex(&rfc6188["salt_shifted"]).try_into().unwrap();
-        Aes::new(&hex(&rfc6188["key"])).counter(&iv, &mut stream);
+        let first = u128::from_be_bytes(hex(&rfc6188["salt_shifted"]).try_into().unwrap());
+        Aes::new(&hex(&rfc6188["key"])).counter(first, &mut stream);
         assert_eq!(stream, expected);
     }
 

@@ -5,6 +5,7 @@ use subtle::ConstantTimeEq;
 mod aes;
 mod gcm;
 mod hmac;
+mod instructions;
 #[cfg(all(feature = "simd", target_arch = "x86_64"))]
 mod lanes;
 mod many;

@@ -75,7 +75,7 @@ impl Random {
     fn number(&mut self) -> u32 {
         if self.used == self.ready.len() {
             self.ready.zeroize();
-            self.aes.counter(&self.block.to_be_bytes(), &mut self.ready);
+            self.aes.counter(self.block, &mut self.ready);
             self.block += (self.ready.len() / 16) as u128;
             self.used = 0;
         }

@@ -22,12 +22,9 @@ impl Generator {
 
     /// The numbers of an epoch.
     fn epoch(&self, ssrc: u32, epoch: u64) -> [u32; EPOCH] {
-        let mut iv = [0; 16];
-        iv[..4].copy_from_slice(&ssrc.to_be_bytes());
-        iv[4..12].copy_from_slice(&epoch.to_be_bytes());
         let mut bytes = Zeroizing::new([0; 64]);
         let bytes = &mut bytes[..4 * self.key_words];
-        self.aes.counter(&iv, bytes);
+        self.aes.counter(u128::from(ssrc) << 96 | u128::from(epoch) << 32, bytes);
         let mut key = Zeroizing::new([0; 16]);
         for (word, bytes) in key.iter_mut().zip(bytes.as_chunks().0) {
             *word = u32::from_be_bytes(*bytes);
