@@ -1,8 +1,8 @@
 //! AES-GCM (NIST SP 800-38D), put together of AES in counter mode and POLYVAL.
 //!
 //! GHASH is POLYVAL over blocks whose bytes stand in reverse order, under a key that is multiplied by x (RFC 8452
-//! appendix A). AES-GCM as libraries have it is made for messages longer than a packet of speech, and takes
-//! a tenth to four fifths longer for one; from some 300 bytes on ring's is faster (see docs/benchmarks/srtp.md).
+//! appendix A). AES-GCM as libraries have it is made for messages longer than a packet of speech, and takes at
+//! least a third longer for one; from some 320 bytes on ring's is faster (see docs/benchmarks/srtp.md).
 
 use super::instructions::Instructions;
 use super::{Aes, GCM_TAG};
