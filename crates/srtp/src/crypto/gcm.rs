@@ -145,9 +145,10 @@ fn reversed(block: &[u8; BLOCK]) -> [u8; BLOCK] {
 #[inline(always)]
 fn padded(bytes: &[u8]) -> [u8; BLOCK] {
     if let (Some(first), Some(last)) = (bytes.first_chunk(), bytes.last_chunk()) {
-        // Where the two halves overlap they agree. It spares a call of memcpy for each packet's header.
-        let [first, last] = [first, last].map(|half| u128::from(u64::from_le_bytes(*half)));
-        return (first | last << (8 * (bytes.len() - 8))).to_le_bytes();
+        // It spares a call of memcpy for each packet's header. What both halves have, the second loses.
+        let [first, last] = [first, last].map(|half| u64::from_le_bytes(*half));
+        let last = last.unbounded_shr(8 * (BLOCK - bytes.len()) as u32);
+        return (u128::from(last) << 64 | u128::from(first)).to_le_bytes();
     }
     let mut block = [0; BLOCK];
     block[..bytes.len()].copy_from_slice(bytes);
