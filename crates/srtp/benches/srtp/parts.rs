@@ -15,7 +15,7 @@ pub(crate) fn time(mut work: impl FnMut()) -> f64 {
 
 fn costs(policy: Policy) -> [f64; 3] {
     let mut peers: [Box<dyn Peer>; 1] = [Box::new(Ours::new(&policy, 1))];
-    measure(&mut peers, 1)[0]
+    measure(&mut peers, &[0])[0]
 }
 
 pub(crate) fn print() {
@@ -63,7 +63,7 @@ pub(crate) fn print() {
 /// Without tags no packet can be refused: protect and unprotect alone.
 fn refused_or_not(policy: Policy) -> [f64; 3] {
     let mut peers: [Box<dyn Peer>; 1] = [Box::new(Untagged(Ours::new(&policy, 1)))];
-    measure(&mut peers, 1)[0]
+    measure(&mut peers, &[0])[0]
 }
 
 /// Sessions without tags, which say of every second look that the packet was right.

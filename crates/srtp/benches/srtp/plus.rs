@@ -44,7 +44,7 @@ fn schemes() {
             .iter()
             .map(|(_, plus, _)| -> Box<dyn Peer> { Box::new(Ours::new(&policy(suite, *plus), 1)) })
             .collect();
-        let medians = measure(&mut peers, 1);
+        let medians = measure(&mut peers, &[0]);
         let [_, alone, refused_alone] = medians[0];
         for ((name, plus, theirs), [protect, unprotect, refuse]) in rows.iter().zip(medians) {
             let place = match plus {
@@ -144,7 +144,7 @@ fn key_sizes() {
     for bits in sizes {
         peers.push(Box::new(Ours::new(&policy(suite, scheme(bits)), 1)));
     }
-    let medians = measure(&mut peers, 1);
+    let medians = measure(&mut peers, &[0]);
     for (bits, [protect, _, _]) in sizes.iter().zip(&medians[1..]) {
         println!("| {bits} | {:.0} |", protect - medians[0][0]);
     }
