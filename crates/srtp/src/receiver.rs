@@ -91,9 +91,11 @@ impl Receiver {
     /// # Errors
     /// The policy asks for what there is not, or the keys do not fit it.
     pub fn new(policy: &Policy, keys: Vec<MasterKey>) -> Result<Self, PolicyError> {
-        let keys = Keys::new(policy, keys)?;
-        let allowance = Allowance::new(keys.secret());
-        Ok(Self { state: Box::new(State { keys, sources: Sources::new(), allowance }) })
+        let state = Keys::build(policy, keys, |keys| {
+            let allowance = Allowance::new(keys.secret());
+            State { allowance, sources: Sources::new(), keys }
+        })?;
+        Ok(Self { state })
     }
 
     /// Begins with a source, or anew with it: the next packet of it has this rollover counter. Without

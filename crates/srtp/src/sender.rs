@@ -79,9 +79,13 @@ impl Sender {
     /// # Errors
     /// The policy asks for what there is not, or the keys do not fit it.
     pub fn new(policy: &Policy, keys: Vec<MasterKey>) -> Result<Self, PolicyError> {
-        let keys = Keys::new(policy, keys)?;
-        let state = State { keys, key: 0, sources: Sources::new(), random: None };
-        Ok(Self { state: Box::new(state) })
+        let state = Keys::build(policy, keys, |keys| State {
+            random: None,
+            sources: Sources::new(),
+            key: 0,
+            keys,
+        })?;
+        Ok(Self { state })
     }
 
     /// Gives it random bytes, which nobody else knows, to make the numbers of SRTP+'s scheme 3 from. Other

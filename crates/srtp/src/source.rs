@@ -15,6 +15,10 @@ use smallvec::SmallVec;
 /// The longest master key identifier (RFC 4568 section 6.1).
 const MAX_MKI: usize = 128;
 
+/// How much of the stack it takes at most to derive keys and to put them into their place: less than half of it, in a
+/// release build.
+const STACK: usize = 1 << 14;
+
 /// The master keys of one direction of a session.
 #[repr(C)]
 pub(crate) struct Keys {
@@ -39,23 +43,42 @@ pub(crate) struct Entry {
 }
 
 impl Keys {
-    pub(crate) fn new(policy: &Policy, masters: Vec<MasterKey>) -> Result<Self, PolicyError> {
+    /// Makes what has these keys in it, in its place, and wipes what that has left on the stack.
+    pub(crate) fn build<T>(
+        policy: &Policy,
+        masters: Vec<MasterKey>,
+        with: impl FnOnce(Self) -> T,
+    ) -> Result<Box<T>, PolicyError> {
+        // A frame of its own, which is given back when the stack is wiped.
+        #[inline(never)]
+        fn call<T>(build: impl FnOnce() -> T) -> T {
+            build()
+        }
+        let built = call(|| Ok(Box::new(with(Self::new(policy, masters)?))));
+        zeroize::zeroize_stack::<STACK>();
+        built
+    }
+
+    fn new(policy: &Policy, masters: Vec<MasterKey>) -> Result<Self, PolicyError> {
         policy.check()?;
-        let mut masters = masters.into_iter();
-        let first = masters.next().ok_or(PolicyError::NoKey)?;
-        let length = first.mki().len();
-        if length > MAX_MKI || length == 0 && masters.len() > 0 {
+        let length = masters.first().ok_or(PolicyError::NoKey)?.mki().len();
+        if length > MAX_MKI || length == 0 && masters.len() > 1 {
             return Err(PolicyError::Mki);
         }
-        let first = Entry::new(policy, 0, first)?;
-        let mut keys = Self { policy: policy.clone(), others: Vec::new(), first };
-        for (master, number) in masters.zip(1..) {
-            if master.mki().len() != length || keys.find(master.mki()).is_some() {
+        for (place, master) in masters.iter().enumerate() {
+            if master.suite() != policy.suite {
+                return Err(PolicyError::OtherSuite(master.suite()));
+            }
+            let is_known = masters[..place].iter().any(|other| other.mki() == master.mki());
+            if master.mki().len() != length || is_known {
                 return Err(PolicyError::Mki);
             }
-            keys.others.push(Entry::new(policy, number, master)?);
         }
-        Ok(keys)
+        let entries = masters.into_iter().zip(0..);
+        let mut entries = entries.map(|(master, number)| Entry::new(policy, number, master));
+        let first = entries.next().ok_or(PolicyError::NoKey)?;
+        // All room at once: a list that grows leaves copies of keys behind.
+        Ok(Self { policy: policy.clone(), first, others: entries.collect() })
     }
 
     /// The policy, and the key in a place.
@@ -95,13 +118,10 @@ impl Keys {
 }
 
 impl Entry {
-    fn new(policy: &Policy, number: usize, master: MasterKey) -> Result<Self, PolicyError> {
-        if master.suite() != policy.suite {
-            return Err(PolicyError::OtherSuite(master.suite()));
-        }
+    fn new(policy: &Policy, number: usize, master: MasterKey) -> Self {
         let derivation = master.derivation();
         let plus = policy.plus.map(|plus| plus::Keys::derive(plus.scheme, &derivation));
-        Ok(Self {
+        Self {
             number,
             rtp: Transform::derive(policy, &derivation, Use::Rtp, 0),
             rtcp: Box::new(Transform::derive(policy, &derivation, Use::Rtcp, 0)),
@@ -109,7 +129,7 @@ impl Entry {
             master,
             rtp_packets: 0,
             rtcp_packets: 0,
-        })
+        }
     }
 
     #[inline]

@@ -61,7 +61,7 @@ impl Transform {
             // Each RTCP packet says for itself whether it is encrypted.
             _ if usage == Use::Rtp && !policy.encrypt_rtp => Cipher::Null,
             Suite::F8128HmacSha1_80 => {
-                Cipher::F8(Box::new(F8::new(key, &salt(14).to_be_bytes()[2..])))
+                Cipher::F8(Box::new(F8::new(key, &Zeroizing::new(salt(14).to_be_bytes())[2..])))
             }
             _ => Cipher::Counter(salt(14), Aes::new(key)),
         };

@@ -14,7 +14,6 @@ pulp::simd_type!({
 
 /// Where there is no such code, or nothing to find the instructions with.
 #[cfg(not(all(feature = "simd", target_arch = "x86_64")))]
-#[derive(Clone, Copy)]
 pub(super) enum Instructions {}
 
 #[cfg(not(all(feature = "simd", target_arch = "x86_64")))]
