@@ -153,7 +153,7 @@ impl Receiver {
         let index = source.index(parts.sequence_number)?;
         source.rtp_received.check(index).ok()?;
         let key = self.state.keys.find(&packet[parts.mki])?;
-        let (policy, key) = self.state.keys.with(key);
+        let (policy, key) = self.state.keys.policy_and_entry(key);
         if !key.may_use(Use::Rtp) {
             return None;
         }
@@ -212,7 +212,7 @@ impl Receiver {
             result => result?,
         }
         let key = self.state.keys.find(mki).ok_or(UnprotectError::UnknownMki)?;
-        let (policy, key) = self.state.keys.with(key);
+        let (policy, key) = self.state.keys.policy_and_entry(key);
         if !key.may_use(Use::Rtp) {
             return Err(UnprotectError::KeyExhausted);
         }
@@ -299,7 +299,7 @@ impl Receiver {
         let mut new = None;
         let source = known_or_new(&mut self.state.sources, policy, ssrc, &mut new)?;
         source.rtcp_received.check(index)?;
-        let (policy, key) = self.state.keys.with(key);
+        let (policy, key) = self.state.keys.policy_and_entry(key);
         if !key.may_use(Use::Rtcp) {
             return Err(UnprotectError::KeyExhausted);
         }

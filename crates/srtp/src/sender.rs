@@ -189,7 +189,7 @@ impl Sender {
         let (ssrc, sequence_number, mut header) =
             (header.ssrc(), header.sequence_number(), header.len());
 
-        let (policy, key) = self.state.keys.with(self.state.key);
+        let (policy, key) = self.state.keys.policy_and_entry(self.state.key);
         let source = source(&mut self.state.sources, policy, ssrc)?;
         let index = source.index(sequence_number)?;
         source.sent.check(index).map_err(|_| ProtectError::Repeated)?;
@@ -267,7 +267,7 @@ impl Sender {
         debug_assert!(length >= RTCP_HEADER);
 
         let ssrc = u32::from_be_bytes([s, s1, s2, s3]);
-        let (policy, key) = self.state.keys.with(self.state.key);
+        let (policy, key) = self.state.keys.policy_and_entry(self.state.key);
         let source = source(&mut self.state.sources, policy, ssrc)?;
         let index = source.rtcp_index;
         if index > index::RTCP_MAX || !key.may_use(Use::Rtcp) {

@@ -15,8 +15,8 @@ use smallvec::SmallVec;
 /// The longest master key identifier (RFC 4568 section 6.1).
 const MAX_MKI: usize = 128;
 
-/// How much of the stack it takes at most to derive keys and to put them into their place: less than half of it, in a
-/// release build.
+/// Bytes of the stack that are wiped: twice as many as it takes, in a release build, to derive keys and to put them into
+/// their place.
 const STACK: usize = 1 << 14;
 
 /// The master keys of one direction of a session.
@@ -86,7 +86,7 @@ impl Keys {
     /// # Panics
     /// There is none.
     #[inline]
-    pub(crate) fn with(&mut self, key: usize) -> (&Policy, &mut Entry) {
+    pub(crate) fn policy_and_entry(&mut self, key: usize) -> (&Policy, &mut Entry) {
         let entry = match key.checked_sub(1) {
             None => &mut self.first,
             Some(other) => &mut self.others[other],

@@ -88,7 +88,7 @@ impl BlockSizeUser for Counter<'_> {
 impl BlockCipherEncClosure for Counter<'_> {
     #[inline(always)]
     fn call<B: BlockCipherEncBackend<BlockSize = U16>>(self, backend: &B) {
-        let high = u128::from((self.first >> 64) as u64) << 64;
+        let high = self.first >> 64 << 64;
         let mut low = self.first as u64;
         let mut stream = || {
             let mut block: Block = (high | u128::from(low)).to_be_bytes().into();
