@@ -108,6 +108,8 @@ pub struct Limits {
     pub max_registered: usize,
     /// Transactions in progress.
     pub max_transactions: usize,
+    /// Bytes for what is remembered of dialogs; where they do not suffice, the oldest are forgotten.
+    pub max_dialog_bytes: usize,
     /// How long a request that begins something may have waited to be read before it is refused with
     /// 503, so that what has begun gets done. Before it comes to that, fewer are let in: see
     /// [`Throttle`](crate::overload::Throttle). Zero: for ever, and all are let in.
@@ -198,6 +200,7 @@ impl Default for Limits {
         Self {
             max_registered: 2_000_000,
             max_transactions: 1_000_000,
+            max_dialog_bytes: 128 << 20,
             // Well below the half second after which requests are sent again.
             max_wait: Duration::from_millis(100),
             max_forks: 10,

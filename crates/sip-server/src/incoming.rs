@@ -52,7 +52,7 @@ pub(crate) fn reply(
     let response =
         Response { request: message, source: flow.remote, status, reason, to_tag: Some(&tag) };
     let server_name = env.settings.config.server_name.as_str();
-    env.send(reply_flow(message, flow), |env, bytes| {
+    let _ = env.send(reply_flow(message, flow), |env, bytes| {
         timed(env.stopwatch, Step::FormatResponse, || {
             response.write(bytes, |bytes| {
                 fields(bytes, env);

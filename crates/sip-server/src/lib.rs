@@ -13,6 +13,7 @@ extern crate std;
 mod authentication;
 pub mod config;
 pub mod counters;
+mod dialogs;
 mod flow;
 mod incoming;
 mod keys;

@@ -210,7 +210,8 @@ fn read_binding<'a>(rest: &mut &'a [u8]) -> Option<StoredBinding<'a>> {
     })
 }
 
-fn take<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {
+/// Reads `N` bytes from the start of `rest`.
+pub(crate) fn take<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {
     let (taken, after) = rest.split_first_chunk::<N>()?;
     *rest = after;
     Some(*taken)

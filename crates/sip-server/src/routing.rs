@@ -3,6 +3,7 @@
 
 use crate::authentication::{Asker, authenticate, note_failure};
 use crate::config::Mode;
+use crate::dialogs::Pair;
 use crate::flow::Flow;
 use crate::incoming::{
     ALLOW_REGISTRAR, Incoming, for_server, refuse_extensions, reply, reply_flow,
@@ -10,8 +11,8 @@ use crate::incoming::{
 use crate::overload::Share;
 use crate::proxy::branch::{is_loop, loop_hash};
 use crate::proxy::{
-    Context, Destination, Env, NextHop, NoRoute, Plan, Preprocessed, Target, Targets,
-    is_flow_bound, stateless, write_line, write_number_line,
+    Context, Destination, Env, Grant, Identity, NextHop, NoRoute, Plan, Preprocessed, Target,
+    Targets, stateless, write_line, write_number_line,
 };
 use crate::registrar;
 use crate::server::Server;
@@ -21,19 +22,27 @@ use crate::timings::{Step, timed};
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
 use lock_api::RawMutex;
-use sip::header::NameAddr;
 use sip::message::{RequestHead, reason_phrase};
 use sip::{Duration, HeaderName, Method, Uri};
 use smallvec::SmallVec;
 
 /// On whose word a request is forwarded.
 enum Sponsor {
-    /// One of our users, who proved it.
-    User,
-    /// A dialog that began here.
-    Dialog,
+    /// One of our users, who proved to be this one.
+    User(Identity),
+    /// A dialog that began here, with this name of ours in From.
+    Dialog(Identity),
     /// Nobody: it is for one of our users, or nobody is asked.
     Nobody,
+}
+
+impl Sponsor {
+    const fn identity(&self) -> Identity {
+        match self {
+            Self::User(identity) | Self::Dialog(identity) => *identity,
+            Self::Nobody => Identity::NOBODY,
+        }
+    }
 }
 
 const RELAY_DENIED: &str = "Relaying Denied";
@@ -51,8 +60,9 @@ pub(crate) fn route<R: RawMutex>(
     let Incoming { message, head, flow, .. } = incoming;
     let config = &env.settings.config;
     let is_ack = head.method == Method::Ack;
-    let from_tag = head.from.tag();
-    let destination = found.destination(from_tag, flow, env.settings, env.keys);
+    let grant = Grant::find(server, message, head, found, env);
+    let flow_to_end = grant.and_then(|grant| grant.flow);
+    let destination = found.destination(flow_to_end, flow, env.settings);
     let refuse = |status: u16, env: &mut Env<'_>| {
         if !is_ack {
             reply(message, flow, status, reason_phrase(status), env, |_, _| {});
@@ -90,9 +100,11 @@ pub(crate) fn route<R: RawMutex>(
         Destination::Nobody(NoRoute::Transport) => return refuse(503, env),
         _ => {}
     }
-    let Some(sponsor) = find_sponsor(server, incoming, found, &destination, is_trusted, env) else {
-        return;
-    };
+    let asked = Asked { incoming, destination: &destination, grant, is_trusted };
+    let Some(sponsor) = find_sponsor(server, &asked, env) else { return };
+    if let Some(grant) = grant {
+        grant.note_move(server, message, head, flow, env);
+    }
     let user = match destination {
         Destination::Server | Destination::Nobody(_) => return,
         Destination::Elsewhere { next_hop, flow_bound, uri, routes } => {
@@ -109,7 +121,7 @@ pub(crate) fn route<R: RawMutex>(
                 q: 1000,
                 flow_bound,
             };
-            let plan = plan(incoming, routes, hash(), env);
+            let plan = plan(incoming, routes, hash(), sponsor.identity(), env);
             return forward(server, incoming, plan, Targets::from_iter([target]), env);
         }
         Destination::User { user, domain } => {
@@ -145,7 +157,7 @@ pub(crate) fn route<R: RawMutex>(
     if config.mode == Mode::Redirect {
         return redirect(incoming, &targets, env);
     }
-    let plan = plan(incoming, found.routes(), hash(), env);
+    let plan = plan(incoming, found.routes(), hash(), sponsor.identity(), env);
     forward(server, incoming, plan, targets, env);
 }
 
@@ -174,52 +186,88 @@ fn newer_flow<R: RawMutex>(
     })
 }
 
+/// A request, and what is known of it when it is asked on whose word it goes on.
+#[derive(Clone, Copy)]
+struct Asked<'i, 'm> {
+    incoming: &'i Incoming<'i, 'm>,
+    destination: &'i Destination<'m>,
+    /// What its token allows.
+    grant: Option<Grant>,
+    is_trusted: bool,
+}
+
+/// Whether one more request may pass within its dialog, and from its source.
+fn grant_within_rate<R: RawMutex>(
+    server: &Server<R>,
+    incoming: &Incoming<'_, '_>,
+    is_trusted: bool,
+    env: &Env<'_>,
+) -> bool {
+    if is_trusted {
+        return true;
+    }
+    let Incoming { head, flow, .. } = incoming;
+    let (source, limits) = (flow.remote.ip(), &env.settings.config.limits);
+    let admitted = server.dialogs.admit(&Pair::of(head), env.now)
+        && server.sources.admit_within_dialogs(source, env.now, limits);
+    if !admitted {
+        env.counters.rate_limited.add();
+    }
+    admitted
+}
+
 /// On whose word the request goes on. `None` where it does not; then it has been answered.
 fn find_sponsor<R: RawMutex>(
     server: &Server<R>,
-    incoming: &Incoming<'_, '_>,
-    found: &Preprocessed<'_>,
-    destination: &Destination<'_>,
-    is_trusted: bool,
+    asked: &Asked<'_, '_>,
     env: &mut Env<'_>,
 ) -> Option<Sponsor> {
+    let Asked { incoming, destination, grant, is_trusted } = *asked;
     let Incoming { message, head, flow, .. } = incoming;
     let config = &env.settings.config;
     let source = flow.remote.ip();
-    if found.token.is_some() {
-        if !is_trusted {
-            server.sources.refund(source, env.now, &config.limits);
+    if let Some(grant) = grant {
+        let identity = env.settings.identity_of(&head.from_uri, env.keys);
+        if !config.authentication.required
+            || identity == Identity::NOBODY
+            || identity == grant.identity
+        {
+            return grant_within_rate(server, incoming, is_trusted, env)
+                .then_some(Sponsor::Dialog(identity));
         }
-        return Some(Sponsor::Dialog);
+        if head.method == Method::Ack {
+            env.counters.identity_mismatches.add();
+            return None;
+        }
+        // Another name than that of the dialog (RFC 4916) is to be proved.
     }
     let is_for_us = matches!(destination, Destination::User { .. } | Destination::Number(_));
     let from_domain = match head.from_uri {
         Uri::Sip(uri) => env.settings.domain_of(&uri.host).zip(uri.user),
         _ => None,
     };
-    let claimed = |(domain, user): (DomainIndex, &[u8])| {
-        let name = env.settings.domain_name(domain);
-        server.subscribers.address_of_record(&sip::uri::unescape(user), name)
-    };
     let carries_no_credentials = matches!(head.method, Method::Ack | Method::Cancel);
-    if carries_no_credentials || !config.authentication.required {
-        // Where nothing is proved, our users are reached, and others only from a trusted address or
-        // from one at which the sender is registered.
-        let is_from_user = || {
-            from_domain.map(claimed).is_some_and(|claimed| {
-                server.subscribers.look_up(&claimed, |subscriber| {
-                    subscriber.is_some_and(|subscriber| {
-                        subscriber
-                            .current(env.now)
-                            .any(|binding| binding.flow.remote.ip() == source)
-                    })
-                })
-            })
-        };
-        let is_open_to_source = is_trusted && !config.authentication.required;
-        if is_for_us || is_open_to_source || is_from_user() {
-            return Some(Sponsor::Nobody);
+    let follows_invite = carries_no_credentials && {
+        let key = server.transactions.key_of(message);
+        server.passed.has(key)
+    };
+    let is_nobody_asked = !config.authentication.required && (is_for_us || is_trusted);
+    if follows_invite || is_nobody_asked {
+        return Some(Sponsor::Nobody);
+    }
+    let asks = config.authentication.required && !carries_no_credentials;
+    if let Some((domain, user)) = from_domain.filter(|_| asks) {
+        let name = env.settings.domain_name(domain);
+        let claimed = server.subscribers.address_of_record(&sip::uri::unescape(user), name);
+        let proved = authenticate(server, Asker::Proxy, domain, incoming, is_trusted, env)?;
+        if proved == claimed {
+            return Some(Sponsor::User(env.settings.identity_of(&head.from_uri, env.keys)));
         }
+        env.counters.identity_mismatches.add();
+        reply(message, flow, 403, "From Is Not the Authenticated User", env, |_, _| {});
+        return None;
+    }
+    if !is_for_us {
         env.counters.relay_denied.add();
         match head.method {
             Method::Ack => {}
@@ -228,24 +276,11 @@ fn find_sponsor<R: RawMutex>(
         }
         return None;
     }
-    if let Some((domain, user)) = from_domain {
-        let claimed = claimed((domain, user));
-        let proved = authenticate(server, Asker::Proxy, domain, incoming, is_trusted, env)?;
-        if proved == claimed {
-            return Some(Sponsor::User);
-        }
-        env.counters.identity_mismatches.add();
-        reply(message, flow, 403, "From Is Not the Authenticated User", env, |_, _| {});
-        return None;
-    }
-    if !is_for_us {
-        env.counters.relay_denied.add();
-        reply(message, flow, 403, RELAY_DENIED, env, |_, _| {});
-        return None;
-    }
     if !is_trusted && !server.sources.admit_foreign(source, env.now, &config.limits) {
         env.counters.foreign_limited.add();
-        refuse_for_now(incoming, reason_phrase(503), 10, env);
+        if head.method != Method::Ack {
+            refuse_for_now(incoming, reason_phrase(503), 10, env);
+        }
         return None;
     }
     Some(Sponsor::Nobody)
@@ -264,31 +299,24 @@ fn plan(
     incoming: &Incoming<'_, '_>,
     routes: Option<Vec<u8>>,
     loop_hash: u32,
+    sender: Identity,
     env: &Env<'_>,
 ) -> Plan {
     let Incoming { message, head, flow, .. } = incoming;
-    let starts_dialog = head.to.tag().is_none()
-        && matches!(
-            head.method,
-            Method::Invite | Method::Subscribe | Method::Refer | Method::Notify
-        );
+    let starts_dialog = match head.method {
+        Method::Invite | Method::Refer => head.to.tag().is_none(),
+        // The first of them that arrives starts it, and not always is that known (RFC 6665 section 4.3).
+        Method::Subscribe | Method::Notify => true,
+        _ => false,
+    };
     let record_route = starts_dialog && env.settings.config.record_route;
-    let caller_is_flow_bound = record_route
-        && message.elements(HeaderName::Contact).next().is_some_and(|contact| {
-            NameAddr::parse(HeaderName::Contact, contact)
-                .ok()
-                .and_then(|contact| contact.uri().ok())
-                .and_then(|uri| uri.as_sip().map(|uri| is_flow_bound(message, uri, flow)))
-                .unwrap_or(false)
-        });
     let asked = message
         .value(HeaderName::MaxBreadth)
         .and_then(|value| sip::header::number(HeaderName::MaxBreadth, value, u32::MAX).ok());
     Plan {
         loop_hash,
         own_realm: own_realm(head, env.settings),
-        record_route,
-        caller: caller_is_flow_bound.then_some(*flow),
+        record_route: record_route.then_some(sender),
         routes,
         max_forwards: head.max_forwards,
         max_breadth: asked.unwrap_or(DEFAULT_MAX_BREADTH),
@@ -311,7 +339,11 @@ fn forward<R: RawMutex>(
     if is_new(head) && server.is_draining.load(Ordering::Relaxed) {
         return refuse_for_now(incoming, "Shutting Down", 10, env);
     }
+    let max = env.settings.config.limits.max_transactions;
     let Some(key) = incoming.key.filter(|_| head.method != Method::Ack) else {
+        if head.method == Method::Invite {
+            server.passed.note(server.transactions.key_of(message), max);
+        }
         let best = targets.iter().enumerate().rev().max_by_key(|(_, target)| target.q);
         if let Some((at, _)) = best {
             let target = targets.swap_remove(at);
@@ -322,7 +354,6 @@ fn forward<R: RawMutex>(
         }
         return;
     };
-    let max = env.settings.config.limits.max_transactions;
     let started = server
         .transactions
         .insert(key, max, env, |handle, env| Context::start(handle, message, plan, targets, env));

@@ -2,10 +2,11 @@
 
 use crate::config::Config;
 use crate::counters::Counters;
+use crate::dialogs::Dialogs;
 use crate::flow::Flow;
 use crate::nonce::Nonces;
 use crate::output::Output;
-use crate::proxy::{Keys, Transactions};
+use crate::proxy::{Keys, Passed, Transactions};
 use crate::settings::Settings;
 use crate::sources::Sources;
 use crate::subscribers::Subscribers;
@@ -30,6 +31,8 @@ pub struct Server<R: RawMutex> {
     pub(crate) nonces: Nonces<R>,
     pub(crate) sources: Sources<R>,
     pub(crate) transactions: Transactions<R>,
+    pub(crate) passed: Passed<R>,
+    pub(crate) dialogs: Dialogs<R>,
     counters: Mutex<R, Vec<Arc<Counters>>>,
 }
 
@@ -63,6 +66,8 @@ impl<R: RawMutex> Server<R> {
             nonces: Nonces::new(key("nonce")),
             sources: Sources::new(key("sources")),
             transactions: Transactions::new(key("transactions")),
+            passed: Passed::new(),
+            dialogs: Dialogs::new(key("dialogs")),
             counters: Mutex::new(Vec::new()),
         }
     }

@@ -1,11 +1,12 @@
 //! The configuration as the packet path looks things up in it.
 
 use crate::config::Config;
+use crate::proxy::{Identity, Keys};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::net::{IpAddr, SocketAddr};
 use hashbrown::HashMap;
-use sip::{Host, Transport};
+use sip::{Host, Transport, Uri};
 use smallvec::SmallVec;
 
 /// A configuration with its indices.
@@ -65,6 +66,21 @@ impl Settings {
             }
         };
         index.copied().map(DomainIndex)
+    }
+
+    /// The name in our domains that `uri` is; that of nobody if it is none.
+    pub(crate) fn identity_of(&self, uri: &Uri<'_>, keys: &Keys) -> Identity {
+        let Uri::Sip(uri) = uri else { return Identity::NOBODY };
+        match (self.domain_of(&uri.host), uri.user) {
+            (Some(domain), Some(user)) => {
+                let mut address: SmallVec<[u8; 64]> = SmallVec::new();
+                address.extend_from_slice(&sip::uri::unescape(user));
+                address.push(b'@');
+                address.extend_from_slice(self.domain_name(domain).as_bytes());
+                Identity::new(&keys.token, &address)
+            }
+            _ => Identity::NOBODY,
+        }
     }
 
     /// The name of a domain: its realm.

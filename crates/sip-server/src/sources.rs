@@ -30,6 +30,7 @@ struct Source {
     address: IpAddr,
     requests: Bucket,
     foreign: Bucket,
+    within_dialogs: Bucket,
     failures: u32,
     failures_since: Instant,
     banned_until: Instant,
@@ -95,6 +96,22 @@ impl<R: RawMutex> Sources<R> {
         self.with(source, now, limits, |known| known.requests.give_back(limits.source_rate));
     }
 
+    /// Charges `source` for a request within a dialog, and no more for the request as such. Ten times as many may
+    /// pass, for one source may be a proxy with all its calls.
+    pub(crate) fn admit_within_dialogs(
+        &self,
+        source: IpAddr,
+        now: Instant,
+        limits: &Limits,
+    ) -> bool {
+        let times_ten = |number: u32| number.saturating_mul(10);
+        let (rate, burst) = (times_ten(limits.source_rate), times_ten(limits.source_burst));
+        self.with(source, now, limits, |known| {
+            known.requests.give_back(limits.source_rate);
+            known.within_dialogs.take(now, rate, burst)
+        })
+    }
+
     /// Charges `source` for a request to one of our users without credentials.
     pub(crate) fn admit_foreign(&self, source: IpAddr, now: Instant, limits: &Limits) -> bool {
         // As many at once as in two seconds.
@@ -150,6 +167,7 @@ impl<R: RawMutex> Sources<R> {
                         address,
                         requests: Bucket(now),
                         foreign: Bucket(now),
+                        within_dialogs: Bucket(now),
                         failures: 0,
                         failures_since: now,
                         banned_until: Instant::ZERO,

@@ -7,7 +7,7 @@ use crate::incoming::reply;
 use crate::output::{Location, Output, Ticket, TicketKind};
 use crate::overload::{Share, Throttle, has_begun};
 use crate::proxy::branch::Branch;
-use crate::proxy::{Env, stateless};
+use crate::proxy::{Env, note_response, stateless};
 use crate::request::on_request;
 use crate::server::Server;
 use crate::settings::Settings;
@@ -279,18 +279,20 @@ fn on_response<R: RawMutex>(
     let cseq = message.value(HeaderName::CSeq).and_then(|value| CSeq::parse(value).ok());
     let cseq = cseq.filter(|_| message.flaw().is_none());
     let branch = message.top_via().ok().and_then(|via| Branch::parse(via.branch()?));
-    match (branch, cseq) {
+    let fits = match (branch, &cseq) {
         (Some(Branch::Stateful { handle, index, .. }), Some(cseq)) => {
             let fits = server.transactions.with_handle(handle, env, |context, env| {
                 context.on_response(index, message, cseq.method, env)
             });
-            if fits != Some(true) {
-                env.counters.dropped.add();
-            }
+            fits == Some(true)
         }
         (Some(Branch::Stateless { origin, .. }), Some(_)) => {
-            stateless::pass_back(message, origin, flow, env);
+            stateless::pass_back(message, origin, flow, env)
         }
+        _ => false,
+    };
+    match cseq {
+        Some(cseq) if fits => note_response(server, message, &cseq, env),
         _ => env.counters.dropped.add(),
     }
 }

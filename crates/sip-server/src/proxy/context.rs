@@ -5,9 +5,11 @@ use super::Env;
 use super::branch::{Branch, Handle};
 use super::fork::{Cancel, Fork, ForkState, Sent};
 use super::forward::ResponseChanges;
+use super::grant::token_for_sender;
 use super::plan::{Plan, write_request};
 use super::search::{Aim, Search};
 use super::target::{NextHop, Target, Targets};
+use super::token::Life;
 use crate::flow::Flow;
 use crate::output::{Event, Location, Ticket, TicketKind};
 use crate::timings::{Step, timed};
@@ -504,6 +506,7 @@ impl Context {
                 let changes = ResponseChanges {
                     status: changed,
                     challenges: matches!(status, 401 | 407).then_some(&challenges),
+                    token: None,
                 };
                 let status = changed.map_or(status, |(status, _)| status);
                 self.pass_back(status, changes, &response, env);
@@ -538,6 +541,8 @@ impl Context {
         if !self.server.on_response(status, timers, env.now) && !late_success {
             return;
         }
+        let token = token_for_sender(response, status, Life::Transaction(self.handle), env);
+        let changes = ResponseChanges { token: token.as_ref(), ..changes };
         let range = env.out.send(self.upstream, |bytes| changes.write(response, bytes));
         self.keep_response(status, &env.out.bytes[range.unwrap_or_default()]);
     }

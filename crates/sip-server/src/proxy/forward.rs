@@ -2,11 +2,11 @@
 //! section 16.6 and 16.7).
 
 use super::branch::Branch;
+use super::grant::NewToken;
 use crate::flow::Flow;
 use alloc::vec::Vec;
 use core::net::SocketAddr;
 use sip::digest::Credentials;
-use sip::header::NameAddr;
 use sip::message::{write_decimal, write_ip};
 use sip::{HeaderName, Message, Method, StartLine};
 
@@ -154,6 +154,8 @@ pub(crate) struct ResponseChanges<'a> {
     pub(crate) status: Option<(u16, &'a str)>,
     /// Challenge lines that take the place of those received (RFC 3261 section 16.7 step 7).
     pub(crate) challenges: Option<&'a [u8]>,
+    /// The token for the sender, in place of the answerer's.
+    pub(crate) token: Option<&'a NewToken<'a>>,
 }
 
 impl ResponseChanges<'_> {
@@ -175,10 +177,16 @@ impl ResponseChanges<'_> {
         }
         let mut is_top_via = true;
         let mut copied = 0;
-        let names = [HeaderName::Via, HeaderName::WwwAuthenticate, HeaderName::ProxyAuthenticate];
+        let names = [
+            HeaderName::Via,
+            HeaderName::RecordRoute,
+            HeaderName::WwwAuthenticate,
+            HeaderName::ProxyAuthenticate,
+        ];
         for field in response.fields_of(&names) {
             let changed = match field.name {
                 HeaderName::Via => core::mem::take(&mut is_top_via),
+                HeaderName::RecordRoute => self.token.is_some(),
                 _ => self.challenges.is_some(),
             };
             if !changed {
@@ -187,10 +195,14 @@ impl ResponseChanges<'_> {
             let start = field.offset - first;
             out.extend_from_slice(&fields[copied..start]);
             copied = start + field.line.len();
-            if field.name == HeaderName::Via
-                && let Some(rest) = after_first_element(field.value)
-            {
-                write_line(out, b"Via", rest);
+            match (field.name, self.token) {
+                (HeaderName::Via, _) => {
+                    if let Some(rest) = after_first_element(field.value) {
+                        write_line(out, b"Via", rest);
+                    }
+                }
+                (HeaderName::RecordRoute, Some(token)) => token.write(field.line, out),
+                _ => {}
             }
         }
         out.extend_from_slice(&fields[copied..]);
@@ -248,11 +260,6 @@ pub(crate) fn write_number_line(out: &mut Vec<u8>, name: &[u8], value: u64) {
     out.extend_from_slice(b": ");
     write_decimal(out, value);
     out.extend_from_slice(b"\r\n");
-}
-
-/// The tag of To or From in `value`.
-pub(crate) fn tag(name: HeaderName, value: Option<&[u8]>) -> Option<&[u8]> {
-    NameAddr::parse(name, value?).ok()?.tag()
 }
 
 #[cfg(test)]
@@ -369,6 +376,7 @@ mod tests {
         let changed = ResponseChanges {
             status: Some((500, "Server Internal Error")),
             challenges: Some(b"WWW-Authenticate: B\r\n"),
+            ..plain
         };
         assert_eq!(
             back(changed, "Via: us\r\n"),

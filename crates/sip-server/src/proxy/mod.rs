@@ -4,6 +4,8 @@ pub(crate) mod branch;
 mod context;
 mod fork;
 mod forward;
+mod grant;
+mod passed;
 mod plan;
 mod route;
 mod search;
@@ -14,9 +16,12 @@ mod transactions;
 
 pub(crate) use context::Context;
 pub(crate) use forward::{write_line, write_number_line};
+pub(crate) use grant::{Grant, note_response};
+pub(crate) use passed::Passed;
 pub(crate) use plan::Plan;
 pub(crate) use route::{Destination, Preprocessed, preprocess};
 pub(crate) use target::{NextHop, NoRoute, Target, Targets, is_flow_bound};
+pub(crate) use token::{Identity, TargetHash};
 pub(crate) use transactions::Transactions;
 
 use crate::counters::Counters;
@@ -27,9 +32,8 @@ use crate::overload::Share;
 use crate::settings::Settings;
 use crate::timings::Stopwatch;
 use alloc::vec::Vec;
-use forward::write_address;
+use core::ops::Range;
 use sip::{Duration, HeaderName, Instant, Message};
-use token::Token;
 
 /// The secrets of a server, by purpose.
 pub(crate) struct Keys {
@@ -73,12 +77,16 @@ pub(crate) struct Env<'e> {
 
 impl Env<'_> {
     /// Sends what `write` appends, as [`Output::send`] does, when what it takes is here.
-    pub(crate) fn send(&mut self, flow: Flow, write: impl FnOnce(&Self, &mut Vec<u8>)) {
+    pub(crate) fn send(
+        &mut self,
+        flow: Flow,
+        write: impl FnOnce(&Self, &mut Vec<u8>),
+    ) -> Option<Range<usize>> {
         let mut bytes = core::mem::take(&mut self.out.bytes);
         let start = bytes.len();
         write(self, &mut bytes);
         self.out.bytes = bytes;
-        self.out.push(flow, start);
+        self.out.push(flow, start)
     }
 
     /// The To tag of the responses that this server makes to `request`. It is the same for each
@@ -94,33 +102,5 @@ impl Env<'_> {
             *digit = b"0123456789abcdef"[(hash >> (4 * at)) as usize & 15];
         }
         tag
-    }
-}
-
-/// Appends the Record-Route lines for a request that came on `from` and leaves on `to`: two where
-/// the ends of ours differ, so that each side has an address that it can reach (RFC 5658).
-fn record_route(
-    token: &Token,
-    key: &Key,
-    call_id: &[u8],
-    from: &Flow,
-    to: &Flow,
-    lines: &mut Vec<u8>,
-) {
-    let user = token.text(key, call_id);
-    let mut line = |flow: &Flow| {
-        lines.extend_from_slice(b"Record-Route: <sip:");
-        lines.extend_from_slice(&user);
-        lines.push(b'@');
-        write_address(lines, flow.local);
-        if flow.transport.is_reliable() {
-            lines.extend_from_slice(b";transport=");
-            lines.extend_from_slice(flow.transport.uri_name().as_bytes());
-        }
-        lines.extend_from_slice(b";lr>\r\n");
-    };
-    line(to);
-    if (from.transport, from.local) != (to.transport, to.local) {
-        line(from);
     }
 }

@@ -1,14 +1,14 @@
 //! What is decided about a request before its branches are, and writing it by that.
 
 use super::branch::Branch;
-use super::forward::{Changes, tag};
+use super::forward::Changes;
+use super::grant::{Ways, write_record_route};
 use super::target::Target;
-use super::token::Token;
-use super::{Env, record_route};
+use super::{Env, Identity};
 use crate::flow::Flow;
 use crate::settings::DomainIndex;
 use alloc::vec::Vec;
-use sip::{HeaderName, Message};
+use sip::Message;
 
 /// What is decided about a request before its branches are.
 #[derive(Clone, Debug)]
@@ -16,10 +16,8 @@ pub(crate) struct Plan {
     pub(crate) loop_hash: u32,
     /// The domain whose credentials stay here.
     pub(crate) own_realm: Option<DomainIndex>,
-    /// Whether to put ourselves into the dialog's route set.
-    pub(crate) record_route: bool,
-    /// The flow back to the sender, if later requests must follow it.
-    pub(crate) caller: Option<Flow>,
+    /// Whether to put ourselves into the dialog's route set; then what name of ours the sender has proved.
+    pub(crate) record_route: Option<Identity>,
     /// Whole Route lines that take the place of those there; `None` leaves them.
     pub(crate) routes: Option<Vec<u8>>,
     pub(crate) max_forwards: Option<u8>,
@@ -42,28 +40,26 @@ pub(crate) fn write_request(
     request: &Message<'_>,
     env: &mut Env<'_>,
 ) -> Option<core::ops::Range<usize>> {
-    let key = &env.keys.token;
-    let record_route = |lines: &mut Vec<u8>| {
-        if plan.record_route {
-            let callee = target.flow_bound.then_some(*flow);
-            let from_tag = tag(HeaderName::From, request.value(HeaderName::From));
-            let token = Token::new(key, from_tag, plan.caller, callee);
-            let call_id = request.value(HeaderName::CallId).unwrap_or_default();
-            record_route(&token, key, call_id, &plan.arrived_on, flow, lines);
-        }
-    };
-    let changes = Changes {
-        uri: target.request_uri(),
-        flow,
-        branch,
-        record_route: &record_route,
-        routes: plan.routes.as_deref(),
-        path: &target.path,
-        source: plan.arrived_on.remote,
-        own_realm: plan.own_realm.map(|domain| env.settings.domain_name(domain)),
-        max_breadth: Some(breadth),
-    };
-    let range = env.out.send(*flow, |bytes| changes.write(request, plan.max_forwards, bytes))?;
+    let range = env.send(*flow, |env, bytes| {
+        let record_route = |lines: &mut Vec<u8>| {
+            if let Some(sender) = plan.record_route {
+                let ways = Ways { from: &plan.arrived_on, to: flow, follows: target.flow_bound };
+                write_record_route(request, sender, &ways, env, lines);
+            }
+        };
+        let changes = Changes {
+            uri: target.request_uri(),
+            flow,
+            branch,
+            record_route: &record_route,
+            routes: plan.routes.as_deref(),
+            path: &target.path,
+            source: plan.arrived_on.remote,
+            own_realm: plan.own_realm.map(|domain| env.settings.domain_name(domain)),
+            max_breadth: Some(breadth),
+        };
+        changes.write(request, plan.max_forwards, bytes);
+    })?;
     env.counters.forwarded.add();
     Some(range)
 }

@@ -3,7 +3,7 @@
 use super::Keys;
 use super::forward::write_line;
 use super::target::{NextHop, NoRoute};
-use super::token::Token;
+use super::token::{DialogId, Token};
 use crate::flow::Flow;
 use crate::settings::{DomainIndex, Settings};
 use alloc::vec::Vec;
@@ -21,7 +21,7 @@ pub(crate) struct Preprocessed<'m> {
     routes: SmallVec<[&'m [u8]; 4]>,
     is_changed: bool,
     /// What we wrote into the Record-Route of the dialog, if the request is of one.
-    pub(crate) token: Option<Token>,
+    pub(super) token: Option<Token>,
 }
 
 /// Who a request is for.
@@ -51,7 +51,13 @@ pub(crate) fn preprocess<'m>(
     let mut routes: SmallVec<[&'m [u8]; 4]> = message.elements(HeaderName::Route).collect();
     let (mut uri, mut uri_bytes) = (head.uri, head.uri_bytes);
     let mut is_changed = false;
-    let token_of = |uri: &SipUri<'_>| Token::parse(&keys.token, head.call_id, uri.user?);
+    // What is not of a dialog is not by a token either.
+    let id = head.to.tag().map(|end_tag| DialogId {
+        call_id: head.call_id,
+        end_tag,
+        user_tag: head.from.tag().unwrap_or_default(),
+    });
+    let token_of = |uri: &SipUri<'_>| Token::parse(&keys.token, id.as_ref()?, uri.user?);
     let mut token = None;
     if let Uri::Sip(own) = uri
         && settings.is_us(&own.host, own.port, local).is_some()
@@ -70,7 +76,7 @@ pub(crate) fn preprocess<'m>(
     while let Some(own) = routes.get(passed).and_then(|route| route_uri(route))
         && settings.is_us(&own.host, own.port, local).is_some()
     {
-        token = token_of(&own).or(token);
+        token = token.or_else(|| token_of(&own));
         passed += 1;
         is_changed = true;
     }
@@ -79,16 +85,19 @@ pub(crate) fn preprocess<'m>(
 }
 
 impl<'m> Preprocessed<'m> {
-    /// Who the request is for, if it is one that `from_tag`'s owner sent.
+    /// The Route elements that are left.
+    pub(super) fn left(&self) -> &[&'m [u8]] {
+        &self.routes
+    }
+
+    /// Who the request is for. `flow` is the one that leads to the other end of its dialog.
     pub(crate) fn destination(
         &self,
-        from_tag: Option<&[u8]>,
+        flow: Option<Flow>,
         arrived_on: &Flow,
         settings: &Settings,
-        keys: &Keys,
     ) -> Destination<'m> {
         let routes = self.is_changed.then(|| lines(&self.routes));
-        let flow = self.token.as_ref().and_then(|token| token.flow_for(&keys.token, from_tag));
         let near = arrived_on.local;
         if let Some(flow) = flow
             && self.routes.is_empty()

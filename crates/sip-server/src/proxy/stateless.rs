@@ -4,8 +4,10 @@
 use super::branch::Branch;
 use super::context::MAX_UDP_REQUEST;
 use super::forward::ResponseChanges;
+use super::grant::token_for_sender;
 use super::plan::{Plan, write_request};
 use super::target::{NextHop, Target};
+use super::token::Life;
 use super::{Env, Keys};
 use crate::flow::Flow;
 use crate::output::{Event, Location, Ticket, TicketKind};
@@ -94,31 +96,33 @@ pub(crate) fn send_located(
     });
 }
 
-/// Sends `response` to where its request came from, if it answers one that was forwarded here.
+/// Sends `response` to where its request came from, if it answers one that was forwarded here. False where it does not.
 pub(crate) fn pass_back(
     response: &Message<'_>,
     expected: u64,
     arrived_on: &Flow,
     env: &mut Env<'_>,
-) {
-    let Some(Ok(next)) = response.elements(HeaderName::Via).nth(1).map(Via::parse) else {
-        env.counters.dropped.add();
-        return;
-    };
+) -> bool {
+    let Some(flow) = way_back(response, expected, arrived_on, env) else { return false };
+    let token = token_for_sender(response, response.status().unwrap_or_default(), Life::Early, env);
+    let changes = ResponseChanges { token: token.as_ref(), ..ResponseChanges::default() };
+    env.out.send(flow, |bytes| changes.write(response, bytes));
+    true
+}
+
+fn way_back(
+    response: &Message<'_>,
+    expected: u64,
+    arrived_on: &Flow,
+    env: &Env<'_>,
+) -> Option<Flow> {
+    let next = Via::parse(response.elements(HeaderName::Via).nth(1)?).ok()?;
     if origin(env.keys, &next, None) != expected {
-        env.counters.dropped.add();
-        return;
+        return None;
     }
-    let Some((transport, remote)) = upstream(&next) else {
-        env.counters.dropped.add();
-        return;
-    };
-    let Some(local) = env.settings.local_for(transport, remote.ip(), &[arrived_on.local]) else {
-        env.counters.dropped.add();
-        return;
-    };
-    let flow = Flow { transport, local, remote, connection: None };
-    env.out.send(flow, |bytes| ResponseChanges::default().write(response, bytes));
+    let (transport, remote) = upstream(&next)?;
+    let local = env.settings.local_for(transport, remote.ip(), &[arrived_on.local])?;
+    Some(Flow { transport, local, remote, connection: None })
 }
 
 /// Where a response with this topmost Via goes (RFC 3261 section 18.2.2, RFC 3581).

@@ -1,89 +1,288 @@
 //! What the proxy writes into its own Record-Route to read it in the dialog's later requests: proof
-//! that it forwarded the first one, and the flows of both sides, so that a phone behind a NAT or on
-//! a connection is reached the way it came (RFC 5626 section 5.3, and seed row A14).
+//! that it forwarded the first one, and the one place that its user may reach by it (RFC 3261
+//! section 16.6 step 4, RFC 5626 section 5.3, and seed row A14).
 
+use super::branch::Handle;
 use crate::flow::Flow;
 use crate::keys::Key;
-use crate::record::{put_flow, take_flow};
+use crate::record::{put_flow, take, take_flow};
 use alloc::vec::Vec;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use sip::header::NameAddr;
+use sip::{Duration, HeaderName, Instant, SipUri, Uri};
 use smallvec::SmallVec;
 
-/// The content of a Record-Route user part.
+/// The content of a Record-Route user part. Whoever has it, its *user*, may send to one *end* of one
+/// dialog by it, and nowhere else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Token {
-    /// Hash of the tag of the side that sent the first request.
-    caller_tag: u32,
-    /// The flow to that side, if messages to it must follow one.
-    caller: Option<Flow>,
-    /// The flow to the other side, likewise.
-    callee: Option<Flow>,
+    /// When it was written, in seconds.
+    issued: u32,
+    pub(crate) life: Life,
+    pub(crate) end: End,
+    /// The one name in our domains that its user may give in From.
+    pub(crate) identity: Identity,
+    /// In a request: what has to be known of the sender when the answer comes, for the token that the
+    /// sender gets then.
+    pub(crate) sender: Option<Sender>,
 }
 
-/// A token has 13 bytes at least, and flows; no other user part is looked at.
-const MIN_TEXT: usize = 18;
-const MAX_TEXT: usize = 160;
+/// How long a token holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Life {
+    /// [`Token::LIFETIME`] from when it was written, or from the last 2xx of the dialog.
+    Dialog,
+    /// As long as this request has no final response.
+    Transaction(Handle),
+    /// [`Token::EARLY_LIFETIME`], where nothing is known of requests.
+    Early,
+}
 
-impl Token {
-    pub(crate) fn new(
-        key: &Key,
-        from_tag: Option<&[u8]>,
-        caller: Option<Flow>,
-        callee: Option<Flow>,
-    ) -> Self {
-        Self { caller_tag: tag_hash(key, from_tag), caller, callee }
+/// The place that a token leads to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct End {
+    /// What the request URI has to be.
+    pub(crate) target: TargetHash,
+    /// Hash of the Route elements that have to follow ours, 0 for none.
+    pub(crate) routes: u32,
+    /// The flow there, if messages must follow one.
+    pub(crate) flow: Option<Flow>,
+}
+
+/// What is known of who sent a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Sender {
+    /// The name in From, if it was proved.
+    pub(crate) identity: Identity,
+    /// The flow on which the request goes on, if later ones must follow it.
+    pub(crate) onward: Option<Flow>,
+}
+
+/// Keyed hash of an address of record of ours; that of nobody is zero.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Identity(u32);
+
+/// Keyed hash of a remote target (RFC 3261 section 12), where messages follow a flow of its user part alone: host
+/// and port may have been changed on the way, and do not matter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TargetHash(u32);
+
+/// The Call-ID and tags that a token is bound to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct DialogId<'a> {
+    pub(crate) call_id: &'a [u8],
+    /// The tag of the end that the token leads to.
+    pub(crate) end_tag: &'a [u8],
+    /// The tag of its user.
+    pub(crate) user_tag: &'a [u8],
+}
+
+/// A token has 25 bytes at least; no shorter user part is looked at. Two flows of IPv6 on connections make 123
+/// bytes, and so 164 characters.
+const MIN_TEXT: usize = 34;
+const MAX_TEXT: usize = 164;
+
+const END_FLOW: u8 = 1;
+const USER_TAG: u8 = 2;
+const SENDER: u8 = 4;
+const ONWARD: u8 = 8;
+const LIFE: u8 = 0b11 << 4;
+
+impl Identity {
+    pub(crate) const NOBODY: Self = Self(0);
+
+    /// That of an address of record, `user@domain` in canonical form.
+    pub(crate) fn new(key: &Key, address_of_record: &[u8]) -> Self {
+        Self(key.proof(&[b"identity", address_of_record]) as u32 | 1)
+    }
+}
+
+impl TargetHash {
+    /// No request URI has it.
+    pub(crate) const NONE: Self = Self(0);
+
+    pub(crate) fn new(key: &Key, uri: &SipUri<'_>, follows_flow: bool) -> Self {
+        let mut bytes: SmallVec<[u8; 64]> = SmallVec::new();
+        bytes.extend_from_slice(&sip::uri::unescape(uri.user.unwrap_or_default()));
+        if !follows_flow {
+            put_place(&mut bytes, uri);
+        }
+        Self(key.proof(&[b"target", &bytes]) as u32 | 1)
     }
 
-    /// The user part for the dialog of `call_id`.
-    pub(crate) fn text(&self, key: &Key, call_id: &[u8]) -> SmallVec<[u8; MAX_TEXT]> {
+    /// That of the URI in a Contact element.
+    pub(crate) fn of_contact(key: &Key, contact: Option<&[u8]>, follows_flow: bool) -> Self {
+        match contact.and_then(|contact| uri_of(HeaderName::Contact, contact)) {
+            Some(uri) => Self::new(key, &uri, follows_flow),
+            None => Self::NONE,
+        }
+    }
+}
+
+/// Hash of the elements of Route or Record-Route, in the order in which a request will have them; 0 for none.
+pub(crate) fn routes_hash<'a>(key: &Key, elements: impl Iterator<Item = &'a [u8]>) -> u32 {
+    let mut bytes: SmallVec<[u8; 128]> = SmallVec::new();
+    for element in elements {
+        let start = bytes.len();
+        bytes.extend_from_slice(&[0; 4]);
+        match uri_of(HeaderName::Route, element) {
+            Some(uri) => {
+                bytes.push(uri.is_loose().into());
+                bytes.extend_from_slice(uri.user.unwrap_or_default());
+                put_place(&mut bytes, &uri);
+            }
+            None => bytes.extend_from_slice(element),
+        }
+        let length = (bytes.len() - start) as u32;
+        bytes[start..start + 4].copy_from_slice(&length.to_le_bytes());
+    }
+    if bytes.is_empty() { 0 } else { key.proof(&[b"routes", &bytes]) as u32 | 1 }
+}
+
+fn uri_of(name: HeaderName, element: &[u8]) -> Option<SipUri<'_>> {
+    match NameAddr::parse(name, element).ok()?.uri() {
+        Ok(Uri::Sip(uri)) => Some(uri),
+        _ => None,
+    }
+}
+
+/// Appends what decides where a message to `uri` goes, so that no two places look alike.
+fn put_place<const N: usize>(bytes: &mut SmallVec<[u8; N]>, uri: &SipUri<'_>)
+where
+    [u8; N]: smallvec::Array<Item = u8>,
+{
+    bytes.extend_from_slice(&[b'@', uri.secure.into()]);
+    bytes.extend_from_slice(&uri.host.canonical());
+    bytes.extend_from_slice(&[u8::from(uri.port.is_some())]);
+    bytes.extend_from_slice(&uri.port.unwrap_or_default().to_be_bytes());
+    for name in ["transport", "maddr"] {
+        bytes.push(b';');
+        let value = uri.params.value(name).unwrap_or_default();
+        bytes.extend(value.iter().map(u8::to_ascii_lowercase));
+    }
+}
+
+impl Token {
+    /// How long a token holds after the last 2xx of its dialog that is known of.
+    pub(crate) const LIFETIME: Duration = Duration::from_secs(24 * 3600);
+    /// How long one holds that came with a provisional response, where nothing is known of its request.
+    pub(crate) const EARLY_LIFETIME: Duration = Duration::from_secs(3600);
+
+    pub(crate) fn new(
+        now: Instant,
+        life: Life,
+        end: End,
+        identity: Identity,
+        sender: Option<Sender>,
+    ) -> Self {
+        let issued = (now.as_micros() / 1_000_000) as u32;
+        Self { issued, life, end, identity, sender }
+    }
+
+    /// Whether it was written less than its lifetime ago. Neither does it hold for longer where the clock has been
+    /// set back since.
+    pub(crate) fn is_recent(&self, now: Instant) -> bool {
+        let lifetime = match self.life {
+            Life::Dialog => Self::LIFETIME,
+            Life::Early => Self::EARLY_LIFETIME,
+            Life::Transaction(_) => return false,
+        };
+        let now = (now.as_micros() / 1_000_000) as u32;
+        u64::from(now.abs_diff(self.issued)) <= lifetime.as_secs()
+    }
+
+    /// The user part. The tag of the user is not known where it is for the answerer of the first request.
+    pub(crate) fn text(&self, key: &Key, id: &DialogId<'_>) -> SmallVec<[u8; MAX_TEXT]> {
         let mut bytes = Vec::with_capacity(MAX_TEXT);
-        bytes.extend_from_slice(&self.caller_tag.to_le_bytes());
-        bytes.push(u8::from(self.caller.is_some()) | u8::from(self.callee.is_some()) << 1);
-        for flow in [&self.caller, &self.callee].into_iter().flatten() {
+        let life = match self.life {
+            Life::Dialog => 0,
+            Life::Transaction(_) => 1,
+            Life::Early => 2,
+        };
+        let onward = self.sender.and_then(|sender| sender.onward);
+        let flag = |flag: u8, is_set: bool| if is_set { flag } else { 0 };
+        bytes.push(
+            flag(END_FLOW, self.end.flow.is_some())
+                + flag(USER_TAG, !id.user_tag.is_empty())
+                + flag(SENDER, self.sender.is_some())
+                + flag(ONWARD, onward.is_some())
+                + (life << 4),
+        );
+        for number in [self.issued, self.end.target.0, self.end.routes, self.identity.0] {
+            bytes.extend_from_slice(&number.to_le_bytes());
+        }
+        if let Some(flow) = &self.end.flow {
             put_flow(&mut bytes, flow);
         }
-        let proof = key.proof(&[&bytes, call_id]);
+        if let Life::Transaction(handle) = self.life {
+            bytes.push(handle.shard);
+            bytes.extend_from_slice(&handle.slot.to_le_bytes());
+            bytes.extend_from_slice(&handle.id.to_le_bytes()[..6]);
+        }
+        if let Some(sender) = &self.sender {
+            bytes.extend_from_slice(&sender.identity.0.to_le_bytes());
+        }
+        if let Some(flow) = &onward {
+            put_flow(&mut bytes, flow);
+        }
+        let proof = proof(key, &bytes, id);
         bytes.extend_from_slice(&proof.to_le_bytes());
         let mut text = SmallVec::from_elem(0, MAX_TEXT);
-        // Two flows of IPv6 on connections make 107 bytes, and so 143 characters.
         let length = URL_SAFE_NO_PAD.encode_slice(&bytes, &mut text).unwrap_or(0);
         text.truncate(length);
         text
     }
 
-    /// Reads the user part, if this server wrote it for the dialog of `call_id`.
-    pub(crate) fn parse(key: &Key, call_id: &[u8], user: &[u8]) -> Option<Self> {
+    /// Reads the user part, if this server wrote it for the dialog `id`.
+    pub(crate) fn parse(key: &Key, id: &DialogId<'_>, user: &[u8]) -> Option<Self> {
         if !(MIN_TEXT..=MAX_TEXT).contains(&user.len()) {
             return None;
         }
         let mut bytes = [0; MAX_TEXT];
         let length = URL_SAFE_NO_PAD.decode_slice(user, &mut bytes).ok()?;
-        let (bytes, proof) = bytes[..length].split_last_chunk::<8>()?;
-        if key.proof(&[bytes, call_id]) != u64::from_le_bytes(*proof) {
+        let (bytes, theirs) = bytes[..length].split_last_chunk::<8>()?;
+        let (&flags, mut rest) = bytes.split_first()?;
+        let has = |flag: u8| flags & flag != 0;
+        let user_tag = if has(USER_TAG) { id.user_tag } else { &[] };
+        if proof(key, bytes, &DialogId { user_tag, ..*id }) != u64::from_le_bytes(*theirs) {
             return None;
         }
-        let (caller_tag, rest) = bytes.split_first_chunk::<4>()?;
-        let (&flags, mut rest) = rest.split_first()?;
-        let mut flow = |flag: u8| {
-            if flags & flag == 0 { Some(None) } else { take_flow(&mut rest).map(Some) }
+        let rest = &mut rest;
+        let mut number = || take::<4>(rest).map(u32::from_le_bytes);
+        let (issued, target, routes, identity) = (number()?, number()?, number()?, number()?);
+        let flow = if has(END_FLOW) { Some(take_flow(rest)?) } else { None };
+        let life = match (flags & LIFE) >> 4 {
+            0 => Life::Dialog,
+            1 => {
+                let [shard] = take::<1>(rest)?;
+                let slot = u32::from_le_bytes(take(rest)?);
+                let id = take::<6>(rest)?;
+                let id = id.iter().rev().fold(0, |id, &byte| id << 8 | u64::from(byte));
+                Life::Transaction(Handle { shard, slot, id })
+            }
+            2 => Life::Early,
+            _ => return None,
         };
-        let (caller, callee) = (flow(1)?, flow(2)?);
+        let sender = if has(SENDER) {
+            let identity = Identity(u32::from_le_bytes(take(rest)?));
+            let onward = if has(ONWARD) { Some(take_flow(rest)?) } else { None };
+            Some(Sender { identity, onward })
+        } else {
+            None
+        };
         rest.is_empty().then_some(Self {
-            caller_tag: u32::from_le_bytes(*caller_tag),
-            caller,
-            callee,
+            issued,
+            life,
+            end: End { target: TargetHash(target), routes, flow },
+            identity: Identity(identity),
+            sender,
         })
-    }
-
-    /// The flow that a request of the dialog follows, by the tag of its sender.
-    pub(crate) fn flow_for(&self, key: &Key, from_tag: Option<&[u8]>) -> Option<Flow> {
-        if tag_hash(key, from_tag) == self.caller_tag { self.callee } else { self.caller }
     }
 }
 
-fn tag_hash(key: &Key, tag: Option<&[u8]>) -> u32 {
-    key.proof(&[tag.unwrap_or_default()]) as u32
+fn proof(key: &Key, bytes: &[u8], id: &DialogId<'_>) -> u64 {
+    key.proof(&[bytes, id.call_id, id.end_tag, id.user_tag])
 }
 
 #[cfg(test)]
@@ -93,35 +292,122 @@ mod tests {
     use core::num::NonZeroU64;
     use sip::Transport;
 
-    #[test]
-    fn a_token_leads_each_side_to_the_other_and_cannot_be_moved() {
-        let key = Key::derive(&[9; 32], "token");
-        let caller = Flow {
-            transport: Transport::Udp,
-            local: "192.0.2.1:5060".parse().unwrap(),
-            remote: "203.0.113.7:1024".parse().unwrap(),
-            connection: None,
-        };
-        let callee = Flow {
+    const ID: DialogId<'_> = DialogId { call_id: b"call-1", end_tag: b"a", user_tag: b"b" };
+
+    fn key() -> Key {
+        Key::derive(&[9; 32], "token")
+    }
+
+    fn flow(connection: u64) -> Flow {
+        Flow {
             transport: Transport::Tcp,
             local: "[2001:db8::1]:5060".parse().unwrap(),
             remote: "[2001:db8::2]:50000".parse().unwrap(),
-            connection: NonZeroU64::new(77).map(Connection),
-        };
-        let token = Token::new(&key, Some(b"a"), Some(caller), Some(callee));
-        let user = token.text(&key, b"call-1");
-        assert!(!user.is_empty());
-        assert!(user.len() <= MAX_TEXT);
-        let read = Token::parse(&key, b"call-1", &user).unwrap();
-        assert_eq!(read.flow_for(&key, Some(b"a")), Some(callee));
-        assert_eq!(read.flow_for(&key, Some(b"b")), Some(caller));
-        assert_eq!(Token::parse(&key, b"call-2", &user), None);
-        for at in 0..user.len() {
-            let mut changed = user.clone();
-            changed[at] = if changed[at] == b'A' { b'B' } else { b'A' };
-            assert_eq!(Token::parse(&key, b"call-1", &changed), None, "{at}");
+            connection: NonZeroU64::new(connection).map(Connection),
         }
-        assert_eq!(Token::parse(&key, b"call-1", b"alice"), None);
-        assert_eq!(Token::parse(&key, b"call-1", b""), None);
+    }
+
+    fn at(seconds: u64) -> Instant {
+        Instant::from_micros(1_800_000_000_000_000) + Duration::from_secs(seconds)
+    }
+
+    fn token(life: Life, end: Option<Flow>, sender: Option<Sender>) -> Token {
+        let end = End { target: TargetHash(77), routes: 5, flow: end };
+        Token::new(at(0), life, end, Identity(3), sender)
+    }
+
+    #[test]
+    fn tokens_come_back_and_cannot_be_changed_or_moved() {
+        let handle = Handle { shard: 3, slot: 0x0102_0304, id: 0xffff_ffff_fffe };
+        let sender = |onward| Some(Sender { identity: Identity(9), onward });
+        for token in [
+            token(Life::Dialog, None, None),
+            token(Life::Dialog, Some(flow(7)), sender(Some(flow(8)))),
+            token(Life::Dialog, None, sender(None)),
+            token(Life::Transaction(handle), Some(flow(7)), None),
+            token(Life::Early, Some(flow(7)), None),
+        ] {
+            let key = key();
+            let user = token.text(&key, &ID);
+            assert!((MIN_TEXT..=MAX_TEXT).contains(&user.len()), "{}", user.len());
+            assert_eq!(Token::parse(&key, &ID, &user), Some(token));
+            for other in [
+                DialogId { call_id: b"call-2", ..ID },
+                DialogId { end_tag: b"b", user_tag: b"a", ..ID },
+                DialogId { end_tag: b"c", ..ID },
+                DialogId { user_tag: b"c", ..ID },
+                DialogId { user_tag: b"", ..ID },
+            ] {
+                assert_eq!(Token::parse(&key, &other, &user), None, "{other:?}");
+            }
+            for at in 0..user.len() {
+                let mut changed = user.clone();
+                changed[at] = if changed[at] == b'A' { b'B' } else { b'A' };
+                assert_eq!(Token::parse(&key, &ID, &changed), None, "{at}");
+            }
+        }
+        assert_eq!(Token::parse(&key(), &ID, b"alice"), None);
+        assert_eq!(Token::parse(&key(), &ID, b""), None);
+    }
+
+    #[test]
+    fn the_answerer_s_token_does_not_know_the_answerer_s_tag() {
+        let token = token(Life::Dialog, None, None);
+        let user = token.text(&key(), &DialogId { user_tag: b"", ..ID });
+        assert_eq!(Token::parse(&key(), &ID, &user), Some(token));
+        let to_another = DialogId { end_tag: b"b", user_tag: b"a", ..ID };
+        assert_eq!(Token::parse(&key(), &to_another, &user), None);
+    }
+
+    #[test]
+    fn tokens_hold_for_their_time_also_where_the_clock_is_set_back() {
+        let lasting = token(Life::Dialog, None, None);
+        let day = 24 * 3600;
+        assert!(lasting.is_recent(at(day)) && !lasting.is_recent(at(day + 1)));
+        let early = token(Life::Early, None, None);
+        assert!(early.is_recent(at(3600)) && !early.is_recent(at(3601)));
+        let before = Instant::from_micros(at(0).as_micros() - (day + 1) * 1_000_000);
+        assert!(!lasting.is_recent(before));
+    }
+
+    #[test]
+    fn a_target_is_the_same_however_it_is_written_and_another_is_not() {
+        let hash = |uri: &str, follows_flow| match Uri::parse(uri.as_bytes()) {
+            Ok(Uri::Sip(uri)) => TargetHash::new(&key(), &uri, follows_flow),
+            other => panic!("{other:?}"),
+        };
+        let one = hash("sip:bob@192.0.2.5:5070;transport=tcp;ob", false);
+        assert_eq!(hash("sip:b%6fb@192.0.2.5:5070;x=y;transport=TCP", false), one);
+        for other in [
+            "sips:bob@192.0.2.5:5070;transport=tcp",
+            "sip:rob@192.0.2.5:5070;transport=tcp",
+            "sip:bob@192.0.2.6:5070;transport=tcp",
+            "sip:bob@192.0.2.5:5071;transport=tcp",
+            "sip:bob@192.0.2.5;transport=tcp",
+            "sip:bob@192.0.2.5:5070",
+            "sip:bob@192.0.2.5:5070;transport=tcp;maddr=192.0.2.9",
+        ] {
+            assert_ne!(hash(other, false), one, "{other}");
+        }
+        let followed = hash("sip:bob@192.168.1.5", true);
+        assert_eq!(hash("sip:bob@203.0.113.9:1024;transport=tcp", true), followed);
+        assert_ne!(hash("sip:00900123@192.168.1.5", true), followed);
+    }
+
+    #[test]
+    fn routes_count_in_their_order() {
+        let hash = |routes: &[&str]| routes_hash(&key(), routes.iter().map(|r| r.as_bytes()));
+        let one = hash(&["<sip:a@p1;lr>", "<sip:p2:5070;lr;ftag=x>"]);
+        assert_eq!(hash(&[]), 0);
+        assert_eq!(hash(&["<sip:a@P1;lr=on>", "\"x\" <sip:p2:5070;ftag=x;lr>"]), one);
+        for other in [
+            &["<sip:p2:5070;lr;ftag=x>", "<sip:a@p1;lr>"][..],
+            &["<sip:a@p1;lr>"],
+            &["<sip:b@p1;lr>", "<sip:p2:5070;lr;ftag=x>"],
+            &["<sip:a@p1;lr>", "<sip:p2:5070>"],
+            &["<sip:a@p1;lr>", "<sip:p3:5070;lr>"],
+        ] {
+            assert_ne!(hash(other), one, "{other:?}");
+        }
     }
 }

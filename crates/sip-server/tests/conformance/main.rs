@@ -15,5 +15,6 @@ mod rig;
 mod stateless;
 mod strict_routing;
 mod tel;
+mod token;
 mod torture;
 mod transports;

@@ -337,7 +337,8 @@ pub(crate) struct Draft {
     body: String,
 }
 
-fn serial() -> u32 {
+/// A number that no other has.
+pub(crate) fn serial() -> u32 {
     static SERIAL: AtomicU32 = AtomicU32::new(1);
     SERIAL.fetch_add(1, Ordering::Relaxed)
 }

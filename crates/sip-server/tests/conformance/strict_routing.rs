@@ -85,18 +85,36 @@ fn what_a_strict_router_did_is_undone() {
         rig.register("bob", &tcp(BOB, 3), &format!("<sip:bob@{BOB}>"));
         let forwarded =
             rig.send(&udp(ALICE), &Draft::invite("sip:bob@example.com")).forwarded().clone();
-        let [callee_side, caller_side] = &forwarded.values(HeaderName::RecordRoute)[..] else {
-            panic!("two Record-Routes: {forwarded:?}")
+        // Bob is behind a proxy, which stays in the dialog.
+        let routes: String = forwarded
+            .values(HeaderName::RecordRoute)
+            .iter()
+            .map(|route| format!("Record-Route: {route}\r\n"))
+            .collect();
+        let answer = |third: &str| {
+            let contact = format!("Contact: <sip:bob@{BOB}>\r\n");
+            forwarded.answer(200, "bob-tag", &format!("{third}{routes}{contact}"))
         };
-        let own_uri = caller_side.trim_matches(['<', '>']);
+        let mut token_of = |third: &str| {
+            let answered = rig.receive(&forwarded.flow, &answer(third)).response().clone();
+            let routes = answered.values(HeaderName::RecordRoute);
+            let [.., callee_side, caller_side] = &routes[..] else {
+                panic!("two Record-Routes: {answered:?}")
+            };
+            (callee_side.clone(), caller_side.trim_matches(['<', '>']).to_owned())
+        };
+        let third = "Record-Route: <sip:third.example;lr>\r\n";
+        let ((callee_side, own_uri), (callee_side_third, own_uri_third)) =
+            (token_of(""), token_of(third));
         // The element before put the server's own URI in the request line, and the request URI at
         // the end of the routes.
-        for (routes, left) in [
-            (vec![format!("<sip:bob@{BOB};x=y>")], &[][..]),
-            (vec![callee_side.clone(), format!("<sip:bob@{BOB};x=y>")], &[]),
+        for (own_uri, routes, left) in [
+            (&own_uri, vec![format!("<sip:bob@{BOB};x=y>")], &[][..]),
+            (&own_uri, vec![callee_side, format!("<sip:bob@{BOB};x=y>")], &[]),
             (
+                &own_uri_third,
                 vec![
-                    callee_side.clone(),
+                    callee_side_third,
                     "<sip:third.example;lr>".into(),
                     format!("<sip:bob@{BOB};x=y>"),
                 ],

@@ -6,7 +6,7 @@
 
 use parking_lot::RawMutex;
 use sip::{Duration, HeaderName, Instant, Message, Transport};
-use sip_server::config::{Domain, Listener};
+use sip_server::config::{Domain, Listener, Network};
 use sip_server::{Config, Connection, Event, Flow, Location, Output, Server, Ticket, Worker};
 use std::collections::BTreeMap;
 use std::num::NonZeroU64;
@@ -41,7 +41,7 @@ pub(crate) struct Sent {
     pub(crate) text: String,
 }
 
-/// A server for `example.com` without authentication.
+/// A server for `example.com` without authentication, where alice may call everybody.
 pub(crate) fn config() -> Config {
     let listener = |transport| Listener { transport, address: UDP.parse().unwrap() };
     let mut config = Config {
@@ -50,6 +50,7 @@ pub(crate) fn config() -> Config {
         ..Config::default()
     };
     config.authentication.required = false;
+    config.limits.trusted = vec![Network { address: "192.0.2.10".parse().unwrap(), prefix: 32 }];
     config
 }
 

@@ -42,7 +42,7 @@ pub fn elements(value: &[u8]) -> impl Iterator<Item = &[u8]> {
 }
 
 /// How many places there are to look a name up in.
-const PLACES: usize = 128;
+const PLACES: usize = 256;
 
 /// Where to look a name up, in any case: by what tells the known ones apart, with factors that give
 /// each of them a place of its own.
@@ -50,7 +50,7 @@ const fn place(name: &[u8]) -> usize {
     let [first, .., last] = name else { return 0 };
     // Upper and lower case of a letter differ in one bit.
     let (first, last) = ((*first | 0x20) as usize, (*last | 0x20) as usize);
-    (name.len() + first * 17 + last * 11) % PLACES
+    (name.len() + first * 2 + last * 11) % PLACES
 }
 
 macro_rules! header_names {
@@ -166,6 +166,25 @@ header_names! {
     Replaces = "Replaces";
     /// (RFC 3326)
     Reason = "Reason";
+    /// (RFC 6665)
+    SubscriptionState = "Subscription-State";
+    /// (RFC 3325)
+    PAssertedIdentity = "P-Asserted-Identity";
+    /// (RFC 3325)
+    PPreferredIdentity = "P-Preferred-Identity";
+    /// An older form of P-Asserted-Identity, which was never an RFC.
+    RemotePartyId = "Remote-Party-ID";
+    AlertInfo = "Alert-Info";
+    CallInfo = "Call-Info";
+    /// (RFC 5806)
+    Diversion = "Diversion";
+    /// (RFC 7044)
+    HistoryInfo = "History-Info";
+    /// (RFC 3892)
+    ReferredBy = "Referred-By", b'b';
+    AuthenticationInfo = "Authentication-Info";
+    /// (RFC 7615)
+    ProxyAuthenticationInfo = "Proxy-Authentication-Info";
 }
 
 impl HeaderName {

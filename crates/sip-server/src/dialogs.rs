@@ -1,0 +1,329 @@
+//! What is remembered of dialogs that go through this server (RFC 3261 section 12): until when they are known to
+//! stand, and where their ends have moved to since they began. Everything else a dialog carries itself, in the
+//! Record-Route of this server.
+
+use crate::flow::Flow;
+use crate::keys::Key;
+use crate::proxy::TargetHash;
+use alloc::boxed::Box;
+use core::sync::atomic::{AtomicU64, Ordering};
+use hashbrown::HashTable;
+use lock_api::{Mutex, RawMutex};
+#[cfg(test)]
+use sip::Duration;
+use sip::Instant;
+use sip::header::NameAddr;
+use sip::message::RequestHead;
+
+const SHARDS: usize = 16;
+
+/// How many counters of requests within dialogs there are; dialogs that fall on the same one share it.
+const RATES: usize = 1 << 16;
+
+/// Requests a second within one dialog, and how many may come at once: more than key presses and refreshes make.
+const RATE: u64 = 20;
+const BURST: u64 = 100;
+
+/// The table of dialogs. It is bounded in bytes: two generations, of which the older one is forgotten when the
+/// younger one is full. What is asked for moves to the younger one.
+pub(crate) struct Dialogs<R: RawMutex> {
+    key: Key,
+    shards: Box<[Mutex<R, Shard>]>,
+    /// When what was taken of each rate will have flowed back, in microseconds.
+    rates: Box<[AtomicU64]>,
+}
+
+#[derive(Default)]
+struct Shard {
+    young: Generation,
+    old: Generation,
+}
+
+#[derive(Default)]
+struct Generation {
+    table: HashTable<Dialog>,
+    /// How many have [`Dialog::moves`].
+    moved: usize,
+}
+
+struct Dialog {
+    id: u64,
+    /// The last 2xx.
+    confirmed: Instant,
+    moves: Option<Box<Moves>>,
+}
+
+/// Where the ends of a dialog are now, by [`Pair::second`].
+#[derive(Default)]
+struct Moves {
+    ends: [Option<Place>; 2],
+    proposed: Option<Proposal>,
+}
+
+/// A target refresh request that is not answered yet.
+struct Proposal {
+    cseq: u32,
+    /// Which end sent it.
+    sender: usize,
+    place: Place,
+    /// The flow to the end that is to answer, if it must be followed.
+    answerer_flow: Option<Flow>,
+}
+
+/// Where an end of a dialog is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    /// What the request URI of requests to it has to be.
+    pub(crate) target: TargetHash,
+    /// The flow to it, if they must follow one.
+    pub(crate) flow: Option<Flow>,
+}
+
+/// What is known of a dialog.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Known {
+    /// The last 2xx, if there was one.
+    pub(crate) confirmed: Option<Instant>,
+    /// Where the end that was asked for has moved to.
+    pub(crate) place: Option<Place>,
+}
+
+/// A dialog, and one of its ends: that which has the first of these tags.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pair<'a> {
+    pub(crate) call_id: &'a [u8],
+    pub(crate) tag: &'a [u8],
+    pub(crate) other_tag: &'a [u8],
+}
+
+impl<'a> Pair<'a> {
+    /// The end of its dialog that a request goes to.
+    pub(crate) fn of(head: &RequestHead<'a>) -> Self {
+        let tag = |address: &NameAddr<'a>| address.tag().unwrap_or_default();
+        Self { call_id: head.call_id, tag: tag(&head.to), other_tag: tag(&head.from) }
+    }
+
+    /// Which end it is, in an order that both ends agree on.
+    fn end(&self) -> usize {
+        (self.tag > self.other_tag).into()
+    }
+
+    fn id(&self, key: &Key) -> u64 {
+        let (first, second) = match self.end() {
+            0 => (self.tag, self.other_tag),
+            _ => (self.other_tag, self.tag),
+        };
+        key.hash(&[self.call_id, first, second])
+    }
+}
+
+/// What a dialog takes in the table, with the table's own part and room to grow.
+const DIALOG_BYTES: usize = 2 * (size_of::<Dialog>() + 1);
+
+impl Generation {
+    fn bytes(&self) -> usize {
+        self.table.len() * DIALOG_BYTES + self.moved * size_of::<Moves>()
+    }
+
+    fn take(&mut self, id: u64) -> Option<Dialog> {
+        let found = self.table.find_entry(id, |dialog| dialog.id == id).ok()?;
+        let dialog = found.remove().0;
+        self.moved -= usize::from(dialog.moves.is_some());
+        Some(dialog)
+    }
+}
+
+impl Shard {
+    /// Lets `act` change what is known of the dialog `id`, which is made if there is none.
+    fn change(&mut self, id: u64, max_bytes: usize, act: impl FnOnce(&mut Dialog)) {
+        let known = self.young.take(id).or_else(|| self.old.take(id));
+        let mut dialog = known.unwrap_or(Dialog { id, confirmed: Instant::ZERO, moves: None });
+        act(&mut dialog);
+        if self.young.bytes() >= max_bytes / (2 * SHARDS) {
+            self.old = core::mem::take(&mut self.young);
+        }
+        self.young.moved += usize::from(dialog.moves.is_some());
+        self.young.table.insert_unique(id, dialog, |dialog| dialog.id);
+    }
+}
+
+impl<R: RawMutex> Dialogs<R> {
+    pub(crate) fn new(key: Key) -> Self {
+        Self {
+            key,
+            shards: (0..SHARDS).map(|_| Mutex::new(Shard::default())).collect(),
+            rates: (0..RATES).map(|_| AtomicU64::new(0)).collect(),
+        }
+    }
+
+    fn shard(&self, id: u64) -> &Mutex<R, Shard> {
+        // The table takes its own bits from both ends of the hash.
+        &self.shards[(id >> 40) as usize % SHARDS]
+    }
+
+    /// What is known of the dialog and of the end.
+    pub(crate) fn look_up(&self, pair: &Pair<'_>) -> Known {
+        let id = pair.id(&self.key);
+        let shard = self.shard(id).lock();
+        let find = |generation: &Generation| {
+            let dialog = generation.table.find(id, |dialog| dialog.id == id)?;
+            let place = dialog.moves.as_ref().and_then(|moves| moves.ends[pair.end()]);
+            let confirmed = (dialog.confirmed > Instant::ZERO).then_some(dialog.confirmed);
+            Some(Known { confirmed, place })
+        };
+        find(&shard.young).or_else(|| find(&shard.old)).unwrap_or_default()
+    }
+
+    /// Whether one more request may pass now within the dialog.
+    pub(crate) fn admit(&self, pair: &Pair<'_>, now: Instant) -> bool {
+        const COST: u64 = 1_000_000 / RATE;
+        let rate = &self.rates[pair.id(&self.key) as usize % RATES];
+        let now = now.as_micros();
+        let taken = rate.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |full_at| {
+            let full_at = full_at.max(now) + COST;
+            (full_at - now <= COST * BURST).then_some(full_at)
+        });
+        taken.is_ok()
+    }
+
+    /// The end has sent a target refresh request, with `cseq`, from `place`, to an end that is reached on
+    /// `answerer_flow` where it must be. It counts once it is answered 2xx.
+    pub(crate) fn propose(
+        &self,
+        pair: &Pair<'_>,
+        cseq: u32,
+        place: Place,
+        answerer_flow: Option<Flow>,
+        max_bytes: usize,
+    ) {
+        let id = pair.id(&self.key);
+        self.shard(id).lock().change(id, max_bytes, |dialog| {
+            let proposal = Proposal { cseq, sender: pair.end(), place, answerer_flow };
+            dialog.moves.get_or_insert_default().proposed = Some(proposal);
+        });
+    }
+
+    /// The request `cseq` that the end sent was answered 2xx: the dialog stands, and both ends are where they said.
+    /// `answerer` makes the target of the other end, for whether it follows a flow.
+    pub(crate) fn confirm(
+        &self,
+        pair: &Pair<'_>,
+        cseq: u32,
+        answerer: impl FnOnce(bool) -> TargetHash,
+        now: Instant,
+        max_bytes: usize,
+    ) {
+        let id = pair.id(&self.key);
+        self.shard(id).lock().change(id, max_bytes, |dialog| {
+            dialog.confirmed = now;
+            let Some(moves) = &mut dialog.moves else { return };
+            let fits =
+                |proposal: &mut Proposal| proposal.cseq == cseq && proposal.sender == pair.end();
+            if let Some(Proposal { sender, place, answerer_flow, .. }) =
+                moves.proposed.take_if(fits)
+            {
+                moves.ends[sender] = Some(place);
+                let target = answerer(answerer_flow.is_some());
+                if target != TargetHash::NONE {
+                    moves.ends[1 - sender] = Some(Place { target, flow: answerer_flow });
+                }
+            }
+        });
+    }
+
+    /// The dialog has ended.
+    pub(crate) fn end(&self, pair: &Pair<'_>) {
+        let id = pair.id(&self.key);
+        let mut shard = self.shard(id).lock();
+        if shard.young.take(id).is_none() {
+            shard.old.take(id);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MAX_BYTES: usize = 1 << 20;
+    const ALICE: Pair<'_> = Pair { call_id: b"c", tag: b"alice", other_tag: b"bob" };
+    const BOB: Pair<'_> = Pair { call_id: b"c", tag: b"bob", other_tag: b"alice" };
+
+    fn dialogs() -> Dialogs<parking_lot::RawMutex> {
+        Dialogs::new(Key::derive(&[4; 32], "dialogs"))
+    }
+
+    fn at(seconds: u64) -> Instant {
+        Instant::from_micros(1_000_000_000) + Duration::from_secs(seconds)
+    }
+
+    fn target(uri: &str, follows_flow: bool) -> TargetHash {
+        let contact = alloc::format!("<{uri}>");
+        let key = Key::derive(&[5; 32], "token");
+        TargetHash::of_contact(&key, Some(contact.as_bytes()), follows_flow)
+    }
+
+    fn flow() -> Flow {
+        Flow {
+            transport: sip::Transport::Udp,
+            local: "192.0.2.1:5060".parse().unwrap(),
+            remote: "198.51.100.9:4000".parse().unwrap(),
+            connection: None,
+        }
+    }
+
+    #[test]
+    fn ends_move_once_the_other_has_agreed() {
+        let dialogs = dialogs();
+        let place = Place { target: target("sip:alice@192.0.2.77", false), flow: None };
+        dialogs.propose(&ALICE, 7, place, Some(flow()), MAX_BYTES);
+        assert_eq!(dialogs.look_up(&ALICE), Known::default());
+        let bob = |follows_flow| target("sip:bob@192.0.2.88", follows_flow);
+        dialogs.confirm(&ALICE, 6, bob, at(0), MAX_BYTES);
+        assert_eq!(dialogs.look_up(&ALICE), Known { confirmed: Some(at(0)), place: None });
+        dialogs.confirm(&BOB, 7, bob, at(0), MAX_BYTES);
+        assert_eq!(dialogs.look_up(&ALICE).place, None, "it was not bob's");
+        dialogs.confirm(&ALICE, 7, bob, at(9), MAX_BYTES);
+        let place_of_bob = Place { target: bob(true), flow: Some(flow()) };
+        let known = |place| Known { confirmed: Some(at(9)), place: Some(place) };
+        assert_eq!(dialogs.look_up(&ALICE), known(place));
+        assert_eq!(dialogs.look_up(&BOB), known(place_of_bob));
+        dialogs.end(&BOB);
+        assert_eq!(dialogs.look_up(&ALICE), Known::default());
+    }
+
+    #[test]
+    fn the_table_is_bounded_in_bytes_and_forgets_the_oldest() {
+        let dialogs = dialogs();
+        let place = Place { target: target("sip:alice@192.0.2.77", false), flow: None };
+        fn pair(call_id: &[u8]) -> Pair<'_> {
+            Pair { call_id, ..ALICE }
+        }
+        for number in 0..20_000u32 {
+            let call_id = number.to_be_bytes();
+            if number % 3 == 0 {
+                dialogs.propose(&pair(&call_id), 1, place, None, MAX_BYTES);
+            }
+            dialogs.confirm(&pair(&call_id), 1, |_| TargetHash::NONE, at(1), MAX_BYTES);
+        }
+        let bytes = |shard: &Mutex<_, Shard>| {
+            let shard = shard.lock();
+            shard.young.bytes() + shard.old.bytes()
+        };
+        let bytes: usize = dialogs.shards.iter().map(bytes).sum();
+        let margin = 2 * SHARDS * (DIALOG_BYTES + size_of::<Moves>());
+        assert!(bytes <= MAX_BYTES + margin, "{bytes}");
+        assert!(dialogs.look_up(&pair(&19_999u32.to_be_bytes())).confirmed.is_some());
+        assert_eq!(dialogs.look_up(&pair(&0u32.to_be_bytes())), Known::default());
+    }
+
+    #[test]
+    fn requests_within_a_dialog_have_a_rate() {
+        let dialogs = dialogs();
+        assert!((0..BURST).all(|_| dialogs.admit(&ALICE, at(0))));
+        assert!(!dialogs.admit(&BOB, at(0)), "both ends share it");
+        assert!(dialogs.admit(&Pair { call_id: b"other", ..ALICE }, at(0)));
+        assert!((0..RATE).all(|_| dialogs.admit(&ALICE, at(1))));
+        assert!(!dialogs.admit(&ALICE, at(1)));
+    }
+}

@@ -1,0 +1,276 @@
+//! What the token in a Route allows a request of a dialog, and the tokens that the two ends of a dialog get.
+
+use super::forward::write_address;
+use super::route::Preprocessed;
+use super::token::{DialogId, End, Identity, Life, Sender, TargetHash, Token, routes_hash};
+use super::{Env, Keys};
+use crate::dialogs::{Pair, Place};
+use crate::flow::Flow;
+use crate::keys::Key;
+use crate::server::Server;
+use alloc::vec::Vec;
+use lock_api::RawMutex;
+use sip::header::{CSeq, NameAddr};
+use sip::message::RequestHead;
+use sip::{HeaderName, Message, Method, SipUri, Uri};
+use smallvec::SmallVec;
+
+/// What a token allows the request that came with it: to go on to the other end of its dialog.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Grant {
+    /// The flow to follow, if there is one.
+    pub(crate) flow: Option<Flow>,
+    /// The name in our domains that may stand in From.
+    pub(crate) identity: Identity,
+}
+
+/// Whether the request may change where its sender is reached from now on.
+fn is_target_refresh(method: Method<'_>) -> bool {
+    matches!(method, Method::Invite | Method::Update | Method::Subscribe | Method::Notify)
+}
+
+impl Grant {
+    /// What `request` is allowed, which says in Route that it belongs to a dialog: it has to name the end that its
+    /// token leads to, by the routes that lead there, as long as the dialog is known to stand. What ends a dialog
+    /// passes at any time.
+    pub(crate) fn find<R: RawMutex>(
+        server: &Server<R>,
+        request: &Message<'_>,
+        head: &RequestHead<'_>,
+        found: &Preprocessed<'_>,
+        env: &mut Env<'_>,
+    ) -> Option<Self> {
+        let (token, pair) = (found.token?, Pair::of(head));
+        let Uri::Sip(uri) = &found.uri else { return None };
+        let key = &env.keys.token;
+        if matches!(head.method, Method::Register | Method::Publish)
+            || routes_hash(key, found.left().iter().copied()) != token.end.routes
+        {
+            return None;
+        }
+        let known = server.dialogs.look_up(&pair);
+        let is_there =
+            |place: &Place| TargetHash::new(key, uri, place.flow.is_some()) == place.target;
+        // What crosses a request by which the end moves names the place where it was.
+        let first = Place { target: token.end.target, flow: token.end.flow };
+        let place = known.place.filter(is_there).or(Some(first).filter(is_there))?;
+        let stands = token.is_recent(env.now)
+            || known.confirmed.is_some_and(|last| env.now.since(last) <= Token::LIFETIME)
+            || match token.life {
+                Life::Transaction(handle) => server
+                    .transactions
+                    .with_handle(handle, env, |context, _| !context.has_final())
+                    .unwrap_or(false),
+                Life::Dialog | Life::Early => false,
+            };
+        let ends = || match head.method {
+            Method::Bye | Method::Ack => true,
+            Method::Notify => request
+                .value(HeaderName::SubscriptionState)
+                .is_some_and(|state| state.get(..10).is_some_and(is_terminated)),
+            _ => false,
+        };
+        (stands || ends()).then_some(Self { flow: place.flow, identity: token.identity })
+    }
+
+    /// Notes where the sender of `request` will be reached once it is answered 2xx.
+    pub(crate) fn note_move<R: RawMutex>(
+        &self,
+        server: &Server<R>,
+        request: &Message<'_>,
+        head: &RequestHead<'_>,
+        arrived_on: &Flow,
+        env: &Env<'_>,
+    ) {
+        if !is_target_refresh(head.method) {
+            return;
+        }
+        let pair = Pair::of(head);
+        let sender = Pair { tag: pair.other_tag, other_tag: pair.tag, ..pair };
+        let End { target, flow, .. } = end_of_sender(request, arrived_on, env.keys);
+        if target != TargetHash::NONE {
+            let max_bytes = env.settings.config.limits.max_dialog_bytes;
+            let place = Place { target, flow };
+            server.dialogs.propose(&sender, head.cseq.number, place, self.flow, max_bytes);
+        }
+    }
+}
+
+fn is_terminated(state: &[u8]) -> bool {
+    state.eq_ignore_ascii_case(b"terminated")
+}
+
+/// How requests get to the sender of `request`, which came on `arrived_on`.
+fn end_of_sender(request: &Message<'_>, arrived_on: &Flow, keys: &Keys) -> End {
+    let contact = request.elements(HeaderName::Contact).next();
+    let is_bound = |uri: &SipUri<'_>| super::is_flow_bound(request, uri, arrived_on);
+    let contact = contact.and_then(|contact| NameAddr::parse(HeaderName::Contact, contact).ok());
+    let uri = match contact.and_then(|contact| contact.uri().ok()) {
+        Some(Uri::Sip(uri)) => Some(uri),
+        _ => None,
+    };
+    let flow = uri.as_ref().is_some_and(is_bound).then_some(*arrived_on);
+    End {
+        target: uri
+            .map_or(TargetHash::NONE, |uri| TargetHash::new(&keys.token, &uri, flow.is_some())),
+        routes: routes_hash(&keys.token, request.elements(HeaderName::RecordRoute)),
+        flow,
+    }
+}
+
+/// The way of a request through this server.
+pub(super) struct Ways<'a> {
+    /// The flow that it came on.
+    pub(super) from: &'a Flow,
+    /// The flow that it leaves on.
+    pub(super) to: &'a Flow,
+    /// Whether later requests have to follow that.
+    pub(super) follows: bool,
+}
+
+/// Appends the Record-Route lines for `request`, whose sender has proved to be `sender`: two where the ends of ours
+/// differ, so that each side has an address that it can reach (RFC 5658).
+pub(super) fn write_record_route(
+    request: &Message<'_>,
+    sender: Identity,
+    ways: &Ways<'_>,
+    env: &Env<'_>,
+    lines: &mut Vec<u8>,
+) {
+    let Ways { from, to, follows } = *ways;
+    let name_addr = |name| NameAddr::parse(name, request.value(name).unwrap_or_default()).ok();
+    let called = name_addr(HeaderName::To);
+    let from_tag = name_addr(HeaderName::From).and_then(|from| from.tag());
+    let identity = called
+        .and_then(|called| called.uri().ok())
+        .map_or(Identity::NOBODY, |uri| env.settings.identity_of(&uri, env.keys));
+    let token = Token::new(
+        env.now,
+        Life::Dialog,
+        end_of_sender(request, from, env.keys),
+        identity,
+        Some(Sender { identity: sender, onward: follows.then_some(*to) }),
+    );
+    let id = DialogId {
+        call_id: request.value(HeaderName::CallId).unwrap_or_default(),
+        end_tag: from_tag.unwrap_or_default(),
+        user_tag: called.and_then(|called| called.tag()).unwrap_or_default(),
+    };
+    let user = token.text(&env.keys.token, &id);
+    let mut line = |flow: &Flow| {
+        lines.extend_from_slice(b"Record-Route: <sip:");
+        lines.extend_from_slice(&user);
+        lines.push(b'@');
+        write_address(lines, flow.local);
+        if flow.transport.is_reliable() {
+            lines.extend_from_slice(b";transport=");
+            lines.extend_from_slice(flow.transport.uri_name().as_bytes());
+        }
+        lines.extend_from_slice(b";lr>\r\n");
+    };
+    line(to);
+    if (from.transport, from.local) != (to.transport, to.local) {
+        line(from);
+    }
+}
+
+/// One token in the place of another one.
+#[derive(Clone, Debug)]
+pub(super) struct NewToken<'m> {
+    pub(super) old: &'m [u8],
+    pub(super) new: SmallVec<[u8; 164]>,
+}
+
+impl NewToken<'_> {
+    /// Appends `line` with the new token wherever the old one stands in it.
+    pub(super) fn write(&self, line: &[u8], out: &mut Vec<u8>) {
+        let mut rest = line;
+        while let Some(at) = memchr::memmem::find(rest, self.old) {
+            out.extend_from_slice(&rest[..at]);
+            out.extend_from_slice(&self.new);
+            rest = &rest[at + self.old.len()..];
+        }
+        out.extend_from_slice(rest);
+    }
+}
+
+/// The token for the sender of a request that `response` answers, in place of the one that the answerer got: it leads
+/// to the answerer (RFC 3261 section 16.7 step 8). `None` where there is none of ours, or no dialog.
+pub(super) fn token_for_sender<'m>(
+    response: &Message<'m>,
+    status: u16,
+    early: Life,
+    env: &Env<'_>,
+) -> Option<NewToken<'m>> {
+    if !(101..300).contains(&status) || !response.has(HeaderName::RecordRoute) {
+        return None;
+    }
+    let tag_of = |name| NameAddr::parse(name, response.value(name)?).ok()?.tag();
+    let (from_tag, to_tag) = (tag_of(HeaderName::From)?, tag_of(HeaderName::To)?);
+    let call_id = response.value(HeaderName::CallId)?;
+    let key = &env.keys.token;
+    let given = DialogId { call_id, end_tag: from_tag, user_tag: to_tag };
+    // What stands above our entry are the proxies behind us, the last one first.
+    let mut behind: SmallVec<[&[u8]; 4]> = SmallVec::new();
+    let (old, token, sender) = response.elements(HeaderName::RecordRoute).find_map(|element| {
+        let own = own_token(element, &given, key);
+        if own.is_none() {
+            behind.push(element);
+        }
+        own
+    })?;
+    let flow = sender.onward;
+    let contact = response.elements(HeaderName::Contact).next();
+    let end = End {
+        target: TargetHash::of_contact(key, contact, flow.is_some()),
+        routes: routes_hash(key, behind.iter().rev().copied()),
+        flow,
+    };
+    let life = if status < 200 { early } else { token.life };
+    let token = Token::new(env.now, life, end, sender.identity, None);
+    let id = DialogId { call_id, end_tag: to_tag, user_tag: from_tag };
+    Some(NewToken { old, new: token.text(key, &id) })
+}
+
+/// The token in `element` that this server wrote into a request, and what it says of who sent that.
+fn own_token<'m>(
+    element: &'m [u8],
+    given: &DialogId<'_>,
+    key: &Key,
+) -> Option<(&'m [u8], Token, Sender)> {
+    let Ok(Uri::Sip(uri)) = NameAddr::parse(HeaderName::RecordRoute, element).ok()?.uri() else {
+        return None;
+    };
+    let user = uri.user?;
+    let token = Token::parse(key, given, user)?;
+    Some((user, token, token.sender?))
+}
+
+/// Notes what `response`, which goes back to who sent the request, says of its dialog.
+pub(crate) fn note_response<R: RawMutex>(
+    server: &Server<R>,
+    response: &Message<'_>,
+    cseq: &CSeq<'_>,
+    env: &Env<'_>,
+) {
+    let refreshes = is_target_refresh(cseq.method) || cseq.method == Method::Refer;
+    let is_news = refreshes || cseq.method == Method::Bye;
+    let is_success = response.status().is_some_and(|status| (200..300).contains(&status));
+    if !is_success || !is_news || !env.settings.config.record_route {
+        return;
+    }
+    let tag_of = |name| NameAddr::parse(name, response.value(name)?).ok()?.tag();
+    let (Some(tag), Some(other_tag), Some(call_id)) =
+        (tag_of(HeaderName::From), tag_of(HeaderName::To), response.value(HeaderName::CallId))
+    else {
+        return;
+    };
+    let sender = Pair { call_id, tag, other_tag };
+    if cseq.method == Method::Bye {
+        return server.dialogs.end(&sender);
+    }
+    let contact = response.elements(HeaderName::Contact).next();
+    let answerer = |follows_flow| TargetHash::of_contact(&env.keys.token, contact, follows_flow);
+    let max_bytes = env.settings.config.limits.max_dialog_bytes;
+    server.dialogs.confirm(&sender, cseq.number, answerer, env.now, max_bytes);
+}
