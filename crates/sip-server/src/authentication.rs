@@ -7,15 +7,15 @@ use crate::nonce::Nonce;
 use crate::output::Event;
 use crate::proxy::{Env, Keys};
 use crate::server::Server;
-use crate::settings::DomainIndex;
+use crate::settings::{DomainIndex, Settings};
 use crate::subscribers::AddressOfRecord;
 use crate::timings::{Step, timed};
 use alloc::vec::Vec;
 use core::net::IpAddr;
 use lock_api::RawMutex;
 use sip::digest::{Algorithm, Challenge, Credentials, QopOptions, matches};
-use sip::message::reason_phrase;
-use sip::{HeaderName, Message};
+use sip::message::{RequestHead, reason_phrase};
+use sip::{HeaderName, Message, Uri};
 use smallvec::SmallVec;
 
 /// Who asks for credentials, and so in which header fields.
@@ -57,14 +57,13 @@ enum Verdict {
     User(AddressOfRecord),
     /// There are none for the realm.
     Absent,
-    /// They are right, but for a nonce that was used up.
+    /// The nonce is used up, or not one that this host was given: nothing is said of the rest, for whoever may try
+    /// at no risk could guess passwords.
     Stale,
-    /// They are wrong.
-    Wrong {
-        /// Whether whoever sent them had received a challenge of ours, so that the source address
-        /// is no other's.
-        is_source_proved: bool,
-    },
+    /// They are for another request URI.
+    Elsewhere,
+    /// They are wrong. Whoever sent them has received a challenge of ours, so the source address is no other's.
+    Wrong,
 }
 
 /// The user that a request proves to come from. `None` where it does not; then it has been
@@ -94,12 +93,17 @@ pub(crate) fn authenticate<R: RawMutex>(
         }
         Verdict::Absent => {}
         Verdict::Stale => env.counters.stale_nonces.add(),
-        Verdict::Wrong { is_source_proved } => {
+        Verdict::Elsewhere => {
+            env.counters.authentication_failures.add();
+            reply(message, flow, 400, "Digest URI Is Not the Request URI", env, |_, _| {});
+            return None;
+        }
+        Verdict::Wrong => {
             env.counters.authentication_failures.add();
             let from = head.from.uri_bytes.escape_ascii();
             let notice = alloc::format!("{from} at {flow} did not log in: wrong user or password");
             env.out.events.push(Event::Notice(notice));
-            if is_source_proved && !is_trusted {
+            if !is_trusted {
                 note_failure(server, source, env);
             }
         }
@@ -107,7 +111,7 @@ pub(crate) fn authenticate<R: RawMutex>(
     env.counters.challenges.add();
     let status = asker.status();
     reply(message, flow, status, reason_phrase(status), env, |out, env| {
-        write_challenges(server, asker, domain, stale, message, env, out);
+        write_challenges(server, asker, domain, stale, incoming, env, out);
     });
     None
 }
@@ -146,10 +150,20 @@ fn judge<R: RawMutex>(
         if !is_ours || !config.algorithms.contains(&credentials.algorithm) {
             continue;
         }
+        if !is_of_request(credentials.uri, head, env.settings) {
+            verdict = Verdict::Elsewhere;
+            continue;
+        }
         judged += 1;
         if judged > config.algorithms.len() {
             // Nobody has more than one answer to each challenge; each costs a look at the body.
             break;
+        }
+        let nonce =
+            nonces.judge(credentials.nonce, flow.remote.ip(), env.now, config.nonce_lifetime);
+        if nonce == Nonce::Foreign {
+            verdict = Verdict::Stale;
+            continue;
         }
         let user = subscribers.address_of_record(&credentials.username, realm);
         // For a user who does not exist the same work is done with a secret that nobody has.
@@ -161,10 +175,11 @@ fn judge<R: RawMutex>(
         let expected =
             credentials.expected_response(&secret, head.method.as_bytes(), request.body());
         let is_right = matches(&expected, credentials.response.as_bytes()) && is_user;
-        let nonce = nonces.judge(credentials.nonce, env.now, config.nonce_lifetime);
         verdict = match (is_right, nonce) {
             (true, Nonce::Fresh(id)) => {
-                let count = credentials.nc.map(sip::digest::NonceCount::value);
+                // Without qop no hash covers the count: whoever has overheard the rest could choose it.
+                let count = credentials.nc.filter(|_| credentials.qop.is_some());
+                let count = count.map(sip::digest::NonceCount::value);
                 let oldest = env.now - config.nonce_lifetime;
                 let request = fingerprint(env.keys, request, flow);
                 if nonces.use_count(id, count, request, oldest, config.max_nonces) {
@@ -172,12 +187,26 @@ fn judge<R: RawMutex>(
                 }
                 Verdict::Stale
             }
-            (true, Nonce::Expired) => Verdict::Stale,
-            (false, Nonce::Fresh(_) | Nonce::Expired) => Verdict::Wrong { is_source_proved: true },
-            (_, Nonce::Foreign) => Verdict::Wrong { is_source_proved: false },
+            (true, _) => Verdict::Stale,
+            (false, _) => Verdict::Wrong,
         };
     }
     verdict
+}
+
+/// Whether credentials with `uri` are for this request (RFC 7616 section 3.4.6): they name the request URI or, where
+/// that is of ours, any name of ours.
+fn is_of_request(uri: &[u8], head: &RequestHead<'_>, settings: &Settings) -> bool {
+    if uri == head.uri_bytes {
+        return true;
+    }
+    let (Ok(Uri::Sip(named)), asked) = (Uri::parse(uri), &head.uri) else { return false };
+    let is_ours = |host| settings.domain_of(host).is_some();
+    match asked {
+        Uri::Sip(asked) => named.is_same(asked) || (is_ours(&named.host) && is_ours(&asked.host)),
+        Uri::Tel(_) => is_ours(&named.host),
+        Uri::Other { .. } => false,
+    }
 }
 
 /// Appends a challenge for each algorithm, the preferred one first (RFC 8760 section 2.3).
@@ -186,13 +215,13 @@ fn write_challenges<R: RawMutex>(
     asker: Asker,
     domain: DomainIndex,
     stale: bool,
-    request: &Message<'_>,
+    incoming: &Incoming<'_, '_>,
     env: &Env<'_>,
     out: &mut Vec<u8>,
 ) {
     let config = &env.settings.config.authentication;
-    let nonce = server.nonces.issue(env.now);
-    let agent = request.value(HeaderName::UserAgent).unwrap_or_default();
+    let nonce = server.nonces.issue(incoming.flow.remote.ip(), env.now);
+    let agent = incoming.message.value(HeaderName::UserAgent).unwrap_or_default();
     let only_md5 = config.algorithms.contains(&Algorithm::Md5)
         && config.md5_only_agents.iter().any(|prefix| {
             agent

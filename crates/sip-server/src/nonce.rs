@@ -2,9 +2,11 @@
 //! the counts of those in use.
 
 use crate::keys::{Key, take_hex, write_hex};
+use crate::sources::network_of;
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::collections::btree_map::Entry;
+use core::net::{IpAddr, Ipv4Addr};
 use core::sync::atomic::{AtomicU32, Ordering};
 use lock_api::{Mutex, RawMutex};
 use sip::{Duration, Instant};
@@ -15,7 +17,7 @@ const SHARDS: usize = 16;
 /// Issues and judges nonces.
 ///
 /// A nonce is the time at which it was issued, a number that makes it unlike all others of that
-/// millisecond, and a keyed hash of both. Its counts are kept only from its first good use on: an
+/// millisecond, and a keyed hash of both and of the host that it was issued to. Its counts are kept only from its first good use on: an
 /// attacker without a password fills nothing. Where the table is full the oldest nonces are
 /// forgotten, and all that are older than those are stale from then on: so a count that was used is
 /// never accepted again.
@@ -49,7 +51,7 @@ pub(crate) enum Nonce {
     Fresh(u64),
     /// One of ours, too old.
     Expired,
-    /// Not one of ours.
+    /// Not one of ours, or not issued to this host.
     Foreign,
 }
 
@@ -74,25 +76,38 @@ impl<R: RawMutex> Nonces<R> {
         }
     }
 
-    /// A new nonce.
-    pub(crate) fn issue(&self, now: Instant) -> [u8; 32] {
+    /// A new nonce for `host`.
+    pub(crate) fn issue(&self, host: IpAddr, now: Instant) -> [u8; 32] {
         let serial = self.serial.fetch_add(1, Ordering::Relaxed) & ((1 << SERIAL_BITS) - 1);
         let id = (now.as_micros() / 1000) << SERIAL_BITS | u64::from(serial);
         let id = id.to_be_bytes();
         let mut nonce = [0; 32];
         let (first, second) = nonce.split_at_mut(16);
         write_hex(first, &id);
-        write_hex(second, &self.key.proof(&[&id]).to_be_bytes());
+        write_hex(second, &self.proof(&id, host).to_be_bytes());
         nonce
     }
 
-    /// Says what `nonce` is.
-    pub(crate) fn judge(&self, nonce: &[u8], now: Instant, lifetime: Duration) -> Nonce {
+    fn proof(&self, id: &[u8], host: IpAddr) -> u64 {
+        match one_host(host) {
+            IpAddr::V4(address) => self.key.proof(&[id, &address.octets()]),
+            IpAddr::V6(address) => self.key.proof(&[id, &address.octets()]),
+        }
+    }
+
+    /// Says what `nonce` is that came from `host`.
+    pub(crate) fn judge(
+        &self,
+        nonce: &[u8],
+        host: IpAddr,
+        now: Instant,
+        lifetime: Duration,
+    ) -> Nonce {
         let Some(bytes) = take_hex::<16>(nonce) else { return Nonce::Foreign };
         let (id, hash) = bytes.split_at(8);
         let hash_is_right = hash
             .iter()
-            .zip(self.key.proof(&[id]).to_be_bytes())
+            .zip(self.proof(id, host).to_be_bytes())
             .fold(0, |differing, (one, other)| differing | (one ^ other))
             == 0;
         if !hash_is_right {
@@ -100,12 +115,18 @@ impl<R: RawMutex> Nonces<R> {
         }
         let id = id.iter().fold(0, |id, &byte| id << 8 | u64::from(byte));
         let issued = Instant::from_micros((id >> SERIAL_BITS) * 1000);
-        if now.since(issued) > lifetime { Nonce::Expired } else { Nonce::Fresh(id) }
+        // Where the clock was set back since, which of its counts were used may not be known.
+        let is_from_the_future = issued > now;
+        if is_from_the_future || now.since(issued) > lifetime {
+            Nonce::Expired
+        } else {
+            Nonce::Fresh(id)
+        }
     }
 
     /// Notes that the nonce `id` was used with `count` by the request that `fingerprint` stands
-    /// for. False where the count was used before by another request. A nonce used without a count
-    /// is good for one request.
+    /// for. False where the count was used before by another request. A nonce that is used without a count
+    /// is good for that request alone.
     pub(crate) fn use_count(
         &self,
         id: u64,
@@ -114,16 +135,12 @@ impl<R: RawMutex> Nonces<R> {
         oldest_fresh: Instant,
         max_nonces: usize,
     ) -> bool {
-        let count = count.unwrap_or(1);
         let mut shard = self.shards[id as usize % SHARDS].lock();
         let Shard { in_use, forgotten } = &mut *shard;
         let accepted = match in_use.entry(id) {
             Entry::Occupied(mut counts) => return counts.get_mut().accept(count, fingerprint),
             Entry::Vacant(_) if id <= *forgotten => return false,
-            Entry::Vacant(place) => {
-                let unused = Counts { highest: 0, used: 1, recent: [(0, 0); 4] };
-                place.insert(unused).accept(count, fingerprint)
-            }
+            Entry::Vacant(place) => place.insert(Counts::UNUSED).accept(count, fingerprint),
         };
         let oldest_fresh = (oldest_fresh.as_micros() / 1000) << SERIAL_BITS;
         let max = max_nonces.div_ceil(SHARDS);
@@ -138,10 +155,23 @@ impl<R: RawMutex> Nonces<R> {
 }
 
 impl Counts {
-    fn accept(&mut self, count: u32, fingerprint: u64) -> bool {
-        if self.recent.contains(&(count, fingerprint)) {
+    const UNUSED: Self = Self { highest: 0, used: 1, recent: [(0, 0); 4] };
+    /// No count is left.
+    const USED_UP: Self = Self { highest: u32::MAX, used: u64::MAX, ..Self::UNUSED };
+
+    fn accept(&mut self, count: Option<u32>, fingerprint: u64) -> bool {
+        // No other has the count 0, which is never accepted as such.
+        if self.recent.contains(&(count.unwrap_or(0), fingerprint)) {
             return true;
         }
+        let Some(count) = count else {
+            let is_first = self.highest == 0;
+            if is_first {
+                *self = Self::USED_UP;
+                self.recent[0] = (0, fingerprint);
+            }
+            return is_first;
+        };
         if count > self.highest {
             let step = count - self.highest;
             self.used = self.used.checked_shl(step).unwrap_or(0) | 1;
@@ -159,6 +189,15 @@ impl Counts {
     }
 }
 
+/// What stands for all addresses of a host: those of one machine are told apart by nobody but that machine, and a host
+/// may change its address within a /64 at any time (RFC 8981).
+fn one_host(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        address if address.is_loopback() => Ipv4Addr::LOCALHOST.into(),
+        address => network_of(address),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -168,6 +207,7 @@ mod tests {
     type Table = Nonces<parking_lot::RawMutex>;
 
     const LIFETIME: Duration = Duration::from_secs(300);
+    const HOST: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
 
     fn at(seconds: u64) -> Instant {
         Instant::from_micros(1_700_000_000_000_000) + Duration::from_secs(seconds)
@@ -178,8 +218,8 @@ mod tests {
     }
 
     fn issue(table: &Table, seconds: u64) -> u64 {
-        let nonce = table.issue(at(seconds));
-        match table.judge(&nonce, at(seconds), LIFETIME) {
+        let nonce = table.issue(HOST, at(seconds));
+        match table.judge(&nonce, HOST, at(seconds), LIFETIME) {
             Nonce::Fresh(id) => id,
             other => panic!("{other:?}"),
         }
@@ -188,15 +228,43 @@ mod tests {
     #[test]
     fn a_nonce_is_good_for_its_time_and_cannot_be_made_up() {
         let table = table();
-        let nonce = table.issue(at(0));
-        assert!(matches!(table.judge(&nonce, at(300), LIFETIME), Nonce::Fresh(_)));
-        assert_eq!(table.judge(&nonce, at(301), LIFETIME), Nonce::Expired);
+        let nonce = table.issue(HOST, at(0));
+        assert!(matches!(table.judge(&nonce, HOST, at(300), LIFETIME), Nonce::Fresh(_)));
+        assert_eq!(table.judge(&nonce, HOST, at(301), LIFETIME), Nonce::Expired);
         for at_byte in 0..nonce.len() {
             let mut changed = nonce;
             changed[at_byte] = if changed[at_byte] == b'0' { b'1' } else { b'0' };
-            assert_eq!(table.judge(&changed, at(0), LIFETIME), Nonce::Foreign);
+            assert_eq!(table.judge(&changed, HOST, at(0), LIFETIME), Nonce::Foreign);
         }
-        assert_eq!(table.judge(b"", at(0), LIFETIME), Nonce::Foreign);
+        assert_eq!(table.judge(b"", HOST, at(0), LIFETIME), Nonce::Foreign);
+    }
+
+    #[test]
+    fn a_nonce_is_good_for_the_host_that_it_was_given_to() {
+        let table = table();
+        let judge = |given: &str, used: &str| {
+            let nonce = table.issue(given.parse().unwrap(), at(0));
+            matches!(table.judge(&nonce, used.parse().unwrap(), at(0), LIFETIME), Nonce::Fresh(_))
+        };
+        for (given, used, is_good) in [
+            ("192.0.2.1", "192.0.2.1", true),
+            ("192.0.2.1", "::ffff:192.0.2.1", true),
+            ("192.0.2.1", "192.0.2.2", false),
+            ("2001:db8::1", "2001:db8::2", true),
+            ("2001:db8::1", "2001:db8:0:1::1", false),
+            ("127.0.0.1", "127.0.0.9", true),
+            ("127.0.0.1", "::1", true),
+            ("127.0.0.1", "192.0.2.1", false),
+        ] {
+            assert_eq!(judge(given, used), is_good, "{given} {used}");
+        }
+    }
+
+    #[test]
+    fn a_nonce_from_the_future_is_stale() {
+        let table = table();
+        let nonce = table.issue(HOST, at(10));
+        assert_eq!(table.judge(&nonce, HOST, at(9), LIFETIME), Nonce::Expired);
     }
 
     #[test]
@@ -224,6 +292,12 @@ mod tests {
         assert!(table.use_count(id, None, 10, at(0), 100));
         assert!(table.use_count(id, None, 10, at(0), 100));
         assert!(!table.use_count(id, None, 11, at(0), 100));
+        for count in [0, 1, 5, u32::MAX] {
+            assert!(!table.use_count(id, Some(count), 11, at(0), 100), "{count}");
+        }
+        let id = issue(&table, 0);
+        assert!(table.use_count(id, Some(7), 10, at(0), 100));
+        assert!(!table.use_count(id, None, 11, at(0), 100), "it was used with a count");
     }
 
     #[test]

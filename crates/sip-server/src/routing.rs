@@ -16,7 +16,7 @@ use crate::proxy::{
 };
 use crate::registrar;
 use crate::server::Server;
-use crate::settings::{DomainIndex, Settings};
+use crate::settings::DomainIndex;
 use crate::subscribers::AddressOfRecord;
 use crate::timings::{Step, timed};
 use alloc::vec::Vec;
@@ -286,15 +286,6 @@ fn find_sponsor<R: RawMutex>(
     Some(Sponsor::Nobody)
 }
 
-/// The domain whose credentials in this request go no further. They do not, either, where they were
-/// not asked for, as within a dialog: whoever is called could use them in the caller's name.
-fn own_realm(head: &RequestHead<'_>, settings: &Settings) -> Option<DomainIndex> {
-    match head.from_uri {
-        Uri::Sip(uri) if settings.config.authentication.required => settings.domain_of(&uri.host),
-        _ => None,
-    }
-}
-
 fn plan(
     incoming: &Incoming<'_, '_>,
     routes: Option<Vec<u8>>,
@@ -315,7 +306,6 @@ fn plan(
         .and_then(|value| sip::header::number(HeaderName::MaxBreadth, value, u32::MAX).ok());
     Plan {
         loop_hash,
-        own_realm: own_realm(head, env.settings),
         record_route: record_route.then_some(sender),
         routes,
         max_forwards: head.max_forwards,

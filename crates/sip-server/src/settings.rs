@@ -68,6 +68,21 @@ impl Settings {
         index.copied().map(DomainIndex)
     }
 
+    /// Whether `value`, of a header field with challenges or credentials, is of a realm of ours, by any reading.
+    pub(crate) fn has_own_realm(&self, value: &[u8]) -> bool {
+        let is_own = |realm: &[u8]| {
+            let mut domains = self.config.domains.iter();
+            domains.any(|domain| realm.eq_ignore_ascii_case(domain.name.as_bytes()))
+        };
+        sip::digest::realms(value).any(|realm| is_own(&realm))
+    }
+
+    /// The settings, where challenges of our realms are to be taken off what comes from `source`, since they did not
+    /// come from us.
+    pub(crate) fn strips_challenges_from(&self, source: IpAddr) -> Option<&Self> {
+        (self.config.authentication.required && !self.is_trusted(source)).then_some(self)
+    }
+
     /// The name in our domains that `uri` is; that of nobody if it is none.
     pub(crate) fn identity_of(&self, uri: &Uri<'_>, keys: &Keys) -> Identity {
         let Uri::Sip(uri) = uri else { return Identity::NOBODY };

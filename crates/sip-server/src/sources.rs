@@ -180,7 +180,8 @@ impl<R: RawMutex> Sources<R> {
     }
 }
 
-fn network_of(address: IpAddr) -> IpAddr {
+/// What one host can have: an address of IPv4, or a /64.
+pub(crate) fn network_of(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V4(address) => address.into(),
         IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() >> 64 << 64).into(),

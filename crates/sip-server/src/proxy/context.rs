@@ -4,7 +4,7 @@
 use super::Env;
 use super::branch::{Branch, Handle};
 use super::fork::{Cancel, Fork, ForkState, Sent};
-use super::forward::ResponseChanges;
+use super::forward::{NO_CHALLENGE, ResponseChanges};
 use super::grant::token_for_sender;
 use super::plan::{Plan, write_request};
 use super::search::{Aim, Search};
@@ -153,6 +153,7 @@ impl Context {
             return false;
         }
         let ForkState::Sent(sent) = &mut fork.state else { return false };
+        let remote = sent.flow.remote.ip();
         let action = sent.client.on_response(status, &timers, env.now);
         if action.send_ack {
             sent.acknowledge(response, env);
@@ -192,8 +193,9 @@ impl Context {
             }
             503 if !self.is_closing && self.fail_over_elsewhere(index, env) => {}
             300.. => {
+                let strips = env.settings.strips_challenges_from(remote);
                 if let Some(search) = &mut self.search {
-                    search.remember(status, response);
+                    search.remember(status, response, strips);
                 }
                 if status >= 600 {
                     self.close_others(Some(index), env);
@@ -501,12 +503,17 @@ impl Context {
             Some((status, bytes)) if !bytes.is_empty() => {
                 let Ok(response) = Message::parse(&bytes) else { return };
                 let challenges = core::mem::take(&mut search.challenges);
-                // What is overloaded is that server, not this one (RFC 3261 section 16.7 step 6).
-                let changed = (status == 503).then_some((500, reason_phrase(500)));
+                let is_challenge = matches!(status, 401 | 407);
+                let changed = match status {
+                    // What is overloaded is that server, not this one (RFC 3261 section 16.7 step 6).
+                    503 => Some((500, reason_phrase(500))),
+                    401 | 407 if search.was_stripped && challenges.is_empty() => Some(NO_CHALLENGE),
+                    _ => None,
+                };
                 let changes = ResponseChanges {
                     status: changed,
-                    challenges: matches!(status, 401 | 407).then_some(&challenges),
-                    token: None,
+                    challenges: is_challenge.then_some(&challenges),
+                    ..ResponseChanges::default()
                 };
                 let status = changed.map_or(status, |(status, _)| status);
                 self.pass_back(status, changes, &response, env);
@@ -542,7 +549,9 @@ impl Context {
             return;
         }
         let token = token_for_sender(response, status, Life::Transaction(self.handle), env);
-        let changes = ResponseChanges { token: token.as_ref(), ..changes };
+        let asks = env.settings.config.authentication.required;
+        let strips = Some(env.settings).filter(|_| asks && changes.challenges.is_none());
+        let changes = ResponseChanges { token: token.as_ref(), strips, ..changes };
         let range = env.out.send(self.upstream, |bytes| changes.write(response, bytes));
         self.keep_response(status, &env.out.bytes[range.unwrap_or_default()]);
     }

@@ -4,9 +4,9 @@
 use super::branch::Branch;
 use super::grant::NewToken;
 use crate::flow::Flow;
+use crate::settings::Settings;
 use alloc::vec::Vec;
 use core::net::SocketAddr;
-use sip::digest::Credentials;
 use sip::message::{write_decimal, write_ip};
 use sip::{HeaderName, Message, Method, StartLine};
 
@@ -25,18 +25,19 @@ pub(crate) struct Changes<'a> {
     pub(crate) path: &'a [u8],
     /// Where it came from.
     pub(crate) source: SocketAddr,
-    /// The realm whose credentials were for us and go no further.
-    pub(crate) own_realm: Option<&'a str>,
+    /// Whose credentials were for us and go no further.
+    pub(crate) settings: &'a Settings,
     /// The new Max-Breadth; `None` leaves it as it is.
     pub(crate) max_breadth: Option<u32>,
 }
 
 /// What a proxy may have to change in a request.
-const REWRITTEN: [HeaderName; 5] = [
+const REWRITTEN: [HeaderName; 6] = [
     HeaderName::Via,
     HeaderName::MaxForwards,
     HeaderName::Route,
     HeaderName::MaxBreadth,
+    HeaderName::Authorization,
     HeaderName::ProxyAuthorization,
 ];
 
@@ -75,7 +76,9 @@ impl Changes<'_> {
                 HeaderName::MaxForwards => true,
                 HeaderName::Route => self.routes.is_some(),
                 HeaderName::MaxBreadth => self.max_breadth.is_some(),
-                HeaderName::ProxyAuthorization => self.is_own(field.value),
+                HeaderName::Authorization | HeaderName::ProxyAuthorization => {
+                    self.is_for_us(field.value)
+                }
                 _ => false,
             };
             if !changed {
@@ -101,9 +104,9 @@ impl Changes<'_> {
         out.extend_from_slice(request.body());
     }
 
-    fn is_own(&self, credentials: &[u8]) -> bool {
-        self.own_realm
-            .is_some_and(|realm| Credentials::realm_of(credentials) == Some(realm.as_bytes()))
+    /// Where nobody is asked for credentials here, they are for somebody behind this server.
+    fn is_for_us(&self, credentials: &[u8]) -> bool {
+        self.settings.config.authentication.required && self.settings.has_own_realm(credentials)
     }
 }
 
@@ -147,13 +150,18 @@ pub(crate) fn write_companion(
     out.extend_from_slice(b"Content-Length: 0\r\n\r\n");
 }
 
+/// What becomes of a response that asks for credentials when no challenge is left in it: nobody could answer it.
+pub(crate) const NO_CHALLENGE: (u16, &str) = (403, "No Challenge Passed On");
+
 /// How a response is changed on its way back.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Default)]
 pub(crate) struct ResponseChanges<'a> {
     /// Status and reason phrase, if others than those received.
     pub(crate) status: Option<(u16, &'a str)>,
     /// Challenge lines that take the place of those received (RFC 3261 section 16.7 step 7).
     pub(crate) challenges: Option<&'a [u8]>,
+    /// Whose own challenges are taken off.
+    pub(crate) strips: Option<&'a Settings>,
     /// The token for the sender, in place of the answerer's.
     pub(crate) token: Option<&'a NewToken<'a>>,
 }
@@ -187,7 +195,10 @@ impl ResponseChanges<'_> {
             let changed = match field.name {
                 HeaderName::Via => core::mem::take(&mut is_top_via),
                 HeaderName::RecordRoute => self.token.is_some(),
-                _ => self.challenges.is_some(),
+                _ => {
+                    self.challenges.is_some()
+                        || self.strips.is_some_and(|settings| settings.has_own_realm(field.value))
+                }
             };
             if !changed {
                 continue;
@@ -265,6 +276,7 @@ pub(crate) fn write_number_line(out: &mut Vec<u8>, name: &[u8], value: u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::{Config, Domain};
     use crate::proxy::branch::Handle;
     use sip::Transport;
 
@@ -277,6 +289,8 @@ mod tests {
         response=\"0\"\r\n\
         Proxy-Authorization: Digest username=\"a\",realm=\"other\",nonce=\"n\",uri=\"u\",\
         response=\"0\"\r\n\
+        Authorization: Digest username=\"a\", REALM = Example.COM,nonce=\"n\"\r\n\
+        Authorization: Digest realm=\"other\", Digest username=\"a\", realm=\"ex\\ample.com\"\r\n\
         From: <sip:a@example.com>;tag=1\r\nTo: <sip:bob@example.com>\r\nCall-ID: c\r\n\
         CSeq: 8 INVITE\r\n\r\nbody";
 
@@ -291,6 +305,8 @@ mod tests {
 
     fn forwarded() -> Vec<u8> {
         let flow = flow();
+        let domain = Domain { name: "example.com".into(), aliases: Vec::new() };
+        let settings = Settings::new(Config { domains: alloc::vec![domain], ..Config::default() });
         let changes = Changes {
             uri: b"sip:bob@[2001:db8::2]",
             flow: &flow,
@@ -303,7 +319,7 @@ mod tests {
             routes: Some(b"Route: <sip:next;lr>\r\n"),
             path: b"<sip:edge;lr>",
             source: "192.0.2.9:4000".parse().unwrap(),
-            own_realm: Some("example.com"),
+            settings: &settings,
             max_breadth: Some(30),
         };
         let mut out = Vec::new();

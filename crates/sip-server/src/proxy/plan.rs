@@ -6,7 +6,6 @@ use super::grant::{Ways, write_record_route};
 use super::target::Target;
 use super::{Env, Identity};
 use crate::flow::Flow;
-use crate::settings::DomainIndex;
 use alloc::vec::Vec;
 use sip::Message;
 
@@ -14,8 +13,6 @@ use sip::Message;
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     pub(crate) loop_hash: u32,
-    /// The domain whose credentials stay here.
-    pub(crate) own_realm: Option<DomainIndex>,
     /// Whether to put ourselves into the dialog's route set; then what name of ours the sender has proved.
     pub(crate) record_route: Option<Identity>,
     /// Whole Route lines that take the place of those there; `None` leaves them.
@@ -55,7 +52,7 @@ pub(crate) fn write_request(
             routes: plan.routes.as_deref(),
             path: &target.path,
             source: plan.arrived_on.remote,
-            own_realm: plan.own_realm.map(|domain| env.settings.domain_name(domain)),
+            settings: env.settings,
             max_breadth: Some(breadth),
         };
         changes.write(request, plan.max_forwards, bytes);

@@ -4,6 +4,7 @@
 use super::plan::Plan;
 use super::target::{Target, Targets};
 use crate::output::Location;
+use crate::settings::Settings;
 use alloc::vec::Vec;
 use core::net::SocketAddr;
 use sip::{HeaderName, Message};
@@ -25,6 +26,8 @@ pub(super) struct Search {
     pub(super) best: Option<(u16, Vec<u8>)>,
     /// Lines of the challenges in all responses.
     pub(super) challenges: Vec<u8>,
+    /// Whether challenges were left out there, for they were in our name.
+    pub(super) was_stripped: bool,
 }
 
 /// Where a branch goes.
@@ -49,6 +52,7 @@ impl Search {
             aims: SmallVec::new(),
             best: None,
             challenges: Vec::new(),
+            was_stripped: false,
         }
     }
 
@@ -59,12 +63,21 @@ impl Search {
         }
     }
 
-    /// Notes a response that is not passed back at once.
-    pub(super) fn remember(&mut self, status: u16, response: &Message<'_>) {
+    /// Notes a response that is not passed back at once. Where it `strips`, challenges of our realms are left out:
+    /// whoever called would answer them, and whoever was called could use the answer here.
+    pub(super) fn remember(
+        &mut self,
+        status: u16,
+        response: &Message<'_>,
+        strips: Option<&Settings>,
+    ) {
         if matches!(status, 401 | 407) {
             let names = [HeaderName::WwwAuthenticate, HeaderName::ProxyAuthenticate];
             for field in response.fields_of(&names) {
-                if self.challenges.len() + field.line.len() <= MAX_CHALLENGES {
+                let is_ours = strips.is_some_and(|settings| settings.has_own_realm(field.value));
+                let fits = self.challenges.len() + field.line.len() <= MAX_CHALLENGES;
+                self.was_stripped |= is_ours;
+                if fits && !is_ours {
                     self.challenges.extend_from_slice(field.line);
                 }
             }

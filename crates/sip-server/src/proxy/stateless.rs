@@ -3,7 +3,7 @@
 
 use super::branch::Branch;
 use super::context::MAX_UDP_REQUEST;
-use super::forward::ResponseChanges;
+use super::forward::{NO_CHALLENGE, ResponseChanges};
 use super::grant::token_for_sender;
 use super::plan::{Plan, write_request};
 use super::target::{NextHop, Target};
@@ -104,8 +104,20 @@ pub(crate) fn pass_back(
     env: &mut Env<'_>,
 ) -> bool {
     let Some(flow) = way_back(response, expected, arrived_on, env) else { return false };
-    let token = token_for_sender(response, response.status().unwrap_or_default(), Life::Early, env);
-    let changes = ResponseChanges { token: token.as_ref(), ..ResponseChanges::default() };
+    let status = response.status().unwrap_or_default();
+    let token = token_for_sender(response, status, Life::Early, env);
+    let strips = env.settings.strips_challenges_from(arrived_on.remote.ip());
+    let names = [HeaderName::WwwAuthenticate, HeaderName::ProxyAuthenticate];
+    let is_ours = |value| strips.is_some_and(|settings| settings.has_own_realm(value));
+    let challenges = || response.fields_of(&names).map(|field| is_ours(field.value));
+    let none_is_left =
+        matches!(status, 401 | 407) && challenges().count() > 0 && challenges().all(|ours| ours);
+    let changes = ResponseChanges {
+        status: none_is_left.then_some(NO_CHALLENGE),
+        token: token.as_ref(),
+        strips,
+        ..ResponseChanges::default()
+    };
     env.out.send(flow, |bytes| changes.write(response, bytes));
     true
 }

@@ -184,18 +184,26 @@ fn credentials_go_no_further_also_where_nobody_asked_for_them() {
     for (config, expected) in [
         (closed_config(), vec![value("foreign.example")]),
         // Where nobody is asked here they are for somebody behind this server.
-        (open_config(), vec![value("example.com"), value("foreign.example")]),
+        (open_config(), vec![value("example.com"), value("example.org"), value("foreign.example")]),
     ] {
         let mut call = Call::new(config, tcp(BOB, 5));
         for method in ["ACK", "INVITE", "BYE"] {
-            let draft = call
-                .by_alice(method)
-                .and("Proxy-Authorization", &value("example.com"))
-                .and("Proxy-Authorization", &value("foreign.example"));
-            let reaction = call.rig.send(&call.alice, &draft);
-            let message = reaction.forwarded().message();
-            let kept: Vec<_> = message.values(HeaderName::ProxyAuthorization).map(text).collect();
-            assert_eq!(kept, expected, "{method}");
+            for name in ["Proxy-Authorization", "Authorization"] {
+                let draft = call
+                    .by_alice(method)
+                    .and(name, &value("example.com"))
+                    .and(name, &value("example.org"))
+                    .and(name, &value("foreign.example"));
+                let reaction = call.rig.send(&call.alice, &draft);
+                let kept: Vec<_> = reaction
+                    .forwarded()
+                    .message()
+                    .fields()
+                    .filter(|field| field.raw_name() == name.as_bytes())
+                    .map(|field| text(field.value))
+                    .collect();
+                assert_eq!(kept, expected, "{method}");
+            }
         }
     }
 }

@@ -1,8 +1,10 @@
 //! Digest authentication (RFC 3261 section 22, RFC 7616, RFC 8760, RFC 2617).
 
 use crate::rig::{ALICE, BOB, Draft, Rig, Sent, ack_of, closed_config, text, udp};
-use sip::digest::{Algorithm, Challenge, Credentials, Ha1Set, Qop, Response};
+use sip::digest::{Algorithm, Challenge, Credentials, Ha1Set, NonceCount, Qop, Response};
 use sip::{Duration, HeaderName};
+use sip_server::Config;
+use sip_server::config::{Network, State};
 
 fn register() -> Draft {
     Draft::register("alice").and("Contact", "<sip:alice@a.example>")
@@ -111,6 +113,15 @@ fn credentials_without_qop_are_good_for_one_request() {
     let first = answer(register());
     assert_eq!(rig.send(&udp(ALICE), &first).status(), 200);
     assert_eq!(rig.send(&udp(ALICE), &first).status(), 200, "a repetition");
+    for count in [1, 2, 5] {
+        let counted =
+            register().with_credentials(&asked, None, "alice", "alice", 1, |credentials| {
+                without_qop(credentials);
+                // No hash covers it.
+                credentials.nc = Some(NonceCount::new(count));
+            });
+        assert!(is_stale(rig.send(&udp(ALICE), &counted).response()), "{count}");
+    }
     let second = rig.send(&udp(ALICE), &answer(register()));
     assert!(is_stale(second.response()), "the nonce is used up");
 }
@@ -177,7 +188,108 @@ fn a_nonce_that_is_not_ours_is_no_good() {
             });
         let reaction = other.send(&udp(ALICE), &made_up);
         assert_eq!(reaction.status(), 401);
-        assert!(!is_stale(reaction.response()));
+        // Nothing is said of the password: it could be guessed at no risk.
+        assert!(is_stale(reaction.response()));
+        assert_eq!(other.count("authenticated") + other.count("authentication-failures"), 0);
+    }
+}
+
+#[test]
+fn a_nonce_is_for_the_host_that_asked_for_it() {
+    let mut rig = Rig::closed();
+    let asked = challenge(&mut rig, &register());
+    for password in ["alice", "guess"] {
+        let elsewhere = register().answering(&asked, "alice", password);
+        let reaction = rig.send(&udp(BOB), &elsewhere);
+        assert!(is_stale(reaction.response()), "{password}");
+    }
+    assert_eq!(rig.count("authentication-failures"), 0);
+    let another_port = udp("198.51.100.10:40000");
+    let here = register().answering(&asked, "alice", "alice");
+    assert_eq!(rig.send(&another_port, &here).status(), 200);
+}
+
+#[test]
+fn credentials_are_for_the_request_that_they_name() {
+    for (request, uri, expected) in [
+        (register(), "sip:example.com", 200),
+        (register(), "sip:203.0.113.1", 200),
+        (register(), "sip:EXAMPLE.com;transport=udp", 200),
+        (register(), "sip:elsewhere.example", 400),
+        (register(), "elsewhere", 400),
+        (Draft::invite("sip:bob@example.com"), "sip:bob@example.com", 0),
+        (Draft::invite("sip:bob@example.com"), "sip:example.com", 0),
+        (Draft::invite("sip:bob@example.com"), "sip:00900123@192.0.2.5", 400),
+        (Draft::invite("sip:00900123@192.0.2.5"), "sip:00900123@192.0.2.5", 0),
+        (Draft::invite("sip:00900123@192.0.2.5"), "sip:00900123@192.0.2.5:5060", 400),
+        (Draft::invite("sip:00900123@192.0.2.5"), "sip:bob@192.0.2.5", 400),
+        (Draft::invite("sip:00900123@192.0.2.5"), "sip:example.com", 400),
+    ] {
+        let mut rig = Rig::closed();
+        rig.register("bob", &udp(BOB), &format!("<sip:bob@{BOB}>"));
+        let asked = challenge(&mut rig, &request);
+        let method = request.method.clone();
+        let answered =
+            request.next().with_credentials(&asked, None, "alice", "alice", 1, |credentials| {
+                credentials.uri = uri.as_bytes();
+                sign(credentials, "alice", &method);
+            });
+        let reaction = rig.send(&udp(ALICE), &answered);
+        let status = reaction.responses().next().map_or(0, Sent::status);
+        assert_eq!(status, expected, "{} {uri}", request.uri);
+        assert_eq!(reaction.requests().count(), usize::from(expected == 0), "{uri}");
+    }
+}
+
+/// Whoever is called challenges the caller in our name, to call others with the answer.
+#[test]
+fn challenges_of_our_realms_come_from_us_alone() {
+    let ours = "Digest realm=\"example.com\", nonce=\"n\", algorithm=MD5";
+    let disguised = [
+        "Digest nonce=\"n\", REALM = \"Example.COM\"",
+        "Digest realm=\"ex\\ample.com\", nonce=\"n\"",
+        "Digest realm=example.org, nonce=\"n\"",
+        "Digest realm=\"x\", nonce=\"n\", Digest realm=\"example.com\", nonce=\"n\"",
+        "Digest realm=\"x\", realm=\"example.com\", nonce=\"n\"",
+    ];
+    let theirs = "Digest realm=\"sub.example.com\", nonce=\"n\", opaque=\"example.com\"";
+    for state in [State::Stateful, State::Stateless] {
+        for is_trusted in [false, true] {
+            let mut config = Config { state, ..closed_config() };
+            if is_trusted {
+                let network = Network { address: "192.0.2.5".parse().unwrap(), prefix: 32 };
+                config.limits.trusted = vec![network];
+            }
+            let mut rig = Rig::closed_with(config);
+            let mut back = |status: u16, challenges: &[&str]| {
+                let invite = Draft::invite("sip:y@192.0.2.5");
+                let forwarded = rig.send_as("alice", &udp(ALICE), &invite).forwarded().clone();
+                let name = if status == 401 { "WWW-Authenticate" } else { "Proxy-Authenticate" };
+                let lines: String =
+                    challenges.iter().map(|value| format!("{name}: {value}\r\n")).collect();
+                let answer = forwarded.answer(status, "y-tag", &lines);
+                let reaction = rig.receive(&forwarded.flow, &answer);
+                let response = reaction.responses().next().unwrap().clone();
+                let mut left = response.values(HeaderName::WwwAuthenticate);
+                left.extend(response.values(HeaderName::ProxyAuthenticate));
+                (response.status(), left.concat().matches("Digest").count())
+            };
+            for status in [401, 407] {
+                let one = usize::from(is_trusted);
+                let refused = if is_trusted { status } else { 403 };
+                assert_eq!(back(status, &[theirs]), (status, 1));
+                assert_eq!(back(status, &[ours]), (refused, one), "{state:?}");
+                assert_eq!(back(status, &[theirs, ours]), (status, 1 + one), "{state:?}");
+                for value in disguised {
+                    let count = one * value.matches("Digest").count();
+                    assert_eq!(back(status, &[value]), (refused, count), "{value} {state:?}");
+                }
+            }
+            if !is_trusted {
+                assert_eq!(back(183, &[ours]), (183, 0));
+                assert_eq!(back(486, &[ours]), (486, 0));
+            }
+        }
     }
 }
 
@@ -206,17 +318,17 @@ fn the_method_and_the_user_are_covered() {
     let mut rig = Rig::closed();
     let asked = challenge(&mut rig, &register());
     let mut stolen = Draft::register("bob").answering(&asked, "bob", "bob");
-    assert_eq!(rig.send(&udp(BOB), &stolen).status(), 200);
+    assert_eq!(rig.send(&udp(ALICE), &stolen).status(), 200);
     stolen =
         Draft::register("bob").with_credentials(&asked, None, "bob", "bob", 2, |credentials| {
             sign(credentials, "bob", "INVITE");
         });
-    assert_eq!(rig.send(&udp(BOB), &stolen).status(), 401);
+    assert_eq!(rig.send(&udp(ALICE), &stolen).status(), 401);
     let as_alice = Draft::register("alice").answering(&asked, "bob", "bob");
-    let reaction = rig.send(&udp(BOB), &as_alice.clone());
+    let reaction = rig.send(&udp(ALICE), &as_alice.clone());
     assert_eq!(reaction.status(), 401, "the count 1 was used for bob: {reaction:?}");
     let as_alice = Draft::register("alice").with_credentials(&asked, None, "bob", "bob", 7, |_| {});
-    assert_eq!(rig.send(&udp(BOB), &as_alice).status(), 403, "bob is not alice");
+    assert_eq!(rig.send(&udp(ALICE), &as_alice).status(), 403, "bob is not alice");
 }
 
 #[test]

@@ -119,13 +119,6 @@ impl<'a> Credentials<'a> {
         }))
     }
 
-    /// The realm in a header field value, if there is one and the scheme is Digest. What comes after it may be
-    /// anything.
-    #[must_use]
-    pub fn realm_of(value: &'a [u8]) -> Option<&'a [u8]> {
-        params::first(value, "realm").ok()?
-    }
-
     /// Appends the header field value.
     pub fn write(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(b"Digest username=\"");

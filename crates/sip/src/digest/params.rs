@@ -28,15 +28,36 @@ pub(super) fn parse<'a, const N: usize>(
     Ok(Some(values))
 }
 
-/// The first value of `name`; what comes after it is not looked at.
-pub(super) fn first<'a>(value: &'a [u8], name: &str) -> Result<Option<&'a [u8]>, Error> {
-    let Some(mut reader) = Reader::of_digest(value)? else { return Ok(None) };
-    while let Some((found, value)) = reader.param()? {
-        if found.eq_ignore_ascii_case(name.as_bytes()) {
-            return Ok(Some(value));
+/// Every realm that anybody may read in `value`, the value of a header field with challenges or credentials, however
+/// strictly or leniently they read: also where it has not the form of the grammar, or holds several. Escapes are
+/// undone.
+pub fn realms(value: &[u8]) -> impl Iterator<Item = Cow<'_, [u8]>> {
+    const NAME: &[u8] = b"realm";
+    memchr::memchr2_iter(b'r', b'R', value).filter_map(|at| {
+        let rest = &value[at..];
+        if !rest.get(..NAME.len())?.eq_ignore_ascii_case(NAME) {
+            return None;
         }
-    }
-    Ok(None)
+        let rest = lex::trim_start(&rest[NAME.len()..]).strip_prefix(b"=")?;
+        let rest = lex::trim_start(rest);
+        let text = match rest.strip_prefix(b"\"") {
+            // Up to the first quote that no backslash escapes.
+            Some(text) => {
+                let mut is_escaped = false;
+                let end = text.iter().position(|&byte| {
+                    let is_end = byte == b'"' && !is_escaped;
+                    is_escaped = byte == b'\\' && !is_escaped;
+                    is_end
+                });
+                &text[..end.unwrap_or(text.len())]
+            }
+            None => {
+                let is_end = |byte: &u8| *byte == b',' || lex::is_space(*byte);
+                &rest[..rest.iter().position(is_end).unwrap_or(rest.len())]
+            }
+        };
+        Some(unquote(text))
+    })
 }
 
 /// The algorithm and whether it is the `-sess` variant; MD5 if the parameter is absent.
