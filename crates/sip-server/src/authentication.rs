@@ -5,7 +5,7 @@ use crate::flow::Flow;
 use crate::incoming::{Incoming, reply};
 use crate::nonce::Nonce;
 use crate::output::Event;
-use crate::proxy::{Env, Keys};
+use crate::proxy::{Env, Keys, write_number_line};
 use crate::server::Server;
 use crate::settings::{DomainIndex, Settings};
 use crate::subscribers::AddressOfRecord;
@@ -88,6 +88,14 @@ pub(crate) fn authenticate<R: RawMutex>(
             env.counters.authenticated.add();
             if !is_trusted {
                 server.sources.refund(source, env.now, limits);
+                let burst = limits.user_rate.saturating_mul(4);
+                if !server.user_rates.take(&[user.as_bytes()], env.now, limits.user_rate, burst) {
+                    env.counters.user_limited.add();
+                    reply(message, flow, 500, "Too Many Requests", env, |out, _| {
+                        write_number_line(out, b"Retry-After", 5);
+                    });
+                    return None;
+                }
             }
             return Some(user);
         }
@@ -116,9 +124,10 @@ pub(crate) fn authenticate<R: RawMutex>(
     None
 }
 
+/// Notes a failure of a source that is proved.
 pub(crate) fn note_failure<R: RawMutex>(server: &Server<R>, source: IpAddr, env: &mut Env<'_>) {
     let limits = &env.settings.config.limits;
-    if server.sources.note_failure(source, env.now, limits) {
+    if server.bans.note_failure(source, env.now, limits) {
         env.counters.bans.add();
         let notice = alloc::format!(
             "{source} is banned for {} s: {} failed authentications or unknown users within {} s",

@@ -126,7 +126,10 @@ pub struct Limits {
     pub source_burst: u32,
     /// Requests a second to our users from one source that is not one of them; 0: no limit.
     pub foreign_rate: u32,
-    /// Failed authentications and requests for users who do not exist, from one source within
+    /// Requests a second of one user with good credentials, before further ones are refused; four times as many may
+    /// come at once. 0: no limit.
+    pub user_rate: u32,
+    /// Failed authentications and, on connections, requests for users who do not exist, from one source within
     /// `ban_window`, that ban it; 0: no ban.
     pub ban_failures: u32,
     /// The time over which failures are counted.
@@ -211,6 +214,7 @@ impl Default for Limits {
             source_rate: 500,
             source_burst: 2000,
             foreign_rate: 20,
+            user_rate: 100,
             ban_failures: 100,
             ban_window: Duration::from_secs(60),
             ban_time: Duration::from_secs(300),

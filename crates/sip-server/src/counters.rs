@@ -94,6 +94,8 @@ counters! {
     rate_limited = "rate-limited";
     /// Requests from strangers refused because their source exceeded its rate.
     foreign_limited = "foreign-limited";
+    /// Requests of users refused because they exceeded their rate.
+    user_limited = "user-limited";
     /// Sources banned.
     bans = "bans";
     /// Requests dropped because their source is banned.

@@ -5,8 +5,8 @@
 use crate::flow::Flow;
 use crate::keys::Key;
 use crate::proxy::TargetHash;
+use crate::rates::Rates;
 use alloc::boxed::Box;
-use core::sync::atomic::{AtomicU64, Ordering};
 use hashbrown::HashTable;
 use lock_api::{Mutex, RawMutex};
 #[cfg(test)]
@@ -17,20 +17,16 @@ use sip::message::RequestHead;
 
 const SHARDS: usize = 16;
 
-/// How many counters of requests within dialogs there are; dialogs that fall on the same one share it.
-const RATES: usize = 1 << 16;
-
 /// Requests a second within one dialog, and how many may come at once: more than key presses and refreshes make.
-const RATE: u64 = 20;
-const BURST: u64 = 100;
+const RATE: u32 = 20;
+const BURST: u32 = 100;
 
 /// The table of dialogs. It is bounded in bytes: two generations, of which the older one is forgotten when the
 /// younger one is full. What is asked for moves to the younger one.
 pub(crate) struct Dialogs<R: RawMutex> {
     key: Key,
     shards: Box<[Mutex<R, Shard>]>,
-    /// When what was taken of each rate will have flowed back, in microseconds.
-    rates: Box<[AtomicU64]>,
+    rates: Rates,
 }
 
 #[derive(Default)]
@@ -150,9 +146,9 @@ impl Shard {
 impl<R: RawMutex> Dialogs<R> {
     pub(crate) fn new(key: Key) -> Self {
         Self {
+            rates: Rates::new(key.clone()),
             key,
             shards: (0..SHARDS).map(|_| Mutex::new(Shard::default())).collect(),
-            rates: (0..RATES).map(|_| AtomicU64::new(0)).collect(),
         }
     }
 
@@ -176,14 +172,7 @@ impl<R: RawMutex> Dialogs<R> {
 
     /// Whether one more request may pass now within the dialog.
     pub(crate) fn admit(&self, pair: &Pair<'_>, now: Instant) -> bool {
-        const COST: u64 = 1_000_000 / RATE;
-        let rate = &self.rates[pair.id(&self.key) as usize % RATES];
-        let now = now.as_micros();
-        let taken = rate.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |full_at| {
-            let full_at = full_at.max(now) + COST;
-            (full_at - now <= COST * BURST).then_some(full_at)
-        });
-        taken.is_ok()
+        self.rates.take(&[&pair.id(&self.key).to_be_bytes()], now, RATE, BURST)
     }
 
     /// The end has sent a target refresh request, with `cseq`, from `place`, to an end that is reached on

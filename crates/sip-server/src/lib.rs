@@ -11,6 +11,7 @@ extern crate alloc;
 extern crate std;
 
 mod authentication;
+mod bans;
 pub mod config;
 pub mod counters;
 mod dialogs;
@@ -21,6 +22,7 @@ mod nonce;
 mod output;
 pub mod overload;
 mod proxy;
+mod rates;
 pub mod record;
 mod registrar;
 mod request;

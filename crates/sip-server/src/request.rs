@@ -8,7 +8,6 @@ use crate::proxy::{Env, preprocess, write_line, write_number_line};
 use crate::registrar::{self, Outcome};
 use crate::routing::route;
 use crate::server::Server;
-use crate::sources::Admission;
 use crate::timings::{Step, timed};
 use lock_api::RawMutex;
 use sip::header::NameAddr;
@@ -30,10 +29,15 @@ pub(crate) fn on_request<R: RawMutex>(
     let limits = &env.settings.config.limits;
     let is_trusted = env.settings.is_trusted(source);
     if !is_trusted {
-        match server.sources.admit(source, env.now, limits) {
-            Admission::Granted => {}
-            Admission::RateExceeded => return env.counters.rate_limited.add(),
-            Admission::Banned => return env.counters.banned_requests.add(),
+        let is_banned = server.bans.is_banned(source, env.now);
+        if (is_banned || !server.sources.admit(source, env.now, limits))
+            && !is_of_registered_phone(server, message, flow, env)
+        {
+            let counters = env.counters;
+            return match is_banned {
+                true => counters.banned_requests.add(),
+                false => counters.rate_limited.add(),
+            };
         }
     }
     if acknowledges_refusal(message, env) {
@@ -54,10 +58,10 @@ pub(crate) fn on_request<R: RawMutex>(
         }
     };
     let mut incoming = Incoming { message, head: &head, flow: *flow, key: None };
-    let found = preprocess(message, &head, flow, env.settings, env.keys);
+    let found = preprocess(message, &head, env.settings, env.keys);
     let registers = match (&found.uri, head.method) {
         (Uri::Sip(uri), Method::Register) if !uri.secure => {
-            env.settings.is_us(&uri.host, uri.port, flow.local.ip()).is_some()
+            env.settings.is_us(&uri.host, uri.port).is_some()
         }
         _ => false,
     };
@@ -73,6 +77,40 @@ pub(crate) fn on_request<R: RawMutex>(
         incoming.key = Some(key);
     }
     route(server, &incoming, &found, is_trusted, env);
+}
+
+/// Requests a second, and at once, of a registered phone whose source is shut out or has sent too many.
+const PHONE_RATE: u32 = 10;
+const PHONE_BURST: u32 = 50;
+
+/// Whether the user that `request` says it is from is registered on just this flow: whatever the others behind its NAT
+/// do, or whoever forges its address, a phone is served.
+fn is_of_registered_phone<R: RawMutex>(
+    server: &Server<R>,
+    request: &Message<'_>,
+    flow: &Flow,
+    env: &Env<'_>,
+) -> bool {
+    let from = request.value(HeaderName::From);
+    let from = from.and_then(|from| NameAddr::parse(HeaderName::From, from).ok());
+    let Some(Ok(Uri::Sip(uri))) = from.map(|from| from.uri()) else { return false };
+    let Some((domain, user)) = env.settings.domain_of(&uri.host).zip(uri.user) else {
+        return false;
+    };
+    let name = env.settings.domain_name(domain);
+    let user = server.subscribers.address_of_record(&sip::uri::unescape(user), name);
+    let is_there = server.subscribers.look_up(&user, |subscriber| {
+        subscriber.is_some_and(|subscriber| {
+            subscriber.current(env.now).any(|binding| binding.flow == *flow)
+        })
+    });
+    is_there
+        && server.flow_rates.take(
+            &[user.as_bytes(), &flow.remote.port().to_be_bytes()],
+            env.now,
+            PHONE_RATE,
+            PHONE_BURST,
+        )
 }
 
 /// Whether `request` is an ACK for a response that this server made itself: it ends here, whatever else is in it.

@@ -145,7 +145,12 @@ pub(crate) fn route<R: RawMutex>(
         Err(404) => {
             env.counters.not_found.add();
             if matches!(sponsor, Sponsor::Nobody) && !is_trusted {
-                note_failure(server, flow.remote.ip(), env);
+                let source = flow.remote.ip();
+                if flow.transport.is_reliable() {
+                    note_failure(server, source, env);
+                } else {
+                    server.sources.charge_for_guess(source, env.now, &config.limits);
+                }
             }
             return refuse(404, env);
         }

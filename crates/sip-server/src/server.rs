@@ -1,5 +1,6 @@
 //! What all threads share.
 
+use crate::bans::Bans;
 use crate::config::Config;
 use crate::counters::Counters;
 use crate::dialogs::Dialogs;
@@ -7,6 +8,7 @@ use crate::flow::Flow;
 use crate::nonce::Nonces;
 use crate::output::Output;
 use crate::proxy::{Keys, Passed, Transactions};
+use crate::rates::Rates;
 use crate::settings::Settings;
 use crate::sources::Sources;
 use crate::subscribers::Subscribers;
@@ -14,6 +16,7 @@ use crate::timings::{Step, Timing};
 use crate::worker::Worker;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::net::IpAddr;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use lock_api::{Mutex, RawMutex};
 use sip::Instant;
@@ -30,6 +33,11 @@ pub struct Server<R: RawMutex> {
     pub(crate) subscribers: Subscribers<R>,
     pub(crate) nonces: Nonces<R>,
     pub(crate) sources: Sources<R>,
+    pub(crate) bans: Bans<R>,
+    /// Requests of registered phones from sources that have sent too many, or are banned.
+    pub(crate) flow_rates: Rates,
+    /// Requests of users.
+    pub(crate) user_rates: Rates,
     pub(crate) transactions: Transactions<R>,
     pub(crate) passed: Passed<R>,
     pub(crate) dialogs: Dialogs<R>,
@@ -65,6 +73,9 @@ impl<R: RawMutex> Server<R> {
             subscribers: Subscribers::new(key("subscribers")),
             nonces: Nonces::new(key("nonce")),
             sources: Sources::new(key("sources")),
+            bans: Bans::new(key("bans")),
+            flow_rates: Rates::new(key("flow-rates")),
+            user_rates: Rates::new(key("user-rates")),
             transactions: Transactions::new(key("transactions")),
             passed: Passed::new(),
             dialogs: Dialogs::new(key("dialogs")),
@@ -76,6 +87,15 @@ impl<R: RawMutex> Server<R> {
     pub fn configure(&self, config: Config) {
         *self.settings.lock() = Arc::new(Settings::new(config));
         self.generation.fetch_add(1, Ordering::Release);
+    }
+
+    /// Takes `address`, to which a message came, for one of ours from now on.
+    pub(crate) fn learn_address(&self, address: IpAddr) {
+        let mut settings = self.settings.lock();
+        if settings.is_new(address) {
+            *settings = Arc::new(settings.with_address(address));
+            self.generation.fetch_add(1, Ordering::Release);
+        }
     }
 
     /// A worker for one thread.

@@ -10,7 +10,7 @@ use sip::{Host, Transport, Uri};
 use smallvec::SmallVec;
 
 /// A configuration with its indices.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Settings {
     pub(crate) config: Config,
     names: HashMap<Box<[u8]>, u16>,
@@ -104,22 +104,29 @@ impl Settings {
     }
 
     /// The domain that `host` and `port` of a SIP URI mean, if they mean this server. A port that
-    /// is not ours belongs to another program on the same machine. The address `local`, which the
-    /// message came to, is ours even if it was given to this machine after the start, or to no
-    /// interface; it means the default domain then.
-    pub(crate) fn is_us(
-        &self,
-        host: &Host<'_>,
-        port: Option<u16>,
-        local: IpAddr,
-    ) -> Option<DomainIndex> {
+    /// is not ours belongs to another program on the same machine.
+    pub(crate) fn is_us(&self, host: &Host<'_>, port: Option<u16>) -> Option<DomainIndex> {
         let ours = port.is_none_or(|port| {
             self.config.listeners.iter().any(|listener| listener.address.port() == port)
         });
-        let is_local =
-            matches!(host, Host::Ip(address) if address.to_canonical() == local.to_canonical());
-        let domain = self.domain_of(host).or(is_local.then_some(DomainIndex::DEFAULT));
-        domain.filter(|_| ours)
+        self.domain_of(host).filter(|_| ours)
+    }
+
+    /// Whether `address`, to which a message came, is not known to be ours yet: it was given to this machine after
+    /// the start.
+    pub(crate) fn is_new(&self, address: IpAddr) -> bool {
+        const MOST: usize = 1024;
+        !self.addresses.contains_key(&address.to_canonical())
+            && crate::flow::is_sendable(SocketAddr::new(address, 1))
+            && self.addresses.len() < MOST
+    }
+
+    /// The same settings where `address` is ours, too, and means the default domain.
+    pub(crate) fn with_address(&self, address: IpAddr) -> Self {
+        let mut settings = self.clone();
+        settings.addresses.insert(address.to_canonical(), DomainIndex::DEFAULT.0);
+        settings.own.push(address.to_canonical());
+        settings
     }
 
     /// The port on which we listen on `transport` at `address`, preferring the exact address.
@@ -218,22 +225,26 @@ mod tests {
     #[test]
     fn a_foreign_port_on_our_address_is_not_us() {
         let settings = settings();
-        let elsewhere = "198.51.100.7".parse().unwrap();
         let host = Host::Ip("192.0.2.1".parse().unwrap());
-        assert!(settings.is_us(&host, None, elsewhere).is_some());
-        assert!(settings.is_us(&host, Some(5070), elsewhere).is_some());
-        assert!(settings.is_us(&host, Some(5080), elsewhere).is_none());
+        assert!(settings.is_us(&host, None).is_some());
+        assert!(settings.is_us(&host, Some(5070)).is_some());
+        assert!(settings.is_us(&host, Some(5080)).is_none());
     }
 
     #[test]
-    fn the_address_that_a_message_came_to_is_us() {
+    fn an_address_that_came_later_is_us() {
         let settings = settings();
         let local = "203.0.113.5".parse().unwrap();
-        let domain = |host, port| settings.is_us(&Host::Ip(host), port, local);
+        assert!(settings.is_new(local) && !settings.is_new("192.0.2.1".parse().unwrap()));
+        assert!(!settings.is_new("224.0.1.75".parse().unwrap()));
+        let settings = settings.with_address(local);
+        assert!(!settings.is_new(local));
+        let domain = |host, port| settings.is_us(&Host::Ip(host), port);
         assert_eq!(domain(local, Some(5070)), Some(DomainIndex(0)));
         assert_eq!(domain("::ffff:203.0.113.5".parse().unwrap(), None), Some(DomainIndex(0)));
         assert_eq!(domain(local, Some(5080)), None, "another program's port");
         assert_eq!(domain("203.0.113.6".parse().unwrap(), None), None);
+        assert_eq!(settings.domain_of(&Host::Ip(local)), Some(DomainIndex(0)));
     }
 
     #[test]

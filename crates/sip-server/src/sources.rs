@@ -1,4 +1,4 @@
-//! What is remembered about the addresses that requests come from: rates and bans.
+//! What is remembered about the addresses that requests come from, which may be forged: rates.
 
 use crate::config::Limits;
 use crate::keys::Key;
@@ -10,7 +10,7 @@ use sip::{Duration, Instant};
 
 const SHARDS: usize = 16;
 
-/// Token buckets and failures of recent sources. An IPv6 source is a /64, for that is what one
+/// Token buckets of recent sources. An IPv6 source is a /64, for that is what one
 /// host can have.
 pub(crate) struct Sources<R: RawMutex> {
     key: Key,
@@ -31,22 +31,11 @@ struct Source {
     requests: Bucket,
     foreign: Bucket,
     within_dialogs: Bucket,
-    failures: u32,
-    failures_since: Instant,
-    banned_until: Instant,
 }
 
 /// A token bucket: when what was taken from it will have flowed back.
 #[derive(Clone, Copy, Debug)]
 struct Bucket(Instant);
-
-/// Whether a request may be worked on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Admission {
-    Granted,
-    RateExceeded,
-    Banned,
-}
 
 impl Bucket {
     /// Takes one of `rate` a second, of which `burst` may come at once.
@@ -77,17 +66,10 @@ impl<R: RawMutex> Sources<R> {
         Self { key, shards: (0..SHARDS).map(|_| Mutex::new(Shard::default())).collect() }
     }
 
-    /// Charges `source` for a request.
-    pub(crate) fn admit(&self, source: IpAddr, now: Instant, limits: &Limits) -> Admission {
+    /// Charges `source` for a request. False where it has sent too many.
+    pub(crate) fn admit(&self, source: IpAddr, now: Instant, limits: &Limits) -> bool {
         self.with(source, now, limits, |known| {
-            if known.banned_until > now {
-                return Admission::Banned;
-            }
-            if known.requests.take(now, limits.source_rate, limits.source_burst) {
-                Admission::Granted
-            } else {
-                Admission::RateExceeded
-            }
+            known.requests.take(now, limits.source_rate, limits.source_burst)
         })
     }
 
@@ -119,24 +101,16 @@ impl<R: RawMutex> Sources<R> {
         self.with(source, now, limits, |known| known.foreign.take(now, limits.foreign_rate, burst))
     }
 
-    /// Notes a failed authentication or a guess at a user. True where it bans the source.
-    pub(crate) fn note_failure(&self, source: IpAddr, now: Instant, limits: &Limits) -> bool {
-        if limits.ban_failures == 0 {
-            return false;
-        }
+    /// Charges `source` for a guess at a user who does not exist as for many requests to one who does: where it comes
+    /// from may be forged, so that nobody can be banned for it.
+    pub(crate) fn charge_for_guess(&self, source: IpAddr, now: Instant, limits: &Limits) {
+        const TIMES: u32 = 9;
+        let burst = limits.foreign_rate.saturating_mul(2);
         self.with(source, now, limits, |known| {
-            if now.since(known.failures_since) > limits.ban_window {
-                known.failures = 0;
-                known.failures_since = now;
+            for _ in 0..TIMES {
+                known.foreign.take(now, limits.foreign_rate, burst);
             }
-            known.failures += 1;
-            if known.failures < limits.ban_failures {
-                return false;
-            }
-            known.failures = 0;
-            known.banned_until = now + limits.ban_time;
-            true
-        })
+        });
     }
 
     fn with<T>(
@@ -168,9 +142,6 @@ impl<R: RawMutex> Sources<R> {
                         requests: Bucket(now),
                         foreign: Bucket(now),
                         within_dialogs: Bucket(now),
-                        failures: 0,
-                        failures_since: now,
-                        banned_until: Instant::ZERO,
                     },
                 };
                 young.insert_unique(hash, known, |known| hash_of(&known.address))
@@ -205,9 +176,6 @@ mod tests {
             source_rate: 10,
             source_burst: 3,
             foreign_rate: 1,
-            ban_failures: 3,
-            ban_window: Duration::from_secs(10),
-            ban_time: Duration::from_secs(60),
             max_sources: 320,
             ..Limits::default()
         }
@@ -218,28 +186,14 @@ mod tests {
         let (sources, limits) = (sources(), limits());
         let source = "192.0.2.1".parse().unwrap();
         let admit = |millis| sources.admit(source, at(millis), &limits);
-        assert!((0..3).all(|_| admit(0) == Admission::Granted));
-        assert_eq!(admit(0), Admission::RateExceeded);
-        assert_eq!(admit(100), Admission::Granted);
-        assert_eq!(admit(100), Admission::RateExceeded);
+        assert!((0..3).all(|_| admit(0)));
+        assert!(!admit(0));
+        assert!(admit(100));
+        assert!(!admit(100));
         sources.refund(source, at(100), &limits);
-        assert_eq!(admit(100), Admission::Granted);
+        assert!(admit(100));
         let other = "192.0.2.2".parse().unwrap();
-        assert_eq!(sources.admit(other, at(100), &limits), Admission::Granted);
-    }
-
-    #[test]
-    fn failures_within_the_window_ban_for_a_time() {
-        let (sources, limits) = (sources(), limits());
-        let one = "2001:db8::1".parse().unwrap();
-        let neighbour = "2001:db8::ffff".parse().unwrap();
-        assert!(!sources.note_failure(one, at(0), &limits));
-        assert!(!sources.note_failure(one, at(0), &limits));
-        assert!(!sources.note_failure(one, at(10_001), &limits), "a new window");
-        assert!(!sources.note_failure(one, at(10_002), &limits));
-        assert!(sources.note_failure(neighbour, at(10_003), &limits), "the same /64");
-        assert_eq!(sources.admit(one, at(10_004), &limits), Admission::Banned);
-        assert_eq!(sources.admit(one, at(70_004), &limits), Admission::Granted);
+        assert!(sources.admit(other, at(100), &limits));
     }
 
     #[test]
@@ -250,6 +204,14 @@ mod tests {
         assert!(sources.admit_foreign(source, at(0), &limits));
         assert!(!sources.admit_foreign(source, at(0), &limits));
         assert!(sources.admit_foreign(source, at(1000), &limits));
+        let guesses = Limits { foreign_rate: 20, ..limits };
+        let source = "192.0.2.2".parse().unwrap();
+        let guess = || {
+            let admitted = sources.admit_foreign(source, at(0), &guesses);
+            sources.charge_for_guess(source, at(0), &guesses);
+            admitted
+        };
+        assert_eq!((0..40).filter(|_| guess()).count(), 4);
     }
 
     #[test]

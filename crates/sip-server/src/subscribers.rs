@@ -134,6 +134,12 @@ pub(crate) struct AddressOfRecord {
     hash: u64,
 }
 
+impl AddressOfRecord {
+    pub(crate) fn as_bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
 /// All users and bindings.
 pub(crate) struct Subscribers<R: RawMutex> {
     shards: Box<[Mutex<R, Shard>]>,

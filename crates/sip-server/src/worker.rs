@@ -13,6 +13,7 @@ use crate::server::Server;
 use crate::settings::Settings;
 use crate::timings::{Step, Stopwatch, timed};
 use alloc::sync::Arc;
+use core::net::{IpAddr, Ipv4Addr};
 use core::sync::atomic::Ordering;
 use lock_api::RawMutex;
 use sip::header::CSeq;
@@ -26,6 +27,8 @@ pub struct Worker<R: RawMutex> {
     generation: u64,
     counters: Arc<Counters>,
     stopwatch: Option<Stopwatch>,
+    /// The address that the last message came to, which is known to be ours.
+    local: IpAddr,
     /// For what comes by datagram.
     datagrams: Throttle,
     /// For what comes on streams, which waits elsewhere.
@@ -37,7 +40,8 @@ impl<R: RawMutex> Worker<R> {
         let generation = server.generation.load(Ordering::Acquire);
         let settings = Arc::clone(&server.settings.lock());
         let (datagrams, streams) = (Throttle::new(), Throttle::new());
-        Self { server, settings, generation, counters, stopwatch: None, datagrams, streams }
+        let local = Ipv4Addr::UNSPECIFIED.into();
+        Self { server, settings, generation, counters, stopwatch: None, local, datagrams, streams }
     }
 
     /// A clock that counts nanoseconds, from whenever, for [`Server::timings`] where [`Config::timings`](crate::Config::timings)
@@ -61,6 +65,9 @@ impl<R: RawMutex> Worker<R> {
         bytes: &[u8],
         out: &mut Output,
     ) {
+        if flow.local.ip() != self.local {
+            self.meet_address(flow.local.ip());
+        }
         let longest = self.settings.config.limits.max_wait;
         let (served, is_read) = match flow.transport.is_reliable() {
             true => (self.streams.served_after(waited, longest), true),
@@ -232,7 +239,18 @@ impl<R: RawMutex> Worker<R> {
         if generation != self.generation {
             self.settings = Arc::clone(&self.server.settings.lock());
             self.generation = generation;
+            self.local = Ipv4Addr::UNSPECIFIED.into();
         }
+    }
+
+    /// A message came to `address`: so that is ours, whether it was at the start or not.
+    fn meet_address(&mut self, address: IpAddr) {
+        self.refresh();
+        if self.settings.is_new(address) {
+            self.server.learn_address(address);
+            self.refresh();
+        }
+        self.local = address;
     }
 
     fn with_env(

@@ -43,11 +43,9 @@ pub(crate) enum Destination<'m> {
 pub(crate) fn preprocess<'m>(
     message: &Message<'m>,
     head: &RequestHead<'m>,
-    arrived_on: &Flow,
     settings: &Settings,
     keys: &Keys,
 ) -> Preprocessed<'m> {
-    let local = arrived_on.local.ip();
     let mut routes: SmallVec<[&'m [u8]; 4]> = message.elements(HeaderName::Route).collect();
     let (mut uri, mut uri_bytes) = (head.uri, head.uri_bytes);
     let mut is_changed = false;
@@ -60,7 +58,7 @@ pub(crate) fn preprocess<'m>(
     let token_of = |uri: &SipUri<'_>| Token::parse(&keys.token, id.as_ref()?, uri.user?);
     let mut token = None;
     if let Uri::Sip(own) = uri
-        && settings.is_us(&own.host, own.port, local).is_some()
+        && settings.is_us(&own.host, own.port).is_some()
         && let Some(own_token) = token_of(&own)
         && let Some(&last) = routes.last()
         && let Ok(address) = NameAddr::parse(HeaderName::Route, last)
@@ -74,7 +72,7 @@ pub(crate) fn preprocess<'m>(
     }
     let mut passed = 0;
     while let Some(own) = routes.get(passed).and_then(|route| route_uri(route))
-        && settings.is_us(&own.host, own.port, local).is_some()
+        && settings.is_us(&own.host, own.port).is_some()
     {
         token = token.or_else(|| token_of(&own));
         passed += 1;
@@ -148,7 +146,7 @@ impl<'m> Preprocessed<'m> {
             // Without TLS there is no SIPS (RFC 5630 section 5.3).
             return Destination::Nobody(NoRoute::Scheme);
         }
-        match (settings.is_us(&uri.host, uri.port, near.ip()), uri.user) {
+        match (settings.is_us(&uri.host, uri.port), uri.user) {
             (Some(_), None) => Destination::Server,
             (Some(domain), Some(user)) => Destination::User { user, domain },
             (None, _) => match NextHop::of_uri(uri, Some(near), settings) {

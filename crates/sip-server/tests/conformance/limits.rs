@@ -1,11 +1,11 @@
 //! Rates, bans and other bounds on what strangers can make the server do.
 
 use crate::rig::{
-    ALICE, BOB, Draft, Reaction, Rig, STRANGER, closed_config, open_config, tcp, udp,
+    ALICE, BOB, Draft, Reaction, Rig, STRANGER, Sent, closed_config, open_config, tcp, udp,
 };
 use sip::{Duration, HeaderName};
 use sip_server::config::Network;
-use sip_server::{Config, Event};
+use sip_server::{Config, Event, Flow};
 
 /// A server that neither asks for credentials nor trusts anybody.
 fn open_to_strangers() -> Config {
@@ -60,10 +60,53 @@ fn who_proves_to_be_a_user_is_not_charged() {
         let draft = draft.with("Call-ID", &format!("call-{count}"));
         assert_eq!(rig.send(&udp(ALICE), &draft).status(), 200, "{count}");
     }
+    let neighbour = udp("198.51.100.10:40000");
     for _ in 0..2 {
-        assert_eq!(rig.send(&udp(ALICE), &register.next()).status(), 401);
+        assert_eq!(rig.send(&neighbour, &register.next()).status(), 401);
     }
-    assert!(rig.send(&udp(ALICE), &register.next()).is_silent());
+    assert!(rig.send(&neighbour, &register.next()).is_silent());
+}
+
+#[test]
+fn a_registered_phone_is_served_whatever_others_do_behind_its_address() {
+    let mut config = strict_config();
+    (config.limits.source_rate, config.limits.source_burst) = (1, 20);
+    let mut rig = Rig::closed_with(config);
+    let phone = tcp(ALICE, 7);
+    rig.register("alice", &phone, &format!("<sip:alice@{ALICE};transport=tcp>"));
+    let neighbour = "198.51.100.10:40000";
+    for _ in 0..3 {
+        assert_eq!(guess(&mut rig, neighbour).responses().last().unwrap().status(), 401);
+    }
+    assert_eq!(rig.count("bans"), 1);
+    assert!(rig.send(&udp(neighbour), &Draft::register("alice")).is_silent());
+    assert!(rig.send(&tcp(ALICE, 8), &Draft::register("alice")).is_silent(), "another connection");
+    assert!(rig.send(&phone, &Draft::register("bob")).is_silent(), "another user");
+    rig.register("alice", &phone, &format!("<sip:alice@{ALICE};transport=tcp>"));
+    // It is no way around the ban either.
+    let tries = (0..200).filter(|_| !rig.send(&phone, &Draft::register("alice")).is_silent());
+    assert!(tries.count() < 50);
+}
+
+#[test]
+fn users_have_a_rate() {
+    let mut config = closed_config();
+    config.limits.user_rate = 2;
+    let mut rig = Rig::closed_with(config);
+    let register = Draft::register("alice").and("Contact", "<sip:alice@a.example>");
+    let asked = rig.send(&udp(ALICE), &register).response().clone();
+    let mut count = 0;
+    let mut again = |rig: &mut Rig| {
+        count += 1;
+        let draft = register.next().with_credentials(&asked, None, "alice", "alice", count, |_| {});
+        rig.send(&udp(ALICE), &draft.with("Call-ID", &format!("call-{count}"))).status()
+    };
+    assert!((0..8).all(|_| again(&mut rig) == 200));
+    assert_eq!(again(&mut rig), 500);
+    assert_eq!(rig.count("user-limited"), 1);
+    rig.register("bob", &udp(ALICE), "<sip:bob@b.example>");
+    rig.wait(Duration::from_millis(500));
+    assert_eq!(again(&mut rig), 200);
 }
 
 #[test]
@@ -129,13 +172,43 @@ fn guessing_passwords_ends_in_a_ban() {
 }
 
 #[test]
-fn asking_for_users_who_do_not_exist_ends_in_a_ban() {
+fn asking_for_users_who_do_not_exist_ends_in_a_ban_where_the_source_is_certain() {
+    let scan = |rig: &mut Rig, flow: &Flow, count: usize| {
+        let mut statuses = Vec::new();
+        for number in 0..count {
+            let scan = from_abroad().with_uri(&format!("sip:{number}@example.com"));
+            statuses.extend(rig.send(flow, &scan).responses().map(Sent::status));
+        }
+        statuses
+    };
     let mut rig = Rig::closed_with(strict_config());
-    for number in 0..3 {
-        let scan = from_abroad().with_uri(&format!("sip:{number}@example.com"));
-        assert!(rig.send(&udp(STRANGER), &scan).responses().all(|sent| sent.status() == 404));
+    rig.register("bob", &udp(BOB), &format!("<sip:bob@{BOB}>"));
+    assert_eq!(scan(&mut rig, &tcp(STRANGER, 3), 4), [404, 404, 404]);
+    assert_eq!((rig.count("bans"), rig.count("banned-requests")), (1, 1));
+    // The source of a datagram may be forged: so who is found there is limited, and not banned.
+    let mut rig = Rig::closed_with(strict_config());
+    rig.register("bob", &udp(BOB), &format!("<sip:bob@{BOB}>"));
+    let statuses = scan(&mut rig, &udp(STRANGER), 100);
+    assert_eq!(statuses.iter().filter(|&&status| status == 404).count(), 4);
+    assert_eq!(statuses.iter().filter(|&&status| status == 503).count(), 96);
+    assert_eq!(rig.count("bans"), 0);
+    let register = Draft::register("alice").and("Contact", "<sip:alice@a.example>");
+    assert_eq!(rig.send_as("alice", &udp(STRANGER), &register).status(), 200);
+}
+
+#[test]
+fn a_flood_of_sources_makes_no_ban_be_forgotten() {
+    let mut config = strict_config();
+    config.limits.max_sources = 64;
+    let mut rig = Rig::closed_with(config);
+    for _ in 0..3 {
+        guess(&mut rig, STRANGER);
     }
-    assert!(rig.send(&udp(STRANGER), &from_abroad()).is_silent());
+    for number in 0..2000 {
+        let forged = format!("10.0.{}.{}:5060", number / 250, number % 250);
+        rig.send(&udp(&forged), &options());
+    }
+    assert!(rig.send(&udp(STRANGER), &options()).is_silent());
 }
 
 #[test]

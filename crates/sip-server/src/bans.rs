@@ -1,0 +1,148 @@
+//! Who is shut out for guessing passwords or users. Only what proves where it comes from counts, by a nonce that went
+//! there or by a connection: or anybody could have anybody shut out by datagrams with a forged source. So forged ones
+//! make nothing be forgotten here either.
+
+use crate::config::Limits;
+use crate::keys::Key;
+use crate::sources::network_of;
+use alloc::boxed::Box;
+use core::net::IpAddr;
+use core::sync::atomic::{AtomicU64, Ordering};
+use hashbrown::HashTable;
+use lock_api::{Mutex, RawMutex};
+use sip::Instant;
+
+const SHARDS: usize = 16;
+
+/// Failures and bans of sources. An IPv6 source is a /64, for that is what one host can have.
+pub(crate) struct Bans<R: RawMutex> {
+    key: Key,
+    shards: Box<[Mutex<R, Shard>]>,
+    /// When the last ban ends, in microseconds: after that nobody has to be looked for.
+    last_end: AtomicU64,
+}
+
+/// Two generations: when the young one is full it becomes the old one, and the old one is forgotten.
+#[derive(Debug, Default)]
+struct Shard {
+    young: HashTable<Failures>,
+    old: HashTable<Failures>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Failures {
+    address: IpAddr,
+    count: u32,
+    since: Instant,
+    banned_until: Instant,
+}
+
+impl<R: RawMutex> Bans<R> {
+    pub(crate) fn new(key: Key) -> Self {
+        Self {
+            key,
+            shards: (0..SHARDS).map(|_| Mutex::new(Shard::default())).collect(),
+            last_end: AtomicU64::new(0),
+        }
+    }
+
+    /// Whether `source` is banned.
+    pub(crate) fn is_banned(&self, source: IpAddr, now: Instant) -> bool {
+        if self.last_end.load(Ordering::Relaxed) <= now.as_micros() {
+            return false;
+        }
+        let address = network_of(source);
+        let hash = self.hash_of(&address);
+        let shard = self.shard(hash).lock();
+        [&shard.young, &shard.old].into_iter().any(|generation| {
+            let known = generation.find(hash, |known| known.address == address);
+            known.is_some_and(|known| known.banned_until > now)
+        })
+    }
+
+    /// Notes a failed authentication or a guess at a user, of a `source` that is proved. True where it is banned for
+    /// that.
+    pub(crate) fn note_failure(&self, source: IpAddr, now: Instant, limits: &Limits) -> bool {
+        if limits.ban_failures == 0 {
+            return false;
+        }
+        let address = network_of(source);
+        let hash = self.hash_of(&address);
+        let mut shard = self.shard(hash).lock();
+        let Shard { young, old } = &mut *shard;
+        let take = |generation: &mut HashTable<Failures>| {
+            let entry = generation.find_entry(hash, |known| known.address == address).ok()?;
+            Some(entry.remove().0)
+        };
+        let known = take(young).or_else(|| take(old));
+        let unknown = Failures { address, count: 0, since: now, banned_until: Instant::ZERO };
+        let mut known = known.unwrap_or(unknown);
+        if now.since(known.since) > limits.ban_window {
+            (known.count, known.since) = (0, now);
+        }
+        known.count += 1;
+        let is_banned = known.count >= limits.ban_failures;
+        if is_banned {
+            known.count = 0;
+            known.banned_until = now + limits.ban_time;
+            self.last_end.fetch_max(known.banned_until.as_micros(), Ordering::Relaxed);
+        }
+        if young.len() >= limits.max_sources.div_ceil(2 * SHARDS).max(1) {
+            *old = core::mem::take(young);
+        }
+        young.insert_unique(hash, known, |known| self.hash_of(&known.address));
+        is_banned
+    }
+
+    fn hash_of(&self, address: &IpAddr) -> u64 {
+        match address {
+            IpAddr::V4(ip) => self.key.hash_one(&ip.octets()),
+            IpAddr::V6(ip) => self.key.hash_one(&ip.octets()),
+        }
+    }
+
+    fn shard(&self, hash: u64) -> &Mutex<R, Shard> {
+        &self.shards[(hash >> 40) as usize % SHARDS]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sip::Duration;
+
+    fn at(millis: u64) -> Instant {
+        Instant::from_micros(1_000_000_000) + Duration::from_millis(millis)
+    }
+
+    #[test]
+    fn failures_within_the_window_ban_for_a_time() {
+        let bans = Bans::<parking_lot::RawMutex>::new(Key::derive(&[5; 32], "bans"));
+        let limits = Limits {
+            ban_failures: 3,
+            ban_window: Duration::from_secs(10),
+            ban_time: Duration::from_secs(60),
+            max_sources: 320,
+            ..Limits::default()
+        };
+        let one = "2001:db8::1".parse().unwrap();
+        let neighbour = "2001:db8::ffff".parse().unwrap();
+        assert!(!bans.note_failure(one, at(0), &limits));
+        assert!(!bans.note_failure(one, at(0), &limits));
+        assert!(!bans.note_failure(one, at(10_001), &limits), "a new window");
+        assert!(!bans.note_failure(one, at(10_002), &limits));
+        assert!(!bans.is_banned(one, at(10_002)));
+        assert!(bans.note_failure(neighbour, at(10_003), &limits), "the same /64");
+        assert!(bans.is_banned(one, at(10_004)));
+        assert!(!bans.is_banned("2001:db8:0:1::1".parse().unwrap(), at(10_004)));
+        assert!(!bans.is_banned(one, at(70_004)));
+        for number in 0..10_000u32 {
+            bans.note_failure(core::net::Ipv4Addr::from(number).into(), at(0), &limits);
+        }
+        let kept = |shard: &Mutex<_, Shard>| {
+            let shard = shard.lock();
+            shard.young.len() + shard.old.len()
+        };
+        assert!(bans.shards.iter().map(kept).sum::<usize>() <= limits.max_sources);
+    }
+}
