@@ -30,8 +30,12 @@ impl Profile {
     }
 }
 
-/// The attributes of a medium that can be taken, in its order of preference. Those that cannot be read or
-/// whose tag came before are passed over; so is SRTP+ in an element to which `a=extmap` gives another
+/// How many crypto attributes of a medium are looked at: each is compared with all before it, and with every
+/// `a=extmap`.
+const MAX_OFFERED: usize = 32;
+
+/// The attributes of a medium that can be taken, in its order of preference, of the first 32. Those that cannot be
+/// read or whose tag came before are passed over; so is SRTP+ in an element to which `a=extmap` gives another
 /// meaning.
 #[must_use]
 pub fn offered(media: &Media<'_>) -> Vec<Crypto> {
@@ -43,7 +47,7 @@ pub fn offered(media: &Media<'_>) -> Vec<Crypto> {
             number.and_then(|number| number.parse().ok()) == Some(id)
         }),
     };
-    for value in media.attributes("crypto") {
+    for value in media.attributes("crypto").take(MAX_OFFERED) {
         if let Ok(mut crypto) = Crypto::parse(value)
             && offered.iter().all(|other| other.tag != crypto.tag)
         {
@@ -244,6 +248,15 @@ mod tests {
         assert!(accept(&ours, core::slice::from_ref(&theirs)).is_some());
         assert!(answer(&ours, &Preferences::secure(), |key| key.fill(1)).is_none());
         assert!(answer(&ours, &Preferences::secure(), |key| key.fill(2)).is_some());
+    }
+
+    #[test]
+    fn no_more_attributes_are_looked_at_than_anybody_offers() {
+        let policy = Policy::new(Suite::AesCm128HmacSha1_80);
+        let attributes: Vec<Crypto> = (0..100).map(|tag| crypto(tag, policy.clone())).collect();
+        let read = described("RTP/SAVP", &attributes);
+        let tags = |all: &[Crypto]| all.iter().map(|crypto| crypto.tag).collect::<Vec<_>>();
+        assert_eq!(tags(&read), tags(&attributes[..MAX_OFFERED]));
     }
 
     #[test]

@@ -11,6 +11,7 @@ use alloc::vec::Vec;
 use lock_api::RawMutex;
 use sip::header::{NameAddr, delta_seconds, q_value};
 use sip::message::{RequestHead, write_decimal};
+use sip::uri::UriError;
 use sip::{Duration, HeaderName, Instant, Message, SipUri, Uri};
 use smallvec::SmallVec;
 
@@ -56,7 +57,12 @@ pub(crate) fn register<R: RawMutex>(
 ) -> Outcome {
     let wish = match read_wish(request, env.settings) {
         Ok(wish) => wish,
-        Err(refusal) => return refusal,
+        Err(refusal) => {
+            if refusal == TOO_MANY {
+                env.counters.contact_limit.add();
+            }
+            return refusal;
+        }
     };
     let path: Vec<u8> = {
         let paths: SmallVec<[&[u8]; 2]> = request.values(HeaderName::Path).collect();
@@ -134,7 +140,8 @@ pub(crate) fn register<R: RawMutex>(
                     }
                     // Each is compared with all before it, so it is not left until the end to see
                     // that there are too many; but others may make room.
-                    let room = if before.is_some() { 2 * max_contacts } else { max_contacts };
+                    let room =
+                        if before.is_some() { most_at_once(max_contacts) } else { max_contacts };
                     if known.is_none() && bindings.len() >= room {
                         refusal = Some(TOO_MANY);
                         break;
@@ -183,6 +190,12 @@ pub(crate) fn register<R: RawMutex>(
     outcome
 }
 
+/// The most contacts in one REGISTER: enough to put others in the place of all that an address of record may have. Each
+/// is compared with each binding, under a lock.
+const fn most_at_once(max_contacts: usize) -> usize {
+    max_contacts.saturating_mul(2)
+}
+
 const TOO_MANY: Outcome = Outcome::Refused(403, "Too Many Contacts");
 const OUT_OF_ORDER: Outcome = Outcome::Refused(500, "CSeq Out of Order");
 
@@ -202,6 +215,9 @@ fn read_wish<'m>(request: &Message<'m>, settings: &Settings) -> Result<Wish<'m>,
         return Ok(Wish::Fetch);
     }
     for element in elements {
+        if contacts.len() == most_at_once(policy.max_contacts) {
+            return Err(TOO_MANY);
+        }
         if element == b"*" {
             let alone = request.elements(HeaderName::Contact).count() == 1;
             if !alone || default != Some(Duration::ZERO) {
@@ -211,8 +227,12 @@ fn read_wish<'m>(request: &Message<'m>, settings: &Settings) -> Result<Wish<'m>,
         }
         let address =
             NameAddr::parse(HeaderName::Contact, element).map_err(|_| bad("Bad Contact"))?;
-        let Ok(Uri::Sip(uri)) = address.uri() else {
-            return Err(bad("Contact Is Not a SIP URI"));
+        let uri = match address.uri() {
+            Ok(Uri::Sip(uri)) => uri,
+            Err(UriError::TooManyParameters) => {
+                return Err(bad("Too Many Parameters in Contact"));
+            }
+            _ => return Err(bad("Contact Is Not a SIP URI")),
         };
         let (mut expires, mut q, mut instance, mut reg_id) = (None, None, None, None);
         // The first of each counts.

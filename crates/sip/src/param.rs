@@ -3,6 +3,14 @@
 use crate::lex::{self, Set};
 use core::ops::Range;
 
+/// The most parameters that a URI may have, and the most header fields behind its `?`. The contacts of phones, GRUUs
+/// (RFC 5627), border controllers and the IP Multimedia Subsystem have a dozen at most.
+///
+/// These are the lists in a message that are compared with each other (RFC 3261 section 19.1.4), under a lock and with
+/// several others. The parameters of a header field are only read, one after the other, so the length of the message
+/// is bound enough for them.
+pub const MAX_URI_PARAMS: usize = 32;
+
 /// A list of parameters as it stands in a message, from its first semicolon on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Params<'a>(pub(crate) &'a [u8]);

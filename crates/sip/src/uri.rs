@@ -1,9 +1,10 @@
 //! URIs: SIP and SIPS (RFC 3261 section 19.1, IPv6 by RFC 5954), tel (RFC 3966), and others whole.
 
 use crate::lex::{self, Common, Marks, Set};
-use crate::param::Params;
+use crate::param::{MAX_URI_PARAMS, Params};
 use crate::transport::Transport;
 use alloc::borrow::Cow;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use core::fmt;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -22,6 +23,8 @@ pub enum UriError {
     Port,
     /// A parameter or header has no name.
     Parameter,
+    /// More than [`MAX_URI_PARAMS`] parameters, or as many header fields.
+    TooManyParameters,
     /// The number of a tel URI has no digits.
     Number,
 }
@@ -38,6 +41,9 @@ impl fmt::Display for UriError {
             ),
             Self::Port => f.write_str("the port of a SIP URI is a number from 0 to 65535"),
             Self::Parameter => f.write_str("a URI parameter or header has no name"),
+            Self::TooManyParameters => {
+                write!(f, "a URI has at most {MAX_URI_PARAMS} parameters and as many header fields")
+            }
             Self::Number => f.write_str("a tel URI holds a telephone number"),
         }
     }
@@ -264,9 +270,9 @@ pub struct SipUri<'a> {
     pub host: Host<'a>,
     /// The port, if one is given.
     pub port: Option<u16>,
-    /// The URI parameters.
+    /// The URI parameters, at most [`MAX_URI_PARAMS`].
     pub params: Params<'a>,
-    /// What follows the `?`, as it stands; empty for none.
+    /// What follows the `?`, as it stands; empty for none. At most [`MAX_URI_PARAMS`] header fields, between `&`.
     pub headers: &'a [u8],
 }
 
@@ -344,9 +350,9 @@ impl<'a> SipUri<'a> {
             }
             None => (Host::parse(&host[host_start..]).ok_or(UriError::Host)?, None),
         };
-        let params = Params::new(params);
-        if params.iter().any(|(name, _)| name.is_empty()) {
-            return Err(UriError::Parameter);
+        let params = named_params(params)?;
+        if header_fields(headers).nth(MAX_URI_PARAMS).is_some() {
+            return Err(UriError::TooManyParameters);
         }
         Ok(Self { secure, user, password, host, port, params, headers })
     }
@@ -364,7 +370,10 @@ impl<'a> SipUri<'a> {
         self.params.has("lr")
     }
 
-    /// Whether both URIs are equal by RFC 3261 section 19.1.4.
+    /// Whether both URIs are equal by RFC 3261 section 19.1.4. Of parameters that are there twice, which the RFC does
+    /// not allow, the first counts.
+    ///
+    /// The work grows as the lengths of both, never as their product.
     #[must_use]
     pub fn is_same(&self, other: &SipUri<'_>) -> bool {
         let users = match (self.user, other.user) {
@@ -382,37 +391,64 @@ impl<'a> SipUri<'a> {
             && self.secure == other.secure
             && self.host.is_same(&other.host)
             && self.port == other.port
-            && params_match(self.params, other.params)
-            && params_match(other.params, self.params)
-            && headers_match(self.headers, other.headers)
-            && headers_match(other.headers, self.headers)
+            && are_same_params(self.params, other.params)
+            && are_same_headers(self.headers, other.headers)
     }
+}
+
+/// The parameters that stand in `bytes`: each with a name, and no more than may be.
+fn named_params(bytes: &[u8]) -> Result<Params<'_>, UriError> {
+    let params = Params::new(bytes);
+    for (place, (name, _)) in params.iter().enumerate() {
+        if name.is_empty() {
+            return Err(UriError::Parameter);
+        }
+        if place == MAX_URI_PARAMS {
+            return Err(UriError::TooManyParameters);
+        }
+    }
+    Ok(params)
+}
+
+/// The header fields in what follows the `?`.
+fn header_fields(headers: &[u8]) -> impl Iterator<Item = &[u8]> {
+    headers.split(|&byte| byte == b'&')
+}
+
+/// A part of a URI in the form in which it is compared: with its escapes undone, in lower case.
+type Canonical = SmallVec<[u8; 24]>;
+
+fn canonical(bytes: &[u8]) -> Canonical {
+    let mut canonical = match unescape(bytes) {
+        Cow::Borrowed(bytes) => Canonical::from_slice(bytes),
+        Cow::Owned(bytes) => Canonical::from_vec(bytes),
+    };
+    canonical.make_ascii_lowercase();
+    canonical
 }
 
 /// A parameter in both must match; `user`, `ttl`, `method`, `maddr` and `transport` must be in both
 /// or in neither.
-fn params_match(ours: Params<'_>, theirs: Params<'_>) -> bool {
+fn are_same_params(one: Params<'_>, other: Params<'_>) -> bool {
     const IN_BOTH: [&[u8]; 5] = [b"user", b"ttl", b"method", b"maddr", b"transport"];
-    ours.iter().all(|(name, value)| {
-        let other = theirs.iter().find(|(other, _)| escaped_eq(name, other));
-        match other {
-            Some((_, other)) => escaped_eq(value.unwrap_or_default(), other.unwrap_or_default()),
-            None => !IN_BOTH.iter().any(|needed| escaped_eq(name, needed)),
-        }
-    })
+    let (one, other) = (by_name(one), by_name(other));
+    one.iter().all(|(name, value)| other.get(name).is_none_or(|other| other == value))
+        && IN_BOTH.iter().all(|&name| one.contains_key(name) == other.contains_key(name))
 }
 
-fn headers_match(ours: &[u8], theirs: &[u8]) -> bool {
-    let headers = |bytes| <[u8]>::split(bytes, |&byte| byte == b'&');
-    ours.is_empty() && theirs.is_empty()
-        || headers(ours).all(|header| headers(theirs).any(|other| escaped_eq(header, other)))
+/// Parameters in the order of their names, so that one is found without a look at all others.
+fn by_name(params: Params<'_>) -> BTreeMap<Canonical, Canonical> {
+    let mut named = BTreeMap::new();
+    for (name, value) in params.iter() {
+        named.entry(canonical(name)).or_insert_with(|| canonical(value.unwrap_or_default()));
+    }
+    named
 }
 
-/// Equal when escapes are undone, without regard to case.
-fn escaped_eq(one: &[u8], other: &[u8]) -> bool {
-    lex::unescape(one)
-        .map(|byte| byte.to_ascii_lowercase())
-        .eq(lex::unescape(other).map(|byte| byte.to_ascii_lowercase()))
+/// Each header field must be in both.
+fn are_same_headers(one: &[u8], other: &[u8]) -> bool {
+    let in_order = |headers| header_fields(headers).map(canonical).collect::<BTreeSet<_>>();
+    one == other || in_order(one) == in_order(other)
 }
 
 /// Names the first of `bytes`, not all of which are in `set`, that is not.
@@ -426,7 +462,7 @@ fn stranger(bytes: &[u8], set: Set) -> UriError {
 pub struct TelUri<'a> {
     /// The number, with its `+` if it is global and with visual separators.
     pub number: &'a [u8],
-    /// The parameters.
+    /// The parameters, at most [`MAX_URI_PARAMS`].
     pub params: Params<'a>,
 }
 
@@ -441,7 +477,11 @@ impl<'a> TelUri<'a> {
         if !in_form || !digits.iter().any(|&byte| is_digit(byte)) {
             return Err(UriError::Number);
         }
-        Ok(Self { number, params: Params::new(params) })
+        let params = Params::new(params);
+        if params.iter().nth(MAX_URI_PARAMS).is_some() {
+            return Err(UriError::TooManyParameters);
+        }
+        Ok(Self { number, params })
     }
 
     /// Appends the number without visual separators.

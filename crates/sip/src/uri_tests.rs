@@ -113,6 +113,36 @@ fn equality_follows_rfc_3261_section_19_1_4() {
 }
 
 #[test]
+fn the_first_of_two_parameters_with_one_name_counts() {
+    let twice = sip("sip:a@b;x=1;%58=2");
+    assert!(twice.is_same(&twice));
+    assert!(twice.is_same(&sip("sip:a@b;X=1")));
+    assert!(!twice.is_same(&sip("sip:a@b;x=2")));
+    assert!(sip("sip:a@b?x=1&x=1").is_same(&sip("sip:a@b?X=1")));
+    assert!(!sip("sip:a@b?x=1&x=2").is_same(&sip("sip:a@b?x=1")));
+}
+
+#[test]
+fn parameters_and_header_fields_have_a_bound() {
+    let params = ";p=1".repeat(MAX_URI_PARAMS);
+    let headers = ["?h=1", &"&h=1".repeat(MAX_URI_PARAMS - 1)].concat();
+    let most = std::format!("sip:a@b{params}{headers}");
+    assert!(sip(&most).is_same(&sip(&most)));
+    for more in [
+        std::format!("sip:a@b{params};p"),
+        std::format!("sips:a@b{params};p"),
+        std::format!("tel:+1{params};p"),
+        std::format!("sip:a@b{params}{headers}&"),
+        std::format!("sip:a@b{headers}&h=1"),
+        std::format!("sip:a@b{}", ";p".repeat(20_000)),
+    ] {
+        assert_eq!(Uri::parse(more.as_bytes()), Err(UriError::TooManyParameters), "{more}");
+    }
+    // They may stand in the user part, where they are no parameters.
+    assert!(Uri::parse(std::format!("sip:a{params};p@b{params}").as_bytes()).is_ok());
+}
+
+#[test]
 fn the_canonical_user_keeps_escaped_nulls() {
     let user = sip("sip:null-%00-null@example.com").user.unwrap();
     assert_eq!(unescape(user), &b"null-\0-null"[..]);

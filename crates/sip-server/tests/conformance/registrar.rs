@@ -300,6 +300,42 @@ fn an_address_of_record_has_no_more_contacts_than_it_may() {
 }
 
 #[test]
+fn a_register_has_no_more_contacts_than_make_room_for_as_many_others() {
+    let mut config = open_config();
+    config.registrar.max_contacts = 2;
+    let mut rig = Rig::new(config);
+    let present = ["<sip:alice@a.example>;expires=3600", "<sip:alice@b.example>;expires=3600"];
+    assert_eq!(register(&mut rig, &contacts(&present)), present);
+    // To remove what is not there changes nothing, and so is refused for the number alone.
+    let removal = "<sip:alice@c.example>;expires=0";
+    assert_eq!(register(&mut rig, &contacts(&[removal; 4])), present);
+    for count in [5, 100] {
+        assert_eq!(rig.send(&udp(ALICE), &contacts(&vec![removal; count])).status(), 403);
+    }
+    assert_eq!(rig.count("contact-limit"), 2);
+    let others = contacts(&[
+        "<sip:alice@a.example>;expires=0",
+        "<sip:alice@b.example>;expires=0",
+        "<sip:alice@c.example>",
+        "<sip:alice@d.example>",
+    ]);
+    assert_eq!(register(&mut rig, &others).len(), 2);
+}
+
+#[test]
+fn a_contact_with_too_many_parameters_is_refused() {
+    let mut rig = Rig::open();
+    let contact = |count| format!("<sip:alice@a.example{}>", ";p".repeat(count));
+    let most = sip::param::MAX_URI_PARAMS;
+    let refused = rig.send(&udp(ALICE), &contacts(&[&contact(most + 1)]));
+    assert_eq!(refused.status(), 400);
+    assert_eq!(register(&mut rig, &contacts(&[&contact(most)])).len(), 1);
+    // Nobody compares the parameters of the header field.
+    let many = format!("<sip:alice@b.example>{}", ";p".repeat(500));
+    assert_eq!(register(&mut rig, &contacts(&[&many])).len(), 2);
+}
+
+#[test]
 fn who_has_more_contacts_than_may_be_by_now_may_renew_and_remove_them() {
     let mut config = open_config();
     let mut rig = Rig::new(config.clone());

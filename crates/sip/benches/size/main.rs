@@ -1,0 +1,143 @@
+//! What the parsers and comparisons cost over the length of what a peer sends: a byte of a long text must cost what one
+//! of a short text does, or somebody would send long ones.
+//!
+//! ```text
+//! cargo bench -p barebell-sip --bench size                  each parser with the shape that costs it most
+//! cargo bench -p barebell-sip --bench size -- all           with each shape
+//! ```
+//!
+//! Valgrind counts instructions, so that a busy machine does not change the figures. Fails where a byte of a long text
+//! costs more than [`TOLERANCE`] times what one of a short text does.
+
+mod shapes;
+mod subjects;
+
+use shapes::Shape;
+use std::hint::black_box;
+use std::process::{Command, ExitCode};
+use subjects::Subject;
+
+/// Bytes of a short text.
+const SHORT: usize = 4 << 10;
+/// Bytes of a long text: as many as a message may have, with room for what stands around it.
+const LONG: usize = 63 << 10;
+/// How many times more a byte of a long text may cost.
+const TOLERANCE: f64 = 3.0;
+
+fn main() -> ExitCode {
+    // Cargo says `--bench`.
+    let wanted: Vec<String> = std::env::args().skip(1).filter(|word| word != "--bench").collect();
+    match wanted.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["perform"] => {
+            perform();
+            ExitCode::SUCCESS
+        }
+        ["all"] => report(true),
+        _ => report(false),
+    }
+}
+
+/// Every subject with every shape.
+fn cases() -> impl Iterator<Item = (&'static Subject, Shape)> {
+    subjects::ALL.iter().flat_map(|subject| Shape::all().map(move |shape| (subject, shape)))
+}
+
+/// Does everything once, for whoever counts.
+fn perform() {
+    for (subject, shape) in cases() {
+        for size in [SHORT, LONG] {
+            let text = [subject.before.as_bytes(), &shape.text(size), subject.after.as_bytes()];
+            counted(subject.work, &text.concat());
+        }
+    }
+}
+
+/// What is counted, one call at a time.
+#[inline(never)]
+fn counted(work: fn(&[u8]), text: &[u8]) {
+    work(black_box(text));
+}
+
+/// What a case costs.
+struct Row {
+    subject: &'static Subject,
+    shape: Shape,
+    /// Instructions for each byte.
+    short: f64,
+    long: f64,
+}
+
+impl Row {
+    fn grows(&self) -> bool {
+        self.long > TOLERANCE * self.short
+    }
+}
+
+/// Counts, and prints what is wanted and what is wrong.
+fn report(is_all_wanted: bool) -> ExitCode {
+    let counts = match count() {
+        Ok(counts) => counts,
+        Err(problem) => {
+            eprintln!("{problem}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let rows: Vec<Row> = cases()
+        .zip(counts.as_chunks().0)
+        .map(|((subject, shape), &[short, long])| Row {
+            subject,
+            shape,
+            short: short as f64 / SHORT as f64,
+            long: long as f64 / LONG as f64,
+        })
+        .collect();
+    let sizes = [SHORT, LONG].map(|size| format!("{} KiB", size >> 10));
+    println!("{:28} {:42} {:>9} {:>9}", "instructions for each byte", "", sizes[0], sizes[1]);
+    for of_one in rows.chunk_by(|one, other| one.subject.name == other.subject.name) {
+        let dearest = of_one.iter().max_by(|one, other| one.long.total_cmp(&other.long));
+        for row in of_one {
+            let is_dearest = dearest.is_some_and(|dearest| std::ptr::eq(row, dearest));
+            if !(is_all_wanted || is_dearest || row.grows()) {
+                continue;
+            }
+            let Row { subject, shape, short, long } = row;
+            let mark = if row.grows() { "  grows" } else { "" };
+            let shape = shape.to_string();
+            println!("{:28} {shape:42} {short:9.2} {long:9.2}{mark}", subject.name);
+        }
+    }
+    if rows.iter().any(Row::grows) {
+        eprintln!(
+            "a byte of a long text costs more than {TOLERANCE} times what one of a short text does"
+        );
+        return ExitCode::FAILURE;
+    }
+    ExitCode::SUCCESS
+}
+
+/// The instructions that each call of [`counted`] takes, in the order of [`perform`].
+fn count() -> Result<Vec<u64>, String> {
+    let program = std::env::current_exe().map_err(|problem| problem.to_string())?;
+    let file = std::env::temp_dir().join(format!("barebell-sip-size-{}", std::process::id()));
+    let output = Command::new("valgrind")
+        .args(["--tool=callgrind", "--combine-dumps=yes", "--dump-line=no"])
+        .args(["--toggle-collect=size::counted", "--dump-after=size::counted"])
+        .arg(format!("--callgrind-out-file={}", file.display()))
+        .arg(program)
+        .arg("perform")
+        .output()
+        .map_err(|problem| format!("valgrind is needed to count instructions: {problem}"))?;
+    let found = std::fs::read_to_string(&file).unwrap_or_default();
+    // Where it is not there, nothing was counted, which is told below.
+    let _ = std::fs::remove_file(&file);
+    let totals = found.lines().filter_map(|line| line.strip_prefix("totals: "));
+    let mut counts: Vec<u64> = totals.filter_map(|total| total.trim().parse().ok()).collect();
+    let expected = 2 * cases().count();
+    if !output.status.success() || counts.len() < expected {
+        let said = String::from_utf8_lossy(&output.stderr);
+        return Err(format!("valgrind counted {} calls of {expected}: {said}", counts.len()));
+    }
+    // What comes last is the end of the program.
+    counts.truncate(expected);
+    Ok(counts)
+}

@@ -1,0 +1,126 @@
+//! Texts of any length that might cost a parser much.
+
+use sip::param::MAX_URI_PARAMS;
+use std::fmt;
+
+/// How a text is made as long as is wanted.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Shape {
+    /// The first once, the second again and again.
+    Repeated(&'static str, &'static str),
+    /// The same with a number behind the second, so that no two are alike.
+    Numbered(&'static str, &'static str),
+    /// As many as a URI may have of the second, which are alike but for the number that they end with.
+    Few(&'static str, &'static str),
+}
+
+/// What stands between words, comes in pairs, or begins something that needs an end.
+const REPEATED: &[(&str, &str)] = &[
+    ("", "a"),
+    ("", "0"),
+    ("", " "),
+    ("", ","),
+    ("", ";"),
+    ("", "="),
+    ("", "\""),
+    ("", "\\"),
+    ("", "<"),
+    ("", ">"),
+    ("", "("),
+    ("", "["),
+    ("", ":"),
+    ("", "."),
+    ("", "@"),
+    ("", "?"),
+    ("", "%"),
+    ("", "\r"),
+    ("", "\n"),
+    ("", "\r\n"),
+    ("", "\r\n "),
+    ("", "\r\n a"),
+    ("", "a."),
+    ("", "%61"),
+    ("", "(a)"),
+    ("", "\"a\""),
+    ("", "\"a\","),
+    ("", "<a>"),
+    ("", "<,>,"),
+    ("", "a,"),
+    ("", "a, "),
+    ("", ";a"),
+    ("", ";a=b"),
+    ("", " ; a = \"b\""),
+    ("", ";a=\"\\\""),
+    ("", ";tag=a"),
+    ("", ";received=a;rport;branch=b"),
+    ("", "a=b,"),
+    ("", "a=\"b\","),
+    ("", ", realm = \"\\\"\r\n \""),
+    ("", "SIP/2.0/UDP h;branch=z9hG4bKb,"),
+    ("", "\"a\" <sip:a@h;lr>;q=1,"),
+    ("", "\r\nl: 1"),
+    ("", "\r\nVia: SIP/2.0/UDP h"),
+    ("\"", "a"),
+    ("\"", "\\\\"),
+    ("\"", ","),
+    ("<", ","),
+    ("<", "\""),
+    ("?", "a=b&"),
+    ("?", "&"),
+    (";a=\"", "\\\""),
+    (";a=", "a"),
+    ("(", "(a)"),
+    ("\r\nl:", "\r\n "),
+];
+
+const NUMBERED: &[(&str, &str)] =
+    &[("", ";p"), ("?", "&p"), ("", ";p=\""), ("", ",p="), ("", "\r\np:")];
+
+const FEW: &[(&str, &str)] = &[("", ";"), ("?", "&")];
+
+impl Shape {
+    pub(crate) fn all() -> impl Iterator<Item = Self> {
+        let repeated = REPEATED.iter().map(|&(first, unit)| Self::Repeated(first, unit));
+        let numbered = NUMBERED.iter().map(|&(first, unit)| Self::Numbered(first, unit));
+        let few = FEW.iter().map(|&(first, unit)| Self::Few(first, unit));
+        repeated.chain(numbered).chain(few)
+    }
+
+    /// A text of `size` bytes, or a few less.
+    pub(crate) fn text(self, size: usize) -> Vec<u8> {
+        let text = match self {
+            Self::Repeated(first, unit) => {
+                [first, &unit.repeat((size - first.len()) / unit.len())].concat()
+            }
+            Self::Numbered(first, unit) => {
+                // What was begun is ended.
+                let end = if unit.ends_with('"') { "\"" } else { "" };
+                let count = (size - first.len()) / (unit.len() + 5 + end.len());
+                let parts = (0..count).map(|number| format!("{unit}{number:05}{end}"));
+                [first, &parts.collect::<String>()].concat()
+            }
+            Self::Few(first, unit) => {
+                let width = size / MAX_URI_PARAMS - unit.len();
+                // The one before the first separator is one of them.
+                let parts = (1..MAX_URI_PARAMS).map(|number| format!("{unit}{number:p>width$}"));
+                [first, &parts.collect::<String>()].concat()
+            }
+        };
+        text.into_bytes()
+    }
+}
+
+impl fmt::Display for Shape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Repeated(first, unit) => {
+                write!(f, "{}{} ...", first.escape_debug(), unit.escape_debug())
+            }
+            Self::Numbered(first, unit) => {
+                let (first, unit) = (first.escape_debug(), unit.escape_debug());
+                write!(f, "{first}{unit}00000{unit}00001 ...")
+            }
+            Self::Few(first, unit) => write!(f, "{first}{unit}pp ...1{unit}pp ...2 ..."),
+        }
+    }
+}
