@@ -86,6 +86,8 @@ pub(crate) fn authenticate<R: RawMutex>(
     match verdict {
         Verdict::User(user) => {
             env.counters.authenticated.add();
+            // The nonce went there.
+            env.answered.note(source);
             if !is_trusted {
                 server.sources.refund(source, env.now, limits);
                 let burst = limits.user_rate.saturating_mul(4);

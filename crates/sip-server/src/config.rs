@@ -114,11 +114,14 @@ pub struct Limits {
     /// 503, so that what has begun gets done. Before it comes to that, fewer are let in: see
     /// [`Throttle`](crate::overload::Throttle). Zero: for ever, and all are let in.
     pub max_wait: Duration,
-    /// Targets that one request is forked to, also the Max-Breadth given to a request without one
-    /// (RFC 5393).
+    /// Targets that one request is forked to.
     pub max_forks: usize,
-    /// Addresses to which rates and bans do not apply.
+    /// Addresses to which rates and bans do not apply, and whose word counts: for a Path, for names that they have
+    /// proved, for challenges.
     pub trusted: Vec<Network>,
+    /// Private networks and the like to which requests may go that come from elsewhere. To others they go only from
+    /// there, or on the flow of a registered phone.
+    pub reachable: Vec<Network>,
     /// Requests a second without good credentials from one source address (of IPv6: one /64)
     /// before further ones are dropped; 0: no limit.
     pub source_rate: u32,
@@ -211,6 +214,7 @@ impl Default for Limits {
                 Network { address: Ipv4Addr::new(127, 0, 0, 0).into(), prefix: 8 },
                 Network { address: Ipv6Addr::LOCALHOST.into(), prefix: 128 },
             ],
+            reachable: Vec::new(),
             source_rate: 500,
             source_burst: 2000,
             foreign_rate: 20,

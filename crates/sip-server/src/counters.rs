@@ -111,6 +111,10 @@ counters! {
     /// Requests left alone because they had waited so long that they have been sent again, or came on a stream that
     /// was behind.
     overload_dropped = "overload-dropped";
+    /// Messages not sent, since their target has not answered anything yet and was sent enough.
+    unasked = "unasked";
+    /// Targets left out because whoever named them may not have anything sent there.
+    unreachable = "unreachable";
     /// Targets left out because a request may not be forked further.
     fork_limit = "fork-limit";
     /// Locations asked of the DNS.

@@ -6,6 +6,7 @@ use crate::flow::Flow;
 use crate::keys::Key;
 use crate::proxy::TargetHash;
 use crate::rates::Rates;
+use crate::reach::Scope;
 use alloc::boxed::Box;
 use hashbrown::HashTable;
 use lock_api::{Mutex, RawMutex};
@@ -62,8 +63,8 @@ struct Proposal {
     /// Which end sent it.
     sender: usize,
     place: Place,
-    /// The flow to the end that is to answer, if it must be followed.
-    answerer_flow: Option<Flow>,
+    /// Where the end is that is to answer, but for what it will say itself.
+    answerer: Place,
 }
 
 /// Where an end of a dialog is.
@@ -73,6 +74,8 @@ pub(crate) struct Place {
     pub(crate) target: TargetHash,
     /// The flow to it, if they must follow one.
     pub(crate) flow: Option<Flow>,
+    /// In what network it is.
+    pub(crate) scope: Scope,
 }
 
 /// What is known of a dialog.
@@ -175,30 +178,30 @@ impl<R: RawMutex> Dialogs<R> {
         self.rates.take(&[&pair.id(&self.key).to_be_bytes()], now, RATE, BURST)
     }
 
-    /// The end has sent a target refresh request, with `cseq`, from `place`, to an end that is reached on
-    /// `answerer_flow` where it must be. It counts once it is answered 2xx.
+    /// The end has sent a target refresh request, with `cseq`, from `place`, to `answerer`, whose target its answer
+    /// will say. It counts once it is answered 2xx.
     pub(crate) fn propose(
         &self,
         pair: &Pair<'_>,
         cseq: u32,
         place: Place,
-        answerer_flow: Option<Flow>,
+        answerer: Place,
         max_bytes: usize,
     ) {
         let id = pair.id(&self.key);
         self.shard(id).lock().change(id, max_bytes, |dialog| {
-            let proposal = Proposal { cseq, sender: pair.end(), place, answerer_flow };
+            let proposal = Proposal { cseq, sender: pair.end(), place, answerer };
             dialog.moves.get_or_insert_default().proposed = Some(proposal);
         });
     }
 
     /// The request `cseq` that the end sent was answered 2xx: the dialog stands, and both ends are where they said.
-    /// `answerer` makes the target of the other end, for whether it follows a flow.
+    /// `target` makes the target of the other end, for whether it follows a flow.
     pub(crate) fn confirm(
         &self,
         pair: &Pair<'_>,
         cseq: u32,
-        answerer: impl FnOnce(bool) -> TargetHash,
+        target: impl FnOnce(bool) -> TargetHash,
         now: Instant,
         max_bytes: usize,
     ) {
@@ -208,13 +211,11 @@ impl<R: RawMutex> Dialogs<R> {
             let Some(moves) = &mut dialog.moves else { return };
             let fits =
                 |proposal: &mut Proposal| proposal.cseq == cseq && proposal.sender == pair.end();
-            if let Some(Proposal { sender, place, answerer_flow, .. }) =
-                moves.proposed.take_if(fits)
-            {
+            if let Some(Proposal { sender, place, answerer, .. }) = moves.proposed.take_if(fits) {
                 moves.ends[sender] = Some(place);
-                let target = answerer(answerer_flow.is_some());
+                let target = target(answerer.flow.is_some());
                 if target != TargetHash::NONE {
-                    moves.ends[1 - sender] = Some(Place { target, flow: answerer_flow });
+                    moves.ends[1 - sender] = Some(Place { target, ..answerer });
                 }
             }
         });
@@ -252,6 +253,10 @@ mod tests {
         TargetHash::of_contact(&key, Some(contact.as_bytes()), follows_flow)
     }
 
+    fn place(target: TargetHash, flow: Option<Flow>) -> Place {
+        Place { target, flow, scope: Scope::Global }
+    }
+
     fn flow() -> Flow {
         Flow {
             transport: sip::Transport::Udp,
@@ -264,8 +269,9 @@ mod tests {
     #[test]
     fn ends_move_once_the_other_has_agreed() {
         let dialogs = dialogs();
-        let place = Place { target: target("sip:alice@192.0.2.77", false), flow: None };
-        dialogs.propose(&ALICE, 7, place, Some(flow()), MAX_BYTES);
+        let place = place(target("sip:alice@192.0.2.77", false), None);
+        let answerer = self::place(TargetHash::NONE, Some(flow()));
+        dialogs.propose(&ALICE, 7, place, answerer, MAX_BYTES);
         assert_eq!(dialogs.look_up(&ALICE), Known::default());
         let bob = |follows_flow| target("sip:bob@192.0.2.88", follows_flow);
         dialogs.confirm(&ALICE, 6, bob, at(0), MAX_BYTES);
@@ -273,7 +279,7 @@ mod tests {
         dialogs.confirm(&BOB, 7, bob, at(0), MAX_BYTES);
         assert_eq!(dialogs.look_up(&ALICE).place, None, "it was not bob's");
         dialogs.confirm(&ALICE, 7, bob, at(9), MAX_BYTES);
-        let place_of_bob = Place { target: bob(true), flow: Some(flow()) };
+        let place_of_bob = self::place(bob(true), Some(flow()));
         let known = |place| Known { confirmed: Some(at(9)), place: Some(place) };
         assert_eq!(dialogs.look_up(&ALICE), known(place));
         assert_eq!(dialogs.look_up(&BOB), known(place_of_bob));
@@ -284,14 +290,14 @@ mod tests {
     #[test]
     fn the_table_is_bounded_in_bytes_and_forgets_the_oldest() {
         let dialogs = dialogs();
-        let place = Place { target: target("sip:alice@192.0.2.77", false), flow: None };
+        let place = place(target("sip:alice@192.0.2.77", false), None);
         fn pair(call_id: &[u8]) -> Pair<'_> {
             Pair { call_id, ..ALICE }
         }
         for number in 0..20_000u32 {
             let call_id = number.to_be_bytes();
             if number % 3 == 0 {
-                dialogs.propose(&pair(&call_id), 1, place, None, MAX_BYTES);
+                dialogs.propose(&pair(&call_id), 1, place, place, MAX_BYTES);
             }
             dialogs.confirm(&pair(&call_id), 1, |_| TargetHash::NONE, at(1), MAX_BYTES);
         }

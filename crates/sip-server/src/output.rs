@@ -1,6 +1,7 @@
 //! What the engine asks its owner to do.
 
 use crate::flow::{Flow, is_sendable};
+use crate::reach::Scope;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::net::SocketAddr;
@@ -44,8 +45,9 @@ pub struct Ticket(pub(crate) TicketKind);
 pub(crate) enum TicketKind {
     /// A branch of a transaction.
     Branch { handle: crate::proxy::branch::Handle, index: u8 },
-    /// A message to be forwarded without a transaction, written for the given end of ours.
-    Message { bytes: Vec<u8>, arrived_on: Flow },
+    /// A message to be forwarded without a transaction, written for the given end of ours, on the wish of somebody in
+    /// a network of scope `origin`.
+    Message { bytes: Vec<u8>, arrived_on: Flow, origin: Scope },
 }
 
 /// One place where a destination can be reached.

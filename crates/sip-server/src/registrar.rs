@@ -1,13 +1,14 @@
 //! The registrar (RFC 3261 section 10.3; Path of RFC 3327; seed rows A1 and A2).
 
-use crate::flow::Flow;
-use crate::proxy::{Env, is_flow_bound};
+use crate::flow::{Flow, is_sendable};
+use crate::proxy::{Env, NextHop, is_flow_bound};
 use crate::settings::Settings;
 use crate::subscribers::{
     AddressOfRecord, Binding, Changed, Extra, Removal, Subscriber, Subscribers,
 };
 use alloc::boxed::Box;
 use alloc::vec::Vec;
+use core::net::SocketAddr;
 use lock_api::RawMutex;
 use sip::header::{NameAddr, delta_seconds, q_value};
 use sip::message::{RequestHead, write_decimal};
@@ -71,6 +72,19 @@ pub(crate) fn register<R: RawMutex>(
     if path.len() > MAX_KEPT {
         return Outcome::Refused(400, "Path Too Long");
     }
+    let is_path = |element| {
+        matches!(
+            NameAddr::parse(HeaderName::Path, element).map(|path| path.uri()),
+            Ok(Ok(Uri::Sip(_)))
+        )
+    };
+    if !request.elements(HeaderName::Path).all(is_path) {
+        return Outcome::Refused(400, "Bad Path");
+    }
+    // Whoever could choose one would have requests sent wherever it likes.
+    if !path.is_empty() && !env.settings.is_trusted(flow.remote.ip()) {
+        return Outcome::Refused(403, "Path from a Network Not Trusted");
+    }
     let limits = &env.settings.config.limits;
     let adds = matches!(&wish, Wish::Update(contacts)
         if contacts.iter().any(|contact| contact.expires > Duration::ZERO));
@@ -80,6 +94,13 @@ pub(crate) fn register<R: RawMutex>(
     let call_id = env.keys.call_id.hash_one(head.call_id);
     let now = env.now;
     let is_new_flow_bound = |uri: &SipUri<'_>| path.is_empty() && is_flow_bound(request, uri, flow);
+    if let Wish::Update(contacts) = &wish
+        && let Some(refusal) = contacts.iter().find_map(|contact| {
+            refuse_unreachable(contact, is_new_flow_bound(&contact.uri), env.settings)
+        })
+    {
+        return refusal;
+    }
 
     let outcome = subscribers.update(address, create, env.out, |subscriber| {
         if is_full && subscriber.bindings.is_empty() {
@@ -146,16 +167,18 @@ pub(crate) fn register<R: RawMutex>(
                         refusal = Some(TOO_MANY);
                         break;
                     }
-                    let binding = Binding {
+                    let mut binding = Binding {
                         contact: SmallVec::from_slice(contact.uri_bytes),
                         extra: extra(&path, contact),
                         call_id,
                         cseq: head.cseq.number,
                         q: contact.q,
                         flow_bound: is_new_flow_bound(&contact.uri),
+                        claim: 0,
                         expires: now + contact.expires,
                         flow: *flow,
                     };
+                    binding.claim = subscribers.claim(&binding, &contact.uri);
                     match known {
                         Some(at) => bindings[at] = binding,
                         None => {
@@ -194,6 +217,23 @@ pub(crate) fn register<R: RawMutex>(
 /// is compared with each binding, under a lock.
 const fn most_at_once(max_contacts: usize) -> usize {
     max_contacts.saturating_mul(2)
+}
+
+/// Refuses a contact to which nothing can be sent.
+fn refuse_unreachable(
+    contact: &Contact<'_>,
+    is_flow_bound: bool,
+    settings: &Settings,
+) -> Option<Outcome> {
+    if contact.expires == Duration::ZERO {
+        return None;
+    }
+    let port = contact.uri.port.unwrap_or(5060);
+    if contact.uri.host.ip().is_some_and(|ip| !is_sendable(SocketAddr::new(ip, port))) {
+        return Some(Outcome::Refused(400, "Nobody Has the Address in Contact"));
+    }
+    let is_served = is_flow_bound || NextHop::of_uri(&contact.uri, None, settings).is_ok();
+    (!is_served).then_some(Outcome::Refused(400, "No Such Transport for Contact"))
 }
 
 const TOO_MANY: Outcome = Outcome::Refused(403, "Too Many Contacts");

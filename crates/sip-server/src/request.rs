@@ -140,7 +140,7 @@ fn meets_transaction<R: RawMutex>(
             true
         }
         _ => {
-            context.on_retransmission(env);
+            context.on_retransmission(message.as_bytes().len(), env);
             true
         }
     });

@@ -9,11 +9,12 @@ use crate::incoming::{
     ALLOW_REGISTRAR, Incoming, for_server, refuse_extensions, reply, reply_flow,
 };
 use crate::overload::Share;
-use crate::proxy::branch::{is_loop, loop_hash};
+use crate::proxy::branch::{Visit, loop_hash, visit};
 use crate::proxy::{
-    Context, Destination, Env, Grant, Identity, NextHop, NoRoute, Plan, Preprocessed, Target,
-    Targets, stateless, write_line, write_number_line,
+    Context, Destination, Env, Grant, Identity, Leads, NextHop, NoRoute, Plan, Preprocessed,
+    Target, Targets, stateless, write_line, write_number_line,
 };
+use crate::reach::Scope;
 use crate::registrar;
 use crate::server::Server;
 use crate::settings::DomainIndex;
@@ -23,7 +24,7 @@ use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
 use lock_api::RawMutex;
 use sip::message::{RequestHead, reason_phrase};
-use sip::{Duration, HeaderName, Method, Uri};
+use sip::{Duration, HeaderName, Message, Method, Uri};
 use smallvec::SmallVec;
 
 /// On whose word a request is forwarded.
@@ -47,8 +48,8 @@ impl Sponsor {
 
 const RELAY_DENIED: &str = "Relaying Denied";
 
-/// Max-Breadth of a request that has none (RFC 5393 section 5.3.3).
-const DEFAULT_MAX_BREADTH: u32 = 60;
+/// Max-Breadth of a request that has none (RFC 5393 section 5.3.3), and the most that any has: the sender chooses it.
+const MAX_BREADTH: u32 = 60;
 
 pub(crate) fn route<R: RawMutex>(
     server: &Server<R>,
@@ -91,7 +92,8 @@ pub(crate) fn route<R: RawMutex>(
         return refuse_extensions(incoming, &unsupported, env);
     }
     let hash = || loop_hash(&env.keys.branch, message, head, found.uri_bytes);
-    if is_loop(message, hash) {
+    let visit = visit(message, hash);
+    if visit == Visit::Loop {
         env.counters.loops.add();
         return refuse(482, env);
     }
@@ -100,9 +102,21 @@ pub(crate) fn route<R: RawMutex>(
         Destination::Nobody(NoRoute::Transport) => return refuse(503, env),
         _ => {}
     }
-    let asked = Asked { incoming, destination: &destination, grant, is_trusted };
+    let registered = match &destination {
+        Destination::Elsewhere { flow_bound: false, uri, .. }
+            if *uri == found.uri_bytes && found.routes_left() == 0 =>
+        {
+            registered_target(server, found, env)
+        }
+        _ => None,
+    };
+    let is_for_us = registered.is_some()
+        || matches!(destination, Destination::User { .. } | Destination::Number(_));
+    let asked = Asked { incoming, is_for_us, grant, is_trusted };
     let Some(sponsor) = find_sponsor(server, &asked, env) else { return };
     if let Some(grant) = grant {
+        // The tag of the other end went there.
+        env.answered.note(flow.remote.ip());
         grant.note_move(server, message, head, flow, env);
     }
     let user = match destination {
@@ -114,13 +128,14 @@ pub(crate) fn route<R: RawMutex>(
             // The request URI for a strict router is that router's.
             let is_phones = flow_bound && uri == found.uri_bytes;
             let newer = is_phones.then(|| newer_flow(server, head, found, env)).flatten();
-            let target = Target {
+            let target = registered.unwrap_or_else(|| Target {
                 uri: SmallVec::from_slice(uri),
                 path: Vec::new(),
                 next_hop: newer.map_or(next_hop, NextHop::Flow),
                 q: 1000,
                 flow_bound,
-            };
+                origin: grant.map_or(Scope::of(flow.remote.ip()), |grant| grant.scope),
+            });
             let plan = plan(incoming, routes, hash(), sponsor.identity(), env);
             return forward(server, incoming, plan, Targets::from_iter([target]), env);
         }
@@ -141,7 +156,13 @@ pub(crate) fn route<R: RawMutex>(
     }
     let targets = timed(env.stopwatch, Step::FindUser, || targets_of(server, &user, env));
     let targets = match targets {
-        Ok(targets) => targets,
+        Ok(mut targets) => {
+            if visit == Visit::Spiral {
+                // Else, however few it opens at once, it could go on for ever with what is left each time.
+                targets.truncate(max_breadth(message) as usize);
+            }
+            targets
+        }
         Err(404) => {
             env.counters.not_found.add();
             if matches!(sponsor, Sponsor::Nobody) && !is_trusted {
@@ -191,11 +212,30 @@ fn newer_flow<R: RawMutex>(
     })
 }
 
+/// The phone whose contact is the request URI.
+fn registered_target<R: RawMutex>(
+    server: &Server<R>,
+    found: &Preprocessed<'_>,
+    env: &Env<'_>,
+) -> Option<Target> {
+    let Uri::Sip(uri) = &found.uri else { return None };
+    let target =
+        server.subscribers.look_up_contact(uri, env.now, |binding| {
+            match Target::of_binding(binding, env.settings) {
+                Ok(Leads::Away(target)) => Some(target),
+                _ => None,
+            }
+        });
+    // With the parameters that were asked for, too.
+    Some(Target { uri: SmallVec::from_slice(found.uri_bytes), ..target?? })
+}
+
 /// A request, and what is known of it when it is asked on whose word it goes on.
 #[derive(Clone, Copy)]
 struct Asked<'i, 'm> {
     incoming: &'i Incoming<'i, 'm>,
-    destination: &'i Destination<'m>,
+    /// Whether it is for a user of ours.
+    is_for_us: bool,
     /// What its token allows.
     grant: Option<Grant>,
     is_trusted: bool,
@@ -227,7 +267,7 @@ fn find_sponsor<R: RawMutex>(
     asked: &Asked<'_, '_>,
     env: &mut Env<'_>,
 ) -> Option<Sponsor> {
-    let Asked { incoming, destination, grant, is_trusted } = *asked;
+    let Asked { incoming, is_for_us, grant, is_trusted } = *asked;
     let Incoming { message, head, flow, .. } = incoming;
     let config = &env.settings.config;
     let source = flow.remote.ip();
@@ -246,7 +286,6 @@ fn find_sponsor<R: RawMutex>(
         }
         // Another name than that of the dialog (RFC 4916) is to be proved.
     }
-    let is_for_us = matches!(destination, Destination::User { .. } | Destination::Number(_));
     let from_domain = match head.from_uri {
         Uri::Sip(uri) => env.settings.domain_of(&uri.host).zip(uri.user),
         _ => None,
@@ -306,18 +345,24 @@ fn plan(
         _ => false,
     };
     let record_route = starts_dialog && env.settings.config.record_route;
-    let asked = message
-        .value(HeaderName::MaxBreadth)
-        .and_then(|value| sip::header::number(HeaderName::MaxBreadth, value, u32::MAX).ok());
     Plan {
         loop_hash,
         record_route: record_route.then_some(sender),
         routes,
+        received: message.as_bytes().len(),
         max_forwards: head.max_forwards,
-        max_breadth: asked.unwrap_or(DEFAULT_MAX_BREADTH),
+        max_breadth: max_breadth(message),
         arrived_on: *flow,
         upstream: reply_flow(message, flow),
     }
+}
+
+/// How many branches of the request may be open at once (RFC 5393 section 5.3.3).
+fn max_breadth(request: &Message<'_>) -> u32 {
+    request
+        .value(HeaderName::MaxBreadth)
+        .and_then(|value| sip::header::number(HeaderName::MaxBreadth, value, u32::MAX).ok())
+        .map_or(MAX_BREADTH, |asked| asked.min(MAX_BREADTH))
 }
 
 fn forward<R: RawMutex>(
@@ -343,8 +388,11 @@ fn forward<R: RawMutex>(
         if let Some((at, _)) = best {
             let target = targets.swap_remove(at);
             let forwarded = stateless::forward(message, head, &plan, &target, env);
-            if forwarded.is_err() && head.method != Method::Ack {
-                reply(message, flow, 513, reason_phrase(513), env, |_, _| {});
+            if let Err(stuck) = forwarded
+                && head.method != Method::Ack
+            {
+                let status = stuck.status();
+                reply(message, flow, status, reason_phrase(status), env, |_, _| {});
             }
         }
         return;
@@ -380,22 +428,43 @@ fn refuse_for_now(incoming: &Incoming<'_, '_>, reason: &str, seconds: u64, env: 
     });
 }
 
-/// The targets that a user's bindings are (RFC 3261 section 16.5), at most as many as may be.
+/// How many users one after the other a request may be led to by contacts that are addresses of record of ours.
+const MOST_USERS: usize = 10;
+
+/// The targets that a user's bindings are (RFC 3261 section 16.5), at most as many as may be. A contact that leads to
+/// this server again means the bindings of another user.
 fn targets_of<R: RawMutex>(
     server: &Server<R>,
     user: &AddressOfRecord,
     env: &mut Env<'_>,
 ) -> Result<Targets, u16> {
+    let mut users: SmallVec<[AddressOfRecord; 1]> = SmallVec::from_iter([user.clone()]);
+    let mut targets = Targets::new();
+    let mut looked_at = 0;
+    while let Some(user) = users.get(looked_at).cloned() {
+        let found = server.subscribers.look_up(&user, |subscriber| {
+            let subscriber = subscriber?;
+            for binding in subscriber.current(env.now) {
+                match Target::of_binding(binding, env.settings) {
+                    Ok(Leads::Away(target)) => targets.push(target),
+                    Ok(Leads::Back(other, domain)) => {
+                        let name = env.settings.domain_name(domain);
+                        let other = server.subscribers.address_of_record(&other, name);
+                        if users.len() < MOST_USERS && !users.contains(&other) {
+                            users.push(other);
+                        }
+                    }
+                    Err(_) => {}
+                }
+            }
+            Some(())
+        });
+        if found.is_none() && looked_at == 0 {
+            return Err(404);
+        }
+        looked_at += 1;
+    }
     let max = env.settings.config.limits.max_forks;
-    let targets = server.subscribers.look_up(user, |subscriber| {
-        let subscriber = subscriber.ok_or(404u16)?;
-        let targets: Targets = subscriber
-            .current(env.now)
-            .filter_map(|binding| Target::of_binding(binding, env.settings).ok())
-            .collect();
-        if targets.is_empty() { Err(480u16) } else { Ok(targets) }
-    });
-    let mut targets = targets?;
     if targets.len() > max {
         targets.sort_by_key(|target| core::cmp::Reverse(target.q));
         for _ in max..targets.len() {
@@ -403,7 +472,7 @@ fn targets_of<R: RawMutex>(
         }
         targets.truncate(max);
     }
-    Ok(targets)
+    if targets.is_empty() { Err(480) } else { Ok(targets) }
 }
 
 /// Says where the user is (RFC 3261 section 8.3).

@@ -9,6 +9,7 @@ use crate::nonce::Nonces;
 use crate::output::Output;
 use crate::proxy::{Keys, Passed, Transactions};
 use crate::rates::Rates;
+use crate::reach::Answered;
 use crate::settings::Settings;
 use crate::sources::Sources;
 use crate::subscribers::Subscribers;
@@ -36,6 +37,7 @@ pub struct Server<R: RawMutex> {
     pub(crate) bans: Bans<R>,
     /// Requests of registered phones from sources that have sent too many, or are banned.
     pub(crate) flow_rates: Rates,
+    pub(crate) answered: Answered,
     /// Requests of users.
     pub(crate) user_rates: Rates,
     pub(crate) transactions: Transactions<R>,
@@ -70,11 +72,12 @@ impl<R: RawMutex> Server<R> {
             is_draining: AtomicBool::new(false),
             generation: AtomicU64::new(0),
             keys: Keys::new(secret),
-            subscribers: Subscribers::new(key("subscribers")),
+            subscribers: Subscribers::new(key("subscribers"), key("contacts")),
             nonces: Nonces::new(key("nonce")),
             sources: Sources::new(key("sources")),
             bans: Bans::new(key("bans")),
             flow_rates: Rates::new(key("flow-rates")),
+            answered: Answered::new(key("answered")),
             user_rates: Rates::new(key("user-rates")),
             transactions: Transactions::new(key("transactions")),
             passed: Passed::new(),
@@ -120,7 +123,9 @@ impl<R: RawMutex> Server<R> {
     /// Takes in a binding record that was stored before. [`Server::continue_after`] is to be called as well: a record
     /// that holds no binding any more may have a higher sequence number, and need not be taken in.
     pub fn restore(&self, record: &crate::record::Record<'_>, now: Instant) {
-        self.subscribers.restore(record, now);
+        // The clock may have been set back since.
+        let latest = now + self.settings.lock().config.registrar.max_expires;
+        self.subscribers.restore(record, now, latest);
     }
 
     /// Makes nonces that were issued before `start` stale. To be called when the server starts

@@ -112,6 +112,12 @@ impl Settings {
         self.domain_of(host).filter(|_| ours)
     }
 
+    /// Whether `end` is where this server listens.
+    pub(crate) fn is_own_end(&self, end: SocketAddr) -> bool {
+        self.addresses.contains_key(&end.ip().to_canonical())
+            && self.config.listeners.iter().any(|listener| listener.address.port() == end.port())
+    }
+
     /// Whether `address`, to which a message came, is not known to be ours yet: it was given to this machine after
     /// the start.
     pub(crate) fn is_new(&self, address: IpAddr) -> bool {

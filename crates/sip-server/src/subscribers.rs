@@ -1,6 +1,7 @@
 //! The users and where they are: the location service of RFC 3261 section 10, and the secrets of
 //! seed row C6, found by one hash probe (seed row A3).
 
+use crate::contacts::Contacts;
 use crate::counters::Counters;
 use crate::flow::Flow;
 use crate::keys::Key;
@@ -13,7 +14,7 @@ use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use hashbrown::HashTable;
 use lock_api::{Mutex, RawMutex};
 use sip::digest::Ha1Set;
-use sip::{Duration, Instant};
+use sip::{Duration, Instant, SipUri, Uri};
 use smallvec::SmallVec;
 
 /// How many parts the users are spread over, each with a lock of its own.
@@ -32,6 +33,8 @@ pub(crate) struct Binding {
     pub(crate) cseq: u32,
     pub(crate) q: u16,
     pub(crate) flow_bound: bool,
+    /// What stands for the contact in [`Contacts`], 0 for none.
+    pub(crate) claim: u64,
     pub(crate) expires: Instant,
     pub(crate) flow: Flow,
 }
@@ -81,6 +84,7 @@ impl Binding {
             cseq: stored.cseq,
             q: stored.q,
             flow_bound: stored.flow_bound,
+            claim: 0,
             expires: stored.expires,
             flow: stored.flow,
         }
@@ -112,6 +116,10 @@ pub(crate) struct Removal {
 }
 
 impl Subscriber {
+    fn claims(&self) -> SmallVec<[u64; 4]> {
+        self.bindings.iter().map(|binding| binding.claim).collect()
+    }
+
     /// The bindings that have not expired, in the order of their registration.
     pub(crate) fn current(&self, now: Instant) -> impl Iterator<Item = &Binding> {
         self.bindings.iter().filter(move |binding| binding.expires > now)
@@ -144,6 +152,7 @@ impl AddressOfRecord {
 pub(crate) struct Subscribers<R: RawMutex> {
     shards: Box<[Mutex<R, Shard>]>,
     key: Key,
+    contacts: Contacts<R>,
     users: AtomicUsize,
     registered: AtomicUsize,
     bindings: AtomicUsize,
@@ -152,8 +161,9 @@ pub(crate) struct Subscribers<R: RawMutex> {
 }
 
 impl<R: RawMutex> Subscribers<R> {
-    pub(crate) fn new(key: Key) -> Self {
+    pub(crate) fn new(key: Key, contacts: Key) -> Self {
         Self {
+            contacts: Contacts::new(contacts),
             shards: (0..SHARDS).map(|_| Mutex::new(Shard::default())).collect(),
             key,
             users: AtomicUsize::new(0),
@@ -238,10 +248,11 @@ impl<R: RawMutex> Subscribers<R> {
             ),
         };
         let subscriber = entry.get_mut();
-        let before = subscriber.bindings.len();
+        let (before, claims_before) = (subscriber.bindings.len(), subscriber.claims());
         let (result, changed) = change(subscriber);
         // What has expired may have been dropped also where nothing else was changed.
         self.count(before, subscriber.bindings.len());
+        self.contacts.change(address.hash, &claims_before, &subscriber.claims());
         let is_news = self.remind(subscriber, address.hash, expiries);
         if changed == Changed::Yes {
             journal(subscriber, sequence, out);
@@ -283,8 +294,28 @@ impl<R: RawMutex> Subscribers<R> {
         removed
     }
 
-    /// Takes in a record that was stored before, unless a later one is already here.
-    pub(crate) fn restore(&self, record: &Record<'_>, now: Instant) {
+    /// What stands for the contact `uri` of `binding`.
+    pub(crate) fn claim(&self, binding: &Binding, uri: &SipUri<'_>) -> u64 {
+        if binding.flow_bound { self.contacts.claim(uri, &binding.flow) } else { 0 }
+    }
+
+    /// Lets `look` see the binding of the one phone that is registered at `uri`. Where several claim to be, none is.
+    pub(crate) fn look_up_contact<T>(
+        &self,
+        uri: &SipUri<'_>,
+        now: Instant,
+        look: impl FnOnce(&Binding) -> T,
+    ) -> Option<T> {
+        let (claim, addresses) = self.contacts.find(uri);
+        let [address] = addresses[..] else { return None };
+        let shard = self.shard(address).lock();
+        let is_it = |found: &Subscriber| self.key.hash_one(&found.address_of_record) == address;
+        let subscriber = shard.table.find(address, is_it)?;
+        subscriber.current(now).find(|binding| binding.claim == claim).map(look)
+    }
+
+    /// Takes in a record that was stored before, unless a later one is already here. No binding lasts beyond `latest`.
+    pub(crate) fn restore(&self, record: &Record<'_>, now: Instant, latest: Instant) {
         let address = self.canonical(record.address_of_record);
         {
             let mut shard = self.shard(address.hash).lock();
@@ -297,7 +328,15 @@ impl<R: RawMutex> Subscribers<R> {
                 let stored = record.bindings().map_while(Result::ok);
                 subscriber.bindings = stored
                     .filter(|stored| stored.expires > now)
-                    .map(|stored| Binding::from_stored(&stored))
+                    .map(|stored| {
+                        let mut binding = Binding::from_stored(&stored);
+                        binding.expires = binding.expires.min(latest);
+                        binding.claim = match Uri::parse(stored.contact) {
+                            Ok(Uri::Sip(uri)) => self.claim(&binding, &uri),
+                            _ => 0,
+                        };
+                        binding
+                    })
                     .collect();
                 subscriber.bindings.shrink_to_fit();
             }
@@ -335,10 +374,11 @@ impl<R: RawMutex> Subscribers<R> {
                     continue;
                 }
                 subscriber.reminder = Instant::MAX;
-                let before = subscriber.bindings.len();
+                let (before, claims_before) = (subscriber.bindings.len(), subscriber.claims());
                 subscriber.bindings.retain(|binding| binding.expires > now);
                 let after = subscriber.bindings.len();
                 if after < before {
+                    self.contacts.change(hash, &claims_before, &subscriber.claims());
                     (after..before).for_each(|_| counters.expired_bindings.add());
                     self.count(before, after);
                     journal(subscriber, sequence, out);
@@ -456,6 +496,7 @@ mod tests {
             cseq: 1,
             q: 1000,
             flow_bound: false,
+            claim: 0,
             expires,
             flow: Flow {
                 transport: sip::Transport::Udp,
@@ -469,7 +510,7 @@ mod tests {
     #[test]
     fn reminders_that_nobody_needs_do_not_pile_up() {
         let key = Key::derive(&[1; 32], "subscribers");
-        let subscribers: Subscribers<parking_lot::RawMutex> = Subscribers::new(key);
+        let subscribers: Subscribers<parking_lot::RawMutex> = Subscribers::new(key.clone(), key);
         let address = subscribers.address_of_record(b"alice", "example.com");
         let mut out = Output::default();
         let mut set = |bindings: Vec<Binding>| {

@@ -177,8 +177,8 @@ impl<R: RawMutex> Worker<R> {
                     context.on_located(index, locations, env);
                 });
             }
-            TicketKind::Message { bytes, arrived_on } => {
-                stateless::send_located(&bytes, &arrived_on, locations, env);
+            TicketKind::Message { bytes, arrived_on, origin } => {
+                stateless::send_located(&bytes, &arrived_on, origin, locations, env);
             }
         });
     }
@@ -265,6 +265,7 @@ impl<R: RawMutex> Worker<R> {
             now,
             settings: &self.settings,
             keys: &self.server.keys,
+            answered: &self.server.answered,
             counters: &self.counters,
             stopwatch: self.stopwatch.as_ref(),
             waited: Duration::ZERO,

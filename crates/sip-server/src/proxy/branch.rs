@@ -108,19 +108,38 @@ pub(crate) fn loop_hash(
     key.hash(&parts) as u32
 }
 
-/// Whether `request` has been here before with the same `loop_hash`, which is made only where it has been here at
+/// Whether a request has been here before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Visit {
+    /// It has not.
+    First,
+    /// It was sent to somebody else then, and has come back (RFC 3261 section 16.3 step 4).
+    Spiral,
+    /// It would go round for ever, or nearly.
+    Loop,
+}
+
+/// How often a request may come back, wherever it was sent: whoever owns a target can let it come back with another
+/// one each time.
+const MOST_SPIRALS: usize = 5;
+
+/// Whether `request` has been here before, and with the same `loop_hash`, which is made only where it has been here at
 /// all.
-pub(crate) fn is_loop(request: &Message<'_>, loop_hash: impl FnOnce() -> u32) -> bool {
+pub(crate) fn visit(request: &Message<'_>, loop_hash: impl FnOnce() -> u32) -> Visit {
     // Few lines have a branch that could be ours, and only those are read.
     let lines = request.values(HeaderName::Via).filter(|line| may_be_own(line));
     let mut own = lines.flat_map(sip::header::elements).filter_map(|via| {
         let via = sip::header::Via::parse(via).ok()?;
         Branch::parse(via.branch()?)
     });
-    own.next().is_some_and(|last| {
-        let hash = loop_hash();
-        core::iter::once(last).chain(own).any(|branch| branch.loop_hash() == hash)
-    })
+    let Some(last) = own.next() else { return Visit::First };
+    let hash = loop_hash();
+    let is_loop = |(at, branch): (usize, Branch)| at >= MOST_SPIRALS || branch.loop_hash() == hash;
+    if core::iter::once(last).chain(own).enumerate().any(is_loop) {
+        Visit::Loop
+    } else {
+        Visit::Spiral
+    }
 }
 
 /// Whether there is a branch in `line` that begins as ours do.

@@ -7,7 +7,7 @@ use super::fork::{Cancel, Fork, ForkState, Sent};
 use super::forward::{NO_CHALLENGE, ResponseChanges};
 use super::grant::token_for_sender;
 use super::plan::{Plan, write_request};
-use super::search::{Aim, Search};
+use super::search::{Aim, MOST_UNASKED, Search};
 use super::target::{NextHop, Target, Targets};
 use super::token::Life;
 use crate::flow::Flow;
@@ -46,6 +46,10 @@ pub(crate) struct Context {
     is_abandoned: bool,
     /// The last response that was sent back, as long as it may have to be sent again.
     last_response: Vec<u8>,
+    /// Bytes of the request, each time that it came.
+    received: usize,
+    /// Bytes of responses that were sent back.
+    returned: usize,
 }
 
 /// Room for the lines that the proxy adds, when it is guessed whether a request fits a datagram.
@@ -66,6 +70,8 @@ impl Context {
         };
         let mut context = Self {
             handle,
+            received: plan.received,
+            returned: 0,
             kind,
             server: ServerTransaction::new(kind, plan.upstream.transport.is_reliable()),
             upstream: plan.upstream,
@@ -105,9 +111,10 @@ impl Context {
         }
     }
 
-    /// The request came again.
-    pub(crate) fn on_retransmission(&mut self, env: &mut Env<'_>) {
+    /// The request came again, with this many bytes.
+    pub(crate) fn on_retransmission(&mut self, length: usize, env: &mut Env<'_>) {
         env.counters.retransmissions_received.add();
+        self.received += length;
         if self.server.on_request_retransmission() {
             self.resend_response(env);
         }
@@ -154,6 +161,10 @@ impl Context {
         }
         let ForkState::Sent(sent) = &mut fork.state else { return false };
         let remote = sent.flow.remote.ip();
+        if !sent.flow.transport.is_reliable() {
+            // The branch cannot be guessed, so whoever is there has the request.
+            env.answered.note(remote);
+        }
         let action = sent.client.on_response(status, &timers, env.now);
         if action.send_ack {
             sent.acknowledge(response, env);
@@ -214,18 +225,22 @@ impl Context {
             return;
         }
         fork.state = ForkState::Over;
-        self.with_search(|context, search, request| match locations.split_first() {
-            Some(_) if context.is_closing => {}
-            Some((first, rest)) => {
-                let index = usize::from(index);
-                if let Some(aim) = search.aims.get_mut(index) {
-                    aim.alternatives = rest.to_vec();
+        self.with_search(|context, search, request| {
+            let index = usize::from(index);
+            let Some(aim) = search.aims.get_mut(index) else { return };
+            // Decided before anything is sent or opened, so that nothing is found out by it.
+            let origin = aim.target.origin;
+            let mut open = locations.iter().filter(|place| env.may_reach(origin, place.remote));
+            match open.next() {
+                Some(_) if context.is_closing => {}
+                Some(&first) => {
+                    aim.alternatives = open.copied().collect();
+                    context.send_to(search, index, first, request, env);
                 }
-                context.send_to(search, index, *first, request, env);
-            }
-            None => {
-                env.counters.undeliverable.add();
-                search.fail(503);
+                None => {
+                    env.counters.undeliverable.add();
+                    search.fail(503);
+                }
             }
         });
         self.conclude(env);
@@ -257,7 +272,11 @@ impl Context {
         for index in 0..self.branches.len() {
             let fork = &mut self.branches[index];
             fork.poll_cancel(env);
-            let timed_out = fork.poll(env);
+            let search = &mut self.search;
+            let timed_out = fork.poll(env, |flow, length, env| match search {
+                Some(search) => search.affords(flow, length, env),
+                None => true,
+            });
             if fork.timer_c <= env.now {
                 fork.timer_c = Instant::MAX;
                 // RFC 3261 section 16.8; the 487 that follows ends the branch.
@@ -329,7 +348,11 @@ impl Context {
                 let transport = transport.unwrap_or(Transport::Udp);
                 let local = env.settings.local_for(transport, remote.ip(), near.as_slice());
                 let location = Location { transport, remote, local };
-                self.send_to(search, index, location, request, env);
+                if env.may_reach(search.aims[index].target.origin, remote) {
+                    self.send_to(search, index, location, request, env);
+                } else {
+                    search.fail(503);
+                }
             }
             NextHop::Name(destination) => {
                 self.branches[index].state = ForkState::Locating;
@@ -402,11 +425,17 @@ impl Context {
         let (plan, aim) = (&search.plan, &search.aims[index]);
         let handle = self.handle;
         let branch = Branch::Stateful { handle, index: index as u8, loop_hash: plan.loop_hash };
+        let sent_before = env.out.transmits.len();
         let range = write_request(plan, &aim.target, aim.breadth, &flow, branch, request, env);
         let Some(range) = range else {
             search.fail(513);
             return;
         };
+        if !search.affords(&flow, range.len(), env) {
+            env.out.transmits.truncate(sent_before);
+            search.fail(503);
+            return;
+        }
         let fork = &mut self.branches[index];
         fork.state = ForkState::Sent(Sent {
             flow,
@@ -518,6 +547,8 @@ impl Context {
                 let status = changed.map_or(status, |(status, _)| status);
                 self.pass_back(status, changes, &response, env);
             }
+            // That one place cannot be reached says nothing of this server (RFC 3261 section 21.5.4).
+            Some((503, _)) => self.respond(480, env),
             Some((status, _)) => self.respond(status, env),
             None => self.respond(if self.is_cancelled { 487 } else { 408 }, env),
         }
@@ -545,7 +576,13 @@ impl Context {
                 self.server.state(),
                 State::Completed | State::Confirmed | State::Terminated
             );
+        let was_accepted = self.server.state() == State::Accepted;
         if !self.server.on_response(status, timers, env.now) && !late_success {
+            return;
+        }
+        let is_repetition =
+            self.kind == Kind::Invite && (200..300).contains(&status) && was_accepted;
+        if is_repetition && !self.may_repeat(response.as_bytes().len(), env) {
             return;
         }
         let token = token_for_sender(response, status, Life::Transaction(self.handle), env);
@@ -553,7 +590,9 @@ impl Context {
         let strips = Some(env.settings).filter(|_| asks && changes.challenges.is_none());
         let changes = ResponseChanges { token: token.as_ref(), strips, ..changes };
         let range = env.out.send(self.upstream, |bytes| changes.write(response, bytes));
-        self.keep_response(status, &env.out.bytes[range.unwrap_or_default()]);
+        let range = range.unwrap_or_default();
+        self.returned += range.len();
+        self.keep_response(status, &env.out.bytes[range]);
     }
 
     /// Sends a response of our own to `request`, whose context this is, and which came from `source`.
@@ -578,10 +617,23 @@ impl Context {
         let range = timed(env.stopwatch, Step::FormatResponse, || {
             env.out.send(self.upstream, |bytes| response.write(bytes, |_| {}))
         });
+        let range = range.unwrap_or_default();
+        self.returned += range.len();
         // A 100 is quickly made again.
         if status > 100 {
-            self.keep_response(status, &env.out.bytes[range.unwrap_or_default()]);
+            self.keep_response(status, &env.out.bytes[range]);
         }
+    }
+
+    /// Whether a response of this length may go back once more. The sender's address may be forged, as long as nothing
+    /// shows that responses arrive there.
+    fn may_repeat(&self, length: usize, env: &Env<'_>) -> bool {
+        let may =
+            env.is_asked(&self.upstream) || self.returned + length <= MOST_UNASKED * self.received;
+        if !may {
+            env.counters.unasked.add();
+        }
+        may
     }
 
     /// A 2xx to an INVITE is sent again by the one who made it.
@@ -595,6 +647,9 @@ impl Context {
     }
 
     fn resend_response(&mut self, env: &mut Env<'_>) {
+        if !self.may_repeat(self.last_response.len(), env) {
+            return;
+        }
         if self.last_response.is_empty() {
             if self.kind == Kind::Invite && !self.has_final() {
                 env.counters.retransmissions_sent.add();
@@ -604,5 +659,6 @@ impl Context {
         }
         env.counters.retransmissions_sent.add();
         env.out.send(self.upstream, |bytes| bytes.extend_from_slice(&self.last_response));
+        self.returned += self.last_response.len();
     }
 }

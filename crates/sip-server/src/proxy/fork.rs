@@ -103,16 +103,23 @@ impl Fork {
         request.into_iter().chain(cancel).chain(timer_c).min()
     }
 
-    /// Runs the timers of the request. True where no response will come any more.
-    pub(super) fn poll(&mut self, env: &mut Env<'_>) -> bool {
+    /// Runs the timers of the request, which is sent again where `affords` says so of the flow and the length. True
+    /// where no response will come any more.
+    pub(super) fn poll(
+        &mut self,
+        env: &mut Env<'_>,
+        mut affords: impl FnMut(&Flow, usize, &Env<'_>) -> bool,
+    ) -> bool {
         let ForkState::Sent(sent) = &mut self.state else { return false };
         let timers = env.settings.config.timers;
         loop {
             match sent.client.poll(&timers, env.now) {
                 Timeout::None => return false,
                 Timeout::Retransmit => {
-                    env.counters.retransmissions_sent.add();
-                    env.out.send(sent.flow, |bytes| bytes.extend_from_slice(&sent.message));
+                    if affords(&sent.flow, sent.message.len(), env) {
+                        env.counters.retransmissions_sent.add();
+                        env.out.send(sent.flow, |bytes| bytes.extend_from_slice(&sent.message));
+                    }
                 }
                 Timeout::TimedOut if !sent.is_final => {
                     sent.is_final = true;

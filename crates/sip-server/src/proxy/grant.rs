@@ -2,11 +2,14 @@
 
 use super::forward::write_address;
 use super::route::Preprocessed;
-use super::token::{DialogId, End, Identity, Life, Sender, TargetHash, Token, routes_hash};
+use super::token::{
+    DialogId, End, Identity, Life, MAX_TEXT, Sender, TargetHash, Token, routes_hash,
+};
 use super::{Env, Keys};
 use crate::dialogs::{Pair, Place};
 use crate::flow::Flow;
 use crate::keys::Key;
+use crate::reach::Scope;
 use crate::server::Server;
 use alloc::vec::Vec;
 use lock_api::RawMutex;
@@ -20,6 +23,8 @@ use smallvec::SmallVec;
 pub(crate) struct Grant {
     /// The flow to follow, if there is one.
     pub(crate) flow: Option<Flow>,
+    /// In what network the other end is.
+    pub(crate) scope: Scope,
     /// The name in our domains that may stand in From.
     pub(crate) identity: Identity,
 }
@@ -52,7 +57,8 @@ impl Grant {
         let is_there =
             |place: &Place| TargetHash::new(key, uri, place.flow.is_some()) == place.target;
         // What crosses a request by which the end moves names the place where it was.
-        let first = Place { target: token.end.target, flow: token.end.flow };
+        let End { target, flow, scope, .. } = token.end;
+        let first = Place { target, flow, scope };
         let place = known.place.filter(is_there).or(Some(first).filter(is_there))?;
         let stands = token.is_recent(env.now)
             || known.confirmed.is_some_and(|last| env.now.since(last) <= Token::LIFETIME)
@@ -70,7 +76,8 @@ impl Grant {
                 .is_some_and(|state| state.get(..10).is_some_and(is_terminated)),
             _ => false,
         };
-        (stands || ends()).then_some(Self { flow: place.flow, identity: token.identity })
+        let Place { flow, scope, .. } = place;
+        (stands || ends()).then_some(Self { flow, scope, identity: token.identity })
     }
 
     /// Notes where the sender of `request` will be reached once it is answered 2xx.
@@ -87,11 +94,12 @@ impl Grant {
         }
         let pair = Pair::of(head);
         let sender = Pair { tag: pair.other_tag, other_tag: pair.tag, ..pair };
-        let End { target, flow, .. } = end_of_sender(request, arrived_on, env.keys);
+        let End { target, flow, scope, .. } = end_of_sender(request, arrived_on, env.keys);
         if target != TargetHash::NONE {
             let max_bytes = env.settings.config.limits.max_dialog_bytes;
-            let place = Place { target, flow };
-            server.dialogs.propose(&sender, head.cseq.number, place, self.flow, max_bytes);
+            let place = Place { target, flow, scope };
+            let answerer = Place { target: TargetHash::NONE, flow: self.flow, scope: self.scope };
+            server.dialogs.propose(&sender, head.cseq.number, place, answerer, max_bytes);
         }
     }
 }
@@ -115,6 +123,7 @@ fn end_of_sender(request: &Message<'_>, arrived_on: &Flow, keys: &Keys) -> End {
             .map_or(TargetHash::NONE, |uri| TargetHash::new(&keys.token, &uri, flow.is_some())),
         routes: routes_hash(&keys.token, request.elements(HeaderName::RecordRoute)),
         flow,
+        scope: Scope::of(arrived_on.remote.ip()),
     }
 }
 
@@ -149,7 +158,11 @@ pub(super) fn write_record_route(
         Life::Dialog,
         end_of_sender(request, from, env.keys),
         identity,
-        Some(Sender { identity: sender, onward: follows.then_some(*to) }),
+        Some(Sender {
+            identity: sender,
+            onward: follows.then_some(*to),
+            scope: Scope::of(to.remote.ip()),
+        }),
     );
     let id = DialogId {
         call_id: request.value(HeaderName::CallId).unwrap_or_default(),
@@ -178,7 +191,7 @@ pub(super) fn write_record_route(
 #[derive(Clone, Debug)]
 pub(super) struct NewToken<'m> {
     pub(super) old: &'m [u8],
-    pub(super) new: SmallVec<[u8; 164]>,
+    pub(super) new: SmallVec<[u8; MAX_TEXT]>,
 }
 
 impl NewToken<'_> {
@@ -225,6 +238,7 @@ pub(super) fn token_for_sender<'m>(
         target: TargetHash::of_contact(key, contact, flow.is_some()),
         routes: routes_hash(key, behind.iter().rev().copied()),
         flow,
+        scope: sender.scope,
     };
     let life = if status < 200 { early } else { token.life };
     let token = Token::new(env.now, life, end, sender.identity, None);

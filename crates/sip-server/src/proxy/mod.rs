@@ -20,7 +20,7 @@ pub(crate) use grant::{Grant, note_response};
 pub(crate) use passed::Passed;
 pub(crate) use plan::Plan;
 pub(crate) use route::{Destination, Preprocessed, preprocess};
-pub(crate) use target::{NextHop, NoRoute, Target, Targets, is_flow_bound};
+pub(crate) use target::{Leads, NextHop, NoRoute, Target, Targets, is_flow_bound};
 pub(crate) use token::{Identity, TargetHash};
 pub(crate) use transactions::Transactions;
 
@@ -29,9 +29,11 @@ use crate::flow::Flow;
 use crate::keys::Key;
 use crate::output::Output;
 use crate::overload::Share;
+use crate::reach::{Answered, Scope};
 use crate::settings::Settings;
 use crate::timings::Stopwatch;
 use alloc::vec::Vec;
+use core::net::SocketAddr;
 use core::ops::Range;
 use sip::{Duration, HeaderName, Instant, Message};
 
@@ -65,6 +67,7 @@ pub(crate) struct Env<'e> {
     pub(crate) now: Instant,
     pub(crate) settings: &'e Settings,
     pub(crate) keys: &'e Keys,
+    pub(crate) answered: &'e Answered,
     pub(crate) counters: &'e Counters,
     /// Where this message is one that is looked at.
     pub(crate) stopwatch: Option<&'e Stopwatch>,
@@ -76,6 +79,15 @@ pub(crate) struct Env<'e> {
 }
 
 impl Env<'_> {
+    /// [`Settings::may_reach`], counted where not.
+    pub(crate) fn may_reach(&self, origin: Scope, remote: SocketAddr) -> bool {
+        let may = self.settings.may_reach(origin, remote);
+        if !may {
+            self.counters.unreachable.add();
+        }
+        may
+    }
+
     /// Sends what `write` appends, as [`Output::send`] does, when what it takes is here.
     pub(crate) fn send(
         &mut self,
@@ -87,6 +99,13 @@ impl Env<'_> {
         write(self, &mut bytes);
         self.out.bytes = bytes;
         self.out.push(flow, start)
+    }
+
+    /// Whether who is at the other end of `flow` is known to want what comes on it: on a connection, after an answer, or
+    /// where the operator says so.
+    pub(crate) fn is_asked(&self, flow: &Flow) -> bool {
+        let host = flow.remote.ip();
+        flow.transport.is_reliable() || self.answered.has(host) || self.settings.is_trusted(host)
     }
 
     /// The To tag of the responses that this server makes to `request`. It is the same for each

@@ -17,6 +17,8 @@ pub(crate) struct Plan {
     pub(crate) record_route: Option<Identity>,
     /// Whole Route lines that take the place of those there; `None` leaves them.
     pub(crate) routes: Option<Vec<u8>>,
+    /// Bytes of the request as it came.
+    pub(crate) received: usize,
     pub(crate) max_forwards: Option<u8>,
     /// How many branches may be open at once (RFC 5393 section 5.3.3).
     pub(crate) max_breadth: u32,

@@ -39,6 +39,9 @@ pub(crate) enum Destination<'m> {
     Nobody(NoRoute),
 }
 
+/// How many Route elements that lead here are looked into.
+const MOST_READ: usize = 3;
+
 /// Undoes strict routing and takes our own routes away.
 pub(crate) fn preprocess<'m>(
     message: &Message<'m>,
@@ -74,7 +77,10 @@ pub(crate) fn preprocess<'m>(
     while let Some(own) = routes.get(passed).and_then(|route| route_uri(route))
         && settings.is_us(&own.host, own.port).is_some()
     {
-        token = token.or_else(|| token_of(&own));
+        // A phone may put its outbound proxy before ours. To look at all would cost much where there are many.
+        if passed < MOST_READ {
+            token = token.or_else(|| token_of(&own));
+        }
         passed += 1;
         is_changed = true;
     }
@@ -159,6 +165,11 @@ impl<'m> Preprocessed<'m> {
                 Err(no_route) => Destination::Nobody(no_route),
             },
         }
+    }
+
+    /// How many Route elements are left.
+    pub(crate) fn routes_left(&self) -> usize {
+        self.routes.len()
     }
 
     /// Route lines without those that led here; `None` where nothing changed.

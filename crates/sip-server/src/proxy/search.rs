@@ -1,14 +1,19 @@
 //! What is known of a request as long as it may still go to further places: where to, and the best
 //! response so far (RFC 3261 sections 16.6 and 16.7).
 
+use super::Env;
 use super::plan::Plan;
 use super::target::{Target, Targets};
+use crate::flow::Flow;
 use crate::output::Location;
 use crate::settings::Settings;
 use alloc::vec::Vec;
-use core::net::SocketAddr;
+use core::net::{IpAddr, SocketAddr};
 use sip::{HeaderName, Message};
 use smallvec::SmallVec;
+
+/// How many times as much as was received goes to a host that has never answered anything.
+pub(super) const MOST_UNASKED: usize = 3;
 
 /// Bytes of challenges that are gathered from all branches for one response.
 const MAX_CHALLENGES: usize = 8192;
@@ -20,6 +25,8 @@ pub(super) struct Search {
     pub(super) request: Vec<u8>,
     /// Targets not yet tried, the best last.
     pub(super) waiting: Targets,
+    /// Bytes sent for the request to hosts that have never answered anything, not even this.
+    spent: SmallVec<[(IpAddr, usize); 1]>,
     /// Where each branch goes.
     pub(super) aims: SmallVec<[Aim; 1]>,
     /// The best final response so far: its status, and the whole of it if another server made it.
@@ -49,11 +56,36 @@ impl Search {
             plan,
             request: Vec::new(),
             waiting: targets,
+            spent: SmallVec::new(),
             aims: SmallVec::new(),
             best: None,
             challenges: Vec::new(),
             was_stripped: false,
         }
+    }
+
+    /// Whether `length` more bytes may be sent on `flow`: to a host that has never answered anything no more than three
+    /// times what was received, or whoever registers a contact there, or names it, had this server flood it.
+    pub(super) fn affords(&mut self, flow: &Flow, length: usize, env: &Env<'_>) -> bool {
+        let host = flow.remote.ip();
+        if env.is_asked(flow) {
+            return true;
+        }
+        let spent = match self.spent.iter().position(|(known, _)| *known == host) {
+            Some(at) => &mut self.spent[at].1,
+            None => {
+                self.spent.push((host, 0));
+                let last = self.spent.len() - 1;
+                &mut self.spent[last].1
+            }
+        };
+        let affords = *spent + length <= MOST_UNASKED * self.plan.received;
+        if affords {
+            *spent += length;
+        } else {
+            env.counters.unasked.add();
+        }
+        affords
     }
 
     /// Notes a failure of a branch that no response told of.

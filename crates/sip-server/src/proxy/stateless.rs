@@ -11,14 +11,31 @@ use super::token::Life;
 use super::{Env, Keys};
 use crate::flow::Flow;
 use crate::output::{Event, Location, Ticket, TicketKind};
+use crate::reach::Scope;
+use alloc::vec::Vec;
 use core::net::{IpAddr, SocketAddr};
 use sip::header::Via;
-use sip::message::RequestHead;
-use sip::{HeaderName, Message, Transport};
+use sip::message::{RequestHead, Response, reason_phrase};
+use sip::{HeaderName, Message, Method, Transport};
 
-/// `request` is longer than a message may be with what a proxy adds.
+/// Why a request does not go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct TooLong;
+pub(crate) enum Stuck {
+    /// It is longer than a message may be with what a proxy adds.
+    TooLong,
+    /// There is no way to the target, or none that is open to whoever named it.
+    Unreachable,
+}
+
+impl Stuck {
+    /// The status that says so.
+    pub(crate) const fn status(self) -> u16 {
+        match self {
+            Self::TooLong => 513,
+            Self::Unreachable => 480,
+        }
+    }
+}
 
 /// Sends `request` to `target`.
 pub(crate) fn forward(
@@ -27,11 +44,12 @@ pub(crate) fn forward(
     plan: &Plan,
     target: &Target,
     env: &mut Env<'_>,
-) -> Result<(), TooLong> {
+) -> Result<(), Stuck> {
     let origin = origin(env.keys, &head.via, Some(plan.arrived_on.remote));
     let branch = Branch::Stateless { origin, loop_hash: plan.loop_hash };
     let write = |flow: Flow, env: &mut Env<'_>| {
-        write_request(plan, target, plan.max_breadth, &flow, branch, request, env).ok_or(TooLong)
+        write_request(plan, target, plan.max_breadth, &flow, branch, request, env)
+            .ok_or(Stuck::TooLong)
     };
     match &target.next_hop {
         NextHop::Flow(flow) => {
@@ -47,19 +65,22 @@ pub(crate) fn forward(
                 None => Transport::Udp,
             };
             let near = near.unwrap_or(plan.arrived_on.local);
-            if let Some(local) = env.settings.local_for(wanted, remote.ip(), &[near]) {
-                let flow = Flow { transport: wanted, local, remote: *remote, connection: None };
-                write(flow, env)?;
-            }
+            let local = env.settings.local_for(wanted, remote.ip(), &[near]);
+            let local = local.filter(|_| env.may_reach(target.origin, *remote));
+            let local = local.ok_or(Stuck::Unreachable)?;
+            let flow = Flow { transport: wanted, local, remote: *remote, connection: None };
+            write(flow, env)?;
         }
         NextHop::Name(destination) => {
             // Written for the end that it came in at; when the place is known, [`send_located`]
             // puts the right one in.
             let range = write(plan.arrived_on, env)?;
             let bytes = env.out.bytes[range.clone()].to_vec();
-            env.out.transmits.retain(|transmit| transmit.range != range);
+            env.out.transmits.pop_if(|transmit| transmit.range == range);
+            env.out.bytes.truncate(range.start);
             env.counters.dns_queries.add();
-            let kind = TicketKind::Message { bytes, arrived_on: plan.arrived_on };
+            let origin = target.origin;
+            let kind = TicketKind::Message { bytes, arrived_on: plan.arrived_on, origin };
             let destination = destination.clone();
             env.out.events.push(Event::Locate { destination, ticket: Ticket(kind) });
         }
@@ -71,18 +92,19 @@ pub(crate) fn forward(
 pub(crate) fn send_located(
     bytes: &[u8],
     arrived_on: &Flow,
+    origin: Scope,
     locations: &[Location],
     env: &mut Env<'_>,
 ) {
-    let Some(&Location { transport, remote, local }) = locations.first() else {
+    let Ok(message) = Message::parse(bytes) else { return };
+    let open = locations.iter().find_map(|&Location { transport, remote, local }| {
+        let near = [arrived_on.local];
+        let local = local.or_else(|| env.settings.local_for(transport, remote.ip(), &near))?;
+        env.may_reach(origin, remote).then_some((transport, remote, local))
+    });
+    let Some((transport, remote, local)) = open else {
         env.counters.undeliverable.add();
-        return;
-    };
-    let local =
-        local.or_else(|| env.settings.local_for(transport, remote.ip(), &[arrived_on.local]));
-    let (Some(local), Ok(message)) = (local, Message::parse(bytes)) else {
-        env.counters.undeliverable.add();
-        return;
+        return refuse_located(&message, arrived_on, env);
     };
     let flow = Flow { transport, local, remote, connection: None };
     let Some(via) = message.first(HeaderName::Via) else { return };
@@ -94,6 +116,34 @@ pub(crate) fn send_located(
         super::forward::write_via(out, &flow, &branch);
         out.extend_from_slice(&message.as_bytes()[end..]);
     });
+}
+
+/// Answers what can go nowhere. It has our Via already.
+fn refuse_located(forwarded: &Message<'_>, arrived_on: &Flow, env: &mut Env<'_>) {
+    let status = Stuck::Unreachable.status();
+    let tag = env.to_tag(forwarded);
+    let mut answer = Vec::new();
+    let response = Response {
+        request: forwarded,
+        source: arrived_on.local,
+        status,
+        reason: reason_phrase(status),
+        to_tag: Some(&tag),
+    };
+    response.write(&mut answer, |_| {});
+    let (Ok(answer), Some(via)) =
+        (Message::parse(&answer), forwarded.elements(HeaderName::Via).nth(1))
+    else {
+        return;
+    };
+    let upstream = match (Via::parse(via), arrived_on.transport.is_reliable()) {
+        (Ok(via), false) => via.response_address(arrived_on.remote),
+        _ => arrived_on.remote,
+    };
+    if forwarded.method() != Some(Method::Ack) {
+        let flow = Flow { remote: upstream, ..*arrived_on };
+        env.out.send(flow, |bytes| ResponseChanges::default().write(&answer, bytes));
+    }
 }
 
 /// Sends `response` to where its request came from, if it answers one that was forwarded here. False where it does not.

@@ -1,7 +1,8 @@
 //! Where a request goes: its targets, and the next hop to each (RFC 3261 sections 16.5 and 16.6).
 
 use crate::flow::{Flow, is_private};
-use crate::settings::Settings;
+use crate::reach::Scope;
+use crate::settings::{DomainIndex, Settings};
 use crate::subscribers::Binding;
 use alloc::vec::Vec;
 use core::net::SocketAddr;
@@ -39,6 +40,8 @@ pub(crate) struct Target {
     pub(crate) q: u16,
     /// Whether later requests of the dialog must come on the flow of `next_hop`.
     pub(crate) flow_bound: bool,
+    /// In what network whoever named the target is.
+    pub(crate) origin: Scope,
 }
 
 /// The places that a request is forwarded to: nearly always one.
@@ -86,13 +89,29 @@ impl NextHop {
     }
 }
 
+/// Where a binding leads.
+#[derive(Debug)]
+pub(crate) enum Leads {
+    /// To a phone, or another server.
+    Away(Target),
+    /// To this server, where it is this user's, without escapes, of this domain.
+    Back(Vec<u8>, DomainIndex),
+}
+
 impl Target {
     /// The target that the contact of a binding is.
-    pub(crate) fn of_binding(binding: &Binding, settings: &Settings) -> Result<Self, NoRoute> {
+    pub(crate) fn of_binding(binding: &Binding, settings: &Settings) -> Result<Leads, NoRoute> {
         let uri = match Uri::parse(&binding.contact) {
             Ok(Uri::Sip(uri)) => uri,
             _ => return Err(NoRoute::Scheme),
         };
+        if !binding.flow_bound
+            && binding.path().is_empty()
+            && let Some(domain) = settings.is_us(&uri.host, uri.port)
+        {
+            let user = uri.user.ok_or(NoRoute::Scheme)?;
+            return Ok(Leads::Back(sip::uri::unescape(user).into_owned(), domain));
+        }
         let near = Some(binding.flow.local);
         let first_hop = first_route(binding.path());
         let next_hop = match first_hop {
@@ -100,13 +119,14 @@ impl Target {
             Some(route) => NextHop::of_uri(&route, near, settings)?,
             None => NextHop::of_uri(&uri, near, settings)?,
         };
-        Ok(Self {
+        Ok(Leads::Away(Self {
             uri: SmallVec::from_slice(&binding.contact),
             path: binding.path().to_vec(),
             next_hop,
             q: binding.q,
             flow_bound: binding.flow_bound,
-        })
+            origin: Scope::of(binding.flow.remote.ip()),
+        }))
     }
 }
 

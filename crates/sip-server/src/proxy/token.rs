@@ -5,6 +5,7 @@
 use super::branch::Handle;
 use crate::flow::Flow;
 use crate::keys::Key;
+use crate::reach::Scope;
 use crate::record::{put_flow, take, take_flow};
 use alloc::vec::Vec;
 use base64::Engine;
@@ -48,6 +49,8 @@ pub(crate) struct End {
     pub(crate) routes: u32,
     /// The flow there, if messages must follow one.
     pub(crate) flow: Option<Flow>,
+    /// In what network it is.
+    pub(crate) scope: Scope,
 }
 
 /// What is known of who sent a request.
@@ -57,6 +60,8 @@ pub(crate) struct Sender {
     pub(crate) identity: Identity,
     /// The flow on which the request goes on, if later ones must follow it.
     pub(crate) onward: Option<Flow>,
+    /// In what network it goes on.
+    pub(crate) scope: Scope,
 }
 
 /// Keyed hash of an address of record of ours; that of nobody is zero.
@@ -78,10 +83,10 @@ pub(crate) struct DialogId<'a> {
     pub(crate) user_tag: &'a [u8],
 }
 
-/// A token has 25 bytes at least; no shorter user part is looked at. Two flows of IPv6 on connections make 123
-/// bytes, and so 164 characters.
-const MIN_TEXT: usize = 34;
-const MAX_TEXT: usize = 164;
+/// A token has 26 bytes at least; no shorter user part is looked at. Two flows of IPv6 on connections make 124
+/// bytes, and so 166 characters.
+const MIN_TEXT: usize = 35;
+pub(super) const MAX_TEXT: usize = 166;
 
 const END_FLOW: u8 = 1;
 const USER_TAG: u8 = 2;
@@ -209,6 +214,8 @@ impl Token {
                 + flag(ONWARD, onward.is_some())
                 + (life << 4),
         );
+        let onward_scope = self.sender.map_or(0, |sender| sender.scope.to_bits());
+        bytes.push(self.end.scope.to_bits() | (onward_scope << 2));
         for number in [self.issued, self.end.target.0, self.end.routes, self.identity.0] {
             bytes.extend_from_slice(&number.to_le_bytes());
         }
@@ -242,7 +249,7 @@ impl Token {
         let mut bytes = [0; MAX_TEXT];
         let length = URL_SAFE_NO_PAD.decode_slice(user, &mut bytes).ok()?;
         let (bytes, theirs) = bytes[..length].split_last_chunk::<8>()?;
-        let (&flags, mut rest) = bytes.split_first()?;
+        let (&[flags, scopes], mut rest) = bytes.split_first_chunk()?;
         let has = |flag: u8| flags & flag != 0;
         let user_tag = if has(USER_TAG) { id.user_tag } else { &[] };
         if proof(key, bytes, &DialogId { user_tag, ..*id }) != u64::from_le_bytes(*theirs) {
@@ -267,14 +274,14 @@ impl Token {
         let sender = if has(SENDER) {
             let identity = Identity(u32::from_le_bytes(take(rest)?));
             let onward = if has(ONWARD) { Some(take_flow(rest)?) } else { None };
-            Some(Sender { identity, onward })
+            Some(Sender { identity, onward, scope: Scope::from_bits(scopes >> 2) })
         } else {
             None
         };
         rest.is_empty().then_some(Self {
             issued,
             life,
-            end: End { target: TargetHash(target), routes, flow },
+            end: End { target: TargetHash(target), routes, flow, scope: Scope::from_bits(scopes) },
             identity: Identity(identity),
             sender,
         })
@@ -312,14 +319,14 @@ mod tests {
     }
 
     fn token(life: Life, end: Option<Flow>, sender: Option<Sender>) -> Token {
-        let end = End { target: TargetHash(77), routes: 5, flow: end };
+        let end = End { target: TargetHash(77), routes: 5, flow: end, scope: Scope::Private };
         Token::new(at(0), life, end, Identity(3), sender)
     }
 
     #[test]
     fn tokens_come_back_and_cannot_be_changed_or_moved() {
         let handle = Handle { shard: 3, slot: 0x0102_0304, id: 0xffff_ffff_fffe };
-        let sender = |onward| Some(Sender { identity: Identity(9), onward });
+        let sender = |onward| Some(Sender { identity: Identity(9), onward, scope: Scope::Link });
         for token in [
             token(Life::Dialog, None, None),
             token(Life::Dialog, Some(flow(7)), sender(Some(flow(8)))),

@@ -5,6 +5,7 @@ mod dialog;
 mod digest;
 mod document;
 mod limits;
+mod reach;
 mod redirect;
 mod registrar;
 mod relay;

@@ -1,10 +1,10 @@
 //! What every request has to get past (RFC 3261 sections 8.2, 16.3 and 18.2), and requests to the
 //! server itself.
 
-use crate::rig::{ALICE, BOB, Draft, Rig, SERVER, STRANGER, open_config, tcp, text, udp};
-use sip::{Duration, HeaderName};
-use sip_server::Config;
+use crate::rig::{ALICE, BOB, Draft, Rig, SERVER, STRANGER, Sent, open_config, tcp, text, udp};
+use sip::{Duration, HeaderName, Transport};
 use sip_server::config::{Mode, State};
+use sip_server::{Config, Location};
 
 /// A server without authentication where bob is registered.
 fn with_bob() -> Rig {
@@ -239,28 +239,82 @@ fn a_cancel_without_its_request_is_refused() {
 }
 
 #[test]
-fn two_users_who_point_to_each_other_are_a_loop() {
+fn contacts_that_are_users_of_ours_lead_to_their_phones_and_not_back_here() {
     let mut rig = Rig::open();
-    rig.register("alice", &udp(ALICE), &format!("<sip:bob@{SERVER}>"));
-    rig.register("bob", &udp(BOB), &format!("<sip:alice@{SERVER}>"));
-    let mut reaction = rig.send(&udp(STRANGER), &Draft::invite("sip:alice@example.com"));
-    // To bob, to alice, and to bob again.
-    for uri in ["bob", "alice", "bob"] {
-        assert_eq!(reaction.forwarded().request_uri(), format!("sip:{uri}@{SERVER}"));
-        reaction = rig.receive(&udp(SERVER), &reaction.forwarded().bytes);
+    rig.register("alice", &udp(ALICE), &format!("<sip:bob@{SERVER}>, <sip:alice@example.com>"));
+    rig.register("bob", &udp(BOB), &format!("<sip:alice@{SERVER}>, <sip:carol@example.com>"));
+    let call = Draft::invite("sip:alice@example.com");
+    let reaction = rig.send(&udp(STRANGER), &call);
+    assert_eq!(reaction.responses().next().map(Sent::status), Some(480), "nobody is there");
+    rig.register("carol", &udp(BOB), &format!("<sip:carol@{BOB}>"));
+    let reaction = rig.send(&udp(STRANGER), &call.next());
+    assert_eq!(reaction.forwarded().request_uri(), format!("sip:carol@{BOB}"));
+}
+
+#[test]
+fn nothing_is_sent_to_this_server_itself() {
+    for state in [State::Stateful, State::Stateless] {
+        let mut rig = Rig::new(Config { state, ..open_config() });
+        let abroad = |uri: &str| Draft::invite("sip:y@foreign.example").and("Route", uri);
+        let (_, ticket) = rig.send(&udp(ALICE), &abroad("<sip:y.example;lr>")).wants_location();
+        let here = |address: &str| Location {
+            transport: Transport::Udp,
+            remote: address.parse().unwrap(),
+            local: None,
+        };
+        let reaction = rig.located(ticket, &[here(SERVER)]);
+        assert_eq!(reaction.responses().next().map(Sent::status), Some(480));
+        let (_, ticket) = rig.send(&udp(ALICE), &abroad("<sip:y.example;lr>")).wants_location();
+        let reaction = rig.located(ticket, &[here(SERVER), here("192.0.2.5:5060")]);
+        assert_eq!(reaction.forwarded().flow.remote, "192.0.2.5:5060".parse().unwrap());
+        assert_eq!(rig.count("unreachable"), 2);
     }
-    assert_eq!(reaction.status(), 482);
-    assert_eq!(rig.count("loops"), 1);
+}
+
+/// Another server leads back here each time with another URI.
+#[test]
+fn a_request_that_comes_back_again_and_again_is_a_loop() {
+    let mut rig = Rig::open();
+    let there = udp("192.0.2.5:5060");
+    let contacts: Vec<_> = (0..10).map(|at| format!("<sip:m@192.0.2.5;a={at}>")).collect();
+    rig.register("alice", &there, &contacts.join(", "));
+    let mut waiting = vec![Draft::invite("sip:alice@example.com").bytes(&there)];
+    let mut sent = 0;
+    while let Some(request) = waiting.pop() {
+        let reaction = rig.receive(&there, &request);
+        for forwarded in reaction.requests() {
+            sent += 1;
+            assert!(sent < 1000, "it goes on and on");
+            let back =
+                text(&forwarded.bytes).replacen("sip:m@192.0.2.5", "sip:alice@example.com", 1);
+            let via = format!("Via: SIP/2.0/UDP 192.0.2.5;branch=z9hG4bKback{sent}\r\nVia:");
+            waiting.push(back.replacen("Via:", &via, 1).into_bytes());
+        }
+    }
+    assert!(rig.count("loops") > 0);
+}
+
+#[test]
+fn max_breadth_is_no_more_than_this_server_gives() {
+    let mut rig = Rig::open();
+    rig.register("bob", &udp(BOB), &format!("<sip:bob@{BOB}>"));
+    let asked = |breadth: &str| Draft::invite("sip:bob@example.com").and("Max-Breadth", breadth);
+    for (breadth, expected) in [("7", "7"), ("60", "60"), ("4294967295", "60")] {
+        let reaction = rig.send(&udp(ALICE), &asked(breadth));
+        assert_eq!(reaction.forwarded().value(HeaderName::MaxBreadth), expected);
+    }
 }
 
 #[test]
 fn a_request_may_come_by_again_on_another_way() {
     let mut rig = Rig::open();
-    rig.register("alice", &udp(ALICE), &format!("<sip:bob@{SERVER}>"));
+    rig.register("alice", &udp(ALICE), "<sip:bob@192.0.2.5>");
     rig.register("bob", &udp(BOB), &format!("<sip:bob@{BOB}>"));
     let reaction = rig.send(&udp(STRANGER), &Draft::invite("sip:alice@example.com"));
-    assert_eq!(reaction.forwarded().request_uri(), format!("sip:bob@{SERVER}"));
-    let spiral = rig.receive(&udp(SERVER), &reaction.forwarded().bytes);
+    assert_eq!(reaction.forwarded().request_uri(), "sip:bob@192.0.2.5");
+    let back =
+        text(&reaction.forwarded().bytes).replace("sip:bob@192.0.2.5", "sip:bob@example.com");
+    let spiral = rig.receive(&udp("192.0.2.5:5060"), back.as_bytes());
     assert_eq!(spiral.forwarded().request_uri(), format!("sip:bob@{BOB}"));
 }
 

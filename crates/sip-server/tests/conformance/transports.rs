@@ -154,11 +154,13 @@ fn what_the_dns_does_not_know_is_unavailable() {
     let mut rig = Rig::open();
     let (_, ticket) =
         rig.send(&udp(ALICE), &Draft::invite("sip:y@foreign.example")).wants_location();
-    assert_eq!(rig.located(ticket, &[]).status(), 503);
+    assert_eq!(rig.located(ticket, &[]).status(), 480);
     let mut stateless = Rig::new(Config { state: State::Stateless, ..open_config() });
     let draft = Draft::invite("sip:y@foreign.example");
     let (_, ticket) = stateless.send(&udp(ALICE), &draft).wants_location();
-    assert!(stateless.located(ticket, &[]).is_silent());
+    let refusal = stateless.located(ticket, &[]).response().clone();
+    assert_eq!((refusal.status(), refusal.flow), (480, udp(ALICE)));
+    assert_eq!(refusal.values(HeaderName::Via).len(), 1);
     assert_eq!(stateless.count("undeliverable"), 1);
 }
 
@@ -168,7 +170,7 @@ fn without_an_address_of_that_kind_there_is_no_way() {
     config.listeners.retain(|listener| listener.address.is_ipv4());
     let mut rig = Rig::new(config);
     let reaction = rig.send(&udp(ALICE), &Draft::invite("sip:y@[2001:db8::77]"));
-    assert_eq!(reaction.responses().next().map(|sent| sent.status()), Some(503));
+    assert_eq!(reaction.responses().next().map(|sent| sent.status()), Some(480));
 }
 
 #[test]

@@ -41,7 +41,7 @@ pub(crate) struct Sent {
     pub(crate) text: String,
 }
 
-/// A server for `example.com` without authentication, where alice may call everybody.
+/// A server for `example.com` without authentication, where everybody may call everybody.
 pub(crate) fn config() -> Config {
     let listener = |transport| Listener { transport, address: UDP.parse().unwrap() };
     let mut config = Config {
@@ -50,7 +50,7 @@ pub(crate) fn config() -> Config {
         ..Config::default()
     };
     config.authentication.required = false;
-    config.limits.trusted = vec![Network { address: "192.0.2.10".parse().unwrap(), prefix: 32 }];
+    config.limits.trusted = vec![Network { address: "192.0.2.0".parse().unwrap(), prefix: 24 }];
     config
 }
 

@@ -200,12 +200,12 @@ fn a_strict_router_before_us_is_understood() {
 }
 
 #[test]
-fn a_request_for_a_connection_that_is_gone_is_answered_503() {
+fn a_request_for_a_connection_that_is_gone_is_answered_480() {
     let mut bench = bob_on_tcp();
     let dialog = Dialog::new(&mut bench);
     let bye = dialog.request("alice", "BYE", 30);
     assert_eq!(bench.receive("alice", &bye), ["bob BYE"]);
-    assert_eq!(bench.undeliverable("bob", "BYE"), ["alice 503"]);
+    assert_eq!(bench.undeliverable("bob", "BYE"), ["alice 480"]);
     assert_eq!(bench.counter("undeliverable"), 1);
     bench.rest();
 }

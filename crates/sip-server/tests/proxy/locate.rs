@@ -62,16 +62,16 @@ fn a_place_that_has_no_time_gives_way_to_the_next() {
 fn a_place_that_cannot_be_reached_gives_way_to_the_next() {
     let mut bench = call_by_name();
     assert_eq!(bench.undeliverable("first", "INVITE"), ["second INVITE"]);
-    assert_eq!(bench.undeliverable("second", "INVITE"), ["alice 503"]);
+    assert_eq!(bench.undeliverable("second", "INVITE"), ["alice 480"]);
     bench.follow("ACK");
     bench.rest();
 }
 
 #[test]
-fn a_name_without_a_place_is_answered_503() {
+fn a_name_without_a_place_is_answered_480() {
     let mut bench = bench();
     call(&mut bench, "sip:carol@elsewhere.example");
-    assert_eq!(bench.located(&[]), ["alice 503"]);
+    assert_eq!(bench.located(&[]), ["alice 480"]);
     bench.follow("ACK");
     bench.rest();
 }
@@ -186,7 +186,7 @@ fn a_phone_whose_connection_is_gone_is_answered_for() {
     bench.end("bob", tcp("192.0.2.20:40000", 5));
     bench.register("bob", "bob", "<sip:bob@192.0.2.20:40000;transport=tcp>");
     assert_eq!(bench.call("INVITE"), ["alice 100", "bob INVITE"]);
-    assert_eq!(bench.undeliverable("bob", "INVITE"), ["alice 503"]);
+    assert_eq!(bench.undeliverable("bob", "INVITE"), ["alice 480"]);
     assert_eq!(bench.counter("undeliverable"), 1);
     bench.follow("ACK");
     // With another phone, that one is the answer.

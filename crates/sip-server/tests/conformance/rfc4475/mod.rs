@@ -10,7 +10,7 @@ use sip::message::{Frame, FrameError, Framer};
 use sip::uri::unescape;
 use sip::{HeaderName, Message, StartLine, Transport, Uri};
 use sip_server::Config;
-use sip_server::config::{Domain, State};
+use sip_server::config::{Domain, Network, State};
 
 const ENDS: Ends = Ends { sender: "198.51.100.77:5060", contact: "198.51.100.20:5060" };
 
@@ -35,6 +35,9 @@ fn config() -> Config {
     let aliases = ["chair-dnrc.example.com", "services.example.com", "registrar.example.com"];
     config.domains[0].aliases.extend(aliases.map(String::from));
     config.domains.push(Domain { name: "example.net".into(), aliases: Vec::new() });
+    // A message has a Route there.
+    let loopback = Network { address: "127.0.0.0".parse().unwrap(), prefix: 8 };
+    config.limits.reachable = vec![loopback];
     config
 }
 
