@@ -4,7 +4,7 @@
 use crate::flow::Flow;
 use crate::incoming::{Incoming, reply};
 use crate::nonce::Nonce;
-use crate::output::Event;
+use crate::output::{Event, Notice};
 use crate::proxy::{Env, Keys};
 use crate::server::Server;
 use crate::settings::DomainIndex;
@@ -96,8 +96,7 @@ pub(crate) fn authenticate<R: RawMutex>(
         Verdict::Stale => env.counters.stale_nonces.add(),
         Verdict::Wrong { is_source_proved } => {
             env.counters.authentication_failures.add();
-            let from = head.from.uri_bytes.escape_ascii();
-            let notice = alloc::format!("{from} at {flow} did not log in: wrong user or password");
+            let notice = Notice::login_failed(head.from.uri_bytes, *flow);
             env.out.events.push(Event::Notice(notice));
             if is_source_proved && !is_trusted {
                 note_failure(server, source, env);
@@ -116,12 +115,12 @@ pub(crate) fn note_failure<R: RawMutex>(server: &Server<R>, source: IpAddr, env:
     let limits = &env.settings.config.limits;
     if server.sources.note_failure(source, env.now, limits) {
         env.counters.bans.add();
-        let notice = alloc::format!(
-            "{source} is banned for {} s: {} failed authentications or unknown users within {} s",
-            limits.ban_time.as_secs(),
-            limits.ban_failures,
-            limits.ban_window.as_secs(),
-        );
+        let notice = Notice::Banned {
+            source,
+            time: limits.ban_time,
+            failures: limits.ban_failures,
+            window: limits.ban_window,
+        };
         env.out.events.push(Event::Notice(notice));
     }
 }

@@ -147,7 +147,7 @@ impl Hub {
                         failed.push(Failed::Locate(full.into_inner().ticket));
                     }
                 }
-                Event::Notice(text) => log::warn("notice", || text),
+                Event::Notice(notice) => log::warn(notice.kind(), || notice.to_string()),
             }
         }
         out.clear();
