@@ -1,6 +1,8 @@
 //! The built program, as a person at a terminal uses it.
 
+mod bounds;
 mod connections;
+mod phone;
 mod site;
 
 use site::{Site, show, stderr, stdout, with_input};
