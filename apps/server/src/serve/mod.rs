@@ -145,6 +145,18 @@ pub(crate) fn run(setup: Setup) -> Result<(), Failure> {
         }
     }
 
+    let kept = storage.kept_files()?;
+    if !kept.is_empty() {
+        // A command may have found the damage, and said so to nobody who reads this.
+        log::warn("start", || {
+            format!(
+                "files in {} are damaged and not used any more: delete them when you do not need them: {}",
+                storage.path().display(),
+                kept.join(", ")
+            )
+        });
+    }
+
     let lookups_hub = Arc::clone(&hub);
     local_set.block_on(&runtime, async move {
         let dns = Dns::new(transports, has_v6);

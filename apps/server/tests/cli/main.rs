@@ -2,6 +2,7 @@
 
 mod bounds;
 mod connections;
+mod damage;
 mod phone;
 mod site;
 
