@@ -118,6 +118,7 @@ pub(crate) fn run(setup: Setup) -> Result<(), Failure> {
         lookups,
         listens: listens.clone(),
         dropped_lookups: AtomicU64::new(0),
+        unstored: AtomicU64::new(0),
     });
     let transports = config.listeners.iter().map(|listener| listener.transport);
     let mut transports: Vec<Transport> = transports.collect();

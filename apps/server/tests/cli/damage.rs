@@ -1,11 +1,12 @@
-//! A server whose files are damaged, or others' to change.
+//! A server whose disk is full, or whose files are damaged or others' to change.
 
-use crate::phone::{PATIENCE, receive, request, serve};
+use crate::phone::{PATIENCE, receive, request, serve, status};
 use crate::site::{Server, Site, show, stderr, stdout};
 use std::fs::{self, OpenOptions, Permissions};
 use std::net::UdpSocket;
 use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::PathBuf;
+use std::process::Command;
 
 /// Registers sip:user`number`@example.com, and returns what is answered.
 fn register(phone: &UdpSocket, server: &str, number: u32) -> String {
@@ -35,6 +36,39 @@ fn journals(site: &Site) -> Vec<PathBuf> {
     let mut files: Vec<_> = files.filter(|file| show(file).contains("/journal-")).collect();
     files.sort();
     files
+}
+
+#[test]
+fn what_cannot_be_stored_is_refused_until_there_is_room() {
+    let site = Site::new();
+    let words = "serve --domain example.com --auth off --workers 1 --listen udp:127.0.0.1:0";
+    // No file may become longer, as on a full disk.
+    let before = "trap '' XFSZ && ulimit -S -f 200";
+    let server = site.started(&mut site.command_after(before, words));
+    let listens = status(&site)["listens"].clone();
+    let address = listens[0].as_str().unwrap()[4..].to_owned();
+    let phone = phone();
+    let mut number = 0;
+    let refusal = loop {
+        number += 1;
+        let answer = register(&phone, &address, number);
+        if !answer.starts_with("SIP/2.0 200 ") {
+            break answer;
+        }
+        assert!(number < 2000, "nothing is refused");
+    };
+    assert!(refusal.starts_with("SIP/2.0 500 Storage Failure\r\n"), "{refusal}");
+    assert!(refusal.contains(&format!("Call-ID: {number}\r\n")), "{refusal}");
+    assert!(!refusal.contains("Contact"), "{refusal}");
+    site.log_with("registrations cannot be stored in");
+    assert_eq!(status(&site)["counters"]["unstored"], 1);
+    let pid = server.0.id().to_string();
+    let prlimit = Command::new("prlimit").args(["--fsize=unlimited", "--pid", &pid]).status();
+    assert!(prlimit.unwrap().success());
+    let answer = register(&phone, &address, number);
+    assert!(answer.starts_with("SIP/2.0 200 "), "{answer}");
+    crash(server);
+    assert_eq!(site.good("registrations --json").lines().count(), number as usize);
 }
 
 #[test]
