@@ -1,8 +1,12 @@
 //! The directory in which the server keeps its data, used by one program at a time.
 
 use crate::failure::Failure;
-use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use nix::unistd::{Uid, User, geteuid};
+use std::fs::{
+    DirBuilder, File, Metadata, OpenOptions, Permissions, TryLockError, set_permissions,
+};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -23,7 +27,8 @@ impl DataDir {
     /// to, so this waits a little.
     ///
     /// # Errors
-    /// When the directory cannot be created, or another process keeps it; and those of `instead`.
+    /// When the directory cannot be created, or another process keeps it; when others could have changed what is in it; and
+    /// those of `instead`.
     pub(crate) fn open<T>(
         path: &Path,
         instead: impl FnMut() -> Result<Option<T>, Failure>,
@@ -38,6 +43,8 @@ impl DataDir {
     ) -> Result<Result<Self, T>, Failure> {
         let give_up = Instant::now() + patience;
         loop {
+            // `instead` may tell passwords to whoever has put a socket there.
+            check_directory(path, geteuid().is_root())?;
             if let Some(found) = instead()? {
                 return Ok(Err(found));
             }
@@ -69,6 +76,8 @@ impl DataDir {
             .mode(0o700)
             .create(path)
             .map_err(|error| cannot("create", &error))?;
+        check_directory(path, false)?;
+        check_files(path)?;
         let lock = OpenOptions::new()
             .create(true)
             .truncate(false)
@@ -89,6 +98,90 @@ impl DataDir {
     }
 }
 
+/// Checks that nobody but this user and root can have changed what is in the directory `path`, if there is one; or,
+/// with `may_be_anybodys`, that it is its owner alone who can.
+fn check_directory(path: &Path, may_be_anybodys: bool) -> Result<(), Failure> {
+    let described = match (path.symlink_metadata(), path.metadata()) {
+        (Ok(link), Ok(directory)) => [link, directory],
+        // It is made, or cannot be used, which is said then.
+        _ => return Ok(()),
+    };
+    for found in described.iter().filter(|found| !found.is_symlink() || !may_be_anybodys) {
+        let is_owner_fine = may_be_anybodys || is_ours(found) || found.uid() == 0;
+        if let Some(fault) = fault(path, "data directory", found, is_owner_fine) {
+            return Err(Failure::said(format!("{fault}; or choose another directory with --data")));
+        }
+    }
+    Ok(())
+}
+
+/// Checks that the files of ours in the directory `path`, which others cannot change, are this user's, and takes from
+/// others the right to read them.
+fn check_files(path: &Path) -> Result<(), Failure> {
+    let of = |path: &Path, error: io::Error| Failure::said(format!("{}: {error}", path.display()));
+    for entry in path.read_dir().map_err(|error| of(path, error))? {
+        let entry = entry.map_err(|error| of(path, error))?;
+        let name = entry.file_name();
+        if !OURS.iter().any(|ours| name.as_encoded_bytes().starts_with(ours.as_bytes())) {
+            continue;
+        }
+        let path = entry.path();
+        let found = match entry.metadata() {
+            Ok(found) => found,
+            // A server that is running has taken it away.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            Err(error) => return Err(of(&path, error)),
+        };
+        if !found.is_file() && !found.file_type().is_socket() {
+            return Err(Failure::said(format!(
+                "{} is a link or a directory, where a file is expected: look who has made it, and move it away",
+                path.display()
+            )));
+        }
+        if let Some(fault) = fault(&path, "file", &found, is_ours(&found)) {
+            return Err(Failure::Said(fault));
+        }
+        if found.is_file() && found.mode() & 0o077 != 0 {
+            set_permissions(&path, Permissions::from_mode(0o600))
+                .map_err(|error| of(&path, error))?;
+        }
+    }
+    Ok(())
+}
+
+/// What the names of our files begin with.
+const OURS: [&str; 4] = ["barebell.sqlite", "control.sock", "journal-", "lock"];
+
+fn is_ours(found: &Metadata) -> bool {
+    found.uid() == geteuid().as_raw()
+}
+
+/// Who could have changed what was `found` at `path`, and what to do against it.
+fn fault(path: &Path, what: &str, found: &Metadata, is_owner_fine: bool) -> Option<String> {
+    let path = path.display();
+    if !is_owner_fine {
+        let (owner, us) = (name(Uid::from_raw(found.uid())), name(geteuid()));
+        return Some(format!(
+            "the {what} {path} belongs to {owner}, who can change it, and this runs as {us}: run it as {owner}; or look whether \
+             it is as it should be, then chown {us} {path}"
+        ));
+    }
+    // The mode of a link says nothing.
+    if !found.is_symlink() && found.mode() & 0o022 != 0 {
+        return Some(format!(
+            "others than its owner may write to the {what} {path} (mode {:o}): look whether it is as it should be, then chmod \
+             go-w {path}",
+            found.mode() & 0o7777
+        ));
+    }
+    None
+}
+
+/// The name of a user, or the number of one who has none.
+fn name(user: Uid) -> String {
+    User::from_uid(user).ok().flatten().map_or_else(|| user.to_string(), |user| user.name)
+}
+
 /// The directory when nothing else is said: `/var/lib/barebell` for root, otherwise `barebell` in
 /// the XDG data directory.
 ///
@@ -97,7 +190,7 @@ impl DataDir {
 pub(crate) fn default_path() -> Result<PathBuf, Failure> {
     let absolute =
         |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    if nix::unistd::geteuid().is_root() {
+    if geteuid().is_root() {
         return Ok(PathBuf::from("/var/lib/barebell"));
     }
     absolute("XDG_DATA_HOME")
@@ -116,7 +209,74 @@ pub(crate) fn control_socket(data: &Path) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::PermissionsExt;
+    use std::os::unix::fs::symlink;
+
+    fn mode(path: &Path) -> u32 {
+        path.metadata().unwrap().permissions().mode() & 0o777
+    }
+
+    fn refused(path: &Path) -> String {
+        match DataDir::open_within(Duration::ZERO, path, || Ok(None::<()>)) {
+            Err(Failure::Said(text)) => text,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_directory_that_others_may_write_to_is_refused_before_anybody_is_talked_to() {
+        let temporary = tempfile::tempdir().unwrap();
+        let path = temporary.path().join("data");
+        std::fs::create_dir(&path).unwrap();
+        for bad in [0o777, 0o1777, 0o770, 0o702] {
+            set_permissions(&path, Permissions::from_mode(bad)).unwrap();
+            let result = DataDir::open(&path, || -> Result<Option<()>, _> { panic!("talked") });
+            let Err(Failure::Said(text)) = result else { panic!("{bad:o} is accepted") };
+            assert!(text.contains("chmod go-w") && text.contains(&format!("{bad:o}")), "{text}");
+            assert_eq!(path.read_dir().unwrap().count(), 0);
+        }
+        set_permissions(&path, Permissions::from_mode(0o755)).unwrap();
+        assert!(DataDir::try_open(&path).unwrap().is_some());
+        assert_eq!(mode(&path), 0o755, "who may only look is the owner's affair");
+        let link = temporary.path().join("link");
+        symlink(&path, &link).unwrap();
+        assert!(DataDir::open(&link, || Ok(None::<()>)).unwrap().is_ok());
+    }
+
+    #[test]
+    fn files_that_others_may_have_put_there_are_refused() {
+        let temporary = tempfile::tempdir().unwrap();
+        let (path, victim) = (temporary.path().join("data"), temporary.path().join("victim"));
+        std::fs::create_dir(&path).unwrap();
+        std::fs::write(&victim, "precious").unwrap();
+        for name in
+            ["lock", "barebell.sqlite", "barebell.sqlite-wal", "journal-1-0", "control.sock"]
+        {
+            let file = path.join(name);
+            symlink(&victim, &file).unwrap();
+            let text = refused(&path);
+            assert!(text.contains(name) && text.contains("a link"), "{text}");
+            std::fs::remove_file(&file).unwrap();
+            std::fs::write(&file, "").unwrap();
+            set_permissions(&file, Permissions::from_mode(0o666)).unwrap();
+            let text = refused(&path);
+            assert!(text.contains(name) && text.contains("chmod go-w"), "{text}");
+            set_permissions(&file, Permissions::from_mode(0o644)).unwrap();
+            drop(DataDir::open(&path, || Ok(None::<()>)).unwrap().unwrap());
+            assert_eq!(mode(&file), 0o600);
+            std::fs::remove_file(&file).unwrap();
+        }
+        assert_eq!(std::fs::read(&victim).unwrap(), b"precious");
+    }
+
+    #[test]
+    fn what_belongs_to_somebody_else_is_refused_with_the_remedy() {
+        let temporary = tempfile::tempdir().unwrap();
+        let found = temporary.path().metadata().unwrap();
+        assert_eq!(fault(temporary.path(), "file", &found, is_ours(&found)), None);
+        let text = fault(temporary.path(), "file", &found, false).unwrap();
+        let us = name(geteuid());
+        assert!(text.contains(&format!("chown {us} {}", temporary.path().display())), "{text}");
+    }
 
     #[test]
     fn a_directory_is_made_private_and_used_once() {

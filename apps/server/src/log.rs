@@ -1,5 +1,5 @@
-//! What the operator reads while the server runs: one line per event on standard error, bounded
-//! per kind of event, so that strangers cannot fill a disk.
+//! What the operator reads while the server runs: one line per event on standard error. Lines are bounded in length, and
+//! in number for each kind of event, so that strangers can neither fill a disk nor hide one kind among another.
 
 use crate::output::printable;
 use parking_lot::Mutex;
@@ -10,8 +10,13 @@ use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Instant, SystemTime};
 
-/// Lines a second of one kind unless [`set_limit`] says otherwise.
-pub(crate) const DEFAULT_LINES_PER_SECOND: u32 = 10;
+/// Lines a second of one kind unless [`set_limit`] says otherwise. Strangers can cause some ten kinds, with lines of some
+/// 200 bytes: that is 200 MB a day at the most, where they never rest.
+pub(crate) const DEFAULT_LINES_PER_SECOND: u32 = 1;
+/// For so many seconds the lines that were not needed are kept for a moment that has more to tell.
+const BURST: u32 = 10;
+/// The longest text of a line, in bytes; more is cut off.
+const MAX_TEXT: usize = 1024;
 
 static LIMIT: AtomicU32 = AtomicU32::new(DEFAULT_LINES_PER_SECOND);
 static BUCKETS: LazyLock<Mutex<HashMap<&'static str, Bucket>>> = LazyLock::new(Mutex::default);
@@ -33,7 +38,7 @@ impl fmt::Display for Level {
     }
 }
 
-/// Lines a second of each kind that are written from now on; 0: no limit.
+/// Lines a second of each kind that are written from now on, in the mean over [`BURST`] seconds; 0: no limit.
 pub(crate) fn set_limit(lines_per_second: u32) {
     LIMIT.store(lines_per_second, Ordering::Relaxed);
 }
@@ -66,12 +71,22 @@ fn write(level: Level, kind: &'static str, text: impl FnOnce() -> String) {
     if suppressed > 0 {
         lines = format!("{time} {level}: {suppressed} similar lines suppressed ({kind})\n");
     }
-    lines.push_str(&format!("{time} {level}: {}\n", printable(&text())));
+    lines.push_str(&format!("{time} {level}: {}\n", cut(printable(&text()))));
     // With standard error closed there is nobody left to tell.
     let _ = std::io::stderr().write_all(lines.as_bytes());
 }
 
-/// A token bucket that holds one second's worth of lines.
+/// `text` with an end that says so where it is too long.
+fn cut(mut text: String) -> String {
+    if text.len() > MAX_TEXT {
+        let end = (0..=MAX_TEXT).rfind(|&at| text.is_char_boundary(at));
+        text.truncate(end.unwrap_or(0));
+        text.push_str("... (cut)");
+    }
+    text
+}
+
+/// A token bucket that holds the lines of [`BURST`] seconds.
 struct Bucket {
     tokens: f64,
     filled: Instant,
@@ -80,7 +95,7 @@ struct Bucket {
 
 impl Bucket {
     fn full(limit: u32, now: Instant) -> Self {
-        Self { tokens: f64::from(limit), filled: now, suppressed: 0 }
+        Self { tokens: capacity(limit), filled: now, suppressed: 0 }
     }
 
     /// `None` when the line is not to be written; otherwise how many were not since the last one.
@@ -88,7 +103,7 @@ impl Bucket {
         if limit > 0 {
             let earned = now.duration_since(self.filled).as_secs_f64() * f64::from(limit);
             self.filled = now;
-            self.tokens = (self.tokens + earned).min(f64::from(limit));
+            self.tokens = (self.tokens + earned).min(capacity(limit));
             if self.tokens < 1.0 {
                 self.suppressed += 1;
                 return None;
@@ -99,19 +114,57 @@ impl Bucket {
     }
 }
 
+fn capacity(limit: u32) -> f64 {
+    f64::from(limit) * f64::from(BURST)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::time::Duration;
 
     #[test]
-    fn a_bucket_gives_its_limit_each_second_and_counts_the_rest() {
+    fn a_bucket_gives_its_limit_in_the_mean_and_counts_the_rest() {
         let start = Instant::now();
         let mut bucket = Bucket::full(3, start);
-        let taken: Vec<_> = (0..5).map(|_| bucket.take(3, start)).collect();
-        assert_eq!(taken, [Some(0), Some(0), Some(0), None, None]);
-        assert_eq!(bucket.take(3, start + Duration::from_secs(1)), Some(2));
-        assert_eq!(bucket.take(3, start + Duration::from_secs(1)), Some(0));
+        let mut take = |seconds| bucket.take(3, start + Duration::from_secs(seconds));
+        assert_eq!((0..32).filter_map(|_| take(0)).collect::<Vec<_>>(), [0; 30]);
+        assert_eq!([(); 4].map(|()| take(1)), [Some(2), Some(0), Some(0), None]);
+        assert_eq!((0..1000).filter_map(|_| take(3600)).collect::<Vec<_>>()[..2], [1, 0]);
+        assert_eq!(take(3610), Some(970));
+    }
+
+    #[test]
+    fn a_day_of_any_flood_is_some_megabytes() {
+        let start = Instant::now();
+        let mut bucket = Bucket::full(DEFAULT_LINES_PER_SECOND, start);
+        let flood = (0..86_400_u64 * 20).map(|tick| start + Duration::from_millis(tick * 50));
+        let lines = flood.filter_map(|now| bucket.take(DEFAULT_LINES_PER_SECOND, now)).count();
+        assert!((80_000..90_000).contains(&lines), "{lines}");
+    }
+
+    #[test]
+    fn a_long_line_is_cut_between_two_characters() {
+        assert_eq!(cut("x".repeat(MAX_TEXT)), "x".repeat(MAX_TEXT));
+        assert_eq!(cut(format!("x{}", "ü".repeat(MAX_TEXT))).len(), MAX_TEXT - 1 + 9);
+    }
+
+    #[test]
+    fn one_kind_does_not_drown_another_and_nothing_is_formatted_in_vain() {
+        let mut formatted = 0;
+        for _ in 0..1000 {
+            info("test: many", || {
+                formatted += 1;
+                "one of many".to_owned()
+            });
+        }
+        assert!(formatted < 1000, "{formatted}");
+        let mut is_written = false;
+        info("test: one", || {
+            is_written = true;
+            "one".to_owned()
+        });
+        assert!(is_written);
     }
 
     #[test]

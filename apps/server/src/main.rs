@@ -6,6 +6,7 @@ mod check;
 mod cli;
 mod config_file;
 mod data_dir;
+mod descriptors;
 mod domains;
 mod failure;
 mod listen;

@@ -4,7 +4,7 @@
 use crate::flow::Flow;
 use crate::incoming::{Incoming, reply};
 use crate::nonce::Nonce;
-use crate::output::Event;
+use crate::output::{Event, Notice};
 use crate::proxy::{Env, Keys, write_number_line};
 use crate::server::Server;
 use crate::settings::{DomainIndex, Settings};
@@ -110,8 +110,7 @@ pub(crate) fn authenticate<R: RawMutex>(
         }
         Verdict::Wrong => {
             env.counters.authentication_failures.add();
-            let from = head.from.uri_bytes.escape_ascii();
-            let notice = alloc::format!("{from} at {flow} did not log in: wrong user or password");
+            let notice = Notice::login_failed(head.from.uri_bytes, *flow);
             env.out.events.push(Event::Notice(notice));
             if !is_trusted {
                 note_failure(server, source, env);
@@ -131,12 +130,12 @@ pub(crate) fn note_failure<R: RawMutex>(server: &Server<R>, source: IpAddr, env:
     let limits = &env.settings.config.limits;
     if server.bans.note_failure(source, env.now, limits) {
         env.counters.bans.add();
-        let notice = alloc::format!(
-            "{source} is banned for {} s: {} failed authentications or unknown users within {} s",
-            limits.ban_time.as_secs(),
-            limits.ban_failures,
-            limits.ban_window.as_secs(),
-        );
+        let notice = Notice::Banned {
+            source,
+            time: limits.ban_time,
+            failures: limits.ban_failures,
+            window: limits.ban_window,
+        };
         env.out.events.push(Event::Notice(notice));
     }
 }

@@ -39,7 +39,7 @@ mod worker;
 
 pub use config::Config;
 pub use flow::{Connection, Flow};
-pub use output::{Event, Location, Output, Ticket, Transmit};
+pub use output::{Event, Location, Notice, Output, Ticket, Transmit};
 pub use server::{BindingView, Server};
 pub use timings::{Step, Timing};
 pub use worker::Worker;

@@ -2,13 +2,17 @@
 
 use crate::flow::{Flow, is_sendable};
 use crate::reach::Scope;
-use alloc::string::String;
+use alloc::boxed::Box;
 use alloc::vec::Vec;
-use core::net::SocketAddr;
+use core::fmt::{self, Write as _};
+use core::net::{IpAddr, SocketAddr};
 use core::ops::Range;
-use sip::Transport;
 use sip::locate::Destination;
 use sip::message::MAX_MESSAGE;
+use sip::{Duration, Transport};
+
+/// Characters of what a stranger wrote that a [`Notice`] shows.
+const MAX_QUOTED: usize = 128;
 
 /// A message to send: bytes of [`Output::bytes`] and the flow to send them on.
 #[derive(Clone, Debug)]
@@ -33,8 +37,68 @@ pub enum Event {
         /// To be given back.
         ticket: Ticket,
     },
-    /// Something that the operator may want to read, at most one line.
-    Notice(String),
+    /// Something that the operator may want to read.
+    Notice(Notice),
+}
+
+/// Something that the operator may want to read. It is text only once it is displayed: one line of at most some 300
+/// bytes, without control characters.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Notice {
+    /// A request had credentials of ours that are wrong.
+    LoginFailed {
+        /// The beginning of the URI in From: what is shown of it, and one byte more if there is more.
+        from: Box<[u8]>,
+        /// How the request came.
+        flow: Flow,
+    },
+    /// Nothing is taken from this address for a while.
+    Banned {
+        /// The address.
+        source: IpAddr,
+        /// For how long.
+        time: Duration,
+        /// After how many failures.
+        failures: u32,
+        /// Within which time they were.
+        window: Duration,
+    },
+}
+
+impl Notice {
+    pub(crate) fn login_failed(from: &[u8], flow: Flow) -> Self {
+        Self::LoginFailed { from: from[..from.len().min(MAX_QUOTED + 1)].into(), flow }
+    }
+
+    /// A name for what it is about, as a limit for each kind of notice needs one.
+    #[must_use]
+    pub const fn kind(&self) -> &'static str {
+        match self {
+            Self::LoginFailed { .. } => "login",
+            Self::Banned { .. } => "ban",
+        }
+    }
+}
+
+impl fmt::Display for Notice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::LoginFailed { from, flow } => {
+                let mut escaped = from.escape_ascii();
+                for byte in escaped.by_ref().take(MAX_QUOTED) {
+                    f.write_char(byte.into())?;
+                }
+                let mark = if escaped.next().is_some() { "..." } else { "" };
+                write!(f, "{mark} at {flow} did not log in: wrong user or password")
+            }
+            Self::Banned { source, time, failures, window } => write!(
+                f,
+                "{source} is banned for {} s: {failures} failed authentications or unknown users within {} s",
+                time.as_secs(),
+                window.as_secs(),
+            ),
+        }
+    }
 }
 
 /// What waits for a location.
@@ -114,5 +178,27 @@ impl Output {
             self.transmits.push(Transmit { flow, range: range.clone(), is_promise: false });
         }
         Some(range)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::string::ToString;
+
+    #[test]
+    fn what_a_stranger_wrote_is_quoted_in_one_short_line() {
+        let address = ([192, 0, 2, 1], 5060).into();
+        let flow =
+            Flow { transport: Transport::Udp, local: address, remote: address, connection: None };
+        let said = |from: &[u8]| Notice::login_failed(from, flow).to_string();
+        let rest = " at udp:192.0.2.1:5060 did not log in: wrong user or password";
+        assert_eq!(said(b"sip:a@b"), alloc::format!("sip:a@b{rest}"));
+        assert_eq!(said(b"a\r\n\x1b'\xff"), alloc::format!("a\\r\\n\\x1b\\'\\xff{rest}"));
+        assert_eq!(said(&[b'x'; 60_000]), alloc::format!("{}...{rest}", "x".repeat(MAX_QUOTED)));
+        assert_eq!(
+            said(&[0xff; 100]),
+            alloc::format!("{}...{rest}", "\\xff".repeat(MAX_QUOTED / 4))
+        );
     }
 }

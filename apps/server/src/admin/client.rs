@@ -3,19 +3,29 @@
 use super::{Answer, Request};
 use crate::data_dir::control_socket;
 use crate::failure::{Failure, during};
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, UnixAddr, socket};
 use serde::de::DeserializeOwned;
 use std::io::{self, BufRead, BufReader, Write};
+use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// How long the server may take for the next line of its answer. An import of millions of users
-/// ends with a commit that takes a while on a slow disk.
-const PATIENCE: Duration = Duration::from_secs(120);
+/// How long the server may take to accept a command, and to answer with what it has in memory.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How long it may take where it needs the database, which it may be taking registrations into.
+const DATABASE_PATIENCE: Duration = Duration::from_secs(30);
+/// How long it may take for an import: that of millions of users takes a while on a slow disk.
+const IMPORT_PATIENCE: Duration = Duration::from_secs(120);
 
 /// A connection to the server that uses a data directory.
 #[derive(Debug)]
-pub(crate) struct Client(UnixStream);
+pub(crate) struct Client {
+    stream: UnixStream,
+    socket: PathBuf,
+    /// Where it is shorter than what a request has, as tests want it.
+    most_patience: Duration,
+}
 
 impl Client {
     /// Connects to the server that uses the directory `data`. `None`: no server does.
@@ -23,9 +33,17 @@ impl Client {
     /// # Errors
     /// When there may be a server and it cannot be reached.
     pub(crate) fn connect(data: &Path) -> Result<Option<Self>, Failure> {
+        Self::connect_within(IMPORT_PATIENCE, data)
+    }
+
+    /// Like [`Client::connect`], and waits no longer for anything than `most_patience`.
+    pub(super) fn connect_within(
+        most_patience: Duration,
+        data: &Path,
+    ) -> Result<Option<Self>, Failure> {
         let socket = control_socket(data);
-        match UnixStream::connect(&socket) {
-            Ok(stream) => Ok(Some(Self(stream))),
+        match connect(&socket, most_patience.min(PATIENCE)) {
+            Ok(stream) => Ok(Some(Self { stream, socket, most_patience })),
             Err(error)
                 if matches!(
                     error.kind(),
@@ -34,6 +52,7 @@ impl Client {
             {
                 Ok(None)
             }
+            Err(error) if is_timeout(&error) => Err(silent(&socket, most_patience.min(PATIENCE))),
             Err(error) => Err(Failure::said(format!(
                 "cannot talk to the server at {}: {error}; run this as the user that the server \
                  runs as, or name another directory with --data",
@@ -85,11 +104,15 @@ impl Client {
         file: &[u8],
         each: &mut dyn FnMut(T) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
-        self.0.set_read_timeout(Some(PATIENCE))?;
-        self.0.set_write_timeout(Some(PATIENCE))?;
+        let patience = patience(request).min(self.most_patience);
+        self.stream.set_read_timeout(Some(patience))?;
+        self.stream.set_write_timeout(Some(patience))?;
         self.send(request, file)?;
-        for line in BufReader::with_capacity(64 * 1024, &self.0).lines() {
-            let line = line.map_err(during("the server does not answer"))?;
+        for line in BufReader::with_capacity(64 * 1024, &self.stream).lines() {
+            let line = line.map_err(|error| match is_timeout(&error) {
+                true => silent(&self.socket, patience),
+                false => during("the server does not answer")(error),
+            })?;
             match serde_json::from_str(&line).map_err(during("the server's answer is strange"))? {
                 Answer::Row(row) => each(row)?,
                 Answer::End => return Ok(()),
@@ -102,9 +125,42 @@ impl Client {
     fn send(&self, request: &Request, file: &[u8]) -> Result<(), Failure> {
         let mut line = serde_json::to_vec(request)?;
         line.push(b'\n');
-        let mut stream = &self.0;
+        let mut stream = &self.stream;
         // A server that refuses the request closes its half early; its reason is still to be read.
         let _ = stream.write_all(&line).and_then(|()| stream.write_all(file));
         Ok(())
     }
+}
+
+/// How long the server may take for the next line of its answer.
+const fn patience(request: &Request) -> Duration {
+    match request {
+        Request::Status | Request::Registrations => PATIENCE,
+        Request::Users { .. } | Request::AddUser { .. } | Request::RemoveUser { .. } => {
+            DATABASE_PATIENCE
+        }
+        Request::ImportUsers { .. } => IMPORT_PATIENCE,
+    }
+}
+
+/// Connects to `path`. Where so many wait that one more has to, for `patience`.
+fn connect(path: &Path, patience: Duration) -> io::Result<UnixStream> {
+    let flags = SockFlag::SOCK_CLOEXEC;
+    let stream = UnixStream::from(socket(AddressFamily::Unix, SockType::Stream, flags, None)?);
+    stream.set_write_timeout(Some(patience))?;
+    nix::sys::socket::connect(stream.as_raw_fd(), &UnixAddr::new(path)?)?;
+    Ok(stream)
+}
+
+fn is_timeout(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
+}
+
+fn silent(socket: &Path, patience: Duration) -> Failure {
+    Failure::said(format!(
+        "the server at {} has not answered for {}: it stands still, has too much to do or waits for its disk; see what it \
+         has logged, and try again. What was asked for may still be done",
+        socket.display(),
+        humantime::format_duration(patience)
+    ))
 }

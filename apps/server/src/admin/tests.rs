@@ -228,6 +228,28 @@ fn a_socket_that_nobody_listens_on_means_no_server() {
 }
 
 #[test]
+fn a_server_that_stands_still_is_not_waited_for_without_end() {
+    let directory = tempfile::tempdir().unwrap();
+    let socket = crate::data_dir::control_socket(directory.path());
+    let listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+    let connect = || Client::connect_within(std::time::Duration::from_millis(20), directory.path());
+    let client = connect().unwrap().unwrap();
+    let error = text(client.ask::<Status>(&Request::Status));
+    assert!(error.contains("has not answered for 20ms"), "{error}");
+    // Others wait already, and so many that no more can.
+    nix::sys::socket::listen(&listener, nix::sys::socket::Backlog::new(0).unwrap()).unwrap();
+    let mut waiting = Vec::new();
+    let error = loop {
+        match connect() {
+            Ok(client) => waiting.push(client),
+            Err(error) => break error.to_string(),
+        }
+        assert!(waiting.len() < 10_000, "there is no end of it");
+    };
+    assert!(error.contains("has not answered for 20ms"), "{error}");
+}
+
+#[test]
 fn a_socket_left_by_a_crash_is_replaced() {
     let directory = tempfile::tempdir().unwrap();
     let socket = crate::data_dir::control_socket(directory.path());

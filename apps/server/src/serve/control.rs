@@ -72,6 +72,7 @@ impl Control for Desk {
                     ("refused-connections", self.hub.connections.refused.load(Ordering::Relaxed)),
                     ("dropped-lookups", self.hub.dropped_lookups.load(Ordering::Relaxed)),
                     ("unread", self.hub.unread()),
+                    ("unstored", self.hub.unstored.load(Ordering::Relaxed)),
                 ])
                 .map(|(name, count)| (name.to_owned(), count))
                 .collect(),

@@ -7,8 +7,9 @@ use crate::log;
 use crate::storage::Journal;
 use net::{Clock, Outbox, Outgoing, Socket};
 use parking_lot::RawMutex;
-use sip::Transport;
+use sip::header::CSeq;
 use sip::locate::Destination;
+use sip::{HeaderName, Message, Transport};
 use sip_server::{Event, Flow, Output, Ticket, Worker};
 use std::io;
 use std::net::SocketAddr;
@@ -39,6 +40,8 @@ pub(crate) struct Hub {
     pub(crate) listens: Vec<Listen>,
     /// Look-ups that failed because too many waited.
     pub(crate) dropped_lookups: AtomicU64,
+    /// REGISTER answered 500 because they could not be stored.
+    pub(crate) unstored: AtomicU64,
 }
 
 /// What a thread has for itself: the engine's worker, and buffers.
@@ -103,8 +106,8 @@ impl Hub {
             return out.clear();
         }
         if self.store(*index, out).is_err() {
-            // What is not kept must not be promised. The phones ask again.
-            out.transmits.retain(|transmit| !transmit.is_promise);
+            let refused = refuse_promises(out);
+            self.unstored.fetch_add(refused, Ordering::Relaxed);
         }
         // What goes to one place stands together, in order, so that the system may take it as one.
         // Responses go first: the answer to a request that left before them could overtake a 100. On streams the order
@@ -147,7 +150,7 @@ impl Hub {
                         failed.push(Failed::Locate(full.into_inner().ticket));
                     }
                 }
-                Event::Notice(text) => log::warn("notice", || text),
+                Event::Notice(notice) => log::warn(notice.kind(), || notice.to_string()),
             }
         }
         out.clear();
@@ -180,5 +183,90 @@ impl Hub {
         };
         position(&|socket| socket.address() == flow.local)
             .or_else(|| position(&|socket| socket.serves(flow.local)))
+    }
+}
+
+/// What a refusal has of the answer in whose place it is sent.
+const KEPT: [HeaderName; 6] = [
+    HeaderName::Via,
+    HeaderName::From,
+    HeaderName::To,
+    HeaderName::CallId,
+    HeaderName::CSeq,
+    HeaderName::Server,
+];
+
+/// Puts a refusal in the place of each answer to a REGISTER that could not be stored, and returns how many there were. The
+/// engine has done what was asked for; who was refused asks again, and with the first success all that the engine has
+/// of them is stored.
+fn refuse_promises(out: &mut Output) -> u64 {
+    let Output { bytes, transmits, .. } = out;
+    let mut refused = 0;
+    transmits.retain_mut(|transmit| {
+        if !transmit.is_promise {
+            return true;
+        }
+        match storage_failure(&bytes[transmit.range.clone()]) {
+            Ok(Some(refusal)) => {
+                transmit.range = bytes.len()..bytes.len() + refusal.len();
+                bytes.extend_from_slice(&refusal);
+                refused += 1;
+                true
+            }
+            // Sent by a timer that also ended bindings, of which it does not speak.
+            Ok(None) => true,
+            Err(_) => false,
+        }
+    });
+    refused
+}
+
+/// The refusal to be sent in the place of `answer`; `None` if that is no success of a REGISTER.
+fn storage_failure(answer: &[u8]) -> Result<Option<Vec<u8>>, sip::message::ParseError> {
+    let answer = Message::parse(answer)?;
+    let cseq = answer.value(HeaderName::CSeq).and_then(|value| CSeq::parse(value).ok());
+    let is_register = cseq.is_some_and(|cseq| cseq.method == sip::Method::Register);
+    if !is_register || answer.status().is_none_or(|status| status / 100 != 2) {
+        return Ok(None);
+    }
+    let mut refusal = b"SIP/2.0 500 Storage Failure\r\n".to_vec();
+    answer.fields_of(&KEPT).for_each(|field| refusal.extend_from_slice(field.line));
+    refusal.extend_from_slice(b"Content-Length: 0\r\n\r\n");
+    Ok(Some(refusal))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sip_server::Transmit;
+
+    const ENDS: &str = "Via: SIP/2.0/UDP 192.0.2.1;branch=z9hG4bK1;received=192.0.2.9\r\n\
+                        From: <sip:a@b>;tag=1\r\nTo: <sip:a@b>;tag=2\r\nCall-ID: x\r\n";
+
+    #[test]
+    fn only_what_is_not_stored_is_refused_and_says_nothing_of_it() {
+        let answer = |status: &str, method: &str, more: &str| {
+            format!("SIP/2.0 {status}\r\n{ENDS}CSeq: 1 {method}\r\n{more}Content-Length: 0\r\n\r\n")
+        };
+        let bindings = "Contact: <sip:a@192.0.2.1>;expires=60\r\nPath: <sip:p;lr>\r\nServer: B\r\n";
+        let ok = answer("200 OK", "REGISTER", bindings);
+        let failure = answer("500 Storage Failure", "REGISTER", "Server: B\r\n");
+        let timeout = answer("408 Request Timeout", "INVITE", "");
+        let mut out = Output::default();
+        let address = ([192, 0, 2, 1], 5060).into();
+        let flow =
+            Flow { transport: Transport::Udp, local: address, remote: address, connection: None };
+        for (text, is_promise) in [(&ok, false), (&ok, true), (&timeout, true)] {
+            let start = out.bytes.len();
+            out.bytes.extend_from_slice(text.as_bytes());
+            out.transmits.push(Transmit { flow, range: start..out.bytes.len(), is_promise });
+        }
+        assert_eq!(refuse_promises(&mut out), 1);
+        let sent: Vec<_> = out
+            .transmits
+            .iter()
+            .map(|transmit| String::from_utf8_lossy(&out.bytes[transmit.range.clone()]))
+            .collect();
+        assert_eq!(sent, [ok, failure, timeout]);
     }
 }

@@ -9,7 +9,7 @@ use std::cell::RefCell;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::{Notify, Semaphore, mpsc};
 use tokio::task::spawn_local;
 use tokio::time::sleep_until;
 
@@ -18,14 +18,17 @@ pub(crate) struct Lookups {
     hub: Arc<Hub>,
     dns: Dns,
     local: RefCell<Local>,
+    /// As many as may be under way: each has sockets of its own.
+    room: Arc<Semaphore>,
     /// Told when a timer may have been set.
     timers: Notify,
 }
 
 impl Lookups {
-    pub(crate) fn new(hub: Arc<Hub>, dns: Dns) -> Self {
+    /// Look-ups by `dns`, at most so many at a time.
+    pub(crate) fn new(hub: Arc<Hub>, dns: Dns, most: usize) -> Self {
         let local = RefCell::new(hub.local(0));
-        Self { hub, dns, local, timers: Notify::new() }
+        Self { hub, dns, local, room: Arc::new(Semaphore::new(most)), timers: Notify::new() }
     }
 
     /// Runs until the queue ends. To be called on a `LocalSet`.
@@ -33,8 +36,10 @@ impl Lookups {
         spawn_local(Rc::clone(&self).run_timers());
         while let Some(Lookup { destination, ticket }) = queue.recv().await {
             let lookups = Rc::clone(&self);
+            let place = Arc::clone(&self.room).acquire_owned().await;
             spawn_local(async move {
                 let targets = lookups.dns.locate(destination).await;
+                drop(place);
                 lookups.located(ticket, &targets);
             });
         }

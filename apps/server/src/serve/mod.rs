@@ -9,6 +9,7 @@ mod roster;
 mod workers;
 
 use crate::admin::server::Server as Admin;
+use crate::descriptors::{self, Shares};
 use crate::failure::{Failure, during};
 use crate::listen::Listen;
 use crate::log;
@@ -45,7 +46,7 @@ const DRAIN_TIME: Duration = Duration::from_secs(5);
 pub(crate) fn run(setup: Setup) -> Result<(), Failure> {
     let Setup { flags, settings, storage } = setup;
     log::set_limit(settings.log_lines_per_second);
-    raise_descriptor_limit();
+    let limit = descriptors::raise_limit()?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let local_set = tokio::task::LocalSet::new();
     let workers = settings.workers();
@@ -96,10 +97,18 @@ pub(crate) fn run(setup: Setup) -> Result<(), Failure> {
         .then(|| Journal::start(Arc::clone(&storage), settings.sync, workers))
         .transpose()?;
     let clock = Clock::start();
-    let bounds = Bounds {
-        connections: settings.max_connections,
-        per_source: settings.max_connections_per_source,
-    };
+    let Shares { connections, lookups: most_lookups } =
+        descriptors::share(limit, descriptors::open()?, workers, settings.max_connections)?;
+    if connections < settings.max_connections {
+        log::warn("start", || {
+            format!(
+                "at most {connections} TCP connections are taken, not the {} of limits.max_connections: only {limit} files may \
+                 be open; to have more, raise that limit (LimitNOFILE= in the systemd unit, or ulimit -n)",
+                settings.max_connections
+            )
+        });
+    }
+    let bounds = Bounds { connections, per_source: settings.max_connections_per_source };
     let hub = Arc::new(Hub {
         engine,
         clock,
@@ -109,6 +118,7 @@ pub(crate) fn run(setup: Setup) -> Result<(), Failure> {
         lookups,
         listens: listens.clone(),
         dropped_lookups: AtomicU64::new(0),
+        unstored: AtomicU64::new(0),
     });
     let transports = config.listeners.iter().map(|listener| listener.transport);
     let mut transports: Vec<Transport> = transports.collect();
@@ -136,10 +146,22 @@ pub(crate) fn run(setup: Setup) -> Result<(), Failure> {
         }
     }
 
+    let kept = storage.kept_files()?;
+    if !kept.is_empty() {
+        // A command may have found the damage, and said so to nobody who reads this.
+        log::warn("start", || {
+            format!(
+                "files in {} are damaged and not used any more: delete them when you do not need them: {}",
+                storage.path().display(),
+                kept.join(", ")
+            )
+        });
+    }
+
     let lookups_hub = Arc::clone(&hub);
     local_set.block_on(&runtime, async move {
         let dns = Dns::new(transports, has_v6);
-        let lookups = Rc::new(Lookups::new(lookups_hub, dns));
+        let lookups = Rc::new(Lookups::new(lookups_hub, dns, most_lookups));
         let looking_up = tokio::task::spawn_local(lookups.run(lookup_queue));
         let mut terminate = signal(SignalKind::terminate())?;
         let mut interrupt = signal(SignalKind::interrupt())?;
@@ -216,14 +238,5 @@ fn cannot_listen(listen: &Listen) -> impl FnOnce(std::io::Error) -> Failure + us
             "cannot listen on {listen}: no interface of this machine has that address"
         )),
         _ => during(format!("cannot listen on {listen}"))(error),
-    }
-}
-
-/// Many connections need many descriptors; the soft limit is often a thousand.
-fn raise_descriptor_limit() {
-    use nix::sys::resource::{Resource, getrlimit, setrlimit};
-    if let Ok((_, hard)) = getrlimit(Resource::RLIMIT_NOFILE) {
-        // Where it cannot be raised, the bound on connections shows in the log.
-        let _ = setrlimit(Resource::RLIMIT_NOFILE, hard, hard);
     }
 }

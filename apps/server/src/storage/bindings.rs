@@ -1,7 +1,7 @@
 //! Registrations in the database: one record for each address of record, the latest.
 
-use super::journal::{self, Frames};
-use super::{Error, Storage, get_setting, of, put_setting, to};
+use super::journal::{self, Damaged, Frames};
+use super::{DATABASE, Error, Storage, get_setting, of, put_setting, to};
 use crate::log;
 use rusqlite::{Connection, params};
 use sip::Instant;
@@ -37,6 +37,7 @@ impl Storage {
     ) -> Result<Restored, Error> {
         let database = self.database();
         let mut restored = Restored::default();
+        let mut damaged = 0_u64;
         let mut read = || -> rusqlite::Result<()> {
             let highest: i64 = database.query_row(
                 "SELECT coalesce(max(sequence), 0) FROM binding",
@@ -54,47 +55,53 @@ impl Storage {
                             restored.addresses_of_record += 1;
                             each(record);
                         }
-                        Err(error) => log::warn("storage", || error.to_string()),
+                        Err(_) => damaged += 1,
                     }
                 }
             }
             Ok(())
         };
         read().map_err(to("read the registrations"))?;
+        if damaged > 0 {
+            log::warn("storage", || {
+                format!(
+                    "{damaged} registrations in {} are damaged and left out: those phones are not reached until they register \
+                     again",
+                    self.path().join(DATABASE).display()
+                )
+            });
+        }
         Ok(restored)
     }
 
     /// Takes the records of the journal `files`, which are all there are but those being
-    /// written, into the database as one transaction. Folding a file twice changes nothing.
+    /// written, into the database as one transaction. Folding a file twice changes nothing. Returns those of which not
+    /// all could be read.
     ///
     /// # Errors
-    /// When a file cannot be read or the database fails; then nothing has changed.
-    pub(super) fn fold(&self, files: &[PathBuf]) -> Result<(), Error> {
+    /// When a file cannot be opened or the database fails; then nothing has changed.
+    pub(super) fn fold(&self, files: &[PathBuf]) -> Result<Vec<Damaged>, Error> {
         let numbered = || files.iter().filter_map(|path| Some((path, journal::number(path)?)));
         let (Some((_, first)), Some((_, last))) = (numbered().next(), numbered().next_back())
         else {
-            return Ok(());
+            return Ok(Vec::new());
         };
         let mut newest = Newest::new();
+        let mut damaged = Vec::new();
         for (path, number) in numbered() {
-            let damage = |what: &dyn std::fmt::Display| {
-                log::warn("storage", || format!("{}: {what}", path.display()));
-            };
             let mut frames = Frames::open(path).map_err(of(path))?;
-            while let Some(payload) = frames.next().map_err(of(path))? {
-                for record in record::read(payload) {
-                    match record {
-                        Ok(record) => note(&mut newest, number, &record),
-                        Err(error) => damage(&error),
-                    }
+            let mut lost = 0;
+            while let Some(payload) = frames.next() {
+                let mut read = 0;
+                for record in record::read(payload).map_while(Result::ok) {
+                    note(&mut newest, number, &record);
+                    read += record.bytes.len();
                 }
+                lost += (payload.len() - read) as u64;
             }
-            if frames.ignored() > 0 {
-                damage(&format_args!(
-                    "the last {} bytes are incomplete or damaged, as after a power loss, and are \
-                     ignored",
-                    frames.ignored()
-                ));
+            lost += frames.ignored();
+            if lost > 0 {
+                damaged.push(Damaged { path: path.clone(), lost });
             }
         }
         let mut database = self.database();
@@ -114,7 +121,8 @@ impl Storage {
                 [first.cast_signed()],
             )
             .and_then(|_| transaction.commit())
-            .map_err(to("end a checkpoint"))
+            .map_err(to("end a checkpoint"))?;
+        Ok(damaged)
     }
 
     /// The number of the last generation of journal files that was taken into the database.

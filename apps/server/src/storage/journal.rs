@@ -10,7 +10,7 @@
 mod file;
 mod frames;
 
-pub(super) use file::{delete, files, number};
+pub(super) use file::{Damaged, files, number, put_away};
 pub(super) use frames::Frames;
 
 use super::{Error, Storage, of};
@@ -88,7 +88,8 @@ impl Journal {
         if let Err(error) = &result {
             log::error("journal", || {
                 format!(
-                    "registrations cannot be stored in {} and are refused: {error}",
+                    "registrations cannot be stored in {} and are refused (500): {error}; see whether its disk is full (df) or \
+                     fails (dmesg). They are stored again as soon as that can be done",
                     self.shared.storage.path().display()
                 )
             });
@@ -201,8 +202,8 @@ impl Shared {
 
     fn checkpoint(&self) -> Result<(), Error> {
         let old = self.rotate()?;
-        self.storage.fold(&old)?;
-        delete(&old)
+        let damaged = self.storage.fold(&old)?;
+        put_away(&old, &damaged)
     }
 
     /// Begins a new generation if the current one has anything in it. Returns the files before it.

@@ -3,19 +3,29 @@
 
 mod bindings;
 mod journal;
+mod salvage;
 mod users;
 
 pub(crate) use journal::Journal;
 pub(crate) use users::{Change, User};
 
 use crate::data_dir::DataDir;
+use crate::log;
 use parking_lot::{Mutex, MutexGuard};
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, ErrorCode, OptionalExtension, params};
 use std::fmt;
 use std::fs::OpenOptions;
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+
+/// The database's name in the data directory.
+const DATABASE: &str = "barebell.sqlite";
+/// Who may do what with it: its owner, anything. SQLite would let others read it.
+const DATABASE_MODE: u32 = 0o600;
+/// The setting in which [`Storage::secret`] is kept, and its length in bytes.
+const SECRET: &str = "secret";
+const SECRET_LENGTH: usize = 32;
 
 /// The form of the tables below.
 const SCHEMA_VERSION: i64 = 1;
@@ -77,21 +87,85 @@ pub(crate) enum Error {
         /// The version of its tables.
         version: i64,
     },
+    /// The database is not as it was written.
+    Damaged {
+        /// What was found first.
+        what: String,
+    },
+    /// The database is damaged, and no user can be read.
+    NoUsers {
+        /// The database.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// There is no database, or an empty one, where one was.
+    Gone {
+        /// Where it should be.
+        path: PathBuf,
+    },
     /// The system gave no random bytes.
     Random(getrandom::Error),
+}
+
+impl Error {
+    /// What is wrong with the database, if it says that it is damaged.
+    fn damage(&self) -> Option<String> {
+        match self {
+            Self::Database { source, .. } => matches!(
+                source.sqlite_error_code(),
+                Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase)
+            )
+            .then(|| source.to_string()),
+            Self::Damaged { what } => Some(what.clone()),
+            _ => None,
+        }
+    }
+}
+
+/// What the operator can do where the database fails with `error`.
+fn remedy(error: &rusqlite::Error) -> &'static str {
+    match error.sqlite_error_code() {
+        Some(ErrorCode::DiskFull) => {
+            "; make room on the disk of the data directory, then try again"
+        }
+        Some(ErrorCode::SystemIoFailure) => {
+            "; see whether the disk of the data directory is full (df) or fails (dmesg)"
+        }
+        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
+            "; the file is damaged: stop the server and start it again, and it saves what can be read"
+        }
+        Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => {
+            "; see who owns the files in the data directory, and whether its disk is read-only"
+        }
+        _ => "",
+    }
 }
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Database { doing, source } => {
-                write!(f, "the database failed to {doing}: {source}")
+                write!(f, "the database failed to {doing}: {source}{}", remedy(source))
             }
             Self::File { path, source } => write!(f, "{}: {source}", path.display()),
             Self::Newer { path, version } => write!(
                 f,
                 "{} is of form {version} and this program knows form {SCHEMA_VERSION}: it was \
                  written by a newer barebell; run that one, or use another directory with --data",
+                path.display()
+            ),
+            Self::Damaged { what } => write!(f, "the database is damaged: {what}"),
+            Self::NoUsers { path, reason } => write!(
+                f,
+                "the database {0} is damaged ({reason}) and no user can be read in it. It is left as it is. Put a backup in its \
+                 place; or, to begin without users, move it and the files journal-* beside it away",
+                path.display()
+            ),
+            Self::Gone { path } => write!(
+                f,
+                "the database {} is gone or empty, though there are journal files beside it: somebody has removed it, with all \
+                 users. Put it or a backup in its place; or, to begin without users, move the files journal-* away, too",
                 path.display()
             ),
             Self::Random(source) => write!(f, "the system gives no random bytes: {source}"),
@@ -104,7 +178,10 @@ impl std::error::Error for Error {
         match self {
             Self::Database { source, .. } => Some(source),
             Self::File { source, .. } => Some(source),
-            Self::Newer { .. } => None,
+            Self::Newer { .. }
+            | Self::Damaged { .. }
+            | Self::NoUsers { .. }
+            | Self::Gone { .. } => None,
             Self::Random(source) => Some(source),
         }
     }
@@ -123,26 +200,34 @@ fn of(path: &Path) -> impl FnOnce(io::Error) -> Error {
 
 impl Storage {
     /// Opens the database in `directory`, or makes one, and takes into it what journal files a
-    /// crash left.
+    /// crash left. What is damaged is kept, and replaced by what can be read of it.
     ///
     /// # Errors
-    /// When it cannot be opened, or is of a newer form.
+    /// When it cannot be opened, is of a newer form, or has lost its users.
     pub(crate) fn open(directory: DataDir) -> Result<Self, Error> {
-        let path = directory.path().join("barebell.sqlite");
-        // SQLite would let others read the file; the files that it puts beside it get its mode.
+        let path = directory.path().join(DATABASE);
+        let journals = journal::files(directory.path()).map_err(of(directory.path()))?;
+        let is_there = path.metadata().is_ok_and(|metadata| metadata.len() > 0);
+        if !is_there && !journals.is_empty() {
+            return Err(Error::Gone { path });
+        }
+        // The files that SQLite puts beside it get its mode.
         OpenOptions::new()
             .create(true)
             .truncate(false)
             .write(true)
-            .mode(0o600)
+            .mode(DATABASE_MODE)
             .open(&path)
             .map_err(of(&path))?;
-        let mut database = Connection::open(&path).map_err(to("open"))?;
-        prepare(&mut database, &path)?;
+        let mut opened = open_whole(&path);
+        if let Some(damage) = opened.as_ref().err().and_then(Error::damage) {
+            salvage::salvage(&path, damage)?;
+            opened = open_whole(&path);
+        }
+        let database = opened?;
         let storage = Self { database: Mutex::new(database), directory };
-        let journals = journal::files(storage.path()).map_err(of(storage.path()))?;
-        storage.fold(&journals)?;
-        journal::delete(&journals)?;
+        let damaged = storage.fold(&journals)?;
+        journal::put_away(&journals, &damaged)?;
         Ok(storage)
     }
 
@@ -151,17 +236,32 @@ impl Storage {
         self.directory.path()
     }
 
+    /// The names of the files that are kept since they were damaged.
+    ///
+    /// # Errors
+    /// When the directory cannot be read.
+    pub(crate) fn kept_files(&self) -> Result<Vec<String>, Error> {
+        let entries = self.path().read_dir().map_err(of(self.path()))?;
+        let names = entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
+        let mut names: Vec<_> = names.filter(|name| name.contains(salvage::DAMAGED)).collect();
+        names.sort();
+        Ok(names)
+    }
+
     /// 32 random bytes, made once: the key of everything that must still be valid after a restart.
     ///
     /// # Errors
     /// When they can neither be read nor made.
-    pub(crate) fn secret(&self) -> Result<[u8; 32], Error> {
-        if let Some(secret) = self.setting("secret")?.and_then(|bytes| bytes.try_into().ok()) {
-            return Ok(secret);
+    pub(crate) fn secret(&self) -> Result<[u8; SECRET_LENGTH], Error> {
+        if let Some(stored) = self.setting(SECRET)? {
+            match stored.try_into() {
+                Ok(secret) => return Ok(secret),
+                Err(_) => log::warn("storage", || salvage::LOST_SECRET.to_owned()),
+            }
         }
-        let mut secret = [0; 32];
+        let mut secret = [0; SECRET_LENGTH];
         getrandom::fill(&mut secret).map_err(Error::Random)?;
-        self.set_setting("secret", &secret)?;
+        self.set_setting(SECRET, &secret)?;
         Ok(secret)
     }
 
@@ -200,6 +300,22 @@ fn put_setting(database: &Connection, key: &str, value: &[u8]) -> Result<(), Err
         .map_err(to("store a setting"))
 }
 
+/// Opens the database at `path`, and makes its tables if there are none.
+///
+/// # Errors
+/// When that fails; where it is damaged, [`Error::damage`] says so.
+fn open_whole(path: &Path) -> Result<Connection, Error> {
+    let mut database = Connection::open(path).map_err(to("open"))?;
+    prepare(&mut database, path)?;
+    let found: String = database
+        .query_row("PRAGMA quick_check(1)", [], |row| row.get(0))
+        .map_err(to("be checked"))?;
+    match found.as_str() {
+        "ok" => Ok(database),
+        _ => Err(Error::Damaged { what: found.replace('\n', " ") }),
+    }
+}
+
 fn prepare(database: &mut Connection, path: &Path) -> Result<(), Error> {
     let setup = |database: &Connection| {
         database.pragma_update(None, "journal_mode", "WAL")?;
@@ -218,10 +334,14 @@ fn prepare(database: &mut Connection, path: &Path) -> Result<(), Error> {
         0 => {}
         _ => return Err(Error::Newer { path: path.to_owned(), version }),
     }
-    transaction
+    make_tables(&transaction)?;
+    transaction.commit().map_err(to("make its tables"))
+}
+
+fn make_tables(database: &Connection) -> Result<(), Error> {
+    database
         .execute_batch(SCHEMA)
-        .and_then(|()| transaction.pragma_update(None, "user_version", SCHEMA_VERSION))
-        .and_then(|()| transaction.commit())
+        .and_then(|()| database.pragma_update(None, "user_version", SCHEMA_VERSION))
         .map_err(to("make its tables"))
 }
 
@@ -235,7 +355,7 @@ pub(crate) mod tests {
     }
 
     /// Waits for the lock: a process that another test starts holds a copy for a moment.
-    fn locked(path: &Path) -> DataDir {
+    pub(crate) fn locked(path: &Path) -> DataDir {
         DataDir::open(path, || Ok(None::<()>)).unwrap().unwrap()
     }
 

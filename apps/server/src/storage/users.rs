@@ -1,6 +1,7 @@
 //! Users: names and HA1, never passwords (seed row C6).
 
-use super::{Error, Storage, to};
+use super::{DATABASE, Error, Storage, to};
+use crate::log;
 use rusqlite::{Row, params};
 use sip::digest::Ha1Set;
 use std::sync::Arc;
@@ -75,7 +76,7 @@ impl Storage {
     }
 
     /// Hands every user, or every user of `domain`, to `each`, by domain and name, until that
-    /// returns false.
+    /// returns false. Who is damaged is left out, and the operator is told.
     ///
     /// # Errors
     /// When the database fails.
@@ -85,6 +86,7 @@ impl Storage {
         each: &mut dyn FnMut(User) -> bool,
     ) -> Result<(), Error> {
         let database = self.database();
+        let mut damaged = 0_u64;
         let mut read = || -> rusqlite::Result<()> {
             let mut select = database.prepare_cached(
                 "SELECT domain, name, ha1_md5, ha1_sha256, ha1_sha512_256 FROM subscriber
@@ -93,13 +95,26 @@ impl Storage {
             let mut rows = select.query([domain])?;
             let mut last: Arc<str> = Arc::from("");
             while let Some(row) = rows.next()? {
-                if !each(user(row, &mut last)?) {
+                let Ok(user) = user(row, &mut last) else {
+                    damaged += 1;
+                    continue;
+                };
+                if !each(user) {
                     break;
                 }
             }
             Ok(())
         };
-        read().map_err(to("read the users"))
+        read().map_err(to("read the users"))?;
+        if damaged > 0 {
+            log::warn("storage", || {
+                format!(
+                    "{damaged} users in {} are damaged and cannot log in: set their passwords again (barebell user add)",
+                    self.path().join(DATABASE).display()
+                )
+            });
+        }
+        Ok(())
     }
 
     /// How many users there are.
@@ -167,6 +182,21 @@ mod tests {
         assert!(!storage.remove_user("bob", "a").unwrap());
         assert!(!storage.remove_user("alice", "a").unwrap());
         assert_eq!(storage.user_count().unwrap(), 2);
+    }
+
+    #[test]
+    fn a_damaged_user_does_not_take_the_others_along() {
+        let directory = tempfile::tempdir().unwrap();
+        let storage = open(directory.path());
+        let users = [user("a", "d", "1"), user("b", "d", "2"), user("c", "d", "3")];
+        storage.put_users(&users).unwrap();
+        storage
+            .database()
+            .execute("UPDATE subscriber SET ha1_md5 = x'00' WHERE name = 'b'", [])
+            .unwrap();
+        assert_eq!(all(&storage, None), [users[0].clone(), users[2].clone()]);
+        storage.put_users([&users[1]]).unwrap();
+        assert_eq!(all(&storage, None), users);
     }
 
     #[test]

@@ -1,6 +1,9 @@
 //! The built program, as a person at a terminal uses it.
 
+mod bounds;
 mod connections;
+mod damage;
+mod phone;
 mod site;
 
 use site::{Site, show, stderr, stdout, with_input};
@@ -145,6 +148,15 @@ fn what_waited_while_the_server_stood_still_is_left_for_its_copy() {
         )
     };
     signal("-STOP");
+    // The threads stop one after the other, and later.
+    let stopped = |task: fs::DirEntry| {
+        let state = fs::read_to_string(task.path().join("stat")).unwrap();
+        state.rsplit(") ").next().unwrap().starts_with('T')
+    };
+    let tasks = || fs::read_dir(format!("/proc/{pid}/task")).unwrap().map(Result::unwrap);
+    while !tasks().all(stopped) {
+        thread::yield_now();
+    }
     phone.send_to(message(1).as_bytes(), &address).unwrap();
     thread::sleep(Duration::from_secs(1));
     signal("-CONT");

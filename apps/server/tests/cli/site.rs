@@ -1,6 +1,6 @@
 //! A folder with the data of a server, and commands on it.
 
-use std::fs;
+use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -49,18 +49,50 @@ impl Site {
 
     /// Starts a server and waits until it answers.
     pub(crate) fn serve(&self, words: &str) -> Server {
-        let child = self
-            .command(&format!("serve --listen udp:127.0.0.1:0 {words}"))
-            .stdout(Stdio::null())
-            .spawn()
-            .unwrap();
-        let server = Server(child);
+        self.started(&mut self.command(&format!("serve --listen udp:127.0.0.1:0 {words}")))
+    }
+
+    /// A command that the shell runs after `before`, such as `ulimit -n 100`.
+    pub(crate) fn command_after(&self, before: &str, words: &str) -> Command {
+        let plain = self.command(words);
+        let mut command = Command::new("sh");
+        command.args(["-c", &format!("{before} && exec \"$0\" \"$@\"")]);
+        command.arg(plain.get_program()).args(plain.get_args()).stdin(Stdio::null());
+        command
+    }
+
+    /// Starts a server that `command` runs, and waits until it answers. What it says is in [`Site::log`].
+    pub(crate) fn started(&self, command: &mut Command) -> Server {
+        let log = OpenOptions::new().create(true).append(true).open(self.log_path()).unwrap();
+        let server = Server(command.stdout(Stdio::null()).stderr(log).spawn().unwrap());
         let give_up = Instant::now() + Duration::from_secs(60);
         while !self.good("status --json").contains("\"running\":true") {
-            assert!(Instant::now() < give_up, "the server does not answer");
+            assert!(Instant::now() < give_up, "the server does not answer: {}", self.log());
             thread::sleep(Duration::from_millis(20));
         }
         server
+    }
+
+    /// What servers have said here.
+    pub(crate) fn log(&self) -> String {
+        fs::read_to_string(self.log_path()).unwrap()
+    }
+
+    /// What servers have said here once `text` is in it: an answer may be there before the line about it.
+    pub(crate) fn log_with(&self, text: &str) -> String {
+        let give_up = Instant::now() + Duration::from_secs(60);
+        loop {
+            let log = self.log();
+            if log.contains(text) {
+                return log;
+            }
+            assert!(Instant::now() < give_up, "{text} is not in {log}");
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    fn log_path(&self) -> PathBuf {
+        self.0.path().join("log")
     }
 }
 

@@ -2,8 +2,9 @@
 
 use super::frames;
 use crate::log;
+use crate::storage::salvage::damaged_name;
 use crate::storage::{Error, of};
-use std::fs::{File, OpenOptions};
+use std::fs::{File, OpenOptions, remove_file, rename};
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
@@ -98,10 +99,13 @@ pub(super) fn path(directory: &Path, number: u64, worker: usize) -> PathBuf {
     directory.join(format!("journal-{number:020}-{worker}"))
 }
 
-/// The generation of a journal file, if it is one. A name without a worker is one, too: once there was one file for all.
+/// The generation of a journal file, if it is one: those that are kept since they are damaged are none. A name without a
+/// worker is one, too: once there was one file for all.
 pub(in crate::storage) fn number(path: &Path) -> Option<u64> {
     let name = path.file_name()?.to_str()?.strip_prefix("journal-")?;
-    name.split_once('-').map_or(name, |(number, _)| number).parse().ok()
+    let (number, worker) = name.split_once('-').unwrap_or((name, "0"));
+    worker.parse::<usize>().ok()?;
+    number.parse().ok()
 }
 
 /// The journal files in `directory`, the oldest first.
@@ -117,6 +121,36 @@ pub(in crate::storage) fn files(directory: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-pub(in crate::storage) fn delete(files: &[PathBuf]) -> Result<(), Error> {
-    files.iter().try_for_each(|file| std::fs::remove_file(file).map_err(of(file)))
+/// A journal file of which not all could be read.
+#[derive(Debug)]
+pub(in crate::storage) struct Damaged {
+    pub(in crate::storage) path: PathBuf,
+    /// Bytes that could not be.
+    pub(in crate::storage) lost: u64,
+}
+
+/// Deletes `files`, but keeps those that are `damaged` under another name and tells the operator.
+///
+/// # Errors
+/// When one of them cannot be deleted or renamed.
+pub(in crate::storage) fn put_away(files: &[PathBuf], damaged: &[Damaged]) -> Result<(), Error> {
+    for file in files {
+        let Some(Damaged { lost, .. }) = damaged.iter().find(|damaged| damaged.path == *file)
+        else {
+            remove_file(file).map_err(of(file))?;
+            continue;
+        };
+        let kept = damaged_name(file);
+        rename(file, &kept).map_err(of(file))?;
+        log::warn("journal damage", || {
+            format!(
+                "the journal {} is damaged: {lost} bytes of registrations could not be read, the rest was taken. Phones whose \
+                 registration was among them are not reached until they register again. The file is kept as {}; delete it \
+                 when you do not need it",
+                file.display(),
+                kept.display(),
+            )
+        });
+    }
+    Ok(())
 }

@@ -5,14 +5,18 @@
 //! ```
 //!
 //! A payload is what [`sip_server::Output::journal`] held for one batch of messages. Frames are
-//! appended whole, so only the last can be incomplete; reading ends there.
+//! appended whole, so after a crash only the last can be incomplete. A frame that is damaged is passed over.
 
 use std::fs::File;
-use std::io::{self, BufReader, IoSlice, Read, Write};
+use std::io::{self, BufReader, IoSlice, Read, Seek, SeekFrom, Write};
 use std::path::Path;
 
 /// Bytes before each payload.
 const HEADER: usize = 8;
+/// The longest part of a file in which the next whole frame is searched for, in bytes: it is held in memory.
+const MAX_SEARCHED: u64 = 256 << 20;
+/// The longest frame that is found by a search, in bytes. Hardly any is as long, and each that seems to begin is checked.
+const MAX_FOUND: usize = 1 << 20;
 
 /// Appends one frame with one system call. Returns its length.
 pub(super) fn write(mut file: &File, payload: &[u8]) -> io::Result<u64> {
@@ -38,11 +42,13 @@ fn checksum(length: [u8; 4], payload: &[u8]) -> u32 {
     checksum.finalize()
 }
 
-/// The payloads of a journal file, up to the first frame that is not whole.
+/// The payloads of the frames of a journal file that are whole.
 pub(in crate::storage) struct Frames {
     file: BufReader<File>,
-    /// Bytes of the file not yet handed out.
+    /// Bytes of the file that are not yet read.
     left: u64,
+    /// Bytes of frames that are not whole.
+    damaged: u64,
     payload: Vec<u8>,
 }
 
@@ -50,36 +56,94 @@ impl Frames {
     pub(in crate::storage) fn open(path: &Path) -> io::Result<Self> {
         let file = File::open(path)?;
         let left = file.metadata()?.len();
-        Ok(Self { file: BufReader::with_capacity(256 * 1024, file), left, payload: Vec::new() })
+        let file = BufReader::with_capacity(256 * 1024, file);
+        Ok(Self { file, left, damaged: 0, payload: Vec::new() })
     }
 
-    pub(in crate::storage) fn next(&mut self) -> io::Result<Option<&[u8]>> {
+    /// The next payload. What the disk does not give is damaged, too, with all that follows.
+    pub(in crate::storage) fn next(&mut self) -> Option<&[u8]> {
+        let mut is_read = self.read().ok()?;
+        if !is_read && self.pass_over().ok()? {
+            is_read = self.read().ok()?;
+        }
+        is_read.then_some(&self.payload[..])
+    }
+
+    /// Reads a frame; false where there is no whole one.
+    fn read(&mut self) -> io::Result<bool> {
         let mut header = [0; HEADER];
         if self.left < HEADER as u64 {
-            return Ok(None);
+            return Ok(false);
         }
         self.file.read_exact(&mut header)?;
-        let [l0, l1, l2, l3, c0, c1, c2, c3] = header;
-        let length = [l0, l1, l2, l3];
-        let size = u32::from_le_bytes(length);
-        let frame = HEADER as u64 + u64::from(size);
+        let (length, sum) = fields(header);
+        let frame = HEADER as u64 + u64::from(u32::from_le_bytes(length));
         if frame > self.left {
-            return Ok(None);
+            return Ok(false);
         }
-        self.payload.resize(size as usize, 0);
+        self.payload.resize(frame as usize - HEADER, 0);
         self.file.read_exact(&mut self.payload)?;
-        if checksum(length, &self.payload) != u32::from_le_bytes([c0, c1, c2, c3]) {
-            return Ok(None);
+        if checksum(length, &self.payload) != sum {
+            return Ok(false);
         }
         self.left -= frame;
-        Ok(Some(&self.payload))
+        Ok(true)
     }
 
-    /// Bytes after the last whole frame, once [`Frames::next`] has returned `None`. It must not be
+    /// Goes on to the next frame that is whole, after one that is not; false where there is none.
+    fn pass_over(&mut self) -> io::Result<bool> {
+        if self.left == 0 || self.left > MAX_SEARCHED {
+            return Ok(false);
+        }
+        let start = self.file.get_ref().metadata()?.len() - self.left;
+        self.file.seek(SeekFrom::Start(start))?;
+        let mut rest = Vec::new();
+        self.file.read_to_end(&mut rest)?;
+        let Some(next) = find(&rest) else { return Ok(false) };
+        self.file.seek(SeekFrom::Start(start + next as u64))?;
+        self.left -= next as u64;
+        self.damaged += next as u64;
+        Ok(true)
+    }
+
+    /// Bytes that belong to no whole frame, once [`Frames::next`] has returned `None`. It must not be
     /// called again then.
     pub(in crate::storage) fn ignored(&self) -> u64 {
-        self.left
+        self.left + self.damaged
     }
+}
+
+fn fields([l0, l1, l2, l3, c0, c1, c2, c3]: [u8; HEADER]) -> ([u8; 4], u32) {
+    ([l0, l1, l2, l3], u32::from_le_bytes([c0, c1, c2, c3]))
+}
+
+/// Where the next whole frame begins in `rest`, which begins with one that is damaged.
+fn find(rest: &[u8]) -> Option<usize> {
+    // Where only the payload is damaged, the length tells.
+    let (length, _) = fields(*rest.first_chunk()?);
+    let end = HEADER + u32::from_le_bytes(length) as usize;
+    if rest.get(end..).is_some_and(|next| whole(next, usize::MAX).is_some()) {
+        return Some(end);
+    }
+    (1..rest.len()).find(|&at| whole(&rest[at..], MAX_FOUND).is_some() && is_row(&rest[at..]))
+}
+
+/// The length of the whole frame that `bytes` begin with, if they do and it is not longer than `longest`.
+fn whole(bytes: &[u8], longest: usize) -> Option<usize> {
+    let (header, rest) = bytes.split_first_chunk()?;
+    let (length, sum) = fields(*header);
+    let size = u32::from_le_bytes(length) as usize;
+    let payload = rest.get(..size).filter(|_| HEADER + size <= longest)?;
+    (checksum(length, payload) == sum).then_some(HEADER + size)
+}
+
+/// Whether `bytes` are whole frames up to the end. A user who writes frames into a contact cannot bring that about:
+/// what follows the contact would have to be one, too.
+fn is_row(mut bytes: &[u8]) -> bool {
+    while let Some(length) = whole(bytes, usize::MAX) {
+        bytes = &bytes[length..];
+    }
+    bytes.is_empty()
 }
 
 #[cfg(test)]
@@ -89,7 +153,7 @@ mod tests {
     fn payloads(path: &Path) -> (Vec<Vec<u8>>, u64) {
         let mut frames = Frames::open(path).unwrap();
         let mut payloads = Vec::new();
-        while let Some(payload) = frames.next().unwrap() {
+        while let Some(payload) = frames.next() {
             payloads.push(payload.to_vec());
         }
         (payloads, frames.ignored())
@@ -121,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_frame_ends_the_reading_and_is_never_handed_out() {
+    fn a_damaged_frame_is_passed_over_and_never_handed_out() {
         let directory = tempfile::tempdir().unwrap();
         let (bytes, ends) = three_frames(directory.path());
         let damaged_file = directory.path().join("damaged");
@@ -129,8 +193,30 @@ mod tests {
             let mut damaged = bytes.clone();
             damaged[at] ^= 0x40;
             std::fs::write(&damaged_file, &damaged).unwrap();
-            let whole = ends.iter().filter(|&&end| end <= at).count();
-            assert_eq!(payloads(&damaged_file).0.len(), whole, "damaged at {at}");
+            let frame = ends.iter().filter(|&&end| end <= at).count();
+            let start = if frame == 0 { 0 } else { ends[frame - 1] };
+            let mut expected = vec![b"first".to_vec(), Vec::new(), b"the third".to_vec()];
+            expected.remove(frame);
+            let lost = (ends[frame] - start) as u64;
+            assert_eq!(payloads(&damaged_file), (expected, lost), "damaged at {at}");
+        }
+    }
+
+    #[test]
+    fn what_a_user_has_written_is_never_taken_for_a_frame() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("journal");
+        let forged = three_frames(directory.path()).0;
+        let file = File::create(&path).unwrap();
+        for payload in [&[&b"contact "[..], &forged, b" and more"].concat()[..], b"good"] {
+            write(&file, payload).unwrap();
+        }
+        let whole = std::fs::read(&path).unwrap();
+        for at in 0..4 {
+            let mut damaged = whole.clone();
+            damaged[at] ^= 0x21;
+            std::fs::write(&path, &damaged).unwrap();
+            assert_eq!(payloads(&path).0, [b"good"], "damaged at {at}");
         }
     }
 

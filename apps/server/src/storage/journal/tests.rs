@@ -86,7 +86,7 @@ fn a_crash_after_any_step_of_a_checkpoint_loses_nothing() {
                 shared.storage.fold(&old).unwrap();
             }
             if steps >= 3 {
-                delete(&old).unwrap();
+                put_away(&old, &[]).unwrap();
             }
         }
         if steps >= 4 {
@@ -128,7 +128,7 @@ fn an_older_record_of_another_worker_does_not_bring_back_what_is_gone() {
         shared.storage.fold(&old).unwrap();
         assert_eq!(rows(&shared.storage), 1);
     }
-    delete(&old).unwrap();
+    put_away(&old, &[]).unwrap();
     shared.append(0, &registered("alice", 7, LATER)).unwrap();
     shared.checkpoint().unwrap();
     assert_eq!(rows(&shared.storage), 1, "bob is to be forgotten by now");
@@ -186,6 +186,34 @@ fn files_of_an_attempt_that_failed_are_taken_for_the_next() {
     shared.append(1, &registered("alice", 3, LATER)).unwrap();
     shared.checkpoint().unwrap();
     assert_eq!(restored(&shared.storage), expected(&[("alice", 3), ("bob", 2)]));
+}
+
+#[test]
+fn a_damaged_file_is_kept_and_what_is_whole_in_it_taken_in() {
+    let directory = tempfile::tempdir().unwrap();
+    let shared = shared(directory.path());
+    for (sequence, user) in [(1, "alice"), (2, "bob"), (3, "carol")] {
+        shared.append(0, &registered(user, sequence, LATER)).unwrap();
+    }
+    shared.append(1, &registered("dave", 4, LATER)).unwrap();
+    let path = file::path(directory.path(), *shared.number.lock(), 0);
+    drop(shared);
+    let mut bytes = std::fs::read(&path).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    std::fs::write(&path, &bytes).unwrap();
+    let all = expected(&[("alice", 1), ("carol", 3), ("dave", 4)]);
+    assert_eq!(restored(&open(directory.path())), all);
+    let names = directory.path().read_dir().unwrap().map(|entry| entry.unwrap().path());
+    let name = path.file_name().unwrap().to_str().unwrap();
+    let kept: Vec<_> = names
+        .filter(|path| path.file_name().unwrap().to_str().unwrap().starts_with(name))
+        .collect();
+    assert_eq!(kept.len(), 1, "{kept:?}");
+    assert_eq!(std::fs::read(&kept[0]).unwrap(), bytes);
+    // It is not read again, nor in the way.
+    assert_eq!(restored(&open(directory.path())), all);
+    assert!(kept[0].exists() && !path.exists());
 }
 
 #[test]

@@ -257,7 +257,10 @@ impl<'b> Machine<'b> {
         for event in out.events {
             match event {
                 Event::Locate { ticket, .. } => self.tickets.push(ticket),
-                Event::Notice(notice) => assert!(!notice.contains(['\r', '\n'])),
+                Event::Notice(notice) => {
+                    let line = notice.to_string();
+                    assert!(line.len() < 400 && !line.contains(char::is_control), "{line:?}");
+                }
             }
         }
         assert!(self.server.transactions() <= MAX_TRANSACTIONS);

@@ -1,0 +1,162 @@
+use super::super::tests::{locked, open};
+use super::super::{DATABASE, Error, SECRET_LENGTH, Storage, User};
+use super::*;
+use sip::digest::Ha1Set;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::sync::Arc;
+
+const USERS: usize = 2000;
+
+fn user(number: usize) -> User {
+    let name = format!("user{number:04}");
+    let ha1 = Ha1Set::new(name.as_bytes(), b"a.com", b"secret");
+    User { name, domain: Arc::from("a.com"), ha1 }
+}
+
+/// A database with users over many pages and a setting, that nobody has open; and the secret in it.
+fn database(directory: &Path) -> (PathBuf, [u8; SECRET_LENGTH]) {
+    let storage = open(directory);
+    storage.put_users(&(0..USERS).map(user).collect::<Vec<_>>()).unwrap();
+    storage.set_setting("a", b"b").unwrap();
+    (directory.join(DATABASE), storage.secret().unwrap())
+}
+
+fn overwrite(path: &Path, page: u64, bytes: &[u8]) {
+    let file = OpenOptions::new().write(true).open(path).unwrap();
+    file.write_all_at(bytes, page * PAGE).unwrap();
+}
+
+/// The first page of a table, counted from 0 on.
+fn root(path: &Path, table: &str) -> u64 {
+    let database = Connection::open(path).unwrap();
+    let root: i64 = database
+        .query_row("SELECT rootpage FROM sqlite_schema WHERE name = ?1", [table], |row| row.get(0))
+        .unwrap();
+    root.cast_unsigned() - 1
+}
+
+fn users(storage: &Storage) -> Vec<User> {
+    let mut users = Vec::new();
+    storage
+        .users(None, &mut |user| {
+            users.push(user);
+            true
+        })
+        .unwrap();
+    users
+}
+
+#[test]
+fn users_on_either_side_of_a_damaged_page_are_saved() {
+    let directory = tempfile::tempdir().unwrap();
+    let (path, secret) = database(directory.path());
+    let damaged = fs::read(&path).unwrap();
+    let middle = damaged.windows(8).position(|bytes| bytes == b"user1000").unwrap() as u64 / PAGE;
+    overwrite(&path, middle, &[0; PAGE as usize]);
+    let damaged = fs::read(&path).unwrap();
+    let storage = open(directory.path());
+    let saved = users(&storage);
+    assert!((USERS - 60..USERS).contains(&saved.len()), "{} users", saved.len());
+    assert!(saved.contains(&user(0)) && saved.contains(&user(USERS - 1)));
+    assert_eq!(storage.secret().unwrap(), secret);
+    assert_eq!(storage.setting("a").unwrap().unwrap(), b"b");
+    let [kept] = &storage.kept_files().unwrap()[..] else { panic!("one file is kept") };
+    assert_eq!(fs::read(directory.path().join(kept)).unwrap(), damaged);
+    // The new one is whole, and for its owner alone.
+    storage.put_users(&saved).unwrap();
+    drop(storage);
+    assert_eq!(users(&open(directory.path())).len(), saved.len());
+    assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+}
+
+#[test]
+fn damaged_registrations_and_settings_cost_no_user() {
+    for (table, keeps_secret) in [("binding", true), ("setting", false)] {
+        let directory = tempfile::tempdir().unwrap();
+        let (path, secret) = database(directory.path());
+        overwrite(&path, root(&path, table), &[0x5a; PAGE as usize]);
+        let storage = open(directory.path());
+        assert_eq!(users(&storage).len(), USERS, "{table}");
+        assert_eq!(storage.secret().unwrap() == secret, keeps_secret, "{table}");
+        assert_eq!(storage.kept_files().unwrap().len(), 1, "{table}");
+    }
+}
+
+#[test]
+fn users_are_saved_where_the_beginning_is_overwritten_or_the_end_is_missing() {
+    for is_cut in [false, true] {
+        let directory = tempfile::tempdir().unwrap();
+        let (path, _) = database(directory.path());
+        if is_cut {
+            let file = OpenOptions::new().write(true).open(&path).unwrap();
+            file.set_len(file.metadata().unwrap().len() - PAGE).unwrap();
+        } else {
+            overwrite(&path, 0, b"garbage garbage!");
+        }
+        let damaged = fs::read(&path).unwrap();
+        let storage = open(directory.path());
+        let saved = users(&storage);
+        let wanted = if is_cut { USERS / 4..USERS } else { USERS..USERS + 1 };
+        assert!(wanted.contains(&saved.len()), "{} users", saved.len());
+        let [kept] = &storage.kept_files().unwrap()[..] else { panic!("one file is kept") };
+        assert_eq!(fs::read(directory.path().join(kept)).unwrap(), damaged);
+    }
+}
+
+#[test]
+fn where_no_user_can_be_read_nothing_is_touched() {
+    let directory = tempfile::tempdir().unwrap();
+    let (path, _) = database(directory.path());
+    let whole = fs::read(&path).unwrap();
+    overwrite(&path, 0, &[0x5a; PAGE as usize]);
+    let damaged = fs::read(&path).unwrap();
+    for _ in 0..2 {
+        let error = Storage::open(locked(directory.path())).unwrap_err();
+        assert!(matches!(error, Error::NoUsers { .. }), "{error}");
+        assert_eq!(fs::read(&path).unwrap(), damaged);
+        let mut names =
+            directory.path().read_dir().unwrap().map(|entry| entry.unwrap().file_name());
+        assert!(names.all(|name| name == DATABASE || name == "lock"), "something is left");
+    }
+    fs::write(&path, whole).unwrap();
+    assert_eq!(users(&open(directory.path())).len(), USERS);
+}
+
+#[test]
+fn a_damaged_database_without_users_is_made_anew() {
+    let directory = tempfile::tempdir().unwrap();
+    drop(open(directory.path()));
+    let path = directory.path().join(DATABASE);
+    overwrite(&path, root(&path, "binding"), &[0x5a; PAGE as usize]);
+    let storage = open(directory.path());
+    assert!(users(&storage).is_empty());
+    assert_eq!(storage.kept_files().unwrap().len(), 1);
+}
+
+#[test]
+fn a_database_that_is_gone_is_not_taken_for_a_new_one() {
+    let directory = tempfile::tempdir().unwrap();
+    let (path, _) = database(directory.path());
+    let journal = directory.path().join("journal-00000000000000000001-0");
+    fs::write(&journal, b"").unwrap();
+    for file in [Some(b""), None] {
+        fs::remove_file(&path).unwrap();
+        if let Some(bytes) = file {
+            fs::write(&path, bytes).unwrap();
+        }
+        let error = Storage::open(locked(directory.path())).unwrap_err();
+        assert!(matches!(error, Error::Gone { .. }), "{error}");
+    }
+    fs::remove_file(&journal).unwrap();
+    assert!(users(&open(directory.path())).is_empty());
+}
+
+#[test]
+fn a_secret_that_is_no_secret_is_made_anew() {
+    let directory = tempfile::tempdir().unwrap();
+    let storage = open(directory.path());
+    storage.set_setting(SECRET, b"x").unwrap();
+    let secret = storage.secret().unwrap();
+    assert_eq!(storage.secret().unwrap(), secret);
+}
