@@ -108,6 +108,8 @@ pub struct Limits {
     pub max_registered: usize,
     /// Transactions in progress.
     pub max_transactions: usize,
+    /// Bytes that transactions in progress may take; one source that is not trusted, and one user, an eighth of it.
+    pub max_transaction_bytes: usize,
     /// Bytes for what is remembered of dialogs; where they do not suffice, the oldest are forgotten.
     pub max_dialog_bytes: usize,
     /// How long a request that begins something may have waited to be read before it is refused with
@@ -206,6 +208,7 @@ impl Default for Limits {
         Self {
             max_registered: 2_000_000,
             max_transactions: 1_000_000,
+            max_transaction_bytes: 512 << 20,
             max_dialog_bytes: 128 << 20,
             // Well below the half second after which requests are sent again.
             max_wait: Duration::from_millis(100),

@@ -106,6 +106,8 @@ counters! {
     registration_limit = "registration-limit";
     /// Requests refused because too many transactions are in progress.
     transaction_limit = "transaction-limit";
+    /// Requests refused because too much of their source or user is in progress.
+    share_limit = "share-limit";
     /// Requests refused because the server was behind.
     overload_refused = "overload-refused";
     /// Requests left alone because they had waited so long that they have been sent again, or came on a stream that

@@ -11,8 +11,8 @@ use crate::incoming::{
 use crate::overload::Share;
 use crate::proxy::branch::{Visit, loop_hash, visit};
 use crate::proxy::{
-    Context, Destination, Env, Grant, Identity, Leads, NextHop, NoRoute, Plan, Preprocessed,
-    Target, Targets, stateless, write_line, write_number_line,
+    Context, Destination, Env, Grant, Identity, Lacking, Leads, NextHop, NoRoute, Payers, Plan,
+    Preprocessed, Target, Targets, stateless, write_line, write_number_line,
 };
 use crate::reach::Scope;
 use crate::registrar;
@@ -30,7 +30,7 @@ use smallvec::SmallVec;
 /// On whose word a request is forwarded.
 enum Sponsor {
     /// One of our users, who proved to be this one.
-    User(Identity),
+    User(AddressOfRecord, Identity),
     /// A dialog that began here, with this name of ours in From.
     Dialog(Identity),
     /// Nobody: it is for one of our users, or nobody is asked.
@@ -40,8 +40,15 @@ enum Sponsor {
 impl Sponsor {
     const fn identity(&self) -> Identity {
         match self {
-            Self::User(identity) | Self::Dialog(identity) => *identity,
+            Self::User(_, identity) | Self::Dialog(identity) => *identity,
             Self::Nobody => Identity::NOBODY,
+        }
+    }
+
+    const fn user(&self) -> Option<&AddressOfRecord> {
+        match self {
+            Self::User(user, _) => Some(user),
+            Self::Dialog(_) | Self::Nobody => None,
         }
     }
 }
@@ -114,6 +121,12 @@ pub(crate) fn route<R: RawMutex>(
         || matches!(destination, Destination::User { .. } | Destination::Number(_));
     let asked = Asked { incoming, is_for_us, grant, is_trusted };
     let Some(sponsor) = find_sponsor(server, &asked, env) else { return };
+    let payers = if is_trusted {
+        server.transactions.payers(None, None)
+    } else {
+        let user = sponsor.user().map(AddressOfRecord::as_bytes);
+        server.transactions.payers(Some(flow.remote.ip()), user)
+    };
     if let Some(grant) = grant {
         // The tag of the other end went there.
         env.answered.note(flow.remote.ip());
@@ -137,7 +150,7 @@ pub(crate) fn route<R: RawMutex>(
                 origin: grant.map_or(Scope::of(flow.remote.ip()), |grant| grant.scope),
             });
             let plan = plan(incoming, routes, hash(), sponsor.identity(), env);
-            return forward(server, incoming, plan, Targets::from_iter([target]), env);
+            return forward(server, incoming, plan, Targets::from_iter([target]), payers, env);
         }
         Destination::User { user, domain } => {
             let name = env.settings.domain_name(domain);
@@ -184,7 +197,7 @@ pub(crate) fn route<R: RawMutex>(
         return redirect(incoming, &targets, env);
     }
     let plan = plan(incoming, found.routes(), hash(), sponsor.identity(), env);
-    forward(server, incoming, plan, targets, env);
+    forward(server, incoming, plan, targets, payers, env);
 }
 
 /// The flow on which the phone that the request URI names is registered now, by the user that the request is
@@ -305,7 +318,8 @@ fn find_sponsor<R: RawMutex>(
         let claimed = server.subscribers.address_of_record(&sip::uri::unescape(user), name);
         let proved = authenticate(server, Asker::Proxy, domain, incoming, is_trusted, env)?;
         if proved == claimed {
-            return Some(Sponsor::User(env.settings.identity_of(&head.from_uri, env.keys)));
+            let identity = env.settings.identity_of(&head.from_uri, env.keys);
+            return Some(Sponsor::User(proved, identity));
         }
         env.counters.identity_mismatches.add();
         reply(message, flow, 403, "From Is Not the Authenticated User", env, |_, _| {});
@@ -370,6 +384,7 @@ fn forward<R: RawMutex>(
     incoming: &Incoming<'_, '_>,
     plan: Plan,
     mut targets: Targets,
+    payers: Payers,
     env: &mut Env<'_>,
 ) {
     let Incoming { message, head, flow, .. } = incoming;
@@ -379,9 +394,9 @@ fn forward<R: RawMutex>(
     if is_new(head) && server.is_draining.load(Ordering::Relaxed) {
         return refuse_for_now(incoming, "Shutting Down", 10, env);
     }
-    let max = env.settings.config.limits.max_transactions;
     let Some(key) = incoming.key.filter(|_| head.method != Method::Ack) else {
         if head.method == Method::Invite {
+            let max = env.settings.config.limits.max_transactions;
             server.passed.note(server.transactions.key_of(message), max);
         }
         let best = targets.iter().enumerate().rev().max_by_key(|(_, target)| target.q);
@@ -397,12 +412,23 @@ fn forward<R: RawMutex>(
         }
         return;
     };
-    let started = server
-        .transactions
-        .insert(key, max, env, |handle, env| Context::start(handle, message, plan, targets, env));
-    if started.is_err() {
-        env.counters.transaction_limit.add();
-        refuse_for_now(incoming, reason_phrase(503), 5, env);
+    // The request, and what is sent.
+    let bytes = 2 * message.as_bytes().len();
+    let started = server.transactions.insert(key, payers, bytes, env, |handle, env| {
+        Context::start(handle, message, plan, targets, env)
+    });
+    match started {
+        Ok(()) => {}
+        Err(Lacking::Whole) => {
+            env.counters.transaction_limit.add();
+            refuse_for_now(incoming, reason_phrase(503), 5, env);
+        }
+        Err(Lacking::Share) => {
+            env.counters.share_limit.add();
+            reply(message, flow, 500, "Too Much in Progress", env, |out, _| {
+                write_number_line(out, b"Retry-After", 5);
+            });
+        }
     }
 }
 

@@ -184,6 +184,11 @@ impl<R: RawMutex> Server<R> {
         self.transactions.len()
     }
 
+    /// Bytes that transactions in progress take.
+    pub fn transaction_bytes(&self) -> usize {
+        self.transactions.bytes()
+    }
+
     /// How long the steps of handling a message took, all workers together; zero where none was given
     /// a clock ([`Worker::set_clock`]) or [`Config::timings`] is off.
     pub fn timings(&self) -> [(Step, Timing); Step::ALL.len()] {

@@ -93,6 +93,13 @@ impl Context {
         context
     }
 
+    /// The memory that the context takes, as far as its messages make it more or less.
+    pub(crate) fn bytes(&self) -> usize {
+        let search = self.search.as_ref().map_or(0, |search| search.bytes());
+        let branches = self.branches.iter().map(Fork::bytes).sum::<usize>();
+        size_of::<Self>() + self.last_response.capacity() + search + branches
+    }
+
     /// Whether the context can be dropped.
     pub(crate) fn is_over(&self) -> bool {
         (self.is_abandoned || self.server.state() == State::Terminated)

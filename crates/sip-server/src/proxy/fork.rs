@@ -50,6 +50,19 @@ pub(super) struct SentCancel {
 }
 
 impl Fork {
+    /// The memory that it takes.
+    pub(super) fn bytes(&self) -> usize {
+        let request = match &self.state {
+            ForkState::Sent(sent) => sent.message.capacity(),
+            ForkState::Locating | ForkState::Over => 0,
+        };
+        let cancel = match &self.cancel {
+            Cancel::Sent(cancel) => size_of::<SentCancel>() + cancel.message.capacity(),
+            Cancel::No | Cancel::Wanted => 0,
+        };
+        size_of::<Self>() + request + cancel
+    }
+
     /// Whether no final response is to be expected any more.
     pub(super) fn has_ended(&self) -> bool {
         match &self.state {

@@ -1,6 +1,7 @@
 //! The proxy (RFC 3261 section 16): where a request goes, and its way there and back.
 
 pub(crate) mod branch;
+mod budget;
 mod context;
 mod fork;
 mod forward;
@@ -14,6 +15,7 @@ mod target;
 mod token;
 mod transactions;
 
+pub(crate) use budget::{Lacking, Payers};
 pub(crate) use context::Context;
 pub(crate) use forward::{write_line, write_number_line};
 pub(crate) use grant::{Grant, note_response};

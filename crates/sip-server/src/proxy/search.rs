@@ -64,6 +64,18 @@ impl Search {
         }
     }
 
+    /// The memory that it takes.
+    pub(super) fn bytes(&self) -> usize {
+        let target = |target: &Target| size_of::<Target>() + target.uri.len() + target.path.len();
+        let targets = self.waiting.iter().chain(self.aims.iter().map(|aim| &aim.target));
+        let best = self.best.as_ref().map_or(0, |(_, response)| response.capacity());
+        size_of::<Self>()
+            + self.request.capacity()
+            + self.challenges.capacity()
+            + best
+            + targets.map(target).sum::<usize>()
+    }
+
     /// Whether `length` more bytes may be sent on `flow`: to a host that has never answered anything no more than three
     /// times what was received, or whoever registers a contact there, or names it, had this server flood it.
     pub(super) fn affords(&mut self, flow: &Flow, length: usize, env: &Env<'_>) -> bool {

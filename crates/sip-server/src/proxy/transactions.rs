@@ -3,11 +3,13 @@
 
 use super::Env;
 use super::branch::Handle;
+use super::budget::{Budget, Lacking, Payers};
 use super::context::Context;
 use crate::keys::Key;
 use crate::timer::TimerQueue;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
+use core::net::IpAddr;
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use hashbrown::HashTable;
 use lock_api::{Mutex, RawMutex};
@@ -25,6 +27,7 @@ pub(crate) struct Transactions<R: RawMutex> {
     key: Key,
     serial: AtomicU64,
     count: AtomicUsize,
+    budget: Budget,
 }
 
 #[derive(Default)]
@@ -40,6 +43,9 @@ struct Shard {
 /// context that has nothing to do: most are out of the processor's cache by then.
 struct Slot {
     context: Option<Box<Context>>,
+    /// Bytes of the context that are paid for, and by whom.
+    bytes: u32,
+    payers: Payers,
     /// The key of the server transaction, as long as there is a context.
     key: u64,
     /// When the context has something to do, [`Instant::MAX`] if never.
@@ -50,12 +56,20 @@ struct Slot {
 }
 
 impl Slot {
-    const EMPTY: Self = Self { context: None, key: 0, due: Instant::MAX, reminder: Instant::MAX };
+    const EMPTY: Self = Self {
+        context: None,
+        bytes: 0,
+        payers: Payers::NONE,
+        key: 0,
+        due: Instant::MAX,
+        reminder: Instant::MAX,
+    };
 }
 
 impl<R: RawMutex> Transactions<R> {
     pub(crate) fn new(key: Key) -> Self {
         Self {
+            budget: Budget::new(key.clone()),
             shards: (0..SHARDS).map(|_| Mutex::new(Shard::default())).collect(),
             next_timers: (0..SHARDS).map(|_| AtomicU64::new(u64::MAX)).collect(),
             key,
@@ -67,6 +81,16 @@ impl<R: RawMutex> Transactions<R> {
     /// How many contexts there are.
     pub(crate) fn len(&self) -> usize {
         self.count.load(Ordering::Relaxed)
+    }
+
+    /// Bytes that all contexts take.
+    pub(crate) fn bytes(&self) -> usize {
+        self.budget.total()
+    }
+
+    /// Who pays for a request from `source`, if that has a share, of `user`, if there is one.
+    pub(crate) fn payers(&self, source: Option<IpAddr>, user: Option<&[u8]>) -> Payers {
+        self.budget.payers(source, user)
     }
 
     /// How many contexts have not given a final response.
@@ -137,22 +161,26 @@ impl<R: RawMutex> Transactions<R> {
         Some(result)
     }
 
-    /// Makes a context with `start`, unless the request has one already or there are `max`.
+    /// Makes a context with `start`, unless the request has one already or there are too many. `payers` pay for it,
+    /// which will take about `bytes` at first.
     pub(crate) fn insert(
         &self,
         key: u64,
-        max: usize,
+        payers: Payers,
+        bytes: usize,
         env: &mut Env<'_>,
         start: impl FnOnce(Handle, &mut Env<'_>) -> Context,
-    ) -> Result<(), Full> {
+    ) -> Result<(), Lacking> {
+        let limits = &env.settings.config.limits;
         let number = shard_of(key);
         let mut shard = self.shards[number].lock();
         if shard.find(key).is_some() {
             return Ok(());
         }
-        if self.len() >= max {
-            return Err(Full);
+        if self.len() >= limits.max_transactions {
+            return Err(Lacking::Whole);
         }
+        self.budget.check(&payers, bytes, limits.max_transaction_bytes)?;
         let slot = match shard.free.pop() {
             Some(slot) => slot,
             None => {
@@ -169,6 +197,7 @@ impl<R: RawMutex> Transactions<R> {
         let Shard { slots, index, .. } = &mut *shard;
         slots[slot as usize].context = Some(Box::new(context));
         slots[slot as usize].key = key;
+        slots[slot as usize].payers = payers;
         index.insert_unique(key, slot, |&slot| slots[slot as usize].key);
         self.count.fetch_add(1, Ordering::Relaxed);
         self.settle(&mut shard, number, slot);
@@ -213,6 +242,9 @@ impl<R: RawMutex> Transactions<R> {
     fn settle(&self, shard: &mut Shard, number: usize, at: u32) {
         let Some(slot) = shard.slots.get_mut(at as usize) else { return };
         let Some(context) = &slot.context else { return };
+        let bytes = if context.is_over() { 0 } else { context.bytes() as u32 };
+        self.budget.change(&slot.payers, slot.bytes as usize, bytes as usize);
+        slot.bytes = bytes;
         if context.is_over() {
             // The reminder is in the queue still, and is for what comes into the slot next.
             (slot.context, slot.due) = (None, Instant::MAX);
@@ -252,10 +284,6 @@ impl Shard {
         is_news
     }
 }
-
-/// There are as many contexts as may be.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Full;
 
 fn shard_of(key: u64) -> usize {
     // The table takes its own bits from both ends of the key.

@@ -296,6 +296,48 @@ fn no_more_transactions_are_begun_than_may_be() {
 }
 
 #[test]
+fn calls_that_ring_are_bounded_in_bytes_each_source_and_user_and_all() {
+    let mut config = closed_config();
+    config.limits.max_transaction_bytes = 1 << 20;
+    (config.limits.foreign_rate, config.limits.user_rate) = (0, 0);
+    let mut rig = Rig::closed_with(config);
+    rig.register("bob", &tcp(BOB, 3), &format!("<sip:bob@{BOB};transport=tcp>"));
+    let ring = |rig: &mut Rig, source: &str, from: &str, user: Option<&str>| {
+        let call = Draft::invite("sip:bob@example.com")
+            .with("From", &format!("<sip:{from}>;tag=1"))
+            .with_body(&"x".repeat(10_000));
+        let reaction = match user {
+            Some(user) => rig.send_as(user, &udp(source), &call),
+            None => rig.send(&udp(source), &call),
+        };
+        reaction.responses().next().map_or(0, Sent::status)
+    };
+    let strangers = |rig: &mut Rig, source: &str| {
+        (0..20).map(|_| ring(rig, source, "x@foreign.example", None)).collect::<Vec<_>>()
+    };
+    let first = strangers(&mut rig, STRANGER);
+    assert_eq!((first[0], first[19]), (0, 500));
+    let rang = first.iter().filter(|&&status| status == 0).count();
+    assert!((4..8).contains(&rang), "an eighth of it: {rang}");
+    assert_eq!(ring(&mut rig, "192.0.2.98:5060", "x@foreign.example", None), 0, "another source");
+    // A user has an eighth, too, wherever the calls come from.
+    let alice = (0..20).map(|number| {
+        let source = format!("198.51.100.{}:5060", 100 + number);
+        ring(&mut rig, &source, "alice@example.com", Some("alice"))
+    });
+    assert!((4..8).contains(&alice.filter(|&status| status == 0).count()));
+    assert_eq!(ring(&mut rig, ALICE, "carol@example.com", Some("carol")), 0, "another user");
+    let all: Vec<_> = (0..20).flat_map(|n| strangers(&mut rig, &format!("10.0.0.{n}:1"))).collect();
+    assert!(all.contains(&503));
+    assert!(rig.server.transaction_bytes() <= 1 << 20);
+    assert!(rig.count("share-limit") > 0 && rig.count("transaction-limit") > 0);
+    rig.wait(Duration::from_secs(400));
+    rig.wait(Duration::from_secs(100));
+    rig.wait(Duration::from_secs(100));
+    assert_eq!(rig.server.transaction_bytes(), 0);
+}
+
+#[test]
 fn no_more_targets_are_called_than_may_be() {
     let mut config = open_config();
     config.limits.max_forks = 2;

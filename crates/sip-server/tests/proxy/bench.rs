@@ -245,6 +245,7 @@ impl Bench {
     pub(crate) fn rest(&mut self) {
         self.wait(400_000);
         assert_eq!(self.server.transactions(), 0, "transactions are stuck");
+        assert_eq!(self.server.transaction_bytes(), 0, "bytes are lost");
     }
 
     /// The DNS has answered for the first ticket.

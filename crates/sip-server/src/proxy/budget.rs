@@ -1,0 +1,91 @@
+//! What requests in progress take of memory, in bytes: all together, and for whom.
+
+use crate::keys::Key;
+use crate::sources::network_of;
+use alloc::boxed::Box;
+use core::net::IpAddr;
+use core::sync::atomic::{AtomicUsize, Ordering};
+
+/// How many accounts there are; who falls on the same one shares it.
+const ACCOUNTS: usize = 1 << 16;
+
+/// Which part of the whole one source, or one user, may take.
+const SHARE: usize = 8;
+
+/// Bytes in use.
+pub(super) struct Budget {
+    key: Key,
+    total: AtomicUsize,
+    accounts: Box<[AtomicUsize]>,
+}
+
+/// Who pays for a request: its source and its user, as far as they have a share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Payers {
+    source: Option<u16>,
+    user: Option<u16>,
+}
+
+/// What is lacking.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lacking {
+    /// As much is in progress as may be.
+    Whole,
+    /// As much of this source or user is.
+    Share,
+}
+
+impl Budget {
+    pub(super) fn new(key: Key) -> Self {
+        let accounts = (0..ACCOUNTS).map(|_| AtomicUsize::new(0)).collect();
+        Self { key, total: AtomicUsize::new(0), accounts }
+    }
+
+    /// Who pays for a request from `source`, if that has a share, of `user`, if there is one.
+    pub(super) fn payers(&self, source: Option<IpAddr>, user: Option<&[u8]>) -> Payers {
+        let account = |parts: &[&[u8]]| self.key.hash(parts) as u16;
+        let source = source.map(|source| match network_of(source) {
+            IpAddr::V4(ip) => account(&[b"source", &ip.octets()]),
+            IpAddr::V6(ip) => account(&[b"source", &ip.octets()]),
+        });
+        Payers { source, user: user.map(|user| account(&[b"user", user])) }
+    }
+
+    /// Whether `bytes` more may be used of `most`.
+    pub(super) fn check(&self, payers: &Payers, bytes: usize, most: usize) -> Result<(), Lacking> {
+        let fits = |used: &AtomicUsize, most| used.load(Ordering::Relaxed) + bytes <= most;
+        if !fits(&self.total, most) {
+            return Err(Lacking::Whole);
+        }
+        let within = |account: &u16| fits(&self.accounts[usize::from(*account)], most / SHARE);
+        match payers.iter().all(|account| within(&account)) {
+            true => Ok(()),
+            false => Err(Lacking::Share),
+        }
+    }
+
+    /// What was `before` bytes is `after` now.
+    pub(super) fn change(&self, payers: &Payers, before: usize, after: usize) {
+        if before == after {
+            return;
+        }
+        let difference = after.wrapping_sub(before);
+        self.total.fetch_add(difference, Ordering::Relaxed);
+        for account in payers.iter() {
+            self.accounts[usize::from(account)].fetch_add(difference, Ordering::Relaxed);
+        }
+    }
+
+    pub(super) fn total(&self) -> usize {
+        self.total.load(Ordering::Relaxed)
+    }
+}
+
+impl Payers {
+    /// Nobody has a share of it.
+    pub(super) const NONE: Self = Self { source: None, user: None };
+
+    fn iter(&self) -> impl Iterator<Item = u16> {
+        self.source.into_iter().chain(self.user)
+    }
+}
