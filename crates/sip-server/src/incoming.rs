@@ -2,7 +2,7 @@
 
 use crate::config::Mode;
 use crate::flow::Flow;
-use crate::proxy::{Env, write_line};
+use crate::proxy::{Env, write_line, write_number_line};
 use crate::timings::{Step, timed};
 use alloc::vec::Vec;
 use sip::message::{RequestHead, Response, reason_phrase};
@@ -61,6 +61,18 @@ pub(crate) fn reply(
                 }
             });
         });
+    });
+}
+
+/// Refuses a request that may be tried again after some `seconds`.
+pub(crate) fn refuse_for_now(
+    incoming: &Incoming<'_, '_>,
+    reason: &str,
+    seconds: u64,
+    env: &mut Env<'_>,
+) {
+    reply(incoming.message, &incoming.flow, 503, reason, env, |out, _| {
+        write_number_line(out, b"Retry-After", seconds);
     });
 }
 

@@ -32,6 +32,7 @@ mod routing;
 mod server;
 mod settings;
 mod sources;
+mod sponsor;
 mod subscribers;
 mod timer;
 mod timings;

@@ -1,23 +1,23 @@
 //! Where a request goes and whether it may: the policy of the proxy and of the redirect server (RFC
 //! 3261 sections 16.3 to 16.5 and 8.3).
 
-use crate::authentication::{Asker, authenticate, note_failure};
+use crate::authentication::note_failure;
 use crate::config::Mode;
-use crate::dialogs::Pair;
 use crate::flow::Flow;
 use crate::incoming::{
-    ALLOW_REGISTRAR, Incoming, for_server, refuse_extensions, reply, reply_flow,
+    ALLOW_REGISTRAR, Incoming, for_server, refuse_extensions, refuse_for_now, reply, reply_flow,
 };
 use crate::overload::Share;
 use crate::proxy::branch::{Visit, loop_hash, visit};
 use crate::proxy::{
-    Context, Destination, Env, Grant, Identity, Lacking, Leads, NextHop, NoRoute, Payers, Plan,
-    Preprocessed, Target, Targets, stateless, write_line, write_number_line,
+    Context, Destination, Env, Grant, Lacking, Leads, NextHop, NoRoute, Payers, Plan, Preprocessed,
+    Target, Targets, stateless, write_line, write_number_line,
 };
 use crate::reach::Scope;
 use crate::registrar;
 use crate::server::Server;
 use crate::settings::DomainIndex;
+use crate::sponsor::{Asked, Sponsor, find_sponsor};
 use crate::subscribers::AddressOfRecord;
 use crate::timings::{Step, timed};
 use alloc::vec::Vec;
@@ -26,34 +26,6 @@ use lock_api::RawMutex;
 use sip::message::{RequestHead, reason_phrase};
 use sip::{Duration, HeaderName, Message, Method, Uri};
 use smallvec::SmallVec;
-
-/// On whose word a request is forwarded.
-enum Sponsor {
-    /// One of our users, who proved to be this one.
-    User(AddressOfRecord, Identity),
-    /// A dialog that began here, with this name of ours in From.
-    Dialog(Identity),
-    /// Nobody: it is for one of our users, or nobody is asked.
-    Nobody,
-}
-
-impl Sponsor {
-    const fn identity(&self) -> Identity {
-        match self {
-            Self::User(_, identity) | Self::Dialog(identity) => *identity,
-            Self::Nobody => Identity::NOBODY,
-        }
-    }
-
-    const fn user(&self) -> Option<&AddressOfRecord> {
-        match self {
-            Self::User(user, _) => Some(user),
-            Self::Dialog(_) | Self::Nobody => None,
-        }
-    }
-}
-
-const RELAY_DENIED: &str = "Relaying Denied";
 
 /// Max-Breadth of a request that has none (RFC 5393 section 5.3.3), and the most that any has: the sender chooses it.
 const MAX_BREADTH: u32 = 60;
@@ -119,12 +91,14 @@ pub(crate) fn route<R: RawMutex>(
     };
     let is_for_us = registered.is_some()
         || matches!(destination, Destination::User { .. } | Destination::Number(_));
-    let asked = Asked { incoming, is_for_us, grant, is_trusted };
+    let follows_invite = matches!(head.method, Method::Ack | Method::Cancel)
+        && server.passed.has(passed_key(server, message, hash()));
+    let asked = Asked { incoming, is_for_us, grant, follows_invite, is_trusted };
     let Some(sponsor) = find_sponsor(server, &asked, env) else { return };
     let payers = if is_trusted {
         server.transactions.payers(None, None)
     } else {
-        let user = sponsor.user().map(AddressOfRecord::as_bytes);
+        let user = sponsor.proved().map(AddressOfRecord::as_bytes);
         server.transactions.payers(Some(flow.remote.ip()), user)
     };
     if let Some(grant) = grant {
@@ -149,7 +123,7 @@ pub(crate) fn route<R: RawMutex>(
                 flow_bound,
                 origin: grant.map_or(Scope::of(flow.remote.ip()), |grant| grant.scope),
             });
-            let plan = plan(incoming, routes, hash(), sponsor.identity(), env);
+            let plan = plan(routes, hash(), &sponsor, &asked, env);
             return forward(server, incoming, plan, Targets::from_iter([target]), payers, env);
         }
         Destination::User { user, domain } => {
@@ -196,7 +170,7 @@ pub(crate) fn route<R: RawMutex>(
     if config.mode == Mode::Redirect {
         return redirect(incoming, &targets, env);
     }
-    let plan = plan(incoming, found.routes(), hash(), sponsor.identity(), env);
+    let plan = plan(found.routes(), hash(), &sponsor, &asked, env);
     forward(server, incoming, plan, targets, payers, env);
 }
 
@@ -225,6 +199,12 @@ fn newer_flow<R: RawMutex>(
     })
 }
 
+/// What stands for an INVITE that goes on without a transaction, and for its CANCEL and ACK: they have its branch, and
+/// all that decides where it goes.
+fn passed_key<R: RawMutex>(server: &Server<R>, request: &Message<'_>, loop_hash: u32) -> u64 {
+    server.transactions.key_of(request).wrapping_add(loop_hash.into())
+}
+
 /// The phone whose contact is the request URI.
 fn registered_target<R: RawMutex>(
     server: &Server<R>,
@@ -243,115 +223,14 @@ fn registered_target<R: RawMutex>(
     Some(Target { uri: SmallVec::from_slice(found.uri_bytes), ..target?? })
 }
 
-/// A request, and what is known of it when it is asked on whose word it goes on.
-#[derive(Clone, Copy)]
-struct Asked<'i, 'm> {
-    incoming: &'i Incoming<'i, 'm>,
-    /// Whether it is for a user of ours.
-    is_for_us: bool,
-    /// What its token allows.
-    grant: Option<Grant>,
-    is_trusted: bool,
-}
-
-/// Whether one more request may pass within its dialog, and from its source.
-fn grant_within_rate<R: RawMutex>(
-    server: &Server<R>,
-    incoming: &Incoming<'_, '_>,
-    is_trusted: bool,
-    env: &Env<'_>,
-) -> bool {
-    if is_trusted {
-        return true;
-    }
-    let Incoming { head, flow, .. } = incoming;
-    let (source, limits) = (flow.remote.ip(), &env.settings.config.limits);
-    let admitted = server.dialogs.admit(&Pair::of(head), env.now)
-        && server.sources.admit_within_dialogs(source, env.now, limits);
-    if !admitted {
-        env.counters.rate_limited.add();
-    }
-    admitted
-}
-
-/// On whose word the request goes on. `None` where it does not; then it has been answered.
-fn find_sponsor<R: RawMutex>(
-    server: &Server<R>,
-    asked: &Asked<'_, '_>,
-    env: &mut Env<'_>,
-) -> Option<Sponsor> {
-    let Asked { incoming, is_for_us, grant, is_trusted } = *asked;
-    let Incoming { message, head, flow, .. } = incoming;
-    let config = &env.settings.config;
-    let source = flow.remote.ip();
-    if let Some(grant) = grant {
-        let identity = env.settings.identity_of(&head.from_uri, env.keys);
-        if !config.authentication.required
-            || identity == Identity::NOBODY
-            || identity == grant.identity
-        {
-            return grant_within_rate(server, incoming, is_trusted, env)
-                .then_some(Sponsor::Dialog(identity));
-        }
-        if head.method == Method::Ack {
-            env.counters.identity_mismatches.add();
-            return None;
-        }
-        // Another name than that of the dialog (RFC 4916) is to be proved.
-    }
-    let from_domain = match head.from_uri {
-        Uri::Sip(uri) => env.settings.domain_of(&uri.host).zip(uri.user),
-        _ => None,
-    };
-    let carries_no_credentials = matches!(head.method, Method::Ack | Method::Cancel);
-    let follows_invite = carries_no_credentials && {
-        let key = server.transactions.key_of(message);
-        server.passed.has(key)
-    };
-    let is_nobody_asked = !config.authentication.required && (is_for_us || is_trusted);
-    if follows_invite || is_nobody_asked {
-        return Some(Sponsor::Nobody);
-    }
-    let asks = config.authentication.required && !carries_no_credentials;
-    if let Some((domain, user)) = from_domain.filter(|_| asks) {
-        let name = env.settings.domain_name(domain);
-        let claimed = server.subscribers.address_of_record(&sip::uri::unescape(user), name);
-        let proved = authenticate(server, Asker::Proxy, domain, incoming, is_trusted, env)?;
-        if proved == claimed {
-            let identity = env.settings.identity_of(&head.from_uri, env.keys);
-            return Some(Sponsor::User(proved, identity));
-        }
-        env.counters.identity_mismatches.add();
-        reply(message, flow, 403, "From Is Not the Authenticated User", env, |_, _| {});
-        return None;
-    }
-    if !is_for_us {
-        env.counters.relay_denied.add();
-        match head.method {
-            Method::Ack => {}
-            Method::Cancel => reply(message, flow, 481, reason_phrase(481), env, |_, _| {}),
-            _ => reply(message, flow, 403, RELAY_DENIED, env, |_, _| {}),
-        }
-        return None;
-    }
-    if !is_trusted && !server.sources.admit_foreign(source, env.now, &config.limits) {
-        env.counters.foreign_limited.add();
-        if head.method != Method::Ack {
-            refuse_for_now(incoming, reason_phrase(503), 10, env);
-        }
-        return None;
-    }
-    Some(Sponsor::Nobody)
-}
-
 fn plan(
-    incoming: &Incoming<'_, '_>,
     routes: Option<Vec<u8>>,
     loop_hash: u32,
-    sender: Identity,
+    sponsor: &Sponsor,
+    asked: &Asked<'_, '_>,
     env: &Env<'_>,
 ) -> Plan {
-    let Incoming { message, head, flow, .. } = incoming;
+    let Incoming { message, head, flow, .. } = asked.incoming;
     let starts_dialog = match head.method {
         Method::Invite | Method::Refer => head.to.tag().is_none(),
         // The first of them that arrives starts it, and not always is that known (RFC 6665 section 4.3).
@@ -361,7 +240,8 @@ fn plan(
     let record_route = starts_dialog && env.settings.config.record_route;
     Plan {
         loop_hash,
-        record_route: record_route.then_some(sender),
+        record_route: record_route.then(|| sponsor.identity(env)),
+        sender_fields: sponsor.sender_fields(asked, env),
         routes,
         received: message.as_bytes().len(),
         max_forwards: head.max_forwards,
@@ -397,7 +277,7 @@ fn forward<R: RawMutex>(
     let Some(key) = incoming.key.filter(|_| head.method != Method::Ack) else {
         if head.method == Method::Invite {
             let max = env.settings.config.limits.max_transactions;
-            server.passed.note(server.transactions.key_of(message), max);
+            server.passed.note(passed_key(server, message, plan.loop_hash), max);
         }
         let best = targets.iter().enumerate().rev().max_by_key(|(_, target)| target.q);
         if let Some((at, _)) = best {
@@ -445,13 +325,6 @@ fn is_too_much(head: &RequestHead<'_>, env: &Env<'_>) -> bool {
     (is_late || env.served < Share::ALL)
         && is_new(head)
         && (is_late || !env.served.has(env.keys.call_id.hash_one(head.call_id)))
-}
-
-/// Refuses a request that may be tried again after some `seconds`.
-fn refuse_for_now(incoming: &Incoming<'_, '_>, reason: &str, seconds: u64, env: &mut Env<'_>) {
-    reply(incoming.message, &incoming.flow, 503, reason, env, |out, _| {
-        write_number_line(out, b"Retry-After", seconds);
-    });
 }
 
 /// How many users one after the other a request may be led to by contacts that are addresses of record of ours.

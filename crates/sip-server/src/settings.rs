@@ -77,25 +77,29 @@ impl Settings {
         sip::digest::realms(value).any(|realm| is_own(&realm))
     }
 
-    /// The settings, where challenges of our realms are to be taken off what comes from `source`, since they did not
-    /// come from us.
-    pub(crate) fn strips_challenges_from(&self, source: IpAddr) -> Option<&Self> {
+    /// The settings, where what comes from `source` is not to be believed: challenges in our name, and names of those
+    /// who answer.
+    pub(crate) fn distrusts(&self, source: IpAddr) -> Option<&Self> {
         (self.config.authentication.required && !self.is_trusted(source)).then_some(self)
     }
 
     /// The name in our domains that `uri` is; that of nobody if it is none.
     pub(crate) fn identity_of(&self, uri: &Uri<'_>, keys: &Keys) -> Identity {
-        let Uri::Sip(uri) = uri else { return Identity::NOBODY };
-        match (self.domain_of(&uri.host), uri.user) {
-            (Some(domain), Some(user)) => {
-                let mut address: SmallVec<[u8; 64]> = SmallVec::new();
-                address.extend_from_slice(&sip::uri::unescape(user));
-                address.push(b'@');
-                address.extend_from_slice(self.domain_name(domain).as_bytes());
-                Identity::new(&keys.token, &address)
+        let (mut address, domain) = match uri {
+            Uri::Sip(uri) => match (self.domain_of(&uri.host), uri.user) {
+                (Some(domain), Some(user)) => (sip::uri::unescape(user).into_owned(), domain),
+                _ => return Identity::NOBODY,
+            },
+            Uri::Tel(tel) => {
+                let mut number = Vec::new();
+                tel.write_canonical_number(&mut number);
+                (number, DomainIndex::DEFAULT)
             }
-            _ => Identity::NOBODY,
-        }
+            Uri::Other { .. } => return Identity::NOBODY,
+        };
+        address.push(b'@');
+        address.extend_from_slice(self.domain_name(domain).as_bytes());
+        Identity::new(&keys.token, &address)
     }
 
     /// The name of a domain: its realm.

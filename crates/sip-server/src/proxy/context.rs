@@ -189,7 +189,9 @@ impl Context {
                 if self.kind == Kind::Invite {
                     fork.timer_c = env.now + env.settings.config.timer_c;
                 }
-                self.pass_back(status, ResponseChanges::default(), response, env);
+                let distrusts = env.settings.distrusts(remote);
+                let changes = ResponseChanges { distrusts, ..ResponseChanges::default() };
+                self.pass_back(status, changes, response, env);
             }
             return true;
         }
@@ -206,14 +208,16 @@ impl Context {
                 if self.kind == Kind::Invite && self.server.state() != State::Accepted {
                     env.counters.answered.add();
                 }
-                self.pass_back(status, ResponseChanges::default(), response, env);
+                let distrusts = env.settings.distrusts(remote);
+                let changes = ResponseChanges { distrusts, ..ResponseChanges::default() };
+                self.pass_back(status, changes, response, env);
                 self.close_others(Some(index), env);
             }
             503 if !self.is_closing && self.fail_over_elsewhere(index, env) => {}
             300.. => {
-                let strips = env.settings.strips_challenges_from(remote);
+                let distrusts = env.settings.distrusts(remote);
                 if let Some(search) = &mut self.search {
-                    search.remember(status, response, strips);
+                    search.remember(status, response, distrusts);
                 }
                 if status >= 600 {
                     self.close_others(Some(index), env);
@@ -540,6 +544,7 @@ impl Context {
                 let Ok(response) = Message::parse(&bytes) else { return };
                 let challenges = core::mem::take(&mut search.challenges);
                 let is_challenge = matches!(status, 401 | 407);
+                let asks = env.settings.config.authentication.required;
                 let changed = match status {
                     // What is overloaded is that server, not this one (RFC 3261 section 16.7 step 6).
                     503 => Some((500, reason_phrase(500))),
@@ -549,7 +554,8 @@ impl Context {
                 let changes = ResponseChanges {
                     status: changed,
                     challenges: is_challenge.then_some(&challenges),
-                    ..ResponseChanges::default()
+                    distrusts: Some(env.settings).filter(|_| asks && !is_challenge),
+                    token: None,
                 };
                 let status = changed.map_or(status, |(status, _)| status);
                 self.pass_back(status, changes, &response, env);
@@ -593,9 +599,7 @@ impl Context {
             return;
         }
         let token = token_for_sender(response, status, Life::Transaction(self.handle), env);
-        let asks = env.settings.config.authentication.required;
-        let strips = Some(env.settings).filter(|_| asks && changes.challenges.is_none());
-        let changes = ResponseChanges { token: token.as_ref(), strips, ..changes };
+        let changes = ResponseChanges { token: token.as_ref(), ..changes };
         let range = env.out.send(self.upstream, |bytes| changes.write(response, bytes));
         let range = range.unwrap_or_default();
         self.returned += range.len();

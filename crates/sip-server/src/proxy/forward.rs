@@ -27,18 +27,45 @@ pub(crate) struct Changes<'a> {
     pub(crate) source: SocketAddr,
     /// Whose credentials were for us and go no further.
     pub(crate) settings: &'a Settings,
+    pub(crate) sender_fields: &'a SenderFields,
     /// The new Max-Breadth; `None` leaves it as it is.
     pub(crate) max_breadth: Option<u32>,
 }
 
+/// What becomes of the header fields in which a request says who sent it, and how that is to be shown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum SenderFields {
+    Kept,
+    /// They are taken off.
+    Removed,
+    /// This URI takes the place of those that name the sender.
+    Replaced(Vec<u8>),
+}
+
+/// Those that name the sender.
+const SENDER_NAMES: [HeaderName; 3] =
+    [HeaderName::PAssertedIdentity, HeaderName::PPreferredIdentity, HeaderName::RemotePartyId];
+
 /// What a proxy may have to change in a request.
-const REWRITTEN: [HeaderName; 6] = [
+const REWRITTEN: [HeaderName; 16] = [
     HeaderName::Via,
     HeaderName::MaxForwards,
     HeaderName::Route,
     HeaderName::MaxBreadth,
     HeaderName::Authorization,
     HeaderName::ProxyAuthorization,
+    HeaderName::PAssertedIdentity,
+    HeaderName::PPreferredIdentity,
+    HeaderName::RemotePartyId,
+    // A phone may take a call by itself for what these say, or fetch what they name.
+    HeaderName::AlertInfo,
+    HeaderName::CallInfo,
+    HeaderName::AnswerMode,
+    HeaderName::PrivAnswerMode,
+    // They say who had the call sent here.
+    HeaderName::Diversion,
+    HeaderName::HistoryInfo,
+    HeaderName::ReferredBy,
 ];
 
 /// Max-Forwards for a request that has none.
@@ -65,6 +92,13 @@ impl Changes<'_> {
         if let Some(breadth) = self.max_breadth {
             write_number_line(out, b"Max-Breadth", breadth.into());
         }
+        if let SenderFields::Replaced(proved) = self.sender_fields
+            && self.may_name_sender(request)
+        {
+            out.extend_from_slice(b"P-Asserted-Identity: <");
+            out.extend_from_slice(proved);
+            out.extend_from_slice(b">\r\n");
+        }
         let mut is_top_via = true;
         // What stays as it is, is copied in runs as long as possible.
         let fields = request.fields_bytes();
@@ -79,7 +113,11 @@ impl Changes<'_> {
                 HeaderName::Authorization | HeaderName::ProxyAuthorization => {
                     self.is_for_us(field.value)
                 }
-                _ => false,
+                name => match self.sender_fields {
+                    SenderFields::Kept => false,
+                    SenderFields::Removed => true,
+                    SenderFields::Replaced(_) => SENDER_NAMES.contains(&name),
+                },
             };
             if !changed {
                 continue;
@@ -102,6 +140,15 @@ impl Changes<'_> {
         }
         out.extend_from_slice(b"\r\n");
         out.extend_from_slice(request.body());
+    }
+
+    /// Whether the sender has not asked that those who are not trusted are not told (RFC 3325 section 7).
+    fn may_name_sender(&self, request: &Message<'_>) -> bool {
+        let wants = request.values(HeaderName::Privacy).any(|value| {
+            let mut values = value.split(|&byte| byte == b';' || byte == b',');
+            values.any(|value| value.trim_ascii().eq_ignore_ascii_case(b"id"))
+        });
+        !wants || self.settings.is_trusted(self.flow.remote.ip())
     }
 
     /// Where nobody is asked for credentials here, they are for somebody behind this server.
@@ -160,8 +207,8 @@ pub(crate) struct ResponseChanges<'a> {
     pub(crate) status: Option<(u16, &'a str)>,
     /// Challenge lines that take the place of those received (RFC 3261 section 16.7 step 7).
     pub(crate) challenges: Option<&'a [u8]>,
-    /// Whose own challenges are taken off.
-    pub(crate) strips: Option<&'a Settings>,
+    /// Whose own challenges are taken off, and what the answerer says of itself.
+    pub(crate) distrusts: Option<&'a Settings>,
     /// The token for the sender, in place of the answerer's.
     pub(crate) token: Option<&'a NewToken<'a>>,
 }
@@ -190,14 +237,21 @@ impl ResponseChanges<'_> {
             HeaderName::RecordRoute,
             HeaderName::WwwAuthenticate,
             HeaderName::ProxyAuthenticate,
+            HeaderName::PAssertedIdentity,
+            HeaderName::RemotePartyId,
         ];
         for field in response.fields_of(&names) {
             let changed = match field.name {
                 HeaderName::Via => core::mem::take(&mut is_top_via),
                 HeaderName::RecordRoute => self.token.is_some(),
+                HeaderName::PAssertedIdentity | HeaderName::RemotePartyId => {
+                    self.distrusts.is_some()
+                }
                 _ => {
                     self.challenges.is_some()
-                        || self.strips.is_some_and(|settings| settings.has_own_realm(field.value))
+                        || self
+                            .distrusts
+                            .is_some_and(|settings| settings.has_own_realm(field.value))
                 }
             };
             if !changed {
@@ -320,6 +374,7 @@ mod tests {
             path: b"<sip:edge;lr>",
             source: "192.0.2.9:4000".parse().unwrap(),
             settings: &settings,
+            sender_fields: &SenderFields::Kept,
             max_breadth: Some(30),
         };
         let mut out = Vec::new();

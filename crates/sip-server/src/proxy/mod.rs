@@ -17,7 +17,7 @@ mod transactions;
 
 pub(crate) use budget::{Lacking, Payers};
 pub(crate) use context::Context;
-pub(crate) use forward::{write_line, write_number_line};
+pub(crate) use forward::{SenderFields, write_line, write_number_line};
 pub(crate) use grant::{Grant, note_response};
 pub(crate) use passed::Passed;
 pub(crate) use plan::Plan;

@@ -1,7 +1,7 @@
 //! What is decided about a request before its branches are, and writing it by that.
 
 use super::branch::Branch;
-use super::forward::Changes;
+use super::forward::{Changes, SenderFields};
 use super::grant::{Ways, write_record_route};
 use super::target::Target;
 use super::{Env, Identity};
@@ -17,6 +17,8 @@ pub(crate) struct Plan {
     pub(crate) record_route: Option<Identity>,
     /// Whole Route lines that take the place of those there; `None` leaves them.
     pub(crate) routes: Option<Vec<u8>>,
+    /// What becomes of what the request says of its sender.
+    pub(crate) sender_fields: SenderFields,
     /// Bytes of the request as it came.
     pub(crate) received: usize,
     pub(crate) max_forwards: Option<u8>,
@@ -55,6 +57,7 @@ pub(crate) fn write_request(
             path: &target.path,
             source: plan.arrived_on.remote,
             settings: env.settings,
+            sender_fields: &plan.sender_fields,
             max_breadth: Some(breadth),
         };
         changes.write(request, plan.max_forwards, bytes);

@@ -107,18 +107,18 @@ impl Search {
         }
     }
 
-    /// Notes a response that is not passed back at once. Where it `strips`, challenges of our realms are left out:
+    /// Notes a response that is not passed back at once. Where it `distrusts`, challenges of our realms are left out:
     /// whoever called would answer them, and whoever was called could use the answer here.
     pub(super) fn remember(
         &mut self,
         status: u16,
         response: &Message<'_>,
-        strips: Option<&Settings>,
+        distrusts: Option<&Settings>,
     ) {
         if matches!(status, 401 | 407) {
             let names = [HeaderName::WwwAuthenticate, HeaderName::ProxyAuthenticate];
             for field in response.fields_of(&names) {
-                let is_ours = strips.is_some_and(|settings| settings.has_own_realm(field.value));
+                let is_ours = distrusts.is_some_and(|settings| settings.has_own_realm(field.value));
                 let fits = self.challenges.len() + field.line.len() <= MAX_CHALLENGES;
                 self.was_stripped |= is_ours;
                 if fits && !is_ours {

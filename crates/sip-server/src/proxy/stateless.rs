@@ -156,16 +156,16 @@ pub(crate) fn pass_back(
     let Some(flow) = way_back(response, expected, arrived_on, env) else { return false };
     let status = response.status().unwrap_or_default();
     let token = token_for_sender(response, status, Life::Early, env);
-    let strips = env.settings.strips_challenges_from(arrived_on.remote.ip());
+    let distrusts = env.settings.distrusts(arrived_on.remote.ip());
     let names = [HeaderName::WwwAuthenticate, HeaderName::ProxyAuthenticate];
-    let is_ours = |value| strips.is_some_and(|settings| settings.has_own_realm(value));
+    let is_ours = |value| distrusts.is_some_and(|settings| settings.has_own_realm(value));
     let challenges = || response.fields_of(&names).map(|field| is_ours(field.value));
     let none_is_left =
         matches!(status, 401 | 407) && challenges().count() > 0 && challenges().all(|ours| ours);
     let changes = ResponseChanges {
         status: none_is_left.then_some(NO_CHALLENGE),
         token: token.as_ref(),
-        strips,
+        distrusts,
         ..ResponseChanges::default()
     };
     env.out.send(flow, |bytes| changes.write(response, bytes));

@@ -50,7 +50,11 @@ fn strangers_reach_our_users_and_nobody_else() {
             ("<sip:x@foreign.example>;tag=1", "sip:bob@example.com", ToBob),
             ("<sip:anonymous@anonymous.invalid>;tag=1", "sip:bob@example.com", ToBob),
             ("<tel:+15550123>;tag=1", "sip:bob@example.com", ToBob),
-            ("<sip:example.com>;tag=1", "sip:bob@example.com", ToBob),
+            // Here, but nobody who could log in.
+            ("<sip:example.com>;tag=1", "sip:bob@example.com", Refused(403)),
+            ("<im:alice@example.com>;tag=1", "sip:bob@example.com", Refused(403)),
+            ("<pres:bob@203.0.113.1>;tag=1", "sip:bob@example.com", Refused(403)),
+            ("<im:x@foreign.example>;tag=1", "sip:bob@example.com", ToBob),
             ("<sip:x@foreign.example>;tag=1", "sip:y@foreign.example", Refused(403)),
             ("<sip:x@foreign.example>;tag=1", "sip:y@192.0.2.5", Refused(403)),
             // Another program on the server's own address.
@@ -59,7 +63,7 @@ fn strangers_reach_our_users_and_nobody_else() {
             ("<tel:+15550123>;tag=1", "sip:y@foreign.example", Refused(403)),
             ("<sip:example.com>;tag=1", "sip:y@foreign.example", Refused(403)),
         ] {
-            for method in ["INVITE", "MESSAGE", "BYE", "SUBSCRIBE", "NEWMETHOD"] {
+            for method in ["INVITE", "MESSAGE", "BYE", "SUBSCRIBE", "NEWMETHOD", "PRACK"] {
                 let draft = Draft::new(method, uri).with("From", from);
                 let reaction = with_bob(state).send(&udp(STRANGER), &draft);
                 assert_eq!(fate(&reaction), expected, "{method} {from} {uri} {state:?}");
@@ -85,6 +89,99 @@ fn our_users_names_need_credentials() {
                 let reaction = with_bob(state).send(&udp(STRANGER), &draft);
                 assert_eq!(fate(&reaction), Refused(407), "{from} {uri} {state:?}");
             }
+        }
+    }
+}
+
+#[test]
+fn a_number_of_a_user_needs_credentials_however_it_is_written() {
+    for (from, expected) in [
+        ("<tel:100>;tag=1", Refused(407)),
+        ("\"Boss\" <tel:1-0-0>;tag=1", Refused(407)),
+        ("<tel:100;phone-context=example.com>;tag=1", Refused(407)),
+        ("<tel:101>;tag=1", ToBob),
+    ] {
+        let mut rig = with_bob(State::Stateful);
+        rig.add_user("100");
+        let draft = Draft::invite("sip:bob@example.com").with("From", from);
+        assert_eq!(fate(&rig.send(&udp(STRANGER), &draft)), expected, "{from}");
+        let reaction = rig.send_as("100", &udp(ALICE), &draft.next());
+        assert_eq!(fate(&reaction), ToBob, "{from}");
+    }
+}
+
+/// What a request may say of its sender, and how it is to be shown.
+const SAID: [(&str, &str); 11] = [
+    ("P-Asserted-Identity", "\"Boss\" <sip:boss@example.com>"),
+    ("P-Preferred-Identity", "<sip:boss@example.com>"),
+    ("Remote-Party-ID", "<sip:boss@example.com>;party=calling;screen=yes"),
+    ("Alert-Info", "<http://x.example>;info=alert-autoanswer"),
+    ("Call-Info", "<sip:x>;answer-after=0"),
+    ("Answer-Mode", "Auto"),
+    ("Priv-Answer-Mode", "Auto"),
+    ("Diversion", "<sip:boss@example.com>"),
+    ("History-Info", "<sip:boss@example.com>;index=1"),
+    ("Referred-By", "<sip:boss@example.com>"),
+    ("Privacy", "none"),
+];
+
+#[test]
+fn what_strangers_say_of_themselves_is_taken_off_and_of_users_what_they_prove_is_said() {
+    let said = |draft: Draft| {
+        SAID.iter().fold(draft, |draft, (name, value)| draft.and(&name.to_lowercase(), value))
+    };
+    let kept = |sent: &crate::rig::Sent| {
+        let message = sent.message();
+        let names = message.fields().map(|field| text(field.raw_name()).to_lowercase());
+        let is_said = |name: &String| SAID.iter().any(|(said, _)| said.to_lowercase() == *name);
+        names.filter(is_said).count()
+    };
+    for state in STATES {
+        let stranger =
+            Draft::invite("sip:bob@example.com").with("From", "<sip:x@foreign.example>;tag=1");
+        let mut rig = with_bob(state);
+        let forwarded = rig.send(&udp(STRANGER), &said(stranger.clone())).forwarded().clone();
+        assert_eq!((kept(&forwarded), forwarded.value(HeaderName::Privacy)), (1, "none".into()));
+        let user = said(Draft::invite("sip:bob@example.com"));
+        let forwarded = rig.send_as("alice", &udp(ALICE), &user).forwarded().clone();
+        assert_eq!(kept(&forwarded), SAID.len() - 2);
+        let proved = forwarded.values(HeaderName::PAssertedIdentity);
+        assert_eq!(proved, ["<sip:alice@example.com>"]);
+        let private = user.next().with("privacy", "id;critical");
+        let forwarded = rig.send_as("alice", &udp(ALICE), &private).forwarded().clone();
+        assert_eq!(forwarded.values(HeaderName::PAssertedIdentity), [""; 0]);
+        // A trusted peer knows whom it speaks for, and what it is told of whom.
+        let mut config = Config { state, ..closed_config() };
+        config.limits.trusted = vec![Network { address: "192.0.2.0".parse().unwrap(), prefix: 24 }];
+        let mut rig = Rig::closed_with(config);
+        rig.register("bob", &udp(BOB), &format!("<sip:bob@{BOB}>"));
+        let forwarded = rig.send(&udp(STRANGER), &said(stranger)).forwarded().clone();
+        assert_eq!(kept(&forwarded), SAID.len());
+        let abroad = user.next().with_uri("sip:y@192.0.2.5").with("privacy", "id");
+        let forwarded = rig.send_as("alice", &udp(ALICE), &abroad).forwarded().clone();
+        assert_eq!(forwarded.values(HeaderName::PAssertedIdentity).len(), 1);
+    }
+}
+
+#[test]
+fn who_answers_says_nothing_of_himself_that_is_not_known() {
+    for (state, trusted) in
+        [(State::Stateful, false), (State::Stateless, false), (State::Stateful, true)]
+    {
+        let mut config = Config { state, ..closed_config() };
+        if trusted {
+            let network = Network { address: "198.51.100.20".parse().unwrap(), prefix: 32 };
+            config.limits.trusted = vec![network];
+        }
+        let mut rig = Rig::closed_with(config);
+        rig.register("bob", &udp(BOB), &format!("<sip:bob@{BOB}>"));
+        let call = Draft::invite("sip:bob@example.com");
+        let forwarded = rig.send_as("alice", &udp(ALICE), &call).forwarded().clone();
+        let fields = "P-Asserted-Identity: <sip:boss@example.com>\r\n";
+        for status in [180, 200] {
+            let reaction = rig.receive(&udp(BOB), &forwarded.answer(status, "bob", fields));
+            let named = reaction.response().values(HeaderName::PAssertedIdentity).len();
+            assert_eq!(named, usize::from(trusted), "{status} {state:?}");
         }
     }
 }

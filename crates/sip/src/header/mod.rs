@@ -50,7 +50,7 @@ const fn place(name: &[u8]) -> usize {
     let [first, .., last] = name else { return 0 };
     // Upper and lower case of a letter differ in one bit.
     let (first, last) = ((*first | 0x20) as usize, (*last | 0x20) as usize);
-    (name.len() + first * 2 + last * 11) % PLACES
+    (name.len() + first * 7 + last * 21) % PLACES
 }
 
 macro_rules! header_names {
@@ -182,9 +182,12 @@ header_names! {
     HistoryInfo = "History-Info";
     /// (RFC 3892)
     ReferredBy = "Referred-By", b'b';
-    AuthenticationInfo = "Authentication-Info";
-    /// (RFC 7615)
-    ProxyAuthenticationInfo = "Proxy-Authentication-Info";
+    /// (RFC 5373)
+    AnswerMode = "Answer-Mode";
+    /// (RFC 5373)
+    PrivAnswerMode = "Priv-Answer-Mode";
+    /// (RFC 3323)
+    Privacy = "Privacy";
 }
 
 impl HeaderName {

@@ -1,0 +1,223 @@
+//! On whose word a request goes on, and what may stand in it for that: who sent it, as far as that is proved, and what
+//! it says of its sender itself.
+
+use crate::authentication::{Asker, authenticate};
+use crate::dialogs::Pair;
+use crate::incoming::{Incoming, refuse_for_now, reply};
+use crate::proxy::{Env, Grant, Identity, SenderFields};
+use crate::server::Server;
+use crate::settings::DomainIndex;
+use crate::subscribers::AddressOfRecord;
+use alloc::vec::Vec;
+use lock_api::RawMutex;
+use sip::message::reason_phrase;
+use sip::{HeaderName, Method, Uri};
+
+/// On whose word a request is forwarded.
+pub(crate) enum Sponsor {
+    /// One of our users, who proved to be this one.
+    User(AddressOfRecord),
+    /// A dialog that began here. With the name of ours in From, if one is.
+    Dialog(Option<AddressOfRecord>),
+    /// Nobody: it is for one of our users, or nobody is asked.
+    Nobody,
+}
+
+/// Who From says it is.
+enum Claim {
+    /// Somebody elsewhere.
+    Foreign,
+    /// This user of this domain of ours.
+    User(AddressOfRecord, DomainIndex),
+    /// Somebody here, in a form in which nobody can prove to be that.
+    Unprovable,
+}
+
+/// A request, and what is known of it when it is asked on whose word it goes on.
+#[derive(Clone, Copy)]
+pub(crate) struct Asked<'i, 'm> {
+    pub(crate) incoming: &'i Incoming<'i, 'm>,
+    /// Whether it is for a user of ours.
+    pub(crate) is_for_us: bool,
+    /// What its token allows.
+    pub(crate) grant: Option<Grant>,
+    /// Whether it is the ACK or CANCEL of an INVITE that went on without a transaction.
+    pub(crate) follows_invite: bool,
+    pub(crate) is_trusted: bool,
+}
+
+impl Sponsor {
+    /// The name of ours in From that was proved, now or when the dialog began.
+    pub(crate) const fn proved(&self) -> Option<&AddressOfRecord> {
+        match self {
+            Self::User(user) => Some(user),
+            Self::Dialog(user) => user.as_ref(),
+            Self::Nobody => None,
+        }
+    }
+
+    pub(crate) fn identity(&self, env: &Env<'_>) -> Identity {
+        self.proved()
+            .map_or(Identity::NOBODY, |user| Identity::new(&env.keys.token, user.as_bytes()))
+    }
+
+    /// What becomes of what the request says of its sender (RFC 3325): of strangers nothing is passed on, of users what
+    /// they have proved takes its place. Who is trusted is believed.
+    pub(crate) fn sender_fields(&self, asked: &Asked<'_, '_>, env: &Env<'_>) -> SenderFields {
+        let Incoming { message, head, .. } = asked.incoming;
+        if asked.is_trusted || !env.settings.config.authentication.required {
+            return SenderFields::Kept;
+        }
+        if self.proved().is_none() {
+            return SenderFields::Removed;
+        }
+        let named = [
+            HeaderName::PAssertedIdentity,
+            HeaderName::PPreferredIdentity,
+            HeaderName::RemotePartyId,
+        ];
+        if !named.iter().any(|&name| message.has(name)) {
+            return SenderFields::Kept;
+        }
+        let mut proved = Vec::new();
+        match head.from_uri {
+            Uri::Sip(uri) => {
+                let domain = env.settings.domain_of(&uri.host).unwrap_or(DomainIndex::DEFAULT);
+                proved.extend_from_slice(b"sip:");
+                proved.extend_from_slice(uri.user.unwrap_or_default());
+                proved.push(b'@');
+                proved.extend_from_slice(env.settings.domain_name(domain).as_bytes());
+            }
+            _ => proved.extend_from_slice(head.from.uri_bytes),
+        }
+        SenderFields::Replaced(proved)
+    }
+}
+
+fn claim<R: RawMutex>(server: &Server<R>, from: &Uri<'_>, env: &Env<'_>) -> Claim {
+    let user_of = |user: &[u8], domain| {
+        let name = env.settings.domain_name(domain);
+        server.subscribers.address_of_record(&sip::uri::unescape(user), name)
+    };
+    match from {
+        Uri::Sip(uri) => match (env.settings.domain_of(&uri.host), uri.user) {
+            (Some(domain), Some(user)) => Claim::User(user_of(user, domain), domain),
+            (Some(_), None) => Claim::Unprovable,
+            (None, _) => Claim::Foreign,
+        },
+        // A number may be anybody's, but not that of a user.
+        Uri::Tel(tel) => {
+            let mut number = Vec::new();
+            tel.write_canonical_number(&mut number);
+            let user = user_of(&number, DomainIndex::DEFAULT);
+            match server.subscribers.look_up(&user, |subscriber| subscriber.is_some()) {
+                true => Claim::User(user, DomainIndex::DEFAULT),
+                false => Claim::Foreign,
+            }
+        }
+        // Phones show im:alice@example.com like any other.
+        Uri::Other { scheme, uri } => {
+            let like_sip = [b"sip", &uri[scheme.len()..]].concat();
+            match Uri::parse(&like_sip) {
+                Ok(Uri::Sip(uri)) if env.settings.domain_of(&uri.host).is_some() => {
+                    Claim::Unprovable
+                }
+                _ => Claim::Foreign,
+            }
+        }
+    }
+}
+
+/// Whether one more request may pass within its dialog, and from its source.
+fn is_within_rate<R: RawMutex>(
+    server: &Server<R>,
+    incoming: &Incoming<'_, '_>,
+    is_trusted: bool,
+    env: &Env<'_>,
+) -> bool {
+    if is_trusted {
+        return true;
+    }
+    let Incoming { head, flow, .. } = incoming;
+    let (source, limits) = (flow.remote.ip(), &env.settings.config.limits);
+    let admitted = server.dialogs.admit(&Pair::of(head), env.now)
+        && server.sources.admit_within_dialogs(source, env.now, limits);
+    if !admitted {
+        env.counters.rate_limited.add();
+    }
+    admitted
+}
+
+/// On whose word the request goes on. `None` where it does not; then it has been answered.
+pub(crate) fn find_sponsor<R: RawMutex>(
+    server: &Server<R>,
+    asked: &Asked<'_, '_>,
+    env: &mut Env<'_>,
+) -> Option<Sponsor> {
+    let Asked { incoming, is_for_us, grant, follows_invite, is_trusted } = *asked;
+    let Incoming { message, head, flow, .. } = incoming;
+    let config = &env.settings.config;
+    let is_asked = config.authentication.required;
+    let claim = claim(server, &head.from_uri, env);
+    if let Some(grant) = grant {
+        let user = match &claim {
+            Claim::User(user, _) => Some(user),
+            Claim::Foreign | Claim::Unprovable => None,
+        };
+        let identity =
+            user.map(|user| Identity::new(&env.keys.token, user.as_bytes())).unwrap_or_default();
+        let is_same = match claim {
+            Claim::Foreign => true,
+            Claim::User(..) => identity == grant.identity,
+            Claim::Unprovable => is_trusted,
+        };
+        if !is_asked || is_same {
+            return is_within_rate(server, incoming, is_trusted, env)
+                .then(|| Sponsor::Dialog(user.filter(|_| is_asked).cloned()));
+        }
+        if head.method == Method::Ack {
+            env.counters.identity_mismatches.add();
+            return None;
+        }
+        // Another name than that of the dialog (RFC 4916) is to be proved.
+    }
+    if follows_invite || (!is_asked && (is_for_us || is_trusted)) {
+        return Some(Sponsor::Nobody);
+    }
+    if is_asked && !matches!(head.method, Method::Ack | Method::Cancel) {
+        match claim {
+            Claim::User(claimed, domain) => {
+                let proved = authenticate(server, Asker::Proxy, domain, incoming, is_trusted, env)?;
+                if proved == claimed {
+                    return Some(Sponsor::User(proved));
+                }
+                env.counters.identity_mismatches.add();
+                reply(message, flow, 403, "From Is Not the Authenticated User", env, |_, _| {});
+                return None;
+            }
+            Claim::Unprovable if !is_trusted => {
+                env.counters.identity_mismatches.add();
+                reply(message, flow, 403, "From Names Nobody Who Can Log In", env, |_, _| {});
+                return None;
+            }
+            Claim::Foreign | Claim::Unprovable => {}
+        }
+    }
+    if !is_for_us {
+        env.counters.relay_denied.add();
+        match head.method {
+            Method::Ack => {}
+            Method::Cancel => reply(message, flow, 481, reason_phrase(481), env, |_, _| {}),
+            _ => reply(message, flow, 403, "Relaying Denied", env, |_, _| {}),
+        }
+        return None;
+    }
+    if !is_trusted && !server.sources.admit_foreign(flow.remote.ip(), env.now, &config.limits) {
+        env.counters.foreign_limited.add();
+        if head.method != Method::Ack {
+            refuse_for_now(incoming, reason_phrase(503), 10, env);
+        }
+        return None;
+    }
+    Some(Sponsor::Nobody)
+}
