@@ -185,6 +185,8 @@ fn read_limits(section: &mut Section<'_, '_>, settings: &mut Settings) {
     let limits = &mut settings.engine.limits;
     section.read("max_registered", &mut limits.max_registered, at_least(1));
     section.read("max_transactions", &mut limits.max_transactions, at_least(1));
+    section.read("transaction_memory", &mut limits.max_transaction_bytes, values::memory);
+    section.read("dialog_memory", &mut limits.max_dialog_bytes, values::memory);
     section.read("max_wait", &mut limits.max_wait, duration);
     section.read("max_forks", &mut limits.max_forks, at_least(1));
     section.read_whole(
@@ -192,9 +194,15 @@ fn read_limits(section: &mut Section<'_, '_>, settings: &mut Settings) {
         &mut limits.trusted,
         values::any_array_of(values::word(values::network)),
     );
+    section.read_whole(
+        "reachable",
+        &mut limits.reachable,
+        values::any_array_of(values::word(values::network)),
+    );
     section.read("source_rate", &mut limits.source_rate, whole());
     section.read("source_burst", &mut limits.source_burst, at_least(1));
     section.read("foreign_rate", &mut limits.foreign_rate, whole());
+    section.read("user_rate", &mut limits.user_rate, whole());
     section.read("ban_failures", &mut limits.ban_failures, whole());
     section.read("ban_window", &mut limits.ban_window, values::some_duration);
     section.read("ban_time", &mut limits.ban_time, values::some_duration);

@@ -191,3 +191,20 @@ fn numbers_are_read_in_every_form_of_toml() {
     let workers = |text: &str| parse(&format!("workers = {text}")).unwrap().workers;
     assert_eq!(["1_000", "0x10", "0b11", "+7"].map(workers), [1000, 16, 3, 7].map(Some));
 }
+
+#[test]
+fn sizes_have_a_unit() {
+    let settings = parse("[limits]\ntransaction_memory = \"2GiB\"\n").unwrap();
+    assert_eq!(settings.engine.limits.max_transaction_bytes, 2 << 30);
+    for (value, expected) in [
+        ("\"512\"", "2:17: dialog_memory: \"512\" is no size; expected a size such as"),
+        ("\"0MiB\"", "2:17: dialog_memory: \"0MiB\" is out of range; expected a size such as"),
+        (
+            "\"99999999999999999GiB\"",
+            "2:17: dialog_memory: \"99999999999999999GiB\" is out of range",
+        ),
+        ("512", "2:17: dialog_memory: this is of type integer; expected a size such as"),
+    ] {
+        refused(&format!("[limits]\ndialog_memory = {value}\n"), expected);
+    }
+}

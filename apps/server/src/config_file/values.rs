@@ -123,6 +123,23 @@ pub(super) fn at_least<T: TryFrom<u64>>(least: u64) -> impl Fn(&DeValue<'_>) -> 
     }
 }
 
+/// A size such as `"512MiB"`.
+pub(super) fn memory(value: &DeValue<'_>) -> Result<usize, String> {
+    const EXPECTED: &str = "a size such as \"512MiB\" or \"2GiB\", at least 1MiB";
+    let Some(text) = value.as_str() else { return Err(wrong_type(value, EXPECTED)) };
+    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    let (number, unit) = text.split_at(digits);
+    let shift = match unit {
+        "MiB" => 20,
+        "GiB" => 30,
+        _ => return Err(format!("\"{text}\" is no size; expected {EXPECTED}")),
+    };
+    let number = number.parse::<usize>().ok().filter(|&number| number > 0);
+    number
+        .and_then(|number| number.checked_mul(1 << shift))
+        .ok_or_else(|| format!("\"{text}\" is out of range; expected {EXPECTED}"))
+}
+
 /// A duration such as `"30s"`, `"5m"`, `"500ms"`, or a whole number of seconds.
 pub(super) fn duration(value: &DeValue<'_>) -> Result<Duration, String> {
     const EXPECTED: &str = "a duration such as \"30s\", \"5m\" or \"500ms\", or whole seconds";

@@ -135,6 +135,14 @@ pub(crate) fn run(setup: Setup) -> Result<(), Failure> {
     screens::welcome(&listens, &config.domains, hub.engine.users() as u64, &flags)
         .lines()
         .for_each(|line| log::info("start", || line.to_owned()));
+    if !config.authentication.required {
+        log::warn("start", || {
+            "AUTHENTICATION IS OFF: anybody may register as anybody, take other users' calls and call in their names; \
+             others than users are called from limits.trusted alone. For anything but a laboratory leave \
+             authentication.required out of the configuration"
+                .to_owned()
+        });
+    }
     for (domain, users) in &domains_of_users {
         if !config.domains.iter().any(|served| *served.name == **domain) {
             log::warn("start", || {

@@ -94,7 +94,7 @@ fn who_cannot_be_connected_to_is_told_of() {
         request("MESSAGE", "sip:bob@example.com", "UDP", from, 1, "Content-Length: 0\r\n");
     phone.send_to(message.as_bytes(), &udp).unwrap();
     let answer = receive(&phone);
-    assert!(answer.starts_with("SIP/2.0 503 "), "{answer}");
+    assert!(answer.starts_with("SIP/2.0 480 "), "{answer}");
     assert_eq!(status(&site)["counters"]["undeliverable"], 1);
 }
 

@@ -240,3 +240,18 @@ fn a_wrong_command_line_has_an_exit_status_of_its_own() {
         assert_eq!(output.status.code(), Some(2), "{words}");
     }
 }
+
+#[test]
+fn a_server_that_asks_nobody_says_so_loudly() {
+    let said = |text: &str| {
+        let site = Site::new();
+        let config = show(&site.file("c.toml", text));
+        let _server = site.serve(&format!("--config {config}"));
+        site.log_with("this command adds one")
+    };
+    assert!(!said("").contains("AUTHENTICATION IS OFF"));
+    let open = Site::new();
+    let config = show(&open.file("c.toml", "[authentication]\nrequired = false\n"));
+    let _server = open.serve(&format!("--config {config}"));
+    open.log_with("AUTHENTICATION IS OFF");
+}
