@@ -2,7 +2,7 @@
 //! 3261 sections 16.3 to 16.5 and 8.3).
 
 use crate::authentication::note_failure;
-use crate::config::Mode;
+use crate::config::{Mode, State};
 use crate::flow::Flow;
 use crate::incoming::{
     ALLOW_REGISTRAR, Incoming, for_server, refuse_extensions, refuse_for_now, reply, reply_flow,
@@ -91,15 +91,16 @@ pub(crate) fn route<R: RawMutex>(
     };
     let is_for_us = registered.is_some()
         || matches!(destination, Destination::User { .. } | Destination::Number(_));
-    let follows_invite = matches!(head.method, Method::Ack | Method::Cancel)
+    let follows_invite = grant.is_none()
+        && config.state == State::Stateless
+        && matches!(head.method, Method::Ack | Method::Cancel)
         && server.passed.has(passed_key(server, message, hash()));
     let asked = Asked { incoming, is_for_us, grant, follows_invite, is_trusted };
     let Some(sponsor) = find_sponsor(server, &asked, env) else { return };
     let payers = if is_trusted {
         server.transactions.payers(None, None)
     } else {
-        let user = sponsor.proved().map(AddressOfRecord::as_bytes);
-        server.transactions.payers(Some(flow.remote.ip()), user)
+        server.transactions.payers(Some(flow.remote.ip()), sponsor.proved())
     };
     if let Some(grant) = grant {
         // The tag of the other end went there.

@@ -79,7 +79,7 @@ impl<R: RawMutex> Server<R> {
             flow_rates: Rates::new(key("flow-rates")),
             answered: Answered::new(key("answered")),
             user_rates: Rates::new(key("user-rates")),
-            transactions: Transactions::new(key("transactions")),
+            transactions: Transactions::new(key("transactions"), key("budget")),
             passed: Passed::new(),
             dialogs: Dialogs::new(key("dialogs")),
             counters: Mutex::new(Vec::new()),

@@ -146,6 +146,11 @@ impl AddressOfRecord {
     pub(crate) fn as_bytes(&self) -> &[u8] {
         &self.bytes
     }
+
+    /// A keyed hash of it.
+    pub(crate) const fn hash(&self) -> u64 {
+        self.hash
+    }
 }
 
 /// All users and bindings.

@@ -2,6 +2,7 @@
 
 use crate::keys::Key;
 use crate::sources::network_of;
+use crate::subscribers::AddressOfRecord;
 use alloc::boxed::Box;
 use core::net::IpAddr;
 use core::sync::atomic::{AtomicUsize, Ordering};
@@ -42,13 +43,13 @@ impl Budget {
     }
 
     /// Who pays for a request from `source`, if that has a share, of `user`, if there is one.
-    pub(super) fn payers(&self, source: Option<IpAddr>, user: Option<&[u8]>) -> Payers {
-        let account = |parts: &[&[u8]]| self.key.hash(parts) as u16;
+    pub(super) fn payers(&self, source: Option<IpAddr>, user: Option<&AddressOfRecord>) -> Payers {
         let source = source.map(|source| match network_of(source) {
-            IpAddr::V4(ip) => account(&[b"source", &ip.octets()]),
-            IpAddr::V6(ip) => account(&[b"source", &ip.octets()]),
+            IpAddr::V4(ip) => self.key.hash_one(&ip.octets()) as u16,
+            IpAddr::V6(ip) => self.key.hash_one(&ip.octets()) as u16,
         });
-        Payers { source, user: user.map(|user| account(&[b"user", user])) }
+        // From another part of the hash than tables take.
+        Payers { source, user: user.map(|user| (user.hash() >> 16) as u16) }
     }
 
     /// Whether `bytes` more may be used of `most`.

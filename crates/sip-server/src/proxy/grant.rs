@@ -197,13 +197,16 @@ pub(super) struct NewToken<'m> {
 impl NewToken<'_> {
     /// Appends `line` with the new token wherever the old one stands in it.
     pub(super) fn write(&self, line: &[u8], out: &mut Vec<u8>) {
-        let mut rest = line;
-        while let Some(at) = memchr::memmem::find(rest, self.old) {
-            out.extend_from_slice(&rest[..at]);
-            out.extend_from_slice(&self.new);
-            rest = &rest[at + self.old.len()..];
+        let mut copied = 0;
+        // It is a user part, so it ends there.
+        for at in memchr::memchr_iter(b'@', line) {
+            if let Some(before) = line[copied..at].strip_suffix(self.old) {
+                out.extend_from_slice(before);
+                out.extend_from_slice(&self.new);
+                copied = at;
+            }
         }
-        out.extend_from_slice(rest);
+        out.extend_from_slice(&line[copied..]);
     }
 }
 

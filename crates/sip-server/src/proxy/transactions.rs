@@ -6,6 +6,7 @@ use super::branch::Handle;
 use super::budget::{Budget, Lacking, Payers};
 use super::context::Context;
 use crate::keys::Key;
+use crate::subscribers::AddressOfRecord;
 use crate::timer::TimerQueue;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -67,9 +68,9 @@ impl Slot {
 }
 
 impl<R: RawMutex> Transactions<R> {
-    pub(crate) fn new(key: Key) -> Self {
+    pub(crate) fn new(key: Key, budget: Key) -> Self {
         Self {
-            budget: Budget::new(key.clone()),
+            budget: Budget::new(budget),
             shards: (0..SHARDS).map(|_| Mutex::new(Shard::default())).collect(),
             next_timers: (0..SHARDS).map(|_| AtomicU64::new(u64::MAX)).collect(),
             key,
@@ -89,7 +90,7 @@ impl<R: RawMutex> Transactions<R> {
     }
 
     /// Who pays for a request from `source`, if that has a share, of `user`, if there is one.
-    pub(crate) fn payers(&self, source: Option<IpAddr>, user: Option<&[u8]>) -> Payers {
+    pub(crate) fn payers(&self, source: Option<IpAddr>, user: Option<&AddressOfRecord>) -> Payers {
         self.budget.payers(source, user)
     }
 
