@@ -13,7 +13,7 @@ use crate::server::Server;
 use crate::settings::Settings;
 use crate::timings::{Step, Stopwatch, timed};
 use alloc::sync::Arc;
-use core::net::{IpAddr, Ipv4Addr};
+use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use core::sync::atomic::Ordering;
 use lock_api::RawMutex;
 use sip::header::CSeq;
@@ -190,11 +190,11 @@ impl<R: RawMutex> Worker<R> {
             env.counters.undeliverable.add();
             let Ok(via) = message.top_via() else { return };
             if message.status().is_some() {
-                // A response whose connection is gone goes to the address in the Via (RFC 3261
-                // section 18.2.2), once.
+                // A response whose connection is gone goes once to the address that the request came from, and the port
+                // in its Via (RFC 3261 section 18.2.2). The rest of that is the answerer's copy, who could write there
+                // whatever he likes.
                 if flow.connection.is_some() {
-                    let address = via.received().or(via.host.ip()).unwrap_or(flow.remote.ip());
-                    let remote = core::net::SocketAddr::new(address, via.port_or_default());
+                    let remote = SocketAddr::new(flow.remote.ip(), via.port_or_default());
                     let retry = Flow { remote, connection: None, ..*flow };
                     env.out.send(retry, |out| out.extend_from_slice(message.as_bytes()));
                 }

@@ -16,9 +16,10 @@ use crate::timings::{Step, timed};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::net::SocketAddr;
+use sip::header::Via;
 use sip::message::{Response, reason_phrase};
 use sip::transaction::{ClientTransaction, Kind, ServerTransaction, State, Timeout};
-use sip::{Instant, Message, Method, Transport};
+use sip::{HeaderName, Instant, Message, Method, Transport};
 use smallvec::SmallVec;
 
 /// Requests that are longer go over a congestion-controlled transport where the target leaves the
@@ -36,6 +37,8 @@ pub(crate) struct Context {
     server: ServerTransaction,
     /// Where responses go.
     upstream: Flow,
+    /// The port in the Via of a request that came on a connection, where responses go when that is gone.
+    return_port: u16,
     branches: SmallVec<[Fork; 1]>,
     /// Until there is a final response, and every branch has ended.
     search: Option<Box<Search>>,
@@ -75,6 +78,10 @@ impl Context {
             kind,
             server: ServerTransaction::new(kind, plan.upstream.transport.is_reliable()),
             upstream: plan.upstream,
+            return_port: match plan.upstream.transport.is_reliable() {
+                true => request.top_via().map_or(0, |via| via.port_or_default()),
+                false => 0,
+            },
             branches: SmallVec::new(),
             search: None,
             is_closing: false,
@@ -582,6 +589,10 @@ impl Context {
         response: &Message<'_>,
         env: &mut Env<'_>,
     ) {
+        if self.upstream.transport.is_reliable() && !self.is_for_return_port(response) {
+            env.counters.dropped.add();
+            return;
+        }
         let timers = &env.settings.config.timers;
         let late_success = self.kind == Kind::Invite
             && (200..300).contains(&status)
@@ -634,6 +645,12 @@ impl Context {
         if status > 100 {
             self.keep_response(status, &env.out.bytes[range]);
         }
+    }
+
+    /// Whether the Via of the sender is as it was in the port: should the connection be gone, the response goes there.
+    fn is_for_return_port(&self, response: &Message<'_>) -> bool {
+        let via = response.elements(HeaderName::Via).nth(1).map(Via::parse);
+        matches!(via, Some(Ok(via)) if via.port_or_default() == self.return_port)
     }
 
     /// Whether a response of this length may go back once more. The sender's address may be forged, as long as nothing

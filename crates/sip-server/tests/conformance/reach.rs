@@ -194,6 +194,36 @@ fn a_forged_sender_is_not_flooded_with_answers() {
     assert!(bytes > 0 && bytes <= 3 * received, "{bytes} for {received}");
 }
 
+/// The phone that answers writes another place into the caller's Via.
+#[test]
+fn a_response_whose_connection_is_gone_goes_to_where_the_request_came_from() {
+    for state in STATES {
+        let caller = tcp("192.0.2.99:40000", 7);
+        let mut rig = rig(state);
+        rig.register("bob", &udp(BOB), &format!("<sip:bob@{BOB}>"));
+        let call = Draft::invite("sip:bob@example.com")
+            .with("From", "<sip:x@foreign.example>;tag=1")
+            .with("Via", "SIP/2.0/TCP 192.0.2.99:5070;branch=z9hG4bKcall");
+        let forwarded = rig.send(&caller, &call).forwarded().clone();
+        let answer = text(&forwarded.answer(200, "bob", ""));
+        for changed in ["192.0.2.99:22", "198.51.100.7:5070;received=198.51.100.7"] {
+            let changed = answer.replace("192.0.2.99:5070", changed);
+            let reaction = rig.receive(&udp(BOB), changed.as_bytes());
+            for sent in &reaction.sent {
+                let retry = rig.undeliverable(&sent.flow, &sent.bytes);
+                for sent in retry.sent {
+                    assert_eq!(sent.flow.remote, "192.0.2.99:5070".parse().unwrap(), "{state:?}");
+                }
+            }
+        }
+        let sent = rig.receive(&udp(BOB), answer.as_bytes()).response().clone();
+        if state == State::Stateful {
+            let retry = rig.undeliverable(&sent.flow, &sent.bytes);
+            assert_eq!(retry.response().flow.remote, "192.0.2.99:5070".parse().unwrap());
+        }
+    }
+}
+
 #[test]
 fn what_nothing_can_be_sent_to_is_not_registered() {
     for (contact, path, expected) in [

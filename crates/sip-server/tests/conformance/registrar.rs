@@ -237,6 +237,24 @@ fn a_contact_is_known_by_its_meaning() {
     }
 }
 
+/// The clock was set back between the two lives of the server.
+#[test]
+fn what_is_restored_lasts_no_longer_than_a_registration_may() {
+    let mut rig = Rig::open();
+    let draft =
+        Draft::register("alice").and("Contact", "<sip:alice@a.example>").and("Expires", "7200");
+    let journal = rig.send(&udp(ALICE), &draft).journal;
+    let mut config = open_config();
+    config.registrar.max_expires = Duration::from_secs(600);
+    let mut earlier = Rig::new(config);
+    for record in sip_server::record::read(&journal) {
+        earlier.restore(&record.unwrap());
+    }
+    assert_eq!(earlier.contacts("alice@example.com"), ["sip:alice@a.example"]);
+    earlier.wait(Duration::from_secs(601));
+    assert_eq!(earlier.contacts("alice@example.com"), [""; 0]);
+}
+
 #[test]
 fn a_phone_that_names_its_instance_replaces_its_own_binding() {
     let mut rig = Rig::open();
