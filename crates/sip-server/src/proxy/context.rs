@@ -5,21 +5,17 @@ use super::Env;
 use super::branch::{Branch, Handle};
 use super::fork::{Cancel, Fork, ForkState, Sent};
 use super::forward::{NO_CHALLENGE, ResponseChanges};
-use super::grant::token_for_sender;
 use super::plan::{Plan, write_request};
-use super::search::{Aim, MOST_UNASKED, Search};
+use super::search::{Aim, Search};
 use super::target::{NextHop, Target, Targets};
-use super::token::Life;
+use super::way_back::WayBack;
 use crate::flow::Flow;
 use crate::output::{Event, Location, Ticket, TicketKind};
-use crate::timings::{Step, timed};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use core::net::SocketAddr;
-use sip::header::Via;
-use sip::message::{Response, reason_phrase};
-use sip::transaction::{ClientTransaction, Kind, ServerTransaction, State, Timeout};
-use sip::{HeaderName, Instant, Message, Method, Transport};
+use sip::message::reason_phrase;
+use sip::transaction::{ClientTransaction, Kind, State, Timeout};
+use sip::{Instant, Message, Method, Transport};
 use smallvec::SmallVec;
 
 /// Requests that are longer go over a congestion-controlled transport where the target leaves the
@@ -34,11 +30,7 @@ const MAX_BRANCHES: usize = 255;
 pub(crate) struct Context {
     pub(crate) handle: Handle,
     kind: Kind,
-    server: ServerTransaction,
-    /// Where responses go.
-    upstream: Flow,
-    /// The port in the Via of a request that came on a connection, where responses go when that is gone.
-    return_port: u16,
+    back: WayBack,
     branches: SmallVec<[Fork; 1]>,
     /// Until there is a final response, and every branch has ended.
     search: Option<Box<Search>>,
@@ -47,12 +39,6 @@ pub(crate) struct Context {
     is_cancelled: bool,
     /// Nobody waits for a final response any more.
     is_abandoned: bool,
-    /// The last response that was sent back, as long as it may have to be sent again.
-    last_response: Vec<u8>,
-    /// Bytes of the request, each time that it came.
-    received: usize,
-    /// Bytes of responses that were sent back.
-    returned: usize,
 }
 
 /// Room for the lines that the proxy adds, when it is guessed whether a request fits a datagram.
@@ -73,24 +59,16 @@ impl Context {
         };
         let mut context = Self {
             handle,
-            received: plan.received,
-            returned: 0,
             kind,
-            server: ServerTransaction::new(kind, plan.upstream.transport.is_reliable()),
-            upstream: plan.upstream,
-            return_port: match plan.upstream.transport.is_reliable() {
-                true => request.top_via().map_or(0, |via| via.port_or_default()),
-                false => 0,
-            },
+            back: WayBack::new(kind, request, &plan),
             branches: SmallVec::new(),
             search: None,
             is_closing: false,
             is_cancelled: false,
             is_abandoned: false,
-            last_response: Vec::new(),
         };
         if kind == Kind::Invite {
-            context.respond_to(request, plan.arrived_on.remote, 100, env);
+            context.back.respond(request, plan.arrived_on.remote, 100, env);
         }
         let mut search = Box::new(Search::new(plan, targets));
         context.open_next(&mut search, request, env);
@@ -104,12 +82,12 @@ impl Context {
     pub(crate) fn bytes(&self) -> usize {
         let search = self.search.as_ref().map_or(0, |search| search.bytes());
         let branches = self.branches.iter().map(Fork::bytes).sum::<usize>();
-        size_of::<Self>() + self.last_response.capacity() + search + branches
+        size_of::<Self>() + self.back.bytes() + search + branches
     }
 
     /// Whether the context can be dropped.
     pub(crate) fn is_over(&self) -> bool {
-        (self.is_abandoned || self.server.state() == State::Terminated)
+        (self.is_abandoned || self.back.server.state() == State::Terminated)
             && self.branches.iter().all(|fork| fork.is_over())
     }
 
@@ -117,8 +95,8 @@ impl Context {
     /// far from the processor's caches, and to look at it is dear.
     pub(crate) fn next_timer(&self) -> Option<Instant> {
         let timers = self.branches.iter().filter_map(|fork| fork.next_timer());
-        let timers = timers.chain(self.server.next_timer());
-        if self.server.only_waits() && self.branches.iter().all(Fork::only_waits) {
+        let timers = timers.chain(self.back.server.next_timer());
+        if self.back.server.only_waits() && self.branches.iter().all(Fork::only_waits) {
             timers.max()
         } else {
             timers.min()
@@ -128,15 +106,14 @@ impl Context {
     /// The request came again, with this many bytes.
     pub(crate) fn on_retransmission(&mut self, length: usize, env: &mut Env<'_>) {
         env.counters.retransmissions_received.add();
-        self.received += length;
-        if self.server.on_request_retransmission() {
-            self.resend_response(env);
+        if self.back.on_retransmission(length) {
+            self.repeat_response(env);
         }
     }
 
     /// An ACK came. True where it has to go on, since it is for a 2xx.
     pub(crate) fn on_ack(&mut self, env: &Env<'_>) -> bool {
-        self.server.on_ack(&env.settings.config.timers, env.now)
+        self.back.server.on_ack(&env.settings.config.timers, env.now)
     }
 
     /// A CANCEL came (RFC 3261 section 16.10).
@@ -198,7 +175,7 @@ impl Context {
                 }
                 let distrusts = env.settings.distrusts(remote);
                 let changes = ResponseChanges { distrusts, ..ResponseChanges::default() };
-                self.pass_back(status, changes, response, env);
+                self.back.pass(self.handle, status, &changes, response, env);
             }
             return true;
         }
@@ -212,12 +189,12 @@ impl Context {
             200..300 => {
                 // Repetitions of a 2xx, and the 2xx of other branches, all go back.
                 sent.message = Vec::new();
-                if self.kind == Kind::Invite && self.server.state() != State::Accepted {
+                if self.kind == Kind::Invite && self.back.server.state() != State::Accepted {
                     env.counters.answered.add();
                 }
                 let distrusts = env.settings.distrusts(remote);
                 let changes = ResponseChanges { distrusts, ..ResponseChanges::default() };
-                self.pass_back(status, changes, response, env);
+                self.back.pass(self.handle, status, &changes, response, env);
                 self.close_others(Some(index), env);
             }
             503 if !self.is_closing && self.fail_over_elsewhere(index, env) => {}
@@ -281,9 +258,9 @@ impl Context {
     pub(crate) fn on_timer(&mut self, env: &mut Env<'_>) {
         let timers = env.settings.config.timers;
         loop {
-            match self.server.poll(&timers, env.now) {
+            match self.back.server.poll(&timers, env.now) {
                 Timeout::None => break,
-                Timeout::Retransmit => self.resend_response(env),
+                Timeout::Retransmit => self.repeat_response(env),
                 Timeout::TimedOut | Timeout::Terminated => {}
             }
         }
@@ -313,7 +290,7 @@ impl Context {
 
     /// Whether the sender of the request waits for nothing more.
     pub(crate) fn has_final(&self) -> bool {
-        self.is_abandoned || !matches!(self.server.state(), State::Trying | State::Proceeding)
+        self.is_abandoned || !matches!(self.back.server.state(), State::Trying | State::Proceeding)
     }
 
     /// Lets `act` go on with the search, and the request that it is for, if it is not over.
@@ -565,7 +542,7 @@ impl Context {
                     token: None,
                 };
                 let status = changed.map_or(status, |(status, _)| status);
-                self.pass_back(status, changes, &response, env);
+                self.back.pass(self.handle, status, &changes, &response, env);
             }
             // That one place cannot be reached says nothing of this server (RFC 3261 section 21.5.4).
             Some((503, _)) => self.respond(480, env),
@@ -577,116 +554,15 @@ impl Context {
     /// Sends a response of our own.
     fn respond(&mut self, status: u16, env: &mut Env<'_>) {
         self.with_search(|context, search, request| {
-            context.respond_to(request, search.plan.arrived_on.remote, status, env);
+            context.back.respond(request, search.plan.arrived_on.remote, status, env);
         });
     }
 
-    /// Sends a response of another server back.
-    fn pass_back(
-        &mut self,
-        status: u16,
-        changes: ResponseChanges<'_>,
-        response: &Message<'_>,
-        env: &mut Env<'_>,
-    ) {
-        if self.upstream.transport.is_reliable() && !self.is_for_return_port(response) {
-            env.counters.dropped.add();
-            return;
+    /// Sends the last response again, if one was sent; as long as there is none that is kept, a 100.
+    fn repeat_response(&mut self, env: &mut Env<'_>) {
+        if !self.back.repeat(env) && self.kind == Kind::Invite && !self.has_final() {
+            env.counters.retransmissions_sent.add();
+            self.respond(100, env);
         }
-        let timers = &env.settings.config.timers;
-        let late_success = self.kind == Kind::Invite
-            && (200..300).contains(&status)
-            && matches!(
-                self.server.state(),
-                State::Completed | State::Confirmed | State::Terminated
-            );
-        let was_accepted = self.server.state() == State::Accepted;
-        if !self.server.on_response(status, timers, env.now) && !late_success {
-            return;
-        }
-        let is_repetition =
-            self.kind == Kind::Invite && (200..300).contains(&status) && was_accepted;
-        if is_repetition && !self.may_repeat(response.as_bytes().len(), env) {
-            return;
-        }
-        let token = token_for_sender(response, status, Life::Transaction(self.handle), env);
-        let changes = ResponseChanges { token: token.as_ref(), ..changes };
-        let range = env.out.send(self.upstream, |bytes| changes.write(response, bytes));
-        let range = range.unwrap_or_default();
-        self.returned += range.len();
-        self.keep_response(status, &env.out.bytes[range]);
-    }
-
-    /// Sends a response of our own to `request`, whose context this is, and which came from `source`.
-    fn respond_to(
-        &mut self,
-        request: &Message<'_>,
-        source: SocketAddr,
-        status: u16,
-        env: &mut Env<'_>,
-    ) {
-        if !self.server.on_response(status, &env.settings.config.timers, env.now) {
-            return;
-        }
-        let tag = (status > 100).then(|| env.to_tag(request));
-        let response = Response {
-            request,
-            source,
-            status,
-            reason: reason_phrase(status),
-            to_tag: tag.as_ref().map(|tag| &tag[..]),
-        };
-        let range = timed(env.stopwatch, Step::FormatResponse, || {
-            env.out.send(self.upstream, |bytes| response.write(bytes, |_| {}))
-        });
-        let range = range.unwrap_or_default();
-        self.returned += range.len();
-        // A 100 is quickly made again.
-        if status > 100 {
-            self.keep_response(status, &env.out.bytes[range]);
-        }
-    }
-
-    /// Whether the Via of the sender is as it was in the port: should the connection be gone, the response goes there.
-    fn is_for_return_port(&self, response: &Message<'_>) -> bool {
-        let via = response.elements(HeaderName::Via).nth(1).map(Via::parse);
-        matches!(via, Some(Ok(via)) if via.port_or_default() == self.return_port)
-    }
-
-    /// Whether a response of this length may go back once more. The sender's address may be forged, as long as nothing
-    /// shows that responses arrive there.
-    fn may_repeat(&self, length: usize, env: &Env<'_>) -> bool {
-        let may =
-            env.is_asked(&self.upstream) || self.returned + length <= MOST_UNASKED * self.received;
-        if !may {
-            env.counters.unasked.add();
-        }
-        may
-    }
-
-    /// A 2xx to an INVITE is sent again by the one who made it.
-    fn keep_response(&mut self, status: u16, bytes: &[u8]) {
-        self.last_response.clear();
-        if self.kind == Kind::NonInvite || !(200..300).contains(&status) {
-            self.last_response.extend_from_slice(bytes);
-        } else {
-            self.last_response = Vec::new();
-        }
-    }
-
-    fn resend_response(&mut self, env: &mut Env<'_>) {
-        if !self.may_repeat(self.last_response.len(), env) {
-            return;
-        }
-        if self.last_response.is_empty() {
-            if self.kind == Kind::Invite && !self.has_final() {
-                env.counters.retransmissions_sent.add();
-                self.respond(100, env);
-            }
-            return;
-        }
-        env.counters.retransmissions_sent.add();
-        env.out.send(self.upstream, |bytes| bytes.extend_from_slice(&self.last_response));
-        self.returned += self.last_response.len();
     }
 }

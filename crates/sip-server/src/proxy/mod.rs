@@ -14,6 +14,7 @@ pub(crate) mod stateless;
 mod target;
 mod token;
 mod transactions;
+mod way_back;
 
 pub(crate) use budget::{Lacking, Payers};
 pub(crate) use context::Context;

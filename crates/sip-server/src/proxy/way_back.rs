@@ -1,0 +1,167 @@
+//! The way back of a request in a context: its server transaction, the responses that were sent on it, and where they go
+//! (RFC 3261 sections 16.7, 17.2 and 18.2.2).
+
+use super::Env;
+use super::branch::Handle;
+use super::forward::ResponseChanges;
+use super::grant::token_for_sender;
+use super::plan::Plan;
+use super::search::MOST_UNASKED;
+use super::token::Life;
+use crate::flow::Flow;
+use crate::timings::{Step, timed};
+use alloc::vec::Vec;
+use core::net::SocketAddr;
+use sip::header::Via;
+use sip::message::{Response, reason_phrase};
+use sip::transaction::{Kind, ServerTransaction, State};
+use sip::{HeaderName, Message};
+
+/// The way back of a request.
+pub(super) struct WayBack {
+    pub(super) server: ServerTransaction,
+    kind: Kind,
+    /// Where responses go.
+    flow: Flow,
+    /// The port in the Via of a request that came on a connection, where responses go when that is gone.
+    port: u16,
+    /// The last response that was sent back, as long as it may have to be sent again.
+    last_response: Vec<u8>,
+    /// Bytes of the request, each time that it came.
+    received: usize,
+    /// Bytes of responses that were sent back.
+    returned: usize,
+}
+
+impl WayBack {
+    pub(super) fn new(kind: Kind, request: &Message<'_>, plan: &Plan) -> Self {
+        let is_stream = plan.upstream.transport.is_reliable();
+        Self {
+            server: ServerTransaction::new(kind, is_stream),
+            kind,
+            flow: plan.upstream,
+            port: match is_stream {
+                true => request.top_via().map_or(0, |via| via.port_or_default()),
+                false => 0,
+            },
+            last_response: Vec::new(),
+            received: plan.received,
+            returned: 0,
+        }
+    }
+
+    /// The memory that it takes beside itself.
+    pub(super) fn bytes(&self) -> usize {
+        self.last_response.capacity()
+    }
+
+    /// The request came again, with this many bytes. True where the last response is to be sent again.
+    pub(super) fn on_retransmission(&mut self, length: usize) -> bool {
+        self.received += length;
+        self.server.on_request_retransmission()
+    }
+
+    /// Sends a response of another server back, changed by `changes`, and with a token for the sender.
+    pub(super) fn pass(
+        &mut self,
+        handle: Handle,
+        status: u16,
+        changes: &ResponseChanges<'_>,
+        response: &Message<'_>,
+        env: &mut Env<'_>,
+    ) {
+        if self.flow.transport.is_reliable() && !self.has_port(response) {
+            return env.counters.dropped.add();
+        }
+        let timers = &env.settings.config.timers;
+        let is_success = self.kind == Kind::Invite && (200..300).contains(&status);
+        let late_success = is_success
+            && matches!(
+                self.server.state(),
+                State::Completed | State::Confirmed | State::Terminated
+            );
+        let is_repetition = is_success && self.server.state() == State::Accepted;
+        if !self.server.on_response(status, timers, env.now) && !late_success {
+            return;
+        }
+        if is_repetition && !self.may_repeat(response.as_bytes().len(), env) {
+            return;
+        }
+        let token = token_for_sender(response, status, Life::Transaction(handle), env);
+        let changes = ResponseChanges { token: token.as_ref(), ..*changes };
+        let range = env.out.send(self.flow, |bytes| changes.write(response, bytes));
+        let range = range.unwrap_or_default();
+        self.returned += range.len();
+        self.keep(status, &env.out.bytes[range]);
+    }
+
+    /// Sends a response of our own to `request`, which came from `source`.
+    pub(super) fn respond(
+        &mut self,
+        request: &Message<'_>,
+        source: SocketAddr,
+        status: u16,
+        env: &mut Env<'_>,
+    ) {
+        if !self.server.on_response(status, &env.settings.config.timers, env.now) {
+            return;
+        }
+        let tag = (status > 100).then(|| env.to_tag(request));
+        let response = Response {
+            request,
+            source,
+            status,
+            reason: reason_phrase(status),
+            to_tag: tag.as_ref().map(|tag| &tag[..]),
+        };
+        let range = timed(env.stopwatch, Step::FormatResponse, || {
+            env.out.send(self.flow, |bytes| response.write(bytes, |_| {}))
+        });
+        let range = range.unwrap_or_default();
+        self.returned += range.len();
+        // A 100 is quickly made again.
+        if status > 100 {
+            self.keep(status, &env.out.bytes[range]);
+        }
+    }
+
+    /// Sends the last response again. False where none is kept.
+    pub(super) fn repeat(&mut self, env: &mut Env<'_>) -> bool {
+        if self.last_response.is_empty() {
+            return !self.may_repeat(0, env);
+        }
+        if self.may_repeat(self.last_response.len(), env) {
+            env.counters.retransmissions_sent.add();
+            env.out.send(self.flow, |bytes| bytes.extend_from_slice(&self.last_response));
+            self.returned += self.last_response.len();
+        }
+        true
+    }
+
+    /// Whether the Via of the sender is as it was in the port: should the connection be gone, the response goes there.
+    fn has_port(&self, response: &Message<'_>) -> bool {
+        let via = response.elements(HeaderName::Via).nth(1).map(Via::parse);
+        matches!(via, Some(Ok(via)) if via.port_or_default() == self.port)
+    }
+
+    /// Whether a response of this length may go back once more. The sender's address may be forged, as long as nothing
+    /// shows that responses arrive there.
+    fn may_repeat(&self, length: usize, env: &Env<'_>) -> bool {
+        let may =
+            env.is_asked(&self.flow) || self.returned + length <= MOST_UNASKED * self.received;
+        if !may {
+            env.counters.unasked.add();
+        }
+        may
+    }
+
+    /// A 2xx to an INVITE is sent again by the one who made it.
+    fn keep(&mut self, status: u16, bytes: &[u8]) {
+        self.last_response.clear();
+        if self.kind == Kind::NonInvite || !(200..300).contains(&status) {
+            self.last_response.extend_from_slice(bytes);
+        } else {
+            self.last_response = Vec::new();
+        }
+    }
+}
