@@ -160,6 +160,10 @@ fn judge<R: RawMutex>(
         if !is_ours || !config.algorithms.contains(&credentials.algorithm) {
             continue;
         }
+        if credentials.qop.is_none() && credentials.nc.is_some() {
+            // No hash covers such a count: somebody else may have put it in (RFC 7616 section 3.4).
+            continue;
+        }
         if !is_of_request(credentials.uri, head, env.settings) {
             verdict = Verdict::Elsewhere;
             continue;
@@ -187,9 +191,7 @@ fn judge<R: RawMutex>(
         let is_right = matches(&expected, credentials.response.as_bytes()) && is_user;
         verdict = match (is_right, nonce) {
             (true, Nonce::Fresh(id)) => {
-                // Without qop no hash covers the count: whoever has overheard the rest could choose it.
-                let count = credentials.nc.filter(|_| credentials.qop.is_some());
-                let count = count.map(sip::digest::NonceCount::value);
+                let count = credentials.nc.map(sip::digest::NonceCount::value);
                 let oldest = env.now - config.nonce_lifetime;
                 let request = fingerprint(env.keys, request, flow);
                 if nonces.use_count(id, count, request, oldest, config.max_nonces) {

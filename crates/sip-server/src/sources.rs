@@ -51,6 +51,13 @@ impl Bucket {
         fits
     }
 
+    /// Takes `count` of `rate` a second, also where there are none left.
+    fn charge(&mut self, count: u64, now: Instant, rate: u32) {
+        if rate > 0 {
+            self.0 = self.0.max(now) + cost(rate).times(count);
+        }
+    }
+
     fn give_back(&mut self, rate: u32) {
         self.0 = self.0 - cost(rate);
     }
@@ -104,12 +111,9 @@ impl<R: RawMutex> Sources<R> {
     /// Charges `source` for a guess at a user who does not exist as for many requests to one who does: where it comes
     /// from may be forged, so that nobody can be banned for it.
     pub(crate) fn charge_for_guess(&self, source: IpAddr, now: Instant, limits: &Limits) {
-        const TIMES: u32 = 9;
-        let burst = limits.foreign_rate.saturating_mul(2);
+        const MORE: u64 = 9;
         self.with(source, now, limits, |known| {
-            for _ in 0..TIMES {
-                known.foreign.take(now, limits.foreign_rate, burst);
-            }
+            known.foreign.charge(MORE, now, limits.foreign_rate);
         });
     }
 
@@ -206,12 +210,16 @@ mod tests {
         assert!(sources.admit_foreign(source, at(1000), &limits));
         let guesses = Limits { foreign_rate: 20, ..limits };
         let source = "192.0.2.2".parse().unwrap();
-        let guess = || {
-            let admitted = sources.admit_foreign(source, at(0), &guesses);
-            sources.charge_for_guess(source, at(0), &guesses);
+        let guess = |millis| {
+            let admitted = sources.admit_foreign(source, at(millis), &guesses);
+            if admitted {
+                sources.charge_for_guess(source, at(millis), &guesses);
+            }
             admitted
         };
-        assert_eq!((0..40).filter(|_| guess()).count(), 4);
+        assert_eq!((0..40).filter(|_| guess(0)).count(), 4);
+        let later = (1..=1000).filter(|tens| guess(10 * tens)).count();
+        assert_eq!(later, 20, "two a second");
     }
 
     #[test]

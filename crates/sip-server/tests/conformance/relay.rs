@@ -93,6 +93,30 @@ fn our_users_names_need_credentials() {
     }
 }
 
+/// By DHCP, or of a virtual router.
+#[test]
+fn an_address_that_came_after_the_start_is_ours_in_every_header_field() {
+    for state in STATES {
+        let late = "203.0.113.77:5060".parse().unwrap();
+        let mut rig = with_bob(state);
+        let from = "<sip:alice@203.0.113.77>;tag=1";
+        let before = Draft::invite("sip:bob@example.com").with("From", from);
+        assert_eq!(fate(&rig.send(&udp(STRANGER), &before)), ToBob, "nobody knows yet");
+        let here = sip_server::Flow { local: late, ..udp(STRANGER) };
+        let call = Draft::invite("sip:bob@203.0.113.77").with("From", from);
+        assert_eq!(fate(&rig.send(&here, &call)), Refused(407), "{state:?}");
+        let elsewhere = Draft::invite("sip:bob@example.com").with("From", from);
+        assert_eq!(fate(&rig.send(&udp(STRANGER), &elsewhere)), Refused(407), "{state:?}");
+        let register = Draft::register("alice")
+            .with_uri("sip:203.0.113.77")
+            .with("To", "<sip:alice@203.0.113.77>")
+            .and("Contact", "<sip:alice@a.example>");
+        let reaction =
+            rig.send_as("alice", &sip_server::Flow { local: late, ..udp(ALICE) }, &register);
+        assert_eq!(reaction.status(), 200);
+    }
+}
+
 #[test]
 fn a_number_of_a_user_needs_credentials_however_it_is_written() {
     for (from, expected) in [
