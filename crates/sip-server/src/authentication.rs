@@ -160,6 +160,11 @@ fn judge<R: RawMutex>(
         if !is_ours || !config.algorithms.contains(&credentials.algorithm) {
             continue;
         }
+        judged += 1;
+        if judged > config.algorithms.len() {
+            // Nobody has more than one answer to each challenge; each costs a look at the body.
+            break;
+        }
         if credentials.qop.is_none() && credentials.nc.is_some() {
             // No hash covers such a count: somebody else may have put it in (RFC 7616 section 3.4).
             continue;
@@ -167,11 +172,6 @@ fn judge<R: RawMutex>(
         if !is_of_request(credentials.uri, head, env.settings) {
             verdict = Verdict::Elsewhere;
             continue;
-        }
-        judged += 1;
-        if judged > config.algorithms.len() {
-            // Nobody has more than one answer to each challenge; each costs a look at the body.
-            break;
         }
         let nonce =
             nonces.judge(credentials.nonce, flow.remote.ip(), env.now, config.nonce_lifetime);

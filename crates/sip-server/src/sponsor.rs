@@ -17,8 +17,9 @@ use sip::{HeaderName, Method, Uri};
 pub(crate) enum Sponsor {
     /// One of our users, who proved to be this one.
     User(AddressOfRecord),
-    /// A dialog that began here. With the name of ours in From, if one is.
-    Dialog(Option<AddressOfRecord>),
+    /// A dialog that began here, in which this name of ours may stand in From. It is what the caller proved, or how the
+    /// callee was called: who called him chose that.
+    Dialog(Identity),
     /// Nobody: it is for one of our users, or nobody is asked.
     Nobody,
 }
@@ -47,18 +48,21 @@ pub(crate) struct Asked<'i, 'm> {
 }
 
 impl Sponsor {
-    /// The name of ours in From that was proved, now or when the dialog began.
+    /// The user who has proved to be that.
     pub(crate) const fn proved(&self) -> Option<&AddressOfRecord> {
         match self {
             Self::User(user) => Some(user),
-            Self::Dialog(user) => user.as_ref(),
-            Self::Nobody => None,
+            Self::Dialog(_) | Self::Nobody => None,
         }
     }
 
+    /// The name of ours that may stand in From, also later in the dialog.
     pub(crate) fn identity(&self, env: &Env<'_>) -> Identity {
-        self.proved()
-            .map_or(Identity::NOBODY, |user| Identity::new(&env.keys.token, user.as_bytes()))
+        match self {
+            Self::User(user) => Identity::new(&env.keys.token, user.as_bytes()),
+            Self::Dialog(identity) => *identity,
+            Self::Nobody => Identity::NOBODY,
+        }
     }
 
     /// What becomes of what the request says of its sender (RFC 3325): of strangers nothing is passed on, of users what
@@ -160,20 +164,16 @@ pub(crate) fn find_sponsor<R: RawMutex>(
     let is_asked = config.authentication.required;
     let claim = claim(server, &head.from_uri, env);
     if let Some(grant) = grant {
-        let user = match &claim {
-            Claim::User(user, _) => Some(user),
-            Claim::Foreign | Claim::Unprovable => None,
-        };
-        let identity =
-            user.map(|user| Identity::new(&env.keys.token, user.as_bytes())).unwrap_or_default();
-        let is_same = match claim {
+        let is_same = match &claim {
             Claim::Foreign => true,
-            Claim::User(..) => identity == grant.identity,
+            Claim::User(user, _) => {
+                Identity::new(&env.keys.token, user.as_bytes()) == grant.identity
+            }
             Claim::Unprovable => is_trusted,
         };
         if !is_asked || is_same {
             return is_within_rate(server, incoming, is_trusted, env)
-                .then(|| Sponsor::Dialog(user.filter(|_| is_asked).cloned()));
+                .then_some(Sponsor::Dialog(grant.identity));
         }
         if head.method == Method::Ack {
             env.counters.identity_mismatches.add();
