@@ -192,9 +192,9 @@ fn judge<R: RawMutex>(
         verdict = match (is_right, nonce) {
             (true, Nonce::Fresh(id)) => {
                 let count = credentials.nc.map(sip::digest::NonceCount::value);
-                let oldest = env.now - config.nonce_lifetime;
                 let request = fingerprint(env.keys, request, flow);
-                if nonces.use_count(id, count, request, oldest, config.max_nonces) {
+                let lifetime = config.nonce_lifetime;
+                if nonces.use_count(id, count, request, env.now, lifetime, config.max_nonces) {
                     return Verdict::User(user);
                 }
                 Verdict::Stale

@@ -50,18 +50,16 @@ struct Dialog {
     moves: Option<Box<Moves>>,
 }
 
-/// Where the ends of a dialog are now, by [`Pair::second`].
+/// Where the ends of a dialog are now, by [`Pair::end`].
 #[derive(Default)]
 struct Moves {
     ends: [Option<Place>; 2],
-    proposed: Option<Proposal>,
+    proposed: [Option<Proposal>; 2],
 }
 
-/// A target refresh request that is not answered yet.
+/// A target refresh request of an end that is not answered yet.
 struct Proposal {
     cseq: u32,
-    /// Which end sent it.
-    sender: usize,
     place: Place,
     /// Where the end is that is to answer, but for what it will say itself.
     answerer: Place,
@@ -85,6 +83,8 @@ pub(crate) struct Known {
     pub(crate) confirmed: Option<Instant>,
     /// Where the end that was asked for has moved to.
     pub(crate) place: Option<Place>,
+    /// Where that end has said it will be.
+    pub(crate) proposed: Option<Place>,
 }
 
 /// A dialog, and one of its ends: that which has the first of these tags.
@@ -105,6 +105,11 @@ impl<'a> Pair<'a> {
     /// Which end it is, in an order that both ends agree on.
     fn end(&self) -> usize {
         (self.tag > self.other_tag).into()
+    }
+
+    /// Whether the ends can be told apart: whoever is called chooses a tag, and may choose the caller's.
+    pub(crate) fn is_proper(&self) -> bool {
+        self.tag != self.other_tag && !self.tag.is_empty()
     }
 
     fn id(&self, key: &Key) -> u64 {
@@ -166,16 +171,20 @@ impl<R: RawMutex> Dialogs<R> {
         let shard = self.shard(id).lock();
         let find = |generation: &Generation| {
             let dialog = generation.table.find(id, |dialog| dialog.id == id)?;
-            let place = dialog.moves.as_ref().and_then(|moves| moves.ends[pair.end()]);
+            let moves = dialog.moves.as_ref();
+            let place = moves.and_then(|moves| moves.ends[pair.end()]);
+            let proposed = moves.and_then(|moves| moves.proposed[pair.end()].as_ref());
+            let proposed = proposed.map(|proposal| proposal.place);
             let confirmed = (dialog.confirmed > Instant::ZERO).then_some(dialog.confirmed);
-            Some(Known { confirmed, place })
+            Some(Known { confirmed, place, proposed })
         };
         find(&shard.young).or_else(|| find(&shard.old)).unwrap_or_default()
     }
 
-    /// Whether one more request may pass now within the dialog.
-    pub(crate) fn admit(&self, pair: &Pair<'_>, now: Instant) -> bool {
-        self.rates.take(&[&pair.id(&self.key).to_be_bytes()], now, RATE, BURST)
+    /// Whether one more request may pass now to the end of the dialog. What `ends` it has a rate of its own, so that no
+    /// other requests are in its way. The tag of the sender does not count: not everybody's is known.
+    pub(crate) fn admit(&self, pair: &Pair<'_>, ends: bool, now: Instant) -> bool {
+        self.rates.take(&[pair.call_id, pair.tag, &[ends.into()]], now, RATE, BURST)
     }
 
     /// The end has sent a target refresh request, with `cseq`, from `place`, to `answerer`, whose target its answer
@@ -190,8 +199,8 @@ impl<R: RawMutex> Dialogs<R> {
     ) {
         let id = pair.id(&self.key);
         self.shard(id).lock().change(id, max_bytes, |dialog| {
-            let proposal = Proposal { cseq, sender: pair.end(), place, answerer };
-            dialog.moves.get_or_insert_default().proposed = Some(proposal);
+            let proposal = Proposal { cseq, place, answerer };
+            dialog.moves.get_or_insert_default().proposed[pair.end()] = Some(proposal);
         });
     }
 
@@ -209,9 +218,9 @@ impl<R: RawMutex> Dialogs<R> {
         self.shard(id).lock().change(id, max_bytes, |dialog| {
             dialog.confirmed = now;
             let Some(moves) = &mut dialog.moves else { return };
-            let fits =
-                |proposal: &mut Proposal| proposal.cseq == cseq && proposal.sender == pair.end();
-            if let Some(Proposal { sender, place, answerer, .. }) = moves.proposed.take_if(fits) {
+            let sender = pair.end();
+            let fits = |proposal: &mut Proposal| proposal.cseq == cseq;
+            if let Some(Proposal { place, answerer, .. }) = moves.proposed[sender].take_if(fits) {
                 moves.ends[sender] = Some(place);
                 let target = target(answerer.flow.is_some());
                 if target != TargetHash::NONE {
@@ -272,15 +281,16 @@ mod tests {
         let place = place(target("sip:alice@192.0.2.77", false), None);
         let answerer = self::place(TargetHash::NONE, Some(flow()));
         dialogs.propose(&ALICE, 7, place, answerer, MAX_BYTES);
-        assert_eq!(dialogs.look_up(&ALICE), Known::default());
+        let proposed = Known { proposed: Some(place), ..Known::default() };
+        assert_eq!(dialogs.look_up(&ALICE), proposed);
         let bob = |follows_flow| target("sip:bob@192.0.2.88", follows_flow);
         dialogs.confirm(&ALICE, 6, bob, at(0), MAX_BYTES);
-        assert_eq!(dialogs.look_up(&ALICE), Known { confirmed: Some(at(0)), place: None });
+        assert_eq!(dialogs.look_up(&ALICE), Known { confirmed: Some(at(0)), ..proposed });
         dialogs.confirm(&BOB, 7, bob, at(0), MAX_BYTES);
         assert_eq!(dialogs.look_up(&ALICE).place, None, "it was not bob's");
         dialogs.confirm(&ALICE, 7, bob, at(9), MAX_BYTES);
         let place_of_bob = self::place(bob(true), Some(flow()));
-        let known = |place| Known { confirmed: Some(at(9)), place: Some(place) };
+        let known = |place| Known { confirmed: Some(at(9)), place: Some(place), proposed: None };
         assert_eq!(dialogs.look_up(&ALICE), known(place));
         assert_eq!(dialogs.look_up(&BOB), known(place_of_bob));
         dialogs.end(&BOB);
@@ -315,10 +325,13 @@ mod tests {
     #[test]
     fn requests_within_a_dialog_have_a_rate() {
         let dialogs = dialogs();
-        assert!((0..BURST).all(|_| dialogs.admit(&ALICE, at(0))));
-        assert!(!dialogs.admit(&BOB, at(0)), "both ends share it");
-        assert!(dialogs.admit(&Pair { call_id: b"other", ..ALICE }, at(0)));
-        assert!((0..RATE).all(|_| dialogs.admit(&ALICE, at(1))));
-        assert!(!dialogs.admit(&ALICE, at(1)));
+        let admit = |pair: &Pair<'_>, seconds| dialogs.admit(pair, false, at(seconds));
+        assert!((0..BURST).all(|_| admit(&ALICE, 0)));
+        assert!(!admit(&Pair { other_tag: b"carol", ..ALICE }, 0), "another sender");
+        assert!(dialogs.admit(&ALICE, true, at(0)), "what ends it");
+        assert!(admit(&BOB, 0), "the other end");
+        assert!(admit(&Pair { call_id: b"other", ..ALICE }, 0));
+        assert!((0..RATE).all(|_| admit(&ALICE, 1)));
+        assert!(!admit(&ALICE, 1));
     }
 }

@@ -41,8 +41,20 @@ struct Counts {
     /// Bit n: the count `highest - n` was used.
     used: u64,
     /// The last requests, to know a retransmission from a replay.
-    recent: [(u32, u64); 4],
+    recent: [Recent; 4],
 }
+
+/// A request that was accepted.
+#[derive(Clone, Copy, Debug, Default)]
+struct Recent {
+    count: u32,
+    /// When, in seconds.
+    second: u32,
+    fingerprint: u64,
+}
+
+/// Seconds for which a request may come again: 64 times T1 as it is by default (RFC 3261 section 17.1.1.2).
+const REPETITION: u32 = 32;
 
 /// What a nonce is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -125,22 +137,26 @@ impl<R: RawMutex> Nonces<R> {
     }
 
     /// Notes that the nonce `id` was used with `count` by the request that `fingerprint` stands
-    /// for. False where the count was used before by another request. A nonce that is used without a count
+    /// for. False where the count was used before by another request, or by this one long ago. A nonce that is used without a count
     /// is good for that request alone.
     pub(crate) fn use_count(
         &self,
         id: u64,
         count: Option<u32>,
         fingerprint: u64,
-        oldest_fresh: Instant,
+        now: Instant,
+        lifetime: Duration,
         max_nonces: usize,
     ) -> bool {
+        let request =
+            Recent { count: count.unwrap_or(0), second: now.as_secs() as u32, fingerprint };
+        let oldest_fresh = now - lifetime;
         let mut shard = self.shards[id as usize % SHARDS].lock();
         let Shard { in_use, forgotten } = &mut *shard;
         let accepted = match in_use.entry(id) {
-            Entry::Occupied(mut counts) => return counts.get_mut().accept(count, fingerprint),
+            Entry::Occupied(mut counts) => return counts.get_mut().accept(count, request),
             Entry::Vacant(_) if id <= *forgotten => return false,
-            Entry::Vacant(place) => place.insert(Counts::UNUSED).accept(count, fingerprint),
+            Entry::Vacant(place) => place.insert(Counts::UNUSED).accept(count, request),
         };
         let oldest_fresh = (oldest_fresh.as_micros() / 1000) << SERIAL_BITS;
         let max = max_nonces.div_ceil(SHARDS);
@@ -155,20 +171,25 @@ impl<R: RawMutex> Nonces<R> {
 }
 
 impl Counts {
-    const UNUSED: Self = Self { highest: 0, used: 1, recent: [(0, 0); 4] };
+    const UNUSED: Self =
+        Self { highest: 0, used: 1, recent: [Recent { count: 0, second: 0, fingerprint: 0 }; 4] };
     /// No count is left.
     const USED_UP: Self = Self { highest: u32::MAX, used: u64::MAX, ..Self::UNUSED };
 
-    fn accept(&mut self, count: Option<u32>, fingerprint: u64) -> bool {
-        // No other has the count 0, which is never accepted as such.
-        if self.recent.contains(&(count.unwrap_or(0), fingerprint)) {
+    /// A request without a count has 0 in `request`, which is never accepted as a count.
+    fn accept(&mut self, count: Option<u32>, request: Recent) -> bool {
+        let is_repetition = |known: &Recent| {
+            (known.count, known.fingerprint) == (request.count, request.fingerprint)
+                && request.second.saturating_sub(known.second) <= REPETITION
+        };
+        if self.recent.iter().any(is_repetition) {
             return true;
         }
         let Some(count) = count else {
             let is_first = self.highest == 0;
             if is_first {
                 *self = Self::USED_UP;
-                self.recent[0] = (0, fingerprint);
+                self.recent[0] = request;
             }
             return is_first;
         };
@@ -184,7 +205,7 @@ impl Counts {
             self.used |= bit;
         }
         self.recent.rotate_right(1);
-        self.recent[0] = (count, fingerprint);
+        self.recent[0] = request;
         true
     }
 }
@@ -271,7 +292,7 @@ mod tests {
     fn a_count_is_good_once_in_any_order() {
         let table = table();
         let id = issue(&table, 0);
-        let used = |count, request| table.use_count(id, count, request, at(0), 100);
+        let used = |count, request| table.use_count(id, count, request, at(0), LIFETIME, 100);
         assert!(used(Some(1), 10));
         assert!(used(Some(1), 10), "a retransmission");
         assert!(!used(Some(1), 11), "a replay");
@@ -283,21 +304,24 @@ mod tests {
         assert!(!used(Some(36), 17), "out of the window");
         assert!(used(Some(37), 18));
         assert!(!used(Some(0), 19), "counts begin with 1");
+        let later = |seconds| table.use_count(id, Some(37), 18, at(seconds), LIFETIME, 100);
+        assert!(later(32), "a retransmission");
+        assert!(!later(33), "nobody sends it again for so long");
     }
 
     #[test]
     fn a_nonce_without_count_is_good_for_one_request() {
         let table = table();
         let id = issue(&table, 0);
-        assert!(table.use_count(id, None, 10, at(0), 100));
-        assert!(table.use_count(id, None, 10, at(0), 100));
-        assert!(!table.use_count(id, None, 11, at(0), 100));
+        assert!(table.use_count(id, None, 10, at(0), LIFETIME, 100));
+        assert!(table.use_count(id, None, 10, at(0), LIFETIME, 100));
+        assert!(!table.use_count(id, None, 11, at(0), LIFETIME, 100));
         for count in [0, 1, 5, u32::MAX] {
-            assert!(!table.use_count(id, Some(count), 11, at(0), 100), "{count}");
+            assert!(!table.use_count(id, Some(count), 11, at(0), LIFETIME, 100), "{count}");
         }
         let id = issue(&table, 0);
-        assert!(table.use_count(id, Some(7), 10, at(0), 100));
-        assert!(!table.use_count(id, None, 11, at(0), 100), "it was used with a count");
+        assert!(table.use_count(id, Some(7), 10, at(0), LIFETIME, 100));
+        assert!(!table.use_count(id, None, 11, at(0), LIFETIME, 100), "it was used with a count");
     }
 
     #[test]
@@ -305,10 +329,10 @@ mod tests {
         let table = table();
         let ids: Vec<u64> = (0..200).map(|second| issue(&table, second)).collect();
         for &id in &ids {
-            assert!(table.use_count(id, Some(1), id, at(0), 64));
+            assert!(table.use_count(id, Some(1), id, at(0), LIFETIME, 64));
         }
         for &id in &ids {
-            assert!(!table.use_count(id, Some(1), id + 1, at(0), 64), "a replay");
+            assert!(!table.use_count(id, Some(1), id + 1, at(0), LIFETIME, 64), "a replay");
         }
         let kept: usize = table.shards.iter().map(|shard| shard.lock().in_use.len()).sum();
         assert!(kept <= 64, "{kept}");
@@ -319,8 +343,8 @@ mod tests {
         let table = table();
         let (before, after) = (issue(&table, 9), issue(&table, 10));
         table.forget_before(at(10));
-        assert!(!table.use_count(before, Some(1), 0, at(0), 100));
-        assert!(table.use_count(after, Some(1), 0, at(0), 100));
+        assert!(!table.use_count(before, Some(1), 0, at(0), LIFETIME, 100));
+        assert!(table.use_count(after, Some(1), 0, at(0), LIFETIME, 100));
     }
 
     #[test]
@@ -328,7 +352,7 @@ mod tests {
         let table = table();
         for second in 0..100 {
             let id = issue(&table, second);
-            assert!(table.use_count(id, Some(1), 0, at(second), 1000));
+            assert!(table.use_count(id, Some(1), 0, at(second), Duration::ZERO, 1000));
         }
         let kept: usize = table.shards.iter().map(|shard| shard.lock().in_use.len()).sum();
         assert!(kept <= SHARDS, "{kept}");

@@ -27,7 +27,7 @@ impl Scope {
             IpAddr::V4(ip) => Self::of_v4(ip),
             IpAddr::V6(ip) if ip.is_loopback() || ip.is_unspecified() => Self::Host,
             IpAddr::V6(ip) if ip.is_unicast_link_local() => Self::Link,
-            IpAddr::V6(ip) if ip.is_unique_local() => Self::Private,
+            IpAddr::V6(ip) if ip.is_unique_local() || is_site_local(ip) => Self::Private,
             IpAddr::V6(ip) => embedded(ip).map_or(Self::Global, Self::of_v4),
         }
     }
@@ -58,6 +58,12 @@ impl Scope {
     }
 }
 
+/// What RFC 3879 has deprecated, and a translator's own network (RFC 8215).
+const fn is_site_local(ip: Ipv6Addr) -> bool {
+    let [first, second, third, ..] = ip.segments();
+    first & 0xffc0 == 0xfec0 || matches!((first, second, third), (0x64, 0xff9b, 1))
+}
+
 /// The IPv4 address that a translator would make of `ip` (RFC 6052 section 2.1, RFC 3056 section 2).
 fn embedded(ip: Ipv6Addr) -> Option<Ipv4Addr> {
     match ip.segments() {
@@ -68,12 +74,18 @@ fn embedded(ip: Ipv6Addr) -> Option<Ipv4Addr> {
 }
 
 impl Settings {
+    /// The scope of `address`. Those of this machine lead to programs on it, past any packet filter, and what comes from
+    /// them comes from here.
+    pub(crate) fn scope(&self, address: IpAddr) -> Scope {
+        if self.is_own(address) { Scope::Host } else { Scope::of(address) }
+    }
+
     /// Whether a request may go to `remote` on the wish of somebody who is in a network of scope `origin`. What would
     /// come back to this server goes nowhere.
     pub(crate) fn may_reach(&self, origin: Scope, remote: SocketAddr) -> bool {
         is_sendable(remote)
             && !self.is_own_end(remote)
-            && (Scope::of(remote.ip()) <= origin
+            && (self.scope(remote.ip()) <= origin
                 || self.config.limits.reachable.iter().any(|net| net.contains(remote.ip())))
     }
 }
@@ -129,6 +141,8 @@ mod tests {
             ("192.168.0.1", Scope::Private),
             ("100.64.0.1", Scope::Private),
             ("fd00::1", Scope::Private),
+            ("fec0::1", Scope::Private),
+            ("64:ff9b:1::c000:201", Scope::Private),
             ("64:ff9b::a00:1", Scope::Private),
             ("2002:a00:1::1", Scope::Private),
             ("169.254.169.254", Scope::Link),
@@ -172,6 +186,7 @@ mod tests {
             (Scope::Host, "203.0.113.1:0", false),
             (Scope::Host, "192.0.2.1:5060", false),
             (Scope::Host, "192.0.2.1:5070", true),
+            (Scope::Private, "192.0.2.1:5070", false),
         ] {
             let remote = remote.parse().unwrap();
             assert_eq!(settings.may_reach(origin, remote), expected, "{origin:?} {remote}");

@@ -8,12 +8,11 @@ use crate::incoming::{
     ALLOW_REGISTRAR, Incoming, for_server, refuse_extensions, refuse_for_now, reply, reply_flow,
 };
 use crate::overload::Share;
-use crate::proxy::branch::{Visit, loop_hash, visit};
+use crate::proxy::branch::{Visit, loop_hash, said, visit};
 use crate::proxy::{
-    Context, Destination, Env, Grant, Lacking, Leads, NextHop, NoRoute, Payers, Plan, Preprocessed,
-    Target, Targets, stateless, write_line, write_number_line,
+    Context, Destination, Env, Grant, Identity, Lacking, Leads, Names, NextHop, NoRoute, Payers,
+    Plan, Preprocessed, Target, Targets, stateless, write_line, write_number_line,
 };
-use crate::reach::Scope;
 use crate::registrar;
 use crate::server::Server;
 use crate::settings::DomainIndex;
@@ -21,6 +20,7 @@ use crate::sponsor::{Asked, Sponsor, find_sponsor};
 use crate::subscribers::AddressOfRecord;
 use crate::timings::{Step, timed};
 use alloc::vec::Vec;
+use core::net::SocketAddr;
 use core::sync::atomic::Ordering;
 use lock_api::RawMutex;
 use sip::message::{RequestHead, reason_phrase};
@@ -82,10 +82,11 @@ pub(crate) fn route<R: RawMutex>(
         _ => {}
     }
     let registered = match &destination {
-        Destination::Elsewhere { flow_bound: false, uri, .. }
-            if *uri == found.uri_bytes && found.routes_left() == 0 =>
+        // Where a dialog goes is known.
+        Destination::Elsewhere { uri, .. }
+            if grant.is_none() && *uri == found.uri_bytes && found.routes_left() == 0 =>
         {
-            registered_target(server, found, env)
+            registered_target(server, incoming, found, env)
         }
         _ => None,
     };
@@ -103,8 +104,6 @@ pub(crate) fn route<R: RawMutex>(
         server.transactions.payers(Some(flow.remote.ip()), sponsor.proved())
     };
     if let Some(grant) = grant {
-        // The tag of the other end went there.
-        env.answered.note(flow.remote.ip());
         grant.note_move(server, message, head, flow, env);
     }
     let user = match destination {
@@ -122,9 +121,9 @@ pub(crate) fn route<R: RawMutex>(
                 next_hop: newer.map_or(next_hop, NextHop::Flow),
                 q: 1000,
                 flow_bound,
-                origin: grant.map_or(Scope::of(flow.remote.ip()), |grant| grant.scope),
+                origin: grant.map_or(env.settings.scope(flow.remote.ip()), |grant| grant.scope),
             });
-            let plan = plan(routes, hash(), &sponsor, &asked, env);
+            let plan = plan(routes, hash(), &sponsor, None, &asked, env);
             return forward(server, incoming, plan, Targets::from_iter([target]), payers, env);
         }
         Destination::User { user, domain } => {
@@ -151,27 +150,32 @@ pub(crate) fn route<R: RawMutex>(
             }
             targets
         }
-        Err(404) => {
-            env.counters.not_found.add();
+        Err(status) => {
+            match status {
+                404 => env.counters.not_found.add(),
+                _ => env.counters.unavailable.add(),
+            }
+            let source = flow.remote.ip();
             if matches!(sponsor, Sponsor::Nobody) && !is_trusted {
-                let source = flow.remote.ip();
-                if flow.transport.is_reliable() {
+                if !server.sources.admit_miss(source, env.now, &config.limits) {
+                    env.counters.foreign_limited.add();
+                    return if !is_ack {
+                        refuse_for_now(incoming, reason_phrase(503), 10, env);
+                    };
+                }
+                // A proxy is not banned for what others dial.
+                let is_proxied = message.elements(HeaderName::Via).nth(1).is_some();
+                if status == 404 && flow.transport.is_reliable() && !is_proxied {
                     note_failure(server, source, env);
-                } else {
-                    server.sources.charge_for_guess(source, env.now, &config.limits);
                 }
             }
-            return refuse(404, env);
-        }
-        Err(status) => {
-            env.counters.unavailable.add();
             return refuse(status, env);
         }
     };
     if config.mode == Mode::Redirect {
         return redirect(incoming, &targets, env);
     }
-    let plan = plan(found.routes(), hash(), &sponsor, &asked, env);
+    let plan = plan(found.routes(), hash(), &sponsor, Some(&user), &asked, env);
     forward(server, incoming, plan, targets, payers, env);
 }
 
@@ -206,20 +210,34 @@ fn passed_key<R: RawMutex>(server: &Server<R>, request: &Message<'_>, loop_hash:
     server.transactions.key_of(request).wrapping_add(loop_hash.into())
 }
 
-/// The phone whose contact is the request URI.
+/// The phone whose contact is the request URI. An address in a private network may be another's as well: whoever can send
+/// there himself means that one, unless the phone has been seen at it.
 fn registered_target<R: RawMutex>(
     server: &Server<R>,
+    incoming: &Incoming<'_, '_>,
     found: &Preprocessed<'_>,
     env: &Env<'_>,
 ) -> Option<Target> {
     let Uri::Sip(uri) = &found.uri else { return None };
-    let target =
-        server.subscribers.look_up_contact(uri, env.now, |binding| {
-            match Target::of_binding(binding, env.settings) {
-                Ok(Leads::Away(target)) => Some(target),
-                _ => None,
-            }
+    let origin = env.settings.scope(incoming.flow.remote.ip());
+    let called = match incoming.head.to_uri {
+        Uri::Sip(to) => env.settings.domain_of(&to.host).zip(to.user).map(|(domain, user)| {
+            let name = env.settings.domain_name(domain);
+            server.subscribers.address_of_record(&sip::uri::unescape(user), name)
+        }),
+        _ => None,
+    };
+    let target = server.subscribers.look_up_contact(uri, called.as_ref(), env.now, |binding| {
+        let flow = binding.flow;
+        let is_elsewhere = uri.host.ip().is_none_or(|ip| {
+            let there = SocketAddr::new(ip, uri.port.unwrap_or(5060));
+            ip.to_canonical() == flow.remote.ip() || !env.settings.may_reach(origin, there)
         });
+        match Target::of_binding(binding, env.settings) {
+            Ok(Leads::Away(target)) if is_elsewhere => Some(target),
+            _ => None,
+        }
+    });
     // With the parameters that were asked for, too.
     Some(Target { uri: SmallVec::from_slice(found.uri_bytes), ..target?? })
 }
@@ -228,6 +246,7 @@ fn plan(
     routes: Option<Vec<u8>>,
     loop_hash: u32,
     sponsor: &Sponsor,
+    answerer: Option<&AddressOfRecord>,
     asked: &Asked<'_, '_>,
     env: &Env<'_>,
 ) -> Plan {
@@ -241,7 +260,19 @@ fn plan(
     let record_route = starts_dialog && env.settings.config.record_route;
     Plan {
         loop_hash,
-        record_route: record_route.then(|| sponsor.identity(env)),
+        record_route: record_route.then(|| Names {
+            sender: sponsor.identity(env),
+            answerer: answerer
+                .map_or(Identity::NOBODY, |user| Identity::new(&env.keys.token, user.as_bytes())),
+        }),
+        said: said(
+            &env.keys.branch,
+            head.call_id,
+            head.from.tag().unwrap_or_default(),
+            head.to.tag().unwrap_or_default(),
+            head.cseq.number,
+        ),
+        has_to_tag: head.to.tag().is_some(),
         sender_fields: sponsor.sender_fields(asked, env),
         routes,
         received: message.as_bytes().len(),

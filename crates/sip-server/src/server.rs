@@ -126,6 +126,11 @@ impl<R: RawMutex> Server<R> {
         // The clock may have been set back since.
         let latest = now + self.settings.lock().config.registrar.max_expires;
         self.subscribers.restore(record, now, latest);
+        // Who was there before wants what is sent there.
+        for binding in record.bindings().map_while(Result::ok).filter(|binding| binding.flow_bound)
+        {
+            self.answered.note(binding.flow.remote.ip());
+        }
     }
 
     /// Makes nonces that were issued before `start` stale. To be called when the server starts

@@ -1,12 +1,11 @@
 //! The configuration as the packet path looks things up in it.
 
 use crate::config::Config;
-use crate::proxy::{Identity, Keys};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::net::{IpAddr, SocketAddr};
 use hashbrown::HashMap;
-use sip::{Host, Transport, Uri};
+use sip::{Host, Transport};
 use smallvec::SmallVec;
 
 /// A configuration with its indices.
@@ -74,32 +73,16 @@ impl Settings {
             let mut domains = self.config.domains.iter();
             domains.any(|domain| realm.eq_ignore_ascii_case(domain.name.as_bytes()))
         };
-        sip::digest::realms(value).any(|realm| is_own(&realm))
+        // Nobody has more in earnest.
+        const MOST: usize = 16;
+        let mut realms = sip::digest::realms(value);
+        realms.by_ref().take(MOST).any(|realm| is_own(&realm)) || realms.next().is_some()
     }
 
     /// The settings, where what comes from `source` is not to be believed: challenges in our name, and names of those
     /// who answer.
     pub(crate) fn distrusts(&self, source: IpAddr) -> Option<&Self> {
         (self.config.authentication.required && !self.is_trusted(source)).then_some(self)
-    }
-
-    /// The name in our domains that `uri` is; that of nobody if it is none.
-    pub(crate) fn identity_of(&self, uri: &Uri<'_>, keys: &Keys) -> Identity {
-        let (mut address, domain) = match uri {
-            Uri::Sip(uri) => match (self.domain_of(&uri.host), uri.user) {
-                (Some(domain), Some(user)) => (sip::uri::unescape(user).into_owned(), domain),
-                _ => return Identity::NOBODY,
-            },
-            Uri::Tel(tel) => {
-                let mut number = Vec::new();
-                tel.write_canonical_number(&mut number);
-                (number, DomainIndex::DEFAULT)
-            }
-            Uri::Other { .. } => return Identity::NOBODY,
-        };
-        address.push(b'@');
-        address.extend_from_slice(self.domain_name(domain).as_bytes());
-        Identity::new(&keys.token, &address)
     }
 
     /// The name of a domain: its realm.
@@ -116,9 +99,14 @@ impl Settings {
         self.domain_of(host).filter(|_| ours)
     }
 
+    /// Whether `address` is one of this machine's, as far as is known.
+    pub(crate) fn is_own(&self, address: IpAddr) -> bool {
+        self.addresses.contains_key(&address.to_canonical())
+    }
+
     /// Whether `end` is where this server listens.
     pub(crate) fn is_own_end(&self, end: SocketAddr) -> bool {
-        self.addresses.contains_key(&end.ip().to_canonical())
+        self.is_own(end.ip())
             && self.config.listeners.iter().any(|listener| listener.address.port() == end.port())
     }
 
@@ -126,7 +114,7 @@ impl Settings {
     /// the start.
     pub(crate) fn is_new(&self, address: IpAddr) -> bool {
         const MOST: usize = 1024;
-        !self.addresses.contains_key(&address.to_canonical())
+        !self.is_own(address)
             && crate::flow::is_sendable(SocketAddr::new(address, 1))
             && self.addresses.len() < MOST
     }

@@ -31,6 +31,7 @@ struct Source {
     requests: Bucket,
     foreign: Bucket,
     within_dialogs: Bucket,
+    misses: Bucket,
 }
 
 /// A token bucket: when what was taken from it will have flowed back.
@@ -49,13 +50,6 @@ impl Bucket {
             self.0 = full_at;
         }
         fits
-    }
-
-    /// Takes `count` of `rate` a second, also where there are none left.
-    fn charge(&mut self, count: u64, now: Instant, rate: u32) {
-        if rate > 0 {
-            self.0 = self.0.max(now) + cost(rate).times(count);
-        }
     }
 
     fn give_back(&mut self, rate: u32) {
@@ -108,13 +102,14 @@ impl<R: RawMutex> Sources<R> {
         self.with(source, now, limits, |known| known.foreign.take(now, limits.foreign_rate, burst))
     }
 
-    /// Charges `source` for a guess at a user who does not exist as for many requests to one who does: where it comes
-    /// from may be forged, so that nobody can be banned for it.
-    pub(crate) fn charge_for_guess(&self, source: IpAddr, now: Instant, limits: &Limits) {
-        const MORE: u64 = 9;
-        self.with(source, now, limits, |known| {
-            known.foreign.charge(MORE, now, limits.foreign_rate);
-        });
+    /// Charges `source` for a request to a user who does not exist, or is not there. False where it has sent too many.
+    /// They have a rate of their own: where they come from may be forged, so that neither can anybody be banned for them,
+    /// nor may they be in the way of calls.
+    pub(crate) fn admit_miss(&self, source: IpAddr, now: Instant, limits: &Limits) -> bool {
+        const PART: u32 = 20;
+        let rate = limits.foreign_rate.div_ceil(PART);
+        let burst = limits.foreign_rate / 2;
+        self.with(source, now, limits, |known| known.misses.take(now, rate, burst))
     }
 
     fn with<T>(
@@ -146,6 +141,7 @@ impl<R: RawMutex> Sources<R> {
                         requests: Bucket(now),
                         foreign: Bucket(now),
                         within_dialogs: Bucket(now),
+                        misses: Bucket(now),
                     },
                 };
                 young.insert_unique(hash, known, |known| hash_of(&known.address))
@@ -208,18 +204,11 @@ mod tests {
         assert!(sources.admit_foreign(source, at(0), &limits));
         assert!(!sources.admit_foreign(source, at(0), &limits));
         assert!(sources.admit_foreign(source, at(1000), &limits));
-        let guesses = Limits { foreign_rate: 20, ..limits };
-        let source = "192.0.2.2".parse().unwrap();
-        let guess = |millis| {
-            let admitted = sources.admit_foreign(source, at(millis), &guesses);
-            if admitted {
-                sources.charge_for_guess(source, at(millis), &guesses);
-            }
-            admitted
-        };
-        assert_eq!((0..40).filter(|_| guess(0)).count(), 4);
-        let later = (1..=1000).filter(|tens| guess(10 * tens)).count();
-        assert_eq!(later, 20, "two a second");
+        let limits = Limits { foreign_rate: 20, ..limits };
+        let miss = |millis| sources.admit_miss(source, at(millis), &limits);
+        assert_eq!((0..40).filter(|_| miss(0)).count(), 10);
+        assert_eq!((1..=1000).filter(|tens| miss(10 * tens)).count(), 10, "one a second");
+        assert!(sources.admit_foreign(source, at(10_000), &limits), "calls are not concerned");
     }
 
     #[test]

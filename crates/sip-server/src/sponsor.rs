@@ -144,7 +144,8 @@ fn is_within_rate<R: RawMutex>(
     }
     let Incoming { head, flow, .. } = incoming;
     let (source, limits) = (flow.remote.ip(), &env.settings.config.limits);
-    let admitted = server.dialogs.admit(&Pair::of(head), env.now)
+    let ends = matches!(head.method, Method::Bye | Method::Ack);
+    let admitted = server.dialogs.admit(&Pair::of(head), ends, env.now)
         && server.sources.admit_within_dialogs(source, env.now, limits);
     if !admitted {
         env.counters.rate_limited.add();
@@ -171,13 +172,10 @@ pub(crate) fn find_sponsor<R: RawMutex>(
             }
             Claim::Unprovable => is_trusted,
         };
-        if !is_asked || is_same {
+        // An ACK cannot be asked for credentials; its INVITE was.
+        if !is_asked || is_same || head.method == Method::Ack {
             return is_within_rate(server, incoming, is_trusted, env)
                 .then_some(Sponsor::Dialog(grant.identity));
-        }
-        if head.method == Method::Ack {
-            env.counters.identity_mismatches.add();
-            return None;
         }
         // Another name than that of the dialog (RFC 4916) is to be proved.
     }

@@ -304,15 +304,20 @@ impl<R: RawMutex> Subscribers<R> {
         if binding.flow_bound { self.contacts.claim(uri, &binding.flow) } else { 0 }
     }
 
-    /// Lets `look` see the binding of the one phone that is registered at `uri`. Where several claim to be, none is.
+    /// Lets `look` see the binding of the one phone that is registered at `uri`. Where several claim to be, it is that of
+    /// the user who is `called`, or none.
     pub(crate) fn look_up_contact<T>(
         &self,
         uri: &SipUri<'_>,
+        called: Option<&AddressOfRecord>,
         now: Instant,
         look: impl FnOnce(&Binding) -> T,
     ) -> Option<T> {
         let (claim, addresses) = self.contacts.find(uri);
-        let [address] = addresses[..] else { return None };
+        let address = match addresses[..] {
+            [address] => address,
+            _ => called.map(|called| called.hash).filter(|hash| addresses.contains(hash))?,
+        };
         let shard = self.shard(address).lock();
         let is_it = |found: &Subscriber| self.key.hash_one(&found.address_of_record) == address;
         let subscriber = shard.table.find(address, is_it)?;

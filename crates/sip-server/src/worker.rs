@@ -7,7 +7,7 @@ use crate::incoming::reply;
 use crate::output::{Location, Output, Ticket, TicketKind};
 use crate::overload::{Share, Throttle, has_begun};
 use crate::proxy::branch::Branch;
-use crate::proxy::{Env, note_response, stateless};
+use crate::proxy::{Env, Heard, note_response, stateless};
 use crate::request::on_request;
 use crate::server::Server;
 use crate::settings::Settings;
@@ -200,10 +200,8 @@ impl<R: RawMutex> Worker<R> {
                 }
                 return;
             }
-            if let Some(Branch::Stateful { handle, index, .. }) =
-                via.branch().and_then(Branch::parse)
-            {
-                server.transactions.with_handle(handle, env, |context, env| {
+            if let Some(branch) = via.branch().and_then(Branch::parse) {
+                server.transactions.with_branch(&branch, &message, env, |context, index, env| {
                     context.on_undeliverable(index, env);
                 });
             }
@@ -298,21 +296,22 @@ fn on_response<R: RawMutex>(
     let cseq = message.value(HeaderName::CSeq).and_then(|value| CSeq::parse(value).ok());
     let cseq = cseq.filter(|_| message.flaw().is_none());
     let branch = message.top_via().ok().and_then(|via| Branch::parse(via.branch()?));
-    let fits = match (branch, &cseq) {
-        (Some(Branch::Stateful { handle, index, .. }), Some(cseq)) => {
-            let fits = server.transactions.with_handle(handle, env, |context, env| {
-                context.on_response(index, message, cseq.method, env)
+    let (Some(branch), Some(cseq)) = (branch, cseq) else { return env.counters.dropped.add() };
+    let heard = match branch {
+        Branch::Stateful { .. } => {
+            let source = flow.remote.ip();
+            let transactions = &server.transactions;
+            let heard = transactions.with_branch(&branch, message, env, |context, index, env| {
+                context.on_response(index, message, cseq.method, source, env)
             });
-            fits == Some(true)
+            heard.unwrap_or(Heard::Nothing)
         }
-        (Some(Branch::Stateless { origin, .. }), Some(_)) => {
-            stateless::pass_back(message, origin, flow, env)
-        }
-        _ => false,
+        Branch::Stateless { origin, .. } => stateless::pass_back(message, origin, &cseq, flow, env),
     };
-    match cseq {
-        Some(cseq) if fits => note_response(server, message, &cseq, env),
-        _ => env.counters.dropped.add(),
+    match heard {
+        Heard::Success => note_response(server, message, &cseq, env),
+        Heard::Noted => {}
+        Heard::Nothing => env.counters.dropped.add(),
     }
 }
 

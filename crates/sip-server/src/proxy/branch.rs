@@ -23,9 +23,13 @@ pub(crate) struct Handle {
 pub(crate) enum Branch {
     /// Of a request in a transaction.
     Stateful {
-        handle: Handle,
+        /// Where its context is.
+        shard: u8,
+        slot: u32,
         /// Which branch of the context.
         index: u8,
+        /// Proof that it is that context's, and that branch: see [`seal`].
+        seal: u64,
         loop_hash: u32,
     },
     /// Of a request without one.
@@ -51,10 +55,10 @@ impl Branch {
             let (slot, rest) = bytes.split_first_chunk::<4>()?;
             let (&[shard, index], rest) = rest.split_first_chunk::<2>()?;
             let (id, rest) = rest.split_first_chunk::<6>()?;
-            let id = id.iter().fold(0, |id, &byte| id << 8 | u64::from(byte));
-            let handle = Handle { shard, slot: u32::from_be_bytes(*slot), id };
+            let seal = id.iter().fold(0, |seal, &byte| seal << 8 | u64::from(byte));
+            let slot = u32::from_be_bytes(*slot);
             let loop_hash = u32::from_be_bytes(*rest.first_chunk()?);
-            return Some(Self::Stateful { handle, index, loop_hash });
+            return Some(Self::Stateful { shard, slot, index, seal, loop_hash });
         }
         let bytes = take_hex::<12>(rest.strip_prefix(STATELESS)?)?;
         let (origin, loop_hash) = bytes.split_first_chunk::<8>()?;
@@ -66,12 +70,12 @@ impl Branch {
     pub(crate) fn write(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(MAGIC_COOKIE);
         match *self {
-            Self::Stateful { handle, index, loop_hash } => {
+            Self::Stateful { shard, slot, index, seal, loop_hash } => {
                 out.extend_from_slice(STATEFUL);
                 let mut bytes = [0; 16];
-                bytes[..4].copy_from_slice(&handle.slot.to_be_bytes());
-                bytes[4..6].copy_from_slice(&[handle.shard, index]);
-                bytes[6..12].copy_from_slice(&handle.id.to_be_bytes()[2..]);
+                bytes[..4].copy_from_slice(&slot.to_be_bytes());
+                bytes[4..6].copy_from_slice(&[shard, index]);
+                bytes[6..12].copy_from_slice(&seal.to_be_bytes()[2..]);
                 bytes[12..].copy_from_slice(&loop_hash.to_be_bytes());
                 put_hex(out, &bytes);
             }
@@ -88,6 +92,18 @@ impl Branch {
             Self::Stateful { loop_hash, .. } | Self::Stateless { loop_hash, .. } => loop_hash,
         }
     }
+}
+
+/// Proof that branch `index` is one of the context that `handle` names, of 48 bits. Who has that of one branch does not
+/// have another's, and so cannot answer for the others that are called.
+pub(crate) fn seal(key: &Key, handle: &Handle, index: u8) -> u64 {
+    key.proof(&[b"seal", &handle.id.to_le_bytes(), &[index]]) & 0xffff_ffff_ffff
+}
+
+/// Hash of what a response has to say as its request did: Call-ID, the tag of From, the number in CSeq, and the tag of To
+/// if there was one. The branch alone does not say whose dialog it speaks of (RFC 3261 section 17.1.3).
+pub(crate) fn said(key: &Key, call_id: &[u8], from_tag: &[u8], to_tag: &[u8], cseq: u32) -> u64 {
+    key.hash(&[b"said", call_id, from_tag, to_tag, &cseq.to_be_bytes()])
 }
 
 /// Hash of all that decides where a request goes: one that comes back with the same hash would go
@@ -156,7 +172,13 @@ mod tests {
     fn branches_come_back() {
         let handle = Handle { shard: 200, slot: 0x0102_0304, id: 0xffff_ffff_fffe };
         for branch in [
-            Branch::Stateful { handle, index: 9, loop_hash: 0xdead_beef },
+            Branch::Stateful {
+                shard: handle.shard,
+                slot: handle.slot,
+                index: 9,
+                seal: handle.id,
+                loop_hash: 0xdead_beef,
+            },
             Branch::Stateless { origin: u64::MAX - 1, loop_hash: 7 },
         ] {
             let mut text = Vec::new();

@@ -2,7 +2,7 @@
 //! and the client transaction of each branch.
 
 use super::Env;
-use super::branch::{Branch, Handle};
+use super::branch::{self, Branch, Handle};
 use super::fork::{Cancel, Fork, ForkState, Sent};
 use super::forward::{NO_CHALLENGE, ResponseChanges};
 use super::plan::{Plan, write_request};
@@ -13,9 +13,11 @@ use crate::flow::Flow;
 use crate::output::{Event, Location, Ticket, TicketKind};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
+use core::net::IpAddr;
+use sip::header::{CSeq, NameAddr};
 use sip::message::reason_phrase;
 use sip::transaction::{ClientTransaction, Kind, State, Timeout};
-use sip::{Instant, Message, Method, Transport};
+use sip::{HeaderName, Instant, Message, Method, Transport};
 use smallvec::SmallVec;
 
 /// Requests that are longer go over a congestion-controlled transport where the target leaves the
@@ -31,6 +33,9 @@ pub(crate) struct Context {
     pub(crate) handle: Handle,
     kind: Kind,
     back: WayBack,
+    /// Hash of what responses have to say, and whether the tag of To is part of it.
+    said: u64,
+    has_to_tag: bool,
     branches: SmallVec<[Fork; 1]>,
     /// Until there is a final response, and every branch has ended.
     search: Option<Box<Search>>,
@@ -39,6 +44,17 @@ pub(crate) struct Context {
     is_cancelled: bool,
     /// Nobody waits for a final response any more.
     is_abandoned: bool,
+}
+
+/// What became of a response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Heard {
+    /// It fits nothing that was sent.
+    Nothing,
+    /// It was taken.
+    Noted,
+    /// It is a 2xx, and went back to the sender of the request.
+    Success,
 }
 
 /// Room for the lines that the proxy adds, when it is guessed whether a request fits a datagram.
@@ -61,6 +77,8 @@ impl Context {
             handle,
             kind,
             back: WayBack::new(kind, request, &plan),
+            said: plan.said,
+            has_to_tag: plan.has_to_tag,
             branches: SmallVec::new(),
             search: None,
             is_closing: false,
@@ -126,33 +144,50 @@ impl Context {
         self.conclude(env);
     }
 
-    /// A response to what was sent with `method` on branch `index` came. False where it fits nothing that was.
+    /// Whether `message` is of the dialog and the request that this context is for.
+    pub(crate) fn has_said(&self, message: &Message<'_>, env: &Env<'_>) -> bool {
+        let tag = |name| {
+            let value = message.value(name)?;
+            Some(NameAddr::parse(name, value).ok()?.tag().unwrap_or_default())
+        };
+        let call_id = message.value(HeaderName::CallId).unwrap_or_default();
+        let cseq = message.value(HeaderName::CSeq).and_then(|cseq| CSeq::parse(cseq).ok());
+        let to_tag = if self.has_to_tag { tag(HeaderName::To) } else { Some(&b""[..]) };
+        let (Some(from_tag), Some(to_tag), Some(cseq)) = (tag(HeaderName::From), to_tag, cseq)
+        else {
+            return false;
+        };
+        branch::said(&env.keys.branch, call_id, from_tag, to_tag, cseq.number) == self.said
+    }
+
+    /// A response to what was sent with `method` on branch `index` came from `source`.
     pub(crate) fn on_response(
         &mut self,
         index: u8,
         response: &Message<'_>,
         method: Method<'_>,
+        source: IpAddr,
         env: &mut Env<'_>,
-    ) -> bool {
-        let Some(status) = response.status() else { return false };
+    ) -> Heard {
+        let Some(status) = response.status() else { return Heard::Nothing };
         let timers = env.settings.config.timers;
-        let Some(fork) = self.branches.get_mut(usize::from(index)) else { return false };
+        let Some(fork) = self.branches.get_mut(usize::from(index)) else { return Heard::Nothing };
         // The branch is not enough (RFC 3261 section 17.1.3).
         let kind = match method {
             Method::Cancel => {
-                let Cancel::Sent(cancel) = &mut fork.cancel else { return false };
+                let Cancel::Sent(cancel) = &mut fork.cancel else { return Heard::Nothing };
                 let _ = cancel.client.on_response(status, &timers, env.now);
-                return true;
+                return Heard::Noted;
             }
             Method::Invite => Kind::Invite,
             _ => Kind::NonInvite,
         };
         if kind != self.kind {
-            return false;
+            return Heard::Nothing;
         }
-        let ForkState::Sent(sent) = &mut fork.state else { return false };
+        let ForkState::Sent(sent) = &mut fork.state else { return Heard::Nothing };
         let remote = sent.flow.remote.ip();
-        if !sent.flow.transport.is_reliable() {
+        if !sent.flow.transport.is_reliable() && source == remote {
             // The branch cannot be guessed, so whoever is there has the request.
             env.answered.note(remote);
         }
@@ -162,7 +197,7 @@ impl Context {
         }
         if !action.pass_up {
             self.conclude(env);
-            return true;
+            return Heard::Noted;
         }
         if status < 200 {
             sent.is_provisional = true;
@@ -177,8 +212,9 @@ impl Context {
                 let changes = ResponseChanges { distrusts, ..ResponseChanges::default() };
                 self.back.pass(self.handle, status, &changes, response, env);
             }
-            return true;
+            return Heard::Noted;
         }
+        let mut heard = Heard::Noted;
         sent.is_final = true;
         fork.timer_c = Instant::MAX;
         if self.kind == Kind::NonInvite {
@@ -194,7 +230,9 @@ impl Context {
                 }
                 let distrusts = env.settings.distrusts(remote);
                 let changes = ResponseChanges { distrusts, ..ResponseChanges::default() };
-                self.back.pass(self.handle, status, &changes, response, env);
+                if self.back.pass(self.handle, status, &changes, response, env) {
+                    heard = Heard::Success;
+                }
                 self.close_others(Some(index), env);
             }
             503 if !self.is_closing && self.fail_over_elsewhere(index, env) => {}
@@ -210,7 +248,7 @@ impl Context {
             _ => {}
         }
         self.conclude(env);
-        true
+        heard
     }
 
     /// The DNS has answered for branch `index`.
@@ -338,6 +376,10 @@ impl Context {
         let aim = Aim { target, breadth, alternatives: Vec::new(), tcp_tried: None };
         let index = self.push_branch(search, aim);
         match next_hop {
+            NextHop::Flow(flow) if env.settings.is_own_end(flow.remote) => {
+                env.counters.unreachable.add();
+                search.fail(503);
+            }
             NextHop::Flow(flow) => self.send_on(search, index, flow, request, env),
             NextHop::Address { transport, remote, near } => {
                 let transport = transport.unwrap_or(Transport::Udp);
@@ -418,15 +460,19 @@ impl Context {
         env: &mut Env<'_>,
     ) {
         let (plan, aim) = (&search.plan, &search.aims[index]);
-        let handle = self.handle;
-        let branch = Branch::Stateful { handle, index: index as u8, loop_hash: plan.loop_hash };
+        let Handle { shard, slot, .. } = self.handle;
+        let seal = branch::seal(&env.keys.branch, &self.handle, index as u8);
+        let loop_hash = plan.loop_hash;
+        let branch = Branch::Stateful { shard, slot, index: index as u8, seal, loop_hash };
         let sent_before = env.out.transmits.len();
         let range = write_request(plan, &aim.target, aim.breadth, &flow, branch, request, env);
         let Some(range) = range else {
             search.fail(513);
             return;
         };
-        if !search.affords(&flow, range.len(), env) {
+        // On the flow of a registered phone, or of an end of the dialog, it is not unasked for once.
+        let follows = matches!(search.aims[index].target.next_hop, NextHop::Flow(_));
+        if !search.affords(&flow, range.len(), env) && !follows {
             env.out.transmits.truncate(sent_before);
             search.fail(503);
             return;
@@ -539,7 +585,7 @@ impl Context {
                     status: changed,
                     challenges: is_challenge.then_some(&challenges),
                     distrusts: Some(env.settings).filter(|_| asks && !is_challenge),
-                    token: None,
+                    ..ResponseChanges::default()
                 };
                 let status = changed.map_or(status, |(status, _)| status);
                 self.back.pass(self.handle, status, &changes, &response, env);

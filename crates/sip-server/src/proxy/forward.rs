@@ -200,6 +200,17 @@ pub(crate) fn write_companion(
 /// What becomes of a response that asks for credentials when no challenge is left in it: nobody could answer it.
 pub(crate) const NO_CHALLENGE: (u16, &str) = (403, "No Challenge Passed On");
 
+/// What becomes of the Record-Route of a response.
+#[derive(Clone, Copy, Default)]
+pub(crate) enum RecordRoute<'a> {
+    #[default]
+    Kept,
+    /// There is no dialog that it could be for. In it is the answerer's token, which is for nobody else.
+    Removed,
+    /// The token for the sender takes the place of the answerer's.
+    With(&'a NewToken<'a>),
+}
+
 /// How a response is changed on its way back.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct ResponseChanges<'a> {
@@ -209,8 +220,8 @@ pub(crate) struct ResponseChanges<'a> {
     pub(crate) challenges: Option<&'a [u8]>,
     /// Whose own challenges are taken off, and what the answerer says of itself.
     pub(crate) distrusts: Option<&'a Settings>,
-    /// The token for the sender, in place of the answerer's.
-    pub(crate) token: Option<&'a NewToken<'a>>,
+    /// What becomes of Record-Route.
+    pub(crate) record_route: RecordRoute<'a>,
 }
 
 impl ResponseChanges<'_> {
@@ -243,7 +254,7 @@ impl ResponseChanges<'_> {
         for field in response.fields_of(&names) {
             let changed = match field.name {
                 HeaderName::Via => core::mem::take(&mut is_top_via),
-                HeaderName::RecordRoute => self.token.is_some(),
+                HeaderName::RecordRoute => !matches!(self.record_route, RecordRoute::Kept),
                 HeaderName::PAssertedIdentity | HeaderName::RemotePartyId => {
                     self.distrusts.is_some()
                 }
@@ -260,13 +271,15 @@ impl ResponseChanges<'_> {
             let start = field.offset - first;
             out.extend_from_slice(&fields[copied..start]);
             copied = start + field.line.len();
-            match (field.name, self.token) {
+            match (field.name, self.record_route) {
                 (HeaderName::Via, _) => {
                     if let Some(rest) = after_first_element(field.value) {
                         write_line(out, b"Via", rest);
                     }
                 }
-                (HeaderName::RecordRoute, Some(token)) => token.write(field.line, out),
+                (HeaderName::RecordRoute, RecordRoute::With(token)) => {
+                    token.write(field.line, out);
+                }
                 _ => {}
             }
         }
@@ -331,7 +344,6 @@ pub(crate) fn write_number_line(out: &mut Vec<u8>, name: &[u8], value: u64) {
 mod tests {
     use super::*;
     use crate::config::{Config, Domain};
-    use crate::proxy::branch::Handle;
     use sip::Transport;
 
     const INVITE: &[u8] = b"INVITE sip:bob@example.com SIP/2.0\r\n\
@@ -364,11 +376,7 @@ mod tests {
         let changes = Changes {
             uri: b"sip:bob@[2001:db8::2]",
             flow: &flow,
-            branch: Branch::Stateful {
-                handle: Handle { shard: 1, slot: 2, id: 3 },
-                index: 0,
-                loop_hash: 4,
-            },
+            branch: Branch::Stateful { shard: 1, slot: 2, index: 0, seal: 3, loop_hash: 4 },
             record_route: &|lines| lines.extend_from_slice(b"Record-Route: <sip:x;lr>\r\n"),
             routes: Some(b"Route: <sip:next;lr>\r\n"),
             path: b"<sip:edge;lr>",

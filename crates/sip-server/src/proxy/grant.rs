@@ -1,16 +1,17 @@
 //! What the token in a Route allows a request of a dialog, and the tokens that the two ends of a dialog get.
 
-use super::forward::write_address;
+use super::Env;
+use super::forward::{RecordRoute, write_address};
 use super::route::Preprocessed;
 use super::token::{
     DialogId, End, Identity, Life, MAX_TEXT, Sender, TargetHash, Token, routes_hash,
 };
-use super::{Env, Keys};
 use crate::dialogs::{Pair, Place};
 use crate::flow::Flow;
 use crate::keys::Key;
 use crate::reach::Scope;
 use crate::server::Server;
+use crate::settings::Settings;
 use alloc::vec::Vec;
 use lock_api::RawMutex;
 use sip::header::{CSeq, NameAddr};
@@ -46,6 +47,9 @@ impl Grant {
         env: &mut Env<'_>,
     ) -> Option<Self> {
         let (token, pair) = (found.token?, Pair::of(head));
+        if !pair.is_proper() {
+            return None;
+        }
         let Uri::Sip(uri) = &found.uri else { return None };
         let key = &env.keys.token;
         if matches!(head.method, Method::Register | Method::Publish)
@@ -59,7 +63,8 @@ impl Grant {
         // What crosses a request by which the end moves names the place where it was.
         let End { target, flow, scope, .. } = token.end;
         let first = Place { target, flow, scope };
-        let place = known.place.filter(is_there).or(Some(first).filter(is_there))?;
+        let places = [known.proposed, known.place, Some(first)];
+        let place = places.into_iter().flatten().find(is_there)?;
         let stands = token.is_recent(env.now)
             || known.confirmed.is_some_and(|last| env.now.since(last) <= Token::LIFETIME)
             || match token.life {
@@ -94,7 +99,7 @@ impl Grant {
         }
         let pair = Pair::of(head);
         let sender = Pair { tag: pair.other_tag, other_tag: pair.tag, ..pair };
-        let End { target, flow, scope, .. } = end_of_sender(request, arrived_on, env.keys);
+        let End { target, flow, scope, .. } = end_of_sender(request, arrived_on, env);
         if target != TargetHash::NONE {
             let max_bytes = env.settings.config.limits.max_dialog_bytes;
             let place = Place { target, flow, scope };
@@ -109,7 +114,8 @@ fn is_terminated(state: &[u8]) -> bool {
 }
 
 /// How requests get to the sender of `request`, which came on `arrived_on`.
-fn end_of_sender(request: &Message<'_>, arrived_on: &Flow, keys: &Keys) -> End {
+fn end_of_sender(request: &Message<'_>, arrived_on: &Flow, env: &Env<'_>) -> End {
+    let keys = env.keys;
     let contact = request.elements(HeaderName::Contact).next();
     let is_bound = |uri: &SipUri<'_>| super::is_flow_bound(request, uri, arrived_on);
     let contact = contact.and_then(|contact| NameAddr::parse(HeaderName::Contact, contact).ok());
@@ -123,7 +129,7 @@ fn end_of_sender(request: &Message<'_>, arrived_on: &Flow, keys: &Keys) -> End {
             .map_or(TargetHash::NONE, |uri| TargetHash::new(&keys.token, &uri, flow.is_some())),
         routes: routes_hash(&keys.token, request.elements(HeaderName::RecordRoute)),
         flow,
-        scope: Scope::of(arrived_on.remote.ip()),
+        scope: env.settings.scope(arrived_on.remote.ip()),
     }
 }
 
@@ -137,11 +143,20 @@ pub(super) struct Ways<'a> {
     pub(super) follows: bool,
 }
 
-/// Appends the Record-Route lines for `request`, whose sender has proved to be `sender`: two where the ends of ours
+/// The names in our domains that the two sides of a dialog may give in From.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Names {
+    /// What the sender of the first request proved.
+    pub(crate) sender: Identity,
+    /// Whom of us it was for. To does not say that: the sender chooses it.
+    pub(crate) answerer: Identity,
+}
+
+/// Appends the Record-Route lines for `request`: two where the ends of ours
 /// differ, so that each side has an address that it can reach (RFC 5658).
 pub(super) fn write_record_route(
     request: &Message<'_>,
-    sender: Identity,
+    names: Names,
     ways: &Ways<'_>,
     env: &Env<'_>,
     lines: &mut Vec<u8>,
@@ -150,18 +165,15 @@ pub(super) fn write_record_route(
     let name_addr = |name| NameAddr::parse(name, request.value(name).unwrap_or_default()).ok();
     let called = name_addr(HeaderName::To);
     let from_tag = name_addr(HeaderName::From).and_then(|from| from.tag());
-    let identity = called
-        .and_then(|called| called.uri().ok())
-        .map_or(Identity::NOBODY, |uri| env.settings.identity_of(&uri, env.keys));
     let token = Token::new(
         env.now,
         Life::Dialog,
-        end_of_sender(request, from, env.keys),
-        identity,
+        end_of_sender(request, from, env),
+        names.answerer,
         Some(Sender {
-            identity: sender,
+            identity: names.sender,
             onward: follows.then_some(*to),
-            scope: Scope::of(to.remote.ip()),
+            scope: env.settings.scope(to.remote.ip()),
         }),
     );
     let id = DialogId {
@@ -210,17 +222,60 @@ impl NewToken<'_> {
     }
 }
 
+/// What there is in the Record-Route of a response.
+#[derive(Clone, Debug)]
+pub(super) enum Tokens<'m> {
+    /// None of ours.
+    None,
+    /// One that is not for the sender of the request, and no dialog that another one could be for.
+    Stray,
+    /// One that gives way to another.
+    New(NewToken<'m>),
+}
+
+impl Tokens<'_> {
+    pub(super) const fn record_route(&self) -> RecordRoute<'_> {
+        match self {
+            Self::None => RecordRoute::Kept,
+            Self::Stray => RecordRoute::Removed,
+            Self::New(token) => RecordRoute::With(token),
+        }
+    }
+}
+
 /// The token for the sender of a request that `response` answers, in place of the one that the answerer got: it leads
-/// to the answerer (RFC 3261 section 16.7 step 8). `None` where there is none of ours, or no dialog.
+/// to the answerer (RFC 3261 section 16.7 step 8).
 pub(super) fn token_for_sender<'m>(
     response: &Message<'m>,
     status: u16,
     early: Life,
     env: &Env<'_>,
-) -> Option<NewToken<'m>> {
-    if !(101..300).contains(&status) || !response.has(HeaderName::RecordRoute) {
-        return None;
+) -> Tokens<'m> {
+    if !response.has(HeaderName::RecordRoute) {
+        return Tokens::None;
     }
+    let has_dialog = (101..300).contains(&status);
+    let new = has_dialog.then(|| new_token(response, status, early, env)).flatten();
+    let mut routes = response.elements(HeaderName::RecordRoute);
+    match new {
+        Some(token) => Tokens::New(token),
+        None if !has_dialog || routes.any(|route| leads_here(route, env.settings)) => Tokens::Stray,
+        None => Tokens::None,
+    }
+}
+
+/// Whether an element of Record-Route is of this server.
+fn leads_here(element: &[u8], settings: &Settings) -> bool {
+    let uri = NameAddr::parse(HeaderName::RecordRoute, element).map(|address| address.uri());
+    matches!(uri, Ok(Ok(Uri::Sip(uri))) if settings.is_us(&uri.host, uri.port).is_some())
+}
+
+fn new_token<'m>(
+    response: &Message<'m>,
+    status: u16,
+    early: Life,
+    env: &Env<'_>,
+) -> Option<NewToken<'m>> {
     let tag_of = |name| NameAddr::parse(name, response.value(name)?).ok()?.tag();
     let (from_tag, to_tag) = (tag_of(HeaderName::From)?, tag_of(HeaderName::To)?);
     let call_id = response.value(HeaderName::CallId)?;

@@ -17,9 +17,9 @@ mod transactions;
 mod way_back;
 
 pub(crate) use budget::{Lacking, Payers};
-pub(crate) use context::Context;
+pub(crate) use context::{Context, Heard};
 pub(crate) use forward::{SenderFields, write_line, write_number_line};
-pub(crate) use grant::{Grant, note_response};
+pub(crate) use grant::{Grant, Names, note_response};
 pub(crate) use passed::Passed;
 pub(crate) use plan::Plan;
 pub(crate) use route::{Destination, Preprocessed, preprocess};

@@ -4,7 +4,7 @@ use super::branch::Branch;
 use super::forward::{Changes, SenderFields};
 use super::grant::{Ways, write_record_route};
 use super::target::Target;
-use super::{Env, Identity};
+use super::{Env, Names};
 use crate::flow::Flow;
 use alloc::vec::Vec;
 use sip::Message;
@@ -13,8 +13,11 @@ use sip::Message;
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     pub(crate) loop_hash: u32,
-    /// Whether to put ourselves into the dialog's route set; then what name of ours the sender has proved.
-    pub(crate) record_route: Option<Identity>,
+    /// Whether to put ourselves into the dialog's route set; then who its two sides are.
+    pub(crate) record_route: Option<Names>,
+    /// Hash of what responses have to say ([`said`](super::branch::said)), and whether the tag of To is part of it.
+    pub(crate) said: u64,
+    pub(crate) has_to_tag: bool,
     /// Whole Route lines that take the place of those there; `None` leaves them.
     pub(crate) routes: Option<Vec<u8>>,
     /// What becomes of what the request says of its sender.
@@ -43,9 +46,9 @@ pub(crate) fn write_request(
 ) -> Option<core::ops::Range<usize>> {
     let range = env.send(*flow, |env, bytes| {
         let record_route = |lines: &mut Vec<u8>| {
-            if let Some(sender) = plan.record_route {
+            if let Some(names) = plan.record_route {
                 let ways = Ways { from: &plan.arrived_on, to: flow, follows: target.flow_bound };
-                write_record_route(request, sender, &ways, env, lines);
+                write_record_route(request, names, &ways, env, lines);
             }
         };
         let changes = Changes {

@@ -6,15 +6,16 @@ use super::context::MAX_UDP_REQUEST;
 use super::forward::{NO_CHALLENGE, ResponseChanges};
 use super::grant::token_for_sender;
 use super::plan::{Plan, write_request};
+use super::search::MOST_UNASKED;
 use super::target::{NextHop, Target};
 use super::token::Life;
-use super::{Env, Keys};
+use super::{Env, Heard, Keys};
 use crate::flow::Flow;
 use crate::output::{Event, Location, Ticket, TicketKind};
 use crate::reach::Scope;
 use alloc::vec::Vec;
 use core::net::{IpAddr, SocketAddr};
-use sip::header::Via;
+use sip::header::{CSeq, NameAddr, Via};
 use sip::message::{RequestHead, Response, reason_phrase};
 use sip::{HeaderName, Message, Method, Transport};
 
@@ -45,7 +46,12 @@ pub(crate) fn forward(
     target: &Target,
     env: &mut Env<'_>,
 ) -> Result<(), Stuck> {
-    let origin = origin(env.keys, &head.via, Some(plan.arrived_on.remote));
+    let said = Said {
+        call_id: head.call_id,
+        from_tag: head.from.tag().unwrap_or_default(),
+        cseq: head.cseq.number,
+    };
+    let origin = origin(env.keys, &head.via, Some(plan.arrived_on.remote), &said);
     let branch = Branch::Stateless { origin, loop_hash: plan.loop_hash };
     let write = |flow: Flow, env: &mut Env<'_>| {
         write_request(plan, target, plan.max_breadth, &flow, branch, request, env)
@@ -53,6 +59,10 @@ pub(crate) fn forward(
     };
     match &target.next_hop {
         NextHop::Flow(flow) => {
+            if env.settings.is_own_end(flow.remote) {
+                env.counters.unreachable.add();
+                return Err(Stuck::Unreachable);
+            }
             write(*flow, env)?;
         }
         NextHop::Address { transport, remote, near } => {
@@ -69,7 +79,13 @@ pub(crate) fn forward(
             let local = local.filter(|_| env.may_reach(target.origin, *remote));
             let local = local.ok_or(Stuck::Unreachable)?;
             let flow = Flow { transport: wanted, local, remote: *remote, connection: None };
-            write(flow, env)?;
+            let range = write(flow, env)?;
+            // The contact is part of it, and may be long.
+            if !env.is_asked(&flow) && range.len() > MOST_UNASKED * plan.received {
+                env.counters.unasked.add();
+                env.out.transmits.pop_if(|transmit| transmit.range == range);
+                return Err(Stuck::Unreachable);
+            }
         }
         NextHop::Name(destination) => {
             // Written for the end that it came in at; when the place is known, [`send_located`]
@@ -146,14 +162,17 @@ fn refuse_located(forwarded: &Message<'_>, arrived_on: &Flow, env: &mut Env<'_>)
     }
 }
 
-/// Sends `response` to where its request came from, if it answers one that was forwarded here. False where it does not.
+/// Sends `response` to where its request came from, if it answers one that was forwarded here. Nothing where it does not.
 pub(crate) fn pass_back(
     response: &Message<'_>,
     expected: u64,
+    cseq: &CSeq<'_>,
     arrived_on: &Flow,
     env: &mut Env<'_>,
-) -> bool {
-    let Some(flow) = way_back(response, expected, arrived_on, env) else { return false };
+) -> Heard {
+    let Some(flow) = way_back(response, expected, cseq, arrived_on, env) else {
+        return Heard::Nothing;
+    };
     let status = response.status().unwrap_or_default();
     let token = token_for_sender(response, status, Life::Early, env);
     let distrusts = env.settings.distrusts(arrived_on.remote.ip());
@@ -164,22 +183,29 @@ pub(crate) fn pass_back(
         matches!(status, 401 | 407) && challenges().count() > 0 && challenges().all(|ours| ours);
     let changes = ResponseChanges {
         status: none_is_left.then_some(NO_CHALLENGE),
-        token: token.as_ref(),
+        record_route: token.record_route(),
         distrusts,
         ..ResponseChanges::default()
     };
     env.out.send(flow, |bytes| changes.write(response, bytes));
-    true
+    if (200..300).contains(&status) { Heard::Success } else { Heard::Noted }
 }
 
 fn way_back(
     response: &Message<'_>,
     expected: u64,
+    cseq: &CSeq<'_>,
     arrived_on: &Flow,
     env: &Env<'_>,
 ) -> Option<Flow> {
     let next = Via::parse(response.elements(HeaderName::Via).nth(1)?).ok()?;
-    if origin(env.keys, &next, None) != expected {
+    let from = NameAddr::parse(HeaderName::From, response.value(HeaderName::From)?).ok()?;
+    let said = Said {
+        call_id: response.value(HeaderName::CallId)?,
+        from_tag: from.tag().unwrap_or_default(),
+        cseq: cseq.number,
+    };
+    if origin(env.keys, &next, None, &said) != expected {
         return None;
     }
     let (transport, remote) = upstream(&next)?;
@@ -195,9 +221,16 @@ fn upstream(via: &Via<'_>) -> Option<(Transport, SocketAddr)> {
     Some((transport, SocketAddr::new(address, port)))
 }
 
-/// Hash of what the Via of the element before us says, once `source` is written into it: the same
+/// What an INVITE, its ACK, its CANCEL and all responses say.
+struct Said<'a> {
+    call_id: &'a [u8],
+    from_tag: &'a [u8],
+    cseq: u32,
+}
+
+/// Hash of that, and of what the Via of the element before us says, once `source` is written into it: the same
 /// for a request, its ACK, its CANCEL and its responses.
-fn origin(keys: &Keys, via: &Via<'_>, source: Option<SocketAddr>) -> u64 {
+fn origin(keys: &Keys, via: &Via<'_>, source: Option<SocketAddr>, said: &Said<'_>) -> u64 {
     let (address, port) = match source {
         Some(source) => {
             let has_port = via.rport().is_some() || via.needs_source_port(source);
@@ -222,5 +255,8 @@ fn origin(keys: &Keys, via: &Via<'_>, source: Option<SocketAddr>) -> u64 {
         &via.host.canonical(),
         via.branch().unwrap_or_default(),
         &place,
+        said.call_id,
+        said.from_tag,
+        &said.cseq.to_be_bytes(),
     ])
 }

@@ -125,7 +125,7 @@ impl Target {
             next_hop,
             q: binding.q,
             flow_bound: binding.flow_bound,
-            origin: Scope::of(binding.flow.remote.ip()),
+            origin: settings.scope(binding.flow.remote.ip()),
         }))
     }
 }

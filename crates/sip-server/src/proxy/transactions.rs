@@ -2,7 +2,7 @@
 //! response.
 
 use super::Env;
-use super::branch::Handle;
+use super::branch::{self, Branch, Handle};
 use super::budget::{Budget, Lacking, Payers};
 use super::context::Context;
 use crate::keys::Key;
@@ -159,6 +159,29 @@ impl<R: RawMutex> Transactions<R> {
         }
         let result = act(context, env);
         self.settle(&mut shard, number, handle.slot);
+        Some(result)
+    }
+
+    /// Lets `act` work on the context that `branch` is of, where `message`, a response or what was sent, says of itself
+    /// what it has to.
+    pub(crate) fn with_branch<T>(
+        &self,
+        branch: &Branch,
+        message: &Message<'_>,
+        env: &mut Env<'_>,
+        act: impl FnOnce(&mut Context, u8, &mut Env<'_>) -> T,
+    ) -> Option<T> {
+        let Branch::Stateful { shard: number, slot, index, seal, .. } = *branch else {
+            return None;
+        };
+        let mut shard = self.shards.get(usize::from(number))?.lock();
+        let context = shard.slots.get_mut(slot as usize)?.context.as_mut()?;
+        let is_its_own = branch::seal(&env.keys.branch, &context.handle, index) == seal;
+        if !is_its_own || !context.has_said(message, env) {
+            return None;
+        }
+        let result = act(context, index, env);
+        self.settle(&mut shard, usize::from(number), slot);
         Some(result)
     }
 

@@ -61,7 +61,8 @@ impl WayBack {
         self.server.on_request_retransmission()
     }
 
-    /// Sends a response of another server back, changed by `changes`, and with a token for the sender.
+    /// Sends a response of another server back, changed by `changes`, and with a token for the sender. False where it
+    /// goes nowhere.
     pub(super) fn pass(
         &mut self,
         handle: Handle,
@@ -69,9 +70,10 @@ impl WayBack {
         changes: &ResponseChanges<'_>,
         response: &Message<'_>,
         env: &mut Env<'_>,
-    ) {
+    ) -> bool {
         if self.flow.transport.is_reliable() && !self.has_port(response) {
-            return env.counters.dropped.add();
+            env.counters.dropped.add();
+            return false;
         }
         let timers = &env.settings.config.timers;
         let is_success = self.kind == Kind::Invite && (200..300).contains(&status);
@@ -82,17 +84,19 @@ impl WayBack {
             );
         let is_repetition = is_success && self.server.state() == State::Accepted;
         if !self.server.on_response(status, timers, env.now) && !late_success {
-            return;
+            return false;
         }
         if is_repetition && !self.may_repeat(response.as_bytes().len(), env) {
-            return;
+            return false;
         }
         let token = token_for_sender(response, status, Life::Transaction(handle), env);
-        let changes = ResponseChanges { token: token.as_ref(), ..*changes };
+        let record_route = token.record_route();
+        let changes = ResponseChanges { record_route, ..*changes };
         let range = env.out.send(self.flow, |bytes| changes.write(response, bytes));
         let range = range.unwrap_or_default();
         self.returned += range.len();
         self.keep(status, &env.out.bytes[range]);
+        true
     }
 
     /// Sends a response of our own to `request`, which came from `source`.

@@ -185,12 +185,24 @@ fn asking_for_users_who_do_not_exist_ends_in_a_ban_where_the_source_is_certain()
     rig.register("bob", &udp(BOB), &format!("<sip:bob@{BOB}>"));
     assert_eq!(scan(&mut rig, &tcp(STRANGER, 3), 4), [404, 404, 404]);
     assert_eq!((rig.count("bans"), rig.count("banned-requests")), (1, 1));
+    // A proxy is not banned for what others dial.
+    let mut rig = Rig::closed_with(strict_config());
+    let vias = "SIP/2.0/TCP 192.0.2.99;branch=z9hG4bKp, SIP/2.0/UDP 192.0.2.7;branch=z9hG4bKx";
+    for number in 0..5 {
+        let proxied = from_abroad()
+            .with_uri(&format!("sip:{number}@example.com"))
+            .with("Via", &vias.replace("z9hG4bKp", &format!("z9hG4bKp{number}")));
+        assert_eq!(rig.send(&tcp(STRANGER, 3), &proxied).responses().last().unwrap().status(), 404);
+    }
+    assert_eq!(rig.count("bans"), 0);
     // The source of a datagram may be forged: so who is found there is limited, and not banned.
     let mut rig = Rig::closed_with(strict_config());
     rig.register("bob", &udp(BOB), &format!("<sip:bob@{BOB}>"));
-    let statuses = scan(&mut rig, &udp(STRANGER), 100);
-    assert_eq!(statuses.iter().filter(|&&status| status == 404).count(), 4);
-    assert_eq!(statuses.iter().filter(|&&status| status == 503).count(), 96);
+    let statuses = scan(&mut rig, &udp(STRANGER), 30);
+    assert_eq!(statuses.iter().filter(|&&status| status == 404).count(), 10);
+    assert_eq!(statuses.iter().filter(|&&status| status == 503).count(), 20);
+    // Nor are those in the way of others' calls.
+    rig.send(&udp(STRANGER), &from_abroad()).forwarded();
     assert_eq!(rig.count("bans"), 0);
     let register = Draft::register("alice").and("Contact", "<sip:alice@a.example>");
     assert_eq!(rig.send_as("alice", &udp(STRANGER), &register).status(), 200);

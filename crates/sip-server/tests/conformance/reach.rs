@@ -37,6 +37,9 @@ fn networks_are_open_from_within() {
             (ALICE, "sip:x@224.0.1.75", 480),
             (ALICE, "sip:x@255.255.255.255", 480),
             (ALICE, "sip:x@0.0.0.0", 480),
+            // Other programs on the server's own machine.
+            (ALICE, "sip:x@203.0.113.1:6379;transport=tcp", 480),
+            (ALICE, "sip:x@[2001:db8::10]:22;transport=tcp", 480),
             (INSIDE, "sip:x@10.0.0.9", 0),
             (INSIDE, "sip:x@192.0.2.5", 0),
             (INSIDE, "sip:x@127.0.0.1", 480),
@@ -131,6 +134,44 @@ fn a_request_for_a_registered_contact_goes_where_the_phone_is() {
         rig.wait(Duration::from_secs(3602));
         assert_eq!(fate(&mut rig, ALICE, contact), 480, "he is gone");
     }
+}
+
+/// The same private address is another host's in another network.
+#[test]
+fn a_contact_claims_no_address_that_the_sender_can_reach() {
+    for state in STATES {
+        let mut rig = rig(state);
+        rig.register("carol", &udp(BOB), "<sip:112@10.0.0.9>");
+        let call = Draft::invite("sip:112@10.0.0.9");
+        let forwarded = rig.send_as("alice", &udp(INSIDE), &call).forwarded().clone();
+        assert_eq!(forwarded.flow.remote, "10.0.0.9:5060".parse().unwrap(), "{state:?}");
+        // But the phone that was seen there is there.
+        rig.register("bob", &udp("10.0.0.9:40000"), "<sip:bob@10.0.0.9:40000>");
+        let call = Draft::invite("sip:bob@10.0.0.9:40000");
+        let forwarded = rig.send_as("alice", &udp(INSIDE), &call).forwarded().clone();
+        assert_eq!(forwarded.flow, udp("10.0.0.9:40000"));
+    }
+}
+
+/// An office behind one address, whose phones have answered nothing since the start.
+#[test]
+fn all_phones_behind_one_address_ring_after_a_restart() {
+    let mut rig = rig(State::Stateful);
+    let mut journal = Vec::new();
+    for port in 40_000..40_006 {
+        let flow = udp(&format!("198.51.100.20:{port}"));
+        let contact = format!("<sip:bob@198.51.100.20:{port}>");
+        let draft = Draft::register("bob").and("Contact", &contact);
+        journal = rig.send_as("bob", &flow, &draft).journal;
+    }
+    let mut restarted = self::rig(State::Stateful);
+    for record in sip_server::record::read(&journal) {
+        restarted.restore(&record.unwrap());
+    }
+    let call = Draft::invite("sip:bob@example.com").with("From", "<sip:x@foreign.example>;tag=1");
+    let reaction = restarted.send(&udp(STRANGER), &call);
+    assert_eq!(reaction.requests().count(), 6);
+    assert_eq!(bytes_to(&mut restarted, &reaction.sent, "198.51.100.20").0, 6 * 7, "timer A");
 }
 
 /// Everything that goes to `host` until nothing more does.

@@ -1,7 +1,7 @@
 //! A token in Record-Route leads its user to the other end of one dialog, and nowhere else.
 
 use crate::dialog::{Call, NAT, answer, configs};
-use crate::rig::{ALICE, BOB, Draft, Rig, STRANGER, Sent, closed_config, tcp, udp};
+use crate::rig::{ALICE, BOB, Draft, Rig, STRANGER, Sent, closed_config, tcp, text, udp};
 use sip::{Duration, HeaderName};
 use sip_server::config::State;
 use sip_server::{Config, Flow};
@@ -91,8 +91,10 @@ fn a_ringing_call_is_no_licence_to_relay() {
         ];
         for (what, draft, expected) in cases {
             assert_eq!(call.fate(&draft), (Some(expected), false), "{what} {state:?}");
+            // An ACK begins nothing, and cannot be asked for credentials.
+            let goes_on = expected == 407;
             let ack = draft.with_method("ACK");
-            assert_eq!(call.fate(&ack), (None, false), "ACK to {what} {state:?}");
+            assert_eq!(call.fate(&ack), (None, goes_on), "ACK to {what} {state:?}");
         }
         let publish = call.within("PUBLISH");
         assert_eq!(call.fate(&publish), (Some(403), false), "{state:?}");
@@ -197,8 +199,9 @@ fn an_end_that_moves_is_found_where_it_says_it_is_once_the_other_has_agreed() {
             .and("Contact", "<sip:alice@203.0.113.200:5061>");
         let forwarded = call.rig.send(&moved, &reinvite).forwarded().clone();
         assert_eq!(forwarded.flow, bob);
-        let before = call.by_bob("INFO").next();
-        assert_eq!(call.rig.send(&bob, &before).forwarded().flow, call.alice);
+        // A NOTIFY may come before the answer, and goes where she is.
+        let before = call.by_bob("NOTIFY").with_uri("sip:alice@203.0.113.200:5061");
+        assert_eq!(call.rig.send(&bob, &before).forwarded().flow.remote, moved.remote);
         answer(&mut call.rig, &forwarded, 200, &call.bob_contact.clone());
         let to_new = call.by_bob("INFO").next().with_uri("sip:alice@203.0.113.200:5061");
         assert_eq!(call.rig.send(&bob, &to_new).forwarded().flow.remote, moved.remote);
@@ -253,7 +256,7 @@ fn another_name_than_that_of_the_dialog_needs_credentials() {
     assert_eq!(call.rig.send(&bob, &as_himself).forwarded().flow, alice);
     // An ACK cannot be asked for any.
     let ack = as_carol(call.by_alice("ACK"), "alice-tag");
-    assert!(call.rig.send(&alice, &ack).is_silent());
+    assert_eq!(call.rig.send(&alice, &ack).forwarded().flow, bob);
 }
 
 #[test]
@@ -334,12 +337,128 @@ fn requests_within_a_dialog_are_limited() {
     let alice = call.alice;
     let mut passed = 0;
     for cseq in 0..500 {
-        let via = format!("SIP/2.0/UDP 192.168.1.5:5060;rport;branch=z9hG4bKinfo{cseq}");
-        let info = call.by_alice("INFO").with_cseq(cseq).with("Via", &via);
+        let info = call.by_alice("INFO").with_cseq(cseq);
         passed += usize::from(call.rig.send(&alice, &info).requests().next().is_some());
     }
     assert_eq!(passed, 100);
     assert_eq!(call.rig.count("rate-limited"), 400);
+    // That is in nobody's way, and other tags make no more of it.
+    let (bob, info) = (call.bob, call.by_bob("INFO"));
+    assert_eq!(call.rig.send(&bob, &info).forwarded().flow, alice);
+    let bye = call.by_alice("BYE");
+    assert_eq!(call.rig.send(&alice, &bye).forwarded().flow, bob);
+    let others = (0..500).map(|tag| {
+        let from = format!("<sip:bob@example.com>;tag=other-{tag}");
+        call.by_bob("INFO").with("From", &from).next()
+    });
+    let others: Vec<_> = others.collect();
+    let passed = others
+        .iter()
+        .filter(|draft| call.rig.send(&bob, draft).requests().next().is_some())
+        .count();
+    assert!(passed <= 100, "{passed}");
+}
+
+/// The sender writes To, so that proves nothing of the one who is called.
+#[test]
+fn nobody_gets_a_name_by_being_called_with_it() {
+    for state in STATES {
+        for (uri, expected) in [("sip:bob@example.com", 407), ("sip:mallory@192.0.2.7", 407)] {
+            let mut rig = Rig::closed_with(Config { state, ..closed_config() });
+            rig.register("bob", &udp(BOB), &format!("<sip:bob@{BOB}>"));
+            let call = Draft::invite(uri).with("To", "<sip:carol@example.com>");
+            let forwarded = rig.send_as("alice", &udp(ALICE), &call).forwarded().clone();
+            let update = Draft::new("UPDATE", &format!("sip:alice@{ALICE}"))
+                .with("From", "<sip:carol@example.com>;tag=bob-tag")
+                .with("To", "<sip:alice@example.com>;tag=alice-tag")
+                .with("Call-ID", &forwarded.value(HeaderName::CallId))
+                .and("Route", &forwarded.values(HeaderName::RecordRoute).join(", "));
+            let reaction = rig.send(&forwarded.flow, &update);
+            assert_eq!(reaction.status(), expected, "{uri} {state:?}");
+        }
+    }
+}
+
+/// Some phones copy Record-Route into every response.
+#[test]
+fn the_answerer_s_token_is_for_nobody_else() {
+    for state in STATES {
+        for (status, tag) in [(486, "bob-tag"), (302, "bob-tag"), (481, "bob-tag"), (180, "")] {
+            let mut rig = Rig::closed_with(Config { state, ..closed_config() });
+            rig.register("bob", &udp(BOB), &format!("<sip:bob@{BOB}>"));
+            let call = Draft::invite("sip:bob@example.com")
+                .with("From", "<sip:x@foreign.example>;tag=x-tag");
+            let forwarded = rig.send(&udp(STRANGER), &call).forwarded().clone();
+            let routes = forwarded.values(HeaderName::RecordRoute).join(", ");
+            let fields = format!("Record-Route: {routes}\r\n");
+            let mut answer = String::from_utf8(forwarded.answer(status, "TAG", &fields)).unwrap();
+            let written = if tag.is_empty() { String::new() } else { format!(";tag={tag}") };
+            answer = answer.replace(";tag=TAG", &written);
+            let reaction = rig.receive(&udp(BOB), answer.as_bytes());
+            let response = reaction.responses().next().unwrap();
+            assert_eq!(response.status(), status);
+            assert_eq!(response.values(HeaderName::RecordRoute), [""; 0], "{status} {state:?}");
+        }
+    }
+}
+
+#[test]
+fn a_callee_with_the_caller_s_tag_has_no_dialog() {
+    for state in STATES {
+        let mut rig = Rig::closed_with(Config { state, ..closed_config() });
+        let call = Draft::invite("sip:y@192.0.2.5");
+        let forwarded = rig.send_as("alice", &udp(ALICE), &call).forwarded().clone();
+        let mine = Draft::new("UPDATE", &format!("sip:alice@{ALICE}"))
+            .with("From", "<sip:y@foreign.example>;tag=alice-tag")
+            .with("To", "<sip:alice@example.com>;tag=alice-tag")
+            .with("Call-ID", &forwarded.value(HeaderName::CallId))
+            .and("Route", &forwarded.values(HeaderName::RecordRoute).join(", "))
+            .and("Contact", "<sip:00900123@192.0.2.7>");
+        assert_eq!(rig.send(&udp("192.0.2.5:5060"), &mine).status(), 403, "{state:?}");
+    }
+}
+
+/// Whoever is sent a request answers it with another dialog's Call-ID and tags, or with another CSeq.
+#[test]
+fn a_response_speaks_of_its_own_request_alone() {
+    for state in STATES {
+        let mut rig = Rig::closed_with(Config { state, ..closed_config() });
+        rig.register("bob", &udp(BOB), &format!("<sip:bob@{BOB}>"));
+        let call = Draft::invite("sip:bob@example.com")
+            .with("From", "<sip:x@foreign.example>;tag=x-tag")
+            .with("Call-ID", "this-call");
+        let forwarded = rig.send(&udp(STRANGER), &call).forwarded().clone();
+        let answer = text(&forwarded.answer(200, "bob-tag", ""));
+        for (what, other) in
+            [("this-call", "that-call"), ("x-tag", "y-tag"), ("CSeq: 1 ", "CSeq: 2 ")]
+        {
+            assert!(answer.contains(what));
+            let other = answer.replace(what, other);
+            assert!(rig.receive(&udp(BOB), other.as_bytes()).is_silent(), "{what} {state:?}");
+        }
+        assert_eq!(rig.count("dropped"), 3);
+        assert_eq!(rig.receive(&udp(BOB), answer.as_bytes()).status(), 200);
+    }
+}
+
+#[test]
+fn who_is_called_answers_for_nobody_else() {
+    let mut rig = Rig::open();
+    rig.register("bob", &udp(BOB), &format!("<sip:bob@{BOB}>, <sip:bob@198.51.100.30>"));
+    let reaction = rig.send(&udp(ALICE), &Draft::invite("sip:bob@example.com"));
+    let [one, other] = &reaction.requests().cloned().collect::<Vec<_>>()[..] else {
+        panic!("{reaction:#?}")
+    };
+    // Behind the cookie stand the slot, the shard and the number of the branch.
+    let branch = one.value(HeaderName::Via);
+    let at = branch.find("z9hG4bKbb").unwrap() + 9 + 10;
+    let others = other.value(HeaderName::Via);
+    let mut forged = branch.clone();
+    forged.replace_range(at..at + 2, &others[at..at + 2]);
+    assert_ne!(forged, branch);
+    let answer = text(&one.answer(486, "one", "")).replacen(&branch, &forged, 1);
+    assert!(rig.receive(&udp(BOB), answer.as_bytes()).is_silent());
+    assert_eq!(rig.count("dropped"), 1);
 }
 
 #[test]

@@ -30,9 +30,11 @@ pub(super) fn parse<'a, const N: usize>(
 
 /// Every realm that anybody may read in `value`, the value of a header field with challenges or credentials, however
 /// strictly or leniently they read: also where it has not the form of the grammar, or holds several. Escapes are
-/// undone.
+/// undone. Each costs at most as much as its longest form, of a thousand bytes: take a bounded number.
 pub fn realms(value: &[u8]) -> impl Iterator<Item = Cow<'_, [u8]>> {
     const NAME: &[u8] = b"realm";
+    // No realm that is worth a look is longer, and each look is at what follows.
+    const LONGEST: usize = 1024;
     memchr::memchr2_iter(b'r', b'R', value).filter_map(|at| {
         let rest = &value[at..];
         if !rest.get(..NAME.len())?.eq_ignore_ascii_case(NAME) {
@@ -40,6 +42,7 @@ pub fn realms(value: &[u8]) -> impl Iterator<Item = Cow<'_, [u8]>> {
         }
         let rest = lex::trim_start(&rest[NAME.len()..]).strip_prefix(b"=")?;
         let rest = lex::trim_start(rest);
+        let rest = &rest[..rest.len().min(LONGEST)];
         let text = match rest.strip_prefix(b"\"") {
             // Up to the first quote that no backslash escapes.
             Some(text) => {
