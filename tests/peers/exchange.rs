@@ -1,7 +1,7 @@
 //! A server with a few users and their phones.
 
 use crate::phone::{Account, Kind, Phone};
-use crate::server::{Barebell, Options};
+use crate::server::{Barebell, Options, TRUSTS_NOBODY};
 use crate::transport::Transport;
 
 /// The users of every exchange, each with the tone that their phones send, in Hz.
@@ -20,10 +20,22 @@ impl Exchange {
     /// Starts the server.
     #[must_use]
     pub fn open() -> Self {
+        Self::with("")
+    }
+
+    /// Starts a server that takes nobody's word, as on the internet: else it believes what comes from
+    /// this machine.
+    #[must_use]
+    pub fn that_trusts_nobody() -> Self {
+        Self::with(TRUSTS_NOBODY)
+    }
+
+    fn with(configuration: &str) -> Self {
         let users = USERS.map(|(name, _)| (name.to_owned(), PASSWORD.to_owned()));
         // Registrations this short let a test see them refreshed.
-        let configuration = "[registrar]\nmin_expires = \"5s\"\n";
-        let options = Options { users: &users, configuration, ..Options::default() };
+        let configuration = format!("[registrar]\nmin_expires = \"5s\"\n{configuration}");
+        let options =
+            Options { users: &users, configuration: &configuration, ..Options::default() };
         Self { server: Barebell::start(&options) }
     }
 

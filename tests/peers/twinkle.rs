@@ -97,6 +97,11 @@ impl Driver for Twinkle {
             Action::HangUp => self.process.say("bye"),
             Action::AutoAnswer(true) => self.process.say("auto_answer -a on"),
             Action::AutoAnswer(false) => self.process.say("auto_answer -a off"),
+            Action::Hold => self.process.say("hold"),
+            Action::Resume => self.process.say("retrieve"),
+            Action::Transfer(uri) => self.process.say(&format!("transfer {uri}")),
+            Action::Consult(uri) => self.process.say(&format!("transfer -c {uri}")),
+            Action::TransferToConsulted => self.process.say("transfer"),
         }
     }
 
