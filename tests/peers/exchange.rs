@@ -1,8 +1,10 @@
 //! A server with a few users and their phones.
 
+use crate::agent::Agent;
 use crate::phone::{Account, Kind, Phone};
-use crate::server::{Barebell, Options, TRUSTS_NOBODY};
+use crate::server::{Barebell, DOMAIN, Options, TRUSTS_NOBODY};
 use crate::transport::Transport;
+use std::net::SocketAddr;
 
 /// The users of every exchange, each with the tone that their phones send, in Hz.
 const USERS: [(&str, u32); 3] = [("alice", 440), ("bob", 1000), ("carol", 620)];
@@ -52,6 +54,20 @@ impl Exchange {
             tone: tone_of(user),
             srtp: false,
         }
+    }
+
+    /// A small user agent of `user`, registered.
+    #[must_use]
+    pub fn agent(&self, user: &str) -> Agent {
+        let mut agent = self.agent_by(user, self.server.address());
+        agent.register();
+        agent
+    }
+
+    /// A small user agent of `user` that sends what it begins to `proxy`, and does not register.
+    #[must_use]
+    pub fn agent_by(&self, user: &str, proxy: SocketAddr) -> Agent {
+        Agent::new(user, PASSWORD, DOMAIN, proxy)
     }
 
     /// Starts a phone of `user` and waits until it is registered.
