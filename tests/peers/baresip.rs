@@ -132,6 +132,12 @@ impl Driver for Baresip {
             Action::AutoAnswer(on) => {
                 self.command("answermode", if *on { "auto" } else { "manual" });
             }
+            Action::Hold => self.command("hold", ""),
+            Action::Resume => self.command("resume", ""),
+            Action::Transfer(uri) => self.command("transfer", uri),
+            Action::Consult(_) | Action::TransferToConsulted => {
+                panic!("baresip 1.0.0 knows no attended transfer")
+            }
         }
     }
 

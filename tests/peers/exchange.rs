@@ -1,8 +1,10 @@
 //! A server with a few users and their phones.
 
+use crate::agent::Agent;
 use crate::phone::{Account, Kind, Phone};
-use crate::server::{Barebell, Options};
+use crate::server::{Barebell, DOMAIN, Options, TRUSTS_NOBODY};
 use crate::transport::Transport;
+use std::net::SocketAddr;
 
 /// The users of every exchange, each with the tone that their phones send, in Hz.
 const USERS: [(&str, u32); 3] = [("alice", 440), ("bob", 1000), ("carol", 620)];
@@ -20,10 +22,22 @@ impl Exchange {
     /// Starts the server.
     #[must_use]
     pub fn open() -> Self {
+        Self::with("")
+    }
+
+    /// Starts a server that takes nobody's word, as on the internet: else it believes what comes from
+    /// this machine.
+    #[must_use]
+    pub fn that_trusts_nobody() -> Self {
+        Self::with(TRUSTS_NOBODY)
+    }
+
+    fn with(configuration: &str) -> Self {
         let users = USERS.map(|(name, _)| (name.to_owned(), PASSWORD.to_owned()));
         // Registrations this short let a test see them refreshed.
-        let configuration = "[registrar]\nmin_expires = \"5s\"\n";
-        let options = Options { users: &users, configuration, ..Options::default() };
+        let configuration = format!("[registrar]\nmin_expires = \"5s\"\n{configuration}");
+        let options =
+            Options { users: &users, configuration: &configuration, ..Options::default() };
         Self { server: Barebell::start(&options) }
     }
 
@@ -40,6 +54,20 @@ impl Exchange {
             tone: tone_of(user),
             srtp: false,
         }
+    }
+
+    /// A small user agent of `user`, registered.
+    #[must_use]
+    pub fn agent(&self, user: &str) -> Agent {
+        let mut agent = self.agent_by(user, self.server.address());
+        agent.register();
+        agent
+    }
+
+    /// A small user agent of `user` that sends what it begins to `proxy`, and does not register.
+    #[must_use]
+    pub fn agent_by(&self, user: &str, proxy: SocketAddr) -> Agent {
+        Agent::new(user, PASSWORD, DOMAIN, proxy)
     }
 
     /// Starts a phone of `user` and waits until it is registered.

@@ -1,9 +1,13 @@
 //! Drivers of the real programs that the tests start.
 
+pub mod agent;
 pub mod baresip;
+pub mod call;
 pub mod exchange;
 pub mod folder;
+pub mod kamailio;
 pub mod linphone;
+pub mod message;
 pub mod phone;
 pub mod ports;
 pub mod process;

@@ -104,6 +104,15 @@ impl Driver for Linphone {
             Action::Reject | Action::HangUp => self.process.say("terminate"),
             Action::AutoAnswer(true) => self.process.say("autoanswer enable"),
             Action::AutoAnswer(false) => self.process.say("autoanswer disable"),
+            Action::Hold => self.process.say("pause"),
+            Action::Resume => self.process.say("resume"),
+            Action::Transfer(uri) => self.process.say(&format!("transfer {uri}")),
+            Action::Consult(uri) => {
+                self.process.say("pause");
+                self.process.say(&format!("call {uri}"));
+            }
+            // It numbers its calls from 1 on.
+            Action::TransferToConsulted => self.process.say("transfer 1 --to-call 2"),
         }
     }
 

@@ -11,9 +11,12 @@ use std::collections::VecDeque;
 use std::fmt::{self, Debug, Display, Formatter};
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 /// How much of the other side's tone must be heard, in milliseconds.
 const HEARD_MS: u32 = 1000;
+/// How long a tone must have been away to have ended.
+const SILENCE: Duration = Duration::from_secs(1);
 
 /// The softphones there are drivers for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,6 +68,18 @@ pub enum Action {
     HangUp,
     /// Answer every call at once, or no longer.
     AutoAnswer(bool),
+    /// Put the call on hold.
+    Hold,
+    /// Take the call up again that is on hold.
+    Resume,
+    /// Have the other side of the call call a URI instead: blind transfer (RFC 5589 section 6).
+    Transfer(String),
+    /// Put the call on hold and call a URI, to which the call will be transferred. baresip cannot.
+    Consult(String),
+    /// Have the other side of the call on hold take the place of this phone in the call by which the
+    /// other one was [consulted](Self::Consult): attended transfer (RFC 5589 section 7). baresip
+    /// cannot.
+    TransferToConsulted,
 }
 
 /// What a phone is seen to do.
@@ -203,11 +218,47 @@ impl Phone {
     /// # Panics
     /// When it does not hear it.
     pub fn wait_until_it_hears(&mut self, hertz: u32) {
-        wait_until(&format!("{self} to hear {hertz} Hz"), || {
+        self.wait_until_it_has_heard(hertz, HEARD_MS);
+    }
+
+    /// Waits until it has heard a tone of `hertz` for a second more than up to now. baresip 1.0.0 hears
+    /// it, but its recording ends with the first change of the session: there is nothing to wait for.
+    ///
+    /// # Panics
+    /// When it does not hear it.
+    pub fn wait_until_it_hears_more(&mut self, hertz: u32) {
+        if self.kind != Kind::Baresip {
+            let heard = self.heard(hertz);
+            self.wait_until_it_has_heard(hertz, heard + HEARD_MS);
+        }
+    }
+
+    /// Waits until it hears a tone of `hertz` no longer.
+    ///
+    /// # Panics
+    /// When it goes on.
+    pub fn wait_until_it_hears_no_more(&mut self, hertz: u32) {
+        let (mut heard, mut since) = (self.heard(hertz), Instant::now());
+        wait_until(&format!("{self} to hear {hertz} Hz no more"), || {
             self.driver.process().assert_running();
-            let heard = self.driver.recording().map_or(0, |heard| heard.tone_ms(hertz));
-            (heard >= HEARD_MS).then_some(())
+            let now = self.heard(hertz);
+            if now != heard {
+                (heard, since) = (now, Instant::now());
+            }
+            (since.elapsed() >= SILENCE).then_some(())
         });
+    }
+
+    fn wait_until_it_has_heard(&mut self, hertz: u32, ms: u32) {
+        wait_until(&format!("{self} to hear {hertz} Hz for {ms} ms"), || {
+            self.driver.process().assert_running();
+            (self.heard(hertz) >= ms).then_some(())
+        });
+    }
+
+    /// How long it has heard a tone of `hertz`, in milliseconds.
+    fn heard(&self, hertz: u32) -> u32 {
+        self.driver.recording().map_or(0, |heard| heard.tone_ms(hertz))
     }
 
     /// Waits until the last response to `method` that it received or sent has one of `expected`.
@@ -218,6 +269,21 @@ impl Phone {
         wait_until(&format!("{self} to see {expected:?} to {method}"), || {
             let last = self.statuses(method).pop()?;
             expected.contains(&last).then_some(())
+        });
+    }
+
+    /// Tells it to do something that makes it send or get a `method`, and waits for the 200 to that.
+    ///
+    /// # Panics
+    /// When there is none.
+    pub fn act_and_wait_for_ok(&mut self, action: &Action, method: &str) {
+        let count =
+            |phone: &Self| phone.statuses(method).iter().filter(|&&code| code == 200).count();
+        let before = count(self);
+        self.act(action);
+        wait_until(&format!("{self} to see another 200 to {method}"), || {
+            self.driver.process().assert_running();
+            (count(self) > before).then_some(())
         });
     }
 

@@ -14,6 +14,9 @@ use std::time::{Duration, SystemTime};
 /// The domain that is served, and so the digest realm of its users.
 pub const DOMAIN: &str = "barebell.test";
 
+/// The configuration of a server that believes nobody unproved, not even who is on this machine.
+pub const TRUSTS_NOBODY: &str = "[limits]\ntrusted = []\n";
+
 /// The server is built, not installed: see [`binary`].
 const BAREBELL: Program = Program { name: "barebell", packages: "(none: build it)" };
 

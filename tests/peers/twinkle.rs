@@ -58,6 +58,7 @@ fn profile(account: &Account) -> String {
          pres_publish_startup=no\n\
          sip_transport={transport}\n\
          codecs=g711a,g711u\n\
+         ask_user_to_refer=no\n\
          speex_dsp_vad=no\n\
          speex_dsp_agc=no\n\
          speex_dsp_aec=no\n\
@@ -97,6 +98,11 @@ impl Driver for Twinkle {
             Action::HangUp => self.process.say("bye"),
             Action::AutoAnswer(true) => self.process.say("auto_answer -a on"),
             Action::AutoAnswer(false) => self.process.say("auto_answer -a off"),
+            Action::Hold => self.process.say("hold"),
+            Action::Resume => self.process.say("retrieve"),
+            Action::Transfer(uri) => self.process.say(&format!("transfer {uri}")),
+            Action::Consult(uri) => self.process.say(&format!("transfer -c {uri}")),
+            Action::TransferToConsulted => self.process.say("transfer -c"),
         }
     }
 

@@ -1,0 +1,145 @@
+//! What goes on within dialogs at a server that takes nobody's word: ends that move, sessions that are
+//! refreshed (RFC 4028), subscriptions (RFC 6665).
+
+use peers::call::{End, establish};
+use peers::exchange::Exchange;
+use std::thread::sleep;
+use std::time::Duration;
+
+/// Alice calls bob.
+fn call(exchange: &Exchange) -> (End, End) {
+    establish(exchange.agent("alice"), exchange.agent("bob"))
+}
+
+/// One end moves in the call and says so by `method`; then it is found there.
+fn is_found_again(mover: &mut End, other: &mut End, method: &str) {
+    mover.agent.move_away();
+    mover.pass(other, method, "");
+    other.pass(mover, "INFO", "");
+    other.pass(mover, "INVITE", "");
+    mover.pass(other, "INVITE", "");
+}
+
+#[test]
+fn the_callee_moves_by_reinvite_and_the_caller_hangs_up() {
+    let exchange = Exchange::that_trusts_nobody();
+    let (mut alice, mut bob) = call(&exchange);
+    is_found_again(&mut bob, &mut alice, "INVITE");
+    alice.pass(&mut bob, "BYE", "");
+}
+
+#[test]
+fn the_caller_moves_by_update_and_the_callee_hangs_up() {
+    let exchange = Exchange::that_trusts_nobody();
+    let (mut alice, mut bob) = call(&exchange);
+    is_found_again(&mut alice, &mut bob, "UPDATE");
+    bob.pass(&mut alice, "BYE", "");
+}
+
+#[test]
+fn both_ends_move_more_than_once() {
+    let exchange = Exchange::that_trusts_nobody();
+    let (mut alice, mut bob) = call(&exchange);
+    for method in ["INVITE", "UPDATE"] {
+        is_found_again(&mut alice, &mut bob, method);
+        is_found_again(&mut bob, &mut alice, method);
+    }
+    bob.pass(&mut alice, "BYE", "");
+}
+
+/// One end refreshes the session a few times; then either can still do anything.
+fn is_refreshed(refresher: &mut End, other: &mut End, role: &str) {
+    let fields = format!("Supported: timer\r\nSession-Expires: 90;refresher={role}\r\n");
+    for method in ["INVITE", "UPDATE", "UPDATE", "INVITE"] {
+        sleep(Duration::from_secs(1));
+        refresher.pass(other, method, &fields);
+    }
+    other.pass(refresher, "INFO", "");
+}
+
+#[test]
+fn the_caller_refreshes_the_session() {
+    let exchange = Exchange::that_trusts_nobody();
+    let (mut alice, mut bob) = call(&exchange);
+    is_refreshed(&mut alice, &mut bob, "uac");
+    bob.pass(&mut alice, "BYE", "");
+}
+
+#[test]
+fn the_callee_refreshes_the_session() {
+    let exchange = Exchange::that_trusts_nobody();
+    let (mut alice, mut bob) = call(&exchange);
+    is_refreshed(&mut bob, &mut alice, "uac");
+    alice.pass(&mut bob, "BYE", "");
+}
+
+const EVENT: &str = "Event: presence\r\n";
+
+fn state(state: &str) -> String {
+    format!("{EVENT}Subscription-State: {state}\r\n")
+}
+
+/// Refreshes a subscription that stands, with a notification each time, and ends it.
+fn refresh_and_unsubscribe(mut subscriber: End, mut notifier: End) {
+    for _ in 0..3 {
+        subscriber.pass(&mut notifier, "SUBSCRIBE", &format!("{EVENT}Expires: 600\r\n"));
+        notifier.pass(&mut subscriber, "NOTIFY", &state("active;expires=600"));
+    }
+    subscriber.pass(&mut notifier, "SUBSCRIBE", &format!("{EVENT}Expires: 0\r\n"));
+    notifier.pass(&mut subscriber, "NOTIFY", &state("terminated;reason=timeout"));
+}
+
+#[test]
+fn a_subscription_is_refreshed_and_ended_by_the_subscriber() {
+    let exchange = Exchange::that_trusts_nobody();
+    let (mut alice, mut bob) = (exchange.agent("alice"), exchange.agent("bob"));
+    let mut subscribing = alice.dialog(&bob.address_of_record());
+    alice.ask(&mut subscribing, "SUBSCRIBE", &format!("{EVENT}Expires: 600\r\n"), "");
+    let subscribe = bob.request("SUBSCRIBE");
+    let dialog = bob.dialog_with(&subscribe);
+    bob.answer(&subscribe, &dialog, 200, "Expires: 600\r\n", "");
+    let dialog_of_alice = subscribing.with(&alice.response("SUBSCRIBE", 200));
+    let mut bob = End { agent: bob, dialog };
+    let mut alice = End { agent: alice, dialog: dialog_of_alice };
+    bob.pass(&mut alice, "NOTIFY", &state("active;expires=600"));
+    refresh_and_unsubscribe(alice, bob);
+}
+
+/// The notification may come first, and is then what begins the dialog (RFC 6665 section 4.4.1).
+#[test]
+fn a_subscription_whose_first_notification_is_before_its_answer_is_refreshed() {
+    let exchange = Exchange::that_trusts_nobody();
+    let (mut alice, mut bob) = (exchange.agent("alice"), exchange.agent("bob"));
+    let mut subscribing = alice.dialog(&bob.address_of_record());
+    alice.ask(&mut subscribing, "SUBSCRIBE", &format!("{EVENT}Expires: 600\r\n"), "");
+    let subscribe = bob.request("SUBSCRIBE");
+    let mut dialog = bob.dialog_with(&subscribe);
+    bob.send(&mut dialog, "NOTIFY", &state("active;expires=600"), "");
+    let notify = alice.request("NOTIFY");
+    let dialog_of_alice = subscribing.with(&notify);
+    alice.answer(&notify, &dialog_of_alice, 200, "", "");
+    bob.response("NOTIFY", 200);
+    bob.answer(&subscribe, &dialog, 200, "Expires: 600\r\n", "");
+    alice.response("SUBSCRIBE", 200);
+    let alice = End { agent: alice, dialog: dialog_of_alice };
+    refresh_and_unsubscribe(alice, End { agent: bob, dialog });
+}
+
+#[test]
+fn a_subscription_is_ended_by_the_notifier_who_moved() {
+    let exchange = Exchange::that_trusts_nobody();
+    let (mut alice, mut bob) = (exchange.agent("alice"), exchange.agent("bob"));
+    let mut subscribing = alice.dialog(&bob.address_of_record());
+    alice.ask(&mut subscribing, "SUBSCRIBE", &format!("{EVENT}Expires: 600\r\n"), "");
+    let subscribe = bob.request("SUBSCRIBE");
+    let dialog = bob.dialog_with(&subscribe);
+    bob.answer(&subscribe, &dialog, 202, "Expires: 600\r\n", "");
+    let dialog_of_alice = subscribing.with(&alice.response("SUBSCRIBE", 202));
+    let mut bob = End { agent: bob, dialog };
+    let mut alice = End { agent: alice, dialog: dialog_of_alice };
+    bob.pass(&mut alice, "NOTIFY", &state("pending;expires=600"));
+    bob.agent.move_away();
+    bob.pass(&mut alice, "NOTIFY", &state("active;expires=500"));
+    alice.pass(&mut bob, "SUBSCRIBE", &format!("{EVENT}Expires: 600\r\n"));
+    bob.pass(&mut alice, "NOTIFY", &state("terminated;reason=noresource"));
+}

@@ -1,0 +1,134 @@
+//! Early dialogs at a server that takes nobody's word: two phones of one user ring, each in an early
+//! dialog of its own, with reliable provisional responses (RFC 3262) and UPDATE (RFC 3311).
+
+use peers::agent::{Agent, Dialog, SESSION};
+use peers::call::End;
+use peers::exchange::Exchange;
+use peers::message::Message;
+
+/// A phone of bob that rings, and what it was asked.
+struct Ringing {
+    phone: End,
+    invite: Message,
+}
+
+const RELIABLE: &str = "Require: 100rel\r\nRSeq: 7\r\n";
+
+/// `agent` gets the INVITE and rings reliably.
+fn ring(mut agent: Agent) -> Ringing {
+    let invite = agent.request("INVITE");
+    let dialog = agent.dialog_with(&invite);
+    agent.answer(&invite, &dialog, 183, RELIABLE, SESSION);
+    Ringing { phone: End { agent, dialog }, invite }
+}
+
+/// Alice acknowledges the provisional response of a phone: her view of the early dialog.
+fn acknowledge(alice: &mut Agent, calling: &Dialog, ringing: &mut Ringing) -> Dialog {
+    let progress = alice.response_from("INVITE", 183, ringing.phone.dialog.local_tag());
+    let mut early = calling.with(&progress);
+    let acknowledged = format!("RAck: {} {}\r\n", progress.value("RSeq"), progress.value("CSeq"));
+    alice.send(&mut early, "PRACK", &acknowledged, "");
+    let End { agent, dialog } = &mut ringing.phone;
+    let prack = agent.request("PRACK");
+    agent.answer(&prack, dialog, 200, "", "");
+    alice.response("PRACK", 200);
+    early
+}
+
+/// Both change the session before the call is answered.
+fn update_each_other(first: &mut End, second: &mut End) {
+    first.pass(second, "UPDATE", "");
+    second.pass(first, "UPDATE", "");
+}
+
+/// Alice calls bob, whose two phones ring: his phones, and her views of the two early dialogs.
+fn two_ring(exchange: &Exchange) -> (Agent, [Ringing; 2], [Dialog; 2]) {
+    let phones = [exchange.agent("bob"), exchange.agent("bob")];
+    let mut alice = exchange.agent("alice");
+    let mut calling = alice.dialog(&phones[0].address_of_record());
+    alice.ask(&mut calling, "INVITE", "Supported: 100rel\r\n", SESSION);
+    let mut ringing = phones.map(ring);
+    let early = ringing.each_mut().map(|phone| acknowledge(&mut alice, &calling, phone));
+    (alice, ringing, early)
+}
+
+/// A phone answers the call: alice's view of the dialog that this makes.
+fn answer(alice: &mut Agent, early: &Dialog, ringing: &mut Ringing) -> Dialog {
+    let End { agent, dialog } = &mut ringing.phone;
+    agent.answer(&ringing.invite, dialog, 200, "", SESSION);
+    let answered = alice.response_from("INVITE", 200, dialog.local_tag());
+    let confirmed = early.with(&answered);
+    alice.acknowledge(&confirmed, &answered);
+    agent.request("ACK");
+    confirmed
+}
+
+/// A phone takes the CANCEL that it gets when another one has answered.
+fn stop_ringing(ringing: &mut Ringing) {
+    let End { agent, dialog } = &mut ringing.phone;
+    let cancel = agent.request("CANCEL");
+    agent.answer(&cancel, dialog, 200, "", "");
+    agent.answer(&ringing.invite, dialog, 487, "", "");
+    agent.request("ACK");
+}
+
+#[test]
+fn one_of_two_early_dialogs_is_updated_and_the_other_confirmed() {
+    let exchange = Exchange::that_trusts_nobody();
+    let (alice, [mut desk, mut pocket], [with_desk, with_pocket]) = two_ring(&exchange);
+    let mut alice = End { agent: alice, dialog: with_pocket };
+    update_each_other(&mut alice, &mut pocket.phone);
+    alice.dialog = answer(&mut alice.agent, &with_desk, &mut desk);
+    stop_ringing(&mut pocket);
+
+    update_each_other(&mut alice, &mut desk.phone);
+    alice.pass(&mut desk.phone, "INVITE", "");
+    desk.phone.pass(&mut alice, "BYE", "");
+}
+
+#[test]
+fn both_early_dialogs_are_updated_and_the_updated_one_confirmed() {
+    let exchange = Exchange::that_trusts_nobody();
+    let (alice, [mut desk, mut pocket], [with_desk, with_pocket]) = two_ring(&exchange);
+    let mut alice = End { agent: alice, dialog: with_desk };
+    update_each_other(&mut alice, &mut desk.phone);
+    let with_desk = std::mem::replace(&mut alice.dialog, with_pocket);
+    update_each_other(&mut alice, &mut pocket.phone);
+    alice.dialog = answer(&mut alice.agent, &with_desk, &mut desk);
+    stop_ringing(&mut pocket);
+
+    desk.phone.pass(&mut alice, "INVITE", "");
+    alice.pass(&mut desk.phone, "BYE", "");
+}
+
+/// Its 200 crosses the CANCEL; the caller ends that call (RFC 3261 section 13.2.2.4).
+#[test]
+fn both_phones_answer_and_the_caller_hangs_up_on_one() {
+    let exchange = Exchange::that_trusts_nobody();
+    let (mut alice, [mut desk, mut pocket], [with_desk, with_pocket]) = two_ring(&exchange);
+    let with_desk = answer(&mut alice, &with_desk, &mut desk);
+    let cancel = pocket.phone.agent.request("CANCEL");
+    pocket.phone.agent.answer(&cancel, &pocket.phone.dialog, 200, "", "");
+    let with_pocket = answer(&mut alice, &with_pocket, &mut pocket);
+    let mut alice = End { agent: alice, dialog: with_pocket };
+    alice.pass(&mut pocket.phone, "BYE", "");
+
+    alice.dialog = with_desk;
+    alice.pass(&mut desk.phone, "INVITE", "");
+    desk.phone.pass(&mut alice, "BYE", "");
+}
+
+/// A phone that moves before it answers is found where it is.
+#[test]
+fn a_phone_moves_while_it_rings() {
+    let exchange = Exchange::that_trusts_nobody();
+    let (alice, [mut desk, mut pocket], [with_desk, _]) = two_ring(&exchange);
+    let mut alice = End { agent: alice, dialog: with_desk };
+    desk.phone.agent.move_away();
+    update_each_other(&mut desk.phone, &mut alice);
+    let early = alice.dialog.clone();
+    alice.dialog = answer(&mut alice.agent, &early, &mut desk);
+    stop_ringing(&mut pocket);
+    alice.pass(&mut desk.phone, "INVITE", "");
+    alice.pass(&mut desk.phone, "BYE", "");
+}

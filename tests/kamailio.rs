@@ -1,0 +1,88 @@
+//! Kamailio stays in the path of a call, in front of a server that takes nobody's word or behind it,
+//! with two entries in Record-Route.
+
+use peers::agent::Agent;
+use peers::call::{End, establish, establish_with};
+use peers::exchange::Exchange;
+use peers::kamailio::{Kamailio, Nat};
+use std::net::Ipv4Addr;
+
+/// Both change the session and hang up within the call; one of them moves before.
+fn goes_on(mover: &mut End, other: &mut End) {
+    mover.pass(other, "INVITE", "");
+    other.pass(mover, "INVITE", "");
+    mover.agent.move_away();
+    mover.pass(other, "INVITE", "");
+    other.pass(mover, "UPDATE", "");
+    mover.pass(other, "INFO", "");
+    other.pass(mover, "INFO", "");
+}
+
+/// Alice, who sends by Kamailio, calls bob; either hangs up.
+fn in_front(nat: Nat) {
+    let exchange = Exchange::that_trusts_nobody();
+    let kamailio = Kamailio::start(exchange.server.address(), nat);
+    for caller_hangs_up in [true, false] {
+        let mut alice = exchange.agent_by("alice", kamailio.outside);
+        if nat != Nat::Ignored {
+            alice.hidden_behind = Some("192.168.77.1:5060".to_owned());
+        }
+        let (mut alice, mut bob) = establish(alice, exchange.agent("bob"));
+        assert_eq!(bob.dialog.routes.len(), 3, "the server's, and two of Kamailio");
+        goes_on(&mut alice, &mut bob);
+        match caller_hangs_up {
+            true => alice.pass(&mut bob, "BYE", ""),
+            false => bob.pass(&mut alice, "BYE", ""),
+        };
+    }
+}
+
+#[test]
+fn the_caller_is_behind_it() {
+    in_front(Nat::Ignored);
+}
+
+#[test]
+fn the_caller_is_behind_it_and_its_contact_is_fixed() {
+    in_front(Nat::ContactFixed);
+}
+
+#[test]
+fn the_caller_is_behind_it_and_its_contact_has_an_alias() {
+    in_front(Nat::Aliased);
+}
+
+#[test]
+fn a_user_calls_somebody_behind_it() {
+    let exchange = Exchange::that_trusts_nobody();
+    for caller_hangs_up in [true, false] {
+        let nowhere = (Ipv4Addr::LOCALHOST, 9).into();
+        let dave = Agent::stranger("dave", "elsewhere.test", nowhere);
+        let kamailio = Kamailio::start(dave.address(), Nat::Ignored);
+        let uri = format!("sip:dave@{}", kamailio.outside);
+        let (mut alice, mut dave) = establish_with(exchange.agent("alice"), dave, &uri);
+        assert_eq!(alice.dialog.routes.len(), 3, "the server's, and two of Kamailio");
+        goes_on(&mut dave, &mut alice);
+        goes_on(&mut alice, &mut dave);
+        match caller_hangs_up {
+            true => alice.pass(&mut dave, "BYE", ""),
+            false => dave.pass(&mut alice, "BYE", ""),
+        };
+    }
+}
+
+#[test]
+fn somebody_behind_it_calls_a_user() {
+    let exchange = Exchange::that_trusts_nobody();
+    let kamailio = Kamailio::start(exchange.server.address(), Nat::Ignored);
+    for caller_hangs_up in [true, false] {
+        let dave = Agent::stranger("dave", "elsewhere.test", kamailio.outside);
+        let (mut dave, mut bob) = establish(dave, exchange.agent("bob"));
+        goes_on(&mut dave, &mut bob);
+        goes_on(&mut bob, &mut dave);
+        match caller_hangs_up {
+            true => dave.pass(&mut bob, "BYE", ""),
+            false => bob.pass(&mut dave, "BYE", ""),
+        };
+    }
+}

@@ -1,0 +1,62 @@
+//! A call between two small user agents, step by step.
+
+use crate::agent::{Agent, Dialog, SESSION};
+use crate::message::Message;
+
+/// One end of a call.
+#[derive(Debug)]
+pub struct End {
+    /// Who is there.
+    pub agent: Agent,
+    /// Its view of the dialog.
+    pub dialog: Dialog,
+}
+
+/// `caller` calls `callee`, who answers.
+#[must_use]
+pub fn establish(caller: Agent, callee: Agent) -> (End, End) {
+    let uri = callee.address_of_record();
+    establish_with(caller, callee, &uri)
+}
+
+/// `caller` calls `uri`, where `callee` answers.
+#[must_use]
+pub fn establish_with(mut caller: Agent, mut callee: Agent, uri: &str) -> (End, End) {
+    let mut calling = caller.dialog(uri);
+    caller.ask(&mut calling, "INVITE", "", SESSION);
+    let invite = callee.request("INVITE");
+    let called = callee.dialog_with(&invite);
+    callee.answer(&invite, &called, 180, "", "");
+    caller.response("INVITE", 180);
+    callee.answer(&invite, &called, 200, "", SESSION);
+    let answered = caller.response("INVITE", 200);
+    let calling = calling.with(&answered);
+    caller.acknowledge(&calling, &answered);
+    callee.request("ACK");
+    (End { agent: caller, dialog: calling }, End { agent: callee, dialog: called })
+}
+
+impl End {
+    /// Sends a request within the dialog to `other`, who answers 200. Each takes the other's Contact for
+    /// where it is from then on, where the method says so. Gives the answer.
+    pub fn pass(&mut self, other: &mut Self, method: &str, fields: &str) -> Message {
+        let has_session = matches!(method, "INVITE" | "UPDATE");
+        let body = if has_session { SESSION } else { "" };
+        self.agent.send(&mut self.dialog, method, fields, body);
+        let request = other.agent.request(method);
+        let refreshes = matches!(method, "INVITE" | "UPDATE" | "SUBSCRIBE" | "NOTIFY");
+        if refreshes {
+            other.dialog.refresh_target(&request);
+        }
+        other.agent.answer(&request, &other.dialog, 200, fields, body);
+        let answer = self.agent.response(method, 200);
+        if refreshes {
+            self.dialog.refresh_target(&answer);
+        }
+        if method == "INVITE" {
+            self.agent.acknowledge(&self.dialog, &answer);
+            other.agent.request("ACK");
+        }
+        answer
+    }
+}

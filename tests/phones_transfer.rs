@@ -1,0 +1,98 @@
+//! Calls are transferred, blind and after a consultation (RFC 5589), at a server that takes nobody's
+//! word: alice calls bob, who has her call carol instead.
+
+use peers::exchange::Exchange;
+use peers::phone::Kind::{self, Baresip, Linphone, Twinkle};
+use peers::phone::{Action, Event, Phone};
+use peers::transport::Transport::{self, Tcp, Udp};
+
+struct Three {
+    exchange: Exchange,
+    alice: Phone,
+    bob: Phone,
+    carol: Phone,
+}
+
+/// Alice talks to bob; each of the three has a phone of this kind.
+fn talk(alice: (Kind, Transport), bob: (Kind, Transport), carol: (Kind, Transport)) -> Three {
+    let exchange = Exchange::that_trusts_nobody();
+    let carol = exchange.phone(carol.0, "carol", carol.1);
+    let mut bob = exchange.phone(bob.0, "bob", bob.1);
+    let mut alice = exchange.phone(alice.0, "alice", alice.1);
+    alice.dial_until_it_rings(&exchange.server.uri("bob"));
+    bob.wait_for(Event::Incoming);
+    bob.act(&Action::Answer);
+    alice.wait_for(Event::Established);
+    bob.wait_for(Event::Established);
+    alice.wait_until_it_hears(bob.account.tone);
+    Three { exchange, alice, bob, carol }
+}
+
+impl Three {
+    /// Bob transfers the call without a word to carol.
+    fn transfer_blind(mut self) {
+        self.bob.act(&Action::Transfer(self.exchange.server.uri("carol")));
+        self.carol.wait_for(Event::Incoming);
+        self.carol.act(&Action::Answer);
+        self.carol.wait_for(Event::Established);
+        self.talk_without_bob();
+    }
+
+    /// Bob talks to carol, then has alice take his place.
+    fn transfer_attended(mut self) {
+        self.bob.act(&Action::Consult(self.exchange.server.uri("carol")));
+        self.carol.wait_for(Event::Incoming);
+        self.carol.act(&Action::Answer);
+        self.carol.wait_for(Event::Established);
+        self.bob.wait_for(Event::Established);
+        self.carol.wait_until_it_hears(self.bob.account.tone);
+        self.bob.act(&Action::TransferToConsulted);
+        self.carol.wait_for(Event::Incoming);
+        if self.carol.kind == Linphone {
+            // It answers at once what replaces a call, and ends that one, but its recording ends, too.
+            self.carol.wait_for(Event::Ended);
+        } else {
+            self.carol.act(&Action::Answer);
+        }
+        self.carol.wait_for(Event::Established);
+        self.talk_without_bob();
+    }
+
+    fn talk_without_bob(mut self) {
+        self.bob.wait_for_status("REFER", &[202, 200]);
+        self.alice.wait_until_it_hears(self.carol.account.tone);
+        if self.carol.kind != Linphone {
+            self.carol.wait_until_it_hears(self.alice.account.tone);
+        }
+        // Phones refuse what others notify them of: Twinkle a NOTIFY without Contact, which linphone
+        // sends, and linphone one that overtakes the 202 or comes behind a BYE.
+        self.bob.wait_for_status("NOTIFY", &[200, 400, 481, 491]);
+        self.alice.act(&Action::HangUp);
+        self.carol.wait_for(Event::Ended);
+    }
+}
+
+#[test]
+fn baresip_transfers_blind() {
+    talk((Linphone, Udp), (Baresip, Udp), (Twinkle, Tcp)).transfer_blind();
+}
+
+#[test]
+fn linphone_transfers_blind() {
+    talk((Baresip, Udp), (Linphone, Tcp), (Twinkle, Udp)).transfer_blind();
+}
+
+#[test]
+fn twinkle_transfers_blind() {
+    talk((Baresip, Tcp), (Twinkle, Udp), (Linphone, Udp)).transfer_blind();
+}
+
+#[test]
+fn linphone_transfers_after_consultation() {
+    talk((Twinkle, Udp), (Linphone, Udp), (Baresip, Udp)).transfer_attended();
+}
+
+#[test]
+fn twinkle_transfers_after_consultation() {
+    talk((Twinkle, Udp), (Twinkle, Udp), (Linphone, Udp)).transfer_attended();
+}
