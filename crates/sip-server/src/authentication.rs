@@ -167,6 +167,7 @@ fn judge<R: RawMutex>(
         }
         if credentials.qop.is_none() && credentials.nc.is_some() {
             // No hash covers such a count: somebody else may have put it in (RFC 7616 section 3.4).
+            verdict = Verdict::Stale;
             continue;
         }
         if !is_of_request(credentials.uri, head, env.settings) {
