@@ -190,10 +190,12 @@ impl Oracle {
     }
 
     fn response_comes(&mut self, bytes: &[u8], now: Instant) {
-        if let Ok(response) = Message::parse(bytes)
-            && self.sent.contains_key(&branch(&response))
-            && is_known(Gap::ConfirmedUnheard)
-        {
+        let Ok(response) = Message::parse(bytes) else { return };
+        let names = [HeaderName::WwwAuthenticate, HeaderName::ProxyAuthenticate];
+        if response.fields_of(&names).any(|field| is_of_realm(field.value)) {
+            self.count("challenges of others");
+        }
+        if self.sent.contains_key(&branch(&response)) && is_known(Gap::ConfirmedUnheard) {
             self.dialogs.confirm(&response, &cseq(&response).1, now);
         }
     }
