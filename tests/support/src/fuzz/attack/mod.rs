@@ -222,7 +222,7 @@ impl Machine {
             .take(1 + usize::from(step.extra % 2))
             .map(|choice| address(places[usize::from(*choice) % places.len()]))
             .collect();
-        let transport = if step.via % 2 == 0 { Transport::Udp } else { Transport::Tcp };
+        let transport = if step.via & 1 == 0 { Transport::Udp } else { Transport::Tcp };
         let location = |&remote| Location { transport, remote, local: None };
         let locations: Vec<_> = remotes.iter().map(location).collect();
         self.oracle.located(&host, &remotes);

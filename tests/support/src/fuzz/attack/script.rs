@@ -347,6 +347,11 @@ fn prove(draft: Draft, step: &Step, flow: &Flow, known: &mut Known) -> Draft {
             let value = draft.value(name).replace("\"bob\"", "\"alice\"");
             draft.with(name, value)
         }
+        // With a nonce that may be another host's.
+        (11, _) => match known.challenge(None).map(|(_, value)| value.to_owned()) {
+            Some(challenge) => draft.proving("bob", name, &challenge, count, None),
+            None => draft,
+        },
         (9, _) => match known.lured.first() {
             Some(lured) => draft.and(name, lured),
             None => draft,

@@ -156,12 +156,13 @@ impl Dialogs {
                     && (said.other_tag.is_none() || said.other_tag == from)
             })
             .collect();
+        let came_by = |end: Instant| received.came.iter().any(|now| *now <= end);
         // The routes stay as they were when the dialog began (RFC 3261 section 12.2).
         of_end.iter().any(|said| said.routes == routes)
             && of_end.iter().any(|said| {
                 let is_alive = match said.life {
-                    Life::Until(end) => received.came.iter().any(|now| *now <= end),
-                    Life::Invite(serial) => !requests[serial].is_answered,
+                    Life::Until(end) => came_by(end),
+                    Life::Invite(serial) => requests[serial].answered.is_none_or(came_by),
                 };
                 (is_alive || is_confirmed || ends) && said.leads(&uri, routes.first(), flow, names)
             })

@@ -26,8 +26,8 @@ pub(super) struct Received {
     method: String,
     /// When it came, each time.
     came: Vec<Instant>,
-    /// It has a final response.
-    is_answered: bool,
+    /// When its first final response went back.
+    answered: Option<Instant>,
     /// Its good credentials, once they were looked at.
     proof: Option<Option<Proof>>,
 }
@@ -97,10 +97,12 @@ pub(super) struct Oracle {
     proofs: Proofs,
     names: Names,
     bearers: Vec<Bearer>,
-    /// Whose address a request was forged with.
+    /// Whose address a request within a dialog was forged with.
     forged: HashSet<IpAddr>,
     /// Bytes for a request to a host.
     spent: HashMap<(usize, IpAddr), usize>,
+    /// By host that requests came from: bytes that came for them, and bytes of responses that went there.
+    returned: HashMap<IpAddr, (usize, usize)>,
     /// What only the server and one of the honest may know.
     secrets: Vec<String>,
     /// What happened, in short.
@@ -122,6 +124,7 @@ impl Oracle {
             bearers: Vec::new(),
             forged: HashSet::new(),
             spent: HashMap::new(),
+            returned: HashMap::new(),
             secrets: Vec::new(),
             story: Vec::new(),
             tally: BTreeMap::new(),
@@ -168,12 +171,22 @@ impl Oracle {
         let line = bytes.split(|&byte| byte == b'\r').next().unwrap_or_default();
         let forged = if is_forged { "forged " } else { "" };
         self.note(format!("<- {forged}{flow} {:?} {}", serial, text(line)));
-        if is_forged {
+        let is_within = |message: Message<'_>| tag_of(&message, HeaderName::To).is_some();
+        if is_forged && Message::parse(bytes).is_ok_and(is_within) {
             self.forged.insert(flow.remote.ip());
         }
         let Some(serial) = serial else {
             return self.response_comes(bytes, now);
         };
+        // One of the same transaction may come from elsewhere; responses go to where the first came from.
+        let branch_of = |bytes: &[u8]| Message::parse(bytes).map(|it| branch(&it)).ok();
+        let same = |known: &&Received| branch_of(&known.bytes) == branch_of(bytes);
+        let mut hosts: HashSet<IpAddr> =
+            self.requests.iter().filter(same).map(|known| known.flow.remote.ip()).collect();
+        hosts.insert(flow.remote.ip());
+        for host in hosts {
+            self.returned.entry(host).or_default().0 += bytes.len();
+        }
         if serial < self.requests.len() {
             self.requests[serial].came.push(now);
             return;
@@ -184,13 +197,17 @@ impl Oracle {
             bytes: bytes.to_vec(),
             method,
             came: vec![now],
-            is_answered: false,
+            answered: None,
             proof: None,
         });
     }
 
     fn response_comes(&mut self, bytes: &[u8], now: Instant) {
         let Ok(response) = Message::parse(bytes) else { return };
+        if let Some(sent) = self.sent.get(&branch(&response)).and_then(|all| all.first()) {
+            let host = self.requests[sent.serial].flow.remote.ip();
+            self.returned.entry(host).or_default().0 += bytes.len();
+        }
         let names = [HeaderName::WwwAuthenticate, HeaderName::ProxyAuthenticate];
         if response.fields_of(&names).any(|field| is_of_realm(field.value)) {
             self.count("challenges of others");
@@ -225,6 +242,7 @@ impl Oracle {
         message: &Message<'_>,
         now: Instant,
     ) {
+        self.give_back(flow, message.as_bytes());
         let names = [HeaderName::WwwAuthenticate, HeaderName::ProxyAuthenticate];
         for field in message.fields_of(&names) {
             if !is_of_realm(field.value) {
@@ -249,7 +267,7 @@ impl Oracle {
             for request in &mut self.requests {
                 let of = request.message();
                 if (branch(&of), value(&of, HeaderName::CallId), cseq(&of)) == key {
-                    request.is_answered = true;
+                    request.answered.get_or_insert(now);
                 }
             }
         }
@@ -262,6 +280,25 @@ impl Oracle {
             }
             Cause::Response(received) => self.passed_back(received, message, now),
             _ => {}
+        }
+    }
+
+    /// Responses go to hosts that requests came from, and to those of them that never showed that they are there, no
+    /// more than three times what came for them.
+    fn give_back(&mut self, flow: Flow, bytes: &[u8]) {
+        let host = flow.remote.ip();
+        let Some((came, went)) = self.returned.get_mut(&host) else {
+            self.violation("responses go to who asked", flow, bytes, None)
+        };
+        *went += bytes.len();
+        if self.forged.contains(&host) && is_known(Gap::ForgedWithin) {
+            return;
+        }
+        if flow.transport == Transport::Udp && !answers(host) && *went > 3 * *came {
+            let rule = format!(
+                "to who never answered go back three times what came at most: {went} for {came}"
+            );
+            self.violation(&rule, flow, bytes, None);
         }
     }
 
@@ -307,7 +344,8 @@ impl Oracle {
             all.iter().find(is_it).map(|sent| sent.serial)
         });
         let own = address(SERVER);
-        let is_forgiven = self.forged.contains(&own.ip()) && is_known(Gap::OwnEndAsSource);
+        let is_forgiven = is_known(Gap::OwnEndAsSource)
+            && self.requests.iter().any(|request| request.flow.remote == own);
         if flow.remote == own && !is_forgiven {
             self.violation("nothing is sent to the server itself", flow, bytes, serial);
         }
