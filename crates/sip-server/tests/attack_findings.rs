@@ -6,9 +6,9 @@
 mod rig;
 
 use rig::{ALICE, BOB, Draft, Rig, SERVER, STRANGER, Sent, closed_config, udp};
-use sip::{Duration, HeaderName};
+use sip::{Duration, HeaderName, Transport};
 use sip_server::config::State;
-use sip_server::{Config, Flow};
+use sip_server::{Config, Flow, Location};
 
 /// A gateway that has nothing to do with any of it.
 const GATEWAY: &str = "192.0.2.7";
@@ -197,4 +197,31 @@ fn a_2xx_that_goes_nowhere_makes_no_dialog_stand() {
     // That is bob's contact, which strangers may call: his phone is elsewhere now.
     rig.register("bob", &udp(BOB), &format!("<sip:bob@{BOB}>;expires=0, <sip:bob@198.51.100.22>"));
     assert_eq!(places(&rig.send(&udp(STRANGER), &update).sent), [""; 0]);
+}
+
+/// A phone inside calls a name, and whoever is found by it outside names a place inside.
+#[test]
+fn who_is_found_by_a_name_is_where_he_is_found() {
+    for state in [State::Stateful, State::Stateless] {
+        let mut rig = rig(state);
+        let inside = udp("10.0.0.7:5060");
+        let invite =
+            Draft::new("INVITE", "sip:x@foreign.example").and("Contact", "<sip:alice@10.0.0.7>");
+        let (_, ticket) = rig.send_as("alice", &inside, &invite).wants_location();
+        let remote = STRANGER.parse().expect("an address");
+        let place = Location { transport: Transport::Udp, remote, local: None };
+        let located = rig.located(ticket, &[place]);
+        let forwarded = located.requests().next().expect("it goes there").clone();
+        let mut lines = String::from("Contact: <sip:x@10.0.0.9>\r\n");
+        for route in forwarded.values(HeaderName::RecordRoute) {
+            lines += &format!("Record-Route: {route}\r\n");
+        }
+        let answered = rig.receive(&udp(STRANGER), &forwarded.answer(200, "x-tag", &lines));
+        let info = Draft::new("INFO", "sip:x@10.0.0.9")
+            .with("From", &forwarded.value(HeaderName::From))
+            .with("To", &answered.response().value(HeaderName::To))
+            .with("Call-ID", &forwarded.value(HeaderName::CallId))
+            .and("Route", &answered.response().values(HeaderName::RecordRoute).join(", "));
+        assert_eq!(places(&rig.send(&inside, &info).sent), [""; 0], "{state:?}");
+    }
 }

@@ -167,6 +167,17 @@ const SHAPES: &[Shape] = &[
         "unreachable",
     ),
     (
+        "inside-by-answer",
+        STATELESS,
+        &[
+            Step { source: 2, uri: 3, extra: 5, ..ALICE_CALLS },
+            Step { what: Step::LOCATE, uri: 1, ..STEP },
+            Step { contact: 19, ..ACCEPT },
+            Step { source: 2, method: 9, ..ALICE_GOES_ON },
+        ],
+        "Dialog INFO",
+    ),
+    (
         "late-in-a-dialog",
         0,
         &[

@@ -1,5 +1,6 @@
 //! Where the ends of dialogs said that they are, in what the server let pass.
 
+use super::gaps::{Gap, is_known};
 use super::places::{Place, nearness};
 use super::{Names, Received};
 use crate::fuzz::attack::draft::{tag_of, value};
@@ -34,6 +35,7 @@ enum Life {
 /// All that was said, and the last 2xx of each dialog.
 #[derive(Default)]
 pub(super) struct Dialogs {
+    is_stateless: bool,
     said: Vec<Said>,
     confirmed: Vec<(String, [String; 2], Instant)>,
 }
@@ -62,6 +64,10 @@ pub(super) fn way(request: &Message<'_>) -> (Option<Place>, Vec<Option<Place>>) 
 }
 
 impl Dialogs {
+    pub(super) fn new(is_stateless: bool) -> Self {
+        Self { is_stateless, ..Self::default() }
+    }
+
     /// A request went on: its sender has said where he is.
     pub(super) fn note_request(&mut self, received: &Received, now: Instant) {
         let request = received.message();
@@ -87,7 +93,6 @@ impl Dialogs {
         method: &str,
         flow: Flow,
         serial: usize,
-        is_stateless: bool,
         now: Instant,
     ) {
         let status = response.status().unwrap_or(0);
@@ -105,7 +110,7 @@ impl Dialogs {
         routes.reverse();
         let life = match status {
             200.. => Life::Until(now + LIFETIME),
-            _ if is_stateless => Life::Until(now + EARLY),
+            _ if self.is_stateless => Life::Until(now + EARLY),
             _ => Life::Invite(serial),
         };
         let (tag, other_tag, contact) = (to, Some(from), contact(response));
@@ -157,6 +162,11 @@ impl Dialogs {
             })
             .collect();
         let came_by = |end: Instant| received.came.iter().any(|now| *now <= end);
+        let nearest = if self.is_stateless && is_known(Gap::ScopeOfName) {
+            nearness(received.flow.remote.ip())
+        } else {
+            0
+        };
         // The routes stay as they were when the dialog began (RFC 3261 section 12.2).
         of_end.iter().any(|said| said.routes == routes)
             && of_end.iter().any(|said| {
@@ -164,18 +174,20 @@ impl Dialogs {
                     Life::Until(end) => came_by(end),
                     Life::Invite(serial) => requests[serial].answered.is_none_or(came_by),
                 };
-                (is_alive || is_confirmed || ends) && said.leads(&uri, routes.first(), flow, names)
+                (is_alive || is_confirmed || ends)
+                    && said.leads(&uri, routes.first(), flow, nearest, names)
             })
     }
 }
 
 impl Said {
-    /// Whether a request to `uri` gets to the end on `flow`.
+    /// Whether a request to `uri` gets to the end on `flow`, which may be as near as the end or as `nearest` says.
     fn leads(
         &self,
         uri: &Place,
         first: Option<&Option<Place>>,
         flow: &Flow,
+        nearest: u8,
         names: &Names,
     ) -> bool {
         let Some(contact) = &self.contact else { return false };
@@ -188,7 +200,8 @@ impl Said {
             Some(None) => return false,
             None => contact,
         };
-        let is_near = nearness(flow.remote.ip()) <= nearness(self.flow.remote.ip());
+        let nearest = nearest.max(nearness(self.flow.remote.ip()));
+        let is_near = nearness(flow.remote.ip()) <= nearest;
         let is_same = contact.without_lr() == uri.without_lr();
         is_same && is_near && names.leads(hop, flow.remote)
     }

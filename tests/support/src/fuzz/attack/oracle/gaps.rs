@@ -18,6 +18,8 @@ pub(in super::super) enum Gap {
     StatelessBytes,
     /// A 2xx that comes after another final response, and so goes nowhere, makes a dialog stand.
     ConfirmedUnheard,
+    /// Without transactions, who is found by a name counts as being where the caller is.
+    ScopeOfName,
 }
 
 /// What is not mended yet.
@@ -29,6 +31,7 @@ const KNOWN: &[Gap] = &[
     Gap::ForgedWithin,
     Gap::StatelessBytes,
     Gap::ConfirmedUnheard,
+    Gap::ScopeOfName,
 ];
 
 /// Whether it is known that the engine does this.

@@ -118,7 +118,7 @@ impl Oracle {
             requests: Vec::new(),
             sent: HashMap::new(),
             bindings: Bindings::default(),
-            dialogs: Dialogs::default(),
+            dialogs: Dialogs::new(is_stateless),
             proofs: Proofs::default(),
             names: Names::default(),
             bearers: Vec::new(),
@@ -323,8 +323,7 @@ impl Oracle {
         self.dialogs.confirm(&response, &of, now);
         for sent in all {
             if self.requests[sent.serial].method == of {
-                let (stateless, serial) = (self.is_stateless, sent.serial);
-                self.dialogs.note_response(&response, &of, sent.flow, serial, stateless, now);
+                self.dialogs.note_response(&response, &of, sent.flow, sent.serial, now);
             }
         }
         self.count("passed back");
