@@ -1,11 +1,13 @@
 //! Fuzz bodies: ordinary functions of some bytes that panic where the code under test breaks a
 //! promise. The targets in `fuzz/` call them, and so do tests on stable, with corpora.
 
+mod attack;
 mod engine;
 mod framer;
 mod media;
 mod message;
 
+pub use attack::{Step, attack};
 pub use engine::engine;
 pub use framer::framer;
 pub use media::{rtcp, rtp, sdes, sdp, srtp};

@@ -1,0 +1,240 @@
+//! A phone that does as the RFCs say, and so may be used.
+
+use super::draft::{
+    Draft, branch, challenges, cseq, method, record_routes, response, tag_of, uri_of, value, via,
+};
+use super::parties::{DOMAIN, Honest};
+use sip::digest::Challenge;
+use sip::{HeaderName, Message};
+use sip_server::Flow;
+
+/// Dialogs and requests that a phone remembers.
+const KEPT: usize = 4;
+
+/// An honest phone.
+pub(super) struct Phone {
+    pub(super) honest: &'static Honest,
+    dialogs: Vec<Dialog>,
+    /// Requests that wait for an answer, and whether they have credentials.
+    pending: Vec<(Draft, bool)>,
+    /// It rings and nobody answers.
+    pub(super) only_rings: bool,
+    serial: u32,
+}
+
+/// A dialog as one end of it has it (RFC 3261 section 12).
+#[derive(Clone, PartialEq, Eq)]
+struct Dialog {
+    call_id: String,
+    local: String,
+    remote: String,
+    target: String,
+    routes: Vec<String>,
+}
+
+/// What a phone sends.
+pub(super) enum Action {
+    /// A request; then the `response` in its credentials, which nobody but the server may know.
+    Request(Draft, Option<String>),
+    Response(Vec<u8>),
+}
+
+impl Phone {
+    pub(super) const fn new(honest: &'static Honest) -> Self {
+        Self { honest, dialogs: Vec::new(), pending: Vec::new(), only_rings: false, serial: 0 }
+    }
+
+    fn flow(&self) -> Flow {
+        self.honest.flow()
+    }
+
+    const fn next(&mut self) -> u32 {
+        self.serial += 1;
+        self.serial
+    }
+
+    fn new_branch(&mut self) -> String {
+        format!("z9hG4bK{}{}", self.honest.user, self.next())
+    }
+
+    fn start(&mut self, method: &str, uri: &str, from: &str, to: &str, call_id: &str) -> Draft {
+        let branch = self.new_branch();
+        let draft = Draft { method: method.into(), uri: uri.into(), ..Draft::default() };
+        draft
+            .and("Via", via(&self.flow(), &branch))
+            .and("From", from)
+            .and("To", to)
+            .and("Call-ID", call_id)
+            .and("CSeq", format!("{} {method}", self.serial))
+            .and("Contact", format!("<{}>", self.honest.contact))
+    }
+
+    pub(super) fn register(&mut self) -> Action {
+        let me = format!("<sip:{}@{DOMAIN}>", self.honest.user);
+        let (from, uri) = (format!("{me};tag=r"), format!("sip:{DOMAIN}"));
+        let draft = self.start("REGISTER", &uri, &from, &me, &format!("reg-{}", self.honest.user));
+        self.send(draft.and("Expires", "7200"), false)
+    }
+
+    /// Begins something with whoever `uri` names.
+    pub(super) fn begin(&mut self, method: &str, uri: &str) -> Action {
+        let number = self.next();
+        let user = self.honest.user;
+        let from = format!("<sip:{user}@{DOMAIN}>;tag={user}{number}");
+        let draft =
+            self.start(method, uri, &from, &format!("<{uri}>"), &format!("{user}-{number}"));
+        self.send(draft, false)
+    }
+
+    /// A request within the last but `back` of its dialogs.
+    pub(super) fn go_on(&mut self, method: &str, back: u8) -> Option<Action> {
+        let at =
+            self.dialogs.len().checked_sub(1 + usize::from(back) % self.dialogs.len().max(1))?;
+        let dialog = self.dialogs[at].clone();
+        let mut draft =
+            self.start(method, &dialog.target, &dialog.local, &dialog.remote, &dialog.call_id);
+        for route in dialog.routes {
+            draft = draft.and("Route", route);
+        }
+        Some(self.send(draft, false))
+    }
+
+    fn send(&mut self, draft: Draft, has_credentials: bool) -> Action {
+        if draft.method != "ACK" {
+            self.pending.push((draft.clone(), has_credentials));
+        }
+        if self.pending.len() > KEPT {
+            self.pending.remove(0);
+        }
+        Action::Request(draft, None)
+    }
+
+    fn note(&mut self, dialog: Dialog) {
+        self.dialogs.retain(|known| {
+            (&known.call_id, &known.local, &known.remote)
+                != (&dialog.call_id, &dialog.local, &dialog.remote)
+        });
+        self.dialogs.push(dialog);
+        if self.dialogs.len() > KEPT {
+            self.dialogs.remove(0);
+        }
+    }
+
+    /// What it does on a message.
+    pub(super) fn receive(&mut self, bytes: &[u8]) -> Vec<Action> {
+        let Ok(message) = Message::parse(bytes) else { return Vec::new() };
+        match message.status() {
+            Some(status) => self.on_response(status, &message).into_iter().collect(),
+            None => self.on_request(&message),
+        }
+    }
+
+    fn on_response(&mut self, status: u16, response: &Message<'_>) -> Option<Action> {
+        let own = branch(response);
+        let at = self.pending.iter().position(|(draft, _)| {
+            draft.value("Via").ends_with(&format!(";branch={own}"))
+                && draft.method == cseq(response).1
+        })?;
+        if status < 200 {
+            return None;
+        }
+        let (draft, has_credentials) = self.pending.remove(at);
+        if matches!(status, 401 | 407) && !has_credentials {
+            return self.prove(draft, response);
+        }
+        if draft.method != "INVITE" {
+            return None;
+        }
+        if status >= 300 {
+            let mut ack = draft.with("To", value(response, HeaderName::To));
+            ack.fields.retain(|(name, _)| !name.ends_with("Authorization"));
+            return Some(Action::Request(as_ack(ack), None));
+        }
+        let mut routes = record_routes(response);
+        routes.reverse();
+        let dialog = Dialog {
+            call_id: value(response, HeaderName::CallId),
+            local: value(response, HeaderName::From),
+            remote: value(response, HeaderName::To),
+            target: uri_of(response, HeaderName::Contact)?,
+            routes,
+        };
+        let mut ack =
+            self.start("ACK", &dialog.target, &dialog.local, &dialog.remote, &dialog.call_id);
+        for route in &dialog.routes {
+            ack = ack.and("Route", route);
+        }
+        self.note(dialog);
+        Some(Action::Request(ack, None))
+    }
+
+    /// Answers the first challenge that is in the name of its own realm, whoever made it.
+    fn prove(&mut self, draft: Draft, response: &Message<'_>) -> Option<Action> {
+        let (name, value) = challenges(response).into_iter().find(|(_, value)| {
+            matches!(Challenge::parse(value.as_bytes()), Ok(Some(challenge))
+                if challenge.realm.eq_ignore_ascii_case(DOMAIN.as_bytes()))
+        })?;
+        let branch = self.new_branch();
+        let count = 1;
+        let draft = draft.with("Via", via(&self.flow(), &branch)).proving(
+            self.honest.user,
+            name,
+            &value,
+            count,
+            None,
+        );
+        let (number, method) = (self.serial, draft.method.clone());
+        let draft = draft.with("CSeq", format!("{number} {method}"));
+        let secret = draft.value(name).split("response=\"").nth(1)?.split('"').next()?.to_owned();
+        self.send(draft.clone(), true);
+        Some(Action::Request(draft, Some(secret)))
+    }
+
+    fn on_request(&mut self, request: &Message<'_>) -> Vec<Action> {
+        let method = method(request);
+        if method == "ACK" {
+            return Vec::new();
+        }
+        let tag = format!("{}-tag", self.honest.user);
+        let routes = record_routes(request);
+        let contact = format!("Contact: <{}>\r\n", self.honest.contact);
+        let answer =
+            |status| Action::Response(response(request, status, Some(&tag), &routes, &contact));
+        if matches!(&*method, "INVITE" | "SUBSCRIBE") && self.remembers(request, &tag).is_none() {
+            return Vec::new();
+        }
+        match &*method {
+            "INVITE" if self.only_rings => vec![answer(180)],
+            "INVITE" => vec![answer(180), answer(200)],
+            _ => vec![answer(200)],
+        }
+    }
+
+    /// Takes `request` for the beginning of a dialog, where it can be one.
+    fn remembers(&mut self, request: &Message<'_>, tag: &str) -> Option<()> {
+        let to = value(request, HeaderName::To);
+        let local = match tag_of(request, HeaderName::To) {
+            Some(_) => to,
+            None => format!("{to};tag={tag}"),
+        };
+        let target = uri_of(request, HeaderName::Contact)?;
+        self.note(Dialog {
+            call_id: value(request, HeaderName::CallId),
+            local,
+            remote: value(request, HeaderName::From),
+            target,
+            routes: record_routes(request),
+        });
+        Some(())
+    }
+}
+
+/// The ACK of a refusal, of the INVITE that it refused.
+fn as_ack(invite: Draft) -> Draft {
+    let number = invite.value("CSeq").split(' ').next().unwrap_or_default().to_owned();
+    let fields = ["Via", "From", "To", "Call-ID"].map(|name| (name, invite.value(name).to_owned()));
+    let routes = invite.fields.iter().filter(|(name, _)| *name == "Route").cloned();
+    let mut ack = Draft { method: "ACK".into(), uri: invite.uri.clone(), ..Draft::default() };
+    ack.fields = fields.into_iter().chain(routes).collect();
+    ack.and("CSeq", format!("{number} ACK"))
+}
