@@ -117,7 +117,7 @@ const SHAPES: &[Shape] = &[
         ],
         "unavailable",
     ),
-    ("name-in-to", 0, &[Step { to: 1, contact: GATEWAY, ..CALL }, WITHIN], "Dialog INVITE"),
+    ("name-in-to", 0, &[Step { to: 1, contact: GATEWAY, ..CALL }, WITHIN], "challenges"),
     ("name-in-from", 0, &[CALL, RING, Step { from: 1, method: 3, ..WITHIN }], "challenges"),
     (
         "own-end-as-source",
@@ -141,7 +141,7 @@ const SHAPES: &[Shape] = &[
         "long-contact-stateless",
         STATELESS,
         &[UNREGISTER, Step { contact: 4, ..REGISTER }, CALL],
-        "Binding INVITE",
+        "unasked",
     ),
     (
         "unheard-2xx",
@@ -153,7 +153,7 @@ const SHAPES: &[Shape] = &[
             Step { base: 1, ..ACCEPT },
             Step { method: 3, base: 3, ..WITHIN },
         ],
-        "Dialog UPDATE",
+        "relay-denied",
     ),
     (
         "inside-by-name",
@@ -175,7 +175,7 @@ const SHAPES: &[Shape] = &[
             Step { contact: 19, ..ACCEPT },
             Step { source: 2, method: 9, ..ALICE_GOES_ON },
         ],
-        "Dialog INFO",
+        "unreachable",
     ),
     (
         "late-in-a-dialog",

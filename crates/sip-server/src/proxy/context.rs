@@ -169,7 +169,10 @@ impl Context {
         source: IpAddr,
         env: &mut Env<'_>,
     ) -> Heard {
-        let Some(status) = response.status() else { return Heard::Nothing };
+        // A CANCEL is this server's own, and has its Via alone.
+        let may_pass = method == Method::Cancel || self.back.has_port(response);
+        let status = response.status().filter(|_| may_pass);
+        let Some(status) = status else { return Heard::Nothing };
         let timers = env.settings.config.timers;
         let Some(fork) = self.branches.get_mut(usize::from(index)) else { return Heard::Nothing };
         // The branch is not enough (RFC 3261 section 17.1.3).

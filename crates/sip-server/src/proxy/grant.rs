@@ -199,6 +199,25 @@ pub(super) fn write_record_route(
     }
 }
 
+/// The token in `request`, which was written before it was known where it goes, once it goes to `to`.
+pub(super) fn token_for_place<'m>(
+    request: &Message<'m>,
+    to: &Flow,
+    env: &Env<'_>,
+) -> Option<NewToken<'m>> {
+    let tag_of = |name| NameAddr::parse(name, request.value(name)?).ok()?.tag();
+    let given = DialogId {
+        call_id: request.value(HeaderName::CallId)?,
+        end_tag: tag_of(HeaderName::From)?,
+        user_tag: tag_of(HeaderName::To).unwrap_or_default(),
+    };
+    let key = &env.keys.token;
+    let first = request.elements(HeaderName::RecordRoute).next()?;
+    let (old, token, sender) = own_token(first, &given, key)?;
+    let sender = Sender { scope: env.settings.scope(to.remote.ip()), ..sender };
+    Some(NewToken { old, new: Token { sender: Some(sender), ..token }.text(key, &given) })
+}
+
 /// One token in the place of another one.
 #[derive(Clone, Debug)]
 pub(super) struct NewToken<'m> {

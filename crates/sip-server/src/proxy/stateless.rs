@@ -4,7 +4,7 @@
 use super::branch::Branch;
 use super::context::MAX_UDP_REQUEST;
 use super::forward::{NO_CHALLENGE, ResponseChanges};
-use super::grant::token_for_sender;
+use super::grant::{token_for_place, token_for_sender};
 use super::plan::{Plan, write_request};
 use super::search::MOST_UNASKED;
 use super::target::{NextHop, Target};
@@ -127,10 +127,20 @@ pub(crate) fn send_located(
     let end = via.offset + via.line.len();
     let branch = Via::parse(via.value).ok().and_then(|via| Branch::parse(via.branch()?));
     let Some(branch) = branch else { return };
+    let token = token_for_place(&message, &flow, env);
     env.out.send(flow, |out| {
         out.extend_from_slice(&message.as_bytes()[..via.offset]);
         super::forward::write_via(out, &flow, &branch);
-        out.extend_from_slice(&message.as_bytes()[end..]);
+        let rest = &message.as_bytes()[end..];
+        match &token {
+            // It stands in the lines that follow.
+            Some(token) => {
+                let (fields, body) = rest.split_at(message.fields_end().saturating_sub(end));
+                token.write(fields, out);
+                out.extend_from_slice(body);
+            }
+            None => out.extend_from_slice(rest),
+        }
     });
 }
 

@@ -19,7 +19,7 @@ use smallvec::SmallVec;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Token {
     /// When it was written, in seconds.
-    issued: u32,
+    pub(super) issued: u32,
     pub(crate) life: Life,
     pub(crate) end: End,
     /// The one name in our domains that its user may give in From.

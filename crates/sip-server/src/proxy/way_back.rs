@@ -71,10 +71,6 @@ impl WayBack {
         response: &Message<'_>,
         env: &mut Env<'_>,
     ) -> bool {
-        if self.flow.transport.is_reliable() && !self.has_port(response) {
-            env.counters.dropped.add();
-            return false;
-        }
         let timers = &env.settings.config.timers;
         let is_success = self.kind == Kind::Invite && (200..300).contains(&status);
         let late_success = is_success
@@ -143,7 +139,10 @@ impl WayBack {
     }
 
     /// Whether the Via of the sender is as it was in the port: should the connection be gone, the response goes there.
-    fn has_port(&self, response: &Message<'_>) -> bool {
+    pub(super) fn has_port(&self, response: &Message<'_>) -> bool {
+        if !self.flow.transport.is_reliable() {
+            return true;
+        }
         let via = response.elements(HeaderName::Via).nth(1).map(Via::parse);
         matches!(via, Some(Ok(via)) if via.port_or_default() == self.port)
     }

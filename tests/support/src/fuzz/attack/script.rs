@@ -4,7 +4,6 @@ use super::draft::{
     Draft, branch, method, record_routes, response, tag_of, text, uri_of, value, via,
 };
 use super::known::Known;
-use super::oracle::gaps::{Gap, is_known};
 use super::parties::{BOB, DOMAIN, GATEWAY, HONEST, SERVER, sources};
 use super::step::Step;
 use sip::{HeaderName, Message};
@@ -396,7 +395,7 @@ pub(super) fn answer(step: &Step, known: &Known) -> Option<(Flow, Vec<u8>)> {
     let mut lines = contact(step, &flow).map_or(String::new(), |it| format!("Contact: {it}\r\n"));
     lines += &challenge_lines(step, known);
     let mut answer = response(&request, status, tag, &routes, &lines);
-    if step.via % 4 > 1 && !is_known(Gap::GuessedBranch) {
+    if step.via % 4 > 1 {
         answer = of_other_branch(&answer, &branch(&request), step.via % 4 - 1);
     }
     Some((flow, answer))

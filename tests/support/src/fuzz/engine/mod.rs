@@ -404,6 +404,8 @@ fn config(input: &mut Input<'_>) -> Config {
             source_rate: 4,
             source_burst: 8,
             foreign_rate: 1,
+            user_rate: 1,
+            max_transaction_bytes: 1 << 15,
             ban_failures: 3,
             max_sources: 16,
             ..Limits::default()

@@ -1,6 +1,5 @@
 //! Where the ends of dialogs said that they are, in what the server let pass.
 
-use super::gaps::{Gap, is_known};
 use super::places::{Place, nearness};
 use super::{Names, Received};
 use crate::fuzz::attack::draft::{tag_of, value};
@@ -162,11 +161,6 @@ impl Dialogs {
             })
             .collect();
         let came_by = |end: Instant| received.came.iter().any(|now| *now <= end);
-        let nearest = if self.is_stateless && is_known(Gap::ScopeOfName) {
-            nearness(received.flow.remote.ip())
-        } else {
-            0
-        };
         // The routes stay as they were when the dialog began (RFC 3261 section 12.2).
         of_end.iter().any(|said| said.routes == routes)
             && of_end.iter().any(|said| {
@@ -174,20 +168,18 @@ impl Dialogs {
                     Life::Until(end) => came_by(end),
                     Life::Invite(serial) => requests[serial].answered.is_none_or(came_by),
                 };
-                (is_alive || is_confirmed || ends)
-                    && said.leads(&uri, routes.first(), flow, nearest, names)
+                (is_alive || is_confirmed || ends) && said.leads(&uri, routes.first(), flow, names)
             })
     }
 }
 
 impl Said {
-    /// Whether a request to `uri` gets to the end on `flow`, which may be as near as the end or as `nearest` says.
+    /// Whether a request to `uri` gets to the end on `flow`, which may be as near as the end.
     fn leads(
         &self,
         uri: &Place,
         first: Option<&Option<Place>>,
         flow: &Flow,
-        nearest: u8,
         names: &Names,
     ) -> bool {
         let Some(contact) = &self.contact else { return false };
@@ -200,7 +192,7 @@ impl Said {
             Some(None) => return false,
             None => contact,
         };
-        let nearest = nearest.max(nearness(self.flow.remote.ip()));
+        let nearest = nearness(self.flow.remote.ip());
         let is_near = nearness(flow.remote.ip()) <= nearest;
         let is_same = contact.without_lr() == uri.without_lr();
         is_same && is_near && names.leads(hop, flow.remote)

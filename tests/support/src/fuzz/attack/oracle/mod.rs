@@ -2,7 +2,6 @@
 
 mod bindings;
 mod dialogs;
-pub(super) mod gaps;
 mod places;
 mod proofs;
 
@@ -10,7 +9,6 @@ use super::draft::{branch, cseq, method, request_uri, tag_of, text, uri_of, valu
 use super::parties::{SERVER, address, answers};
 use bindings::Bindings;
 use dialogs::Dialogs;
-use gaps::{Gap, is_known};
 use places::{Place, is_nobodys, nearness};
 use proofs::{Proof, Proofs};
 use sip::digest::Challenge;
@@ -88,7 +86,6 @@ enum Bearer {
 }
 
 pub(super) struct Oracle {
-    is_stateless: bool,
     requests: Vec<Received>,
     /// By branch, in the order in which they went.
     sent: HashMap<String, Vec<Sent>>,
@@ -97,8 +94,6 @@ pub(super) struct Oracle {
     proofs: Proofs,
     names: Names,
     bearers: Vec<Bearer>,
-    /// Whose address a request within a dialog was forged with.
-    forged: HashSet<IpAddr>,
     /// Bytes for a request to a host.
     spent: HashMap<(usize, IpAddr), usize>,
     /// By host that requests came from: bytes that came for them, and bytes of responses that went there.
@@ -114,7 +109,6 @@ pub(super) struct Oracle {
 impl Oracle {
     pub(super) fn new(is_stateless: bool) -> Self {
         Self {
-            is_stateless,
             requests: Vec::new(),
             sent: HashMap::new(),
             bindings: Bindings::default(),
@@ -122,7 +116,6 @@ impl Oracle {
             proofs: Proofs::default(),
             names: Names::default(),
             bearers: Vec::new(),
-            forged: HashSet::new(),
             spent: HashMap::new(),
             returned: HashMap::new(),
             secrets: Vec::new(),
@@ -171,12 +164,8 @@ impl Oracle {
         let line = bytes.split(|&byte| byte == b'\r').next().unwrap_or_default();
         let forged = if is_forged { "forged " } else { "" };
         self.note(format!("<- {forged}{flow} {:?} {}", serial, text(line)));
-        let is_within = |message: Message<'_>| tag_of(&message, HeaderName::To).is_some();
-        if is_forged && Message::parse(bytes).is_ok_and(is_within) {
-            self.forged.insert(flow.remote.ip());
-        }
         let Some(serial) = serial else {
-            return self.response_comes(bytes, now);
+            return self.response_comes(bytes);
         };
         // One of the same transaction may come from elsewhere; responses go to where the first came from.
         let branch_of = |bytes: &[u8]| Message::parse(bytes).map(|it| branch(&it)).ok();
@@ -202,7 +191,7 @@ impl Oracle {
         });
     }
 
-    fn response_comes(&mut self, bytes: &[u8], now: Instant) {
+    fn response_comes(&mut self, bytes: &[u8]) {
         let Ok(response) = Message::parse(bytes) else { return };
         if let Some(sent) = self.sent.get(&branch(&response)).and_then(|all| all.first()) {
             let host = self.requests[sent.serial].flow.remote.ip();
@@ -211,9 +200,6 @@ impl Oracle {
         let names = [HeaderName::WwwAuthenticate, HeaderName::ProxyAuthenticate];
         if response.fields_of(&names).any(|field| is_of_realm(field.value)) {
             self.count("challenges of others");
-        }
-        if self.sent.contains_key(&branch(&response)) && is_known(Gap::ConfirmedUnheard) {
-            self.dialogs.confirm(&response, &cseq(&response).1, now);
         }
     }
 
@@ -291,9 +277,6 @@ impl Oracle {
             self.violation("responses go to who asked", flow, bytes, None)
         };
         *went += bytes.len();
-        if self.forged.contains(&host) && is_known(Gap::ForgedWithin) {
-            return;
-        }
         if flow.transport == Transport::Udp && !answers(host) && *went > 3 * *came {
             let rule = format!(
                 "to who never answered go back three times what came at most: {went} for {came}"
@@ -343,9 +326,7 @@ impl Oracle {
             all.iter().find(is_it).map(|sent| sent.serial)
         });
         let own = address(SERVER);
-        let is_forgiven = is_known(Gap::OwnEndAsSource)
-            && self.requests.iter().any(|request| request.flow.remote == own);
-        if flow.remote == own && !is_forgiven {
+        if flow.remote == own {
             self.violation("nothing is sent to the server itself", flow, bytes, serial);
         }
         if is_nobodys(flow.remote) {
@@ -393,11 +374,7 @@ impl Oracle {
             Ground::Binding
         } else if is_led {
             Ground::Dialog
-        } else if self.follows(serial, flow)
-            || (self.is_stateless
-                && matches!(&*received.method, "ACK" | "CANCEL")
-                && is_known(Gap::StatelessCompanion))
-        {
+        } else if self.follows(serial, flow) {
             Ground::Companion
         } else {
             let rule =
@@ -414,14 +391,10 @@ impl Oracle {
         }
         let ours =
             |uri: Option<String>| uri.and_then(|uri| Place::of(&uri)).filter(Place::is_in_domain);
-        if let Some(to) = ours(uri_of(&request, HeaderName::To)) {
-            let user = text(&to.user);
-            let asked = ours(Some(request_uri(&request))).map(|asked| text(&asked.user));
-            let is_called = asked.as_ref() == Some(&user) || reached.as_ref() == Some(&user);
-            if is_called || is_known(Gap::CalledByTo) {
-                let (call_id, caller_tag) = (call_id.clone(), from_tag.clone());
-                bearers.push(Bearer::Called { call_id, caller_tag, user });
-            }
+        // Whom the request is for; To says what its sender likes.
+        if let Some(asked) = ours(Some(request_uri(&request))) {
+            let (call_id, caller_tag) = (call_id.clone(), from_tag.clone());
+            bearers.push(Bearer::Called { call_id, caller_tag, user: text(&asked.user) });
         }
         self.bearers.extend(bearers);
         // Nobody can be asked for credentials for these; where they go is judged all the same.
@@ -483,11 +456,6 @@ impl Oracle {
     fn spend(&mut self, serial: usize, flow: Flow, bytes: &[u8]) {
         let host = flow.remote.ip();
         if flow.transport != Transport::Udp || answers(host) {
-            return;
-        }
-        if (self.is_stateless && is_known(Gap::StatelessBytes))
-            || (self.forged.contains(&host) && is_known(Gap::ForgedWithin))
-        {
             return;
         }
         let spent = self.spent.entry((serial, host)).or_default();
