@@ -1,5 +1,5 @@
-//! What goes on within dialogs at a server that takes nobody's word: ends that move, sessions that are
-//! refreshed (RFC 4028), subscriptions (RFC 6665).
+//! What goes on within dialogs at a server that takes nobody's word: ends that move, a server that
+//! crashes, sessions that are refreshed (RFC 4028), subscriptions (RFC 6665).
 
 use peers::call::{End, establish};
 use peers::exchange::Exchange;
@@ -45,6 +45,18 @@ fn both_ends_move_more_than_once() {
         is_found_again(&mut bob, &mut alice, method);
     }
     bob.pass(&mut alice, "BYE", "");
+}
+
+/// What a dialog needs to go on it carries itself.
+#[test]
+fn a_call_goes_on_after_the_server_has_crashed() {
+    let mut exchange = Exchange::that_trusts_nobody();
+    let (mut alice, mut bob) = call(&exchange);
+    exchange.server.crash();
+    exchange.server.restart();
+    alice.pass(&mut bob, "INVITE", "");
+    is_found_again(&mut bob, &mut alice, "UPDATE");
+    alice.pass(&mut bob, "BYE", "");
 }
 
 /// One end refreshes the session a few times; then either can still do anything.

@@ -1,4 +1,6 @@
 //! baresip, driven over its control connection (module ctrl_tcp: JSON in netstrings).
+//!
+//! Its menu has `hold`, `resume` and `transfer`, but in version 1.0.0 no attended transfer.
 
 use crate::folder::Folder;
 use crate::phone::{Account, Action, Driver, Event};

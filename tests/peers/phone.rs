@@ -74,11 +74,12 @@ pub enum Action {
     Resume,
     /// Have the other side of the call call a URI instead: blind transfer (RFC 5589 section 6).
     Transfer(String),
-    /// Put the call on hold and call a URI, to which the call will be transferred. baresip cannot.
+    /// Put the call on hold and call a URI, to which the call will be transferred. baresip 1.0.0
+    /// cannot.
     Consult(String),
     /// Have the other side of the call on hold take the place of this phone in the call by which the
-    /// other one was [consulted](Self::Consult): attended transfer (RFC 5589 section 7). baresip
-    /// cannot.
+    /// other one was [consulted](Self::Consult): attended transfer (RFC 5589 section 7). baresip 1.0.0
+    /// cannot, nor does it know Replaces; twinkle-console hangs when it gets that.
     TransferToConsulted,
 }
 

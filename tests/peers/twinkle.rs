@@ -1,4 +1,6 @@
 //! twinkle-console, driven by its standard input, with a PulseAudio of its own.
+//!
+//! It transfers both ways, but hangs when it gets an INVITE with Replaces.
 
 use crate::folder::Folder;
 use crate::phone::{Account, Action, Driver, Event};
