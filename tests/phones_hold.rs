@@ -52,5 +52,5 @@ fn linphone_and_twinkle_hold_and_resume() {
 
 #[test]
 fn twinkle_and_baresip_hold_and_resume() {
-    both_hold((Twinkle, Udp), (Baresip, Udp));
+    both_hold((Twinkle, Udp), (Baresip, Tcp));
 }

@@ -230,6 +230,14 @@ impl<R: RawMutex> Dialogs<R> {
         });
     }
 
+    /// The end is elsewhere than its first response said.
+    pub(crate) fn place(&self, pair: &Pair<'_>, place: Place, max_bytes: usize) {
+        let id = pair.id(&self.key);
+        self.shard(id).lock().change(id, max_bytes, |dialog| {
+            dialog.moves.get_or_insert_default().ends[pair.end()] = Some(place);
+        });
+    }
+
     /// The dialog has ended.
     pub(crate) fn end(&self, pair: &Pair<'_>) {
         let id = pair.id(&self.key);

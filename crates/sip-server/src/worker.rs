@@ -309,7 +309,7 @@ fn on_response<R: RawMutex>(
         Branch::Stateless { origin, .. } => stateless::pass_back(message, origin, &cseq, flow, env),
     };
     match heard {
-        Heard::Success => note_response(server, message, &cseq, env),
+        Heard::Success { moved } => note_response(server, message, &cseq, moved, env),
         Heard::Noted => {}
         Heard::Nothing => env.counters.dropped.add(),
     }

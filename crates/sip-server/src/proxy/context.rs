@@ -9,6 +9,7 @@ use super::plan::{Plan, write_request};
 use super::search::{Aim, Search};
 use super::target::{NextHop, Target, Targets};
 use super::way_back::WayBack;
+use crate::dialogs::Place;
 use crate::flow::Flow;
 use crate::output::{Event, Location, Ticket, TicketKind};
 use alloc::boxed::Box;
@@ -53,8 +54,8 @@ pub(crate) enum Heard {
     Nothing,
     /// It was taken.
     Noted,
-    /// It is a 2xx, and went back to the sender of the request.
-    Success,
+    /// It is a 2xx, and went back to the sender of the request. Its answerer may have moved since it rang.
+    Success { moved: Option<Place> },
 }
 
 /// Room for the lines that the proxy adds, when it is guessed whether a request fits a datagram.
@@ -233,8 +234,8 @@ impl Context {
                 }
                 let distrusts = env.settings.distrusts(remote);
                 let changes = ResponseChanges { distrusts, ..ResponseChanges::default() };
-                if self.back.pass(self.handle, status, &changes, response, env) {
-                    heard = Heard::Success;
+                if let Some(passed) = self.back.pass(self.handle, status, &changes, response, env) {
+                    heard = Heard::Success { moved: passed.moved };
                 }
                 self.close_others(Some(index), env);
             }

@@ -215,14 +215,17 @@ pub(super) fn token_for_place<'m>(
     let first = request.elements(HeaderName::RecordRoute).next()?;
     let (old, token, sender) = own_token(first, &given, key)?;
     let sender = Sender { scope: env.settings.scope(to.remote.ip()), ..sender };
-    Some(NewToken { old, new: Token { sender: Some(sender), ..token }.text(key, &given) })
+    let new = Token { sender: Some(sender), ..token };
+    Some(NewToken { old, new: new.text(key, &given), end: new.end })
 }
 
 /// One token in the place of another one.
 #[derive(Clone, Debug)]
 pub(super) struct NewToken<'m> {
-    pub(super) old: &'m [u8],
-    pub(super) new: SmallVec<[u8; MAX_TEXT]>,
+    old: &'m [u8],
+    new: SmallVec<[u8; MAX_TEXT]>,
+    /// Where it leads.
+    end: End,
 }
 
 impl NewToken<'_> {
@@ -258,6 +261,16 @@ impl Tokens<'_> {
             Self::None => RecordRoute::Kept,
             Self::Stray => RecordRoute::Removed,
             Self::New(token) => RecordRoute::With(token),
+        }
+    }
+
+    /// Where the sender's token leads, if there is one.
+    pub(super) const fn place(&self) -> Option<Place> {
+        match self {
+            Self::New(NewToken { end: End { target, flow, scope, .. }, .. }) => {
+                Some(Place { target: *target, flow: *flow, scope: *scope })
+            }
+            Self::None | Self::Stray => None,
         }
     }
 }
@@ -320,7 +333,7 @@ fn new_token<'m>(
     let life = if status < 200 { early } else { token.life };
     let token = Token::new(env.now, life, end, sender.identity, None);
     let id = DialogId { call_id, end_tag: to_tag, user_tag: from_tag };
-    Some(NewToken { old, new: token.text(key, &id) })
+    Some(NewToken { old, new: token.text(key, &id), end })
 }
 
 /// The token in `element` that this server wrote into a request, and what it says of who sent that.
@@ -333,15 +346,18 @@ fn own_token<'m>(
         return None;
     };
     let user = uri.user?;
-    let token = Token::parse(key, given, user)?;
+    // Some phones escape letters that need not be (RFC 3261 section 19.1.4).
+    let token = Token::parse(key, given, &sip::uri::unescape(user))?;
     Some((user, token, token.sender?))
 }
 
-/// Notes what `response`, which goes back to who sent the request, says of its dialog.
+/// Notes what `response`, which goes back to who sent the request, says of its dialog: its answerer may have `moved`
+/// since it rang.
 pub(crate) fn note_response<R: RawMutex>(
     server: &Server<R>,
     response: &Message<'_>,
     cseq: &CSeq<'_>,
+    moved: Option<Place>,
     env: &Env<'_>,
 ) {
     let refreshes = is_target_refresh(cseq.method) || cseq.method == Method::Refer;
@@ -364,4 +380,8 @@ pub(crate) fn note_response<R: RawMutex>(
     let answerer = |follows_flow| TargetHash::of_contact(&env.keys.token, contact, follows_flow);
     let max_bytes = env.settings.config.limits.max_dialog_bytes;
     server.dialogs.confirm(&sender, cseq.number, answerer, env.now, max_bytes);
+    if let Some(place) = moved {
+        let answerer = Pair { tag: other_tag, other_tag: tag, call_id };
+        server.dialogs.place(&answerer, place, max_bytes);
+    }
 }

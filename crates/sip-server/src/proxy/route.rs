@@ -9,6 +9,7 @@ use crate::settings::{DomainIndex, Settings};
 use alloc::vec::Vec;
 use sip::header::NameAddr;
 use sip::message::RequestHead;
+use sip::uri::unescape;
 use sip::{HeaderName, Message, SipUri, Transport, Uri};
 use smallvec::SmallVec;
 
@@ -58,7 +59,7 @@ pub(crate) fn preprocess<'m>(
         end_tag,
         user_tag: head.from.tag().unwrap_or_default(),
     });
-    let token_of = |uri: &SipUri<'_>| Token::parse(&keys.token, id.as_ref()?, uri.user?);
+    let token_of = |uri: &SipUri<'_>| Token::parse(&keys.token, id.as_ref()?, &unescape(uri.user?));
     let mut token = None;
     if let Uri::Sip(own) = uri
         && settings.is_us(&own.host, own.port).is_some()

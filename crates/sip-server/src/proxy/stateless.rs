@@ -198,7 +198,7 @@ pub(crate) fn pass_back(
         ..ResponseChanges::default()
     };
     env.out.send(flow, |bytes| changes.write(response, bytes));
-    if (200..300).contains(&status) { Heard::Success } else { Heard::Noted }
+    if (200..300).contains(&status) { Heard::Success { moved: None } } else { Heard::Noted }
 }
 
 fn way_back(

@@ -134,7 +134,7 @@ pub(crate) fn routes_hash<'a>(key: &Key, elements: impl Iterator<Item = &'a [u8]
         match uri_of(HeaderName::Route, element) {
             Some(uri) => {
                 bytes.push(uri.is_loose().into());
-                bytes.extend_from_slice(uri.user.unwrap_or_default());
+                bytes.extend_from_slice(&sip::uri::unescape(uri.user.unwrap_or_default()));
                 put_place(&mut bytes, &uri);
             }
             None => bytes.extend_from_slice(element),
@@ -406,6 +406,7 @@ mod tests {
         let hash = |routes: &[&str]| routes_hash(&key(), routes.iter().map(|r| r.as_bytes()));
         let one = hash(&["<sip:a@p1;lr>", "<sip:p2:5070;lr;ftag=x>"]);
         assert_eq!(hash(&[]), 0);
+        assert_eq!(hash(&["<sip:%61@p1;lr>", "<sip:p2:5070;lr>"]), one);
         assert_eq!(hash(&["<sip:a@P1;lr=on>", "\"x\" <sip:p2:5070;ftag=x;lr>"]), one);
         for other in [
             &["<sip:p2:5070;lr;ftag=x>", "<sip:a@p1;lr>"][..],

@@ -8,6 +8,7 @@ use super::grant::token_for_sender;
 use super::plan::Plan;
 use super::search::MOST_UNASKED;
 use super::token::Life;
+use crate::dialogs::Place;
 use crate::flow::Flow;
 use crate::timings::{Step, timed};
 use alloc::vec::Vec;
@@ -16,6 +17,12 @@ use sip::header::Via;
 use sip::message::{Response, reason_phrase};
 use sip::transaction::{Kind, ServerTransaction, State};
 use sip::{HeaderName, Message};
+
+/// What went back.
+pub(super) struct Passed {
+    /// Where the answerer is, where that is not what it said when it rang.
+    pub(super) moved: Option<Place>,
+}
 
 /// The way back of a request.
 pub(super) struct WayBack {
@@ -27,6 +34,8 @@ pub(super) struct WayBack {
     port: u16,
     /// The last response that was sent back, as long as it may have to be sent again.
     last_response: Vec<u8>,
+    /// Where the token led that the last provisional response had.
+    early: Option<Place>,
     /// Bytes of the request, each time that it came.
     received: usize,
     /// Bytes of responses that were sent back.
@@ -45,6 +54,7 @@ impl WayBack {
                 false => 0,
             },
             last_response: Vec::new(),
+            early: None,
             received: plan.received,
             returned: 0,
         }
@@ -61,8 +71,8 @@ impl WayBack {
         self.server.on_request_retransmission()
     }
 
-    /// Sends a response of another server back, changed by `changes`, and with a token for the sender. False where it
-    /// goes nowhere.
+    /// Sends a response of another server back, changed by `changes`, and with a token for the sender. `None` where
+    /// it goes nowhere.
     pub(super) fn pass(
         &mut self,
         handle: Handle,
@@ -70,7 +80,7 @@ impl WayBack {
         changes: &ResponseChanges<'_>,
         response: &Message<'_>,
         env: &mut Env<'_>,
-    ) -> bool {
+    ) -> Option<Passed> {
         let timers = &env.settings.config.timers;
         let is_success = self.kind == Kind::Invite && (200..300).contains(&status);
         let late_success = is_success
@@ -80,19 +90,25 @@ impl WayBack {
             );
         let is_repetition = is_success && self.server.state() == State::Accepted;
         if !self.server.on_response(status, timers, env.now) && !late_success {
-            return false;
+            return None;
         }
         if is_repetition && !self.may_repeat(response.as_bytes().len(), env) {
-            return false;
+            return None;
         }
         let token = token_for_sender(response, status, Life::Transaction(handle), env);
         let record_route = token.record_route();
+        // Some phones keep the routes that they learnt when it rang.
+        let place = token.place();
+        let moved = place.filter(|place| self.early.is_some_and(|early| early != *place));
+        if status < 200 {
+            self.early = place.or(self.early);
+        }
         let changes = ResponseChanges { record_route, ..*changes };
         let range = env.out.send(self.flow, |bytes| changes.write(response, bytes));
         let range = range.unwrap_or_default();
         self.returned += range.len();
         self.keep(status, &env.out.bytes[range]);
-        true
+        Some(Passed { moved })
     }
 
     /// Sends a response of our own to `request`, which came from `source`.

@@ -129,6 +129,63 @@ fn what_ringing_proved_holds_on_where_the_call_was_answered() {
     }
 }
 
+/// As Twinkle does.
+#[test]
+fn a_token_is_known_also_where_its_letters_are_escaped() {
+    let escaped = |route: &str| {
+        let user = route.split(['@', ':']).nth(1).unwrap();
+        let letters: String = user.bytes().map(|byte| format!("%{byte:02x}")).collect();
+        route.replacen(user, &letters, 1)
+    };
+    for config in configs() {
+        let mut call = Call::new(config, tcp(BOB, 5));
+        for routes in [&mut call.alice_routes, &mut call.bob_routes] {
+            routes.iter_mut().for_each(|route| *route = escaped(route));
+        }
+        let (alice, bob) = (call.alice, call.bob);
+        for method in ["ACK", "INVITE", "BYE"] {
+            let draft = call.by_alice(method);
+            assert_eq!(call.rig.send(&alice, &draft).forwarded().flow, bob, "{method}");
+            let draft = call.by_bob(method).next();
+            assert_eq!(call.rig.send(&bob, &draft).forwarded().flow, alice, "{method}");
+        }
+    }
+    // And so it is where the answerer writes it into the response.
+    for state in STATES {
+        let mut rig = Rig::closed_with(Config { state, ..closed_config() });
+        rig.register("bob", &udp(BOB), &format!("<sip:bob@{BOB}>"));
+        let invite = Draft::invite("sip:bob@example.com")
+            .with("From", "<sip:x@foreign.example>;tag=x-tag")
+            .with("Contact", &format!("<sip:x@{STRANGER}>"));
+        let forwarded = rig.send(&udp(STRANGER), &invite).forwarded().clone();
+        let route = escaped(&forwarded.values(HeaderName::RecordRoute)[0]);
+        let fields = format!("Record-Route: {route}\r\nContact: <sip:bob@{BOB}>\r\n");
+        let answered = rig.receive(&udp(BOB), &forwarded.answer(200, "bob-tag", &fields));
+        let route = answered.response().values(HeaderName::RecordRoute).pop().unwrap();
+        let bye = invite
+            .next()
+            .with_method("BYE")
+            .with("To", "<sip:bob@example.com>;tag=bob-tag")
+            .with_uri(&format!("sip:bob@{BOB}"))
+            .and("Route", &route);
+        assert_eq!(rig.send(&udp(STRANGER), &bye).forwarded().flow, udp(BOB), "{state:?}");
+    }
+}
+
+/// As behind a session border controller, which names another Contact once it is answered.
+#[test]
+fn what_ringing_proved_leads_to_where_the_answer_says() {
+    let mut call = Ringing::new(State::Stateful);
+    let moved = "sip:bob@198.51.100.29";
+    answer(&mut call.rig, &call.forwarded.clone(), 200, moved);
+    for method in ["ACK", "INFO", "BYE"] {
+        let draft = call.within(method).next().with_uri(moved);
+        assert_eq!(call.fate(&draft), (None, true), "{method}");
+    }
+    let elsewhere = call.within("INFO").with_uri("sip:bob@198.51.100.30");
+    assert_eq!(call.fate(&elsewhere), (Some(403), false));
+}
+
 #[test]
 fn a_long_silent_call_can_be_ended_and_no_more() {
     for config in configs() {
