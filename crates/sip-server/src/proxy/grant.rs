@@ -246,6 +246,10 @@ impl NewToken<'_> {
 
 /// What there is in the Record-Route of a response.
 #[derive(Clone, Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "one at a time, for a moment, and mostly the large one"
+)]
 pub(super) enum Tokens<'m> {
     /// None of ours.
     None,
