@@ -87,8 +87,10 @@ fn call(running: &Running, mode: Mode, caller: &mut Phone, callee: &Phone) {
     assert_eq!(invite.expect("INVITE"), callee.contact());
     assert_eq!(invite.all("Via").len(), 2, "{}", invite.0);
     assert_eq!(invite.only("Max-Forwards"), "69");
-    let route = invite.only("Record-Route").to_owned();
-    assert!(route.contains(&running.target.to_string()) && route.contains(";lr"), "{route}");
+    let leads_there =
+        |route: &str| route.contains(&running.target.to_string()) && route.contains(";lr");
+    let route = invite.only("Record-Route");
+    assert!(leads_there(route), "{route}");
     caller.send(&text);
     if mode == Mode::Stateless {
         let again = callee.receive_also_again();
@@ -103,7 +105,9 @@ fn call(running: &Running, mode: Mode, caller: &mut Phone, callee: &Phone) {
     let answer = caller.final_response();
     assert_eq!(answer.status(), Some(200), "{}", answer.0);
     assert_eq!(answer.all("Via").len(), 1, "{}", answer.0);
-    assert_eq!(answer.only("Record-Route"), route);
+    // A proxy may write another one for the caller (RFC 3261 section 16.7 step 8).
+    let route = answer.only("Record-Route").to_owned();
+    assert!(leads_there(&route), "{route}");
     dialog.uri = answer.only("Contact").trim_matches(['<', '>']).to_owned();
     dialog.to = answer.only("To").to_owned();
     dialog.routes = format!("Route: {route}\r\n");
