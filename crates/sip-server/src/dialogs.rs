@@ -230,11 +230,11 @@ impl<R: RawMutex> Dialogs<R> {
         });
     }
 
-    /// The end is elsewhere than its first response said.
+    /// The end is elsewhere than its first response said. Where it has moved since, that counts.
     pub(crate) fn place(&self, pair: &Pair<'_>, place: Place, max_bytes: usize) {
         let id = pair.id(&self.key);
         self.shard(id).lock().change(id, max_bytes, |dialog| {
-            dialog.moves.get_or_insert_default().ends[pair.end()] = Some(place);
+            dialog.moves.get_or_insert_default().ends[pair.end()].get_or_insert(place);
         });
     }
 

@@ -123,7 +123,8 @@ pub(crate) fn route<R: RawMutex>(
                 flow_bound,
                 origin: grant.map_or(env.settings.scope(flow.remote.ip()), |grant| grant.scope),
             });
-            let plan = plan(routes, hash(), &sponsor, None, &asked, env);
+            let answerer = grant.map_or(Identity::NOBODY, |grant| grant.other_identity);
+            let plan = plan(routes, hash(), &sponsor, answerer, &asked, env);
             return forward(server, incoming, plan, Targets::from_iter([target]), payers, env);
         }
         Destination::User { user, domain } => {
@@ -175,7 +176,8 @@ pub(crate) fn route<R: RawMutex>(
     if config.mode == Mode::Redirect {
         return redirect(incoming, &targets, env);
     }
-    let plan = plan(found.routes(), hash(), &sponsor, Some(&user), &asked, env);
+    let answerer = Identity::new(&env.keys.token, user.as_bytes());
+    let plan = plan(found.routes(), hash(), &sponsor, answerer, &asked, env);
     forward(server, incoming, plan, targets, payers, env);
 }
 
@@ -246,7 +248,7 @@ fn plan(
     routes: Option<Vec<u8>>,
     loop_hash: u32,
     sponsor: &Sponsor,
-    answerer: Option<&AddressOfRecord>,
+    answerer: Identity,
     asked: &Asked<'_, '_>,
     env: &Env<'_>,
 ) -> Plan {
@@ -260,11 +262,7 @@ fn plan(
     let record_route = starts_dialog && env.settings.config.record_route;
     Plan {
         loop_hash,
-        record_route: record_route.then(|| Names {
-            sender: sponsor.identity(env),
-            answerer: answerer
-                .map_or(Identity::NOBODY, |user| Identity::new(&env.keys.token, user.as_bytes())),
-        }),
+        record_route: record_route.then(|| Names { sender: sponsor.identity(env), answerer }),
         said: said(
             &env.keys.branch,
             head.call_id,

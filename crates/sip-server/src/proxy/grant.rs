@@ -28,6 +28,8 @@ pub(crate) struct Grant {
     pub(crate) scope: Scope,
     /// The name in our domains that may stand in From.
     pub(crate) identity: Identity,
+    /// That of the other end, as far as it is known: of who sent the first request.
+    pub(crate) other_identity: Identity,
 }
 
 /// Whether the request may change where its sender is reached from now on.
@@ -82,7 +84,9 @@ impl Grant {
             _ => false,
         };
         let Place { flow, scope, .. } = place;
-        (stands || ends()).then_some(Self { flow, scope, identity: token.identity })
+        let other_identity = token.sender.map_or(Identity::NOBODY, |sender| sender.identity);
+        let identity = token.identity;
+        (stands || ends()).then_some(Self { flow, scope, identity, other_identity })
     }
 
     /// Notes where the sender of `request` will be reached once it is answered 2xx.

@@ -388,6 +388,31 @@ fn a_notifier_is_found_by_the_subscriber_that_hears_of_it_first() {
     }
 }
 
+/// The NOTIFY may come before the 200, and its token is the subscriber's then.
+#[test]
+fn a_subscriber_of_ours_needs_no_password_to_go_on() {
+    for state in STATES {
+        let mut rig = Rig::closed_with(Config { state, ..closed_config() });
+        rig.register("bob", &tcp(BOB, 5), &format!("<sip:bob@{BOB};transport=tcp>"));
+        let subscribe = Draft::new("SUBSCRIBE", "sip:bob@example.com")
+            .and("Contact", &format!("<sip:alice@{ALICE}>"));
+        let forwarded = rig.send_as("alice", &udp(ALICE), &subscribe).forwarded().clone();
+        let notify = Draft::new("NOTIFY", &format!("sip:alice@{ALICE}"))
+            .with("From", "<sip:bob@example.com>;tag=bob-tag")
+            .with("To", "<sip:alice@example.com>;tag=alice-tag")
+            .with("Call-ID", &forwarded.value(HeaderName::CallId))
+            .and("Contact", &format!("<sip:bob@{BOB};transport=tcp>"))
+            .and("Route", &forwarded.values(HeaderName::RecordRoute).join(", "));
+        let notified = rig.send(&tcp(BOB, 5), &notify).forwarded().clone();
+        let refresh = Draft::new("SUBSCRIBE", &format!("sip:bob@{BOB};transport=tcp"))
+            .with("To", "<sip:bob@example.com>;tag=bob-tag")
+            .with("Call-ID", &forwarded.value(HeaderName::CallId))
+            .with_cseq(9)
+            .and("Route", &notified.values(HeaderName::RecordRoute).join(", "));
+        assert_eq!(rig.send(&udp(ALICE), &refresh).forwarded().flow, tcp(BOB, 5), "{state:?}");
+    }
+}
+
 #[test]
 fn requests_within_a_dialog_are_limited() {
     let mut call = Call::new(closed_config(), tcp(BOB, 5));
