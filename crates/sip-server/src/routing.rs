@@ -8,7 +8,7 @@ use crate::incoming::{
     ALLOW_REGISTRAR, Incoming, for_server, refuse_extensions, refuse_for_now, reply, reply_flow,
 };
 use crate::overload::Share;
-use crate::proxy::branch::{Visit, loop_hash, said, visit};
+use crate::proxy::branch::{Said, Visit, loop_hash, visit};
 use crate::proxy::{
     Context, Destination, Env, Grant, Identity, Lacking, Leads, Names, NextHop, NoRoute, Payers,
     Plan, Preprocessed, Target, Targets, stateless, write_line, write_number_line,
@@ -84,7 +84,7 @@ pub(crate) fn route<R: RawMutex>(
     let registered = match &destination {
         // Where a dialog goes is known.
         Destination::Elsewhere { uri, .. }
-            if grant.is_none() && *uri == found.uri_bytes && found.routes_left() == 0 =>
+            if grant.is_none() && *uri == found.uri_bytes && found.left().is_empty() =>
         {
             registered_target(server, incoming, found, env)
         }
@@ -263,13 +263,7 @@ fn plan(
     Plan {
         loop_hash,
         record_route: record_route.then(|| Names { sender: sponsor.identity(env), answerer }),
-        said: said(
-            &env.keys.branch,
-            head.call_id,
-            head.from.tag().unwrap_or_default(),
-            head.to.tag().unwrap_or_default(),
-            head.cseq.number,
-        ),
+        said: Said::of(head).hash(&env.keys.branch),
         has_to_tag: head.to.tag().is_some(),
         sender_fields: sponsor.sender_fields(asked, env),
         routes,

@@ -306,7 +306,7 @@ fn on_response<R: RawMutex>(
             });
             heard.unwrap_or(Heard::Nothing)
         }
-        Branch::Stateless { origin, .. } => stateless::pass_back(message, origin, &cseq, flow, env),
+        Branch::Stateless { origin, .. } => stateless::pass_back(message, origin, flow, env),
     };
     match heard {
         Heard::Success { moved } => note_response(server, message, &cseq, moved, env),

@@ -4,7 +4,7 @@
 use crate::keys::{Key, put_hex, take_hex};
 use alloc::vec::Vec;
 use memchr::memchr_iter;
-use sip::header::MAGIC_COOKIE;
+use sip::header::{CSeq, MAGIC_COOKIE, NameAddr};
 use sip::message::RequestHead;
 use sip::{HeaderName, Message};
 use smallvec::SmallVec;
@@ -100,10 +100,47 @@ pub(crate) fn seal(key: &Key, handle: &Handle, index: u8) -> u64 {
     key.proof(&[b"seal", &handle.id.to_le_bytes(), &[index]]) & 0xffff_ffff_ffff
 }
 
-/// Hash of what a response has to say as its request did: Call-ID, the tag of From, the number in CSeq, and the tag of To
-/// if there was one. The branch alone does not say whose dialog it speaks of (RFC 3261 section 17.1.3).
-pub(crate) fn said(key: &Key, call_id: &[u8], from_tag: &[u8], to_tag: &[u8], cseq: u32) -> u64 {
-    key.hash(&[b"said", call_id, from_tag, to_tag, &cseq.to_be_bytes()])
+/// What a response has to say as its request did: the branch alone does not tell whose dialog it speaks of (RFC 3261
+/// section 17.1.3).
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Said<'a> {
+    pub(crate) call_id: &'a [u8],
+    pub(crate) from_tag: &'a [u8],
+    /// The tag of To, where the request had one.
+    pub(crate) to_tag: &'a [u8],
+    /// The number in CSeq.
+    pub(crate) cseq: u32,
+}
+
+impl<'a> Said<'a> {
+    /// What a request says.
+    pub(crate) fn of(head: &RequestHead<'a>) -> Self {
+        Self {
+            call_id: head.call_id,
+            from_tag: head.from.tag().unwrap_or_default(),
+            to_tag: head.to.tag().unwrap_or_default(),
+            cseq: head.cseq.number,
+        }
+    }
+
+    /// What any message says. `None` where that cannot be read.
+    pub(crate) fn read(message: &Message<'a>) -> Option<Self> {
+        let tag = |name| {
+            let address = NameAddr::parse(name, message.value(name)?).ok()?;
+            Some(address.tag().unwrap_or_default())
+        };
+        Some(Self {
+            call_id: message.value(HeaderName::CallId)?,
+            from_tag: tag(HeaderName::From)?,
+            to_tag: tag(HeaderName::To)?,
+            cseq: CSeq::parse(message.value(HeaderName::CSeq)?).ok()?.number,
+        })
+    }
+
+    pub(crate) fn hash(&self, key: &Key) -> u64 {
+        let Self { call_id, from_tag, to_tag, cseq } = *self;
+        key.hash(&[b"said", call_id, from_tag, to_tag, &cseq.to_be_bytes()])
+    }
 }
 
 /// Hash of all that decides where a request goes: one that comes back with the same hash would go

@@ -2,23 +2,21 @@
 //! and the client transaction of each branch.
 
 use super::Env;
-use super::branch::{self, Branch, Handle};
+use super::branch::{self, Branch, Handle, Said};
 use super::fork::{Cancel, Fork, ForkState, Sent};
 use super::forward::{NO_CHALLENGE, ResponseChanges};
 use super::plan::{Plan, write_request};
 use super::search::{Aim, Search};
 use super::target::{NextHop, Target, Targets};
-use super::way_back::WayBack;
-use crate::dialogs::Place;
+use super::way_back::{Heard, WayBack};
 use crate::flow::Flow;
 use crate::output::{Event, Location, Ticket, TicketKind};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::net::IpAddr;
-use sip::header::{CSeq, NameAddr};
 use sip::message::reason_phrase;
 use sip::transaction::{ClientTransaction, Kind, State, Timeout};
-use sip::{HeaderName, Instant, Message, Method, Transport};
+use sip::{Instant, Message, Method, Transport};
 use smallvec::SmallVec;
 
 /// Requests that are longer go over a congestion-controlled transport where the target leaves the
@@ -45,17 +43,6 @@ pub(crate) struct Context {
     is_cancelled: bool,
     /// Nobody waits for a final response any more.
     is_abandoned: bool,
-}
-
-/// What became of a response.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Heard {
-    /// It fits nothing that was sent.
-    Nothing,
-    /// It was taken.
-    Noted,
-    /// It is a 2xx, and went back to the sender of the request. Its answerer may have moved since it rang.
-    Success { moved: Option<Place> },
 }
 
 /// Room for the lines that the proxy adds, when it is guessed whether a request fits a datagram.
@@ -147,18 +134,9 @@ impl Context {
 
     /// Whether `message` is of the dialog and the request that this context is for.
     pub(crate) fn has_said(&self, message: &Message<'_>, env: &Env<'_>) -> bool {
-        let tag = |name| {
-            let value = message.value(name)?;
-            Some(NameAddr::parse(name, value).ok()?.tag().unwrap_or_default())
-        };
-        let call_id = message.value(HeaderName::CallId).unwrap_or_default();
-        let cseq = message.value(HeaderName::CSeq).and_then(|cseq| CSeq::parse(cseq).ok());
-        let to_tag = if self.has_to_tag { tag(HeaderName::To) } else { Some(&b""[..]) };
-        let (Some(from_tag), Some(to_tag), Some(cseq)) = (tag(HeaderName::From), to_tag, cseq)
-        else {
-            return false;
-        };
-        branch::said(&env.keys.branch, call_id, from_tag, to_tag, cseq.number) == self.said
+        let Some(said) = Said::read(message) else { return false };
+        let to_tag = if self.has_to_tag { said.to_tag } else { &[] };
+        Said { to_tag, ..said }.hash(&env.keys.branch) == self.said
     }
 
     /// A response to what was sent with `method` on branch `index` came from `source`.

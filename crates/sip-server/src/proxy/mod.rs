@@ -17,7 +17,7 @@ mod transactions;
 mod way_back;
 
 pub(crate) use budget::{Lacking, Payers};
-pub(crate) use context::{Context, Heard};
+pub(crate) use context::Context;
 pub(crate) use forward::{SenderFields, write_line, write_number_line};
 pub(crate) use grant::{Grant, Names, note_response};
 pub(crate) use passed::Passed;
@@ -26,6 +26,7 @@ pub(crate) use route::{Destination, Preprocessed, preprocess};
 pub(crate) use target::{Leads, NextHop, NoRoute, Target, Targets, is_flow_bound};
 pub(crate) use token::{Identity, TargetHash};
 pub(crate) use transactions::Transactions;
+pub(crate) use way_back::Heard;
 
 use crate::counters::Counters;
 use crate::flow::Flow;

@@ -91,7 +91,7 @@ pub(crate) fn preprocess<'m>(
 
 impl<'m> Preprocessed<'m> {
     /// The Route elements that are left.
-    pub(super) fn left(&self) -> &[&'m [u8]] {
+    pub(crate) fn left(&self) -> &[&'m [u8]] {
         &self.routes
     }
 
@@ -166,11 +166,6 @@ impl<'m> Preprocessed<'m> {
                 Err(no_route) => Destination::Nobody(no_route),
             },
         }
-    }
-
-    /// How many Route elements are left.
-    pub(crate) fn routes_left(&self) -> usize {
-        self.routes.len()
     }
 
     /// Route lines without those that led here; `None` where nothing changed.

@@ -1,7 +1,7 @@
 //! Forwarding without a transaction (RFC 3261 section 16.11): every request in stateless mode, and
 //! always the ACK of a 2xx.
 
-use super::branch::Branch;
+use super::branch::{Branch, Said};
 use super::context::MAX_UDP_REQUEST;
 use super::forward::{NO_CHALLENGE, ResponseChanges};
 use super::grant::{token_for_place, token_for_sender};
@@ -15,7 +15,7 @@ use crate::output::{Event, Location, Ticket, TicketKind};
 use crate::reach::Scope;
 use alloc::vec::Vec;
 use core::net::{IpAddr, SocketAddr};
-use sip::header::{CSeq, NameAddr, Via};
+use sip::header::Via;
 use sip::message::{RequestHead, Response, reason_phrase};
 use sip::{HeaderName, Message, Method, Transport};
 
@@ -46,11 +46,7 @@ pub(crate) fn forward(
     target: &Target,
     env: &mut Env<'_>,
 ) -> Result<(), Stuck> {
-    let said = Said {
-        call_id: head.call_id,
-        from_tag: head.from.tag().unwrap_or_default(),
-        cseq: head.cseq.number,
-    };
+    let said = Said::of(head);
     let origin = origin(env.keys, &head.via, Some(plan.arrived_on.remote), &said);
     let branch = Branch::Stateless { origin, loop_hash: plan.loop_hash };
     let write = |flow: Flow, env: &mut Env<'_>| {
@@ -176,11 +172,10 @@ fn refuse_located(forwarded: &Message<'_>, arrived_on: &Flow, env: &mut Env<'_>)
 pub(crate) fn pass_back(
     response: &Message<'_>,
     expected: u64,
-    cseq: &CSeq<'_>,
     arrived_on: &Flow,
     env: &mut Env<'_>,
 ) -> Heard {
-    let Some(flow) = way_back(response, expected, cseq, arrived_on, env) else {
+    let Some(flow) = way_back(response, expected, arrived_on, env) else {
         return Heard::Nothing;
     };
     let status = response.status().unwrap_or_default();
@@ -204,17 +199,11 @@ pub(crate) fn pass_back(
 fn way_back(
     response: &Message<'_>,
     expected: u64,
-    cseq: &CSeq<'_>,
     arrived_on: &Flow,
     env: &Env<'_>,
 ) -> Option<Flow> {
     let next = Via::parse(response.elements(HeaderName::Via).nth(1)?).ok()?;
-    let from = NameAddr::parse(HeaderName::From, response.value(HeaderName::From)?).ok()?;
-    let said = Said {
-        call_id: response.value(HeaderName::CallId)?,
-        from_tag: from.tag().unwrap_or_default(),
-        cseq: cseq.number,
-    };
+    let said = Said::read(response)?;
     if origin(env.keys, &next, None, &said) != expected {
         return None;
     }
@@ -231,14 +220,8 @@ fn upstream(via: &Via<'_>) -> Option<(Transport, SocketAddr)> {
     Some((transport, SocketAddr::new(address, port)))
 }
 
-/// What an INVITE, its ACK, its CANCEL and all responses say.
-struct Said<'a> {
-    call_id: &'a [u8],
-    from_tag: &'a [u8],
-    cseq: u32,
-}
-
-/// Hash of that, and of what the Via of the element before us says, once `source` is written into it: the same
+/// Hash of what an INVITE, its ACK, its CANCEL and all responses say (the tag of To is not the same in all), and of
+/// what the Via of the element before us says, once `source` is written into it: the same
 /// for a request, its ACK, its CANCEL and its responses.
 fn origin(keys: &Keys, via: &Via<'_>, source: Option<SocketAddr>, said: &Said<'_>) -> u64 {
     let (address, port) = match source {

@@ -18,6 +18,17 @@ use sip::message::{Response, reason_phrase};
 use sip::transaction::{Kind, ServerTransaction, State};
 use sip::{HeaderName, Message};
 
+/// What became of a response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Heard {
+    /// It fits nothing that was sent.
+    Nothing,
+    /// It was taken.
+    Noted,
+    /// It is a 2xx, and went back to the sender of the request. Its answerer may have moved since it rang.
+    Success { moved: Option<Place> },
+}
+
 /// What went back.
 pub(super) struct Passed {
     /// Where the answerer is, where that is not what it said when it rang.
