@@ -224,3 +224,16 @@ fn who_is_found_by_a_name_is_where_he_is_found() {
         assert_eq!(places(&rig.send(&inside, &info).sent), [""; 0], "{state:?}");
     }
 }
+
+#[test]
+fn the_ack_of_a_refusal_after_a_look_up_ends_here() {
+    let mut rig = rig(State::Stateless);
+    let invite = Draft::invite("sip:x@gw.example.net").with("From", "<sip:alice@example.com>;tag=a");
+    let challenged = rig.send(&udp(ALICE), &invite);
+    let invite = invite.next().answering(challenged.response(), "alice", "alice");
+    let (_, ticket) = rig.send(&udp(ALICE), &invite).wants_location();
+    let refusal = rig.located(ticket, &[]);
+    assert_eq!(refusal.status(), 480);
+    let ack = rig::ack_of(&invite, refusal.response());
+    assert!(rig.send(&udp(ALICE), &ack).is_silent());
+}

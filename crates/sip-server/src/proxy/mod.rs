@@ -39,6 +39,7 @@ use crate::timings::Stopwatch;
 use alloc::vec::Vec;
 use core::net::SocketAddr;
 use core::ops::Range;
+use sip::header::Via;
 use sip::{Duration, HeaderName, Instant, Message};
 
 /// The secrets of a server, by purpose.
@@ -117,7 +118,17 @@ impl Env<'_> {
     /// again in the ACK.
     pub(crate) fn to_tag(&self, request: &Message<'_>) -> [u8; 16] {
         let via = request.top_via().ok();
-        let branch = via.and_then(|via| via.branch()).unwrap_or_default();
+        self.to_tag_for(via.and_then(|via| via.branch()), request)
+    }
+
+    /// The same for a request that has a Via of ours on top by now.
+    pub(crate) fn to_tag_of_forwarded(&self, request: &Message<'_>) -> [u8; 16] {
+        let via = request.elements(HeaderName::Via).nth(1).and_then(|via| Via::parse(via).ok());
+        self.to_tag_for(via.and_then(|via| via.branch()), request)
+    }
+
+    fn to_tag_for(&self, branch: Option<&[u8]>, request: &Message<'_>) -> [u8; 16] {
+        let branch = branch.unwrap_or_default();
         let call_id = request.value(HeaderName::CallId).unwrap_or_default();
         let hash = self.keys.tag.proof(&[branch, call_id]);
         let mut tag = [0; 16];

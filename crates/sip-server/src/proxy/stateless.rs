@@ -143,7 +143,7 @@ pub(crate) fn send_located(
 /// Answers what can go nowhere. It has our Via already.
 fn refuse_located(forwarded: &Message<'_>, arrived_on: &Flow, env: &mut Env<'_>) {
     let status = Stuck::Unreachable.status();
-    let tag = env.to_tag(forwarded);
+    let tag = env.to_tag_of_forwarded(forwarded);
     let mut answer = Vec::new();
     let response = Response {
         request: forwarded,
