@@ -50,6 +50,8 @@ counters! {
     registers = "registers";
     /// Bindings that ended without a refresh.
     expired_bindings = "expired-bindings";
+    /// Bindings that ended with the connection that they were on.
+    lost_bindings = "lost-bindings";
     /// INVITE requests that were forwarded.
     invites = "invites";
     /// INVITE requests that were answered 2xx.
@@ -100,7 +102,7 @@ counters! {
     bans = "bans";
     /// Requests dropped because their source is banned.
     banned_requests = "banned-requests";
-    /// REGISTER refused because the address of record has too many contacts.
+    /// Bindings that made room for newer ones, and REGISTER refused, because an address of record has too many contacts.
     contact_limit = "contact-limit";
     /// REGISTER refused because too many addresses of record are registered.
     registration_limit = "registration-limit";

@@ -13,6 +13,7 @@ extern crate std;
 mod authentication;
 mod bans;
 pub mod config;
+mod connections;
 mod contacts;
 pub mod counters;
 mod dialogs;

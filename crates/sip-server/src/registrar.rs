@@ -122,6 +122,8 @@ pub(crate) fn register<R: RawMutex>(
             // No longer does a request travel (RFC 3261 section 17.1.2.2, timer F).
             until: now + env.settings.config.timers.t1.times(64),
         };
+        // Those of this REGISTER stand at the end.
+        let mut own = 0;
         let changed = match &wish {
             Wish::Fetch => Changed::No,
             Wish::RemoveAll => {
@@ -137,35 +139,30 @@ pub(crate) fn register<R: RawMutex>(
             Wish::Update(contacts) => {
                 // All or nothing (RFC 3261 section 10.3 step 7). What is refused at its only contact
                 // has changed nothing, so a copy is for several.
-                let most = max_contacts.max(subscriber.bindings.len());
                 let before = (contacts.len() > 1).then(|| subscriber.bindings.clone());
-                let mut refusal = None;
+                let (mut refusal, mut is_more) = (None, false);
                 for contact in contacts {
                     let bindings = &mut subscriber.bindings;
-                    let known = position(bindings, contact);
+                    let old = bindings.len() - own;
+                    let replaced = replaced_by(contact, bindings, old);
                     // A late copy of an earlier REGISTER must not bring back what is gone.
-                    let is_unwanted = match known {
-                        Some(at) => is_late(&bindings[at]),
-                        None => follows_removal && contact.expires > Duration::ZERO,
+                    let is_unwanted = match replaced[..] {
+                        [] => follows_removal && contact.expires > Duration::ZERO,
+                        _ => replaced.iter().any(|&at| is_late(&bindings[at])),
                     };
                     if is_unwanted {
                         refusal = Some(OUT_OF_ORDER);
                         break;
                     }
+                    for &at in replaced.iter().rev() {
+                        bindings.remove(at);
+                        own -= usize::from(at >= old);
+                    }
                     if contact.expires == Duration::ZERO {
-                        if let Some(at) = known {
-                            bindings.remove(at);
+                        if !replaced.is_empty() {
                             subscriber.removal = Some(Box::new(removal));
                         }
                         continue;
-                    }
-                    // Each is compared with all before it, so it is not left until the end to see
-                    // that there are too many; but others may make room.
-                    let room =
-                        if before.is_some() { most_at_once(max_contacts) } else { max_contacts };
-                    if known.is_none() && bindings.len() >= room {
-                        refusal = Some(TOO_MANY);
-                        break;
                     }
                     let mut binding = Binding {
                         contact: SmallVec::from_slice(contact.uri_bytes),
@@ -179,16 +176,13 @@ pub(crate) fn register<R: RawMutex>(
                         flow: *flow,
                     };
                     binding.claim = subscribers.claim(&binding, &contact.uri);
-                    match known {
-                        Some(at) => bindings[at] = binding,
-                        None => {
-                            // Most users have one phone, and a vector takes room for four by itself.
-                            bindings.reserve_exact(1);
-                            bindings.push(binding);
-                        }
-                    }
+                    // Most users have one phone, and a vector takes room for four by itself.
+                    bindings.reserve_exact(1);
+                    bindings.push(binding);
+                    own += 1;
+                    is_more |= replaced.is_empty();
                 }
-                if subscriber.bindings.len() > most {
+                if own > max_contacts {
                     refusal = refusal.or(Some(TOO_MANY));
                 }
                 if let Some(refusal) = refusal {
@@ -197,10 +191,16 @@ pub(crate) fn register<R: RawMutex>(
                     }
                     return (refusal, Changed::No);
                 }
+                // Who registers last is there; of the others that is the least certain for the oldest.
+                let excess = match is_more {
+                    true => subscriber.bindings.len().saturating_sub(max_contacts),
+                    false => 0,
+                };
+                subscriber.bindings.drain(..excess).for_each(|_| env.counters.contact_limit.add());
                 Changed::Yes
             }
         };
-        (Outcome::Done(contact_lines(subscriber, now)), changed)
+        (Outcome::Done(contact_lines(subscriber, own, now)), changed)
     });
     // Without a user of that name there is nothing to fetch and nothing to remove.
     let outcome = outcome.unwrap_or_else(|| Outcome::Done(Vec::new()));
@@ -315,19 +315,26 @@ fn read_wish<'m>(request: &Message<'m>, settings: &Settings) -> Result<Wish<'m>,
     Ok(Wish::Update(contacts))
 }
 
-/// The binding that `contact` renews: that of the same URI (RFC 3261 section 19.1.4), or of the same
-/// phone and flow (RFC 5626 section 6). Call-ID and CSeq do not matter: phones change them.
-fn position(bindings: &[Binding], contact: &Contact<'_>) -> Option<usize> {
-    bindings.iter().position(|binding| {
-        let same_instance = contact.reg_id != 0
-            && !contact.instance.is_empty()
+/// The places, in order, of the bindings that `contact` takes the place of: that of the same URI (RFC 3261 section
+/// 19.1.4), or of the same phone and flow (RFC 5626 section 6). A phone that has a new URI is the same phone also
+/// where it does not number its flows: then it takes the place of all that it had, which are the first `old`; several
+/// contacts of one REGISTER stay beside one another. Call-ID and CSeq do not matter: phones change them.
+fn replaced_by(contact: &Contact<'_>, bindings: &[Binding], old: usize) -> SmallVec<[usize; 2]> {
+    let is_of_phone = |binding: &Binding| {
+        !contact.instance.is_empty()
             && binding.extra.as_ref().is_some_and(|extra| {
                 extra.reg_id == contact.reg_id && *extra.instance == *contact.instance
-            });
-        same_instance
+            })
+    };
+    let renewed = bindings.iter().position(|binding| {
+        (contact.reg_id != 0 && is_of_phone(binding))
             || *binding.contact == *contact.uri_bytes
             || matches!(Uri::parse(&binding.contact), Ok(Uri::Sip(uri)) if uri.is_same(&contact.uri))
-    })
+    });
+    if renewed.is_some() || contact.reg_id != 0 || contact.expires == Duration::ZERO {
+        return renewed.into_iter().collect();
+    }
+    (0..old).filter(|&at| is_of_phone(&bindings[at])).collect()
 }
 
 fn extra(path: &[u8], contact: &Contact<'_>) -> Option<Box<Extra>> {
@@ -341,10 +348,13 @@ fn extra(path: &[u8], contact: &Contact<'_>) -> Option<Box<Extra>> {
     }))
 }
 
-/// The Contact lines of a 200: every binding with the time it has left.
-fn contact_lines(subscriber: &Subscriber, now: Instant) -> Vec<u8> {
-    let mut lines = Vec::with_capacity(subscriber.bindings.len() * 100);
-    for binding in subscriber.current(now) {
+/// The Contact lines of a 200: every binding with the time it has left, the `own` of the request first, which are the
+/// last of all, since some phones take the first for theirs; then from the newest to the oldest.
+fn contact_lines(subscriber: &Subscriber, own: usize, now: Instant) -> Vec<u8> {
+    let bindings = &subscriber.bindings;
+    let (others, own) = bindings.split_at(bindings.len() - own);
+    let mut lines = Vec::with_capacity(bindings.len() * 100);
+    for binding in own.iter().chain(others.iter().rev()).filter(|binding| binding.expires > now) {
         write_contact(&mut lines, &binding.contact, binding.q);
         lines.extend_from_slice(b";expires=");
         // A part of a second counts as one, so that a fresh binding shows what was granted.

@@ -10,7 +10,7 @@ use crate::routing::route;
 use crate::server::Server;
 use crate::timings::{Step, timed};
 use lock_api::RawMutex;
-use sip::header::NameAddr;
+use sip::header::{NameAddr, write_date};
 use sip::message::reason_phrase;
 use sip::{HeaderName, Message, Method, Uri};
 use smallvec::SmallVec;
@@ -204,8 +204,12 @@ fn on_register<R: RawMutex>(
         registrar::register(message, head, &address, flow, &server.subscribers, env)
     });
     match outcome {
-        Outcome::Done(contacts) => reply(message, flow, 200, "OK", env, |out, _| {
+        Outcome::Done(contacts) => reply(message, flow, 200, "OK", env, |out, env| {
             out.extend_from_slice(&contacts);
+            // Phones without a clock of their own take it from here (RFC 3261 section 10.3 step 8).
+            out.extend_from_slice(b"Date: ");
+            write_date(out, env.now);
+            out.extend_from_slice(b"\r\n");
             let mut supported = message.elements(HeaderName::Supported);
             if supported.any(|option| option.eq_ignore_ascii_case(b"path")) {
                 message.values(HeaderName::Path).for_each(|path| write_line(out, b"Path", path));

@@ -389,6 +389,8 @@ fn targets_of<R: RawMutex>(
     }
     let max = env.settings.config.limits.max_forks;
     if targets.len() > max {
+        // Of those that are as good, the newest are most likely there.
+        targets.reverse();
         targets.sort_by_key(|target| core::cmp::Reverse(target.q));
         for _ in max..targets.len() {
             env.counters.fork_limit.add();

@@ -4,7 +4,7 @@ use crate::bans::Bans;
 use crate::config::Config;
 use crate::counters::Counters;
 use crate::dialogs::Dialogs;
-use crate::flow::Flow;
+use crate::flow::{Connection, Flow};
 use crate::nonce::Nonces;
 use crate::output::Output;
 use crate::proxy::{Keys, Passed, Transactions};
@@ -131,6 +131,11 @@ impl<R: RawMutex> Server<R> {
         {
             self.answered.note(binding.flow.remote.ip());
         }
+    }
+
+    /// A connection was opened. To be called before anything is received on it: without it, nobody is registered there.
+    pub fn connection_opened(&self, connection: Connection) {
+        self.subscribers.open_connection(connection);
     }
 
     /// Makes nonces that were issued before `start` stale. To be called when the server starts

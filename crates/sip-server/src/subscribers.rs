@@ -1,9 +1,10 @@
 //! The users and where they are: the location service of RFC 3261 section 10, and the secrets of
 //! seed row C6, found by one hash probe (seed row A3).
 
+use crate::connections::Connections;
 use crate::contacts::Contacts;
 use crate::counters::Counters;
-use crate::flow::Flow;
+use crate::flow::{Connection, Flow};
 use crate::keys::Key;
 use crate::output::Output;
 use crate::record::{self, Record, StoredBinding};
@@ -52,6 +53,11 @@ impl Binding {
         self.extra.as_ref().map_or(&[], |extra| &extra.path)
     }
 
+    /// The connection with which it ends.
+    fn connection(&self) -> Option<Connection> {
+        self.flow.connection.filter(|_| self.flow_bound)
+    }
+
     fn as_stored(&self) -> StoredBinding<'_> {
         let instance = self.extra.as_ref().map_or(&[][..], |extra| &extra.instance);
         StoredBinding {
@@ -97,6 +103,7 @@ pub(crate) struct Subscriber {
     /// With room for most, so that one look at the table tells whether it is the right one.
     address_of_record: SmallVec<[u8; 32]>,
     ha1: Option<Box<Ha1Set>>,
+    /// In the order in which they were last registered.
     pub(crate) bindings: Vec<Binding>,
     /// The last REGISTER that removed a binding, while copies of earlier ones may still arrive.
     pub(crate) removal: Option<Box<Removal>>,
@@ -115,12 +122,27 @@ pub(crate) struct Removal {
     pub(crate) until: Instant,
 }
 
+/// What other tables know of the bindings of a subscriber.
+struct Known {
+    bindings: usize,
+    claims: SmallVec<[u64; 4]>,
+    connections: SmallVec<[Connection; 2]>,
+}
+
 impl Subscriber {
-    fn claims(&self) -> SmallVec<[u64; 4]> {
-        self.bindings.iter().map(|binding| binding.claim).collect()
+    fn known(&self) -> Known {
+        Known {
+            bindings: self.bindings.len(),
+            claims: self.bindings.iter().map(|binding| binding.claim).collect(),
+            connections: self.connections(),
+        }
     }
 
-    /// The bindings that have not expired, in the order of their registration.
+    fn connections(&self) -> SmallVec<[Connection; 2]> {
+        self.bindings.iter().filter_map(Binding::connection).collect()
+    }
+
+    /// The bindings that have not expired, in the order in which they were last registered.
     pub(crate) fn current(&self, now: Instant) -> impl Iterator<Item = &Binding> {
         self.bindings.iter().filter(move |binding| binding.expires > now)
     }
@@ -158,6 +180,7 @@ pub(crate) struct Subscribers<R: RawMutex> {
     shards: Box<[Mutex<R, Shard>]>,
     key: Key,
     contacts: Contacts<R>,
+    connections: Connections<R>,
     users: AtomicUsize,
     registered: AtomicUsize,
     bindings: AtomicUsize,
@@ -169,6 +192,7 @@ impl<R: RawMutex> Subscribers<R> {
     pub(crate) fn new(key: Key, contacts: Key) -> Self {
         Self {
             contacts: Contacts::new(contacts),
+            connections: Connections::new(),
             shards: (0..SHARDS).map(|_| Mutex::new(Shard::default())).collect(),
             key,
             users: AtomicUsize::new(0),
@@ -253,11 +277,10 @@ impl<R: RawMutex> Subscribers<R> {
             ),
         };
         let subscriber = entry.get_mut();
-        let (before, claims_before) = (subscriber.bindings.len(), subscriber.claims());
+        let before = subscriber.known();
         let (result, changed) = change(subscriber);
         // What has expired may have been dropped also where nothing else was changed.
-        self.count(before, subscriber.bindings.len());
-        self.contacts.change(address.hash, &claims_before, &subscriber.claims());
+        self.tell(address.hash, &before, subscriber);
         let is_news = self.remind(subscriber, address.hash, expiries);
         if changed == Changed::Yes {
             journal(subscriber, sequence, out);
@@ -384,14 +407,9 @@ impl<R: RawMutex> Subscribers<R> {
                     continue;
                 }
                 subscriber.reminder = Instant::MAX;
-                let (before, claims_before) = (subscriber.bindings.len(), subscriber.claims());
-                subscriber.bindings.retain(|binding| binding.expires > now);
-                let after = subscriber.bindings.len();
-                if after < before {
-                    self.contacts.change(hash, &claims_before, &subscriber.claims());
-                    (after..before).for_each(|_| counters.expired_bindings.add());
-                    self.count(before, after);
-                    journal(subscriber, sequence, out);
+                let is_kept = |binding: &Binding| binding.expires > now;
+                for _ in 0..self.retain(hash, subscriber, sequence, out, is_kept) {
+                    counters.expired_bindings.add();
                 }
                 self.remind(subscriber, hash, expiries);
                 if subscriber.bindings.is_empty() && subscriber.ha1.is_none() {
@@ -402,6 +420,69 @@ impl<R: RawMutex> Subscribers<R> {
                 self.next_expiry.fetch_min(next.as_micros(), Ordering::Relaxed);
             }
         }
+    }
+
+    /// A connection was opened.
+    pub(crate) fn open_connection(&self, connection: Connection) {
+        self.connections.open(connection);
+    }
+
+    /// A connection has ended, and the bindings on it with it.
+    pub(crate) fn end_connection(
+        &self,
+        connection: Connection,
+        out: &mut Output,
+        counters: &Counters,
+    ) {
+        for hash in self.connections.end(connection) {
+            let mut shard = self.shard(hash).lock();
+            let Shard { table, sequence, .. } = &mut *shard;
+            let is_it = |found: &Subscriber| self.key.hash_one(&found.address_of_record) == hash;
+            let Ok(mut entry) = table.find_entry(hash, is_it) else { continue };
+            let subscriber = entry.get_mut();
+            let is_kept = |binding: &Binding| binding.connection() != Some(connection);
+            for _ in 0..self.retain(hash, subscriber, sequence, out, is_kept) {
+                counters.lost_bindings.add();
+            }
+            if subscriber.bindings.is_empty() && subscriber.ha1.is_none() {
+                entry.remove();
+            }
+        }
+    }
+
+    /// Keeps only some of the bindings, and returns how many are gone.
+    fn retain(
+        &self,
+        hash: u64,
+        subscriber: &mut Subscriber,
+        sequence: &mut u64,
+        out: &mut Output,
+        is_kept: impl Fn(&Binding) -> bool,
+    ) -> usize {
+        let before = subscriber.known();
+        subscriber.bindings.retain(is_kept);
+        let gone = before.bindings - subscriber.bindings.len();
+        if gone > 0 {
+            self.tell(hash, &before, subscriber);
+            journal(subscriber, sequence, out);
+        }
+        gone
+    }
+
+    /// Tells the other tables what has become of the bindings of a subscriber. Those on connections that have ended
+    /// meanwhile, or before a restart, are dropped.
+    fn tell(&self, hash: u64, before: &Known, subscriber: &mut Subscriber) {
+        let after = subscriber.connections();
+        for &connection in after.iter().filter(|now| !before.connections.contains(now)) {
+            if !self.connections.add(connection, hash) {
+                subscriber.bindings.retain(|binding| binding.connection() != Some(connection));
+            }
+        }
+        for &connection in before.connections.iter().filter(|then| !after.contains(then)) {
+            self.connections.remove(connection, hash);
+        }
+        self.contacts.change(hash, &before.claims, &subscriber.known().claims);
+        self.count(before.bindings, subscriber.bindings.len());
     }
 
     /// When [`Subscribers::expire`] has something to do.

@@ -2,7 +2,7 @@
 
 use crate::config::Config;
 use crate::counters::Counters;
-use crate::flow::Flow;
+use crate::flow::{Connection, Flow};
 use crate::incoming::reply;
 use crate::output::{Location, Output, Ticket, TicketKind};
 use crate::overload::{Share, Throttle, has_begun};
@@ -205,6 +205,13 @@ impl<R: RawMutex> Worker<R> {
                     context.on_undeliverable(index, env);
                 });
             }
+        });
+    }
+
+    /// A connection has ended: the bindings on it end, too.
+    pub fn connection_ended(&mut self, now: Instant, connection: Connection, out: &mut Output) {
+        self.with_env(now, out, |server, env| {
+            server.subscribers.end_connection(connection, env.out, env.counters);
         });
     }
 

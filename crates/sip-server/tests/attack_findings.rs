@@ -228,7 +228,8 @@ fn who_is_found_by_a_name_is_where_he_is_found() {
 #[test]
 fn the_ack_of_a_refusal_after_a_look_up_ends_here() {
     let mut rig = rig(State::Stateless);
-    let invite = Draft::invite("sip:x@gw.example.net").with("From", "<sip:alice@example.com>;tag=a");
+    let invite =
+        Draft::invite("sip:x@gw.example.net").with("From", "<sip:alice@example.com>;tag=a");
     let challenged = rig.send(&udp(ALICE), &invite);
     let invite = invite.next().answering(challenged.response(), "alice", "alice");
     let (_, ticket) = rig.send(&udp(ALICE), &invite).wants_location();

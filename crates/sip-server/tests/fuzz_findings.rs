@@ -4,8 +4,11 @@ use parking_lot::RawMutex;
 use sip::message::MAX_MESSAGE;
 use sip::{Duration, Instant, Message, Transport};
 use sip_server::config::{Authentication, Config, Domain, Listener, State};
-use sip_server::{Flow, Output, Server, Worker};
+use sip_server::{Connection, Flow, Output, Server, Worker};
+use std::num::NonZeroU64;
 use std::sync::Arc;
+
+const CONNECTION: Connection = Connection(NonZeroU64::MIN);
 
 /// A server that asks nobody for a password.
 struct Rig {
@@ -29,6 +32,7 @@ impl Rig {
         };
         let server = Arc::new(Server::new(config, &[1; 32]));
         let worker = server.worker();
+        server.connection_opened(CONNECTION);
         Self { server, worker, now: Instant::from_micros(1_000_000_000_000) }
     }
 
@@ -39,7 +43,7 @@ impl Rig {
             transport: Transport::Tcp,
             local: "192.0.2.1:5060".parse().expect("an address"),
             remote: "192.0.2.9:40000".parse().expect("an address"),
-            connection: std::num::NonZeroU64::new(1).map(sip_server::Connection),
+            connection: Some(CONNECTION),
         };
         self.worker.receive(self.now, &flow, message.as_bytes(), &mut out);
         let first_line = |range: std::ops::Range<usize>| {

@@ -10,7 +10,7 @@ use parking_lot::RawMutex;
 use sip::header::CSeq;
 use sip::locate::Destination;
 use sip::{HeaderName, Message, Transport};
-use sip_server::{Event, Flow, Output, Ticket, Worker};
+use sip_server::{Connection, Event, Flow, Output, Ticket, Worker};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -59,6 +59,8 @@ pub(crate) struct Local {
 pub(crate) enum Failed {
     Send(Flow, Vec<u8>),
     Locate(Ticket),
+    /// The connection has ended.
+    Connection(Connection),
 }
 
 impl Hub {
@@ -93,6 +95,9 @@ impl Hub {
                     }
                     Failed::Locate(ticket) => {
                         local.worker.located(now, ticket, &[], &mut local.out);
+                    }
+                    Failed::Connection(connection) => {
+                        local.worker.connection_ended(now, connection, &mut local.out);
                     }
                 }
             }

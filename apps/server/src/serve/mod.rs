@@ -109,12 +109,13 @@ pub(crate) fn run(setup: Setup) -> Result<(), Failure> {
         });
     }
     let bounds = Bounds { connections, per_source: settings.max_connections_per_source };
+    let connections = Connections::new(Arc::clone(&engine), listeners, workers, bounds, clock)?;
     let hub = Arc::new(Hub {
         engine,
         clock,
         journal,
         sockets,
-        connections: Connections::new(listeners, workers, bounds, clock)?,
+        connections,
         lookups,
         listens: listens.clone(),
         dropped_lookups: AtomicU64::new(0),

@@ -213,3 +213,24 @@ fn who_says_more_than_can_be_done_gets_a_part_of_it_and_others_are_served() {
         found(&answers, "Call-ID: ").iter().map(|number| number.parse().unwrap()).collect();
     assert!(numbers.is_sorted(), "each in its turn");
 }
+
+#[test]
+fn a_registration_ends_with_its_connection() {
+    let site = Site::new();
+    let (_server, [_, tcp]) = serve(&site, "");
+    let mut phone = TcpStream::connect(tcp).unwrap();
+    phone.set_read_timeout(Some(PATIENCE)).unwrap();
+    let from = phone.local_addr().unwrap();
+    let contact = format!("Contact: <sip:bob@{from};transport=tcp>\r\nContent-Length: 0\r\n");
+    let register = request("REGISTER", "sip:example.com", "TCP", from, 1, &contact);
+    phone.write_all(register.as_bytes()).unwrap();
+    let mut answer = [0; 2000];
+    let length = phone.read(&mut answer).unwrap();
+    assert!(answer[..length].starts_with(b"SIP/2.0 200 "), "{}", answer.escape_ascii());
+    assert!(site.good("registrations").contains("bob"));
+    drop(phone);
+    let begun = Instant::now();
+    while site.good("registrations").contains("bob") {
+        assert!(begun.elapsed() < PATIENCE, "the registration stays");
+    }
+}

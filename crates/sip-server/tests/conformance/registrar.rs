@@ -26,18 +26,19 @@ fn contacts_are_added_refreshed_fetched_and_removed() {
     let first = contacts(&["<sip:alice@a.example>", "\"Desk\" <sip:alice@b.example>;expires=100"]);
     let both = ["<sip:alice@a.example>;expires=3600", "<sip:alice@b.example>;expires=100"];
     assert_eq!(register(&mut rig, &first), both);
-    assert_eq!(register(&mut rig, &Draft::register("alice")), both, "a fetch changes nothing");
+    let fetched = register(&mut rig, &Draft::register("alice"));
+    assert_eq!(fetched, [both[1], both[0]], "the newest first");
 
     rig.wait(Duration::from_secs(40));
     let refresh = contacts(&["<sip:alice@b.example>"]).and("Expires", "200");
-    let expected = ["<sip:alice@a.example>;expires=3560", "<sip:alice@b.example>;expires=200"];
-    assert_eq!(register(&mut rig, &refresh), expected);
+    let expected = ["<sip:alice@b.example>;expires=200", "<sip:alice@a.example>;expires=3560"];
+    assert_eq!(register(&mut rig, &refresh), expected, "its own first");
 
     let third = contacts(&["sip:alice@c.example"]);
     assert_eq!(register(&mut rig, &third).len(), 3, "others are added to");
 
     let remove = contacts(&["<sip:alice@a.example>;expires=0", "<sip:alice@c.example>"]);
-    let expected = ["<sip:alice@b.example>;expires=200", "<sip:alice@c.example>;expires=3600"];
+    let expected = ["<sip:alice@c.example>;expires=3600", "<sip:alice@b.example>;expires=200"];
     assert_eq!(register(&mut rig, &remove), expected, "removed and refreshed at once");
 
     let unknown = contacts(&["<sip:alice@z.example>"]).and("Expires", "0");
@@ -233,7 +234,7 @@ fn a_contact_is_known_by_its_meaning() {
         register(&mut rig, &contacts(&[&format!("<{one}>")]));
         let now = register(&mut rig, &contacts(&[&format!("<{other}>")]));
         assert_eq!(now.len(), if is_same { 1 } else { 2 }, "{one} {other}");
-        assert!(now.last().unwrap().contains(other), "the later form is kept: {now:?}");
+        assert!(now[0].contains(other), "the later form is kept: {now:?}");
     }
 }
 
@@ -302,18 +303,71 @@ fn a_path_is_kept_and_followed() {
 }
 
 #[test]
-fn an_address_of_record_has_no_more_contacts_than_it_may() {
+fn at_the_limit_the_oldest_contact_makes_room() {
+    let mut config = open_config();
+    config.registrar.max_contacts = 2;
+    let mut rig = Rig::new(config);
+    register(&mut rig, &contacts(&["<sip:alice@a.example>"]));
+    register(&mut rig, &contacts(&["<sip:alice@b.example>"]));
+    // A refresh makes it the newer one.
+    register(&mut rig, &contacts(&["<sip:alice@a.example>"]));
+    let third = register(&mut rig, &contacts(&["<sip:alice@c.example>"]));
+    let left = ["<sip:alice@c.example>;expires=3600", "<sip:alice@a.example>;expires=3600"];
+    assert_eq!((third, rig.count("contact-limit")), (left.map(String::from).to_vec(), 1));
+
+    let swap = contacts(&["<sip:alice@a.example>;expires=0", "<sip:alice@d.example>"]);
+    assert_eq!(register(&mut rig, &swap).len(), 2);
+    assert_eq!(rig.count("contact-limit"), 1, "nobody had to make room");
+}
+
+#[test]
+fn a_register_with_more_contacts_than_may_be_changes_nothing() {
     let mut config = open_config();
     config.registrar.max_contacts = 2;
     let mut rig = Rig::new(config);
     register(&mut rig, &contacts(&["<sip:alice@a.example>", "<sip:alice@b.example>"]));
-    let third = contacts(&["<sip:alice@a.example>;q=0.5", "<sip:alice@c.example>"]);
-    assert_eq!(rig.send(&udp(ALICE), &third).status(), 403);
+    let three = ["<sip:alice@a.example>;q=0.5", "<sip:alice@c.example>", "<sip:alice@d.example>"];
+    assert_eq!(rig.send(&udp(ALICE), &contacts(&three)).status(), 403);
     assert_eq!(rig.count("contact-limit"), 1);
-    let unchanged = ["<sip:alice@a.example>;expires=3600", "<sip:alice@b.example>;expires=3600"];
+    let unchanged = ["<sip:alice@b.example>;expires=3600", "<sip:alice@a.example>;expires=3600"];
     assert_eq!(register(&mut rig, &Draft::register("alice")), unchanged);
-    let swap = contacts(&["<sip:alice@a.example>;expires=0", "<sip:alice@c.example>"]);
-    assert_eq!(register(&mut rig, &swap).len(), 2);
+}
+
+#[test]
+fn a_phone_that_comes_back_with_a_new_contact_takes_its_own_place() {
+    const PHONE: &str = ";+sip.instance=\"<urn:uuid:1>\"";
+    let mut rig = Rig::open();
+    let of = |host: &str, expires: &str| format!("<sip:alice@{host}.example>{PHONE}{expires}");
+    let uris = |rig: &Rig| {
+        let mut uris = rig.contacts("alice@example.com");
+        uris.sort();
+        uris.iter().map(|uri| uri[10..11].to_owned()).collect::<String>()
+    };
+    register(&mut rig, &contacts(&["<sip:alice@x.example>;+sip.instance=\"<urn:uuid:2>\""]));
+    register(&mut rig, &contacts(&[&of("a", "")]));
+    register(&mut rig, &contacts(&[&of("b", "")]));
+    assert_eq!(uris(&rig), "bx", "without reg-id, too");
+    register(&mut rig, &contacts(&[&of("a", ";expires=0")]));
+    assert_eq!(uris(&rig), "bx", "what it had is gone, and what it has stays");
+    register(&mut rig, &contacts(&[&of("c", ""), &of("d", "")]));
+    assert_eq!(uris(&rig), "cdx", "several contacts of one REGISTER stay beside one another");
+    register(&mut rig, &contacts(&[&of("c", "")]));
+    assert_eq!(uris(&rig), "cdx", "a refresh of one of them");
+    register(&mut rig, &contacts(&[&of("d", ";expires=0"), &of("e", "")]));
+    assert_eq!(uris(&rig), "ex");
+    register(&mut rig, &contacts(&[&of("f", ";reg-id=1")]));
+    register(&mut rig, &contacts(&[&of("g", ";reg-id=2")]));
+    register(&mut rig, &contacts(&[&of("h", ";reg-id=1")]));
+    assert_eq!(uris(&rig), "eghx", "each flow that has a number by itself");
+}
+
+#[test]
+fn the_answer_says_what_time_it_is() {
+    let mut rig = Rig::open();
+    let reaction = rig.send(&udp(ALICE), &contacts(&["<sip:alice@a.example>"]));
+    let mut now = Vec::new();
+    sip::header::write_date(&mut now, rig.now);
+    assert_eq!(reaction.response().value(HeaderName::Date).as_bytes(), now);
 }
 
 #[test]
@@ -325,7 +379,7 @@ fn a_register_has_no_more_contacts_than_make_room_for_as_many_others() {
     assert_eq!(register(&mut rig, &contacts(&present)), present);
     // To remove what is not there changes nothing, and so is refused for the number alone.
     let removal = "<sip:alice@c.example>;expires=0";
-    assert_eq!(register(&mut rig, &contacts(&[removal; 4])), present);
+    assert_eq!(register(&mut rig, &contacts(&[removal; 4])), [present[1], present[0]]);
     for count in [5, 100] {
         assert_eq!(rig.send(&udp(ALICE), &contacts(&vec![removal; count])).status(), 403);
     }
@@ -365,8 +419,53 @@ fn who_has_more_contacts_than_may_be_by_now_may_renew_and_remove_them() {
     assert_eq!(removal.status(), 200);
     let stored = record::read(&removal.journal).next().unwrap().unwrap();
     assert_eq!(stored.bindings().count(), 2);
-    assert_eq!(rig.send(&udp(ALICE), &contacts(&["<sip:alice@d.example>"])).status(), 403);
-    assert_eq!(rig.contacts("alice@example.com").len(), 2);
+    let added = register(&mut rig, &contacts(&["<sip:alice@d.example>"]));
+    assert_eq!(added, ["<sip:alice@d.example>;expires=3600"], "what is new is within the limit");
+}
+
+#[test]
+fn what_follows_a_connection_ends_with_it() {
+    let mut rig = Rig::open();
+    let (one, other) = (tcp(ALICE, 1), tcp("198.51.100.10:5061", 2));
+    for flow in [&one, &other] {
+        let contact = format!("<sip:alice@{};transport=tcp>", flow.remote);
+        let draft = Draft::register("alice").and("Contact", &contact);
+        assert_eq!(rig.send(flow, &draft).status(), 200);
+    }
+    let bob = Draft::register("bob").and("Contact", "<sip:bob@198.51.100.10;transport=tcp>");
+    assert_eq!(rig.send(&one, &bob).status(), 200);
+    let edge = "<sip:carol@198.51.100.30;transport=tcp>";
+    let carol = Draft::register("carol").and("Contact", edge).and("Path", "<sip:192.0.2.5;lr>");
+    assert_eq!(rig.send(&one, &carol).status(), 200);
+
+    let ended = rig.end(&one);
+    let records = record::read(&ended.journal).map(Result::unwrap);
+    let left: Vec<_> = records.map(|record| record.bindings().count()).collect();
+    assert_eq!(left.iter().sum::<usize>(), 1, "storage is told: {left:?}");
+    assert_eq!(rig.count("lost-bindings"), 2);
+    let contacts = rig.contacts("alice@example.com");
+    assert_eq!(contacts, ["sip:alice@198.51.100.10:5061;transport=tcp"]);
+    assert_eq!(rig.contacts("bob@example.com"), [""; 0]);
+    assert_eq!(rig.contacts("carol@example.com").len(), 1, "reached through an edge proxy");
+    assert_eq!((rig.server.bindings(), rig.server.registered()), (2, 2));
+    let ringing = rig.send(&udp(BOB), &Draft::invite("sip:alice@example.com"));
+    assert_eq!(ringing.requests().map(|sent| sent.flow).collect::<Vec<_>>(), [other]);
+    let gone = rig.send(&udp(BOB), &Draft::invite("sip:bob@example.com"));
+    assert_eq!(gone.status(), 404, "without credentials nobody is known who is not registered");
+}
+
+#[test]
+fn no_connection_outlives_the_server() {
+    let mut rig = Rig::open();
+    let contact = "<sip:alice@198.51.100.10:5060;transport=tcp>";
+    let draft = Draft::register("alice").and("Contact", contact);
+    let journal = rig.send(&tcp(ALICE, 1), &draft).journal;
+    let later = Rig::open();
+    for record in record::read(&journal) {
+        later.restore(&record.unwrap());
+    }
+    assert_eq!((later.server.bindings(), later.server.registered()), (0, 0));
+    assert_eq!(later.contacts("alice@example.com"), [""; 0]);
 }
 
 #[test]
@@ -469,11 +568,11 @@ fn what_was_answered_is_in_the_journal_and_survives() {
     let mut rig = Rig::open();
     let mut journal = Vec::new();
     for draft in [
-        contacts(&["<sip:alice@a.example>;q=0.7", "<sip:alice@b.example>"]),
+        contacts(&["<sip:alice@a.example>;q=0.7", "<sip:alice@b.example;ob>"]),
         contacts(&["<sip:alice@a.example>;expires=0"]),
         Draft::register("bob").and("Contact", "<sip:bob@b.example>"),
     ] {
-        let reaction = rig.send(&tcp(ALICE, 3), &draft);
+        let reaction = rig.send(&udp(ALICE), &draft);
         assert_eq!(reaction.status(), 200);
         assert!(!reaction.journal.is_empty());
         journal.extend_from_slice(&reaction.journal);
@@ -486,11 +585,11 @@ fn what_was_answered_is_in_the_journal_and_survives() {
     for record in records.iter().rev() {
         restarted.restore(record);
     }
-    assert_eq!(restarted.contacts("alice@example.com"), ["sip:alice@b.example"]);
+    assert_eq!(restarted.contacts("alice@example.com"), ["sip:alice@b.example;ob"]);
     assert_eq!(restarted.contacts("bob@example.com"), ["sip:bob@b.example"]);
     let reaction = restarted.send(&udp(BOB), &Draft::invite("sip:alice@example.com"));
-    assert_eq!(reaction.forwarded().flow, tcp(ALICE, 3), "the flow is remembered");
-    let late = contacts(&["<sip:alice@b.example>"]).with_cseq(0);
+    assert_eq!(reaction.forwarded().flow, udp(ALICE), "the flow is remembered");
+    let late = contacts(&["<sip:alice@b.example;ob>"]).with_cseq(0);
     assert_eq!(restarted.send(&udp(ALICE), &late).status(), 200, "another Call-ID");
 }
 

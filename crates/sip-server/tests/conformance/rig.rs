@@ -8,6 +8,7 @@ use sip::{Duration, HeaderName, Instant, Message, Transport};
 use sip_server::config::{Domain, Listener, Network};
 use sip_server::record::Record;
 use sip_server::{Config, Connection, Event, Flow, Location, Output, Server, Ticket, Worker};
+use std::collections::HashSet;
 use std::net::SocketAddr;
 use std::num::NonZeroU64;
 use std::sync::Arc;
@@ -27,8 +28,10 @@ pub(crate) const STRANGER: &str = "192.0.2.99:5060";
 pub(crate) struct Rig {
     pub(crate) server: Arc<Server<RawMutex>>,
     worker: Worker<RawMutex>,
-    now: Instant,
+    pub(crate) now: Instant,
     out: Output,
+    /// Those that have been opened.
+    connections: HashSet<Connection>,
 }
 
 /// A message that the server sent.
@@ -97,7 +100,7 @@ impl Rig {
         let server = Arc::new(Server::new(config, &[7; 32]));
         let worker = server.worker();
         let now = Instant::from_micros(1_700_000_000_000_000);
-        Self { server, worker, now, out: Output::default() }
+        Self { server, worker, now, out: Output::default(), connections: HashSet::new() }
     }
 
     /// A server that asks nobody for credentials.
@@ -133,7 +136,13 @@ impl Rig {
         self.server.restore(record, self.now);
     }
 
+    /// Takes a message. A connection that it comes on is opened with it.
     pub(crate) fn receive(&mut self, flow: &Flow, bytes: &[u8]) -> Reaction {
+        if let Some(connection) = flow.connection
+            && self.connections.insert(connection)
+        {
+            self.server.connection_opened(connection);
+        }
         self.worker.receive(self.now, flow, bytes, &mut self.out);
         self.take()
     }
@@ -173,6 +182,13 @@ impl Rig {
     /// What the server sent could not be delivered.
     pub(crate) fn undeliverable(&mut self, flow: &Flow, bytes: &[u8]) -> Reaction {
         self.worker.undeliverable(self.now, flow, bytes, &mut self.out);
+        self.take()
+    }
+
+    /// The connection of `flow` ends.
+    pub(crate) fn end(&mut self, flow: &Flow) -> Reaction {
+        let connection = flow.connection.expect("a flow with a connection");
+        self.worker.connection_ended(self.now, connection, &mut self.out);
         self.take()
     }
 

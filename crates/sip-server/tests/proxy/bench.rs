@@ -105,6 +105,9 @@ impl Bench {
 
     /// Names the far end of a flow.
     pub(crate) fn end(&mut self, name: &'static str, flow: Flow) {
+        if let Some(connection) = flow.connection {
+            self.server.connection_opened(connection);
+        }
         self.ends.insert(name, flow);
     }
 

@@ -54,9 +54,9 @@ fn beyond_the_limit_of_contacts_all_stays_as_it_was() {
     let mut config = config();
     config.registrar.max_contacts = 2;
     let mut bench = Bench::with_config_and_bob(config, &[("one", "1"), ("two", "1")]);
-    assert_eq!(bench.register("alice", "bob", "<sip:x@192.0.2.10>"), ["alice 403"]);
-    let swap = "<sip:x@192.0.2.10>, <sip:one@192.0.2.20:5060>;expires=0, <sip:y@192.0.2.10>";
-    assert_eq!(bench.register("alice", "bob", swap), ["alice 403"]);
+    let three = "<sip:x@192.0.2.10>, <sip:one@192.0.2.20:5060>;expires=0, <sip:y@192.0.2.10>, \
+                 <sip:z@192.0.2.10>";
+    assert_eq!(bench.register("alice", "bob", three), ["alice 403"]);
     assert_eq!(bench.server.bindings(), 2);
     assert_eq!(bench.call("MESSAGE"), ["one MESSAGE", "two MESSAGE"]);
     let swap = "<sip:alice@192.0.2.10>, <sip:one@192.0.2.20:5060>;expires=0";

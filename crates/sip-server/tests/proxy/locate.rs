@@ -199,7 +199,7 @@ fn a_phone_whose_connection_is_gone_is_answered_for() {
     // The phone has opened another connection, and said so.
     bench.end("bob", tcp("192.0.2.20:40000", 6));
     bench.register("bob", "bob", "<sip:bob@192.0.2.20:40000;transport=tcp>");
-    bench.call("INVITE");
-    assert_eq!(bench.sent[1].flow, tcp("192.0.2.20:40000", 6));
+    assert_eq!(bench.call("INVITE"), ["alice 100", "desk INVITE", "bob INVITE"]);
+    assert_eq!(bench.sent[2].flow, tcp("192.0.2.20:40000", 6));
     bench.rest();
 }

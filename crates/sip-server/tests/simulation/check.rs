@@ -6,7 +6,7 @@ use crate::world::{Tables, World};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Every binding that the server answered 200 is there, with the flow to the phone, unless it was
-/// removed or has expired; and what was removed is not there.
+/// removed, has expired, was on a stream that is closed, or made room for a newer one; and what was removed is not there.
 pub(crate) fn bindings(world: &World) {
     let Some(server) = world.host.server() else { return };
     let now = instant(world.net.now());
@@ -20,7 +20,15 @@ pub(crate) fn bindings(world: &World) {
     for phone in &world.phones {
         let key = (phone.address_of_record().into_bytes(), phone.contact().into_bytes());
         let found = bindings.get(&key);
-        if let Some(granted) = phone.registration.granted.filter(|granted| *granted > now) {
+        let is_cut_off = phone.on_stream
+            && !phone
+                .stream
+                .is_some_and(|stream| world.net.streams_of(phone.address).contains(&stream));
+        let of_user = |other: &&Phone| other.address_of_record().as_bytes() == key.0;
+        let may_make_room = world.phones.iter().filter(of_user).count() > world.host.max_contacts();
+        let made_room = found.is_none() && may_make_room;
+        let granted = phone.registration.granted.filter(|granted| *granted > now);
+        if let Some(granted) = granted.filter(|_| !is_cut_off && !made_room) {
             let (flow, expires) = found.unwrap_or_else(|| {
                 panic!("the binding of {} is lost, which ends at {granted:?}", phone.contact())
             });

@@ -5,7 +5,7 @@ use parking_lot::RawMutex;
 use sip::digest::Ha1Set;
 use sip::{HeaderName, Instant, Message, Method, Transport};
 use sip_server::{Config, Connection, Event, Flow, Output, Server, Worker, record};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::num::NonZeroU64;
 use std::sync::Arc;
@@ -38,6 +38,8 @@ struct Life {
     workers: Vec<Worker<RawMutex>>,
     outputs: Vec<Output>,
     is_collecting: Vec<bool>,
+    /// Streams that something came on.
+    streams: BTreeSet<u64>,
     /// Every INVITE that was forwarded, by its branch.
     invites: BTreeMap<String, Forwarded>,
 }
@@ -92,6 +94,10 @@ impl Host {
 
     pub(crate) fn server(&self) -> Option<&Server<RawMutex>> {
         self.life.as_ref().map(|life| &*life.server)
+    }
+
+    pub(crate) fn max_contacts(&self) -> usize {
+        self.config.registrar.max_contacts
     }
 
     /// Transaction key and Call-ID of each INVITE that went out in this life and was not answered
@@ -170,9 +176,25 @@ impl Host {
         let number = net.random().below(WORKERS as u64) as usize;
         let output = &mut life.outputs[number];
         let before = output.transmits.len();
+        if let (Some(stream), Some(connection)) = (stream, connection)
+            && life.streams.insert(stream)
+        {
+            life.server.connection_opened(connection);
+        }
         life.workers[number].receive(instant(net.now()), &flow, bytes, output);
         self.tally.received += 1;
         self.after_event(net, number, before, bytes);
+    }
+
+    /// A stream was closed.
+    pub(crate) fn closed(&mut self, net: &mut Net, stream: u64) {
+        let Some(life) = &mut self.life else { return };
+        let Some(connection) = NonZeroU64::new(stream).map(Connection) else { return };
+        let number = net.random().below(WORKERS as u64) as usize;
+        let output = &mut life.outputs[number];
+        let before = output.transmits.len();
+        life.workers[number].connection_ended(instant(net.now()), connection, output);
+        self.after_event(net, number, before, &[]);
     }
 
     /// A worker has collected enough.
@@ -282,6 +304,7 @@ impl Life {
             workers: (0..WORKERS).map(|_| server.worker()).collect(),
             outputs: (0..WORKERS).map(|_| Output::default()).collect(),
             is_collecting: vec![false; WORKERS],
+            streams: BTreeSet::new(),
             invites: BTreeMap::new(),
             server,
         }

@@ -167,7 +167,9 @@ impl World {
                 self.deliver(from, to, Some(stream), &bytes);
             }
             Some(Event::Closed { stream, to }) => {
-                if let Some(&number) = self.addresses.get(&to) {
+                if to == self.host.address {
+                    self.host.closed(&mut self.net, stream);
+                } else if let Some(&number) = self.addresses.get(&to) {
                     self.phones[number].on_closed(instant(self.net.now()), stream);
                     self.after_phone(number);
                 }

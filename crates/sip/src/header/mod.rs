@@ -2,11 +2,13 @@
 //! read.
 
 mod cseq;
+mod date;
 mod name_addr;
 mod simple;
 mod via;
 
 pub use cseq::{CSeq, RAck};
+pub use date::write_date;
 pub use name_addr::NameAddr;
 pub use simple::{
     MediaType, RetryAfter, SessionExpires, Timestamp, delta_seconds, media_type, number, q_value,

@@ -11,6 +11,7 @@ mod stream;
 #[cfg(test)]
 mod tests;
 
+use super::Engine;
 use super::hub::{Failed, Hub, Local};
 use super::workers::AT_ONCE;
 use crate::log;
@@ -73,6 +74,8 @@ pub(crate) struct Bounds {
 
 /// All connections.
 pub(crate) struct Connections {
+    /// Who is told of them.
+    engine: Arc<Engine>,
     bounds: Bounds,
     clock: Clock,
     listeners: Vec<(TcpListener, SocketAddr)>,
@@ -96,6 +99,7 @@ impl Connections {
     /// # Errors
     /// When the system gives no event queue.
     pub(crate) fn new(
+        engine: Arc<Engine>,
         listeners: Vec<TcpListener>,
         workers: usize,
         bounds: Bounds,
@@ -120,7 +124,7 @@ impl Connections {
             next_number,
         };
         let (table, refused) = (RwLock::new(table), AtomicU64::new(0));
-        Ok(Self { bounds, clock, listeners, sets, table, refused })
+        Ok(Self { engine, bounds, clock, listeners, sets, table, refused })
     }
 
     /// How many workers have some.
@@ -226,6 +230,8 @@ impl Connections {
         let set = self.set_of(connection);
         // Before others can find it, as they may have to wait for room on it.
         set.add(&stream.socket, connection, wait)?;
+        // And before anything is read of it.
+        self.engine.connection_opened(connection);
         table.open.insert(connection, Arc::clone(&stream));
         table.by_remote.insert(remote, connection);
         *table.by_source.entry(remote.ip()).or_default() += 1;
@@ -235,7 +241,7 @@ impl Connections {
         Ok(stream)
     }
 
-    /// Forgets a connection, which closes it. What waited for one that was not made is added to `failed`.
+    /// Forgets a connection, which closes it. That, and what waited for one that was not made, is added to `failed`.
     fn end(&self, stream: &Stream, failed: &mut Vec<Failed>) {
         let connection = stream.connection;
         let remote = stream.flow.remote;
@@ -254,6 +260,7 @@ impl Connections {
         }
         drop(table);
         self.set_of(connection).remove(&stream.socket);
+        failed.push(Failed::Connection(connection));
         // Only now, as nobody finds it any more who could open another one.
         let undelivered = stream.close();
         failed.extend(undelivered.into_iter().map(|(flow, bytes)| Failed::Send(flow, bytes)));

@@ -26,6 +26,8 @@ struct Reading {
     framer: Framer,
     /// The beginning of a message that is not whole yet.
     partial: Vec<u8>,
+    /// Bytes of line ends since the last message or ping: a ping may come in pieces.
+    line_ends: usize,
     has_spoken: bool,
     /// Whether nothing more is to be read as messages.
     is_over: bool,
@@ -118,6 +120,7 @@ impl Stream {
         let reading = Reading {
             framer: Framer::default(),
             partial: Vec::new(),
+            line_ends: 0,
             has_spoken: false,
             is_over: false,
             ending: None,
@@ -338,11 +341,16 @@ impl Reading {
                         return Ok(More::Never);
                     }
                     has_message = true;
+                    self.line_ends = 0;
                     rest = after;
                 }
                 Ok(Frame::LineEnds(length)) => {
-                    if length >= b"\r\n\r\n".len() && !visitor.ping() {
-                        return Ok(More::Never);
+                    self.line_ends += length;
+                    if self.line_ends >= b"\r\n\r\n".len() {
+                        self.line_ends = 0;
+                        if !visitor.ping() {
+                            return Ok(More::Never);
+                        }
                     }
                     rest = &rest[length..];
                 }

@@ -145,6 +145,7 @@ impl Phone {
     pub(crate) fn on_closed(&mut self, now: Instant, stream: u64) {
         if self.stream == Some(stream) {
             self.stream = None;
+            self.registration.granted = None;
             self.registration.hurry(now);
         }
     }

@@ -25,9 +25,12 @@ use sip_server::{Connection, Event, Flow, Location, Output, Server, Ticket, Work
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 use std::num::NonZeroU64;
+use std::ops::Range;
 use std::sync::Arc;
 
 const SECRET: [u8; 32] = [7; 32];
+/// Those that are open, over restarts too.
+const CONNECTIONS: Range<u64> = 1..21;
 /// Steps of a script.
 const MOST_STEPS: usize = 48;
 /// Messages that a step may lead to, before phones that talk to one another are left alone.
@@ -367,6 +370,9 @@ fn start(config: &Config) -> (Arc<Server<RawMutex>>, Worker<RawMutex>) {
         let ha1 = Ha1Set::new(user.as_bytes(), DOMAIN.as_bytes(), user.as_bytes());
         server.add_user(format!("{user}@{DOMAIN}").as_bytes(), ha1);
     }
+    CONNECTIONS.filter_map(NonZeroU64::new).map(Connection).for_each(|connection| {
+        server.connection_opened(connection);
+    });
     let worker = server.worker();
     (server, worker)
 }

@@ -17,6 +17,7 @@ use sip_server::{Connection, Event, Flow, Location, Output, Server, Ticket, Work
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroU64;
+use std::ops::Range;
 use std::sync::Arc;
 
 const MAX_TRANSACTIONS: usize = 4;
@@ -25,6 +26,9 @@ const MAX_CONTACTS: usize = 3;
 const MAX_EXPIRES: Duration = Duration::from_secs(600);
 const HOUR: Duration = Duration::from_secs(3600);
 const SECRET: [u8; 32] = [7; 32];
+
+/// Those that are open, over restarts too: so each binding outlives those.
+const CONNECTIONS: Range<u64> = 1..5;
 
 /// Messages of each kind that are kept to be referred to.
 const KEPT: usize = 12;
@@ -178,7 +182,7 @@ impl<'b> Machine<'b> {
 
     fn receive(&mut self, mut flow: Flow, bytes: Vec<u8>) {
         if flow.transport.is_reliable() && flow.connection.is_none() {
-            flow.connection = NonZeroU64::new(100).map(Connection);
+            flow.connection = NonZeroU64::new(4).map(Connection);
         }
         self.sources.insert(flow.remote.ip());
         let waited = if self.input.chance(16) {
@@ -218,6 +222,14 @@ impl<'b> Machine<'b> {
         let (user, domain) = self.input.pick(&USERS);
         let address = format!("{user}@{domain}");
         match self.input.below(8) {
+            7 => {
+                for connection in CONNECTIONS.filter_map(NonZeroU64::new).map(Connection) {
+                    if self.input.chance(100) {
+                        self.worker.connection_ended(self.now, connection, &mut self.out);
+                        self.server.connection_opened(connection);
+                    }
+                }
+            }
             0 => drop(self.server.remove_user(address.as_bytes(), &mut self.out)),
             1 if self.input.chance(60) => self.server.drain(),
             2..=4 => {
@@ -406,7 +418,7 @@ fn config(input: &mut Input<'_>) -> Config {
             foreign_rate: 1,
             user_rate: 1,
             max_transaction_bytes: 1 << 15,
-            ban_failures: 3,
+            ban_failures: 2,
             max_sources: 16,
             ..Limits::default()
         },
@@ -419,6 +431,9 @@ fn start(config: &Config) -> (Arc<Server<RawMutex>>, Worker<RawMutex>) {
     for (user, domain) in USERS {
         add_user(&server, user, domain);
     }
+    CONNECTIONS.filter_map(NonZeroU64::new).map(Connection).for_each(|connection| {
+        server.connection_opened(connection);
+    });
     let worker = server.worker();
     (server, worker)
 }

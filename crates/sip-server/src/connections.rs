@@ -1,0 +1,47 @@
+//! Which connections are open, and who is registered on them: a binding that follows a connection ends with it (RFC
+//! 5626 section 4.2), since nothing reaches the phone there any more.
+
+use crate::flow::Connection;
+use alloc::boxed::Box;
+use alloc::collections::BTreeSet;
+use hashbrown::HashMap;
+use lock_api::{Mutex, RawMutex};
+
+const SHARDS: usize = 16;
+
+/// For each open connection, the hashes of the addresses of record that have a binding on it.
+pub(crate) struct Connections<R: RawMutex> {
+    shards: Box<[Mutex<R, HashMap<Connection, BTreeSet<u64>>>]>,
+}
+
+impl<R: RawMutex> Connections<R> {
+    pub(crate) fn new() -> Self {
+        Self { shards: (0..SHARDS).map(|_| Mutex::new(HashMap::new())).collect() }
+    }
+
+    fn shard(&self, connection: Connection) -> &Mutex<R, HashMap<Connection, BTreeSet<u64>>> {
+        &self.shards[connection.0.get() as usize % SHARDS]
+    }
+
+    pub(crate) fn open(&self, connection: Connection) {
+        self.shard(connection).lock().insert(connection, BTreeSet::new());
+    }
+
+    /// Forgets the connection; who was registered on it.
+    pub(crate) fn end(&self, connection: Connection) -> BTreeSet<u64> {
+        self.shard(connection).lock().remove(&connection).unwrap_or_default()
+    }
+
+    /// The address of record has a binding on the connection. False where that has ended.
+    pub(crate) fn add(&self, connection: Connection, address: u64) -> bool {
+        let mut shard = self.shard(connection).lock();
+        shard.get_mut(&connection).map(|addresses| addresses.insert(address)).is_some()
+    }
+
+    /// The address of record has no binding on the connection any more.
+    pub(crate) fn remove(&self, connection: Connection, address: u64) {
+        if let Some(addresses) = self.shard(connection).lock().get_mut(&connection) {
+            addresses.remove(&address);
+        }
+    }
+}
