@@ -11,15 +11,17 @@ const SHARDS: usize = 16;
 
 /// For each open connection, the hashes of the addresses of record that have a binding on it.
 pub(crate) struct Connections<R: RawMutex> {
-    shards: Box<[Mutex<R, HashMap<Connection, BTreeSet<u64>>>]>,
+    shards: Box<[Mutex<R, Open>]>,
 }
+
+type Open = HashMap<Connection, BTreeSet<u64>>;
 
 impl<R: RawMutex> Connections<R> {
     pub(crate) fn new() -> Self {
         Self { shards: (0..SHARDS).map(|_| Mutex::new(HashMap::new())).collect() }
     }
 
-    fn shard(&self, connection: Connection) -> &Mutex<R, HashMap<Connection, BTreeSet<u64>>> {
+    fn shard(&self, connection: Connection) -> &Mutex<R, Open> {
         &self.shards[connection.0.get() as usize % SHARDS]
     }
 

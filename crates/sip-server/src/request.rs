@@ -136,7 +136,7 @@ fn meets_transaction<R: RawMutex>(
         Method::Ack => !context.on_ack(env),
         Method::Cancel => {
             reply(message, flow, 200, "OK", env, |_, _| {});
-            context.on_cancel(env);
+            context.on_cancel(message, env);
             true
         }
         _ => {

@@ -78,7 +78,8 @@ pub(crate) fn route<R: RawMutex>(
     }
     match destination {
         Destination::Nobody(NoRoute::Scheme) => return refuse(416, env),
-        Destination::Nobody(NoRoute::Transport) => return refuse(503, env),
+        // That says nothing of this server, which a 503 would.
+        Destination::Nobody(NoRoute::Transport) => return refuse(480, env),
         _ => {}
     }
     let registered = match &destination {

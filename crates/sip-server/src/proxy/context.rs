@@ -3,7 +3,7 @@
 
 use super::Env;
 use super::branch::{self, Branch, Handle, Said};
-use super::fork::{Cancel, Fork, ForkState, Sent};
+use super::fork::{Cancel, Fork, ForkState, Sent, reason_line, reason_lines};
 use super::forward::{NO_CHALLENGE, ResponseChanges};
 use super::plan::{Plan, write_request};
 use super::search::{Aim, Search};
@@ -122,13 +122,13 @@ impl Context {
         self.back.server.on_ack(&env.settings.config.timers, env.now)
     }
 
-    /// A CANCEL came (RFC 3261 section 16.10).
-    pub(crate) fn on_cancel(&mut self, env: &mut Env<'_>) {
+    /// The CANCEL `cancel` came (RFC 3261 section 16.10). What it says of its reason goes on (RFC 3326 section 2).
+    pub(crate) fn on_cancel(&mut self, cancel: &Message<'_>, env: &mut Env<'_>) {
         if self.kind == Kind::NonInvite || self.has_final() {
             return;
         }
         self.is_cancelled = true;
-        self.close_others(None, env);
+        self.close_others(None, &reason_lines(cancel), env);
         self.conclude(env);
     }
 
@@ -183,9 +183,7 @@ impl Context {
         }
         if status < 200 {
             sent.is_provisional = true;
-            if matches!(fork.cancel, Cancel::Wanted) {
-                fork.send_cancel(env);
-            }
+            fork.send_cancel(env);
             if status > 100 {
                 if self.kind == Kind::Invite {
                     fork.timer_c = env.now + env.settings.config.timer_c;
@@ -215,7 +213,9 @@ impl Context {
                 if let Some(passed) = self.back.pass(self.handle, status, &changes, response, env) {
                     heard = Heard::Success { moved: passed.moved };
                 }
-                self.close_others(Some(index), env);
+                // Else the other phones would list it as missed (RFC 3326 section 3.1).
+                let reason = reason_line(200, "Call completed elsewhere");
+                self.close_others(Some(index), &reason, env);
             }
             503 if !self.is_closing && self.fail_over_elsewhere(index, env) => {}
             300.. => {
@@ -224,7 +224,8 @@ impl Context {
                     search.remember(status, response, distrusts);
                 }
                 if status >= 600 {
-                    self.close_others(Some(index), env);
+                    let reason = reason_line(status, reason_phrase(status));
+                    self.close_others(Some(index), &reason, env);
                 }
             }
             _ => {}
@@ -295,7 +296,7 @@ impl Context {
             if fork.timer_c <= env.now {
                 fork.timer_c = Instant::MAX;
                 // RFC 3261 section 16.8; the 487 that follows ends the branch.
-                fork.request_cancel(env);
+                fork.request_cancel(&reason_line(408, reason_phrase(408)), env);
             }
             if timed_out {
                 env.counters.timeouts.add();
@@ -511,8 +512,8 @@ impl Context {
         }
     }
 
-    /// Opens no further branch, and cancels those that are open but for `index`.
-    fn close_others(&mut self, index: Option<u8>, env: &mut Env<'_>) {
+    /// Opens no further branch, and cancels those that are open but for `index`, with the lines of `reason`.
+    fn close_others(&mut self, index: Option<u8>, reason: &[u8], env: &mut Env<'_>) {
         self.is_closing = true;
         if let Some(search) = &mut self.search {
             search.waiting.clear();
@@ -522,7 +523,7 @@ impl Context {
         }
         for (at, fork) in self.branches.iter_mut().enumerate() {
             if Some(at) != index.map(usize::from) {
-                fork.request_cancel(env);
+                fork.request_cancel(reason, env);
             }
         }
     }

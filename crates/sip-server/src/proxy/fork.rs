@@ -38,8 +38,8 @@ pub(super) struct Sent {
 
 pub(super) enum Cancel {
     No,
-    /// A CANCEL is to follow as soon as there is a provisional response (RFC 3261 section 9.1).
-    Wanted,
+    /// A CANCEL with these lines is to follow as soon as there is a provisional response (RFC 3261 section 9.1).
+    Wanted(Box<[u8]>),
     Sent(Box<SentCancel>),
 }
 
@@ -58,7 +58,8 @@ impl Fork {
         };
         let cancel = match &self.cancel {
             Cancel::Sent(cancel) => size_of::<SentCancel>() + cancel.message.capacity(),
-            Cancel::No | Cancel::Wanted => 0,
+            Cancel::Wanted(reason) => reason.len(),
+            Cancel::No => 0,
         };
         size_of::<Self>() + request + cancel
     }
@@ -80,7 +81,7 @@ impl Fork {
             ForkState::Over => true,
         };
         let cancel = match &self.cancel {
-            Cancel::No | Cancel::Wanted => true,
+            Cancel::No | Cancel::Wanted(_) => true,
             Cancel::Sent(cancel) => cancel.client.state() == State::Terminated,
         };
         request && cancel
@@ -94,7 +95,7 @@ impl Fork {
             ForkState::Over => true,
         };
         let cancel = match &self.cancel {
-            Cancel::No | Cancel::Wanted => true,
+            Cancel::No | Cancel::Wanted(_) => true,
             Cancel::Sent(cancel) => cancel.client.only_waits(),
         };
         request && cancel
@@ -144,14 +145,15 @@ impl Fork {
         }
     }
 
-    pub(super) fn request_cancel(&mut self, env: &mut Env<'_>) {
+    /// Has the branch cancelled, which the lines of `reason` say the reason of.
+    pub(super) fn request_cancel(&mut self, reason: &[u8], env: &mut Env<'_>) {
         if !matches!(self.cancel, Cancel::No) {
             return;
         }
         match &self.state {
             ForkState::Locating => self.state = ForkState::Over,
             ForkState::Sent(sent) if !sent.is_final => {
-                self.cancel = Cancel::Wanted;
+                self.cancel = Cancel::Wanted(reason.into());
                 if sent.is_provisional {
                     self.send_cancel(env);
                 }
@@ -160,11 +162,13 @@ impl Fork {
         }
     }
 
+    /// Sends the CANCEL, if one is to follow.
     pub(super) fn send_cancel(&mut self, env: &mut Env<'_>) {
         let ForkState::Sent(sent) = &self.state else { return };
+        let Cancel::Wanted(reason) = &self.cancel else { return };
         let Ok(forwarded) = Message::parse(&sent.message) else { return };
         let range = env.out.send(sent.flow, |bytes| {
-            write_companion(Method::Cancel, &forwarded, None, bytes);
+            write_companion(Method::Cancel, &forwarded, None, reason, bytes);
         });
         env.counters.forwarded.add();
         let timers = &env.settings.config.timers;
@@ -209,9 +213,28 @@ impl Sent {
         if !is_ack {
             let Ok(forwarded) = Message::parse(&self.message) else { return };
             let mut ack = Vec::with_capacity(self.message.len());
-            write_companion(Method::Ack, &forwarded, response.value(HeaderName::To), &mut ack);
+            write_companion(Method::Ack, &forwarded, response.value(HeaderName::To), &[], &mut ack);
             self.message = ack;
         }
         env.out.send(self.flow, |bytes| bytes.extend_from_slice(&self.message));
     }
+}
+
+/// Bytes of Reason lines that are passed on in a CANCEL.
+const MAX_REASON: usize = 1024;
+
+/// The Reason lines of `cancel`.
+pub(super) fn reason_lines(cancel: &Message<'_>) -> Vec<u8> {
+    let mut lines = Vec::new();
+    for field in cancel.fields_of(&[HeaderName::Reason]) {
+        if lines.len() + field.line.len() <= MAX_REASON {
+            lines.extend_from_slice(field.line);
+        }
+    }
+    lines
+}
+
+/// A Reason line that names the response for which a branch is cancelled (RFC 3326 section 2).
+pub(super) fn reason_line(status: u16, text: &str) -> Vec<u8> {
+    alloc::format!("Reason: SIP;cause={status};text=\"{text}\"\r\n").into_bytes()
 }

@@ -158,11 +158,13 @@ impl Changes<'_> {
 }
 
 /// Appends a request that goes to where `forwarded` went, with its top Via: CANCEL (RFC 3261
-/// section 9.1), or the ACK of a response other than 2xx, whose To is then `to` (section 17.1.1.3).
+/// section 9.1), or the ACK of a response other than 2xx, whose To is then `to` (section 17.1.1.3). The whole lines of
+/// `more` are added.
 pub(crate) fn write_companion(
     method: Method<'_>,
     forwarded: &Message<'_>,
     to: Option<&[u8]>,
+    more: &[u8],
     out: &mut Vec<u8>,
 ) {
     let StartLine::Request { uri, .. } = forwarded.start_line() else { return };
@@ -194,6 +196,7 @@ pub(crate) fn write_companion(
             _ => {}
         }
     }
+    out.extend_from_slice(more);
     out.extend_from_slice(b"Content-Length: 0\r\n\r\n");
 }
 
@@ -422,7 +425,7 @@ mod tests {
             ),
         ] {
             let mut out = Vec::new();
-            write_companion(method, &message, to, &mut out);
+            write_companion(method, &message, to, b"Reason: SIP;cause=200\r\n", &mut out);
             let text = core::str::from_utf8(&out).unwrap();
             let companion = Message::parse(&out).unwrap();
             let head = companion.check().unwrap();
@@ -432,7 +435,7 @@ mod tests {
             assert_eq!(companion.elements(HeaderName::Via).count(), 1);
             assert_eq!(companion.elements(HeaderName::Route).count(), 2);
             assert!(text.contains(to_line), "{text}");
-            assert!(text.ends_with("Content-Length: 0\r\n\r\n"));
+            assert!(text.ends_with("Reason: SIP;cause=200\r\nContent-Length: 0\r\n\r\n"));
         }
     }
 

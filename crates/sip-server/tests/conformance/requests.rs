@@ -88,7 +88,7 @@ fn schemes_that_lead_nowhere_are_refused() {
 fn transports_that_are_not_ours_are_refused() {
     let mut rig = with_bob();
     for uri in ["sip:x@192.0.2.5;transport=sctp", "sip:x@192.0.2.5;transport=tls"] {
-        assert_eq!(rig.send(&udp(ALICE), &Draft::new("INVITE", uri)).status(), 503, "{uri}");
+        assert_eq!(rig.send(&udp(ALICE), &Draft::new("INVITE", uri)).status(), 480, "{uri}");
     }
 }
 

@@ -139,8 +139,8 @@ fn a_route_that_leads_nowhere_is_refused() {
         ("<tel:+123>", 416),
         ("<http://example.com>", 416),
         ("not a route", 416),
-        ("<sips:192.0.2.5;lr>", 503),
-        ("<sip:192.0.2.5;transport=sctp;lr>", 503),
+        ("<sips:192.0.2.5;lr>", 480),
+        ("<sip:192.0.2.5;transport=sctp;lr>", 480),
     ] {
         for mut rig in rigs() {
             let draft = Draft::invite("sip:y@foreign.example").and("Route", route);

@@ -124,3 +124,56 @@ fn a_cancel_stops_the_search() {
     bench.follow("ACK");
     bench.rest();
 }
+
+/// The Reason lines of the CANCEL that went to `end`.
+fn reasons(bench: &Bench, end: &str) -> Vec<String> {
+    let cancel = bench.last(end, "CANCEL");
+    cancel.lines().filter(|line| line.starts_with("Reason")).map(str::to_owned).collect()
+}
+
+#[test]
+fn who_did_not_win_hears_why() {
+    for (status, reason) in [
+        (200, "Reason: SIP;cause=200;text=\"Call completed elsewhere\""),
+        (603, "Reason: SIP;cause=603;text=\"Decline\""),
+    ] {
+        let mut bench = Bench::with_bob(&[("bob", "1"), ("desk", "1"), ("slow", "1")]);
+        bench.call("INVITE");
+        bench.answer("bob", 180);
+        bench.answer("desk", 180);
+        bench.answer("bob", status);
+        assert_eq!(reasons(&bench, "desk"), [reason]);
+        // Who had said nothing by then hears the same.
+        assert!(bench.answer("slow", 180).contains(&"slow CANCEL".to_owned()));
+        assert_eq!(reasons(&bench, "slow"), [reason]);
+    }
+}
+
+#[test]
+fn the_callers_reason_goes_on() {
+    let elsewhere = "Reason: SIP;cause=200;text=\"Call completed elsewhere\"";
+    let long = format!("Reason: X;text=\"{}\"", "x".repeat(2000));
+    for (said, passed) in [
+        (vec![], vec![]),
+        (vec![elsewhere, "Reason: Q.850;cause=26"], vec![elsewhere, "Reason: Q.850;cause=26"]),
+        (vec![&long[..], "Reason: Q.850;cause=16"], vec!["Reason: Q.850;cause=16"]),
+    ] {
+        let mut bench = Bench::with_bob(&[("bob", "1")]);
+        bench.call("INVITE");
+        bench.answer("bob", 180);
+        let lines: String = said.iter().map(|line| format!("{line}\r\n")).collect();
+        let cancel = bench.last("from alice", "INVITE").replace("INVITE", "CANCEL");
+        let cancel = cancel.replace("Max-Forwards", &format!("{lines}Max-Forwards"));
+        assert_eq!(bench.receive("alice", &cancel), ["alice 200", "bob CANCEL"]);
+        assert_eq!(reasons(&bench, "bob"), passed);
+    }
+}
+
+#[test]
+fn whom_timer_c_cancels_hears_so() {
+    let mut bench = Bench::with_bob(&[("bob", "1")]);
+    bench.call("INVITE");
+    bench.answer("bob", 180);
+    bench.wait(190_000);
+    assert_eq!(reasons(&bench, "bob"), ["Reason: SIP;cause=408;text=\"Request Timeout\""]);
+}
