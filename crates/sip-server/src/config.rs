@@ -55,6 +55,12 @@ pub struct Network {
 }
 
 impl Network {
+    /// Whether `address` is in one of `networks`.
+    #[must_use]
+    pub fn any_contains(networks: &[Self], address: IpAddr) -> bool {
+        networks.iter().any(|network| network.contains(address))
+    }
+
     /// Whether `address` is in the range.
     #[must_use]
     pub fn contains(&self, address: IpAddr) -> bool {
@@ -72,8 +78,8 @@ impl Network {
     }
 }
 
-/// How registrations are kept (RFC 3261 section 10).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// How registrations are kept (RFC 3261 section 10), and how phones are reached.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Registrar {
     /// A shorter expiry is refused with 423.
     pub min_expires: Duration,
@@ -83,6 +89,11 @@ pub struct Registrar {
     pub default_expires: Duration,
     /// Contacts that one address of record may have.
     pub max_contacts: usize,
+    /// Networks whose phones are reached on the flow that they came on, whatever their messages say. Of others that is
+    /// guessed.
+    pub by_flow: Vec<Network>,
+    /// Networks whose phones are reached where their Contact says. Where one is in both, this counts.
+    pub by_contact: Vec<Network>,
 }
 
 /// How requests are authenticated (RFC 7616, RFC 8760).
@@ -184,6 +195,8 @@ impl Default for Registrar {
             max_expires: Duration::from_secs(7200),
             default_expires: Duration::from_secs(3600),
             max_contacts: 10,
+            by_flow: Vec::new(),
+            by_contact: Vec::new(),
         }
     }
 }

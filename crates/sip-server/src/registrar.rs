@@ -93,7 +93,9 @@ pub(crate) fn register<R: RawMutex>(
     let max_contacts = env.settings.config.registrar.max_contacts;
     let call_id = env.keys.call_id.hash_one(head.call_id);
     let now = env.now;
-    let is_new_flow_bound = |uri: &SipUri<'_>| path.is_empty() && is_flow_bound(request, uri, flow);
+    let settings = env.settings;
+    let is_new_flow_bound =
+        |uri: &SipUri<'_>| path.is_empty() && is_flow_bound(request, uri, flow, settings);
     if let Wish::Update(contacts) = &wish
         && let Some(refusal) = contacts.iter().find_map(|contact| {
             refuse_unreachable(contact, is_new_flow_bound(&contact.uri), env.settings)

@@ -1,6 +1,6 @@
 //! The configuration as the packet path looks things up in it.
 
-use crate::config::Config;
+use crate::config::{Config, Network};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::net::{IpAddr, SocketAddr};
@@ -182,7 +182,7 @@ impl Settings {
 
     /// Whether `source` is trusted not to flood or guess.
     pub(crate) fn is_trusted(&self, source: IpAddr) -> bool {
-        self.config.limits.trusted.iter().any(|network| network.contains(source))
+        Network::any_contains(&self.config.limits.trusted, source)
     }
 }
 

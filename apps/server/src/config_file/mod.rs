@@ -12,7 +12,9 @@ use sip::Duration;
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
-use values::{algorithms, array_of, at_least, domains, duration, flag, listen, text, whole, word};
+use values::{
+    algorithms, array_of, at_least, domains, duration, flag, listen, networks, text, whole, word,
+};
 
 /// Something wrong with a configuration file.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -121,6 +123,8 @@ fn read_registrar(section: &mut Section<'_, '_>, settings: &mut Settings) {
     section.read("max_expires", &mut registrar.max_expires, duration);
     section.read("default_expires", &mut registrar.default_expires, duration);
     section.read("max_contacts", &mut registrar.max_contacts, at_least(1));
+    section.read_whole("by_flow", &mut registrar.by_flow, networks());
+    section.read_whole("by_contact", &mut registrar.by_contact, networks());
     let (min, max) = (registrar.min_expires, registrar.max_expires);
     section.check(min <= max, &["min_expires", "max_expires"], || {
         format!(
@@ -189,16 +193,8 @@ fn read_limits(section: &mut Section<'_, '_>, settings: &mut Settings) {
     section.read("dialog_memory", &mut limits.max_dialog_bytes, values::memory);
     section.read("max_wait", &mut limits.max_wait, duration);
     section.read("max_forks", &mut limits.max_forks, at_least(1));
-    section.read_whole(
-        "trusted",
-        &mut limits.trusted,
-        values::any_array_of(values::word(values::network)),
-    );
-    section.read_whole(
-        "reachable",
-        &mut limits.reachable,
-        values::any_array_of(values::word(values::network)),
-    );
+    section.read_whole("trusted", &mut limits.trusted, networks());
+    section.read_whole("reachable", &mut limits.reachable, networks());
     section.read("source_rate", &mut limits.source_rate, whole());
     section.read("source_burst", &mut limits.source_burst, at_least(1));
     section.read("foreign_rate", &mut limits.foreign_rate, whole());

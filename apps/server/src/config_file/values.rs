@@ -168,8 +168,13 @@ pub(super) fn listen(value: &DeValue<'_>) -> Result<Listen, String> {
     word(str::parse)(value)
 }
 
+/// An array of ranges of addresses, perhaps none.
+pub(super) fn networks<'i>() -> impl Fn(&Spanned<DeValue<'i>>) -> Result<Vec<Network>, BadValue> {
+    any_array_of(word(network))
+}
+
 /// A range of addresses, such as `192.0.2.0/24`, or a single address.
-pub(super) fn network(text: &str) -> Result<Network, String> {
+fn network(text: &str) -> Result<Network, String> {
     let expected = || {
         format!(
             "`{text}` is no range of addresses; expected one such as 192.0.2.0/24, \

@@ -121,7 +121,7 @@ fn is_terminated(state: &[u8]) -> bool {
 fn end_of_sender(request: &Message<'_>, arrived_on: &Flow, env: &Env<'_>) -> End {
     let keys = env.keys;
     let contact = request.elements(HeaderName::Contact).next();
-    let is_bound = |uri: &SipUri<'_>| super::is_flow_bound(request, uri, arrived_on);
+    let is_bound = |uri: &SipUri<'_>| super::is_flow_bound(request, uri, arrived_on, env.settings);
     let contact = contact.and_then(|contact| NameAddr::parse(HeaderName::Contact, contact).ok());
     let uri = match contact.and_then(|contact| contact.uri().ok()) {
         Some(Uri::Sip(uri)) => Some(uri),

@@ -1,5 +1,6 @@
 //! Where a request goes: its targets, and the next hop to each (RFC 3261 sections 16.5 and 16.6).
 
+use crate::config::Network;
 use crate::flow::{Flow, is_private};
 use crate::reach::Scope;
 use crate::settings::{DomainIndex, Settings};
@@ -155,26 +156,45 @@ pub(crate) fn first_route(value: &[u8]) -> Option<SipUri<'_>> {
 }
 
 /// Whether requests to the sender of `request` must follow the flow on which it came, and not the
-/// address in `contact`: on a stream; where the contact is the flow's own far end; where a NAT is in
-/// between, which shows in a Via or a private contact that is not the address the request came from;
-/// or where the phone says so itself (`ob`, RFC 5626).
-pub(crate) fn is_flow_bound(request: &Message<'_>, contact: &SipUri<'_>, flow: &Flow) -> bool {
-    if flow.transport.is_reliable() || contact.params.has("ob") {
+/// address in `contact`: where the operator says so; on a stream; where the contact is the flow's own far end; where a NAT
+/// is in between, which shows in a Via or a private contact that is not the address the request came from; or where the
+/// phone says so itself (`ob`, RFC 5626). A phone whose address is not translated, and that does not ask for `rport`,
+/// sends from one port and listens on another.
+pub(crate) fn is_flow_bound(
+    request: &Message<'_>,
+    contact: &SipUri<'_>,
+    flow: &Flow,
+    settings: &Settings,
+) -> bool {
+    let (source, registrar) = (flow.remote, &settings.config.registrar);
+    if Network::any_contains(&registrar.by_contact, source.ip()) {
+        return false;
+    }
+    if flow.transport.is_reliable()
+        || contact.params.has("ob")
+        || Network::any_contains(&registrar.by_flow, source.ip())
+    {
         return true;
     }
     let port = contact.port.unwrap_or(flow.transport.default_port());
     let contact_address = contact.host.ip().map(|ip| ip.to_canonical());
-    if contact_address == Some(flow.remote.ip()) && port == flow.remote.port() {
+    if contact_address == Some(source.ip()) && port == source.port() {
         return true;
     }
-    if contact_address.is_some_and(is_private) && !is_private(flow.remote.ip()) {
+    if contact_address.is_some_and(is_private) && !is_private(source.ip()) {
         return true;
     }
     // With more than one Via the sender is another proxy, whose own address says nothing about the
     // phone.
     let mut vias = request.elements(sip::HeaderName::Via);
     let Some(Ok(via)) = vias.next().map(sip::header::Via::parse) else { return false };
-    vias.next().is_none()
-        && (via.host.ip().is_some_and(|ip| ip.to_canonical() != flow.remote.ip())
-            || via.port_or_default() != flow.remote.port())
+    if vias.next().is_some() {
+        return false;
+    }
+    let is_other_port = via.port_or_default() != source.port();
+    match via.host.ip() {
+        Some(ip) if ip.to_canonical() != source.ip() => true,
+        Some(_) => is_other_port && via.rport().is_some(),
+        None => is_other_port,
+    }
 }

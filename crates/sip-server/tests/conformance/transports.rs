@@ -1,11 +1,14 @@
 //! Which way a request leaves: transports, address families, and places that the DNS knows (RFC 3261
 //! section 18, RFC 3263).
 
-use crate::rig::{ALICE, BOB, Draft, Rig, SERVER, SERVER_V6, STRANGER, open_config, tcp, udp};
+use crate::rig::{
+    ALICE, BOB, Draft, Rig, SERVER, SERVER_V6, STRANGER, open_config, serial, tcp, udp,
+};
 use sip::locate::{Destination, Host};
 use sip::{Duration, HeaderName, Transport};
-use sip_server::config::State;
+use sip_server::config::{Network, State};
 use sip_server::{Config, Flow, Location};
+use std::net::SocketAddr;
 
 /// A server where bob registered from his own address with this contact.
 fn with_contact(contact: &str, state: State) -> Rig {
@@ -204,4 +207,87 @@ fn a_stateless_proxy_passes_answers_back_by_the_via() {
         assert_eq!(back.response().values(HeaderName::Via).len(), 1);
         assert_eq!(rig.server.transactions(), 0);
     }
+}
+
+/// Where a call goes to alice, whose REGISTER with this Via and Contact came on `flow`.
+fn called_at(rig: &mut Rig, flow: &Flow, via: &str, contact: &str) -> SocketAddr {
+    let register = Draft::register("alice")
+        .with("Via", &format!("{via};branch=z9hG4bKr{}", serial()))
+        .and("Contact", &format!("<{contact}>"));
+    assert_eq!(rig.send(flow, &register).status(), 200);
+    rig.send(&udp(BOB), &Draft::invite("sip:alice@example.com")).forwarded().flow.remote
+}
+
+#[test]
+fn who_sends_from_one_port_and_listens_on_another_is_reached_where_it_listens() {
+    const SOURCE: &str = "198.51.100.10:40000";
+    const LISTENS: &str = "198.51.100.10:5060";
+    let split = "SIP/2.0/UDP 198.51.100.10:5060";
+    for (via, contact, expected) in [
+        (split, "sip:alice@198.51.100.10", LISTENS),
+        (split, "sip:alice@198.51.100.10:5060;transport=udp", LISTENS),
+        // Who asks for the port, or has another address, is behind a NAT.
+        ("SIP/2.0/UDP 198.51.100.10:5060;rport", "sip:alice@198.51.100.10", SOURCE),
+        ("SIP/2.0/UDP 192.168.0.5:5060", "sip:alice@198.51.100.10", SOURCE),
+        ("SIP/2.0/UDP phone.example:5060", "sip:alice@198.51.100.10", SOURCE),
+        (split, "sip:alice@192.168.0.5", SOURCE),
+        (split, "sip:alice@198.51.100.10;ob", SOURCE),
+        (split, "sip:alice@198.51.100.10:40000", SOURCE),
+    ] {
+        let found = called_at(&mut Rig::open(), &udp(SOURCE), via, contact);
+        assert_eq!(found, expected.parse().unwrap(), "{via} {contact}");
+    }
+}
+
+#[test]
+fn who_listens_on_another_port_is_found_there_within_a_dialog() {
+    const SOURCE: &str = "198.51.100.10:40000";
+    let mut rig = Rig::closed();
+    rig.register("bob", &udp(BOB), &format!("<sip:bob@{BOB}>"));
+    let draft = Draft::invite("sip:bob@example.com")
+        .with("From", "<sip:alice@example.com>;tag=a")
+        .with("Via", &format!("SIP/2.0/UDP {ALICE};branch=z9hG4bK{}", serial()))
+        .and("Contact", &format!("<sip:alice@{ALICE}>"));
+    let challenged = rig.send(&udp(SOURCE), &draft);
+    assert_eq!(challenged.response().flow.remote, ALICE.parse().unwrap(), "by Via");
+    let invite = draft
+        .next()
+        .with("Via", &format!("SIP/2.0/UDP {ALICE};branch=z9hG4bK{}", serial()))
+        .answering(challenged.response(), "alice", "alice");
+    let forwarded = rig.send(&udp(SOURCE), &invite).forwarded().clone();
+    let bye = Draft::new("BYE", &format!("sip:alice@{ALICE}"))
+        .with("From", &format!("{};tag=b", forwarded.value(HeaderName::To)))
+        .with("To", &forwarded.value(HeaderName::From))
+        .with("Call-ID", &forwarded.value(HeaderName::CallId))
+        .and("Route", &forwarded.values(HeaderName::RecordRoute).join(", "));
+    let reaction = rig.send(&udp(BOB), &bye);
+    assert_eq!(reaction.forwarded().flow.remote, ALICE.parse().unwrap());
+}
+
+#[test]
+fn where_guessing_cannot_be_right_the_operator_says_how_phones_are_reached() {
+    const SOURCE: &str = "198.51.100.10:40000";
+    let network = |address: &str| vec![Network { address: address.parse().unwrap(), prefix: 24 }];
+    let mut config = open_config();
+    config.registrar.by_flow = network("198.51.100.0");
+    let plain = ("SIP/2.0/UDP 198.51.100.10:5060", "sip:alice@198.51.100.10:5060");
+    let found = called_at(&mut Rig::new(config.clone()), &udp(SOURCE), plain.0, plain.1);
+    assert_eq!(
+        found,
+        SOURCE.parse().unwrap(),
+        "its NAT rewrites what phones say, but for the port"
+    );
+
+    config.registrar.by_contact = network("198.51.100.0");
+    let contact = "sip:alice@198.51.100.10:5070";
+    for flow in [udp(SOURCE), tcp(SOURCE, 1)] {
+        let via = "SIP/2.0/UDP 198.51.100.10:5070;rport";
+        let found = called_at(&mut Rig::new(config.clone()), &flow, via, contact);
+        assert_eq!(found, "198.51.100.10:5070".parse().unwrap(), "{flow}");
+    }
+    config.registrar.by_contact = network("192.0.2.0");
+    config.registrar.by_flow.clear();
+    let asks = "SIP/2.0/UDP 198.51.100.10:5070;rport";
+    let found = called_at(&mut Rig::new(config), &udp(SOURCE), asks, contact);
+    assert_eq!(found, SOURCE.parse().unwrap(), "of other networks it is guessed");
 }
