@@ -110,8 +110,8 @@ pub(crate) enum TicketKind {
     /// A branch of a transaction.
     Branch { handle: crate::proxy::branch::Handle, index: u8 },
     /// A message to be forwarded without a transaction, written for the given end of ours, on the wish of somebody in
-    /// a network of scope `origin`.
-    Message { bytes: Vec<u8>, arrived_on: Flow, origin: Scope },
+    /// a network of scope `origin`, perhaps by the transport that is best for its length.
+    Message { bytes: Vec<u8>, arrived_on: Flow, origin: Scope, leaves_transport: bool },
 }
 
 /// One place where a destination can be reached.

@@ -146,7 +146,7 @@ impl Settings {
     }
 
     /// Our address for sending to `remote` on `transport`: the one that `near` ends at where it
-    /// can be, for that has proved to be reachable.
+    /// can be, with its port too where we listen there, for that has proved to be reachable.
     pub(crate) fn local_for(
         &self,
         transport: Transport,
@@ -156,16 +156,35 @@ impl Settings {
         let same_kind = |ip: IpAddr| {
             ip.is_ipv4() == remote.is_ipv4() && ip.is_loopback() == remote.is_loopback()
         };
-        let near = near.iter().map(SocketAddr::ip);
+        let near_ips = near.iter().map(SocketAddr::ip);
         let own = self.own.iter().copied();
         let bound = self.config.listeners.iter().map(|listener| listener.address.ip());
         let all: SmallVec<[IpAddr; 8]> =
-            near.chain(bound).chain(own).filter(|ip| !ip.is_unspecified()).collect();
+            near_ips.chain(bound).chain(own).filter(|ip| !ip.is_unspecified()).collect();
         all.iter()
             .copied()
             .filter(|&ip| same_kind(ip))
             .chain(all.iter().copied().filter(|ip| ip.is_ipv4() == remote.is_ipv4()))
-            .find_map(|ip| self.listener(transport, ip))
+            .find_map(|ip| self.listener_near(transport, ip, near))
+    }
+
+    /// As [`Settings::listener`]; the port that one of `near` has, where that is one of several.
+    fn listener_near(
+        &self,
+        transport: Transport,
+        address: IpAddr,
+        near: &[SocketAddr],
+    ) -> Option<SocketAddr> {
+        let listens = |port: u16| {
+            self.config.listeners.iter().any(|listener| {
+                let ip = listener.address.ip();
+                let is_there =
+                    ip == address || ip.is_unspecified() && ip.is_ipv4() == address.is_ipv4();
+                listener.transport == transport && is_there && listener.address.port() == port
+            })
+        };
+        let same = near.iter().find(|near| near.ip() == address && listens(near.port()));
+        same.copied().or_else(|| self.listener(transport, address))
     }
 
     /// The transports that we can send on, in order of preference.

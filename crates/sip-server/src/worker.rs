@@ -177,8 +177,15 @@ impl<R: RawMutex> Worker<R> {
                     context.on_located(index, locations, env);
                 });
             }
-            TicketKind::Message { bytes, arrived_on, origin } => {
-                stateless::send_located(&bytes, &arrived_on, origin, locations, env);
+            TicketKind::Message { bytes, arrived_on, origin, leaves_transport } => {
+                stateless::send_located(
+                    &bytes,
+                    &arrived_on,
+                    origin,
+                    leaves_transport,
+                    locations,
+                    env,
+                );
             }
         });
     }
@@ -313,7 +320,9 @@ fn on_response<R: RawMutex>(
             });
             heard.unwrap_or(Heard::Nothing)
         }
-        Branch::Stateless { origin, .. } => stateless::pass_back(message, origin, flow, env),
+        Branch::Stateless { origin, local, .. } => {
+            stateless::pass_back(message, origin, local, flow, env)
+        }
     };
     match heard {
         Heard::Success { moved } => note_response(server, message, &cseq, moved, env),

@@ -3,6 +3,7 @@
 
 use crate::keys::{Key, put_hex, take_hex};
 use alloc::vec::Vec;
+use core::net::{IpAddr, SocketAddr};
 use memchr::memchr_iter;
 use sip::header::{CSeq, MAGIC_COOKIE, NameAddr};
 use sip::message::RequestHead;
@@ -38,6 +39,8 @@ pub(crate) enum Branch {
         /// taken back.
         origin: u64,
         loop_hash: u32,
+        /// Our end of where it came from: what goes back leaves there, or no NAT would let it in (RFC 3581 section 4).
+        local: SocketAddr,
     },
 }
 
@@ -60,10 +63,19 @@ impl Branch {
             let loop_hash = u32::from_be_bytes(*rest.first_chunk()?);
             return Some(Self::Stateful { shard, slot, index, seal, loop_hash });
         }
-        let bytes = take_hex::<12>(rest.strip_prefix(STATELESS)?)?;
+        let (hashes, local) = rest.strip_prefix(STATELESS)?.split_at_checked(24)?;
+        let bytes = take_hex::<12>(hashes)?;
         let (origin, loop_hash) = bytes.split_first_chunk::<8>()?;
-        let loop_hash = u32::from_be_bytes(*loop_hash.first_chunk()?);
-        Some(Self::Stateless { origin: u64::from_be_bytes(*origin), loop_hash })
+        let (ip, port) = local.split_at_checked(local.len().checked_sub(4)?)?;
+        let ip = match ip.len() {
+            8 => IpAddr::from(take_hex::<4>(ip)?),
+            _ => IpAddr::from(take_hex::<16>(ip)?),
+        };
+        Some(Self::Stateless {
+            origin: u64::from_be_bytes(*origin),
+            loop_hash: u32::from_be_bytes(*loop_hash.first_chunk()?),
+            local: SocketAddr::new(ip, u16::from_be_bytes(take_hex(port)?)),
+        })
     }
 
     /// Appends the branch parameter's value.
@@ -79,10 +91,15 @@ impl Branch {
                 bytes[12..].copy_from_slice(&loop_hash.to_be_bytes());
                 put_hex(out, &bytes);
             }
-            Self::Stateless { origin, loop_hash } => {
+            Self::Stateless { origin, loop_hash, local } => {
                 out.extend_from_slice(STATELESS);
                 put_hex(out, &origin.to_be_bytes());
                 put_hex(out, &loop_hash.to_be_bytes());
+                match local.ip() {
+                    IpAddr::V4(ip) => put_hex(out, &ip.octets()),
+                    IpAddr::V6(ip) => put_hex(out, &ip.octets()),
+                }
+                put_hex(out, &local.port().to_be_bytes());
             }
         }
     }
@@ -216,7 +233,16 @@ mod tests {
                 seal: handle.id,
                 loop_hash: 0xdead_beef,
             },
-            Branch::Stateless { origin: u64::MAX - 1, loop_hash: 7 },
+            Branch::Stateless {
+                origin: u64::MAX - 1,
+                loop_hash: 7,
+                local: "192.0.2.1:5060".parse().unwrap(),
+            },
+            Branch::Stateless {
+                origin: 1,
+                loop_hash: u32::MAX,
+                local: "[2001:db8::1]:65535".parse().unwrap(),
+            },
         ] {
             let mut text = Vec::new();
             branch.write(&mut text);

@@ -19,10 +19,6 @@ use sip::transaction::{ClientTransaction, Kind, State, Timeout};
 use sip::{Instant, Message, Method, Transport};
 use smallvec::SmallVec;
 
-/// Requests that are longer go over a congestion-controlled transport where the target leaves the
-/// choice (RFC 3261 section 18.1.1).
-pub(crate) const MAX_UDP_REQUEST: usize = 1300;
-
 /// Branches that one context may ever have: a byte numbers them.
 const MAX_BRANCHES: usize = 255;
 
@@ -44,9 +40,6 @@ pub(crate) struct Context {
     /// Nobody waits for a final response any more.
     is_abandoned: bool,
 }
-
-/// Room for the lines that the proxy adds, when it is guessed whether a request fits a datagram.
-const OUR_LINES: usize = 200;
 
 impl Context {
     /// Begins with `request` and sends it to the best of `targets`.
@@ -364,10 +357,9 @@ impl Context {
                 search.fail(503);
             }
             NextHop::Flow(flow) => self.send_on(search, index, flow, request, env),
-            NextHop::Address { transport, remote, near } => {
+            NextHop::Address { transport, remote, .. } => {
                 let transport = transport.unwrap_or(Transport::Udp);
-                let local = env.settings.local_for(transport, remote.ip(), near.as_slice());
-                let location = Location { transport, remote, local };
+                let location = Location { transport, remote, local: None };
                 if env.may_reach(search.aims[index].target.origin, remote) {
                     self.send_to(search, index, location, request, env);
                 } else {
@@ -402,35 +394,18 @@ impl Context {
         request: &Message<'_>,
         env: &mut Env<'_>,
     ) {
-        let Location { transport, remote, local } = location;
-        let near = [search.plan.arrived_on.local];
-        let local_for = |transport| env.settings.local_for(transport, remote.ip(), &near);
-        let Some(local) = local.or_else(|| local_for(transport)) else {
-            // There is no way from any of our addresses to that one.
-            env.counters.undeliverable.add();
-            search.fail(503);
-            return;
+        let (aim, arrived_at) = (&mut search.aims[index], search.plan.arrived_on.local);
+        let length = request.as_bytes().len();
+        let flows = aim.target.next_hop.flows_to(&location, length, arrived_at, env);
+        let flow = match flows[..] {
+            [tcp, udp] if aim.tcp_tried != Some(location.remote) => {
+                aim.alternatives.insert(0, Location { local: Some(udp.local), ..location });
+                aim.tcp_tried = Some(location.remote);
+                tcp
+            }
+            [.., flow] => flow,
+            [] => return search.fail(503),
         };
-        let aim = &mut search.aims[index];
-        let is_free = match &aim.target.next_hop {
-            NextHop::Address { transport, .. } => transport.is_none(),
-            NextHop::Name(destination) => destination.transport.is_none(),
-            NextHop::Flow(_) => false,
-        };
-        let is_large = request.as_bytes().len() + OUR_LINES > MAX_UDP_REQUEST;
-        if is_free
-            && is_large
-            && transport == Transport::Udp
-            && aim.tcp_tried != Some(remote)
-            && let Some(tcp) = env.settings.local_for(Transport::Tcp, remote.ip(), &[local])
-        {
-            aim.alternatives.insert(0, Location { transport, remote, local: Some(local) });
-            let flow = Flow { transport: Transport::Tcp, local: tcp, remote, connection: None };
-            aim.tcp_tried = Some(remote);
-            self.send_on(search, index, flow, request, env);
-            return;
-        }
-        let flow = Flow { transport, local, remote, connection: None };
         self.send_on(search, index, flow, request, env);
     }
 

@@ -2,12 +2,11 @@
 //! always the ACK of a 2xx.
 
 use super::branch::{Branch, Said};
-use super::context::MAX_UDP_REQUEST;
 use super::forward::{NO_CHALLENGE, ResponseChanges};
 use super::grant::{token_for_place, token_for_sender};
 use super::plan::{Plan, write_request};
 use super::search::MOST_UNASKED;
-use super::target::{NextHop, Target};
+use super::target::{NextHop, Target, flows_to};
 use super::token::Life;
 use super::{Env, Heard, Keys};
 use crate::flow::Flow;
@@ -47,8 +46,9 @@ pub(crate) fn forward(
     env: &mut Env<'_>,
 ) -> Result<(), Stuck> {
     let said = Said::of(head);
-    let origin = origin(env.keys, &head.via, Some(plan.arrived_on.remote), &said);
-    let branch = Branch::Stateless { origin, loop_hash: plan.loop_hash };
+    let Flow { local, remote, .. } = plan.arrived_on;
+    let origin = origin(env.keys, &head.via, Some(remote), local, &said);
+    let branch = Branch::Stateless { origin, loop_hash: plan.loop_hash, local };
     let write = |flow: Flow, env: &mut Env<'_>| {
         write_request(plan, target, plan.max_breadth, &flow, branch, request, env)
             .ok_or(Stuck::TooLong)
@@ -61,20 +61,15 @@ pub(crate) fn forward(
             }
             write(*flow, env)?;
         }
-        NextHop::Address { transport, remote, near } => {
-            let is_large = request.as_bytes().len() > MAX_UDP_REQUEST;
-            let wanted = match transport {
-                Some(transport) => *transport,
-                None if is_large && env.settings.transports().contains(&Transport::Tcp) => {
-                    Transport::Tcp
-                }
-                None => Transport::Udp,
-            };
-            let near = near.unwrap_or(plan.arrived_on.local);
-            let local = env.settings.local_for(wanted, remote.ip(), &[near]);
-            let local = local.filter(|_| env.may_reach(target.origin, *remote));
-            let local = local.ok_or(Stuck::Unreachable)?;
-            let flow = Flow { transport: wanted, local, remote: *remote, connection: None };
+        NextHop::Address { transport, remote, .. } => {
+            let transport = transport.unwrap_or(Transport::Udp);
+            let place = Location { transport, remote: *remote, local: None };
+            if !env.may_reach(target.origin, *remote) {
+                return Err(Stuck::Unreachable);
+            }
+            let (length, arrived_at) = (request.as_bytes().len(), plan.arrived_on.local);
+            let flows = target.next_hop.flows_to(&place, length, arrived_at, env);
+            let &flow = flows.first().ok_or(Stuck::Unreachable)?;
             let range = write(flow, env)?;
             // The contact is part of it, and may be long.
             if !env.is_asked(&flow) && range.len() > MOST_UNASKED * plan.received {
@@ -92,7 +87,9 @@ pub(crate) fn forward(
             env.out.bytes.truncate(range.start);
             env.counters.dns_queries.add();
             let origin = target.origin;
-            let kind = TicketKind::Message { bytes, arrived_on: plan.arrived_on, origin };
+            let leaves_transport = target.next_hop.leaves_transport();
+            let arrived_on = plan.arrived_on;
+            let kind = TicketKind::Message { bytes, arrived_on, origin, leaves_transport };
             let destination = destination.clone();
             env.out.events.push(Event::Locate { destination, ticket: Ticket(kind) });
         }
@@ -105,20 +102,22 @@ pub(crate) fn send_located(
     bytes: &[u8],
     arrived_on: &Flow,
     origin: Scope,
+    leaves_transport: bool,
     locations: &[Location],
     env: &mut Env<'_>,
 ) {
     let Ok(message) = Message::parse(bytes) else { return };
-    let open = locations.iter().find_map(|&Location { transport, remote, local }| {
-        let near = [arrived_on.local];
-        let local = local.or_else(|| env.settings.local_for(transport, remote.ip(), &near))?;
-        env.may_reach(origin, remote).then_some((transport, remote, local))
+    let near = [arrived_on.local];
+    let mut open = locations.iter().filter(|place| env.may_reach(origin, place.remote));
+    let flow = open.find_map(|place| {
+        flows_to(place, leaves_transport, bytes.len(), &near, env).first().copied()
     });
-    let Some((transport, remote, local)) = open else {
-        env.counters.undeliverable.add();
+    let Some(flow) = flow else {
+        if locations.is_empty() {
+            env.counters.undeliverable.add();
+        }
         return refuse_located(&message, arrived_on, env);
     };
-    let flow = Flow { transport, local, remote, connection: None };
     let Some(via) = message.first(HeaderName::Via) else { return };
     let end = via.offset + via.line.len();
     let branch = Via::parse(via.value).ok().and_then(|via| Branch::parse(via.branch()?));
@@ -168,14 +167,16 @@ fn refuse_located(forwarded: &Message<'_>, arrived_on: &Flow, env: &mut Env<'_>)
     }
 }
 
-/// Sends `response` to where its request came from, if it answers one that was forwarded here. Nothing where it does not.
+/// Sends `response` to where its request came from, at `local`, if it answers one that was forwarded here. Nothing where
+/// it does not.
 pub(crate) fn pass_back(
     response: &Message<'_>,
     expected: u64,
+    local: SocketAddr,
     arrived_on: &Flow,
     env: &mut Env<'_>,
 ) -> Heard {
-    let Some(flow) = way_back(response, expected, arrived_on, env) else {
+    let Some(flow) = way_back(response, expected, local, env) else {
         return Heard::Nothing;
     };
     let status = response.status().unwrap_or_default();
@@ -199,16 +200,15 @@ pub(crate) fn pass_back(
 fn way_back(
     response: &Message<'_>,
     expected: u64,
-    arrived_on: &Flow,
+    local: SocketAddr,
     env: &Env<'_>,
 ) -> Option<Flow> {
     let next = Via::parse(response.elements(HeaderName::Via).nth(1)?).ok()?;
     let said = Said::read(response)?;
-    if origin(env.keys, &next, None, &said) != expected {
+    if origin(env.keys, &next, None, local, &said) != expected {
         return None;
     }
     let (transport, remote) = upstream(&next)?;
-    let local = env.settings.local_for(transport, remote.ip(), &[arrived_on.local])?;
     Some(Flow { transport, local, remote, connection: None })
 }
 
@@ -221,9 +221,15 @@ fn upstream(via: &Via<'_>) -> Option<(Transport, SocketAddr)> {
 }
 
 /// Hash of what an INVITE, its ACK, its CANCEL and all responses say (the tag of To is not the same in all), and of
-/// what the Via of the element before us says, once `source` is written into it: the same
+/// what the Via of the element before us says, once `source` is written into it, and of where it came to: the same
 /// for a request, its ACK, its CANCEL and its responses.
-fn origin(keys: &Keys, via: &Via<'_>, source: Option<SocketAddr>, said: &Said<'_>) -> u64 {
+fn origin(
+    keys: &Keys,
+    via: &Via<'_>,
+    source: Option<SocketAddr>,
+    local: SocketAddr,
+    said: &Said<'_>,
+) -> u64 {
     let (address, port) = match source {
         Some(source) => {
             let has_port = via.rport().is_some() || via.needs_source_port(source);
@@ -233,16 +239,16 @@ fn origin(keys: &Keys, via: &Via<'_>, source: Option<SocketAddr>, said: &Said<'_
         None => (via.received().or(via.host.ip()), via.rport().flatten()),
     };
     // What has the same length each time stands together, to be hashed at once.
-    let mut place = [0; 20];
-    if let Some(address) = address {
-        let address = match address {
-            IpAddr::V4(address) => address.to_ipv6_mapped(),
-            IpAddr::V6(address) => address,
-        };
-        place[..16].copy_from_slice(&address.octets());
-    }
+    let octets = |address| match address {
+        IpAddr::V4(address) => address.to_ipv6_mapped().octets(),
+        IpAddr::V6(address) => address.octets(),
+    };
+    let mut place = [0; 38];
+    place[..16].copy_from_slice(&address.map_or([0; 16], octets));
     place[16..18].copy_from_slice(&via.port_or_default().to_be_bytes());
-    place[18..].copy_from_slice(&port.unwrap_or_default().to_be_bytes());
+    place[18..20].copy_from_slice(&port.unwrap_or_default().to_be_bytes());
+    place[20..36].copy_from_slice(&octets(local.ip()));
+    place[36..].copy_from_slice(&local.port().to_be_bytes());
     keys.branch.proof(&[
         via.transport,
         &via.host.canonical(),

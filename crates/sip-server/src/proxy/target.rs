@@ -1,7 +1,9 @@
 //! Where a request goes: its targets, and the next hop to each (RFC 3261 sections 16.5 and 16.6).
 
+use super::Env;
 use crate::config::Network;
 use crate::flow::{Flow, is_private};
+use crate::output::Location;
 use crate::reach::Scope;
 use crate::settings::{DomainIndex, Settings};
 use crate::subscribers::Binding;
@@ -11,6 +13,13 @@ use memchr::memchr;
 use sip::locate::Destination;
 use sip::{Host, Message, SipUri, Transport, Uri};
 use smallvec::SmallVec;
+
+/// Requests that are longer go over a congestion-controlled transport where the target leaves the
+/// choice (RFC 3261 section 18.1.1).
+const MAX_UDP_REQUEST: usize = 1300;
+
+/// Room for the lines that the proxy adds, when it is guessed whether a request fits a datagram.
+const OUR_LINES: usize = 200;
 
 /// How a message gets to its next hop.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,6 +67,31 @@ pub(crate) enum NoRoute {
 }
 
 impl NextHop {
+    /// Whether it leaves to us by which transport a long request goes.
+    pub(super) fn leaves_transport(&self) -> bool {
+        match self {
+            Self::Flow(_) => false,
+            Self::Address { transport, .. } => transport.is_none(),
+            Self::Name(destination) => destination.transport.is_none(),
+        }
+    }
+
+    /// The flows on which a request of `length` bytes, which came in at `arrived_at`, may go to `place`, where this leads,
+    /// in the order to try.
+    pub(super) fn flows_to(
+        &self,
+        place: &Location,
+        length: usize,
+        arrived_at: SocketAddr,
+        env: &Env<'_>,
+    ) -> SmallVec<[Flow; 2]> {
+        let near = match self {
+            Self::Address { near: Some(near), .. } => [*near, arrived_at],
+            _ => [arrived_at; 2],
+        };
+        flows_to(place, self.leaves_transport(), length, &near, env)
+    }
+
     /// The next hop that `uri` names.
     pub(crate) fn of_uri(
         uri: &SipUri<'_>,
@@ -88,6 +122,30 @@ impl NextHop {
             }),
         })
     }
+}
+
+/// The flows on which a request of `length` bytes may go to `place`, in the order to try: a long one by TCP first, where
+/// that is left to us (RFC 3261 section 18.1.1). None, which is counted, where no listener of ours can carry it. It leaves
+/// from where one of `near` is, if that can be.
+pub(super) fn flows_to(
+    place: &Location,
+    leaves_transport: bool,
+    length: usize,
+    near: &[SocketAddr],
+    env: &Env<'_>,
+) -> SmallVec<[Flow; 2]> {
+    let Location { transport, remote, local } = *place;
+    let local_for = |transport, near: &[_]| env.settings.local_for(transport, remote.ip(), near);
+    let Some(local) = local.or_else(|| local_for(transport, near)) else {
+        env.counters.undeliverable.add();
+        return SmallVec::new();
+    };
+    let flow = |transport, local| Flow { transport, local, remote, connection: None };
+    let prefers_tcp =
+        transport == Transport::Udp && leaves_transport && length + OUR_LINES > MAX_UDP_REQUEST;
+    let by_tcp = prefers_tcp.then(|| local_for(Transport::Tcp, &[local])).flatten();
+    let by_tcp = by_tcp.map(|local| flow(Transport::Tcp, local));
+    by_tcp.into_iter().chain([flow(transport, local)]).collect()
 }
 
 /// Where a binding leads.

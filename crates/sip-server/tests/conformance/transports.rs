@@ -6,7 +6,7 @@ use crate::rig::{
 };
 use sip::locate::{Destination, Host};
 use sip::{Duration, HeaderName, Transport};
-use sip_server::config::{Network, State};
+use sip_server::config::{Listener, Network, State};
 use sip_server::{Config, Flow, Location};
 use std::net::SocketAddr;
 
@@ -290,4 +290,73 @@ fn where_guessing_cannot_be_right_the_operator_says_how_phones_are_reached() {
     let asks = "SIP/2.0/UDP 198.51.100.10:5070;rport";
     let found = called_at(&mut Rig::new(config), &udp(SOURCE), asks, contact);
     assert_eq!(found, SOURCE.parse().unwrap(), "of other networks it is guessed");
+}
+
+/// A server with a second port, where bob registered; his phone's own contact, or one behind an edge proxy of his.
+fn with_two_ports(state: State, behind_edge: bool) -> (Rig, Flow) {
+    let mut config = Config { state, ..open_config() };
+    let address = "203.0.113.1:5070".parse().unwrap();
+    config.listeners.push(Listener { transport: Transport::Udp, address });
+    let mut rig = Rig::new(config);
+    let there = Flow { local: address, ..udp(BOB) };
+    let mut draft = Draft::register("bob").and("Contact", &format!("<sip:bob@{BOB}>"));
+    if behind_edge {
+        draft = draft.and("Via", "SIP/2.0/UDP 192.0.2.1;branch=z9hG4bKedge");
+    }
+    assert_eq!(rig.send(&there, &draft).status(), 200);
+    (rig, there)
+}
+
+#[test]
+fn everything_leaves_from_the_port_that_the_peer_knows() {
+    for state in [State::Stateful, State::Stateless] {
+        for behind_edge in [false, true] {
+            let (mut rig, there) = with_two_ports(state, behind_edge);
+            let reaction = rig.send(&udp(ALICE), &Draft::invite("sip:bob@example.com"));
+            let invite = reaction.forwarded().clone();
+            assert_eq!(invite.flow, there, "{state:?} {behind_edge}");
+            assert!(invite.values(HeaderName::Via)[0].contains("203.0.113.1:5070"));
+            let routes = invite.values(HeaderName::RecordRoute);
+            let ends = routes.iter().map(|route| route.rsplit('@').next().unwrap());
+            let ends: Vec<_> = ends.collect();
+            assert_eq!(ends, ["203.0.113.1:5070;lr>", "203.0.113.1:5060;lr>"]);
+            let ringing = rig.receive(&there, &invite.answer(180, "b", ""));
+            assert_eq!(ringing.response().flow, udp(ALICE), "{state:?}");
+        }
+    }
+}
+
+#[test]
+fn what_no_listener_can_carry_is_answered_and_counted() {
+    for state in [State::Stateful, State::Stateless] {
+        let mut config = Config { state, ..open_config() };
+        config.listeners.retain(|listener| listener.address.is_ipv4());
+        let mut rig = Rig::new(config);
+        let answer = rig.send(&udp(ALICE), &Draft::invite("sip:x@[2001:db8::5]"));
+        assert_eq!(answer.responses().last().unwrap().status(), 480, "{state:?}");
+        assert_eq!(rig.count("undeliverable"), 1, "{state:?}");
+
+        let invite = Draft::invite("sip:x@far.example");
+        let (_, ticket) = rig.send(&udp(ALICE), &invite).wants_location();
+        let remote = "[2001:db8::5]:5060".parse().unwrap();
+        let place = Location { transport: Transport::Udp, remote, local: None };
+        assert_eq!(rig.located(ticket, &[place]).status(), 480, "{state:?}");
+        assert_eq!(rig.count("undeliverable"), 2, "{state:?}");
+    }
+}
+
+#[test]
+fn a_long_request_goes_by_tcp_with_and_without_a_transaction() {
+    for state in [State::Stateful, State::Stateless] {
+        let mut rig = Rig::new(Config { state, ..open_config() });
+        let long = Draft::new("MESSAGE", "sip:x@192.0.2.50").with_body(&"x".repeat(1200));
+        let sent = rig.send(&udp(ALICE), &long).forwarded().clone();
+        assert_eq!(sent.flow.transport, Transport::Tcp, "{state:?}");
+        let (_, ticket) =
+            rig.send(&udp(ALICE), &long.next().with_uri("sip:x@far.example")).wants_location();
+        let remote = "192.0.2.50:5060".parse().unwrap();
+        let place = Location { transport: Transport::Udp, remote, local: None };
+        let sent = rig.located(ticket, &[place]).forwarded().clone();
+        assert_eq!(sent.flow.transport, Transport::Tcp, "{state:?} by name");
+    }
 }
