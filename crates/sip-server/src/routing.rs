@@ -15,7 +15,6 @@ use crate::proxy::{
 };
 use crate::registrar;
 use crate::server::Server;
-use crate::settings::DomainIndex;
 use crate::sponsor::{Asked, Sponsor, find_sponsor};
 use crate::subscribers::AddressOfRecord;
 use crate::timings::{Step, timed};
@@ -80,6 +79,10 @@ pub(crate) fn route<R: RawMutex>(
         Destination::Nobody(NoRoute::Scheme) => return refuse(416, env),
         // That says nothing of this server, which a 503 would.
         Destination::Nobody(NoRoute::Transport) => return refuse(480, env),
+        Destination::Nobody(NoRoute::Number) => {
+            env.counters.not_found.add();
+            return refuse(404, env);
+        }
         _ => {}
     }
     let registered = match &destination {
@@ -92,7 +95,7 @@ pub(crate) fn route<R: RawMutex>(
         _ => None,
     };
     let is_for_us = registered.is_some()
-        || matches!(destination, Destination::User { .. } | Destination::Number(_));
+        || matches!(destination, Destination::User { .. } | Destination::Number { .. });
     let follows_invite = grant.is_none()
         && config.state == State::Stateless
         && matches!(head.method, Method::Ack | Method::Cancel)
@@ -132,10 +135,10 @@ pub(crate) fn route<R: RawMutex>(
             let name = env.settings.domain_name(domain);
             server.subscribers.address_of_record(&sip::uri::unescape(user), name)
         }
-        Destination::Number(tel) => {
+        Destination::Number { tel, domain } => {
             let mut number = Vec::new();
             tel.write_canonical_number(&mut number);
-            let name = env.settings.domain_name(DomainIndex::DEFAULT);
+            let name = env.settings.domain_name(domain);
             server.subscribers.address_of_record(&number, name)
         }
     };

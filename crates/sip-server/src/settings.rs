@@ -5,6 +5,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::net::{IpAddr, SocketAddr};
 use hashbrown::HashMap;
+use sip::uri::TelUri;
 use sip::{Host, Transport};
 use smallvec::SmallVec;
 
@@ -65,6 +66,17 @@ impl Settings {
             }
         };
         index.copied().map(DomainIndex)
+    }
+
+    /// The domain whose users a number may mean (RFC 3966 section 5.1.5): that which a local one is said to be local to, or
+    /// the default one. `None` where it is local to some other place.
+    pub(crate) fn domain_of_number(&self, tel: &TelUri<'_>) -> Option<DomainIndex> {
+        match tel.params.value("phone-context") {
+            Some(context) if !tel.number.starts_with(b"+") => {
+                Host::parse(context).and_then(|host| self.domain_of(&host))
+            }
+            _ => Some(DomainIndex::DEFAULT),
+        }
     }
 
     /// Whether `value`, of a header field with challenges or credentials, is of a realm of ours, by any reading.

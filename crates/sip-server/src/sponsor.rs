@@ -109,13 +109,14 @@ fn claim<R: RawMutex>(server: &Server<R>, from: &Uri<'_>, env: &Env<'_>) -> Clai
             (Some(_), None) => Claim::Unprovable,
             (None, _) => Claim::Foreign,
         },
-        // A number may be anybody's, but not that of a user.
+        // A number may be anybody's, but not that of a user: phones show it without what it is local to.
         Uri::Tel(tel) => {
             let mut number = Vec::new();
             tel.write_canonical_number(&mut number);
-            let user = user_of(&number, DomainIndex::DEFAULT);
+            let domain = env.settings.domain_of_number(tel).unwrap_or(DomainIndex::DEFAULT);
+            let user = user_of(&number, domain);
             match server.subscribers.look_up(&user, |subscriber| subscriber.is_some()) {
-                true => Claim::User(user, DomainIndex::DEFAULT),
+                true => Claim::User(user, domain),
                 false => Claim::Foreign,
             }
         }

@@ -36,7 +36,7 @@ impl<'a> Params<'a> {
     pub fn iter(self) -> impl Iterator<Item = Param<'a>> {
         let mut rest = lex::trim(self.0);
         core::iter::from_fn(move || {
-            rest = rest.strip_prefix(b";")?;
+            rest = rest.strip_prefix(b";").filter(|rest| !rest.is_empty())?;
             let (end, equals) = end_of_param(rest);
             let (param, after) = rest.split_at(end);
             rest = after;
@@ -70,7 +70,8 @@ impl<'a> Params<'a> {
     }
 
     /// Whether every parameter of a header field has the form of the grammar: a token, and a value
-    /// that is a token, a host or a quoted string (RFC 3261 section 25.1, `generic-param`).
+    /// that is a token, a host or a quoted string (RFC 3261 section 25.1, `generic-param`). A semicolon at the end, and
+    /// `rport=` without a value, are taken as the field writes them: nothing is lost by it.
     #[must_use]
     pub fn is_valid(self) -> bool {
         self.all_valid(|_, _| ())
@@ -94,7 +95,7 @@ impl<'a> Params<'a> {
                         },
                         _ => lex::split_set(value, Set::VALUE),
                     };
-                    if value.is_empty() {
+                    if value.is_empty() && !name.eq_ignore_ascii_case(b"rport") {
                         return false;
                     }
                     (Some(value), lex::trim_start(after))
@@ -102,7 +103,7 @@ impl<'a> Params<'a> {
                 _ => (None, after),
             };
             if name.is_empty() {
-                return false;
+                return value.is_none() && after.is_empty();
             }
             look((name, value), place(rest)..place(after));
             rest = after;
@@ -158,6 +159,7 @@ mod tests {
     fn parameters_are_found_in_any_case_and_with_white_space() {
         let params = Params::new(b" ;lr ; Tag = x;q=\"a;\\\"b\" ;last=");
         let all: Vec<_> = params.iter().collect();
+        assert_eq!(Params::new(b";a;b ; ").iter().count(), 2);
         let expected: [Param; 4] = [
             (b"lr", None),
             (b"Tag", Some(b"x")),
@@ -172,10 +174,23 @@ mod tests {
 
     #[test]
     fn validity_follows_the_grammar() {
-        for good in [&b""[..], b";a", b";a=b", b" ; a = \"b;c\"", b";received=[2001:db8::1]"] {
+        let written = [&b";a=b;"[..], b";", b";a ; ", b";rport=", b";RPORT= ;a"];
+        let good = [&b""[..], b";a", b";a=b", b" ; a = \"b;c\"", b";received=[2001:db8::1]"];
+        for good in good.into_iter().chain(written) {
             assert!(Params::new(good).is_valid(), "{}", good.escape_ascii());
         }
-        for bad in [&b";"[..], b";;a", b";a=\"b", b";a b", b"a", b";a=b c"] {
+        for bad in [
+            &b";;"[..],
+            b";a;;",
+            b";=",
+            b";=a",
+            b";;a",
+            b";a=",
+            b";a=\"b",
+            b";a b",
+            b"a",
+            b";a=b c",
+        ] {
             assert!(!Params::new(bad).is_valid(), "{}", bad.escape_ascii());
         }
     }

@@ -32,8 +32,8 @@ pub(crate) enum Destination<'m> {
     Server,
     /// A user of one of our domains; the user part as it stands.
     User { user: &'m [u8], domain: DomainIndex },
-    /// A number, for which the default domain answers.
-    Number(sip::uri::TelUri<'m>),
+    /// A number, for which this domain answers.
+    Number { tel: sip::uri::TelUri<'m>, domain: DomainIndex },
     /// Somebody else, this way. The request URI to forward with may not be the one that came.
     Elsewhere { next_hop: NextHop, flow_bound: bool, uri: &'m [u8], routes: Option<Vec<u8>> },
     /// Nobody that can be reached, for this reason.
@@ -145,7 +145,12 @@ impl<'m> Preprocessed<'m> {
     ) -> Destination<'m> {
         let uri = match &self.uri {
             Uri::Sip(uri) => uri,
-            Uri::Tel(tel) => return Destination::Number(*tel),
+            Uri::Tel(tel) => {
+                return match settings.domain_of_number(tel) {
+                    Some(domain) => Destination::Number { tel: *tel, domain },
+                    None => Destination::Nobody(NoRoute::Number),
+                };
+            }
             Uri::Other { .. } => return Destination::Nobody(NoRoute::Scheme),
         };
         let is_served = !uri.secure || settings.transports().contains(&Transport::Tls);

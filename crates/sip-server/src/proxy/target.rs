@@ -64,6 +64,8 @@ pub(crate) enum NoRoute {
     Scheme,
     /// The transport is none of ours.
     Transport,
+    /// The number is one of another place.
+    Number,
 }
 
 impl NextHop {

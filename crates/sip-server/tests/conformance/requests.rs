@@ -1,7 +1,9 @@
 //! What every request has to get past (RFC 3261 sections 8.2, 16.3 and 18.2), and requests to the
 //! server itself.
 
-use crate::rig::{ALICE, BOB, Draft, Rig, SERVER, STRANGER, Sent, open_config, tcp, text, udp};
+use crate::rig::{
+    ALICE, BOB, Draft, Rig, SERVER, STRANGER, Sent, open_config, serial, tcp, text, udp,
+};
 use sip::{Duration, HeaderName, Transport};
 use sip_server::config::{Mode, State};
 use sip_server::{Config, Location};
@@ -398,4 +400,28 @@ fn a_timeout_is_told_of_invites_alone() {
         let statuses: Vec<_> = later.responses().map(|sent| sent.status()).collect();
         assert_eq!(statuses, vec![408; expected], "{method}");
     }
+}
+
+#[test]
+fn a_semicolon_too_many_and_an_empty_rport_are_read() {
+    let mut rig = Rig::open();
+    let via = format!("SIP/2.0/UDP {ALICE};rport=;branch=z9hG4bK{};", serial());
+    let draft = Draft::register("alice")
+        .with("Via", &via)
+        .with("To", "<sip:alice@example.com>;")
+        .and("Contact", "<sip:alice@198.51.100.10:5060;transport=udp;>;");
+    let reaction = rig.send(&udp(ALICE), &draft);
+    assert_eq!(reaction.status(), 200);
+    let answer = reaction.response();
+    let vias = answer.values(HeaderName::Via);
+    assert!(vias[0].contains(";rport=5060") && !vias[0].contains(";;"), "{vias:?}");
+    let to = answer.value(HeaderName::To);
+    assert!(to.starts_with("<sip:alice@example.com>;tag="), "{to}");
+    let uri = "sip:alice@198.51.100.10:5060;transport=udp;";
+    assert_eq!(answer.values(HeaderName::Contact), [format!("<{uri}>;expires=3600")]);
+    let invite = rig.send(&udp(BOB), &Draft::invite("sip:alice@example.com")).forwarded().clone();
+    assert_eq!(invite.request_uri(), uri);
+    let without = Draft::register("alice").and("Contact", &format!("<{}>", &uri[..uri.len() - 1]));
+    assert_eq!(rig.send(&udp(ALICE), &without).status(), 200);
+    assert_eq!(rig.contacts("alice@example.com").len(), 1, "it is the same contact");
 }

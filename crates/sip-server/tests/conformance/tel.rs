@@ -26,6 +26,34 @@ fn a_number_is_a_user_of_the_default_domain() {
 }
 
 #[test]
+fn a_local_number_is_of_the_place_that_it_is_local_to() {
+    let mut rig = with_number("7042");
+    let there = Draft::new("REGISTER", "sip:example.org")
+        .with("To", "<sip:7042@example.org>")
+        .and("Contact", "<sip:other@198.51.100.30>");
+    assert_eq!(rig.send(&udp("198.51.100.30:5060"), &there).status(), 200);
+    let ours = format!("sip:bob@{BOB}");
+    for (uri, expected) in [
+        ("tel:7042;phone-context=example.com", Some(&ours[..])),
+        ("tel:7042;phone-context=EXAMPLE.org", Some("sip:other@198.51.100.30")),
+        // It ought to be said, but many phones do not.
+        ("tel:7042", Some(&ours[..])),
+        ("tel:7042;phone-context=foreign.example", None),
+        ("tel:7042;phone-context=+49", None),
+        ("tel:7042;phone-context=", None),
+    ] {
+        let reaction = rig.send(&udp(ALICE), &Draft::invite(uri));
+        match expected {
+            Some(expected) => assert_eq!(reaction.forwarded().request_uri(), expected, "{uri}"),
+            None => assert_eq!(reaction.status(), 404, "{uri}"),
+        }
+    }
+    let mut global = with_number("+12015550123");
+    let invite = Draft::invite("tel:+12015550123;phone-context=foreign.example");
+    assert_eq!(global.send(&udp(ALICE), &invite).forwarded().request_uri(), ours);
+}
+
+#[test]
 fn a_number_that_nobody_has_is_not_found() {
     for uri in ["tel:+12015550124", "tel:12015550123"] {
         let reaction = with_number("+12015550123").send(&udp(ALICE), &Draft::invite(uri));

@@ -76,7 +76,8 @@ impl Response<'_, '_> {
         match self.to_tag {
             Some(tag) if !has_tag => {
                 out.extend_from_slice(b"To: ");
-                out.extend_from_slice(field.value);
+                // A semicolon too many at the end is taken for the one before the tag.
+                out.extend_from_slice(field.value.strip_suffix(b";").unwrap_or(field.value));
                 out.extend_from_slice(b";tag=");
                 out.extend_from_slice(tag);
                 out.extend_from_slice(b"\r\n");
