@@ -118,8 +118,12 @@ impl Settings {
 
     /// Whether `end` is where this server listens.
     pub(crate) fn is_own_end(&self, end: SocketAddr) -> bool {
-        self.is_own(end.ip())
-            && self.config.listeners.iter().any(|listener| listener.address.port() == end.port())
+        let listens = |address: SocketAddr| {
+            address.port() == end.port()
+                && (address.ip().is_unspecified() || address.ip() == end.ip().to_canonical())
+        };
+        self.config.listeners.iter().any(|listener| listens(listener.address))
+            && self.is_own(end.ip())
     }
 
     /// Whether `address`, to which a message came, is not known to be ours yet: it was given to this machine after

@@ -78,6 +78,10 @@ impl<R: RawMutex> Worker<R> {
             if !is_read || is_stale(waited, flow, bytes, &env.settings.config) {
                 return env.counters.overload_dropped.add();
             }
+            // Nothing is sent to ourselves, so whoever says that he is us is not.
+            if flow.connection.is_none() && env.settings.is_own_end(flow.remote) {
+                return env.counters.dropped.add();
+            }
             env.stopwatch =
                 env.stopwatch.filter(|watch| env.settings.config.timings && watch.is_due());
             let watch = env.stopwatch;

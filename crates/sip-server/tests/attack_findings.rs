@@ -238,3 +238,15 @@ fn the_ack_of_a_refusal_after_a_look_up_ends_here() {
     let ack = rig::ack_of(&invite, refusal.response());
     assert!(rig.send(&udp(ALICE), &ack).is_silent());
 }
+
+#[test]
+fn nobody_speaks_in_the_name_of_the_server_itself() {
+    for state in [State::Stateful, State::Stateless] {
+        let mut rig = rig(state);
+        let invite = Draft::new("INVITE", "sip:alice@example.com")
+            .with("From", "<sip:x@foreign.example>;tag=x-tag")
+            .and("Contact", "<sip:x@127.0.0.1:5070>");
+        assert!(rig.send(&udp(SERVER), &invite).is_silent(), "{state:?}");
+        assert_eq!(rig.count("dropped"), 1);
+    }
+}

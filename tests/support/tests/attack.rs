@@ -123,7 +123,7 @@ const SHAPES: &[Shape] = &[
         "own-end-as-source",
         0,
         &[Step { source: 7, ..CALL }, Step { method: 2, ..WITHIN }],
-        "Binding INVITE",
+        "dropped",
     ),
     (
         "guessed-branch",
