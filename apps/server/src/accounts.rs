@@ -4,6 +4,8 @@ use crate::domains::{self, sip_uri};
 use crate::storage::{self, Change, Storage, User};
 use sip::digest::Ha1Set;
 use sip_server::config::Domain;
+use sip_server::{AuthName, Logins};
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::io::{self, BufRead};
 use std::sync::Arc;
@@ -35,6 +37,13 @@ pub(crate) enum Error {
     TwoDomains(String, String),
     /// There is no such user.
     Unknown(String),
+    /// The name is one under which somebody else logs in.
+    Taken {
+        /// The name.
+        name: String,
+        /// Whose it is.
+        owner: String,
+    },
     /// Lines of an import that cannot be used.
     BadLines {
         /// The first of them: number and what is wrong.
@@ -65,6 +74,10 @@ impl fmt::Display for Error {
             Self::Unknown(uri) => write!(
                 f,
                 "there is no user {uri}, so nothing was removed; `barebell user list` shows all"
+            ),
+            Self::Taken { name, owner } => write!(
+                f,
+                "{owner} logs in as {name}, so nobody else can have that name: choose another one"
             ),
             Self::BadLines { named, count } => {
                 write!(f, "nothing was imported, {count} lines cannot be used:")?;
@@ -163,14 +176,25 @@ fn unalias(name: String, served: &[Domain]) -> String {
     domains::find(served, &name).map_or(name, |domain| domain.name.clone())
 }
 
-/// Adds the user, or changes the password of the one there is.
+/// Adds the user, or changes the password of the one there is, who keeps an authentication name where none is given.
 ///
 /// # Errors
-/// When the password is none, or storage fails.
-pub(crate) fn add(storage: &Storage, identity: &Identity, password: &str) -> Result<Stored, Error> {
+/// When the password is none, the authentication name is none or somebody else's, or storage fails.
+pub(crate) fn add(
+    storage: &Storage,
+    identity: &Identity,
+    password: &str,
+    auth_name: Option<&str>,
+) -> Result<Stored, Error> {
     check_password(password.as_bytes()).map_err(|_| Error::BadPassword)?;
+    if let Some(auth_name) = auth_name {
+        check_auth_name(auth_name, &identity.domain).map_err(Error::BadName)?;
+    }
     let domain = Arc::from(identity.domain.as_str());
-    let users = vec![user(&identity.name, &domain, password.as_bytes())];
+    let known = AuthNames::of(storage, &domain)?;
+    let auth_name = auth_name.or_else(|| known.of_user(&identity.name));
+    let users = vec![user(&identity.name, &domain, password.as_bytes(), auth_name)];
+    known.check(storage, &users)?;
     let change = storage.put_users(&users)?;
     Ok(Stored { users, change })
 }
@@ -186,8 +210,8 @@ pub(crate) fn remove(storage: &Storage, identity: &Identity) -> Result<(), Error
     }
 }
 
-/// Adds the users that `input` names, one `name:password` on a line, to `domain`; all, or on an
-/// error none.
+/// Adds the users that `input` names, one `name:password` or `name<authentication name>:password` on a line, to `domain`;
+/// all, or on an error none.
 ///
 /// # Errors
 /// When a line cannot be used, or reading or storage fails.
@@ -197,15 +221,21 @@ pub(crate) fn import(
     input: &mut dyn BufRead,
 ) -> Result<Stored, Error> {
     let domain: Arc<str> = Arc::from(domain);
-    let mut users = read_users(input, &domain)?;
+    let known = AuthNames::of(storage, &domain)?;
+    let mut users = read_users(input, &domain, &known)?;
     // In the order of the database's tree its pages are written once. The sort is stable, so of
     // two lines with one name the later still counts.
     users.sort_by(|a, b| a.name.cmp(&b.name));
+    known.check(storage, &users)?;
     let change = storage.put_users(&users)?;
     Ok(Stored { users, change })
 }
 
-fn read_users(input: &mut dyn BufRead, domain: &Arc<str>) -> Result<Vec<User>, Error> {
+fn read_users(
+    input: &mut dyn BufRead,
+    domain: &Arc<str>,
+    known: &AuthNames,
+) -> Result<Vec<User>, Error> {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let mut users = Vec::new();
     let mut named = Vec::new();
@@ -219,7 +249,9 @@ fn read_users(input: &mut dyn BufRead, domain: &Arc<str>) -> Result<Vec<User>, E
         let parsed = std::thread::scope(|scope| {
             let parts: Vec<_> = lines
                 .chunks(lines.len().div_ceil(threads))
-                .map(|part| scope.spawn(|| part.iter().map(|line| line.user(domain)).collect()))
+                .map(|part| {
+                    scope.spawn(|| part.iter().map(|line| line.user(domain, known)).collect())
+                })
                 .collect();
             parts
                 .into_iter()
@@ -248,7 +280,7 @@ struct Line {
 }
 
 impl Line {
-    fn user(&self, domain: &Arc<str>) -> Result<User, String> {
+    fn user(&self, domain: &Arc<str>, known: &AuthNames) -> Result<User, String> {
         if self.bytes.len() > MAX_LINE {
             return Err(format!("longer than {MAX_LINE} bytes"));
         }
@@ -257,9 +289,16 @@ impl Line {
             .map(|colon| (&self.bytes[..colon], &self.bytes[colon + 1..]))
             .ok_or("expected name:password, and there is no colon")?;
         let name = std::str::from_utf8(name).map_err(|_| "the name is not UTF-8")?;
+        let (name, auth_name) = match name.strip_suffix('>').and_then(|name| name.split_once('<')) {
+            Some((name, auth_name)) => (name, Some(auth_name)),
+            None => (name, None),
+        };
         check_name(name)?;
+        if let Some(auth_name) = auth_name {
+            check_auth_name(auth_name, domain)?;
+        }
         check_password(password)?;
-        Ok(user(name, domain, password))
+        Ok(user(name, domain, password, auth_name.or_else(|| known.of_user(name))))
     }
 }
 
@@ -284,9 +323,86 @@ fn read_lines(input: &mut dyn BufRead, number: &mut u64, most: usize) -> io::Res
     Ok(lines)
 }
 
-fn user(name: &str, domain: &Arc<str>, password: &[u8]) -> User {
-    let ha1 = Ha1Set::new(name.as_bytes(), domain.as_bytes(), password);
-    User { name: name.to_owned(), domain: Arc::clone(domain), ha1 }
+fn user(name: &str, domain: &Arc<str>, password: &[u8], auth_name: Option<&str>) -> User {
+    let ha1 = |login: &str| Ha1Set::new(login.as_bytes(), domain.as_bytes(), password);
+    let logins = Logins {
+        by_name: ha1(name),
+        by_address: Some(ha1(&format!("{name}@{domain}"))),
+        by_auth_name: auth_name
+            .map(|auth| Box::new(AuthName { name: auth.as_bytes().into(), ha1: ha1(auth) })),
+    };
+    User { name: name.to_owned(), domain: Arc::clone(domain), logins }
+}
+
+/// The authentication names that there are in a domain.
+struct AuthNames {
+    /// Each with the name of its user.
+    owners: HashMap<String, String>,
+    /// The other way round.
+    names: HashMap<String, String>,
+}
+
+impl AuthNames {
+    fn of(storage: &Storage, domain: &str) -> Result<Self, Error> {
+        let owners = storage.auth_names(domain)?;
+        let names = owners.iter().map(|(name, owner)| (owner.clone(), name.clone())).collect();
+        Ok(Self { owners, names })
+    }
+
+    /// That of the user called `name`.
+    fn of_user(&self, name: &str) -> Option<&str> {
+        self.names.get(name).map(String::as_str)
+    }
+
+    /// Sees to it that with `users`, who are of the domain, each name means one user.
+    ///
+    /// # Errors
+    /// When one would be two users'.
+    fn check(&self, storage: &Storage, users: &[User]) -> Result<(), Error> {
+        let mut owners = self.owners.clone();
+        // Those who get another one make room.
+        for user in users {
+            if let Some(name) = self.of_user(&user.name) {
+                owners.remove(name);
+            }
+        }
+        let new: HashSet<&str> = users.iter().map(|user| user.name.as_str()).collect();
+        let taken = |name: &str, owner: &str, user: &User| Error::Taken {
+            name: name.to_owned(),
+            owner: sip_uri(owner, &user.domain),
+        };
+        for user in users {
+            let Some(auth) = &user.logins.by_auth_name else { continue };
+            let name = String::from_utf8_lossy(&auth.name).into_owned();
+            let is_name = name != user.name
+                && (new.contains(&name[..]) || storage.has_user(&name, &user.domain)?);
+            if is_name {
+                return Err(taken(&name, &name, user));
+            }
+            match owners.insert(name.clone(), user.name.clone()) {
+                Some(owner) if owner != user.name => return Err(taken(&name, &owner, user)),
+                _ => {}
+            }
+        }
+        for user in users {
+            if let Some(owner) = owners.get(&user.name).filter(|owner| **owner != user.name) {
+                return Err(taken(&user.name, owner, user));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// An authentication name may be much, but not what means a user already.
+fn check_auth_name(name: &str, domain: &str) -> Result<(), String> {
+    let (local, rest) = name.split_once('@').unwrap_or((name, ""));
+    if rest == domain {
+        return Err(format!(
+            "`{name}` means the user {local}, who logs in under it in any case; expected a name without @{domain}"
+        ));
+    }
+    check_name(local)?;
+    if rest.is_empty() { Ok(()) } else { check_name(rest) }
 }
 
 fn check_name(name: &str) -> Result<(), String> {
@@ -358,7 +474,8 @@ mod tests {
     }
 
     fn imported(text: &[u8]) -> Result<Vec<User>, Error> {
-        read_users(&mut &*text, &Arc::from("a.com"))
+        let known = AuthNames { owners: HashMap::new(), names: HashMap::new() };
+        read_users(&mut &*text, &Arc::from("a.com"), &known)
     }
 
     #[test]
@@ -368,7 +485,7 @@ mod tests {
         let expected: [(&str, &[u8]); 3] =
             [("alice", b"se:cret"), ("bob", b" with space "), ("carol", b"\xff")];
         let domain = Arc::from("a.com");
-        assert_eq!(users, expected.map(|(name, password)| user(name, &domain, password)));
+        assert_eq!(users, expected.map(|(name, password)| user(name, &domain, password, None)));
         assert_eq!(imported(b"").unwrap(), []);
     }
 
@@ -406,7 +523,7 @@ mod tests {
             })
             .unwrap();
         let domain = Arc::from("a.com");
-        assert_eq!(users, [user("alice", &domain, b"3"), user("bob", &domain, b"2")]);
+        assert_eq!(users, [user("alice", &domain, b"3", None), user("bob", &domain, b"2", None)]);
     }
 
     #[test]
@@ -427,10 +544,44 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let storage = open(directory.path());
         let alice = identity("alice", "a.com");
-        assert_eq!(add(&storage, &alice, "1").unwrap().change.added, 1);
-        assert_eq!(add(&storage, &alice, "2").unwrap().change.changed, 1);
-        assert!(matches!(add(&storage, &alice, ""), Err(Error::BadPassword)));
+        assert_eq!(add(&storage, &alice, "1", None).unwrap().change.added, 1);
+        assert_eq!(add(&storage, &alice, "2", None).unwrap().change.changed, 1);
+        assert!(matches!(add(&storage, &alice, "", None), Err(Error::BadPassword)));
         remove(&storage, &alice).unwrap();
         assert!(matches!(remove(&storage, &alice), Err(Error::Unknown(_))));
+    }
+
+    #[test]
+    fn an_authentication_name_stays_until_there_is_another_and_is_one_users_alone() {
+        let directory = tempfile::tempdir().unwrap();
+        let storage = open(directory.path());
+        let add = |name: &str, auth: Option<&str>| {
+            add(&storage, &identity(name, "a.com"), "secret", auth).map(|stored| {
+                stored.users[0].logins.by_auth_name.as_ref().map(|auth| auth.name.to_vec())
+            })
+        };
+        let is_taken = |result| matches!(result, Err(Error::Taken { .. }));
+        assert_eq!(add("alice", Some("x")).unwrap().unwrap(), b"x");
+        assert_eq!(add("alice", None).unwrap().unwrap(), b"x", "with another password");
+        assert!(is_taken(add("bob", Some("x"))));
+        assert!(is_taken(add("x", None)), "alice logs in as x");
+        assert!(is_taken(add("bob", Some("alice"))));
+        assert_eq!(add("alice", Some("y")).unwrap().unwrap(), b"y");
+        assert_eq!(add("bob", Some("x")).unwrap().unwrap(), b"x", "it is free again");
+        for bad in ["", "a b", "bob@a.com", "a@b@c"] {
+            assert!(matches!(add("bob", Some(bad)), Err(Error::BadName(_))), "{bad}");
+        }
+        assert_eq!(add("bob", Some("7@isp.example")).unwrap().unwrap(), b"7@isp.example");
+        let import = |text: &str| import(&storage, "a.com", &mut text.as_bytes());
+        assert!(is_taken(import("carol<y>:p\n").map(|_| None)));
+        assert!(is_taken(import("carol<d>:p\ndave<d>:p\n").map(|_| None)));
+        assert!(is_taken(import("carol<dave>:p\ndave:p\n").map(|_| None)));
+        let stored = import("carol<y>:p<q>:r\nalice<z>:p\nbob:p\n").unwrap();
+        let names: Vec<_> = stored
+            .users
+            .iter()
+            .map(|user| String::from_utf8_lossy(&user.logins.by_auth_name.as_ref().unwrap().name))
+            .collect();
+        assert_eq!(names, ["z", "7@isp.example", "y"], "alice makes room for carol");
     }
 }

@@ -84,12 +84,17 @@ pub(crate) enum UserCommand {
         #[command(flatten)]
         #[allow(missing_docs)]
         password: Password,
+        /// Another name that the user logs in under, called authentication name, user or ID in phones; it stays
+        /// when the password is changed
+        #[arg(long, value_name = "NAME")]
+        auth_name: Option<String>,
         #[command(flatten)]
         #[allow(missing_docs)]
         user: UserFlags,
     },
     /// Add the users of a file of lines `name:password`
     ///
+    /// A line `name<authentication name>:password` gives the user another name to log in under.
     /// Empty lines and lines that begin with # are passed over. A password may contain colons.
     /// Users that exist get the new password. If a line cannot be used, nothing is imported.
     Import {

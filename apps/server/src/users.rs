@@ -21,14 +21,22 @@ use std::path::Path;
 /// When it cannot be done.
 pub(crate) fn run(command: &UserCommand, out: &mut Out) -> Result<(), Failure> {
     match command {
-        UserCommand::Add { name, password, user } => add(name, password, user, out),
+        UserCommand::Add { name, password, auth_name, user } => {
+            add(name, password, auth_name.as_deref(), user, out)
+        }
         UserCommand::Import { file, user } => import(file, user, out),
         UserCommand::List { user, json } => list(user, *json, out),
         UserCommand::Remove { name, user } => remove(name, user, out),
     }
 }
 
-fn add(name: &str, password: &Password, flags: &UserFlags, out: &mut Out) -> Result<(), Failure> {
+fn add(
+    name: &str,
+    password: &Password,
+    auth_name: Option<&str>,
+    flags: &UserFlags,
+    out: &mut Out,
+) -> Result<(), Failure> {
     let password = match &password.password {
         Some(password) => password.clone(),
         None => read_password()?,
@@ -38,10 +46,11 @@ fn add(name: &str, password: &Password, flags: &UserFlags, out: &mut Out) -> Res
             name: name.to_owned(),
             domain: flags.domain.clone(),
             password,
+            auth_name: auth_name.map(str::to_owned),
         })?,
         Access::Stopped(storage, domains) => {
             let identity = accounts::identify(name, flags.domain.as_deref(), &domains)?;
-            let stored = accounts::add(&storage, &identity, &password)?;
+            let stored = accounts::add(&storage, &identity, &password, auth_name)?;
             let (added, changed) = (stored.change.added, stored.change.changed);
             let served = domains::find(&domains, &identity.domain).is_some();
             UsersStored {
@@ -100,7 +109,9 @@ fn list(flags: &UserFlags, json: bool, out: &mut Out) -> Result<(), Failure> {
         if json {
             out.json(&user)
         } else {
-            out.line(domains::sip_uri(&user.name, &user.domain).trim_start_matches("sip:"))
+            let uri = domains::sip_uri(&user.name, &user.domain);
+            let auth = user.auth_name.map(|name| format!(" (logs in as {name}, too)"));
+            out.line(&format!("{}{}", uri.trim_start_matches("sip:"), auth.unwrap_or_default()))
         }
     };
     match Access::open_existing(&flags.place)? {
@@ -110,8 +121,7 @@ fn list(flags: &UserFlags, json: bool, out: &mut Out) -> Result<(), Failure> {
         Some(Access::Stopped(storage, _)) => {
             let mut result = Ok(());
             storage.users(flags.domain.as_deref(), &mut |user| {
-                let domain = user.domain.to_string();
-                result = show(UserRow { name: user.name, domain });
+                result = show(UserRow::from(user));
                 result.is_ok()
             })?;
             result?;
@@ -176,7 +186,14 @@ impl Access {
             Some(_) => None,
             None => remembered_domains(&storage)?,
         };
-        let served = || domains::served(&settings.engine.domains, &Host::this());
+        let served = || {
+            let mut domains = domains::served(&settings.engine.domains, &Host::this());
+            if settings.engine.domains.is_empty() {
+                // Which domain the server will serve is not known, so what is said means itself.
+                domains.iter_mut().for_each(|domain| domain.aliases.clear());
+            }
+            domains
+        };
         Ok(Self::Stopped(storage, remembered.unwrap_or_else(served)))
     }
 }

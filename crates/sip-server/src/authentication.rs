@@ -180,18 +180,18 @@ fn judge<R: RawMutex>(
             verdict = Verdict::Stale;
             continue;
         }
-        let user = subscribers.address_of_record(&credentials.username, realm);
-        // For a user who does not exist the same work is done with a secret that nobody has.
-        let secret = timed(env.stopwatch, Step::FindUser, || {
-            subscribers.secret(&user, credentials.algorithm)
+        let found = timed(env.stopwatch, Step::FindUser, || {
+            subscribers.log_in(&credentials.username, realm, credentials.algorithm)
         });
-        let is_user = secret.is_some();
+        let (user, secret) = found.unzip();
+        // For a user who does not exist the same work is done with a secret that nobody has.
         let secret = secret.unwrap_or_else(|| decoy(env.keys, credentials.algorithm));
         let expected =
             credentials.expected_response(&secret, head.method.as_bytes(), request.body());
-        let is_right = matches(&expected, credentials.response.as_bytes()) && is_user;
-        verdict = match (is_right, nonce) {
-            (true, Nonce::Fresh(id)) => {
+        let is_right = matches(&expected, credentials.response.as_bytes());
+        let proved = user.filter(|_| is_right);
+        verdict = match (proved, nonce) {
+            (Some(user), Nonce::Fresh(id)) => {
                 let count = credentials.nc.map(sip::digest::NonceCount::value);
                 let request = fingerprint(env.keys, request, flow);
                 let lifetime = config.nonce_lifetime;
@@ -200,8 +200,8 @@ fn judge<R: RawMutex>(
                 }
                 Verdict::Stale
             }
-            (true, _) => Verdict::Stale,
-            (false, _) => Verdict::Wrong,
+            (Some(_), _) => Verdict::Stale,
+            (None, _) => Verdict::Wrong,
         };
     }
     verdict

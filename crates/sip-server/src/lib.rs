@@ -20,6 +20,7 @@ mod dialogs;
 mod flow;
 mod incoming;
 mod keys;
+mod logins;
 mod nonce;
 mod output;
 pub mod overload;
@@ -41,6 +42,7 @@ mod worker;
 
 pub use config::Config;
 pub use flow::{Connection, Flow};
+pub use logins::{AuthName, Logins};
 pub use output::{Event, Location, Notice, Output, Ticket, Transmit};
 pub use server::{BindingView, Server};
 pub use timings::{Step, Timing};

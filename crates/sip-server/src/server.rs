@@ -5,6 +5,7 @@ use crate::config::Config;
 use crate::counters::Counters;
 use crate::dialogs::Dialogs;
 use crate::flow::{Connection, Flow};
+use crate::logins::Logins;
 use crate::nonce::Nonces;
 use crate::output::Output;
 use crate::proxy::{Keys, Passed, Transactions};
@@ -110,9 +111,9 @@ impl<R: RawMutex> Server<R> {
     }
 
     /// Adds the user `name@domain`, or changes the user's password. `name` is without escapes, the
-    /// domain as configured.
-    pub fn add_user(&self, address_of_record: &[u8], ha1: sip::digest::Ha1Set) {
-        self.subscribers.add_user(address_of_record, ha1);
+    /// domain as configured. An authentication name is to be nobody else's in the domain.
+    pub fn add_user(&self, address_of_record: &[u8], logins: impl Into<Logins>) {
+        self.subscribers.add_user(address_of_record, logins.into());
     }
 
     /// Removes a user with all bindings. False where there was none.

@@ -6,6 +6,7 @@ use crate::contacts::Contacts;
 use crate::counters::Counters;
 use crate::flow::{Connection, Flow};
 use crate::keys::Key;
+use crate::logins::{AuthNames, Logins};
 use crate::output::Output;
 use crate::record::{self, Record, StoredBinding};
 use crate::timer::TimerQueue;
@@ -14,7 +15,7 @@ use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use hashbrown::HashTable;
 use lock_api::{Mutex, RawMutex};
-use sip::digest::Ha1Set;
+use sip::digest::{Algorithm, Ha1Set};
 use sip::{Duration, Instant, SipUri, Uri};
 use smallvec::SmallVec;
 
@@ -102,7 +103,7 @@ impl Binding {
 pub(crate) struct Subscriber {
     /// With room for most, so that one look at the table tells whether it is the right one.
     address_of_record: SmallVec<[u8; 32]>,
-    ha1: Option<Box<Ha1Set>>,
+    logins: Option<Box<Logins>>,
     /// In the order in which they were last registered.
     pub(crate) bindings: Vec<Binding>,
     /// The last REGISTER that removed a binding, while copies of earlier ones may still arrive.
@@ -181,6 +182,7 @@ pub(crate) struct Subscribers<R: RawMutex> {
     key: Key,
     contacts: Contacts<R>,
     connections: Connections<R>,
+    auth_names: AuthNames<R>,
     users: AtomicUsize,
     registered: AtomicUsize,
     bindings: AtomicUsize,
@@ -193,6 +195,7 @@ impl<R: RawMutex> Subscribers<R> {
         Self {
             contacts: Contacts::new(contacts),
             connections: Connections::new(),
+            auth_names: AuthNames::new(),
             shards: (0..SHARDS).map(|_| Mutex::new(Shard::default())).collect(),
             key,
             users: AtomicUsize::new(0),
@@ -234,15 +237,33 @@ impl<R: RawMutex> Subscribers<R> {
         )
     }
 
-    /// The secret of a user for `algorithm`; `None` where there is no such user.
-    pub(crate) fn secret(
+    /// Who logs in as `name` in `domain`, and the secret for `algorithm`; `None` where nobody does.
+    pub(crate) fn log_in(
         &self,
-        address: &AddressOfRecord,
-        algorithm: sip::digest::Algorithm,
-    ) -> Option<SmallVec<[u8; 32]>> {
-        self.look_up(address, |subscriber| {
-            let ha1 = subscriber?.ha1.as_ref()?;
-            Some(SmallVec::from_slice(ha1.get(algorithm)))
+        name: &[u8],
+        domain: &str,
+        algorithm: Algorithm,
+    ) -> Option<(AddressOfRecord, SmallVec<[u8; 32]>)> {
+        // Looked for in any case, so that the time says nothing of who there is.
+        let owner = self.auth_names.owner(name, domain.as_bytes());
+        let secret = |address: AddressOfRecord, choose: &dyn Fn(&Logins) -> Option<&Ha1Set>| {
+            let secret = self.look_up(&address, |subscriber| {
+                let ha1 = choose(subscriber?.logins.as_ref()?)?;
+                Some(SmallVec::from_slice(ha1.get(algorithm)))
+            })?;
+            Some((address, secret))
+        };
+        let user = name.strip_suffix(domain.as_bytes()).and_then(|user| user.strip_suffix(b"@"));
+        let found = match user {
+            Some(user) => {
+                secret(self.address_of_record(user, domain), &|logins| logins.by_address.as_ref())
+            }
+            None => secret(self.address_of_record(name, domain), &|logins| Some(&logins.by_name)),
+        };
+        found.or_else(|| {
+            secret(self.canonical(&owner?), &|logins| {
+                Some(&logins.by_auth_name.as_ref().filter(|auth| *auth.name == *name)?.ha1)
+            })
         })
     }
 
@@ -267,7 +288,7 @@ impl<R: RawMutex> Subscribers<R> {
                 address.hash,
                 Subscriber {
                     address_of_record: SmallVec::from_slice(&address.bytes),
-                    ha1: None,
+                    logins: None,
                     bindings: Vec::new(),
                     removal: None,
                     sequence: 0,
@@ -285,7 +306,7 @@ impl<R: RawMutex> Subscribers<R> {
         if changed == Changed::Yes {
             journal(subscriber, sequence, out);
         }
-        if subscriber.bindings.is_empty() && subscriber.ha1.is_none() {
+        if subscriber.bindings.is_empty() && subscriber.logins.is_none() {
             entry.remove();
         }
         if is_news && expiries.len() > 4 * table.len() + SPARE_REMINDERS {
@@ -295,13 +316,17 @@ impl<R: RawMutex> Subscribers<R> {
     }
 
     /// Adds a user or gives one a new password.
-    pub(crate) fn add_user(&self, canonical: &[u8], ha1: Ha1Set) {
+    pub(crate) fn add_user(&self, canonical: &[u8], logins: Logins) {
         let address = self.canonical(canonical);
         let mut out = Output::default();
-        let is_new = self.update(&address, true, &mut out, |subscriber| {
-            (subscriber.ha1.replace(Box::new(ha1)).is_none(), Changed::No)
+        let new_name = auth_name(&logins);
+        let before = self.update(&address, true, &mut out, |subscriber| {
+            (subscriber.logins.replace(Box::new(logins)), Changed::No)
         });
-        if is_new == Some(true) {
+        let before = before.flatten();
+        let old_name = before.as_deref().and_then(auth_name);
+        self.auth_names.change(canonical, old_name.as_deref(), new_name.as_deref());
+        if before.is_none() {
             self.users.fetch_add(1, Ordering::Relaxed);
         }
     }
@@ -313,13 +338,12 @@ impl<R: RawMutex> Subscribers<R> {
             let had_bindings = !subscriber.bindings.is_empty();
             subscriber.bindings.clear();
             let changed = if had_bindings { Changed::Yes } else { Changed::No };
-            (subscriber.ha1.take().is_some(), changed)
+            (subscriber.logins.take(), changed)
         });
-        let removed = removed == Some(true);
-        if removed {
-            self.users.fetch_sub(1, Ordering::Relaxed);
-        }
-        removed
+        let Some(removed) = removed.flatten() else { return false };
+        self.auth_names.change(canonical, auth_name(&removed).as_deref(), None);
+        self.users.fetch_sub(1, Ordering::Relaxed);
+        true
     }
 
     /// What stands for the contact `uri` of `binding`.
@@ -412,7 +436,7 @@ impl<R: RawMutex> Subscribers<R> {
                     counters.expired_bindings.add();
                 }
                 self.remind(subscriber, hash, expiries);
-                if subscriber.bindings.is_empty() && subscriber.ha1.is_none() {
+                if subscriber.bindings.is_empty() && subscriber.logins.is_none() {
                     entry.remove();
                 }
             }
@@ -444,7 +468,7 @@ impl<R: RawMutex> Subscribers<R> {
             for _ in 0..self.retain(hash, subscriber, sequence, out, is_kept) {
                 counters.lost_bindings.add();
             }
-            if subscriber.bindings.is_empty() && subscriber.ha1.is_none() {
+            if subscriber.bindings.is_empty() && subscriber.logins.is_none() {
                 entry.remove();
             }
         }
@@ -557,6 +581,10 @@ impl<R: RawMutex> Subscribers<R> {
         }
         is_news
     }
+}
+
+fn auth_name(logins: &Logins) -> Option<Box<[u8]>> {
+    logins.by_auth_name.as_ref().map(|auth| auth.name.clone())
 }
 
 fn journal(subscriber: &mut Subscriber, sequence: &mut u64, out: &mut Output) {

@@ -47,6 +47,9 @@ pub(crate) enum Request {
         domain: Option<String>,
         /// The password.
         password: String,
+        /// The flag `--auth-name`.
+        #[serde(default)]
+        auth_name: Option<String>,
     },
     /// One row, a [`UsersStored`]. Lines `name:password` follow.
     ImportUsers {
@@ -153,6 +156,20 @@ pub(crate) struct UserRow {
     pub(crate) name: String,
     /// The domain.
     pub(crate) domain: String,
+    /// The authentication name, if there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) auth_name: Option<String>,
+}
+
+impl From<crate::storage::User> for UserRow {
+    fn from(user: crate::storage::User) -> Self {
+        let auth = user.logins.by_auth_name;
+        Self {
+            name: user.name,
+            domain: user.domain.to_string(),
+            auth_name: auth.map(|auth| String::from_utf8_lossy(&auth.name).into_owned()),
+        }
+    }
 }
 
 /// Users that were added or changed.

@@ -160,16 +160,16 @@ impl Desk {
             Request::Users { domain } => {
                 let mut result = Ok(());
                 self.storage.users(domain.as_deref(), &mut |user| {
-                    let domain = user.domain.to_string();
-                    result = answers.row(&UserRow { name: user.name, domain });
+                    result = answers.row(&UserRow::from(user));
                     result.is_ok()
                 })?;
                 result?;
             }
-            Request::AddUser { name, domain, password } => {
+            Request::AddUser { name, domain, password, auth_name } => {
                 let identity =
                     accounts::identify(&name, domain.as_deref(), &self.control.domains())?;
-                let stored = accounts::add(&self.storage, &identity, &password)?;
+                let stored =
+                    accounts::add(&self.storage, &identity, &password, auth_name.as_deref())?;
                 let uri = Some(identity.uri());
                 answers.row(&self.take_effect(&stored, uri, identity.domain))?;
             }

@@ -82,7 +82,12 @@ impl Rig {
 }
 
 fn add(name: &str) -> Request {
-    Request::AddUser { name: name.to_owned(), domain: None, password: "secret".to_owned() }
+    Request::AddUser {
+        name: name.to_owned(),
+        domain: None,
+        password: "secret".to_owned(),
+        auth_name: None,
+    }
 }
 
 fn import(domain: &str, length: usize) -> Request {

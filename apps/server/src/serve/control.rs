@@ -37,7 +37,7 @@ pub(crate) fn address_of_record(name: &str, domain: &str) -> Vec<u8> {
 
 /// Makes a user known to `engine`.
 pub(crate) fn add_user(engine: &Engine, user: &User) {
-    engine.add_user(&address_of_record(&user.name, &user.domain), user.ha1.clone());
+    engine.add_user(&address_of_record(&user.name, &user.domain), user.logins.clone());
 }
 
 impl Control for Desk {

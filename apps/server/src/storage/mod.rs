@@ -27,13 +27,26 @@ const DATABASE_MODE: u32 = 0o600;
 const SECRET: &str = "secret";
 const SECRET_LENGTH: usize = 32;
 
-/// The form of the tables below.
-const SCHEMA_VERSION: i64 = 1;
+/// What makes the tables of each form out of those of the one before; the first are made of none.
+const STEPS: [&str; 2] = [TABLES, LOGINS];
+
+/// The form of the tables.
+const SCHEMA_VERSION: i64 = STEPS.len() as i64;
+
+/// Further names under which users log in: `user@domain`, which those have not who were stored before, and one of the
+/// operator's choice. Hashes stand together, as [`users`] has them.
+const LOGINS: &str = "
+    ALTER TABLE subscriber ADD COLUMN address_ha1 BLOB;
+    ALTER TABLE subscriber ADD COLUMN auth_name TEXT;
+    ALTER TABLE subscriber ADD COLUMN auth_ha1 BLOB;
+    CREATE UNIQUE INDEX subscriber_auth_name ON subscriber (domain, auth_name)
+        WHERE auth_name IS NOT NULL;
+";
 
 /// `subscriber` is keyed by domain first, so that the users of a domain lie together.
 /// `binding.expires` is in seconds since 1970, of the binding that ends last. `binding.emptied` is
 /// the number of the journal files that said that the address of record has no bindings any more.
-const SCHEMA: &str = "
+const TABLES: &str = "
     CREATE TABLE subscriber (
         domain TEXT NOT NULL,
         name TEXT NOT NULL,
@@ -329,18 +342,20 @@ fn prepare(database: &mut Connection, path: &Path) -> Result<(), Error> {
     let version: i64 = transaction
         .pragma_query_value(None, "user_version", |row| row.get(0))
         .map_err(to("tell its form"))?;
-    match version {
-        SCHEMA_VERSION => return Ok(()),
-        0 => {}
-        _ => return Err(Error::Newer { path: path.to_owned(), version }),
+    let newer = || Error::Newer { path: path.to_owned(), version };
+    let left =
+        usize::try_from(version).ok().and_then(|done| STEPS.get(done..)).ok_or_else(newer)?;
+    if left.is_empty() {
+        return Ok(());
     }
-    make_tables(&transaction)?;
+    make_tables(&transaction, left)?;
     transaction.commit().map_err(to("make its tables"))
 }
 
-fn make_tables(database: &Connection) -> Result<(), Error> {
-    database
-        .execute_batch(SCHEMA)
+fn make_tables(database: &Connection, steps: &[&str]) -> Result<(), Error> {
+    steps
+        .iter()
+        .try_for_each(|step| database.execute_batch(step))
         .and_then(|()| database.pragma_update(None, "user_version", SCHEMA_VERSION))
         .map_err(to("make its tables"))
 }
@@ -387,5 +402,30 @@ pub(crate) mod tests {
         open(directory.path()).database().pragma_update(None, "user_version", 99).unwrap();
         let error = Storage::open(locked(directory.path())).unwrap_err();
         assert!(matches!(error, Error::Newer { version: 99, .. }), "{error}");
+    }
+
+    #[test]
+    fn a_database_of_an_older_form_is_brought_up_to_date() {
+        let directory = tempfile::tempdir().unwrap();
+        let old = rusqlite::Connection::open(directory.path().join(DATABASE)).unwrap();
+        make_tables(&old, &STEPS[..1]).unwrap();
+        old.pragma_update(None, "user_version", 1).unwrap();
+        old.execute(
+            "INSERT INTO subscriber VALUES ('a.com', 'alice', zeroblob(16), zeroblob(32), zeroblob(32))",
+            [],
+        )
+        .unwrap();
+        drop(old);
+        let storage = open(directory.path());
+        let mut users = Vec::new();
+        storage
+            .users(None, &mut |user| {
+                users.push(user);
+                true
+            })
+            .unwrap();
+        let [alice] = &users[..] else { panic!("{users:?}") };
+        assert_eq!((&alice.name[..], &alice.logins.by_address), ("alice", &None));
+        assert_eq!(storage.put_users(&users).unwrap().changed, 1);
     }
 }

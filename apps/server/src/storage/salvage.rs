@@ -1,6 +1,6 @@
 //! What is done where the database is damaged: what can be read of it goes into a new one, and the damaged one is kept.
 
-use super::{DATABASE_MODE, Error, SECRET, get_setting, make_tables, of, to};
+use super::{DATABASE_MODE, Error, SECRET, STEPS, get_setting, make_tables, of, to};
 use crate::log;
 use net::wall_clock;
 use rusqlite::types::Value;
@@ -47,13 +47,18 @@ pub(super) fn salvage(path: &Path, reason: String) -> Result<(), Error> {
         .map_err(of(&fresh_path))?;
     let mut fresh = Connection::open(&fresh_path).map_err(to("open"))?;
     let transaction = fresh.transaction().map_err(to("save what can be read"))?;
-    make_tables(&transaction)?;
+    make_tables(&transaction, &STEPS)?;
     let copy_path = readable_copy(path)?;
     let damaged = Connection::open(&copy_path).map_err(to("open"))?;
     let copy = |table, key: &[&str], rest| {
         copy(&damaged, &transaction, table, key, rest).map_err(to("save what can be read"))
     };
-    let users = copy("subscriber", &["domain", "name"], "ha1_md5, ha1_sha256, ha1_sha512_256")?;
+    let mut columns = "ha1_md5, ha1_sha256, ha1_sha512_256".to_owned();
+    // It may be of the form before.
+    if damaged.prepare("SELECT auth_name FROM subscriber").is_ok() {
+        columns += ", address_ha1, auth_name, auth_ha1";
+    }
+    let users = copy("subscriber", &["domain", "name"], &columns)?;
     let settings = copy("setting", &["key"], "value")?;
     let registrations =
         copy("binding", &["address_of_record"], "sequence, expires, emptied, record")?;

@@ -4,6 +4,9 @@ use super::{DATABASE, Error, Storage, to};
 use crate::log;
 use rusqlite::{Row, params};
 use sip::digest::Ha1Set;
+use sip_server::{AuthName, Logins};
+use std::borrow::Cow;
+use std::collections::HashMap;
 use std::sync::Arc;
 
 /// A user who can log in.
@@ -14,7 +17,7 @@ pub(crate) struct User {
     /// The domain, which is also the digest realm, in lower case.
     pub(crate) domain: Arc<str>,
     /// What takes the place of the password.
-    pub ha1: Ha1Set,
+    pub(crate) logins: Logins,
 }
 
 /// What storing users changed.
@@ -41,15 +44,30 @@ impl Storage {
             let transaction = database.transaction()?;
             {
                 let mut insert = transaction.prepare_cached(
-                    "INSERT OR IGNORE INTO subscriber VALUES (?1, ?2, ?3, ?4, ?5)",
+                    "INSERT INTO subscriber VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
+                     ON CONFLICT (domain, name) DO NOTHING",
                 )?;
                 let mut update = transaction.prepare_cached(
-                    "UPDATE subscriber SET ha1_md5 = ?3, ha1_sha256 = ?4, ha1_sha512_256 = ?5
+                    "UPDATE subscriber SET ha1_md5 = ?3, ha1_sha256 = ?4, ha1_sha512_256 = ?5,
+                     address_ha1 = ?6, auth_name = ?7, auth_ha1 = ?8
                      WHERE domain = ?1 AND name = ?2",
                 )?;
                 for user in users {
-                    let Ha1Set { md5, sha256, sha512_256 } = &user.ha1;
-                    let row = params![&*user.domain, user.name, md5, sha256, sha512_256];
+                    let Logins { by_name, by_address, by_auth_name } = &user.logins;
+                    let Ha1Set { md5, sha256, sha512_256 } = by_name;
+                    let by_address = by_address.as_ref().map(to_bytes);
+                    let auth_name = by_auth_name.as_ref().map(|auth| text(&auth.name));
+                    let auth_ha1 = by_auth_name.as_ref().map(|auth| to_bytes(&auth.ha1));
+                    let row = params![
+                        &*user.domain,
+                        user.name,
+                        md5,
+                        sha256,
+                        sha512_256,
+                        by_address,
+                        auth_name,
+                        auth_ha1
+                    ];
                     if insert.execute(row)? == 1 {
                         change.added += 1;
                     } else {
@@ -89,8 +107,8 @@ impl Storage {
         let mut damaged = 0_u64;
         let mut read = || -> rusqlite::Result<()> {
             let mut select = database.prepare_cached(
-                "SELECT domain, name, ha1_md5, ha1_sha256, ha1_sha512_256 FROM subscriber
-                 WHERE ?1 IS NULL OR domain = ?1 ORDER BY domain, name",
+                "SELECT domain, name, ha1_md5, ha1_sha256, ha1_sha512_256, address_ha1, auth_name,
+                 auth_ha1 FROM subscriber WHERE ?1 IS NULL OR domain = ?1 ORDER BY domain, name",
             )?;
             let mut rows = select.query([domain])?;
             let mut last: Arc<str> = Arc::from("");
@@ -117,6 +135,35 @@ impl Storage {
         Ok(())
     }
 
+    /// The authentication names in `domain`, each with the name of its user.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub(crate) fn auth_names(&self, domain: &str) -> Result<HashMap<String, String>, Error> {
+        let database = self.database();
+        let read = || -> rusqlite::Result<HashMap<_, _>> {
+            let mut select = database.prepare_cached(
+                "SELECT auth_name, name FROM subscriber WHERE domain = ?1 AND auth_name IS NOT NULL",
+            )?;
+            select.query_map([domain], |row| Ok((row.get(0)?, row.get(1)?)))?.collect()
+        };
+        read().map_err(to("read the authentication names"))
+    }
+
+    /// Whether there is such a user.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub(crate) fn has_user(&self, name: &str, domain: &str) -> Result<bool, Error> {
+        let database = self.database();
+        let read = || {
+            let mut select = database
+                .prepare_cached("SELECT 1 FROM subscriber WHERE domain = ?1 AND name = ?2")?;
+            select.exists([domain, name])
+        };
+        read().map_err(to("look for a user"))
+    }
+
     /// How many users there are.
     ///
     /// # Errors
@@ -135,11 +182,43 @@ fn user(row: &Row<'_>, last: &mut Arc<str>) -> rusqlite::Result<User> {
     if **last != *domain {
         *last = Arc::from(domain);
     }
+    let auth_name: Option<String> = row.get(6)?;
+    let by_auth_name = match auth_name {
+        Some(name) => {
+            let ha1 = from_bytes(&row.get(7)?);
+            Some(Box::new(AuthName { name: name.into_bytes().into(), ha1 }))
+        }
+        None => None,
+    };
     Ok(User {
         name: row.get(1)?,
         domain: Arc::clone(last),
-        ha1: Ha1Set { md5: row.get(2)?, sha256: row.get(3)?, sha512_256: row.get(4)? },
+        logins: Logins {
+            by_name: Ha1Set { md5: row.get(2)?, sha256: row.get(3)?, sha512_256: row.get(4)? },
+            by_address: row.get::<_, Option<_>>(5)?.as_ref().map(from_bytes),
+            by_auth_name,
+        },
     })
+}
+
+/// Bytes of the hashes of one name: those of MD5, SHA-256 and SHA-512/256, one after the other.
+const HA1_LENGTH: usize = 16 + 32 + 32;
+
+fn to_bytes(ha1: &Ha1Set) -> Vec<u8> {
+    [&ha1.md5[..], &ha1.sha256, &ha1.sha512_256].concat()
+}
+
+fn from_bytes(bytes: &[u8; HA1_LENGTH]) -> Ha1Set {
+    let mut ha1 = Ha1Set { md5: [0; 16], sha256: [0; 32], sha512_256: [0; 32] };
+    ha1.md5.copy_from_slice(&bytes[..16]);
+    ha1.sha256.copy_from_slice(&bytes[16..48]);
+    ha1.sha512_256.copy_from_slice(&bytes[48..]);
+    ha1
+}
+
+/// An authentication name as text, which it was when it was given.
+fn text(name: &[u8]) -> Cow<'_, str> {
+    String::from_utf8_lossy(name)
 }
 
 #[cfg(test)]
@@ -149,7 +228,17 @@ mod tests {
 
     fn user(name: &str, domain: &str, password: &str) -> User {
         let ha1 = Ha1Set::new(name.as_bytes(), domain.as_bytes(), password.as_bytes());
-        User { name: name.to_owned(), domain: Arc::from(domain), ha1 }
+        let by_address = format!("{name}@{domain}");
+        let logins = Logins {
+            by_name: ha1,
+            by_address: Some(Ha1Set::new(
+                by_address.as_bytes(),
+                domain.as_bytes(),
+                password.as_bytes(),
+            )),
+            by_auth_name: None,
+        };
+        User { name: name.to_owned(), domain: Arc::from(domain), logins }
     }
 
     fn all(storage: &Storage, domain: Option<&str>) -> Vec<User> {
@@ -182,6 +271,31 @@ mod tests {
         assert!(!storage.remove_user("bob", "a").unwrap());
         assert!(!storage.remove_user("alice", "a").unwrap());
         assert_eq!(storage.user_count().unwrap(), 2);
+    }
+
+    #[test]
+    fn an_authentication_name_is_kept_changed_and_one_users_alone() {
+        let directory = tempfile::tempdir().unwrap();
+        let storage = open(directory.path());
+        let with = |name: &str, domain: &str, auth: Option<&str>| {
+            let mut user = user(name, domain, "1");
+            let ha1 = user.logins.by_name.clone();
+            user.logins.by_auth_name =
+                auth.map(|auth| Box::new(AuthName { name: auth.as_bytes().into(), ha1 }));
+            user
+        };
+        let users = [with("al", "a", Some("x")), with("al", "b", Some("x")), with("bo", "a", None)];
+        storage.put_users(&users).unwrap();
+        assert_eq!(all(&storage, None), [users[0].clone(), users[2].clone(), users[1].clone()]);
+        let names = |domain: &str| storage.auth_names(domain).unwrap();
+        assert_eq!(names("a"), HashMap::from([("x".to_owned(), "al".to_owned())]));
+        assert!(storage.put_users(&[with("bo", "a", Some("x"))]).is_err());
+        storage.put_users(&[with("al", "a", Some("y"))]).unwrap();
+        storage.put_users(&[with("bo", "a", Some("x"))]).unwrap();
+        assert_eq!(names("a").len(), 2);
+        storage.remove_user("al", "a").unwrap();
+        assert_eq!(names("a"), HashMap::from([("x".to_owned(), "bo".to_owned())]));
+        assert!(storage.has_user("bo", "a").unwrap() && !storage.has_user("al", "a").unwrap());
     }
 
     #[test]

@@ -3,8 +3,8 @@
 use crate::rig::{ALICE, BOB, Draft, Rig, Sent, ack_of, closed_config, text, udp};
 use sip::digest::{Algorithm, Challenge, Credentials, Ha1Set, NonceCount, Qop, Response};
 use sip::{Duration, HeaderName};
-use sip_server::Config;
 use sip_server::config::{Network, State};
+use sip_server::{AuthName, Config, Logins};
 
 fn register() -> Draft {
     Draft::register("alice").and("Contact", "<sip:alice@a.example>")
@@ -404,4 +404,45 @@ fn ack_and_cancel_are_never_asked() {
         assert!(reaction.sent.iter().all(|sent| !matches!(sent.status(), 401 | 407)), "{method}");
         assert_eq!(reaction.requests().count(), 0, "{method}");
     }
+}
+
+/// Gives alice the password "alice" under her address and under the authentication name `auth`.
+fn with_logins(rig: &Rig, auth: Option<&str>) {
+    let ha1 = |name: &str| Ha1Set::new(name.as_bytes(), b"example.com", b"alice");
+    let by_auth_name =
+        auth.map(|name| Box::new(AuthName { name: name.as_bytes().into(), ha1: ha1(name) }));
+    let by_address = Some(ha1("alice@example.com"));
+    let logins = Logins { by_name: ha1("alice"), by_address, by_auth_name };
+    rig.server.add_user(b"alice@example.com", logins);
+}
+
+#[test]
+fn a_user_logs_in_under_each_of_her_names_and_is_the_same() {
+    let mut rig = Rig::closed();
+    let log_in = |rig: &mut Rig, draft: Draft, name: &str| {
+        let challenged = challenge(rig, &draft);
+        rig.send(&udp(ALICE), &draft.next().answering(&challenged, name, "alice")).status()
+    };
+    let whole = "alice@example.com";
+    assert_eq!(log_in(&mut rig, register(), whole), 401, "stored before there was this");
+    with_logins(&rig, Some("auth-4711"));
+    for name in ["alice", whole, "auth-4711"] {
+        assert_eq!(log_in(&mut rig, register(), name), 200, "{name}");
+        let invite =
+            Draft::invite("sip:bob@example.com").with("From", "<sip:alice@example.com>;tag=a");
+        assert_eq!(log_in(&mut rig, invite, name), 480, "{name}: bob has no phone");
+        let other = Draft::register("bob").and("Contact", "<sip:bob@a.example>");
+        assert_eq!(log_in(&mut rig, other, name), 403, "{name} is not bob");
+    }
+    for name in ["alice@example.org", "auth-4711@example.com", "auth-4712", "@example.com"] {
+        assert_eq!(log_in(&mut rig, register(), name), 401, "{name}");
+    }
+    with_logins(&rig, Some("new"));
+    assert_eq!(log_in(&mut rig, register(), "auth-4711"), 401, "it is another one now");
+    assert_eq!(log_in(&mut rig, register(), "new"), 200);
+    with_logins(&rig, None);
+    assert_eq!(log_in(&mut rig, register(), "new"), 401, "she has none any more");
+    with_logins(&rig, Some("new"));
+    assert!(rig.remove_user("alice@example.com"));
+    assert_eq!(log_in(&mut rig, register(), "new"), 401);
 }

@@ -11,7 +11,7 @@ const USERS: usize = 2000;
 fn user(number: usize) -> User {
     let name = format!("user{number:04}");
     let ha1 = Ha1Set::new(name.as_bytes(), b"a.com", b"secret");
-    User { name, domain: Arc::from("a.com"), ha1 }
+    User { name, domain: Arc::from("a.com"), logins: ha1.into() }
 }
 
 /// A database with users over many pages and a setting, that nobody has open; and the secret in it.
