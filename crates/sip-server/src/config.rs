@@ -104,7 +104,7 @@ pub struct Authentication {
     /// The algorithms offered, most preferred first.
     pub algorithms: Vec<sip::digest::Algorithm>,
     /// How the User-Agent header field of phones begins that fail when they are offered anything
-    /// but MD5. They are offered only MD5, if that is among the algorithms.
+    /// else beside or before MD5. They are offered only MD5, if that is among the algorithms.
     pub md5_only_agents: Vec<String>,
     /// How long a nonce is good.
     pub nonce_lifetime: Duration,
@@ -201,15 +201,37 @@ impl Default for Registrar {
     }
 }
 
+/// They look at the first challenge alone, or fail at a second one: baresip before 4.0, PJSIP before 2.11, and SIPp
+/// where its scenario says who it is.
+const MD5_ONLY_AGENTS: [&str; 19] = [
+    "baresip v0.",
+    "baresip v1.",
+    "baresip v2.",
+    "baresip v3.",
+    "PJSUA v0.",
+    "PJSUA v1.",
+    "PJSUA v2.0",
+    "PJSUA v2.1 ",
+    "PJSUA v2.1.",
+    "PJSUA v2.2",
+    "PJSUA v2.3",
+    "PJSUA v2.4",
+    "PJSUA v2.5",
+    "PJSUA v2.6",
+    "PJSUA v2.7",
+    "PJSUA v2.8",
+    "PJSUA v2.9",
+    "PJSUA v2.10",
+    "SIPp",
+];
+
 impl Default for Authentication {
     fn default() -> Self {
         Self {
             required: true,
             // Several phones in the field fail where SHA-512-256 is offered at all.
             algorithms: alloc::vec![sip::digest::Algorithm::Sha256, sip::digest::Algorithm::Md5],
-            md5_only_agents: ["baresip v0.", "baresip v1.", "baresip v2.", "baresip v3."]
-                .map(String::from)
-                .to_vec(),
+            md5_only_agents: MD5_ONLY_AGENTS.map(String::from).to_vec(),
             nonce_lifetime: Duration::from_secs(300),
             max_nonces: 1 << 18,
         }

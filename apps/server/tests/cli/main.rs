@@ -45,6 +45,45 @@ fn users_are_added_changed_listed_and_removed_on_a_stopped_server() {
 }
 
 #[test]
+fn a_new_directory_takes_the_domain_that_is_said() {
+    for (index, command) in ["user add alice --password x", "user import -"].iter().enumerate() {
+        for domain in ["localhost", "127.0.0.1", "d.example"] {
+            let site = Site::new();
+            let output =
+                with_input(site.command(&format!("{command} --domain {domain}")), "alice:x\n");
+            let said =
+                [format!("added sip:alice@{domain}\n"), format!("imported 1 users into {domain}")];
+            assert!(stdout(&output).starts_with(&said[index]), "{}", stdout(&output));
+            let note = format!("note: {domain} is not among the domains that the server serves");
+            assert!(stderr(&output).starts_with(&note), "{}", stderr(&output));
+            assert_eq!(site.good("user list"), format!("alice@{domain}\n"));
+            let _server = site.serve(&format!("--domain {domain}"));
+            let output = with_input(site.command("user add bob --password-stdin"), "y");
+            assert_eq!(stderr(&output), "");
+            assert_eq!(site.good("user list"), format!("alice@{domain}\nbob@{domain}\n"));
+        }
+    }
+}
+
+#[test]
+fn an_authentication_name_is_given_shown_and_kept() {
+    let site = Site::new();
+    site.good("user add alice@a.com --password x --auth-name 4711");
+    site.good("user add alice@a.com --password y");
+    let server = site.serve("--domain a.com");
+    let error = site.bad("user add bob --password x --auth-name 4711");
+    assert!(error.contains("sip:alice@a.com logs in as 4711"), "{error}");
+    let output = with_input(site.command("user import -"), "bob<4712>:z\n");
+    assert!(stdout(&output).starts_with("imported 1 users"), "{}", stderr(&output));
+    let shown = "alice@a.com (logs in as 4711, too)\nbob@a.com (logs in as 4712, too)\n";
+    assert_eq!(site.good("user list"), shown);
+    drop(server);
+    assert_eq!(site.good("user list"), shown);
+    let row = "{\"name\":\"bob\",\"domain\":\"a.com\",\"auth_name\":\"4712\"}";
+    assert!(site.good("user list --json").ends_with(&format!("{row}\n")));
+}
+
+#[test]
 fn a_password_is_read_from_the_first_line() {
     let site = Site::new();
     let output =

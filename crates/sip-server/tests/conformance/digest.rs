@@ -396,6 +396,23 @@ fn agents_that_know_only_md5_are_offered_nothing_else() {
 }
 
 #[test]
+fn known_agents_that_read_one_challenge_get_one() {
+    for (agent, offered) in [
+        ("PJSUA v2.10 Linux-5.10/x86_64/glibc-2.31", 1),
+        ("PJSUA v2.1 Linux-3.2", 1),
+        ("PJSUA v2.5.5", 1),
+        ("PJSUA v2.11 Linux-5.10", 2),
+        ("baresip v1.0.0 (x86_64/linux)", 1),
+        ("baresip v4.0.0 (x86_64/linux)", 2),
+        ("SIPp", 1),
+        ("sipp/3.6", 1),
+    ] {
+        let response = challenge(&mut Rig::closed(), &register().and("User-Agent", agent));
+        assert_eq!(challenges(&response).len(), offered, "{agent}");
+    }
+}
+
+#[test]
 fn ack_and_cancel_are_never_asked() {
     let mut rig = Rig::closed();
     for method in ["ACK", "CANCEL"] {
