@@ -1,4 +1,5 @@
-//! Where the server listens, as it is written: `udp:0.0.0.0:5060`, `tcp:[::]:5060`.
+//! Where the server listens, as it is written: `udp:0.0.0.0:5060`, `tcp:[::]:5060`, and where addresses or ports are
+//! translated on the way, `udp:0.0.0.0:5060 as 203.0.113.5:15060`.
 
 use sip::Transport;
 use std::fmt;
@@ -15,6 +16,8 @@ pub(crate) struct Listen {
     pub(crate) transport: Transport,
     /// The address, which may be a wildcard, and the port.
     pub(crate) address: SocketAddr,
+    /// What it is called outside, if something else.
+    pub(crate) advertised: Option<SocketAddr>,
 }
 
 impl Listen {
@@ -24,7 +27,11 @@ impl Listen {
         [Transport::Udp, Transport::Tcp]
             .into_iter()
             .flat_map(|transport| {
-                wildcards.map(|ip| Self { transport, address: (ip, DEFAULT_PORT).into() })
+                wildcards.map(|ip| Self {
+                    transport,
+                    address: (ip, DEFAULT_PORT).into(),
+                    advertised: None,
+                })
             })
             .collect()
     }
@@ -48,7 +55,8 @@ impl Listen {
 
 impl fmt::Display for Listen {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", self.transport.uri_name(), self.address)
+        write!(f, "{}:{}", self.transport.uri_name(), self.address)?;
+        self.advertised.map_or(Ok(()), |advertised| write!(f, " as {advertised}"))
     }
 }
 
@@ -59,17 +67,35 @@ impl FromStr for Listen {
         let expected = || {
             format!(
                 "`{text}` is no address to listen on; expected udp:ADDRESS:PORT or \
-                 tcp:ADDRESS:PORT, such as udp:192.0.2.1:5060 or tcp:[::]:5060"
+                 tcp:ADDRESS:PORT, such as udp:192.0.2.1:5060 or tcp:[::]:5060, and where it is called otherwise \
+                 outside, udp:0.0.0.0:5060 as 203.0.113.5:15060"
             )
         };
-        let (transport, address) = text.split_once(':').ok_or_else(expected)?;
+        let (bound, advertised) = match text.split_once(" as ") {
+            Some((bound, advertised)) => {
+                let advertised: SocketAddr = advertised.trim().parse().map_err(|_| expected())?;
+                if advertised.ip().is_unspecified() || advertised.port() == 0 {
+                    return Err(format!(
+                        "`{advertised}` is where nobody can be reached; expected an address and port"
+                    ));
+                }
+                (bound.trim_end(), Some(advertised))
+            }
+            None => (text, None),
+        };
+        let (transport, address) = bound.split_once(':').ok_or_else(expected)?;
         let transport = match transport {
             "udp" => Transport::Udp,
             "tcp" => Transport::Tcp,
             _ => return Err(expected()),
         };
-        let address = address.parse().map_err(|_| expected())?;
-        Ok(Self { transport, address })
+        let address: SocketAddr = address.parse().map_err(|_| expected())?;
+        if let Some(advertised) = advertised.filter(|outer| outer.is_ipv4() != address.is_ipv4()) {
+            return Err(format!(
+                "`{text}` is IPv4 and IPv6: nobody comes from {advertised} to {address}"
+            ));
+        }
+        Ok(Self { transport, address, advertised })
     }
 }
 
@@ -79,8 +105,14 @@ mod tests {
 
     #[test]
     fn an_address_to_listen_on_is_read_and_written_alike() {
-        for text in ["udp:0.0.0.0:5060", "tcp:[::]:5060", "udp:127.0.0.1:0", "tcp:[2001:db8::1]:1"]
-        {
+        for text in [
+            "udp:0.0.0.0:5060",
+            "tcp:[::]:5060",
+            "udp:127.0.0.1:0",
+            "tcp:[2001:db8::1]:1",
+            "udp:0.0.0.0:5060 as 203.0.113.5:15060",
+            "tcp:[::]:5060 as [2001:db8::1]:5061",
+        ] {
             assert_eq!(text.parse::<Listen>().unwrap().to_string(), text);
         }
     }
@@ -92,12 +124,22 @@ mod tests {
             let error = text.parse::<Listen>().unwrap_err();
             assert!(error.contains("udp:192.0.2.1:5060"), "{error}");
         }
+        for text in [
+            "udp:0.0.0.0:5060 as 203.0.113.5",
+            "udp:0.0.0.0:5060 as 0.0.0.0:5060",
+            "udp:0.0.0.0:5060 as 203.0.113.5:0",
+            "udp:0.0.0.0:5060 as [2001:db8::1]:5060",
+            "udp:0.0.0.0:5060 as pbx:5060",
+        ] {
+            assert!(text.parse::<Listen>().is_err(), "{text}");
+        }
     }
 
     #[test]
     fn a_port_in_use_is_found_by_trying() {
         let taken = TcpListener::bind("127.0.0.1:0").unwrap();
-        let listen = Listen { transport: Transport::Tcp, address: taken.local_addr().unwrap() };
+        let address = taken.local_addr().unwrap();
+        let listen = Listen { transport: Transport::Tcp, address, advertised: None };
         assert!(listen.try_out().is_err());
     }
 }

@@ -45,6 +45,15 @@ pub struct Listener {
     pub address: SocketAddr,
 }
 
+/// What a listener is called outside, where addresses or ports are translated on the way to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Advertised {
+    /// The listener.
+    pub listener: Listener,
+    /// Its address and port as peers know them, of the same family.
+    pub address: SocketAddr,
+}
+
 /// A range of addresses, such as `192.0.2.0/24`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Network {
@@ -165,6 +174,8 @@ pub struct Config {
     pub state: State,
     /// Where the server listens.
     pub listeners: Vec<Listener>,
+    /// Those of them that peers know under another address.
+    pub advertised: Vec<Advertised>,
     /// The domains served; the first is the default.
     pub domains: Vec<Domain>,
     /// Transaction timers.
@@ -271,6 +282,7 @@ impl Default for Config {
             mode: Mode::Proxy,
             state: State::Stateful,
             listeners: Vec::new(),
+            advertised: Vec::new(),
             domains: Vec::new(),
             timers: Timers::default(),
             timer_c: Duration::from_secs(185),

@@ -36,9 +36,11 @@ impl From<Ha1Set> for Logins {
 /// Whose the authentication names are. Few users have one.
 pub(crate) struct AuthNames<R: RawMutex> {
     /// `name@domain`, and the address of record.
-    owners: Mutex<R, HashMap<Box<[u8]>, Box<[u8]>>>,
+    owners: Mutex<R, Owners>,
     is_empty: AtomicBool,
 }
+
+type Owners = HashMap<Box<[u8]>, Box<[u8]>>;
 
 impl<R: RawMutex> AuthNames<R> {
     pub(crate) fn new() -> Self {

@@ -60,8 +60,9 @@ pub(crate) fn on_request<R: RawMutex>(
     let mut incoming = Incoming { message, head: &head, flow: *flow, key: None };
     let found = preprocess(message, &head, env.settings, env.keys);
     let registers = match (&found.uri, head.method) {
+        // Where ports are translated on the way here, phones ask at the outer one.
         (Uri::Sip(uri), Method::Register) if !uri.secure => {
-            env.settings.is_us(&uri.host, uri.port).is_some()
+            env.settings.domain_of(&uri.host).is_some()
         }
         _ => false,
     };

@@ -1,6 +1,7 @@
 //! The configuration as the packet path looks things up in it.
 
-use crate::config::{Config, Network};
+use crate::config::{Advertised, Config, Listener, Network};
+use crate::flow::Flow;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::net::{IpAddr, SocketAddr};
@@ -45,6 +46,10 @@ impl Settings {
                     }
                 }
             }
+        }
+        for advertised in &config.advertised {
+            let address = advertised.address.ip().to_canonical();
+            addresses.entry(address).or_insert(DomainIndex::DEFAULT.0);
         }
         Self { config, names, addresses, own }
     }
@@ -105,15 +110,37 @@ impl Settings {
     /// The domain that `host` and `port` of a SIP URI mean, if they mean this server. A port that
     /// is not ours belongs to another program on the same machine.
     pub(crate) fn is_us(&self, host: &Host<'_>, port: Option<u16>) -> Option<DomainIndex> {
+        let Config { listeners, advertised, .. } = &self.config;
         let ours = port.is_none_or(|port| {
-            self.config.listeners.iter().any(|listener| listener.address.port() == port)
+            listeners.iter().any(|listener| listener.address.port() == port)
+                || advertised.iter().any(|advertised| advertised.address.port() == port)
         });
         self.domain_of(host).filter(|_| ours)
     }
 
-    /// Whether `address` is one of this machine's, as far as is known.
+    /// Whether `address` is one of this machine's, as far as is known. One that is only advertised is not: other machines
+    /// have it as well, those behind the same NAT.
     pub(crate) fn is_own(&self, address: IpAddr) -> bool {
-        self.addresses.contains_key(&address.to_canonical())
+        let address = address.to_canonical();
+        let is_advertised = |advertised: &Advertised| advertised.address.ip() == address;
+        self.addresses.contains_key(&address)
+            && (!self.config.advertised.iter().any(is_advertised) || self.own.contains(&address))
+    }
+
+    /// What our end of `flow` is called there. On this machine nothing is translated.
+    pub(crate) fn called(&self, flow: &Flow) -> SocketAddr {
+        let local = flow.local;
+        let is_it = |advertised: &&Advertised| {
+            let Listener { transport, address } = advertised.listener;
+            transport == flow.transport
+                && address.port() == local.port()
+                && address.is_ipv4() == local.is_ipv4()
+                && (address.ip().is_unspecified() || address.ip() == local.ip())
+        };
+        match self.config.advertised.iter().find(is_it) {
+            Some(advertised) if !flow.remote.ip().is_loopback() => advertised.address,
+            _ => local,
+        }
     }
 
     /// Whether `end` is where this server listens.
@@ -122,8 +149,9 @@ impl Settings {
             address.port() == end.port()
                 && (address.ip().is_unspecified() || address.ip() == end.ip().to_canonical())
         };
-        self.config.listeners.iter().any(|listener| listens(listener.address))
-            && self.is_own(end.ip())
+        let Config { listeners, advertised, .. } = &self.config;
+        listeners.iter().any(|listener| listens(listener.address)) && self.is_own(end.ip())
+            || advertised.iter().any(|advertised| advertised.address == end)
     }
 
     /// Whether `address`, to which a message came, is not known to be ours yet: it was given to this machine after
@@ -224,7 +252,7 @@ impl Settings {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Domain, Listener};
+    use crate::config::Domain;
     use alloc::string::String;
     use alloc::vec;
 
@@ -292,5 +320,34 @@ mod tests {
         );
         assert_eq!(local(Transport::Tcp, "203.0.113.1"), Some("192.0.2.1:5070".parse().unwrap()));
         assert_eq!(local(Transport::Udp, "2001:db8::5"), None);
+    }
+
+    #[test]
+    fn an_advertised_address_means_us_and_is_not_this_machine() {
+        let mut config = settings().config;
+        let listener = config.listeners[0];
+        let address = "198.51.100.9:15060".parse().unwrap();
+        config.advertised.push(Advertised { listener, address });
+        let settings = Settings::new(config);
+        let host = Host::Ip(address.ip());
+        assert_eq!(settings.is_us(&host, Some(15060)), Some(DomainIndex::DEFAULT));
+        assert_eq!(settings.is_us(&Host::Name(b"example.com"), Some(15060)).map(|i| i.0), Some(0));
+        assert_eq!(settings.is_us(&host, Some(15061)), None);
+        assert!(settings.is_own_end(address) && !settings.is_own(address.ip()));
+        let flow = |transport, local: &str, remote: &str| Flow {
+            transport,
+            local: local.parse().unwrap(),
+            remote: remote.parse().unwrap(),
+            connection: None,
+        };
+        for (transport, local, remote, called) in [
+            (Transport::Udp, "192.0.2.1:5060", "203.0.113.1:5060", "198.51.100.9:15060"),
+            (Transport::Udp, "127.0.0.1:5060", "127.0.0.1:5070", "127.0.0.1:5060"),
+            (Transport::Tcp, "192.0.2.1:5070", "203.0.113.1:5060", "192.0.2.1:5070"),
+            (Transport::Udp, "[2001:db8::1]:5060", "[2001:db8::5]:5060", "[2001:db8::1]:5060"),
+        ] {
+            let flow = flow(transport, local, remote);
+            assert_eq!(settings.called(&flow), called.parse().unwrap(), "{flow:?}");
+        }
     }
 }

@@ -24,7 +24,7 @@ use lookups::Lookups;
 use net::Socket;
 use net::{Clock, wall_clock};
 use sip::Transport;
-use sip_server::config::Listener;
+use sip_server::config::{Advertised, Config, Listener};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -72,7 +72,7 @@ pub(crate) fn run(setup: Setup) -> Result<(), Failure> {
     }
 
     let mut config = settings.engine_config();
-    config.listeners = engine_listeners(&listens);
+    set_listeners(&mut config, &listens);
     remember_domains(&storage, &config.domains)?;
     let engine = Arc::new(Engine::new(config.clone(), &storage.secret()?));
     let mut domains_of_users = std::collections::BTreeMap::<Arc<str>, u64>::new();
@@ -213,7 +213,7 @@ fn reload(
     };
     log::set_limit(settings.log_lines_per_second);
     let mut config = settings.engine_config();
-    config.listeners = engine_listeners(listens);
+    set_listeners(&mut config, listens);
     if let Err(failure) = remember_domains(storage, &config.domains) {
         log::error("reload", || failure.to_string());
     }
@@ -225,11 +225,14 @@ fn reload(
     });
 }
 
-fn engine_listeners(listens: &[Listen]) -> Vec<Listener> {
-    listens
-        .iter()
-        .map(|listen| Listener { transport: listen.transport, address: listen.address })
-        .collect()
+fn set_listeners(config: &mut Config, listens: &[Listen]) {
+    let listener =
+        |listen: &Listen| Listener { transport: listen.transport, address: listen.address };
+    config.listeners = listens.iter().map(listener).collect();
+    let advertised = listens.iter().filter_map(|listen| {
+        Some(Advertised { listener: listener(listen), address: listen.advertised? })
+    });
+    config.advertised = advertised.collect();
 }
 
 fn cannot_listen(listen: &Listen) -> impl FnOnce(std::io::Error) -> Failure + use<> {

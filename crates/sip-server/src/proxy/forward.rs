@@ -80,7 +80,7 @@ impl Changes<'_> {
         out.push(b' ');
         out.extend_from_slice(self.uri);
         out.extend_from_slice(b" SIP/2.0\r\n");
-        write_via(out, self.flow, &self.branch);
+        write_via(out, self.flow, &self.branch, self.settings);
         (self.record_route)(out);
         if !self.path.is_empty() {
             write_line(out, b"Route", self.path);
@@ -305,11 +305,11 @@ fn after_first_element(value: &[u8]) -> Option<&[u8]> {
     Some(&value[start..])
 }
 
-pub(crate) fn write_via(out: &mut Vec<u8>, flow: &Flow, branch: &Branch) {
+pub(crate) fn write_via(out: &mut Vec<u8>, flow: &Flow, branch: &Branch, settings: &Settings) {
     out.extend_from_slice(b"Via: SIP/2.0/");
     out.extend_from_slice(flow.transport.via_name().as_bytes());
     out.push(b' ');
-    write_address(out, flow.local);
+    write_address(out, settings.called(flow));
     out.extend_from_slice(b";branch=");
     branch.write(out);
     out.extend_from_slice(b"\r\n");

@@ -190,7 +190,7 @@ pub(super) fn write_record_route(
         lines.extend_from_slice(b"Record-Route: <sip:");
         lines.extend_from_slice(&user);
         lines.push(b'@');
-        write_address(lines, flow.local);
+        write_address(lines, env.settings.called(flow));
         if flow.transport.is_reliable() {
             lines.extend_from_slice(b";transport=");
             lines.extend_from_slice(flow.transport.uri_name().as_bytes());

@@ -125,7 +125,7 @@ pub(crate) fn send_located(
     let token = token_for_place(&message, &flow, env);
     env.out.send(flow, |out| {
         out.extend_from_slice(&message.as_bytes()[..via.offset]);
-        super::forward::write_via(out, &flow, &branch);
+        super::forward::write_via(out, &flow, &branch, env.settings);
         let rest = &message.as_bytes()[end..];
         match &token {
             // It stands in the lines that follow.

@@ -6,7 +6,7 @@ use crate::rig::{
 };
 use sip::locate::{Destination, Host};
 use sip::{Duration, HeaderName, Transport};
-use sip_server::config::{Listener, Network, State};
+use sip_server::config::{Advertised, Listener, Network, State};
 use sip_server::{Config, Flow, Location};
 use std::net::SocketAddr;
 
@@ -359,4 +359,47 @@ fn a_long_request_goes_by_tcp_with_and_without_a_transaction() {
         let sent = rig.located(ticket, &[place]).forwarded().clone();
         assert_eq!(sent.flow.transport, Transport::Tcp, "{state:?} by name");
     }
+}
+
+#[test]
+fn a_server_behind_a_translated_port_is_called_as_outside() {
+    const OUTER: &str = "192.0.2.77:15060";
+    let mut config = open_config();
+    config.limits.trusted.clear();
+    config.authentication.required = true;
+    let listener = config.listeners[0];
+    config.advertised.push(Advertised { listener, address: OUTER.parse().unwrap() });
+    let mut rig = Rig::closed_with(config);
+    for host in ["example.com", "192.0.2.77", "203.0.113.1"] {
+        let register = Draft::new("REGISTER", &format!("sip:{host}:15060"))
+            .with("From", &format!("<sip:bob@{host}:15060>;tag=r"))
+            .with("To", &format!("<sip:bob@{host}:15060>"))
+            .and("Contact", &format!("<sip:bob@{BOB}>"));
+        assert_eq!(rig.send_as("bob", &udp(BOB), &register).status(), 200, "{host}");
+    }
+    for host in ["example.com:15060", OUTER] {
+        let invite = Draft::invite(&format!("sip:bob@{host}"))
+            .with("From", &format!("<sip:alice@{host}>;tag=a"))
+            .and("Route", &format!("<sip:{OUTER};lr>"))
+            .and("Contact", &format!("<sip:alice@{ALICE}>"));
+        let forwarded = rig.send_as("alice", &udp(ALICE), &invite).forwarded().clone();
+        assert!(forwarded.values(HeaderName::Via)[0].starts_with(&format!("SIP/2.0/UDP {OUTER};")));
+        let routes = forwarded.values(HeaderName::RecordRoute);
+        assert!(matches!(&routes[..], [route] if route.ends_with(&format!("@{OUTER};lr>"))));
+        assert_eq!(forwarded.flow, udp(BOB), "it leaves from where it listens");
+        let bye = Draft::new("BYE", &format!("sip:alice@{ALICE}"))
+            .with("From", &format!("{};tag=b", forwarded.value(HeaderName::To)))
+            .with("To", &forwarded.value(HeaderName::From))
+            .with("Call-ID", &forwarded.value(HeaderName::CallId))
+            .and("Route", &routes[0]);
+        assert_eq!(rig.send(&udp(BOB), &bye).forwarded().flow, udp(ALICE), "{host}");
+    }
+    // Others behind the same NAT come from its address, and are not this machine.
+    let neighbour =
+        Draft::invite("sip:x@127.0.0.1:6379").with("From", "<sip:alice@example.com>;tag=a");
+    let refused = rig.send_as("alice", &udp("192.0.2.77:4000"), &neighbour);
+    assert_eq!(refused.responses().last().unwrap().status(), 480);
+    let back =
+        Draft::invite("sip:x@192.0.2.77:15061").with("From", "<sip:alice@example.com>;tag=a");
+    assert_eq!(rig.send_as("alice", &udp(ALICE), &back).forwarded().request_uri(), back.uri);
 }
