@@ -318,7 +318,7 @@ fn read_wish<'m>(request: &Message<'m>, settings: &Settings) -> Result<Wish<'m>,
 }
 
 /// The places, in order, of the bindings that `contact` takes the place of: that of the same URI (RFC 3261 section
-/// 19.1.4), or of the same phone and flow (RFC 5626 section 6). A phone that has a new URI is the same phone also
+/// 19.1.4), unless another phone says that it is another one, or of the same phone and flow (RFC 5626 section 6). A phone that has a new URI is the same phone also
 /// where it does not number its flows: then it takes the place of all that it had, which are the first `old`; several
 /// contacts of one REGISTER stay beside one another. Call-ID and CSeq do not matter: phones change them.
 fn replaced_by(contact: &Contact<'_>, bindings: &[Binding], old: usize) -> SmallVec<[usize; 2]> {
@@ -328,10 +328,19 @@ fn replaced_by(contact: &Contact<'_>, bindings: &[Binding], old: usize) -> Small
                 extra.reg_id == contact.reg_id && *extra.instance == *contact.instance
             })
     };
+    // Two phones behind two NATs may well have the same private address.
+    let is_of_other = |binding: &Binding| {
+        let extra = binding.extra.as_ref().filter(|extra| !extra.instance.is_empty());
+        !contact.instance.is_empty()
+            && extra.is_some_and(|extra| *extra.instance != *contact.instance)
+    };
+    let is_at_uri = |binding: &Binding| {
+        *binding.contact == *contact.uri_bytes
+            || matches!(Uri::parse(&binding.contact), Ok(Uri::Sip(uri)) if uri.is_same(&contact.uri))
+    };
     let renewed = bindings.iter().position(|binding| {
         (contact.reg_id != 0 && is_of_phone(binding))
-            || *binding.contact == *contact.uri_bytes
-            || matches!(Uri::parse(&binding.contact), Ok(Uri::Sip(uri)) if uri.is_same(&contact.uri))
+            || (is_at_uri(binding) && !is_of_other(binding))
     });
     if renewed.is_some() || contact.reg_id != 0 || contact.expires == Duration::ZERO {
         return renewed.into_iter().collect();

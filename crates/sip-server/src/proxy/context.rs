@@ -3,7 +3,7 @@
 
 use super::Env;
 use super::branch::{self, Branch, Handle, Said};
-use super::fork::{Cancel, Fork, ForkState, Sent, reason_line, reason_lines};
+use super::fork::{Cancel, ELSEWHERE, Fork, ForkState, Sent, reason_line, reason_lines};
 use super::forward::{NO_CHALLENGE, ResponseChanges};
 use super::plan::{Plan, write_request};
 use super::search::{Aim, Search};
@@ -206,9 +206,7 @@ impl Context {
                 if let Some(passed) = self.back.pass(self.handle, status, &changes, response, env) {
                     heard = Heard::Success { moved: passed.moved };
                 }
-                // Else the other phones would list it as missed (RFC 3326 section 3.1).
-                let reason = reason_line(200, "Call completed elsewhere");
-                self.close_others(Some(index), &reason, env);
+                self.close_others(Some(index), ELSEWHERE, env);
             }
             503 if !self.is_closing && self.fail_over_elsewhere(index, env) => {}
             300.. => {

@@ -234,6 +234,9 @@ pub(super) fn reason_lines(cancel: &Message<'_>) -> Vec<u8> {
     lines
 }
 
+/// The Reason line for those who did not win: else they would list the call as missed (RFC 3326 section 3.1).
+pub(super) const ELSEWHERE: &[u8] = b"Reason: SIP;cause=200;text=\"Call completed elsewhere\"\r\n";
+
 /// A Reason line that names the response for which a branch is cancelled (RFC 3326 section 2).
 pub(super) fn reason_line(status: u16, text: &str) -> Vec<u8> {
     alloc::format!("Reason: SIP;cause={status};text=\"{text}\"\r\n").into_bytes()

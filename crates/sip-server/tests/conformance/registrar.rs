@@ -362,6 +362,26 @@ fn a_phone_that_comes_back_with_a_new_contact_takes_its_own_place() {
 }
 
 #[test]
+fn two_phones_at_one_private_address_are_two() {
+    let mut rig = Rig::open();
+    let contact = "<sip:alice@192.168.1.10:5060>";
+    let phone =
+        |number: u32| contacts(&[&format!("{contact};+sip.instance=\"<urn:uuid:{number}>\"")]);
+    let (home, office) = (udp("198.51.100.10:40001"), udp("192.0.2.20:40002"));
+    for _ in 0..2 {
+        for (flow, number) in [(&home, 1), (&office, 2)] {
+            let answer = rig.send(flow, &phone(number));
+            assert!(granted(answer.response())[0].contains(&format!("urn:uuid:{number}")));
+        }
+    }
+    let ringing = rig.send(&udp(BOB), &Draft::invite("sip:alice@example.com"));
+    assert_eq!(ringing.requests().map(|sent| sent.flow).collect::<Vec<_>>(), [home, office]);
+    // Who does not say who it is, is at the address that it names.
+    assert_eq!(rig.send(&home, &contacts(&[&format!("{contact};expires=0")])).status(), 200);
+    assert_eq!(rig.contacts("alice@example.com").len(), 1);
+}
+
+#[test]
 fn the_answer_says_what_time_it_is() {
     let mut rig = Rig::open();
     let reaction = rig.send(&udp(ALICE), &contacts(&["<sip:alice@a.example>"]));

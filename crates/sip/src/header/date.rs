@@ -1,8 +1,8 @@
 //! The Date header field.
 
+use crate::message::write_decimal;
 use crate::time::Instant;
 use alloc::vec::Vec;
-use core::fmt::Write;
 
 const WEEKDAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
 const MONTHS: [&str; 12] =
@@ -14,18 +14,21 @@ pub fn write_date(out: &mut Vec<u8>, when: Instant) {
     let seconds = when.as_secs();
     let (days, second_of_day) = (seconds / 86_400, seconds % 86_400);
     let (year, month, day) = civil(days);
-    let mut text = alloc::string::String::new();
-    // Writing to a string does not fail.
-    let _ = write!(
-        text,
-        "{}, {day:02} {} {year:04} {:02}:{:02}:{:02} GMT",
-        WEEKDAYS[(days % 7) as usize],
-        MONTHS[month],
-        second_of_day / 3600,
-        second_of_day / 60 % 60,
-        second_of_day % 60,
-    );
-    out.extend_from_slice(text.as_bytes());
+    let two = |number: u64| [b'0' + (number / 10 % 10) as u8, b'0' + (number % 10) as u8];
+    out.extend_from_slice(WEEKDAYS[(days % 7) as usize].as_bytes());
+    out.extend_from_slice(b", ");
+    out.extend_from_slice(&two(day));
+    out.push(b' ');
+    out.extend_from_slice(MONTHS[month].as_bytes());
+    out.push(b' ');
+    write_decimal(out, year);
+    for (before, number) in
+        [(b' ', second_of_day / 3600), (b':', second_of_day / 60 % 60), (b':', second_of_day % 60)]
+    {
+        out.push(before);
+        out.extend_from_slice(&two(number));
+    }
+    out.extend_from_slice(b" GMT");
 }
 
 /// Year, month from 0 and day from 1 of the day that is `days` after 1 January 1970.
