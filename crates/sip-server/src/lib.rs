@@ -12,6 +12,7 @@ extern crate std;
 
 mod authentication;
 mod bans;
+mod binding;
 pub mod config;
 mod connections;
 mod contacts;

@@ -1,11 +1,10 @@
 //! The registrar (RFC 3261 section 10.3; Path of RFC 3327; seed rows A1 and A2).
 
+use crate::binding::{Binding, Extra};
 use crate::flow::{Flow, is_sendable};
 use crate::proxy::{Env, NextHop, is_flow_bound};
 use crate::settings::Settings;
-use crate::subscribers::{
-    AddressOfRecord, Binding, Changed, Extra, Removal, Subscriber, Subscribers,
-};
+use crate::subscribers::{AddressOfRecord, Changed, Removal, Subscriber, Subscribers};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::net::SocketAddr;

@@ -1,14 +1,15 @@
 //! The users and where they are: the location service of RFC 3261 section 10, and the secrets of
 //! seed row C6, found by one hash probe (seed row A3).
 
+use crate::binding::Binding;
 use crate::connections::Connections;
 use crate::contacts::Contacts;
 use crate::counters::Counters;
-use crate::flow::{Connection, Flow};
+use crate::flow::Connection;
 use crate::keys::Key;
 use crate::logins::{AuthNames, Logins};
 use crate::output::Output;
-use crate::record::{self, Record, StoredBinding};
+use crate::record::{self, Record};
 use crate::timer::TimerQueue;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -24,79 +25,6 @@ const SHARDS: usize = 64;
 
 /// How many reminders of expiries that are needed no more a shard may hold beyond a few for each user.
 const SPARE_REMINDERS: usize = 1024;
-
-/// Where one contact of a user is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Binding {
-    /// With room for what most phones say, so that it lies beside the rest.
-    pub(crate) contact: SmallVec<[u8; 48]>,
-    pub(crate) extra: Option<Box<Extra>>,
-    pub(crate) call_id: u64,
-    pub(crate) cseq: u32,
-    pub(crate) q: u16,
-    pub(crate) flow_bound: bool,
-    /// What stands for the contact in [`Contacts`], 0 for none.
-    pub(crate) claim: u64,
-    pub(crate) expires: Instant,
-    pub(crate) flow: Flow,
-}
-
-/// What few bindings have.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Extra {
-    pub(crate) path: Box<[u8]>,
-    pub(crate) instance: Box<[u8]>,
-    pub(crate) reg_id: u32,
-}
-
-impl Binding {
-    pub(crate) fn path(&self) -> &[u8] {
-        self.extra.as_ref().map_or(&[], |extra| &extra.path)
-    }
-
-    /// The connection with which it ends.
-    fn connection(&self) -> Option<Connection> {
-        self.flow.connection.filter(|_| self.flow_bound)
-    }
-
-    fn as_stored(&self) -> StoredBinding<'_> {
-        let instance = self.extra.as_ref().map_or(&[][..], |extra| &extra.instance);
-        StoredBinding {
-            contact: &self.contact,
-            path: self.path(),
-            instance,
-            call_id: self.call_id,
-            cseq: self.cseq,
-            q: self.q,
-            reg_id: self.extra.as_ref().map_or(0, |extra| extra.reg_id),
-            expires: self.expires,
-            flow: self.flow,
-            flow_bound: self.flow_bound,
-        }
-    }
-
-    fn from_stored(stored: &StoredBinding<'_>) -> Self {
-        let plain = stored.path.is_empty() && stored.instance.is_empty() && stored.reg_id == 0;
-        let extra = || {
-            Box::new(Extra {
-                path: stored.path.into(),
-                instance: stored.instance.into(),
-                reg_id: stored.reg_id,
-            })
-        };
-        Self {
-            contact: SmallVec::from_slice(stored.contact),
-            extra: (!plain).then(extra),
-            call_id: stored.call_id,
-            cseq: stored.cseq,
-            q: stored.q,
-            flow_bound: stored.flow_bound,
-            claim: 0,
-            expires: stored.expires,
-            flow: stored.flow,
-        }
-    }
-}
 
 /// A user, or an address of record that registered while authentication was off.
 #[derive(Debug)]
@@ -604,6 +532,7 @@ pub(crate) enum Changed {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::flow::Flow;
     use alloc::vec;
 
     fn binding(expires: Instant) -> Binding {

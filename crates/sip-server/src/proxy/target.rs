@@ -1,12 +1,12 @@
 //! Where a request goes: its targets, and the next hop to each (RFC 3261 sections 16.5 and 16.6).
 
 use super::Env;
+use crate::binding::Binding;
 use crate::config::Network;
 use crate::flow::{Flow, is_private};
 use crate::output::Location;
 use crate::reach::Scope;
 use crate::settings::{DomainIndex, Settings};
-use crate::subscribers::Binding;
 use alloc::vec::Vec;
 use core::net::SocketAddr;
 use memchr::memchr;
