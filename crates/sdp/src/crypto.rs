@@ -101,7 +101,8 @@ impl Crypto {
         Ok(Self { tag, policy, keys: [Key { bytes, lifetime: None, mki: Vec::new() }].into() })
     }
 
-    /// Reads the value of `a=crypto`.
+    /// Reads the value of `a=crypto`. Names and `inline:` are taken in either case, keys also with spaces
+    /// at the semicolons between them, without their padding, and with nothing behind a `|`.
     ///
     /// # Errors
     /// See [`CryptoError`]. An attribute that is not taken is to be passed over (RFC 4568 section 7.1.2).
@@ -116,8 +117,15 @@ impl Crypto {
         let number = tag.parse().ok().filter(|_| is_plain);
         let tag = number.ok_or_else(|| CryptoError::Tag(tag.into()))?;
         let suite = Suite::from_name(suite).ok_or_else(|| CryptoError::Suite(suite.into()))?;
-        let keys = keys.split(';').take(MAX_KEYS + 1).map(Key::parse);
+        let is_key = |word: &&str| word.starts_with(';') || inline_key(word).is_some();
+        let more_keys = words.clone().take_while(is_key);
+        let words = words.skip_while(is_key);
+        let keys = core::iter::once(keys).chain(more_keys).flat_map(|word| word.split(';'));
+        let keys = keys.filter(|key| !key.is_empty()).take(MAX_KEYS + 1).map(Key::parse);
         let keys: Vec<Key> = keys.collect::<Option<_>>().ok_or(CryptoError::Key)?;
+        if keys.is_empty() {
+            return Err(CryptoError::Key);
+        }
         if keys.len() > MAX_KEYS {
             return Err(CryptoError::Key);
         }
@@ -134,7 +142,8 @@ impl Crypto {
 
     fn take_parameter(&mut self, parameter: &str) -> Option<()> {
         let policy = &mut self.policy;
-        match parameter.split_once('=').unwrap_or((parameter, "")) {
+        let (name, value) = parameter.split_once('=').unwrap_or((parameter, ""));
+        match (&*name.to_ascii_uppercase(), value) {
             ("UNENCRYPTED_SRTP", "") => policy.encrypt_rtp = false,
             ("UNENCRYPTED_SRTCP", "") => policy.encrypt_rtcp = false,
             ("UNAUTHENTICATED_SRTP", "") => policy.authenticate_rtp = false,
@@ -204,8 +213,9 @@ impl fmt::Display for Crypto {
 
 impl Key {
     fn parse(parameter: &str) -> Option<Self> {
-        let mut parts = parameter.strip_prefix("inline:")?.split('|');
+        let mut parts = inline_key(parameter)?.split('|');
         let bytes = Zeroizing::new(BASE64.decode(parts.next()?).ok()?);
+        let mut parts = parts.filter(|part| !part.is_empty());
         let mut key = Self { bytes, lifetime: None, mki: Vec::new() };
         let mut rest = parts.next();
         if let Some(lifetime) = rest.filter(|part| !part.contains(':')) {
@@ -221,6 +231,12 @@ impl Key {
         }
         (parts.next().is_none() && key.lifetime != Some(0)).then_some(key)
     }
+}
+
+/// What is behind the key method `inline:`, the only one there is.
+fn inline_key(parameter: &str) -> Option<&str> {
+    let (method, key) = parameter.split_once(':')?;
+    method.eq_ignore_ascii_case("inline").then_some(key)
 }
 
 /// An identifier that is written as a decimal number, in so many bytes, 1 to 128.

@@ -1,22 +1,28 @@
 //! A medium of a session (RFC 8866 section 5.14) and its attributes.
 
-use crate::session::{Session, attributes, write_lines};
+use crate::session::{NO_TEXT, Session, attributes, write_lines};
 use alloc::vec::Vec;
 use core::fmt;
+use core::time::Duration;
 
 /// A medium, over borrowed text.
+///
+/// Its line is `m=<media> <port> <protocol> <formats>`, with any spaces between the words. Formats may be
+/// missing, as in a medium that is refused. A line that lacks more than these, or whose port is no number
+/// up to 65535, is that of a medium that is off: it has its place, port 0, and `-` for the words that are
+/// missing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Media<'a> {
     /// `audio`, `video` or another.
     pub kind: &'a str,
     /// The port; 0 for a medium that is refused or off.
     pub port: u16,
-    /// How many ports it takes, if it says so.
+    /// How many ports it takes, if it says so behind a slash. (The last of a range, `4000-4001`, is not
+    /// looked at.)
     pub ports: Option<u16>,
     /// The protocol, `RTP/AVP` for instance.
     pub protocol: &'a str,
-    /// The formats, between spaces.
-    formats: &'a str,
+    formats: Vec<&'a str>,
     /// The lines that follow: type and value.
     pub lines: Vec<(char, &'a str)>,
 }
@@ -50,8 +56,8 @@ pub struct RtpMap<'a> {
 
 impl<'a> RtpMap<'a> {
     fn parse(value: &'a str) -> Option<Self> {
-        let (payload_type, encoding) = value.trim().split_once(' ')?;
-        let mut parts = encoding.trim().splitn(3, '/');
+        let (payload_type, encoding) = value.split_once([' ', '\t'])?;
+        let mut parts = encoding.splitn(3, '/').map(str::trim);
         let payload_type = payload_type.parse().ok().filter(|&number: &u8| number < 128)?;
         let (name, clock_rate) = (parts.next()?, parts.next()?.parse().ok()?);
         Some(Self { payload_type, name, clock_rate, parameters: parts.next() })
@@ -59,24 +65,26 @@ impl<'a> RtpMap<'a> {
 }
 
 impl<'a> Media<'a> {
-    pub(crate) fn parse(value: &'a str) -> Option<Self> {
-        let mut parts = value.splitn(4, ' ');
-        let (kind, port, protocol) = (parts.next()?, parts.next()?, parts.next()?);
-        let formats = parts.next()?.trim();
-        let (port, ports) = match port.split_once('/') {
-            Some((port, ports)) => (port, Some(ports.parse().ok()?)),
-            None => (port, None),
-        };
-        if kind.is_empty() || protocol.is_empty() || formats.is_empty() {
-            return None;
+    pub(crate) fn parse(value: &'a str) -> Self {
+        let mut words = value.split_ascii_whitespace();
+        let kind = words.next().unwrap_or(NO_TEXT);
+        let place = words.next().unwrap_or_default();
+        let protocol = words.next();
+        let (port, ports) = place.split_once('/').unwrap_or((place, ""));
+        let port = port.split_once('-').map_or(port, |(first, _)| first).parse().ok();
+        Self {
+            kind,
+            port: port.filter(|_| protocol.is_some()).unwrap_or(0),
+            ports: ports.parse().ok(),
+            protocol: protocol.unwrap_or(NO_TEXT),
+            formats: words.collect(),
+            lines: Vec::new(),
         }
-        let port = port.parse().ok()?;
-        Some(Self { kind, port, ports, protocol, formats, lines: Vec::new() })
     }
 
     /// The formats, in order of preference: payload types for RTP.
-    pub fn formats(&self) -> impl Iterator<Item = &'a str> + use<'a> {
-        self.formats.split_ascii_whitespace()
+    pub fn formats(&self) -> impl Iterator<Item = &'a str> {
+        self.formats.iter().copied()
     }
 
     /// The values of its attributes of this name; empty for those that have none.
@@ -93,27 +101,33 @@ impl<'a> Media<'a> {
     #[must_use]
     pub fn format_parameters(&self, payload_type: u8) -> Option<&'a str> {
         self.attributes("fmtp").find_map(|value| {
-            let (format, parameters) = value.trim().split_once(' ')?;
+            let (format, parameters) = value.split_once([' ', '\t'])?;
             (format.parse() == Ok(payload_type)).then_some(parameters.trim())
         })
     }
 
-    /// How much audio a packet should hold, in milliseconds (`a=ptime`).
+    /// How much audio a packet should hold (`a=ptime`), which may be a part of a millisecond.
     #[must_use]
-    pub fn packet_time(&self) -> Option<u32> {
-        self.attributes("ptime").find_map(|value| value.trim().parse().ok())
+    pub fn packet_time(&self) -> Option<Duration> {
+        self.attributes("ptime").find_map(|value| {
+            let seconds = value.parse::<f64>().ok()? / 1000.0;
+            Duration::try_from_secs_f64(seconds).ok().filter(|time| !time.is_zero())
+        })
     }
 
     /// Whether it flows: by its own attribute, or that of the session.
     #[must_use]
     pub fn direction(&self, session: &Session<'a>) -> Direction {
+        let named = [
+            ("sendrecv", Direction::SendReceive),
+            ("sendonly", Direction::SendOnly),
+            ("recvonly", Direction::ReceiveOnly),
+            ("inactive", Direction::Inactive),
+        ];
         let of = |lines| {
-            crate::session::values(lines, 'a').find_map(|value| match value.trim_end() {
-                "sendrecv" => Some(Direction::SendReceive),
-                "sendonly" => Some(Direction::SendOnly),
-                "recvonly" => Some(Direction::ReceiveOnly),
-                "inactive" => Some(Direction::Inactive),
-                _ => None,
+            crate::session::values(lines, 'a').find_map(|value| {
+                let is = |name: &str| value.eq_ignore_ascii_case(name);
+                named.into_iter().find_map(|(name, direction)| is(name).then_some(direction))
             })
         };
         of(&self.lines).or_else(|| of(&session.lines)).unwrap_or_default()
@@ -132,7 +146,9 @@ impl fmt::Display for Media<'_> {
         if let Some(ports) = self.ports {
             write!(f, "/{ports}")?;
         }
-        write!(f, " {} {}\r\n", self.protocol, self.formats)?;
+        write!(f, " {}", self.protocol)?;
+        self.formats.iter().try_for_each(|format| write!(f, " {format}"))?;
+        f.write_str("\r\n")?;
         write_lines(&self.lines, f)
     }
 }
@@ -167,22 +183,94 @@ pub(crate) mod tests {
         );
         assert_eq!(media.format_parameters(101), Some("0-16"));
         assert_eq!(media.format_parameters(0), None);
-        assert_eq!(media.packet_time(), Some(20));
+        assert_eq!(media.packet_time(), Some(Duration::from_millis(20)));
         assert!(media.multiplexes_rtcp());
         assert_eq!(media.direction(&session), Direction::SendReceive);
     }
 
     #[test]
+    fn no_line_of_a_medium_loses_the_others() {
+        for (line, kind, port, ports, protocol, formats) in [
+            ("video 0 RTP/AVP", "video", 0, None, "RTP/AVP", 0),
+            ("video 0 RTP/AVP ", "video", 0, None, "RTP/AVP", 0),
+            ("image 5 udptl t38", "image", 5, None, "udptl", 1),
+            (
+                "application 9 UDP/DTLS/SCTP webrtc-datachannel",
+                "application",
+                9,
+                None,
+                "UDP/DTLS/SCTP",
+                1,
+            ),
+            ("audio 4000/2 RTP/AVP 0 8", "audio", 4000, Some(2), "RTP/AVP", 2),
+            ("audio 4000/x RTP/AVP 0 8", "audio", 4000, None, "RTP/AVP", 2),
+            ("audio 4000-4001 RTP/AVP 0 8", "audio", 4000, None, "RTP/AVP", 2),
+            ("audio five RTP/AVP 0", "audio", 0, None, "RTP/AVP", 1),
+            ("audio 65536 RTP/AVP 0", "audio", 0, None, "RTP/AVP", 1),
+            ("audio -1 RTP/AVP 0", "audio", 0, None, "RTP/AVP", 1),
+            ("audio $ RTP/AVP 0", "audio", 0, None, "RTP/AVP", 1),
+            ("audio 5", "audio", 0, None, "-", 0),
+            ("audio", "audio", 0, None, "-", 0),
+            ("", "-", 0, None, "-", 0),
+        ] {
+            let text = std::format!(
+                "v=0\r\nm=audio 4000 RTP/AVP 0\r\na=ptime:30\r\nm={line}\r\na=ptime:40\r\n\
+                m=video 4002 RTP/AVP 31\r\na=ptime:50\r\n"
+            );
+            let session = Session::parse(text.as_bytes()).unwrap();
+            let ports_of: Vec<_> = session.media.iter().map(|media| media.port).collect();
+            assert_eq!(ports_of, [4000, port, 4002], "{line}");
+            let times = session.media.iter().map(|media| media.packet_time().unwrap().as_millis());
+            assert_eq!(times.collect::<Vec<_>>(), [30, 40, 50], "{line}");
+            let media = &session.media[1];
+            assert_eq!(
+                (media.kind, media.ports, media.protocol),
+                (kind, ports, protocol),
+                "{line}"
+            );
+            assert_eq!(media.formats().count(), formats, "{line}");
+        }
+    }
+
+    #[test]
+    fn packets_may_hold_parts_of_a_millisecond() {
+        for (value, time) in [
+            ("20", Some(Duration::from_millis(20))),
+            ("0.125", Some(Duration::from_micros(125))),
+            ("0", None),
+            ("-1", None),
+            ("inf", None),
+            ("NaN", None),
+            ("1e300", None),
+            ("x", None),
+        ] {
+            let text = std::format!("v=0\nm=audio 4000 RTP/AVP 0\na=ptime:{value}\n");
+            let session = Session::parse(text.as_bytes()).unwrap();
+            assert_eq!(session.media[0].packet_time(), time, "{value}");
+        }
+    }
+
+    #[test]
     fn descriptions_of_the_field_are_read() {
         let Some(root) = test_support::corpora() else { return };
-        let mut read = 0;
+        let (mut read, mut media) = (0, 0);
         for path in test_support::files(&root.join("sdp")) {
             let bytes = std::fs::read(&path).unwrap();
-            if let Ok(session) = Session::parse(&bytes) {
+            let result = Session::parse(&bytes);
+            // Some lie in the corpus without their first line, and some are no descriptions.
+            let has_version = [b"v=0\r", b"v=0\n"].iter().any(|line| bytes.starts_with(*line));
+            assert!(result.is_ok() || !has_version, "{}: {result:?}", path.display());
+            if let Ok(session) = result {
                 look_at_all(&session);
+                let lines = bytes.split(|&byte| byte == b'\n' || byte == b'\r');
+                // Some files hold another description behind the first.
+                let lines = lines.skip(1).take_while(|line| !line.starts_with(b"v="));
+                let lines = lines.filter(|line| line.starts_with(b"m=")).count();
+                assert_eq!(session.media.len(), lines, "{}", path.display());
+                media += lines;
                 read += 1;
             }
         }
-        assert!(read > 200, "{read}");
+        assert!(read > 250 && media > 300, "{read} {media}");
     }
 }

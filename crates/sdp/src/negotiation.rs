@@ -18,15 +18,19 @@ pub enum Profile {
 }
 
 impl Profile {
-    /// The profile that a protocol stands for, if it is one of RTP.
+    /// The profile that a protocol stands for, in either case, if it is one of RTP.
     #[must_use]
     pub fn of(protocol: &str) -> Option<Self> {
-        match protocol {
-            "RTP/AVP" | "RTP/AVPF" => Some(Self::Plain),
-            "RTP/SAVP" | "RTP/SAVPF" => Some(Self::Secure),
-            "UDP/TLS/RTP/SAVP" | "UDP/TLS/RTP/SAVPF" => Some(Self::Dtls),
-            _ => None,
-        }
+        [
+            ("RTP/AVP", Self::Plain),
+            ("RTP/AVPF", Self::Plain),
+            ("RTP/SAVP", Self::Secure),
+            ("RTP/SAVPF", Self::Secure),
+            ("UDP/TLS/RTP/SAVP", Self::Dtls),
+            ("UDP/TLS/RTP/SAVPF", Self::Dtls),
+        ]
+        .into_iter()
+        .find_map(|(name, profile)| protocol.eq_ignore_ascii_case(name).then_some(profile))
     }
 }
 
@@ -43,7 +47,7 @@ pub fn offered(media: &Media<'_>) -> Vec<Crypto> {
     let is_mapped = |plus: &Plus| match plus.placement {
         Placement::Trailer => false,
         Placement::Extension(id) => media.attributes("extmap").any(|value| {
-            let number = value.split([' ', '/']).next();
+            let number = value.split([' ', '\t', '/']).next();
             number.and_then(|number| number.parse().ok()) == Some(id)
         }),
     };
@@ -263,8 +267,12 @@ mod tests {
     fn an_element_with_another_meaning_carries_no_tags() {
         let policy = Policy { plus: Some(PLUS), ..Policy::new(Suite::AesCm128HmacSha1_80) };
         let crypto = crypto(1, policy);
-        for (map, is_taken) in [("5 urn:a", false), ("5/sendonly urn:a", false), ("6 urn:a", true)]
-        {
+        for (map, is_taken) in [
+            ("5 urn:a", false),
+            ("  5\turn:a", false),
+            ("5/sendonly urn:a", false),
+            ("6 urn:a", true),
+        ] {
             let text = format!(
                 "v=0\r\nm=audio 4000 RTP/SAVP 0\r\na=extmap:{map}\r\na=crypto:{crypto}\r\n"
             );
@@ -292,6 +300,7 @@ mod tests {
         let media = &session.media[0];
         assert_eq!(Profile::of(media.protocol), Some(Profile::Plain));
         let offered = offered(media);
+        assert_eq!(Profile::of("rtp/savp"), Some(Profile::Secure));
         let found: Vec<_> =
             offered.iter().map(|crypto| (crypto.tag, crypto.policy.suite)).collect();
         assert_eq!(found, [(2, Suite::AesCm128HmacSha1_80), (3, Suite::AesCm256HmacSha1_80)]);

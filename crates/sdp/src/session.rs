@@ -1,4 +1,9 @@
-//! A session description as a whole (RFC 8866 section 5).
+//! A session description as a whole (RFC 8866 section 5), and how it is read.
+//!
+//! Phones, gateways and old devices write descriptions that the grammar of RFC 8866 section 9 does not
+//! allow. What they mean is read where that is plain, and what is not costs its own line or medium and
+//! nothing else; [`Session::parse`] says what is taken. What is written is as the RFC has it, as far as
+//! what was read is.
 
 use crate::media::Media;
 use alloc::vec::Vec;
@@ -6,28 +11,21 @@ use core::error::Error;
 use core::fmt;
 
 /// How many lines a description may have.
-const MAX_LINES: usize = 1000;
+const MAX_LINES: usize = 10_000;
 
-/// The types of lines after the first (RFC 8866 section 5): a description with others is to be refused.
-const LETTERS: &[u8] = b"osiuepcbtrzkam";
-
-/// Those of them whose values are texts for people, which may be in another charset than UTF-8 (RFC 8866
-/// section 4.5).
+/// The types of lines whose values are texts for people (RFC 8866 section 4.5): spaces around them are
+/// theirs, a session without a name has one (section 5.3).
 const TEXTS: &[u8] = b"siep";
 
-/// What stands for a text that cannot be read, as for a session without a name (RFC 8866 section 5.3).
-const NO_TEXT: &str = "-";
+/// What stands for a value or a word that cannot be read or is missing, as for a session without a name
+/// (RFC 8866 section 5.3).
+pub(crate) const NO_TEXT: &str = "-";
 
-/// Why bytes are no session description. Lines are counted from 1.
+/// Why bytes are no session description.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SessionError {
-    /// It does not begin with `v=0`.
+    /// Its first line is not `v=0`.
     Version,
-    /// A line is not one of the letters of RFC 8866, an equals sign and a value in UTF-8 without control
-    /// characters that end lines or texts. (Texts for people may be in another charset.)
-    Line(usize),
-    /// A line of a media description is not `m=<media> <port> <protocol> <formats>`.
-    Media(usize),
     /// It has more lines than anybody's.
     TooLong,
 }
@@ -36,16 +34,6 @@ impl fmt::Display for SessionError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Version => write!(f, "session description without `v=0` as its first line"),
-            Self::Line(line) => {
-                write!(
-                    f,
-                    "line {line} of the session description: expected a letter of RFC 8866, `=` and a value"
-                )
-            }
-            Self::Media(line) => write!(
-                f,
-                "line {line} of the session description: expected `m=<media> <port> <protocol> <formats>`"
-            ),
             Self::TooLong => write!(f, "session description of more than {MAX_LINES} lines"),
         }
     }
@@ -58,53 +46,49 @@ impl Error for SessionError {}
 pub struct Session<'a> {
     /// Its lines before the first medium, but `v=0`: type and value.
     pub lines: Vec<(char, &'a str)>,
-    /// Its media.
+    /// Its media, each in its place: an answer has as many (RFC 3264 section 6).
     pub media: Vec<Media<'a>>,
 }
 
 impl<'a> Session<'a> {
-    /// Reads a description. Lines may end with LF alone, as some programs write them; what order they
-    /// come in is not looked at, but that the first is `v=0`. The text of an `s`, `i`, `e` or `p` line in
-    /// another charset than UTF-8 is read as `-`.
+    /// Reads a description. Beyond the grammar of RFC 8866, these are taken:
+    ///
+    /// - A byte order mark, spaces and empty lines before `v=0`, and empty lines anywhere.
+    /// - Lines that end with LF or CR alone.
+    /// - Spaces and tabs before a line, around its equals sign and, but in texts for people, at its
+    ///   end; more than one between words. The letters of RFC 8866 in upper case.
+    /// - Lines in any order, none of those that must be there, and lines of unknown types, such as `y`
+    ///   and `f` of GB/T 28181. (By section 5 a description with these is to be ignored.)
+    /// - A NUL ends its line, as for readers in C: what comes behind it is left out.
+    /// - A value that is not UTF-8 is read as `-`, whose ever it is. So a text in another charset
+    ///   spoils nothing, and an address or key that cannot be read is none.
+    /// - A line that is not a letter, an equals sign and a value is left out.
+    /// - `m` lines as [`Media`] says. None loses its medium.
+    /// - A second `v` line before the first medium is left out; after it, another description begins,
+    ///   which is not read.
     ///
     /// # Errors
     /// See [`SessionError`].
     pub fn parse(bytes: &'a [u8]) -> Result<Self, SessionError> {
+        let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
+        let mut lines = (1..).zip(bytes.split(|byte| matches!(byte, b'\n' | b'\r')));
         let mut session = Self { lines: Vec::new(), media: Vec::new() };
-        let mut lines = (1..).zip(bytes.split(|&byte| byte == b'\n'));
-        let version = lines.next().map(|(_, line)| line.trim_ascii_end());
-        if version != Some(b"v=0") {
+        let first = lines.find(|(_, line)| !line.trim_ascii().is_empty());
+        if first.and_then(|(_, line)| read_line(line)) != Some(('v', "0")) {
             return Err(SessionError::Version);
         }
-        for (number, line) in lines {
-            if number > MAX_LINES {
+        // An empty line stands between CR and LF, too: only others count.
+        let lines = lines.filter(|(_, line)| !line.is_empty());
+        for (count, (_, line)) in (1..).zip(lines) {
+            if count >= MAX_LINES {
                 return Err(SessionError::TooLong);
             }
-            let line = line.strip_suffix(b"\r").unwrap_or(line);
-            if line.is_empty() {
-                continue;
-            }
-            let (letter, value) = match line {
-                [letter, b'=', value @ ..] if LETTERS.contains(letter) => (*letter, value),
-                _ => return Err(SessionError::Line(number)),
-            };
-            // Another reader might take what follows for a line of its own.
-            if value.contains(&b'\0') || value.contains(&b'\r') {
-                return Err(SessionError::Line(number));
-            }
-            let value = match core::str::from_utf8(value) {
-                Ok(value) => value,
-                Err(_) if TEXTS.contains(&letter) => NO_TEXT,
-                Err(_) => return Err(SessionError::Line(number)),
-            };
-            let letter = char::from(letter);
-            if letter == 'm' {
-                let media = Media::parse(value).ok_or(SessionError::Media(number))?;
-                session.media.push(media);
-            } else if let Some(media) = session.media.last_mut() {
-                media.lines.push((letter, value));
-            } else {
-                session.lines.push((letter, value));
+            match (read_line(line), session.media.last_mut()) {
+                (None, _) | (Some(('v', _)), None) => {}
+                (Some(('v', _)), Some(_)) => break,
+                (Some(('m', value)), _) => session.media.push(Media::parse(value)),
+                (Some(line), Some(media)) => media.lines.push(line),
+                (Some(line), None) => session.lines.push(line),
             }
         }
         Ok(session)
@@ -121,14 +105,30 @@ impl<'a> Session<'a> {
     }
 
     /// The address to which a medium is to be sent: its own, or that of the session (RFC 8866 section
-    /// 5.7).
+    /// 5.7). The words before it are taken in either case, an IPv6 address also in brackets. A
+    /// medium whose own line has no address has none.
     #[must_use]
     pub fn address(&self, media: &Media<'a>) -> Option<&'a str> {
         let line = values(&media.lines, 'c').next().or_else(|| self.values('c').next())?;
-        let address = line.strip_prefix("IN ")?.split_once(' ')?.1.trim();
+        let mut words = line.split_ascii_whitespace();
+        words.next().filter(|network| network.eq_ignore_ascii_case("IN"))?;
+        let address = words.nth(1)?;
         // For a multicast address come how far it goes and how many there are.
-        address.split('/').next()
+        let address = address.split('/').next()?;
+        let inner = address.strip_prefix('[').and_then(|address| address.strip_suffix(']'));
+        Some(inner.unwrap_or(address)).filter(|address| !address.is_empty())
     }
+}
+
+/// The type and the value of a line, if it has both.
+fn read_line(line: &[u8]) -> Option<(char, &str)> {
+    let line = line.split(|&byte| byte == b'\0').next()?.trim_ascii_start();
+    let (&letter, rest) = line.split_first().filter(|(letter, _)| letter.is_ascii_alphabetic())?;
+    let value = rest.trim_ascii_start().strip_prefix(b"=")?;
+    let known = letter.to_ascii_lowercase();
+    let letter = if b"vosiuepcbtrzkam".contains(&known) { known } else { letter };
+    let value = if TEXTS.contains(&letter) { value } else { value.trim_ascii() };
+    Some((char::from(letter), core::str::from_utf8(value).unwrap_or(NO_TEXT)))
 }
 
 impl fmt::Display for Session<'_> {
@@ -144,13 +144,14 @@ pub(crate) fn values<'a>(lines: &[(char, &'a str)], letter: char) -> impl Iterat
     lines.iter().filter(move |line| line.0 == letter).map(|line| line.1)
 }
 
+/// The values of the attributes of this name, in either case, without spaces around them.
 pub(crate) fn attributes<'a>(
     lines: &[(char, &'a str)],
     name: &str,
 ) -> impl Iterator<Item = &'a str> {
     values(lines, 'a').filter_map(move |line| {
         let (found, value) = line.split_once(':').unwrap_or((line, ""));
-        (found.trim_end() == name).then_some(value)
+        found.trim().eq_ignore_ascii_case(name).then_some(value.trim())
     })
 }
 
@@ -163,7 +164,7 @@ mod tests {
     use super::*;
     use crate::media::Direction;
     use proptest::prelude::*;
-    use std::string::ToString;
+    use std::string::{String, ToString};
 
     /// The example of RFC 8866 section 5, shortened.
     const EXAMPLE: &str = "v=0\r\n\
@@ -197,51 +198,119 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told_with_its_line() {
-        for (text, error) in [
-            ("", SessionError::Version),
-            ("v=1\r\n", SessionError::Version),
-            ("v=0\r\no\r\n", SessionError::Line(2)),
-            ("v=0\r\n\r\n=x\r\n", SessionError::Line(3)),
-            ("v=0\r\nq=1\r\n", SessionError::Line(2)),
-            ("v=0\r\nv=0\r\n", SessionError::Line(2)),
-            ("v=0\r\na=x\ra=y\r\n", SessionError::Line(2)),
-            ("v=0\r\na=x\0\r\n", SessionError::Line(2)),
-            ("v=0\r\nm=audio 5 RTP/AVP\r\n", SessionError::Media(2)),
-            ("v=0\r\nm=audio five RTP/AVP 0\r\n", SessionError::Media(2)),
-            ("v=0\r\nm=audio 65536 RTP/AVP 0\r\n", SessionError::Media(2)),
-        ] {
-            assert_eq!(Session::parse(text.as_bytes()), Err(error), "{text}");
+    fn what_is_no_description_is_refused() {
+        for text in ["", "v=1\r\n", "v=0x\r\n", "o=x\r\nv=0\r\n", "\0v=0\r\n", "<html>"] {
+            assert_eq!(Session::parse(text.as_bytes()), Err(SessionError::Version), "{text}");
         }
-        assert_eq!(Session::parse(b"v=0\r\na=\xff\r\n"), Err(SessionError::Line(2)));
-        let long = ["v=0\r\n", &"a=x\r\n".repeat(1000)].concat();
-        assert_eq!(Session::parse(long.as_bytes()), Err(SessionError::TooLong));
+        let long = |lines| ["v=0\r\n", &"a=x\r\n".repeat(lines)].concat();
+        assert!(Session::parse(long(MAX_LINES - 1).as_bytes()).is_ok());
+        assert_eq!(Session::parse(long(MAX_LINES).as_bytes()), Err(SessionError::TooLong));
     }
 
     #[test]
-    fn a_text_in_another_charset_spoils_nothing() {
-        let latin_1 = b"v=0\r\ns=Gespr\xe4ch\r\nc=IN IP4 192.0.2.1\r\na=charset:ISO-8859-1\r\nm=audio 5 RTP/AVP 0\r\ni=f\xfcr\r\n";
+    fn other_spaces_and_ends_of_lines_mean_the_same() {
+        let session = Session::parse(EXAMPLE.as_bytes()).unwrap();
+        let without = |letter: &str| {
+            EXAMPLE
+                .split_inclusive('\n')
+                .filter(|line| !line.starts_with(letter))
+                .collect::<String>()
+        };
+        let lower = EXAMPLE.replace("IN IP", "in ip").replace("\r\n", "\n");
+        for (text, is_same) in [
+            (EXAMPLE.replace("\r\n", "\n"), true),
+            (EXAMPLE.replace("\r\n", "\r"), true),
+            (EXAMPLE.replace("\r\n", "\n\r\n \n"), true),
+            (EXAMPLE.trim_end().into(), true),
+            (["  ", EXAMPLE].concat(), true),
+            (["\r\n\r\n", EXAMPLE].concat(), true),
+            (["\u{feff}", EXAMPLE].concat(), true),
+            (["\u{feff}\r\n \t", EXAMPLE].concat(), true),
+            ([EXAMPLE, "\0\0"].concat(), true),
+            ([EXAMPLE.trim_end(), "\0"].concat(), true),
+            ([EXAMPLE, "\r\n--boundary--\r\n"].concat(), true),
+            (EXAMPLE.replace("\r\na=", "\r\n  a = "), true),
+            (EXAMPLE.replace("m=", "M="), true),
+            (EXAMPLE.replace("\r\nm", "  \r\nm"), true),
+            (EXAMPLE.replace(" RTP/", "   RTP/").replace(" 0 96", "  0\t96 "), true),
+            (EXAMPLE.replace("v=0", "V = 0 "), true),
+            (EXAMPLE.replace("s=", "v=0\r\ns="), true),
+            ([EXAMPLE, EXAMPLE].concat(), true),
+            // These say less or otherwise, and yet the same of the media.
+            (lower, false),
+            (EXAMPLE.replace("c=IN ", "c= IN  \t"), false),
+            (without("s="), false),
+            (without("t="), false),
+            (without("o="), false),
+            (EXAMPLE.replace("t=0 0", "garbage"), false),
+            (EXAMPLE.replace("t=0 0", "t=\0 0"), false),
+            (EXAMPLE.replace("a=rtpmap:", "a=RTPMAP : "), false),
+            (EXAMPLE.replace("opus/48000/2", "  opus / 48000 / 2"), false),
+            (EXAMPLE.replace("a=sendonly", "a=SENDONLY").replace("ptime:", "ptime :  "), false),
+            (EXAMPLE.replace("2001:db8::2", "[2001:db8::2]"), false),
+            (EXAMPLE.replace("198.51.100.1\r\nt", "198.51.100.1/127/3\r\nt"), false),
+        ] {
+            let read = Session::parse(text.as_bytes()).unwrap();
+            assert_eq!(read == session, is_same, "{text:?}\n{read:#?}");
+            assert_eq!(meaning(&read), meaning(&session), "{text:?}");
+        }
+    }
+
+    /// What the media of a description are.
+    fn meaning(session: &Session<'_>) -> Vec<String> {
+        let meaning = |media: &Media<'_>| {
+            let formats: Vec<_> = media.formats().collect();
+            let maps: Vec<_> = media.rtpmaps().collect();
+            let parameters = media.format_parameters(96).map(str::to_string);
+            let (address, direction) = (session.address(media), media.direction(session));
+            let ends = (media.kind, media.port, media.protocol, address, direction);
+            std::format!("{ends:?} {formats:?} {maps:?} {parameters:?} {:?}", media.packet_time())
+        };
+        session.media.iter().map(meaning).collect()
+    }
+
+    #[test]
+    fn lines_of_others_are_kept() {
+        // As GB/T 28181 has them.
+        let text = "v=0\r\ns=Play\r\nm=video 6000 RTP/AVP 96\r\na=recvonly\r\n\
+            y=0100000001\r\nf=v/2/4///a///\r\n";
+        let session = Session::parse(text.as_bytes()).unwrap();
+        assert_eq!(
+            session.media[0].lines,
+            [('a', "recvonly"), ('y', "0100000001"), ('f', "v/2/4///a///")]
+        );
+        assert_eq!(session.to_string(), text);
+    }
+
+    #[test]
+    fn another_charset_spoils_nothing() {
+        let latin_1 =
+            b"v=0\r\no=J\xfcrg 1 1 IN IP4 192.0.2.1\r\ns=Gespr\xe4ch\r\nc=IN IP4 192.0.2.1\r\n\
+            a=charset:ISO-8859-1\r\na=tool:f\xfcr\r\nm=audio 5 RTP/AVP 0\r\ni=f\xfcr\r\n\
+            m=\xfc 6 RTP/AVP 0\r\nm=video 7 RTP/AVP 31\r\nc=IN IP4 192.0.2.\xfc\r\n";
         let session = Session::parse(latin_1).unwrap();
-        assert_eq!(session.values('s').next(), Some(NO_TEXT));
-        assert_eq!(session.address(&session.media[0]), Some("192.0.2.1"));
-        assert_eq!(session.media[0].lines, [('i', NO_TEXT)]);
-        assert_eq!(Session::parse(b"v=0\r\ns=\xff\0\r\n"), Err(SessionError::Line(2)));
+        let values = |letter| session.values(letter).collect::<Vec<_>>();
+        assert_eq!((values('o'), values('s')), ([NO_TEXT].into(), [NO_TEXT].into()));
+        assert_eq!(values('a'), ["charset:ISO-8859-1", NO_TEXT]);
+        let [audio, other, video] = &session.media[..] else { panic!("{session:?}") };
+        assert_eq!(audio.lines, [('i', NO_TEXT)]);
+        assert_eq!(session.address(audio), Some("192.0.2.1"));
+        assert_eq!((other.kind, other.port), (NO_TEXT, 0));
+        assert_eq!((video.port, session.address(video)), (7, None), "not the session's");
     }
 
     proptest! {
         #[test]
-        fn what_is_read_is_written_the_same(text in "v=0\n([acmtoskz]=[ -~]{0,30}\n){0,20}") {
-            if let Ok(session) = Session::parse(text.as_bytes()) {
-                let written = session.to_string();
-                prop_assert_eq!(Session::parse(written.as_bytes()).unwrap(), session);
-            }
+        fn what_is_read_is_written_the_same(text in "v=0\n([acmtoskzyfMvV ]?[ =]=?[ -~\t\0\rü]{0,30}\n){0,20}") {
+            let session = Session::parse(text.as_bytes()).unwrap();
+            let written = session.to_string();
+            prop_assert_eq!(Session::parse(written.as_bytes()).unwrap(), session);
         }
 
         #[test]
         fn nothing_panics(bytes: Vec<u8>) {
-            if let Ok(session) = Session::parse(&[b"v=0\n", &bytes[..]].concat()) {
-                crate::media::tests::look_at_all(&session);
-            }
+            let bytes = [b"v=0\n", &bytes[..]].concat();
+            crate::media::tests::look_at_all(&Session::parse(&bytes).unwrap());
         }
     }
 }

@@ -55,18 +55,20 @@ impl Suite {
         }
     }
 
-    /// The suite of this name in SDP. Besides the registered names those that phones use for the
-    /// suites of RFC 6188 are taken: `AES_CM_192_…` and `AES_CM_256_…`.
+    /// The suite of this name in SDP, in either case. Besides the registered names those that phones use
+    /// for the suites of RFC 6188 are taken: `AES_CM_192_…` and `AES_CM_256_…`.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
-        let registered = Self::ALL.into_iter().find(|suite| suite.name() == name);
-        registered.or(match name {
-            "AES_CM_192_HMAC_SHA1_80" => Some(Self::AesCm192HmacSha1_80),
-            "AES_CM_192_HMAC_SHA1_32" => Some(Self::AesCm192HmacSha1_32),
-            "AES_CM_256_HMAC_SHA1_80" => Some(Self::AesCm256HmacSha1_80),
-            "AES_CM_256_HMAC_SHA1_32" => Some(Self::AesCm256HmacSha1_32),
-            _ => None,
-        })
+        let is = |other: &str| name.eq_ignore_ascii_case(other);
+        let registered = Self::ALL.into_iter().find(|suite| is(suite.name()));
+        let of_phones = [
+            ("AES_CM_192_HMAC_SHA1_80", Self::AesCm192HmacSha1_80),
+            ("AES_CM_192_HMAC_SHA1_32", Self::AesCm192HmacSha1_32),
+            ("AES_CM_256_HMAC_SHA1_80", Self::AesCm256HmacSha1_80),
+            ("AES_CM_256_HMAC_SHA1_32", Self::AesCm256HmacSha1_32),
+        ];
+        registered
+            .or_else(|| of_phones.into_iter().find_map(|(name, suite)| is(name).then_some(suite)))
     }
 
     /// The length of the master key in bytes, and of the session keys for encryption.

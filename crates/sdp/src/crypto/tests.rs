@@ -81,6 +81,26 @@ fn identifiers_may_be_long() {
 }
 
 #[test]
+fn names_are_taken_in_either_case_and_keys_with_what_stands_around_them() {
+    let (key, other) = (KEY, "QUJjZGVmMTIzNDU2Nzg5QUJDREUwMTIzNDU2Nzg5");
+    let plain = format!("1 AES_CM_128_HMAC_SHA1_80 inline:{key}|2^20|1:4;inline:{other}|2^20|2:4");
+    let weak = format!("1 AES_CM_128_HMAC_SHA1_80 inline:{key} KDR=3 UNENCRYPTED_SRTCP");
+    for (value, same) in [
+        (plain.replace("AES_CM_128_HMAC_SHA1", "aes_cm_128_hmac_sha1"), &plain),
+        (plain.replace("AES_CM_128_HMAC_SHA1", "AES_cm_128_HMAC_sha1"), &plain),
+        (plain.replace("inline", "INLINE"), &plain),
+        (plain.replace(';', "; "), &plain),
+        (plain.replace(';', " ;\t"), &plain),
+        (plain.replace(' ', "  "), &plain),
+        (format!("{plain};"), &plain),
+        (plain.replace(":4", ":4|"), &plain),
+        (weak.replace("KDR", "kdr").replace("UNENCRYPTED_SRTCP", "unencrypted_srtcp"), &weak),
+    ] {
+        assert_eq!(Crypto::parse(&value).unwrap().to_string(), *same, "{value}");
+    }
+}
+
+#[test]
 fn optional_parameters_are_passed_over() {
     let value =
         format!("1 AES_CM_128_HMAC_SHA1_80 inline:{KEY} -else=1 -SRTP-PLUS=9/end -SRTP-PLUS");
