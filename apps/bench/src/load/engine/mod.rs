@@ -8,6 +8,7 @@ mod callee;
 mod caller;
 mod credentials;
 pub(crate) mod key;
+mod requests;
 mod slot;
 #[cfg(test)]
 mod tests;
@@ -20,6 +21,7 @@ pub(crate) use write::Place;
 use super::tally::{Outcome, Tally};
 use credentials::Keys;
 use key::Key;
+use requests::End;
 use sip::header::HeaderName;
 use sip::transaction::{Timeout, Timers};
 use sip::{Duration, Instant, Message, StartLine, Transport};
@@ -288,14 +290,21 @@ impl Engine {
     }
 
     fn on_slot_timer(&mut self, index: u32, now: Instant) {
-        let slot = self.slots.get(index);
-        if now >= slot.callee.end {
-            // No ACK: the caller cannot know, but the call has failed.
-            self.end(index, Outcome::TimedOut, now);
-            return;
-        }
-        if now >= slot.callee.again {
-            self.send_answer(index, now);
+        for end in [End::Callee, End::Caller] {
+            let slot = self.slots.get(index);
+            let is_first = end == End::Callee && slot.callee.state == CalleeState::Ringing;
+            let answer = slot.answer(end);
+            if now >= answer.end {
+                // No ACK: the other side cannot know, but the call has failed.
+                self.end(index, Outcome::TimedOut, now);
+                return;
+            }
+            if now >= answer.again {
+                match is_first {
+                    true => self.send_first_answer(index, now),
+                    false => self.send_answer_again(index, end, now),
+                }
+            }
         }
         let slot = self.slots.get(index);
         if slot.request == Request::Hold {
@@ -403,9 +412,4 @@ impl Output {
 /// The operation that a message belongs to by its Call-ID.
 fn key_of_call(message: &Message<'_>, salt: u32) -> Option<Key> {
     Key::parse(message.value(HeaderName::CallId)?, salt)
-}
-
-/// Whether the callee still waits for something.
-const fn is_waiting(state: CalleeState) -> bool {
-    matches!(state, CalleeState::Answered)
 }

@@ -1,6 +1,7 @@
 //! The operations that are under way.
 
 use super::key::Key;
+use super::requests::End;
 use crate::load::tally::Outcome;
 use sip::transaction::{ClientTransaction, Kind, Timers};
 use sip::{Duration, Instant};
@@ -62,20 +63,65 @@ pub(crate) struct Callee {
     /// When 180, and 200, were sent.
     pub(crate) ringing_sent: Instant,
     pub(crate) answer_sent: Instant,
-    /// Whether an ACK of the 200 has come.
-    pub(crate) is_acknowledged: bool,
     /// When the BYE came, and when its 200 was sent.
     pub(crate) bye: Instant,
     pub(crate) bye_answered: Instant,
-    /// When to send the 200, again or for the first time; and when to stop.
+    /// The highest CSeq that has come.
+    pub(crate) heard: u32,
+    /// What answers the INVITE, and if it is cancelled before that, the 487.
+    pub(crate) answer: Answer,
+    pub(crate) refusal: Vec<u8>,
+}
+
+/// A final response to an INVITE, which is sent until its ACK comes (RFC 3261 section 13.3.1.4).
+#[derive(Debug)]
+pub(crate) struct Answer {
+    /// The response; and which INVITE it is for, if there was one.
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) cseq: Option<u32>,
+    /// When to send it, again or for the first time; and when to stop.
     pub(crate) again: Instant,
     pub(crate) interval: Duration,
     pub(crate) end: Instant,
+    pub(crate) is_acknowledged: bool,
     /// Where the INVITE came from.
     pub(crate) link: u32,
     pub(crate) remote: SocketAddr,
-    /// The 200.
-    pub(crate) answer: Vec<u8>,
+}
+
+impl Answer {
+    const fn new(bytes: Vec<u8>) -> Self {
+        Self {
+            bytes,
+            cseq: None,
+            again: Instant::MAX,
+            interval: Duration::ZERO,
+            end: Instant::MAX,
+            is_acknowledged: false,
+            link: 0,
+            remote: SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0),
+        }
+    }
+
+    fn reset(&mut self) {
+        *self = Self::new(std::mem::take(&mut self.bytes));
+    }
+
+    /// Whether it was sent. (One that is written is sent when it has rung.)
+    pub(crate) fn is_sent(&self) -> bool {
+        self.interval > Duration::ZERO
+    }
+
+    /// Whether it was sent, and its ACK is still to come.
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.end < Instant::MAX
+    }
+
+    /// Does not send it any more.
+    pub(crate) const fn stop(&mut self) {
+        self.again = Instant::MAX;
+        self.end = Instant::MAX;
+    }
 }
 
 /// One operation.
@@ -116,6 +162,9 @@ pub(crate) struct Slot {
     /// When to look next, and when the entry in the wheel comes up.
     pub(crate) looked: Instant,
     pub(crate) callee: Callee,
+    /// What the caller answers to an INVITE of the other side, and the highest CSeq that came from it.
+    pub(crate) answer: Answer,
+    pub(crate) heard: u32,
     /// How the operation before ended.
     pub(crate) last: Outcome,
     /// Of the request: the header field line with the credentials.
@@ -166,16 +215,14 @@ impl Slot {
                 invited: never,
                 ringing_sent: never,
                 answer_sent: never,
-                is_acknowledged: false,
                 bye: never,
                 bye_answered: never,
-                again: never,
-                interval: Duration::ZERO,
-                end: never,
-                link: 0,
-                remote: SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), 0),
-                answer: Vec::new(),
+                heard: 0,
+                answer: Answer::new(Vec::new()),
+                refusal: Vec::new(),
             },
+            answer: Answer::new(Vec::new()),
+            heard: 0,
             last: Outcome::Succeeded,
             authorization: Vec::new(),
             proof: Vec::new(),
@@ -203,20 +250,17 @@ impl Slot {
         self.rung = None;
         self.answered = never;
         self.looked = never;
-        self.callee = Callee {
-            state: CalleeState::Idle,
-            invited: never,
-            ringing_sent: never,
-            answer_sent: never,
-            is_acknowledged: false,
-            bye: never,
-            bye_answered: never,
-            again: never,
-            interval: Duration::ZERO,
-            end: never,
-            answer: std::mem::take(&mut self.callee.answer),
-            ..self.callee
-        };
+        let callee = &mut self.callee;
+        callee.state = CalleeState::Idle;
+        callee.invited = never;
+        callee.ringing_sent = never;
+        callee.answer_sent = never;
+        callee.bye = never;
+        callee.bye_answered = never;
+        callee.heard = 0;
+        callee.answer.reset();
+        self.answer.reset();
+        self.heard = 0;
         self.authorization.clear();
         self.proof.clear();
         self.next_hop = None;
@@ -228,7 +272,25 @@ impl Slot {
             Request::Hold => Instant::MAX,
             _ => self.transaction.next_timer().unwrap_or(Instant::MAX),
         };
-        transaction.min(self.until).min(self.callee.again).min(self.callee.end)
+        let answers = [&self.answer, &self.callee.answer];
+        let answers = answers.map(|answer| answer.again.min(answer.end));
+        transaction.min(self.until).min(answers[0]).min(answers[1])
+    }
+
+    /// What this end of the call answers to INVITEs.
+    pub(super) const fn answer(&mut self, end: End) -> &mut Answer {
+        match end {
+            End::Caller => &mut self.answer,
+            End::Callee => &mut self.callee.answer,
+        }
+    }
+
+    /// The highest CSeq that this end has heard from the other.
+    pub(super) const fn heard(&mut self, end: End) -> &mut u32 {
+        match end {
+            End::Caller => &mut self.heard,
+            End::Callee => &mut self.callee.heard,
+        }
     }
 }
 
@@ -288,7 +350,7 @@ impl Slots {
         self.all
             .get_mut(key.slot as usize)
             .filter(|slot| slot.generation == key.generation)
-            .is_some_and(|slot| !std::mem::replace(&mut slot.callee.is_acknowledged, true))
+            .is_some_and(|slot| !std::mem::replace(&mut slot.callee.answer.is_acknowledged, true))
     }
 
     /// Lets nothing that is still to come count for the operations so far.

@@ -3,5 +3,6 @@
 mod calls;
 mod credentials;
 mod operations;
+mod requests;
 mod rig;
 mod timers;

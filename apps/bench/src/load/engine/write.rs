@@ -28,6 +28,12 @@ pub(crate) fn put(out: &mut Vec<u8>, parts: &[&[u8]]) {
     }
 }
 
+/// Appends the tag of who sends the requests of an operation, the same in all of them.
+pub(crate) fn put_tag(key: Key, out: &mut Vec<u8>) {
+    super::key::hex(out, key.generation, 8);
+    super::key::hex(out, key.slot, 6);
+}
+
 /// A request within or outside of a dialog.
 pub(crate) struct Head<'a> {
     pub(crate) settings: &'a Settings,
@@ -52,14 +58,8 @@ impl Head<'_> {
     /// Appends From, of `user`.
     pub(crate) fn from(&self, out: &mut Vec<u8>, user: &[u8]) {
         put(out, &[b"From: <sip:", user, b"@", self.settings.domain.as_bytes(), b">;tag="]);
-        self.tag(out);
+        put_tag(self.key, out);
         out.extend_from_slice(b"\r\n");
-    }
-
-    /// Appends the tag of the operation, the same in all its requests.
-    fn tag(&self, out: &mut Vec<u8>) {
-        super::key::hex(out, self.key.generation, 8);
-        super::key::hex(out, self.key.slot, 6);
     }
 
     /// Appends the Call-ID of the operation, by which its callee finds it.
@@ -146,7 +146,12 @@ pub(crate) fn write_routes(response: &Message<'_>, out: &mut Vec<u8>) {
 pub(crate) fn next_hop_of(response: &Message<'_>, target: &[u8]) -> Option<SocketAddr> {
     let route = response.elements(HeaderName::RecordRoute).last();
     let route = route.and_then(|value| NameAddr::parse(HeaderName::RecordRoute, value).ok());
-    let uri = sip::Uri::parse(route.map_or(target, |route| route.uri_bytes)).ok()?;
+    address_of(route.map_or(target, |route| route.uri_bytes))
+}
+
+/// Where a URI leads, unless it names a host by name.
+pub(crate) fn address_of(uri: &[u8]) -> Option<SocketAddr> {
+    let uri = sip::Uri::parse(uri).ok()?;
     let uri = uri.as_sip()?;
     Some(SocketAddr::new(uri.host.ip()?, uri.port.unwrap_or(sip::Transport::Udp.default_port())))
 }

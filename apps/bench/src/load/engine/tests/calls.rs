@@ -260,8 +260,8 @@ fn what_does_not_fit_is_unexpected() {
     assert_eq!(rig.counts().unexpected, 2);
     // A request that belongs to no call of ours.
     let foreign = invite.text.replace("12345678", "00000000");
-    assert!(only(rig.deliver(2, &foreign)).text.starts_with("SIP/2.0 200 "));
-    assert_eq!((rig.counts().unexpected, rig.counts().malformed), (2, 1));
+    assert!(only(rig.deliver(2, &foreign)).text.starts_with("SIP/2.0 486 "));
+    assert_eq!((rig.counts().unexpected, rig.counts().malformed), (3, 0));
 }
 
 #[test]
