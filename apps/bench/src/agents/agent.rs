@@ -123,7 +123,9 @@ impl Agent {
         let host = plan.host.clone();
         let plan = plan.into_plan()?;
         let target = Target { transport: plan.settings.transport, address: plan.target, host };
-        commands::probe(&target, &plan.settings.domain).map_err(|error| error.to_string())?;
+        if plan.is_probing {
+            commands::probe(&target, &plan.settings.domain).map_err(|error| error.to_string())?;
+        }
         let generator = Generator::open(&plan, &self.ending).map_err(|error| error.to_string())?;
         let workers = generator.workers();
         self.generators.insert(id, generator);

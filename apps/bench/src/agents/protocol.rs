@@ -133,12 +133,14 @@ pub(crate) struct Plan {
     hold: Duration,
     expires: u32,
     register_first: bool,
+    reuse_nonces: bool,
     users: Users,
     rate: f64,
     workers: Option<usize>,
     sharing: Sharing,
     is_segmenting: bool,
     tick_us: Option<u64>,
+    is_probing: bool,
     part: Part,
 }
 
@@ -179,10 +181,20 @@ impl Plan {
             sharing,
             is_segmenting,
             tick,
+            is_probing,
             part,
         } = plan;
-        let Settings { salt, domain, transport, timers, ring, hold, expires, register_first } =
-            settings;
+        let Settings {
+            salt,
+            domain,
+            transport,
+            timers,
+            ring,
+            hold,
+            expires,
+            register_first,
+            reuse_nonces,
+        } = settings;
         let Timers { t1, t2, t4 } = timers;
         let host = host.to_owned();
         let is_tcp = transport == Transport::Tcp;
@@ -199,12 +211,14 @@ impl Plan {
             hold,
             expires,
             register_first,
+            reuse_nonces,
             users,
             rate,
             workers,
             sharing,
             is_segmenting,
             tick_us: tick.map(Duration::as_micros),
+            is_probing,
             part,
         }
     }
@@ -229,6 +243,7 @@ impl Plan {
                 hold: self.hold,
                 expires: self.expires,
                 register_first: self.register_first,
+                reuse_nonces: self.reuse_nonces,
             },
             users: self.users,
             rate: self.rate,
@@ -236,6 +251,7 @@ impl Plan {
             sharing: self.sharing,
             is_segmenting: self.is_segmenting,
             tick: self.tick_us.map(Duration::from_micros),
+            is_probing: self.is_probing,
             part,
         })
     }
@@ -368,6 +384,7 @@ mod tests {
                 hold: Duration::from_secs(4),
                 expires: 5,
                 register_first: true,
+                reuse_nonces: true,
             },
             users: Users::from_pattern("u{:03}:p{}", 100).unwrap().part(10..20),
             rate: 1234.5,
@@ -375,6 +392,7 @@ mod tests {
             sharing: Sharing::User,
             is_segmenting: false,
             tick: Some(Duration::from_micros(500)),
+            is_probing: false,
             part: Part { index: 1, count: 2 },
         }
     }

@@ -117,6 +117,13 @@ pub(crate) struct DetailArgs {
     /// thread starts 16 operations at each, and at most 2 ms]
     #[arg(long, value_parser = values::duration)]
     pub(crate) clock: Option<Duration>,
+    /// Use a nonce again, with a rising count, as long as the server takes it, as phones do [default: each
+    /// operation is challenged, as in the published figures]
+    #[arg(long)]
+    pub(crate) reuse_nonces: bool,
+    /// Do not ask with OPTIONS whether the server is there before the load
+    #[arg(long)]
+    pub(crate) no_probe: bool,
     /// Each caller registers before it calls
     #[arg(long)]
     pub(crate) register_first: bool,
@@ -243,6 +250,7 @@ impl LoadArgs {
                 hold: detail.hold,
                 expires: u32::try_from(detail.expires.as_secs()).unwrap_or(u32::MAX),
                 register_first: detail.register_first,
+                reuse_nonces: detail.reuse_nonces,
             },
             users: users.clone(),
             rate,
@@ -250,6 +258,7 @@ impl LoadArgs {
             sharing: detail.sockets,
             is_segmenting: !detail.no_segmentation,
             tick: detail.clock,
+            is_probing: !detail.no_probe,
             part: Part::WHOLE,
         }
     }

@@ -20,6 +20,8 @@ use std::time::Instant;
 const PATIENCE: Duration = Duration::from_secs(5);
 /// How long a server that is not ours may take to answer again after an overload.
 const RECOVERY: std::time::Duration = std::time::Duration::from_secs(60);
+/// How long it is given where it is not to be asked.
+const PAUSE: std::time::Duration = std::time::Duration::from_secs(5);
 
 /// Where the search for a highest rate stands.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -161,6 +163,10 @@ impl Candidate<'_> {
     fn recover(self) -> Result<Self, CommandError> {
         let Self { before, started, session } = self;
         let Some(spec) = started.spec.clone() else {
+            if before.load.detail.no_probe {
+                std::thread::sleep(PAUSE);
+                return Ok(Self { before, started, session });
+            }
             let begun = Instant::now();
             while let Err(error) = probe::probe(&started.target, &started.domain) {
                 if begun.elapsed() > RECOVERY {

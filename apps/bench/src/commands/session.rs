@@ -103,8 +103,10 @@ impl Session {
         let Opening { load, started, users, rate, means } = opening;
         let Started { system, target, domain, subject, running, .. } = started;
         let mut system = system.clone();
-        let banner = super::probe::probe(target, domain)?;
-        system.version = system.version.or(banner);
+        if !load.detail.no_probe {
+            let banner = super::probe::probe(target, domain)?;
+            system.version = system.version.or(banner);
+        }
         let plan = load.generator(target, domain, users, rate);
         let force = match &means.fleet {
             Some(fleet) => Force::Agents(fleet.open(&plan, &target.host)?),

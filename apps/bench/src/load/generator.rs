@@ -31,6 +31,8 @@ pub(crate) struct GeneratorPlan {
     pub(crate) is_segmenting: bool,
     /// The ticks at which it acts; `None` for as many as the rate wants, zero for none.
     pub(crate) tick: Option<Duration>,
+    /// Whether the server is asked before the load if it is there.
+    pub(crate) is_probing: bool,
     pub(crate) part: Part,
 }
 
@@ -82,6 +84,7 @@ enum Job {
     ClosedLoop { task: Task, window: usize, bound: Bound },
     Load(LoadPlan),
     Cycle(CyclePlan),
+    LogOut,
 }
 
 struct Handle {
@@ -199,7 +202,11 @@ impl Generator {
 }
 
 impl Drop for Generator {
+    /// The bindings that were made are removed, however the measurement has ended.
     fn drop(&mut self) {
+        for worker in &self.workers {
+            let _ = worker.jobs.send(Job::LogOut);
+        }
         for worker in &mut self.workers {
             let (closed, _) = channel();
             worker.jobs = closed;
@@ -238,6 +245,10 @@ fn spawn(
                     }
                     Job::Cycle(plan) => worker.cycle(&plan),
                     Job::Load(plan) => worker.load(&plan),
+                    Job::LogOut => {
+                        worker.log_out();
+                        continue;
+                    }
                 };
                 if results.send(result).is_err() {
                     return;
@@ -296,6 +307,102 @@ fn allow_files(sockets: usize) -> Result<(), LinkError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::peer::{Authentication, Peer, Script};
+
+    /// A generator of 20 users, whose registrations are to last so many seconds, with the peer.
+    fn registered(peer: &Peer, expires: u32, ending: &Arc<AtomicBool>) -> Generator {
+        let plan = GeneratorPlan {
+            target: peer.address(),
+            settings: Settings {
+                salt: 7,
+                domain: "bench.invalid".to_owned(),
+                transport: sip::Transport::Udp,
+                timers: sip::transaction::Timers::default(),
+                ring: Duration::ZERO,
+                hold: Duration::ZERO,
+                expires,
+                register_first: false,
+                reuse_nonces: false,
+            },
+            users: Users::from_pattern(Users::DEFAULT_PATTERN, 20).unwrap(),
+            rate: 100.0,
+            workers: Some(2),
+            sharing: Sharing::Thread,
+            is_segmenting: true,
+            tick: None,
+            is_probing: false,
+            part: Part::WHOLE,
+        };
+        let mut generator = Generator::open(&plan, ending).unwrap();
+        generator.closed_loop(Task::Register, 10, Bound::EachUser);
+        await_bindings(peer, 20);
+        generator
+    }
+
+    /// The peer tells its counts a little later than it answers.
+    fn await_bindings(peer: &Peer, bindings: u64) {
+        for _ in 0..1000 {
+            if peer.counts().bindings == bindings {
+                return;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+        panic!("{} bindings, not {bindings}", peer.counts().bindings);
+    }
+
+    #[test]
+    fn who_was_registered_is_logged_out_at_the_end_also_of_a_load_that_was_stopped() {
+        let script = Script { authentication: Authentication::Nonce, ..Script::default() };
+        for is_stopped in [false, true] {
+            let peer = Peer::start(&script).unwrap();
+            let ending = Arc::new(AtomicBool::new(false));
+            let generator = registered(&peer, 600, &ending);
+            ending.store(is_stopped, std::sync::atomic::Ordering::Relaxed);
+            drop(generator);
+            await_bindings(&peer, 0);
+            assert_eq!(peer.counts().registers, 80, "each challenged");
+        }
+    }
+
+    #[test]
+    fn only_the_bindings_that_there_are_are_removed() {
+        let peer = Peer::start(&Script::default()).unwrap();
+        let mut generator = registered(&peer, 600, &Arc::default());
+        generator.closed_loop(Task::Logout, 10, Bound::EachUser);
+        await_bindings(&peer, 0);
+        drop(generator);
+        let probe = registered(&peer, 600, &Arc::default());
+        assert_eq!(peer.counts().registers, 60);
+        drop(probe);
+    }
+
+    #[test]
+    fn bindings_are_refreshed_during_a_load_and_are_no_operations() {
+        let peer = Peer::start(&Script::default()).unwrap();
+        let mut generator = registered(&peer, 2, &Arc::default());
+        let stretch = Stretch {
+            task: Task::Invite,
+            segments: vec![Segment::constant(40.0, 3.0)],
+            spacing: Spacing::Fixed,
+            seed: 1,
+            before: Duration::ZERO,
+            measured: Duration::ZERO..Duration::from_secs(3),
+            drain: Duration::from_secs(20),
+        };
+        let start = generator.soon();
+        let found = generator.load(&stretch, start);
+        let mut tally = found[0].tally.clone();
+        tally.merge(&found[1].tally);
+        let operations = tally.operations;
+        let counts = tally.counts().clone();
+        assert_eq!(
+            (counts.offered, counts.started, counts.succeeded, operations),
+            (120, 120, 120, 120)
+        );
+        assert!(counts.refreshed >= 20, "each at least once: {}", counts.refreshed);
+        assert_eq!(peer.counts().registers, 20 + counts.refreshed);
+        assert!(!tally.verdict().1.contains("REGISTER"), "not among the final responses");
+    }
 
     #[test]
     fn machines_share_arrivals_evenly_and_users_without_a_gap() {

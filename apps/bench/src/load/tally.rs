@@ -275,6 +275,8 @@ fn add(counts: &mut Counts, other: &Counts) {
         late,
         malformed,
         challenged,
+        reused,
+        refreshed,
         connections,
         finals: _,
         completed_calls,
@@ -294,6 +296,8 @@ fn add(counts: &mut Counts, other: &Counts) {
         (&mut counts.late, late),
         (&mut counts.malformed, malformed),
         (&mut counts.challenged, challenged),
+        (&mut counts.reused, reused),
+        (&mut counts.refreshed, refreshed),
         (&mut counts.connections, connections),
         (&mut counts.completed_calls, completed_calls),
     ] {

@@ -25,6 +25,9 @@ const BATCHES: usize = 4;
 const TOGETHER: f64 = 16.0;
 const SHORTEST_TICK: Duration = Duration::from_micros(100);
 const LONGEST_TICK: Duration = Duration::from_millis(2);
+/// How many bindings are removed at a time at the end, and how long a server may be silent then.
+const LOGGING_OUT: usize = 100;
+const LOGOUT_PATIENCE: Duration = Duration::from_secs(5);
 /// The longest sleep while something is under way and the clock has no ticks.
 const LONGEST_SLEEP: Duration = Duration::from_millis(100);
 
@@ -187,6 +190,38 @@ impl Worker {
         self.found(start, cpu, links)
     }
 
+    /// Removes the bindings that this worker has made, also where the load was stopped. A server that
+    /// says nothing for a while is not waited for.
+    pub(crate) fn log_out(&mut self) {
+        let mut last_progress = self.clock.now();
+        self.engine.begin(Tally::new(last_progress, last_progress..last_progress));
+        let users = 0..self.engine.parties() as u32;
+        let registered = users.filter(|&user| self.engine.is_registered(user, last_progress));
+        let mut users: Vec<u32> = registered.collect();
+        let mut left = users.len();
+        while left > 0 {
+            let now = self.clock.now();
+            while self.engine.in_flight() < LOGGING_OUT
+                && let Some(user) = users.pop()
+            {
+                self.start(now, now, Task::Logout, user);
+            }
+            self.flush();
+            let is_more = self.pump();
+            let still = users.len() + self.engine.in_flight();
+            if still < left {
+                (left, last_progress) = (still, now);
+            } else if now.since(last_progress) > LOGOUT_PATIENCE {
+                break;
+            }
+            if !is_more && left > 0 {
+                self.links.wait_for_messages(self.until_timer(now));
+            }
+        }
+        self.engine.abandon(self.clock.now());
+        self.flush();
+    }
+
     /// Lets each user do something again and again.
     pub(crate) fn cycle(&mut self, plan: &CyclePlan) -> Found {
         self.engine.begin(Tally::new(plan.start, plan.start..Instant::MAX));
@@ -270,6 +305,13 @@ impl Worker {
             }
             if self.shared.ending.load(Ordering::Relaxed) {
                 next = None;
+            }
+            while next.is_some()
+                && starts < STARTS
+                && let Some(user) = self.engine.refresh_due(now)
+            {
+                self.start(now, now, Task::Refresh, user);
+                starts += 1;
             }
             if next.is_none() && busy.is_none() {
                 busy = Some(busy_share(Cpu::of_thread().since(cpu), now.since(plan.start)));

@@ -86,7 +86,10 @@ impl Limits {
         if run.counts.offered == 0 {
             doubts.push("nothing was offered in the measured time".to_owned());
         }
-        if run.load.authentication && run.counts.challenged == 0 && run.counts.succeeded > 0 {
+        if run.load.authentication
+            && run.counts.challenged + run.counts.reused == 0
+            && run.counts.succeeded > 0
+        {
             doubts.push(
                 "authentication was expected and the server asked nobody for credentials"
                     .to_owned(),

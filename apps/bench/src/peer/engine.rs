@@ -200,7 +200,7 @@ impl Engine {
         let contact = request.message.elements(HeaderName::Contact).next();
         match contact.map(|contact| (contact, NameAddr::parse(HeaderName::Contact, contact))) {
             Some((b"*", _)) => {
-                self.bindings.remove(user);
+                self.unbind(user);
                 self.writer.answer(request, 200, out, |_| ());
             }
             Some((_, Ok(contact))) => {
@@ -209,7 +209,7 @@ impl Engine {
                     own.and_then(|value| header::delta_seconds(HeaderName::Expires, value).ok());
                 let expires = own.or(expires).unwrap_or(EXPIRES);
                 if expires == 0 {
-                    self.bindings.remove(user);
+                    self.unbind(user);
                     self.writer.answer(request, 200, out, |_| ());
                     return;
                 }
@@ -225,6 +225,11 @@ impl Engine {
                 }
             }),
         }
+    }
+
+    fn unbind(&mut self, user: &[u8]) {
+        self.bindings.remove(user);
+        self.writer.counts.bindings = self.bindings.len() as u64;
     }
 
     fn bind(&mut self, user: &[u8], contact: &[u8], request: &Request<'_>) {

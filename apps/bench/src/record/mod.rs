@@ -274,6 +274,12 @@ pub(crate) struct Counts {
     pub(crate) malformed: u64,
     /// 401 and 407 responses that were answered with credentials.
     pub(crate) challenged: u64,
+    /// Requests sent with the nonce of an earlier challenge.
+    #[serde(default)]
+    pub(crate) reused: u64,
+    /// Registrations refreshed because they would have ended during the load: no operations.
+    #[serde(default)]
+    pub(crate) refreshed: u64,
     /// Connections opened, where the transport has them.
     pub(crate) connections: u64,
     /// Final responses by method and status, without challenges that were answered. 408 with no

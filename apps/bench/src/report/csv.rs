@@ -125,6 +125,8 @@ fn counts(columns: &mut Columns) {
     columns.count("late", |run| run.counts.late);
     columns.count("malformed", |run| run.counts.malformed);
     columns.count("challenged", |run| run.counts.challenged);
+    columns.count("reused", |run| run.counts.reused);
+    columns.count("refreshed", |run| run.counts.refreshed);
     columns.count("connections", |run| run.counts.connections);
     columns.count("completed_calls", |run| run.counts.completed_calls);
     columns.figure("success_percent", |run| metrics::success(&run.counts));

@@ -96,17 +96,37 @@ fn a_capture_shows_the_same_registrations() {
         let (run, seen) = captured(&format!("register-update {more}"), rules);
         let counts = &run["counts"];
         assert_eq!((&counts["succeeded"], &counts["retransmitted"]), (&100.into(), &0.into()));
-        // The 20 users remove what there is, and register, before the load.
+        // The 20 users remove what there is, and register, before the load, and log out after it.
         let registrations = &seen["registrations"];
-        assert_eq!(registrations["attempts"], 140, "{more}");
-        assert_eq!(registrations["succeeded"], 140, "{more}");
-        assert_eq!(registrations["challenged"], 140 * (trips - 1));
-        assert_eq!(seen["methods"]["REGISTER"]["requests"], 140 * trips);
-        assert_eq!(seen["responses"]["200 REGISTER"]["responses"], 140);
+        assert_eq!(registrations["attempts"], 160, "{more}");
+        assert_eq!(registrations["succeeded"], 160, "{more}");
+        assert_eq!(registrations["challenged"], 160 * (trips - 1));
+        assert_eq!(seen["methods"]["REGISTER"]["requests"], 160 * trips);
+        assert_eq!(seen["responses"]["200 REGISTER"]["responses"], 160);
         assert_eq!(counts["sent"], 100 * trips);
         assert_eq!(counts["received"], 100 * trips);
         assert_agree(&run, "rrd", &registrations["delay"]);
     }
+}
+
+#[test]
+fn a_server_that_is_not_to_be_asked_is_not_asked() {
+    for (more, questions) in [("", true), ("--no-probe", false)] {
+        let (_, seen) = captured(&format!("register-update {more}"), "--delay responses=1ms");
+        assert_eq!(seen["methods"]["OPTIONS"].is_object(), questions, "{}", seen["methods"]);
+    }
+}
+
+#[test]
+fn a_nonce_is_used_again_where_that_is_asked_for() {
+    let (run, seen) = captured("register-update --auth --reuse-nonces", "--auth");
+    let counts = &run["counts"];
+    assert_eq!((&counts["succeeded"], &counts["challenged"]), (&100.into(), &0.into()));
+    assert_eq!((&counts["reused"], &counts["sent"]), (&100.into(), &100.into()));
+    assert_eq!(run["doubts"].as_array().map_or(0, Vec::len), 0, "{}", run["doubts"]);
+    // Each of the 20 users is challenged once.
+    assert_eq!(seen["responses"]["401 REGISTER"]["responses"], 20);
+    assert_eq!(seen["methods"]["REGISTER"]["requests"], 160 + 20);
 }
 
 #[test]
@@ -124,9 +144,9 @@ fn a_capture_shows_the_same_calls() {
     for response in ["180 INVITE", "200 INVITE", "200 BYE"] {
         assert_eq!(seen["responses"][response]["responses"], 200, "{}", seen["responses"]);
     }
-    // Six messages of a call, each there and back; two registrations of each user before, and the first
-    // question.
-    assert_eq!(seen["sip"]["udp"], 100 * 12 + 20 * 4 + 2);
+    // Six messages of a call, each there and back; three registrations of each user before and after, and the
+    // first question.
+    assert_eq!(seen["sip"]["udp"], 100 * 12 + 20 * 6 + 2);
     assert_eq!(counts["sent"].as_u64().unwrap() + counts["received"].as_u64().unwrap(), 1200);
     for (ours, theirs) in
         [("invite", "invite_delay"), ("setup", "setup_delay"), ("srd", "srd"), ("sdd", "sdd")]

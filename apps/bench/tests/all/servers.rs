@@ -177,9 +177,9 @@ fn a_capture_shows_the_calls_of_real_servers() {
         let seen = capturing.analyse(folder.path());
         let run = &found["runs"][0];
         assert_whole(&found, 1);
-        // 20 users remove what there is, register, and then each caller does before its call.
+        // 20 users remove what there is, register, then each caller does before its call, and they log out.
         let (calls, registrations) = (&seen["calls"], &seen["registrations"]);
-        for (count, expected) in [("attempts", 140), ("succeeded", 140), ("challenged", 140)] {
+        for (count, expected) in [("attempts", 160), ("succeeded", 160), ("challenged", 160)] {
             assert_eq!(registrations[count], expected, "{sut}: {count} of registrations");
         }
         for count in ["attempts", "established", "challenged"] {

@@ -15,7 +15,7 @@ mod tests;
 pub use challenge::{Challenge, QopOptions};
 pub use credentials::{Credentials, Request, Response};
 pub use hash::{Ha1Set, Hex, matches};
-pub use params::{quote, realms, unquote};
+pub use params::{next_nonce, quote, realms, unquote};
 
 use core::fmt;
 

@@ -16,16 +16,33 @@ pub(super) fn parse<'a, const N: usize>(
     names: [&'static str; N],
 ) -> Result<Option<[Option<&'a [u8]>; N]>, Error> {
     let Some(mut reader) = Reader::of_digest(value)? else { return Ok(None) };
-    let mut values = [None; N];
-    while let Some((name, value)) = reader.param()? {
-        let known = names.iter().position(|known| known.as_bytes().eq_ignore_ascii_case(name));
-        if let Some(at) = known
-            && values[at].replace(value).is_some()
-        {
-            return Err(Error::Duplicate(names[at]));
+    reader.values(names).map(Some)
+}
+
+/// What the server wants to be used as the nonce of the next request, by the value of an
+/// `Authentication-Info` or `Proxy-Authentication-Info` header field (RFC 7616 section 3.5).
+#[must_use]
+pub fn next_nonce(value: &[u8]) -> Option<&[u8]> {
+    let [nonce] = Reader { input: value, at: 0 }.values(["nextnonce"]).ok()?;
+    nonce
+}
+
+impl<'a> Reader<'a> {
+    fn values<const N: usize>(
+        &mut self,
+        names: [&'static str; N],
+    ) -> Result<[Option<&'a [u8]>; N], Error> {
+        let mut values = [None; N];
+        while let Some((name, value)) = self.param()? {
+            let known = names.iter().position(|known| known.as_bytes().eq_ignore_ascii_case(name));
+            if let Some(at) = known
+                && values[at].replace(value).is_some()
+            {
+                return Err(Error::Duplicate(names[at]));
+            }
         }
+        Ok(values)
     }
-    Ok(Some(values))
 }
 
 /// Every realm that anybody may read in `value`, the value of a header field with challenges or credentials, however

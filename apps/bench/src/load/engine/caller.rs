@@ -1,6 +1,7 @@
 //! The side that sends the requests.
 
-use super::credentials::Asked;
+use super::bindings;
+use super::credentials::{Asked, Keys};
 use super::key::{self, Key};
 use super::slot::{Request, Slot, Task};
 use super::write::{self, Head};
@@ -36,6 +37,11 @@ impl Engine {
         slot.transaction = ClientTransaction::new(kind, is_reliable, &self.settings.timers, now);
         slot.sent = Instant::MAX;
         slot.until = Instant::MAX;
+        if self.settings.reuse_nonces && slot.challenges == 0 {
+            let is_measured = slot.is_measured;
+            let is_known = self.with_credentials(index, Keys::repeat);
+            self.tally.counts().reused += u64::from(is_known && is_measured);
+        }
         self.write_request(index, Some(Mark::Request));
         self.schedule(index);
     }
@@ -238,6 +244,9 @@ impl Engine {
         }
         let slot = self.slots.get(index);
         let request = slot.request;
+        if status < 300 {
+            self.keys.succeeded(slot.user as usize, message);
+        }
         if slot.is_measured {
             self.tally.finished(method_of(request), status);
         }
@@ -248,6 +257,10 @@ impl Engine {
                     200..300 => Outcome::Succeeded,
                     _ => Outcome::Refused,
                 };
+                if outcome == Outcome::Succeeded && request == Request::Register {
+                    self.note_binding(message, index, now);
+                }
+                let slot = self.slots.get(index);
                 if outcome == Outcome::Succeeded && request == Request::Register && slot.is_measured
                 {
                     let delay = slot.took;
@@ -290,6 +303,22 @@ impl Engine {
                 self.conclude(index, outcome, now);
             }
         }
+    }
+
+    /// A registration has succeeded: the user has a binding, or has none any more.
+    fn note_binding(&mut self, message: &Message<'_>, index: u32, now: Instant) {
+        let slot = self.slots.get(index);
+        let user = slot.user;
+        if matches!(slot.task, Task::Logout | Task::Clear) {
+            self.bindings.removed(user);
+            return;
+        }
+        let party = &self.parties[user as usize];
+        let place = write::place_of(&self.places, party.link);
+        self.scratch.clear();
+        write::put(&mut self.scratch, &[b"sip:", party.name.as_bytes(), b"@", &place.contact]);
+        let granted = bindings::granted(message, &self.scratch, self.settings.expires);
+        self.bindings.granted(user, granted, now);
     }
 
     /// The call was answered: the dialog is noted, and goes on to its BYE.
@@ -375,27 +404,13 @@ impl Engine {
         if slot.challenges == MAX_CHALLENGES {
             return false;
         }
-        let party = &self.parties[slot.user as usize];
-        self.scratch.clear();
-        Key { slot: index, generation: slot.generation, attempt: slot.attempt }
-            .write(self.settings.salt, &mut self.scratch);
-        let cnonce_len = self.scratch.len();
-        write::put(&mut self.scratch, &request_uri(slot, &self.parties, &self.settings.domain));
-        let (cnonce, uri) = self.scratch.split_at(cnonce_len);
-        let asked = Asked {
-            user: slot.user as usize,
-            name: &party.name,
-            password: &party.password,
-            request: digest::Request {
-                method: method_of(slot.request).as_bytes(),
-                uri,
-                body: if slot.request == Request::Invite { &self.session } else { b"" },
-            },
-            cnonce,
-        };
-        if self.keys.answer(message, &asked, &mut slot.authorization).is_none() {
+        let is_answered = self.with_credentials(index, |keys, asked, line| {
+            keys.answer(message, asked, line).is_some()
+        });
+        if !is_answered {
             return false;
         }
+        let slot = self.slots.get(index);
         slot.elapsed = net(slot.elapsed, received, slot.sent, Duration::ZERO);
         slot.challenges += 1;
         slot.attempt = slot.attempt.wrapping_add(1);
@@ -410,6 +425,39 @@ impl Engine {
         true
     }
 
+    /// Lets `write` write the credentials of the current request.
+    fn with_credentials(
+        &mut self,
+        index: u32,
+        write: impl FnOnce(&mut Keys, &Asked<'_>, &mut Vec<u8>) -> bool,
+    ) -> bool {
+        let slot = self.slots.get(index);
+        let mut authorization = std::mem::take(&mut slot.authorization);
+        let party = &self.parties[slot.user as usize];
+        self.scratch.clear();
+        Key { slot: index, generation: slot.generation, attempt: slot.attempt }
+            .write(self.settings.salt, &mut self.scratch);
+        let cnonce_len = self.scratch.len();
+        write::put(&mut self.scratch, &request_uri(slot, &self.parties, &self.settings.domain));
+        let (cnonce, uri) = self.scratch.split_at(cnonce_len);
+        let method = method_of(slot.request);
+        let asked = Asked {
+            user: slot.user as usize,
+            name: &party.name,
+            password: &party.password,
+            method,
+            request: digest::Request {
+                method: method.as_bytes(),
+                uri,
+                body: if slot.request == Request::Invite { &self.session } else { b"" },
+            },
+            cnonce,
+        };
+        let is_written = write(&mut self.keys, &asked, &mut authorization);
+        self.slots.get(index).authorization = authorization;
+        is_written
+    }
+
     /// The operation is over.
     fn conclude(&mut self, index: u32, outcome: Outcome, now: Instant) {
         let slot = self.slots.get(index);
@@ -420,7 +468,9 @@ impl Engine {
                 self.tally.delay(Delay::Response, delay);
                 self.tally.delay(Delay::FromSchedule, late + delay);
             }
-            self.tally.response(now, delay);
+            if slot.task != Task::Refresh {
+                self.tally.response(now, delay);
+            }
         }
         self.end(index, outcome, now);
     }

@@ -1,14 +1,18 @@
-//! Answers to challenges (RFC 3261 section 22, RFC 8760).
+//! Answers to challenges (RFC 3261 section 22, RFC 8760), and nonces that are used again (RFC 7616
+//! section 3.3).
 
-use sip::Message;
-use sip::digest::{Algorithm, Challenge, Ha1Set, Request, unquote};
+use sip::digest::{Algorithm, Challenge, Ha1Set, QopOptions, Request, next_nonce, unquote};
 use sip::header::HeaderName;
+use sip::{Message, Method};
 
-/// HA1 of each user, worked out once: a load asks for few realms, mostly one.
+/// HA1 of each user, worked out once: a load asks for few realms, mostly one. And the challenges that are
+/// answered again.
 #[derive(Debug)]
 pub(crate) struct Keys {
     realm: Vec<u8>,
     sets: Vec<Option<Box<Ha1Set>>>,
+    /// By user, what servers and proxies asked last; empty if nonces are not used again.
+    known: Vec<[Option<Box<Known>>; 2]>,
 }
 
 /// Who answers, and what for.
@@ -16,14 +20,78 @@ pub(crate) struct Asked<'a> {
     pub(crate) user: usize,
     pub(crate) name: &'a str,
     pub(crate) password: &'a str,
+    pub(crate) method: Method<'static>,
     pub(crate) request: Request<'a>,
     pub(crate) cnonce: &'a [u8],
 }
 
+/// Who asks for credentials.
+#[derive(Clone, Copy, Debug)]
+enum Asker {
+    /// A server or user agent: 401.
+    Server,
+    /// A proxy: 407.
+    Proxy,
+}
+
+impl Asker {
+    const ALL: [Self; 2] = [Self::Server, Self::Proxy];
+
+    const fn of(status: u16) -> Self {
+        if status == 401 { Self::Server } else { Self::Proxy }
+    }
+
+    /// The header fields of challenges, of credentials, and of the next nonce.
+    const fn fields(self) -> (HeaderName, &'static [u8], &'static [u8]) {
+        match self {
+            Self::Server => {
+                (HeaderName::WwwAuthenticate, b"Authorization: ", b"Authentication-Info")
+            }
+            Self::Proxy => (
+                HeaderName::ProxyAuthenticate,
+                b"Proxy-Authorization: ",
+                b"Proxy-Authentication-Info",
+            ),
+        }
+    }
+}
+
+/// A challenge that was answered, and may be again.
+#[derive(Debug)]
+struct Known {
+    realm: Vec<u8>,
+    nonce: Vec<u8>,
+    opaque: Option<Vec<u8>>,
+    algorithm: Algorithm,
+    session: bool,
+    qop: QopOptions,
+    /// How often the nonce was used.
+    count: u32,
+    /// The methods that were challenged: not every server asks for all of them.
+    methods: Vec<Method<'static>>,
+}
+
+impl Known {
+    fn challenge(&self) -> Challenge<'_> {
+        Challenge {
+            realm: &self.realm,
+            nonce: &self.nonce,
+            opaque: self.opaque.as_deref(),
+            stale: false,
+            algorithm: self.algorithm,
+            session: self.session,
+            qop: self.qop,
+            domain: None,
+        }
+    }
+}
+
 impl Keys {
-    /// Of `users` users.
-    pub(crate) fn new(users: usize) -> Self {
-        Self { realm: Vec::new(), sets: vec![None; users] }
+    /// Of `users` users, who use nonces again or do not.
+    pub(crate) fn new(users: usize, reuse_nonces: bool) -> Self {
+        let mut known = Vec::new();
+        known.resize_with(if reuse_nonces { users } else { 0 }, Default::default);
+        Self { realm: Vec::new(), sets: vec![None; users], known }
     }
 
     /// Writes the header field line that answers the challenge of `response` into `line`, in place of
@@ -34,21 +102,80 @@ impl Keys {
         asked: &Asked<'_>,
         line: &mut Vec<u8>,
     ) -> Option<()> {
-        let (from, to): (_, &[u8]) = match response.status()? {
-            401 => (HeaderName::WwwAuthenticate, b"Authorization: "),
-            _ => (HeaderName::ProxyAuthenticate, b"Proxy-Authorization: "),
-        };
+        let asker = Asker::of(response.status()?);
         // The server names them in the order of its preference (RFC 8760 section 2.4).
-        let challenge =
-            response.values(from).find_map(|value| Challenge::parse(value).ok().flatten())?;
-        let ha1 = self.ha1(&challenge, asked);
-        let credentials =
-            challenge.answer(asked.name.as_bytes(), ha1, &asked.request, asked.cnonce, 1);
+        let challenge = response
+            .values(asker.fields().0)
+            .find_map(|value| Challenge::parse(value).ok().flatten())?;
+        if let Some(known) = self.known.get_mut(asked.user) {
+            let known = &mut known[asker as usize];
+            let mut methods = known.take().map(|known| known.methods).unwrap_or_default();
+            if !methods.contains(&asked.method) {
+                methods.push(asked.method);
+            }
+            *known = Some(Box::new(Known {
+                realm: challenge.realm.to_vec(),
+                nonce: challenge.nonce.to_vec(),
+                opaque: challenge.opaque.map(<[u8]>::to_vec),
+                algorithm: challenge.algorithm,
+                session: challenge.session,
+                qop: challenge.qop,
+                count: 1,
+                methods,
+            }));
+        }
         line.clear();
-        line.extend_from_slice(to);
+        self.write(asker, &challenge, asked, 1, line);
+        Some(())
+    }
+
+    /// Writes the header field lines with credentials by challenges of before into `line`, if the user
+    /// was challenged for this method. Whether there are any.
+    pub(crate) fn repeat(&mut self, asked: &Asked<'_>, line: &mut Vec<u8>) -> bool {
+        line.clear();
+        for asker in Asker::ALL {
+            let Some(known) = self.known.get_mut(asked.user) else { return false };
+            let known =
+                known[asker as usize].take_if(|known| known.methods.contains(&asked.method));
+            let Some(mut known) = known else { continue };
+            known.count += 1;
+            self.write(asker, &known.challenge(), asked, known.count, line);
+            self.known[asked.user][asker as usize] = Some(known);
+        }
+        !line.is_empty()
+    }
+
+    /// A request with credentials of `user` has succeeded: the server may name the next nonce (RFC 7616
+    /// section 3.5).
+    pub(crate) fn succeeded(&mut self, user: usize, response: &Message<'_>) {
+        let Some(known) = self.known.get_mut(user) else { return };
+        for (asker, known) in Asker::ALL.into_iter().zip(known) {
+            let Some(known) = known else { continue };
+            let name = asker.fields().2;
+            let field = response.fields().find(|field| field.raw_name().eq_ignore_ascii_case(name));
+            if let Some(nonce) = field.and_then(|field| next_nonce(field.value))
+                && nonce != known.nonce
+            {
+                known.nonce = nonce.to_vec();
+                known.count = 0;
+            }
+        }
+    }
+
+    fn write(
+        &mut self,
+        asker: Asker,
+        challenge: &Challenge<'_>,
+        asked: &Asked<'_>,
+        count: u32,
+        line: &mut Vec<u8>,
+    ) {
+        let ha1 = self.ha1(challenge, asked);
+        let credentials =
+            challenge.answer(asked.name.as_bytes(), ha1, &asked.request, asked.cnonce, count);
+        line.extend_from_slice(asker.fields().1);
         credentials.write(line);
         line.extend_from_slice(b"\r\n");
-        Some(())
     }
 
     fn ha1(&mut self, challenge: &Challenge<'_>, asked: &Asked<'_>) -> &[u8] {

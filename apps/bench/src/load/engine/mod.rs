@@ -4,6 +4,7 @@
 //! fills an [`Output`] with what is to be sent. It is a real client: transactions with the timers of
 //! RFC 3261, credentials by challenge, ACK and BYE along the route set of the dialog.
 
+mod bindings;
 mod callee;
 mod caller;
 mod credentials;
@@ -19,6 +20,7 @@ pub(crate) use slot::Task;
 pub(crate) use write::Place;
 
 use super::tally::{Outcome, Tally};
+use bindings::Bindings;
 use credentials::Keys;
 use key::Key;
 use requests::End;
@@ -49,6 +51,9 @@ pub(crate) struct Settings {
     pub(crate) expires: u32,
     /// Whether each caller registers before it calls (seed D1).
     pub(crate) register_first: bool,
+    /// Whether the nonce of a challenge is used again, as long as the server takes it (RFC 7616 section
+    /// 3.3), or each operation waits for a challenge.
+    pub(crate) reuse_nonces: bool,
 }
 
 /// A user that a worker plays.
@@ -122,6 +127,7 @@ pub(crate) struct Engine {
     wheel: Wheel,
     due: Vec<Entry>,
     keys: Keys,
+    bindings: Bindings,
     /// For what a message is made from.
     scratch: Vec<u8>,
     /// Sequence numbers of registrations: they rise for each user.
@@ -147,7 +153,8 @@ impl Engine {
         let host = host.rsplit_once(':').map_or("", |(host, _)| host).trim_matches(['[', ']']);
         Self {
             session: write::session_description(host),
-            keys: Keys::new(parties.len()),
+            keys: Keys::new(parties.len(), settings.reuse_nonces),
+            bindings: Bindings::new(parties.len()),
             scratch: Vec::new(),
             settings,
             parties,
@@ -174,6 +181,16 @@ impl Engine {
         self.parties.len()
     }
 
+    /// A user whose binding will end soon, who is to start [`Task::Refresh`].
+    pub(crate) fn refresh_due(&mut self, now: Instant) -> Option<u32> {
+        self.bindings.due(now)
+    }
+
+    /// Whether the user is registered by us.
+    pub(crate) fn is_registered(&self, user: u32, now: Instant) -> bool {
+        self.bindings.has(user, now)
+    }
+
     /// Starts `task` for the user `user`, which was to start at `scheduled`. The users of calls lie
     /// half of all users apart. With `link`, it goes over that instead of the user's own.
     pub(crate) fn start(
@@ -193,9 +210,9 @@ impl Engine {
         slot.link = link.unwrap_or(self.parties[slot.user as usize].way);
         slot.owns_link = link.is_some();
         slot.scheduled = scheduled;
-        slot.is_measured = self.tally.measures(scheduled);
+        slot.is_measured = self.tally.measures(scheduled) && task != Task::Refresh;
         slot.request = match task {
-            Task::Register | Task::Logout | Task::Clear => Request::Register,
+            Task::Register | Task::Refresh | Task::Logout | Task::Clear => Request::Register,
             Task::Options => Request::Options,
             Task::Invite if self.settings.register_first => Request::Register,
             Task::Invite | Task::InviteNotFound | Task::InviteRedirect => Request::Invite,
@@ -204,7 +221,11 @@ impl Engine {
             self.registrations += 1;
             slot.cseq = self.registrations;
         }
-        self.tally.offered(scheduled);
+        if task == Task::Refresh {
+            self.tally.counts().refreshed += u64::from(self.tally.measures(scheduled));
+        } else {
+            self.tally.offered(scheduled);
+        }
         self.begin_request(index, now);
         index
     }
@@ -244,7 +265,7 @@ impl Engine {
             match mark {
                 Mark::Request => {
                     slot.sent = at;
-                    if slot.started == Instant::MAX {
+                    if slot.started == Instant::MAX && slot.task != Task::Refresh {
                         slot.started = at;
                         self.tally.started(slot.scheduled, at);
                     }
@@ -344,10 +365,16 @@ impl Engine {
         if slot.owns_link {
             self.out.closed.push(slot.link);
         }
-        if let Some(ended) = &mut self.ended {
-            ended.push((slot.user, outcome));
+        if slot.task == Task::Refresh {
+            if outcome != Outcome::Succeeded {
+                self.bindings.failed(slot.user, now);
+            }
+        } else {
+            if let Some(ended) = &mut self.ended {
+                ended.push((slot.user, outcome));
+            }
+            self.tally.ended(outcome, is_measured, now);
         }
-        self.tally.ended(outcome, is_measured, now);
         self.slots.release(index, outcome);
     }
 

@@ -16,6 +16,8 @@ const RESERVE: usize = 256;
 pub(crate) enum Task {
     /// Register, whether there is a binding or not.
     Register,
+    /// Register again because the binding would end, which is no operation of the load.
+    Refresh,
     /// Remove the user's own binding.
     Logout,
     /// Remove all bindings of the user.

@@ -317,3 +317,17 @@ fn a_response_is_right_in_either_case_and_wrong_with_any_other_digit() {
         }
     }
 }
+
+#[test]
+fn the_next_nonce_is_found_among_what_else_the_server_says() {
+    for (value, nonce) in [
+        ("nextnonce=\"abc\"", Some("abc")),
+        ("qop=auth, rspauth=\"x\",NextNonce = abc, cnonce=\"c\", nc=00000001", Some("abc")),
+        ("qop=auth", None),
+        ("", None),
+        ("nextnonce", None),
+        ("nextnonce=\"abc", None),
+    ] {
+        assert_eq!(next_nonce(value.as_bytes()), nonce.map(str::as_bytes), "{value}");
+    }
+}

@@ -226,3 +226,95 @@ fn keys_in_branches_name_their_operation() {
     let key = Key::parse(&branch(&request).as_bytes()[7..], 0x1234_5678).unwrap();
     assert_eq!((key.slot, key.attempt), (0, 0));
 }
+
+/// Answers `request` with a challenge for `nonce`, and gives what is sent then.
+fn ask(rig: &mut Rig, request: &Sent, status: u16, nonce: &str, stale: bool) -> Vec<Sent> {
+    let line = if status == 401 { "401 Unauthorized" } else { "407 Proxy Authentication Required" };
+    let mut fields = challenge(status, Algorithm::Sha256, nonce);
+    if stale {
+        fields = fields.replace(", algorithm", ", stale=true, algorithm");
+        assert!(fields.contains("stale=true"), "{fields}");
+    }
+    rig.deliver(0, &answer(&request.text, line, &fields))
+}
+
+fn nonce_and_count(request: &Sent, name: &str) -> (String, u32) {
+    let value = request.value(name);
+    let credentials = Credentials::parse(value.as_bytes()).unwrap().unwrap();
+    let nonce = String::from_utf8(credentials.nonce.to_vec()).unwrap();
+    (nonce, credentials.nc.unwrap().value())
+}
+
+#[test]
+fn a_nonce_is_used_again_with_a_rising_count_where_that_is_asked_for() {
+    let mut rig = Rig::new(|settings| settings.reuse_nonces = true);
+    let first = only(rig.start(Task::Register));
+    assert!(first.values("Authorization").is_empty());
+    let second = only(ask(&mut rig, &first, 401, "one", false));
+    assert_eq!(nonce_and_count(&second, "Authorization"), ("one".to_owned(), 1));
+    rig.deliver(0, &answer(&second.text, "200 OK", ""));
+    for count in [2, 3] {
+        let next = only(rig.start(Task::Register));
+        assert_eq!(nonce_and_count(&next, "Authorization"), ("one".to_owned(), count));
+        assert_proves(&next, 401, Algorithm::Sha256, "one");
+        let again = only(rig.wait(510));
+        assert_eq!(again.text, next.text, "a retransmission is the same");
+        rig.deliver(0, &answer(&next.text, "200 OK", ""));
+    }
+    // It is too old: the next one is taken.
+    let next = only(rig.start(Task::Register));
+    assert_eq!(nonce_and_count(&next, "Authorization"), ("one".to_owned(), 4));
+    let next = only(ask(&mut rig, &next, 401, "two", true));
+    assert_eq!(nonce_and_count(&next, "Authorization"), ("two".to_owned(), 1));
+    assert_proves(&next, 401, Algorithm::Sha256, "two");
+    // The server says which one it wants to see then.
+    rig.deliver(
+        0,
+        &answer(&next.text, "200 OK", "Authentication-Info: qop=auth, nextnonce=\"three\"\r\n"),
+    );
+    for count in [1, 2] {
+        let next = only(rig.start(Task::Logout));
+        assert_eq!(nonce_and_count(&next, "Authorization"), ("three".to_owned(), count));
+        assert_proves(&next, 401, Algorithm::Sha256, "three");
+        rig.deliver(0, &answer(&next.text, "200 OK", ""));
+    }
+    // Nobody has asked for it of other methods.
+    let options = only(rig.start(Task::Options));
+    assert!(options.values("Authorization").is_empty());
+    rig.deliver(0, &answer(&options.text, "200 OK", ""));
+    let counts = rig.finish().counts;
+    assert_eq!((counts.succeeded, counts.challenged, counts.reused), (7, 2, 5));
+}
+
+#[test]
+fn a_call_uses_the_nonce_of_the_call_before_in_invite_and_ack() {
+    let mut rig = Rig::new(|settings| settings.reuse_nonces = true);
+    let invite = only(rig.start(Task::InviteNotFound));
+    let sent = ask(&mut rig, &invite, 407, "n", false);
+    let [_, invite] = &sent[..] else { panic!("{sent:#?}") };
+    rig.deliver(0, &answer(&invite.text, "404 Not Found", ""));
+    let invite = only(rig.start(Task::Invite));
+    assert_eq!(nonce_and_count(&invite, "Proxy-Authorization"), ("n".to_owned(), 2));
+    assert_proves(&invite, 407, Algorithm::Sha256, "n");
+    let ok = answer(&invite.text, "200 OK", "Contact: <sip:a@192.0.2.9>\r\n");
+    let sent = rig.deliver(0, &ok);
+    let [ack, bye] = &sent[..] else { panic!("{sent:#?}") };
+    assert_eq!(ack.value("Proxy-Authorization"), invite.value("Proxy-Authorization"));
+    assert!(bye.values("Proxy-Authorization").is_empty(), "a BYE was never challenged");
+    rig.deliver(0, &answer(&bye.text, "200 OK", ""));
+    assert_eq!(rig.finish().counts.reused, 1);
+}
+
+#[test]
+fn each_operation_is_challenged_where_nonces_are_not_used_again() {
+    let mut rig = Rig::new(|_| ());
+    for _ in 0..2 {
+        let first = only(rig.start(Task::Register));
+        assert!(first.values("Authorization").is_empty());
+        let second = only(ask(&mut rig, &first, 401, "one", false));
+        assert_eq!(nonce_and_count(&second, "Authorization"), ("one".to_owned(), 1));
+        rig.deliver(0, &answer(&second.text, "200 OK", "Authentication-Info: nextnonce=\"x\"\r\n"));
+    }
+    let counts = rig.finish().counts;
+    assert_eq!((counts.challenged, counts.reused), (2, 0));
+}

@@ -158,3 +158,42 @@ fn a_link_of_its_own_is_closed_when_the_operation_is_over() {
     rig.engine.receive(rig.now, rig.now, 9, server(), ok.as_bytes());
     assert_eq!(rig.engine.out.closed, [9]);
 }
+
+#[test]
+fn a_refresh_is_no_operation_and_is_tried_again_while_the_binding_lasts() {
+    let mut rig = Rig::new(|_| ());
+    let register = only(rig.start(Task::Register));
+    let contact = register.value("Contact").to_owned();
+    rig.deliver(
+        0,
+        &answer(&register.text, "200 OK", &format!("Contact: {contact};expires=100\r\n")),
+    );
+    assert!(rig.engine.is_registered(0, rig.now) && !rig.engine.is_registered(1, rig.now));
+    rig.wait(49_000);
+    assert_eq!(rig.engine.refresh_due(rig.now), None);
+    rig.wait(1_000);
+    assert_eq!(rig.engine.refresh_due(rig.now), Some(0));
+    for status in ["503 Service Unavailable", "200 OK"] {
+        let refresh = only(rig.start(Task::Refresh));
+        assert_eq!(refresh.value("Contact"), contact);
+        assert_eq!(
+            (refresh.value("Expires"), refresh.value("Call-ID")),
+            ("600", register.value("Call-ID"))
+        );
+        assert!(refresh.number() > register.number());
+        rig.deliver(0, &answer(&refresh.text, status, ""));
+        assert_eq!(rig.engine.refresh_due(rig.now), None);
+        rig.wait(2_000);
+        let again = (status != "200 OK").then_some(0);
+        assert_eq!(rig.engine.refresh_due(rig.now), again, "{status}");
+    }
+    rig.wait(100_000);
+    assert!(rig.engine.is_registered(0, rig.now), "for the 600 s that were asked for");
+    let logout = only(rig.start(Task::Logout));
+    rig.deliver(0, &answer(&logout.text, "200 OK", ""));
+    assert!(!rig.engine.is_registered(0, rig.now));
+    let parts = rig.finish();
+    assert_eq!((parts.counts.offered, parts.counts.succeeded, parts.counts.refused), (2, 2, 0));
+    assert_eq!((parts.counts.started, parts.counts.refreshed, parts.operations), (2, 2, 2));
+    assert_eq!(parts.counts.finals["REGISTER"], std::collections::BTreeMap::from([(200, 2)]));
+}

@@ -72,6 +72,7 @@ impl Rig {
             hold: Duration::ZERO,
             expires: 600,
             register_first: false,
+            reuse_nonces: false,
         };
         change(&mut settings);
         let parties = (0..4).map(|index| Party {

@@ -1,0 +1,180 @@
+//! The bindings of the users: how long they last, and when they are refreshed.
+
+use sip::header::{HeaderName, NameAddr};
+use sip::{Duration, Instant, Message};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// After a refresh that failed.
+const RETRY: Duration = Duration::from_secs(2);
+
+/// A user's binding.
+#[derive(Clone, Copy, Debug)]
+struct Binding {
+    /// When it ends.
+    end: Instant,
+    /// When it is to be refreshed.
+    refresh: Instant,
+    /// Whether the user is in the queue.
+    is_queued: bool,
+}
+
+/// Those of all users of a worker.
+#[derive(Debug)]
+pub(super) struct Bindings {
+    all: Vec<Option<Binding>>,
+    /// Each user with a binding at most once; who comes up too early is put in again.
+    queue: BinaryHeap<Reverse<(Instant, u32)>>,
+}
+
+impl Bindings {
+    pub(super) fn new(users: usize) -> Self {
+        Self { all: vec![None; users], queue: BinaryHeap::new() }
+    }
+
+    /// The user has a binding for `granted` from `now`.
+    ///
+    /// It is refreshed when half of that is over or later, up to three quarters: users who registered
+    /// together do not all come back together.
+    pub(super) fn granted(&mut self, user: u32, granted: Duration, now: Instant) {
+        let users = self.all.len() as u64;
+        let granted = granted.as_micros();
+        let wait = granted / 2 + (granted / 4 / users.max(1)) * u64::from(user);
+        let refresh = now + Duration::from_micros(wait);
+        self.set(user, now + Duration::from_micros(granted), refresh);
+    }
+
+    /// A refresh has failed: it is tried again while the binding lasts.
+    pub(super) fn failed(&mut self, user: u32, now: Instant) {
+        if let Some(binding) = self.all[user as usize] {
+            self.set(user, binding.end, now + RETRY);
+        }
+    }
+
+    fn set(&mut self, user: u32, end: Instant, refresh: Instant) {
+        let binding = &mut self.all[user as usize];
+        let is_queued = binding.is_some_and(|binding| binding.is_queued);
+        *binding = Some(Binding { end, refresh, is_queued: true });
+        if !is_queued {
+            self.queue.push(Reverse((refresh, user)));
+        }
+    }
+
+    /// The user has none any more.
+    pub(super) fn removed(&mut self, user: u32) {
+        if let Some(binding) = &mut self.all[user as usize] {
+            binding.end = Instant::ZERO;
+            binding.refresh = Instant::MAX;
+        }
+    }
+
+    /// Whether the user has one at `now`.
+    pub(super) fn has(&self, user: u32, now: Instant) -> bool {
+        self.all[user as usize].is_some_and(|binding| now < binding.end)
+    }
+
+    /// A user whose binding is to be refreshed at `now`.
+    pub(super) fn due(&mut self, now: Instant) -> Option<u32> {
+        while let Some(&Reverse((at, user))) = self.queue.peek() {
+            if at > now {
+                return None;
+            }
+            self.queue.pop();
+            let Some(binding) = &mut self.all[user as usize] else { continue };
+            if binding.refresh > now && binding.refresh < Instant::MAX {
+                self.queue.push(Reverse((binding.refresh, user)));
+                continue;
+            }
+            binding.is_queued = false;
+            if now < binding.end {
+                // It is set anew when the refresh has ended.
+                return Some(user);
+            }
+        }
+        None
+    }
+}
+
+/// How long the binding of `contact` lasts by the 2xx to a REGISTER (RFC 3261 section 10.2.4): by its
+/// own parameter, by the header field, or as it was asked for.
+pub(super) fn granted(response: &Message<'_>, contact: &[u8], asked: u32) -> Duration {
+    let seconds = |value: &[u8]| std::str::from_utf8(value).ok()?.trim().parse::<u32>().ok();
+    let contacts = || {
+        let elements = response.elements(HeaderName::Contact);
+        elements.filter_map(|value| NameAddr::parse(HeaderName::Contact, value).ok())
+    };
+    // Somebody in between may have written another address into it; then there is only one.
+    let ours = contacts().find(|found| found.uri_bytes.starts_with(contact));
+    let ours = ours.or_else(|| contacts().next());
+    let expires = ours
+        .and_then(|found| found.params.value("expires").and_then(seconds))
+        .or_else(|| response.value(HeaderName::Expires).and_then(seconds));
+    Duration::from_secs(expires.unwrap_or(asked).into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: u64) -> Instant {
+        Instant::from_micros(1_000_000_000 + seconds * 1_000_000)
+    }
+
+    #[test]
+    fn bindings_are_refreshed_before_they_end_and_not_all_at_once() {
+        let mut bindings = Bindings::new(4);
+        for user in 0..4 {
+            bindings.granted(user, Duration::from_secs(80), at(0));
+        }
+        let mut seen = Vec::new();
+        for second in 0..80 {
+            while let Some(user) = bindings.due(at(second)) {
+                seen.push((user, second));
+                match user {
+                    2 => bindings.failed(user, at(second)),
+                    _ => bindings.granted(user, Duration::from_secs(3600), at(second)),
+                }
+            }
+        }
+        assert_eq!(seen[..5], [(0, 40), (1, 45), (2, 50), (2, 52), (2, 54)]);
+        assert_eq!(seen.iter().filter(|(user, _)| *user == 3).collect::<Vec<_>>(), [&(3, 55)]);
+        assert!((0..4).all(|user| bindings.has(user, at(79))));
+        assert_eq!(bindings.due(at(90)), None, "it has ended, and is not refreshed any more");
+        assert!(!bindings.has(2, at(80)) && bindings.has(1, at(80)));
+        bindings.removed(1);
+        assert!(!bindings.has(1, at(80)));
+        bindings.granted(1, Duration::from_secs(8), at(3000));
+        let due: Vec<_> = std::iter::from_fn(|| bindings.due(at(3005))).collect();
+        assert_eq!(due, [0, 1, 3]);
+    }
+
+    #[test]
+    fn users_in_the_queue_are_there_once() {
+        let mut bindings = Bindings::new(1);
+        for second in 0..1000 {
+            bindings.granted(0, Duration::from_secs(10), at(second));
+            bindings.removed(0);
+            assert_eq!(bindings.due(at(second)), None);
+            bindings.granted(0, Duration::from_secs(10), at(second));
+            assert_eq!(bindings.due(at(second + 1)), None);
+            assert!(bindings.queue.len() <= 2, "{}", bindings.queue.len());
+        }
+    }
+
+    #[test]
+    fn the_time_that_is_granted_is_that_of_our_contact() {
+        for (fields, expected) in [
+            ("Contact: <sip:b@10.0.0.2:5060>;expires=7, <sip:a@10.0.0.1:5060;ob>;expires=30", 30),
+            ("Contact: <sip:a@10.0.0.1:5060>\r\nExpires: 40", 40),
+            ("Contact: <sip:a@198.51.100.1:9>;expires=50", 50),
+            ("Expires: 60", 60),
+            ("Contact: <sip:a@10.0.0.1:5060>", 600),
+            ("Contact: <sip:a@10.0.0.1:5060>;expires=x", 600),
+        ] {
+            let text = format!("SIP/2.0 200 OK\r\n{fields}\r\nContent-Length: 0\r\n\r\n");
+            let response = Message::parse(text.as_bytes()).unwrap();
+            let granted = granted(&response, b"sip:a@10.0.0.1:5060", 600);
+            assert_eq!(granted, Duration::from_secs(expected), "{fields}");
+        }
+    }
+}
