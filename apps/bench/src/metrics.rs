@@ -3,7 +3,7 @@
 //! Shares are in percent, and `None` where nothing was attempted. How each figure is made is told by
 //! [`DEFINITIONS`], for the reports and for those who ask.
 
-use crate::record::{Counts, Histogram, Run};
+use crate::record::{Counts, Delay, Histogram, Run};
 
 /// The status under which [`Counts::finals`] has what got no final response.
 const NO_RESPONSE: u16 = 0;
@@ -103,6 +103,13 @@ impl Bands {
         }
         let whole = histogram.count() as f64;
         Some(Self { shares: counts.map(|count| count as f64 / whole) })
+    }
+
+    /// The bands of a run: of latencies as the seed sums them. (Records from before there were those of
+    /// calls have their `Response`, which is without the BYE.)
+    pub(crate) fn of_run(run: &Run) -> Option<Self> {
+        let delay = |delay| run.delays.get(&delay);
+        Self::of(delay(Delay::Latency).or_else(|| delay(Delay::Response))?)
     }
 
     /// The latency coefficient of seed A10, from 0.55 (all replies at once) to -1 (all too late).
@@ -237,8 +244,9 @@ pub(crate) const DEFINITIONS: &[Definition] = &[
         name: "response",
         title: "Response delay",
         formula: "time of the final response received - time of the request sent, without the time \
-                  between a challenge and its answer; of operations that succeeded",
-        source: "seed A10",
+                  between a challenge and its answer; of operations that succeeded, of a call without its \
+                  BYE",
+        source: "own",
     },
     Definition {
         name: "from_schedule",
@@ -256,14 +264,22 @@ pub(crate) const DEFINITIONS: &[Definition] = &[
     Definition {
         name: "setup",
         title: "Call setup delay",
-        formula: "time of the 200 received by the caller - time of the INVITE sent",
+        formula: "time of the 200 received by the caller (TSDP_OK2) - time of its INVITE sent (TInv1); the \
+                  ACK follows at once",
         source: "seed C2",
+    },
+    Definition {
+        name: "latency",
+        title: "Latency of a call",
+        formula: "INVITE to its 200 + BYE to its 200; with authentication also INVITE to 407; of calls that \
+                  succeeded. Of other operations it is the response delay",
+        source: "seed A10",
     },
     Definition {
         name: "coefficient",
         title: "Latency coefficient",
         formula: "0.55 p1 + 0.445 p2 + 0.004 p3 + 0.0007 p4 + 0.0003 p5 - p6, with p1 to p6 the shares \
-                  of replies within 0-30, 31-60, 61-90, 91-120, 121-150 and more than 150 ms",
+                  of latencies within 0-30, 31-60, 61-90, 91-120, 121-150 and more than 150 ms",
         source: "seed A10",
     },
     Definition {
@@ -447,5 +463,21 @@ pub(crate) mod tests {
             let named = DEFINITIONS.iter().filter(|definition| definition.name == delay.name());
             assert_eq!(named.count(), 1, "{}", delay.name());
         }
+    }
+
+    #[test]
+    fn the_bands_of_a_call_are_those_of_its_latency_with_the_bye() {
+        let histogram = |millis| {
+            let mut histogram = Histogram::default();
+            histogram.record(sip::Duration::from_millis(millis));
+            histogram
+        };
+        let mut run = run();
+        assert_eq!(Bands::of_run(&run), None);
+        run.delays.insert(Delay::Response, histogram(20));
+        assert_eq!(Bands::of_run(&run).unwrap().shares[0], 1.0, "of a record without latencies");
+        run.delays.insert(Delay::Latency, histogram(40));
+        assert_eq!(Bands::of_run(&run).unwrap().shares[1], 1.0);
+        assert_eq!(Bands::of_run(&run).unwrap().coefficient(), 0.445);
     }
 }

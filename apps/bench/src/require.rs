@@ -204,9 +204,7 @@ impl Metric {
             Self::Scr => metrics::scr(counts),
             Self::Achieved => Some(metrics::achieved_rate(run)),
             Self::Cpu => metrics::cpu_per_operation(run),
-            Self::Coefficient => {
-                delay(Delay::Response).and_then(Bands::of).map(|bands| bands.coefficient())
-            }
+            Self::Coefficient => Bands::of_run(run).map(|bands| bands.coefficient()),
             Self::Retransmitted => Some(counts.retransmitted as f64),
             Self::TimedOut => Some(counts.timed_out as f64),
             Self::Lost => Some(counts.lost as f64),

@@ -36,7 +36,8 @@ pub(crate) struct Calls {
     /// Invite delay: TInv2 - TInv1; where the server challenged before it forwarded, since the INVITE
     /// that met the challenge.
     pub(crate) invite_delay: Histogram,
-    /// Call setup delay: TAck - TInv1.
+    /// Call setup delay of those that are established: TSDP_OK2 - TInv1, as the generator has it. The ACK
+    /// after that is the caller's own time.
     pub(crate) setup_delay: Histogram,
     /// From the caller's first INVITE to its challenge.
     pub(crate) challenge_delay: Histogram,
@@ -106,7 +107,7 @@ impl Calls {
         let forwarded = times.authorised_us.filter(|&time| Some(time) <= times.inv2_us);
         record(&mut self.invite_delay, forwarded.or(times.inv1_us), times.inv2_us);
         if outcome == CallOutcome::Established {
-            record(&mut self.setup_delay, times.inv1_us, times.ack_us);
+            record(&mut self.setup_delay, times.inv1_us, times.sdp_ok2_us);
         }
         record(&mut self.sdd, times.bye_us, times.bye_ok_us);
     }

@@ -161,7 +161,7 @@ impl Tables<'_> {
             ("  challenge to REGISTER", &registrations.client_delay),
             ("  REGISTER to 2xx", &registrations.authorised_delay),
             ("invite delay", &calls.invite_delay),
-            ("call setup delay", &calls.setup_delay),
+            ("call setup (INVITE to 200)", &calls.setup_delay),
             ("INVITE to challenge", &calls.challenge_delay),
             ("SRD, successful", &calls.srd),
             ("SRD, failed", &calls.srd_failed),
@@ -206,7 +206,12 @@ impl Tables<'_> {
             "mean",
             "kbit/s"
         )?;
-        self.analysis.rtp.streams.iter().try_for_each(|stream| rtp_stream(f, stream))
+        self.analysis.rtp.streams.iter().try_for_each(|stream| rtp_stream(f, stream))?;
+        writeln!(
+            f,
+            "kbit/s: with IP headers, exactly, from the first packet to the last; Wireshark's window of a second \
+             has one packet more"
+        )
     }
 }
 

@@ -126,7 +126,7 @@ fn conclude(record: &mut Record) {
             for (delay, name) in [
                 (Delay::Rrd, "registration delay"),
                 (Delay::Invite, "invite delay"),
-                (Delay::Setup, "call setup delay"),
+                (Delay::Setup, "call setup delay (INVITE to 200)"),
             ] {
                 let mut all = crate::record::Histogram::default();
                 runs().filter_map(|run| run.delays.get(&delay)).for_each(|one| all.merge(one));

@@ -194,6 +194,7 @@ fn a_call_takes_what_each_of_its_messages_took() {
             (Delay::Srd, 18),
             (Delay::Setup, 38),
             (Delay::Response, 38),
+            (Delay::Latency, 48),
             (Delay::FromSchedule, 38),
             (Delay::Sdd, 10),
         ] {

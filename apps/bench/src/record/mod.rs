@@ -296,7 +296,7 @@ pub(crate) struct Counts {
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Delay {
     /// The operation's request to its final response, challenge included; of operations that
-    /// succeeded. What seed A10's bands are taken from.
+    /// succeeded.
     Response,
     /// As `Response`, but from the time when the operation was scheduled to be sent: a server (or
     /// generator) that stalls cannot hide the operations that it keeps from being sent.
@@ -313,13 +313,17 @@ pub(crate) enum Delay {
     Sdt,
     /// INVITE at the caller to INVITE at the callee (seed C2).
     Invite,
-    /// INVITE sent to its 200 received (seed C2: call setup).
+    /// Call setup (seed C2): the caller's INVITE sent (TInv1) to its 200 received (TSDP_OK2). The ACK follows
+    /// at once, and its time would be that of the caller.
     Setup,
+    /// Of calls that succeeded, the sum of what their requests took, as seed A10 has it: INVITE to the
+    /// challenge, if there was one, INVITE to 200, and BYE to 200. Of other operations `Response` is that sum.
+    Latency,
 }
 
 impl Delay {
     /// All of them.
-    pub(crate) const ALL: [Self; 9] = [
+    pub(crate) const ALL: [Self; 10] = [
         Self::Response,
         Self::FromSchedule,
         Self::Rrd,
@@ -329,6 +333,7 @@ impl Delay {
         Self::Sdt,
         Self::Invite,
         Self::Setup,
+        Self::Latency,
     ];
 
     /// The name in criteria and records.
@@ -343,6 +348,7 @@ impl Delay {
             Self::Sdt => "sdt",
             Self::Invite => "invite",
             Self::Setup => "setup",
+            Self::Latency => "latency",
         }
     }
 }

@@ -154,7 +154,7 @@ fn delays(columns: &mut Columns, delay: Delay) {
 }
 
 fn bands(columns: &mut Columns) {
-    let bands = |run: &Run| Bands::of(run.delays.get(&Delay::Response)?);
+    let bands = Bands::of_run;
     for (band, name) in
         ["0_30", "31_60", "61_90", "91_120", "121_150", "over_150"].iter().enumerate()
     {

@@ -75,7 +75,7 @@ fn a_call_through_a_proxy_has_all_its_times() {
     assert_eq!((call.from.as_str(), call.to.as_str()), ("alice@a.example", "bob@b.example"));
     assert_eq!((call.hops.len(), call.flow.len()), (2, 11));
     assert_delays(&calls.invite_delay, &[150]);
-    assert_delays(&calls.setup_delay, &[900]);
+    assert_delays(&calls.setup_delay, &[850]);
     assert_delays(&calls.srd, &[350]);
     assert_delays(&calls.sdd, &[60]);
     assert_delays(&calls.sdt, &[1050]);
@@ -95,7 +95,7 @@ fn what_a_capture_did_not_see_is_absent() {
     assert_eq!((times.sdp_ok1_us, times.sdp_ok2_us), (None, Some(T0 + 850)));
     assert_eq!(times.rng_us, Some(T0 + 350));
     assert!(caller.invite_delay.is_empty());
-    assert_delays(&caller.setup_delay, &[900]);
+    assert_delays(&caller.setup_delay, &[850]);
 
     let callee = at(BOB);
     let times = &callee.list[0].times;
@@ -122,7 +122,7 @@ fn figures_are_over_all_calls() {
     capture.packets.iter_mut().find(late).unwrap().0 += 90_000;
     let calls = capture.analyse().calls;
     assert_delays(&calls.invite_delay, &[150, 150, 240]);
-    assert_delays(&calls.setup_delay, &[900, 900, 900]);
+    assert_delays(&calls.setup_delay, &[850, 850, 850]);
 }
 
 #[test]
@@ -226,7 +226,7 @@ fn a_challenged_call_counts_from_its_first_invite() {
     assert_eq!(calls.challenged, 1);
     assert_delays(&calls.challenge_delay, &[80]);
     assert_delays(&calls.invite_delay, &[50]);
-    assert_delays(&calls.setup_delay, &[730]);
+    assert_delays(&calls.setup_delay, &[720]);
     assert_delays(&calls.srd, &[720]);
 }
 
@@ -258,7 +258,7 @@ fn the_two_legs_of_a_back_to_back_user_agent_are_one_call() {
     assert_eq!((times.inv2_us, times.rng_us), (Some(T0 + 70), Some(T0 + 300)));
     assert_eq!((times.sdp_ok1_us, times.sdp_ok2_us), (Some(T0 + 800), Some(T0 + 850)));
     assert_delays(&calls.invite_delay, &[70]);
-    assert_delays(&calls.setup_delay, &[900]);
+    assert_delays(&calls.setup_delay, &[850]);
 }
 
 #[test]

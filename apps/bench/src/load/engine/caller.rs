@@ -295,6 +295,9 @@ impl Engine {
                 if slot.is_measured && status < 300 {
                     let delay = net(slot.elapsed, received, slot.sent, own);
                     self.tally.delay(Delay::Sdd, delay);
+                    if slot.task == Task::Invite {
+                        self.tally.delay(Delay::Latency, slot.took + delay);
+                    }
                     self.tally.counts().completed_calls += 1;
                 }
                 let is_call = slot.task == Task::Invite;

@@ -84,6 +84,7 @@ fn a_whole_call_with_all_its_delays() {
             (Delay::FromSchedule, setup),
             (Delay::Sdt, held),
             (Delay::Sdd, to_callee + 15),
+            (Delay::Latency, setup + to_callee + 15),
         ],
     );
 }
@@ -123,7 +124,7 @@ fn a_call_that_does_not_ring_has_its_request_delay_from_the_200() {
     rig.deliver(0, &answer(&bye.text, "200 OK", ""));
     let setup = [Delay::Srd, Delay::Setup, Delay::Response, Delay::FromSchedule];
     let mut delays: Vec<_> = setup.into_iter().map(|delay| (delay, 30)).collect();
-    delays.extend([(Delay::Sdt, 0), (Delay::Sdd, 4)]);
+    delays.extend([(Delay::Sdt, 0), (Delay::Sdd, 4), (Delay::Latency, 34)]);
     assert_delays(&rig.finish(), &delays);
 }
 
@@ -322,6 +323,7 @@ fn a_caller_registers_first_where_that_is_asked_for() {
             (Delay::FromSchedule, 28),
             (Delay::Sdt, 0),
             (Delay::Sdd, 6),
+            (Delay::Latency, 26),
         ],
     );
 

@@ -215,6 +215,7 @@ fn a_bye_is_challenged_too_and_its_delay_is_both_trips() {
             (Delay::Setup, 10),
             (Delay::Sdt, 0),
             (Delay::Sdd, 50),
+            (Delay::Latency, 60),
         ],
     );
 }
