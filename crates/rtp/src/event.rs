@@ -50,6 +50,13 @@ pub fn to_digit(event: u8) -> Option<char> {
     DIGITS.get(usize::from(event)).map(|&digit| char::from(digit))
 }
 
+/// Whether a payload format of this encoding name carries events or tones: its timestamps stand still while one lasts,
+/// so that they say nothing of jitter.
+#[must_use]
+pub fn is_event_format(name: &str) -> bool {
+    ["telephone-event", "tone"].iter().any(|format| name.eq_ignore_ascii_case(format))
+}
+
 /// Follows the events of a source, and tells each once.
 ///
 /// All packets of an event have the timestamp of its beginning, but for one so long that it goes on in a

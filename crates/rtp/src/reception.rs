@@ -48,6 +48,8 @@ pub struct Reception {
     received: u64,
     /// Expected and received when the last report was made.
     prior: (u64, u64),
+    /// The payload types of telephone events, a bit for each.
+    events: u128,
     spacing: Spacing,
     /// The middle bits of the last sender report, and when it came.
     sender_report: Option<(u32, Duration)>,
@@ -67,9 +69,19 @@ impl Reception {
             after_jump: None,
             received: 0,
             prior: (0, 0),
+            events: 0,
             spacing: Spacing::default(),
             sender_report: None,
         }
+    }
+
+    /// Says that a payload type, 0 to 127, is one of telephone events (RFC 4733). Their packets are received or lost
+    /// as others are, but have no part in the jitter: their timestamps stand still, and tell when a key was pressed,
+    /// not when a packet was sent.
+    #[must_use]
+    pub fn with_events(mut self, payload_type: u8) -> Self {
+        self.events |= 1 << (payload_type & 0x7f);
+        self
     }
 
     /// Counts a packet that came at `now`.
@@ -78,7 +90,9 @@ impl Reception {
         if matches!(arrival, Arrival::InOrder(_) | Arrival::Late(_) | Arrival::Restarted(_)) {
             self.received += 1;
             let restarted = matches!(arrival, Arrival::Restarted(_));
-            self.spacing.receive(header.timestamp(), now, self.clock_rate, restarted);
+            let is_event = self.events >> header.payload_type() & 1 == 1;
+            let timestamp = (!is_event).then(|| header.timestamp());
+            self.spacing.receive(timestamp, now, self.clock_rate, restarted);
         }
         arrival
     }
@@ -193,35 +207,54 @@ impl Reception {
 }
 
 /// How packets were spaced: the delta between two, and the interarrival jitter.
+///
+/// Packets with the timestamp of the one before them have no part in the jitter. A telephone event is sent again
+/// and again with the timestamp of its beginning (RFC 4733 section 2.2.1), a picture in many packets with its own:
+/// only the first of them was sent when the timestamp says.
 #[derive(Clone, Debug, Default)]
 pub struct Spacing {
-    /// Timestamp and time of the last packet.
-    last: Option<(u32, Duration)>,
+    /// When the last packet came.
+    last: Option<Duration>,
+    /// The last timestamp, and when it first came.
+    sampled: Option<(u32, Duration)>,
     /// In units of the payload's clock.
     jitter: f64,
     seconds_per_unit: f64,
     max_jitter: f64,
     sum_of_jitter: f64,
-    count: u64,
+    samples: u64,
+    deltas: u64,
     max_delta: Duration,
     sum_of_deltas: Duration,
 }
 
 impl Spacing {
-    fn receive(&mut self, timestamp: u32, now: Duration, clock_rate: u32, restarted: bool) {
-        let last = self.last.replace((timestamp, now));
-        let Some((last_timestamp, last_time)) = last.filter(|_| !restarted) else { return };
+    /// Takes a packet; one without a timestamp has no part in the jitter.
+    fn receive(&mut self, timestamp: Option<u32>, now: Duration, clock_rate: u32, restarted: bool) {
+        if restarted {
+            (self.last, self.sampled) = (None, None);
+        }
+        if let Some(last) = self.last.replace(now) {
+            let delta = now.saturating_sub(last);
+            self.deltas += 1;
+            self.max_delta = self.max_delta.max(delta);
+            self.sum_of_deltas += delta;
+        }
+        let Some(timestamp) = timestamp else { return };
+        if let Some((last, _)) = self.sampled
+            && last == timestamp
+        {
+            return;
+        }
+        let Some((last, then)) = self.sampled.replace((timestamp, now)) else { return };
         self.seconds_per_unit = 1.0 / f64::from(clock_rate.max(1));
-        let delta = now.saturating_sub(last_time);
-        let sent = f64::from(timestamp.wrapping_sub(last_timestamp).cast_signed());
-        let difference = delta.as_secs_f64() * f64::from(clock_rate) - sent;
+        let sent = f64::from(timestamp.wrapping_sub(last).cast_signed());
+        let difference = now.saturating_sub(then).as_secs_f64() * f64::from(clock_rate) - sent;
         let difference = if difference < 0.0 { -difference } else { difference };
         self.jitter += (difference - self.jitter) / 16.0;
         self.max_jitter = self.max_jitter.max(self.jitter);
         self.sum_of_jitter += self.jitter;
-        self.count += 1;
-        self.max_delta = self.max_delta.max(delta);
-        self.sum_of_deltas += delta;
+        self.samples += 1;
     }
 
     fn jitter_units(&self) -> f64 {
@@ -244,10 +277,10 @@ impl Spacing {
         self.span(self.max_jitter)
     }
 
-    /// Its mean over all packets but the first.
+    /// Its mean over all packets that have a part in it.
     #[must_use]
     pub fn mean_jitter(&self) -> Duration {
-        self.span(if self.count == 0 { 0.0 } else { self.sum_of_jitter / self.count as f64 })
+        self.span(if self.samples == 0 { 0.0 } else { self.sum_of_jitter / self.samples as f64 })
     }
 
     /// The longest time between a packet and the one before it.
@@ -259,7 +292,7 @@ impl Spacing {
     /// The mean time between two packets.
     #[must_use]
     pub fn mean_delta(&self) -> Duration {
-        let nanos = self.sum_of_deltas.as_nanos().checked_div(u128::from(self.count));
+        let nanos = self.sum_of_deltas.as_nanos().checked_div(u128::from(self.deltas));
         Duration::from_nanos(nanos.unwrap_or(0) as u64)
     }
 }
@@ -342,7 +375,8 @@ mod tests {
         let mut spacing = Spacing::default();
         let mut jitter = 0.0;
         for (count, millis) in [0, 25, 38, 63, 80, 161].into_iter().enumerate() {
-            spacing.receive(160 * count as u32, Duration::from_millis(millis), 8000, false);
+            let timestamp = Some(160 * count as u32);
+            spacing.receive(timestamp, Duration::from_millis(millis), 8000, false);
         }
         for difference in [5.0, 7.0, 5.0, 3.0, 61.0] {
             jitter += (difference - jitter) / 16.0;
@@ -352,5 +386,54 @@ mod tests {
         assert!(spacing.mean_jitter() < spacing.jitter());
         assert_eq!(spacing.max_delta(), Duration::from_millis(81));
         assert_eq!(spacing.mean_delta(), Duration::from_micros(32_200));
+    }
+
+    /// A key pressed after two packets of speech: eight packets of its event, 20 ms apart, then speech.
+    fn with_a_key(reception: impl FnOnce(Reception) -> Reception, start: u32) -> Reception {
+        let packet = |payload_type, sequence_number: u16, timestamp| Fields {
+            payload_type,
+            sequence_number,
+            timestamp,
+            ssrc: 7,
+            ..Fields::default()
+        };
+        let speech = |number: u16| packet(0, number, 160 * u32::from(number));
+        let key = (2..10).map(|number| packet(101, number, start));
+        let packets = [speech(0), speech(1)].into_iter().chain(key).chain((10..20).map(speech));
+        let first = speech(0).to_bytes();
+        let mut reception = reception(Reception::new(&Header::parse(&first).unwrap(), 8000));
+        for packet in packets {
+            let now = Duration::from_millis(20) * u32::from(packet.sequence_number);
+            reception.receive(&Header::parse(&packet.to_bytes()).unwrap(), now);
+        }
+        reception
+    }
+
+    #[test]
+    fn events_are_received_and_have_no_jitter() {
+        let reception = with_a_key(|reception| reception, 320);
+        assert_eq!((reception.received(), reception.lost()), (19, 0));
+        assert_eq!(reception.spacing().max_jitter(), Duration::ZERO);
+        assert_eq!(reception.spacing().max_delta(), Duration::from_millis(20));
+        // A key's timestamp need not be in step with that of speech.
+        let unknown = with_a_key(|reception| reception, 400);
+        assert!(unknown.spacing().max_jitter() > Duration::ZERO);
+        let mut known = with_a_key(|reception| reception.with_events(101), 400);
+        assert_eq!((known.received(), known.lost()), (19, 0));
+        assert_eq!(known.spacing().max_jitter(), Duration::ZERO);
+        assert_eq!(known.report(Duration::from_secs(1)).jitter, 0);
+    }
+
+    #[test]
+    fn packets_of_one_picture_have_the_jitter_of_its_first() {
+        let mut spacing = Spacing::default();
+        for picture in 0..10 {
+            for packet in 0..5 {
+                let now = Duration::from_millis(40 * picture + packet);
+                spacing.receive(Some(3600 * picture as u32), now, 90_000, false);
+            }
+        }
+        assert_eq!(spacing.max_jitter(), Duration::ZERO);
+        assert_eq!(spacing.max_delta(), Duration::from_millis(36));
     }
 }
