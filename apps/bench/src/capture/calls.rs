@@ -45,7 +45,7 @@ pub(crate) struct Step {
     pub(crate) destination: SocketAddr,
     /// `INVITE`, or `180 INVITE`.
     pub(crate) what: String,
-    /// Whether it has a body of media type application/sdp.
+    /// Whether it carries a session description, alone or as a part of its body.
     pub(crate) sdp: bool,
     /// Whether it is a copy of one before.
     pub(crate) retransmission: bool,
@@ -317,7 +317,7 @@ impl Step {
             source: seen.source,
             destination: seen.destination,
             what: seen.label(),
-            sdp: seen.has_sdp(),
+            sdp: seen.sdp.is_some(),
             retransmission,
         }
     }

@@ -4,25 +4,32 @@
 //! take less than 2 GiB, whatever a capture holds.
 
 pub(crate) mod calls;
+mod continuity;
+mod endpoints;
 pub(crate) mod file;
+mod multipart;
 mod packet;
+mod quality;
 pub(crate) mod registrations;
 mod rtp;
 mod sdp;
 mod seen;
 mod sequence;
 mod setup;
+mod srtp;
 mod stream;
 mod tables;
 #[cfg(test)]
 mod tests;
+mod track;
 mod transactions;
 
+use endpoints::{Endpoints, Exchange};
 use file::FileFacts;
 use packet::{Decoder, PacketCounts, Transported};
 use registrations::Registrations;
 use rtp::Rtp;
-use seen::Seen;
+use seen::{Keys, Seen};
 use serde::Serialize;
 use setup::Calls;
 use sip::message::{Frame, Framer, ParseError};
@@ -213,7 +220,7 @@ impl Reading {
         self.decoder.finish();
         let messages = &mut self.messages;
         self.streams.finish(|between, time, bytes| messages.take_segment(time, between, bytes));
-        let Messages { mut transactions, mut registrations, calls, counts, endpoints } =
+        let Messages { mut transactions, mut registrations, calls, counts, endpoints, .. } =
             self.messages;
         let micros = |nanos: u64| nanos / 1_000;
         let end = micros(self.span.map_or(0, |(_, last)| last));
@@ -255,7 +262,8 @@ struct Messages {
     transactions: transactions::Transactions,
     registrations: Registrations,
     calls: calls::CallBook,
-    endpoints: sdp::Endpoints,
+    endpoints: Endpoints,
+    keys: Keys,
 }
 
 impl Messages {
@@ -302,10 +310,8 @@ impl Messages {
             self.counts.malformed += 1;
             return;
         };
-        if seen.has_sdp() {
-            self.endpoints.learn(message.body(), &seen::text(seen.call_id));
-        }
         let of_invite = seen.method == Method::Ack && self.transactions.has_invite(&seen);
+        self.describe(&seen, of_invite);
         let Some(place) = self.transactions.take(&seen) else { return };
         let owner = match seen.method {
             Method::Register => self.registrations.take(&seen, &place),
@@ -313,6 +319,27 @@ impl Messages {
         };
         if let Some(owner) = owner {
             self.transactions.set_owner(place.transaction, owner);
+        }
+    }
+
+    /// Learns where media will be, and which descriptions hold. `acknowledges_failure` tells of an ACK that it is part
+    /// of its INVITE's transaction.
+    fn describe(&mut self, seen: &Seen<'_>, acknowledges_failure: bool) {
+        let is_agreed = matches!(seen.status, Some(200..300))
+            || seen.method == Method::Ack && !acknowledges_failure;
+        let is_refused = matches!(seen.status, Some(300..)) || acknowledges_failure;
+        if seen.sdp.is_none() && !is_agreed && !is_refused {
+            return;
+        }
+        let key = seen.exchange(&self.keys);
+        let call_id = seen::text(seen.call_id);
+        match seen.sdp {
+            _ if is_refused => self.endpoints.refuse(key),
+            Some(body) => {
+                let is_request = seen.status.is_none();
+                self.endpoints.learn(body, Exchange { key, is_request, call_id: &call_id });
+            }
+            None => self.endpoints.accept(key, &call_id),
         }
     }
 }

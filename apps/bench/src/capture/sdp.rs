@@ -1,6 +1,9 @@
-//! Where session descriptions say that RTP will be (RFC 8866).
+//! What session descriptions say of RTP: where it will be, its payload types, its keys (RFC 8866, RFC 4568).
+//!
+//! They are read line by line, for a capture may hold what no parser would take as a whole.
 
-use std::collections::HashMap;
+use sdp::Crypto;
+use sdp::negotiation::Profile;
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 
@@ -14,25 +17,23 @@ pub(super) struct Format {
     pub(super) clock: u32,
 }
 
-/// What is received at an address and port.
-#[derive(Clone, Debug)]
-pub(super) struct Media {
-    pub(super) formats: Rc<[Format]>,
-    /// The Call-ID of the message with the description.
-    pub(super) call_id: Rc<str>,
-}
-
-/// The most addresses and ports that are kept.
-const ENDPOINTS: usize = 100_000;
 /// The most formats of a media description.
 const FORMATS: usize = 16;
+/// The most keys of a media description.
+const KEYS: usize = 8;
+/// The most lines that are read.
+const LINES: usize = 2000;
 
-/// Everything that was described.
-#[derive(Default)]
-pub(super) struct Endpoints {
-    endpoints: HashMap<SocketAddr, Media>,
-    /// Media descriptions beyond the limit.
-    pub(super) left_out: u64,
+/// A medium as one end describes it.
+#[derive(Clone, Debug)]
+pub(super) struct Described {
+    /// Where it is received; `None` where it is refused, on hold, or no RTP.
+    pub(super) endpoint: Option<SocketAddr>,
+    pub(super) formats: Rc<[Format]>,
+    /// Whether nothing tells that it is, or may be, SRTP.
+    pub(super) is_plain: bool,
+    /// The keys of what this end sends.
+    pub(super) keys: Rc<[Crypto]>,
 }
 
 /// A media description while it is read.
@@ -41,66 +42,81 @@ struct Section<'a> {
     port: u16,
     types: Vec<u8>,
     maps: Vec<(u8, &'a str)>,
+    is_plain: bool,
+    keys: Vec<Crypto>,
 }
 
-impl Endpoints {
-    /// Remembers what `body`, a session description, says.
-    pub(super) fn learn(&mut self, body: &[u8], call_id: &str) {
-        let Ok(text) = std::str::from_utf8(body) else { return };
-        let mut session = None;
-        let mut sections: Vec<Section<'_>> = Vec::new();
-        for line in text.lines().take(2000) {
-            if let Some(value) = line.strip_prefix("c=") {
-                let address = connection_address(value);
-                match sections.last_mut() {
-                    Some(section) => section.address = address,
-                    None => session = address,
-                }
-            } else if let Some(value) = line.strip_prefix("m=") {
-                // A medium that is not RTP still ends the section before it.
-                sections.push(Section::new(value, session));
-            } else if let Some(value) = line.strip_prefix("a=rtpmap:")
-                && let Some((number, map)) = value.split_once(' ')
-                && let Ok(number) = number.parse()
-                && let Some(section) = sections.last_mut()
-                && section.maps.len() < FORMATS
-            {
-                section.maps.push((number, map.trim()));
+/// Reads a session description: its media in their order.
+pub(super) fn media(body: &[u8]) -> Vec<Described> {
+    let text = String::from_utf8_lossy(body);
+    let mut session = None;
+    let mut session_is_plain = true;
+    let mut sections: Vec<Section<'_>> = Vec::new();
+    for line in text.lines().take(LINES) {
+        if let Some(value) = line.strip_prefix("c=") {
+            let address = connection_address(value);
+            match sections.last_mut() {
+                Some(section) => section.address = address,
+                None => session = address,
             }
-        }
-        let call_id: Rc<str> = call_id.into();
-        for section in sections {
-            if let Some(address) = section.address
-                && section.port != 0
-            {
-                let endpoint = SocketAddr::new(address, section.port);
-                let is_new = !self.endpoints.contains_key(&endpoint);
-                if is_new && self.endpoints.len() >= ENDPOINTS {
-                    self.left_out += 1;
-                    continue;
-                }
-                let media = Media { formats: section.formats(), call_id: call_id.clone() };
-                self.endpoints.insert(endpoint, media);
+        } else if let Some(value) = line.strip_prefix("m=") {
+            // A medium that is not RTP still ends the section before it.
+            sections.push(Section::new(value, session, session_is_plain));
+        } else if let Some(value) = line.strip_prefix("a=") {
+            match sections.last_mut() {
+                Some(section) => section.attribute(value),
+                None => session_is_plain &= !agrees_on_keys(value),
             }
         }
     }
-
-    /// What is sent to, or, since RTP is mostly sent from where it is received, from these.
-    pub(super) fn find(&self, source: SocketAddr, destination: SocketAddr) -> Option<&Media> {
-        self.endpoints.get(&destination).or_else(|| self.endpoints.get(&source))
-    }
+    sections.iter().map(Section::described).collect()
 }
 
-impl Section<'_> {
-    fn new(value: &str, session: Option<IpAddr>) -> Self {
+/// Whether an attribute offers keys of SRTP, here or in the medium itself (RFC 4568, RFC 8122, RFC 4567, RFC 6189).
+fn agrees_on_keys(attribute: &str) -> bool {
+    let name = attribute.split(':').next().unwrap_or_default();
+    matches!(name, "crypto" | "fingerprint" | "key-mgmt" | "zrtp-hash")
+}
+
+impl<'a> Section<'a> {
+    fn new(value: &'a str, session: Option<IpAddr>, session_is_plain: bool) -> Self {
         let mut words = value.split_ascii_whitespace().skip(1);
         let port = words.next().and_then(|port| port.split('/').next()?.parse().ok());
-        let is_rtp = words.next().is_some_and(|protocol| protocol.contains("RTP/"));
+        let protocol = words.next().unwrap_or_default();
+        let is_rtp = protocol.contains("RTP/");
         Self {
             address: session,
             port: port.filter(|_| is_rtp).unwrap_or(0),
             types: words.take(FORMATS).filter_map(|word| word.parse().ok()).collect(),
             maps: Vec::new(),
+            is_plain: session_is_plain && Profile::of(protocol) == Some(Profile::Plain),
+            keys: Vec::new(),
+        }
+    }
+
+    fn attribute(&mut self, attribute: &'a str) {
+        self.is_plain &= !agrees_on_keys(attribute);
+        if let Some(map) = attribute.strip_prefix("rtpmap:")
+            && let Some((number, map)) = map.split_once(' ')
+            && let Ok(number) = number.parse()
+            && self.maps.len() < FORMATS
+        {
+            self.maps.push((number, map.trim()));
+        } else if let Some(crypto) = attribute.strip_prefix("crypto:")
+            && let Ok(crypto) = Crypto::parse(crypto)
+            && self.keys.len() < KEYS
+        {
+            self.keys.push(crypto);
+        }
+    }
+
+    fn described(&self) -> Described {
+        let address = self.address.filter(|_| self.port != 0);
+        Described {
+            endpoint: address.map(|address| SocketAddr::new(address, self.port)),
+            formats: self.formats(),
+            is_plain: self.is_plain,
+            keys: self.keys.iter().cloned().collect(),
         }
     }
 

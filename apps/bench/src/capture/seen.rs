@@ -1,6 +1,7 @@
 //! A SIP message with the time and the addresses it was seen with.
 
-use sip::header::{CSeq, HeaderName, NameAddr, media_type};
+use super::multipart::session_description;
+use sip::header::{CSeq, HeaderName, NameAddr};
 use sip::{Message, Method, StartLine, Uri};
 use std::hash::{BuildHasher as _, Hash, RandomState};
 use std::net::SocketAddr;
@@ -24,6 +25,8 @@ pub(super) struct Seen<'a> {
     /// request.
     pub(super) vias: u16,
     pub(super) to_tag: Option<&'a [u8]>,
+    /// The session description that it carries.
+    pub(super) sdp: Option<&'a [u8]>,
 }
 
 impl<'a> Seen<'a> {
@@ -41,6 +44,7 @@ impl<'a> Seen<'a> {
             StartLine::Request { method, .. } => (method, None),
             StartLine::Response { status, .. } => (cseq.method, Some(status)),
         };
+        let content_type = message.value(HeaderName::ContentType).unwrap_or_default();
         let to = message.value(HeaderName::To).unwrap_or_default();
         Some(Self {
             time,
@@ -55,6 +59,7 @@ impl<'a> Seen<'a> {
             // A message has no more header fields than 512; a list in one may be longer.
             vias: message.elements(HeaderName::Via).count().min(999) as u16,
             to_tag: NameAddr::parse(HeaderName::To, to).ok().and_then(|to| to.tag()),
+            sdp: session_description(content_type, message.body()),
         })
     }
 
@@ -73,11 +78,13 @@ impl<'a> Seen<'a> {
         }
     }
 
-    /// Whether the body is a session description.
-    pub(super) fn has_sdp(&self) -> bool {
-        let value = self.message.value(HeaderName::ContentType).unwrap_or_default();
-        let is_sdp = media_type(value).is_ok_and(|kind| kind.is("application", "sdp"));
-        is_sdp && !self.message.body().is_empty()
+    /// A name of the transaction, on its hop, that an offer and its answer are in: that of an ACK is its INVITE's.
+    pub(super) fn exchange(&self, keys: &Keys) -> u128 {
+        let from = self.message.value(HeaderName::From).unwrap_or_default();
+        let from_tag = NameAddr::parse(HeaderName::From, from).ok().and_then(|from| from.tag());
+        let (one, other) = (self.source.ip(), self.destination.ip());
+        let hosts = (one.min(other), one.max(other));
+        keys.of((self.call_id, from_tag, self.cseq, hosts, self.vias))
     }
 
     /// `INVITE`, or `180 INVITE`.

@@ -1,9 +1,10 @@
 //! RTP sequence numbers: what came, what did not, and in which order (RFC 3550 appendix A.1).
+//!
+//! Whether a number far from the others is loss or a new beginning is not decided here: see
+//! [`super::continuity`].
 
-/// A jump forwards of at most so many is loss; a longer one is a new beginning.
-const MAX_DROPOUT: u16 = 3000;
-/// A number at most so far back is late or a copy; one farther back is a new beginning.
-const WINDOW: u16 = 1024;
+/// A number less than so far back is late or a copy, if its stream has not begun anew.
+pub(super) const WINDOW: u16 = 1024;
 
 /// How a packet came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,7 +15,9 @@ pub(super) enum Arrival {
     Late,
     /// Once more.
     Duplicate,
-    /// Somewhere else.
+    /// Too far from the others to be any of these, and alone.
+    Stray,
+    /// The first after a new beginning.
     Restart,
 }
 
@@ -25,6 +28,7 @@ pub(super) struct SequenceCounts {
     pub(super) distinct: u64,
     pub(super) late: u64,
     pub(super) duplicates: u64,
+    pub(super) strays: u64,
     pub(super) restarts: u64,
 }
 
@@ -55,35 +59,48 @@ impl Sequence {
         Self { highest: first, span: 1, came, counts }
     }
 
-    /// Takes the number of another packet.
-    pub(super) fn take(&mut self, number: u16) -> Arrival {
-        let ahead = number.wrapping_sub(self.highest);
-        let behind = self.highest.wrapping_sub(number);
+    /// How far a number is ahead of the highest; 0 for the same, more than 32,767 for what is rather behind.
+    pub(super) fn ahead(&self, number: u16) -> u16 {
+        number.wrapping_sub(self.highest)
+    }
+
+    /// Takes the number of a packet with which the stream goes on, over lost ones if there are numbers between;
+    /// the highest itself is a copy.
+    pub(super) fn advance(&mut self, number: u16) -> Arrival {
+        let ahead = self.ahead(number);
         if ahead == 0 {
+            return self.fall_back(number);
+        }
+        self.shift(ahead);
+        self.highest = number;
+        self.span += u64::from(ahead);
+        self.came[0] |= 1;
+        self.counts.distinct += 1;
+        Arrival::Next(ahead)
+    }
+
+    /// Takes the number of a packet with which the stream does not go on.
+    pub(super) fn fall_back(&mut self, number: u16) -> Arrival {
+        let behind = self.highest.wrapping_sub(number);
+        if behind >= WINDOW {
+            self.counts.strays += 1;
+            return Arrival::Stray;
+        }
+        let (word, bit) = (usize::from(behind / 64), behind % 64);
+        if self.came[word] >> bit & 1 == 1 {
             self.counts.duplicates += 1;
             return Arrival::Duplicate;
         }
-        if ahead <= MAX_DROPOUT {
-            self.shift(ahead);
-            self.highest = number;
-            self.span += u64::from(ahead);
-            self.came[0] |= 1;
-            self.counts.distinct += 1;
-            return Arrival::Next(ahead);
-        }
-        if behind < WINDOW {
-            let (word, bit) = (usize::from(behind / 64), behind % 64);
-            if self.came[word] >> bit & 1 == 1 {
-                self.counts.duplicates += 1;
-                return Arrival::Duplicate;
-            }
-            self.came[word] |= 1 << bit;
-            // The packet that came first need not be the first that was sent.
-            self.span = self.span.max(u64::from(behind) + 1);
-            self.counts.distinct += 1;
-            self.counts.late += 1;
-            return Arrival::Late;
-        }
+        self.came[word] |= 1 << bit;
+        // The packet that came first need not be the first that was sent.
+        self.span = self.span.max(u64::from(behind) + 1);
+        self.counts.distinct += 1;
+        self.counts.late += 1;
+        Arrival::Late
+    }
+
+    /// Begins anew.
+    pub(super) fn restart(&mut self, number: u16) -> Arrival {
         let mut counts = self.counts();
         counts.restarts += 1;
         counts.distinct += 1;
@@ -116,29 +133,50 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::BTreeSet;
 
+    /// What is at most 32,767 ahead is what the stream goes on with.
+    fn take(sequence: &mut Sequence, number: u16) {
+        if sequence.ahead(number) < 1 << 15 {
+            sequence.advance(number);
+        } else {
+            sequence.fall_back(number);
+        }
+    }
+
     fn counts(numbers: &[u16]) -> SequenceCounts {
         let mut sequence = Sequence::new(numbers[0]);
-        for &number in &numbers[1..] {
-            sequence.take(number);
-        }
+        numbers[1..].iter().for_each(|&number| take(&mut sequence, number));
         sequence.counts()
     }
 
     #[test]
     fn losses_copies_and_late_packets_are_told_apart() {
         let counts = counts(&[65_533, 65_534, 1, 0, 0, 65_534, 4, 65_532]);
-        let expected =
-            SequenceCounts { expected: 9, distinct: 6, late: 2, duplicates: 2, restarts: 0 };
+        let expected = SequenceCounts {
+            expected: 9,
+            distinct: 6,
+            late: 2,
+            duplicates: 2,
+            ..SequenceCounts::default()
+        };
         assert_eq!(counts, expected);
         assert_eq!(counts.lost(), 3);
     }
 
     #[test]
-    fn a_far_jump_is_no_loss() {
-        let counts = counts(&[10, 12, 30_000, 30_001]);
-        let expected =
-            SequenceCounts { expected: 5, distinct: 4, late: 0, duplicates: 0, restarts: 1 };
-        assert_eq!(counts, expected);
+    fn nothing_is_lost_between_two_beginnings() {
+        let mut sequence = Sequence::new(10);
+        sequence.advance(12);
+        sequence.restart(30_000);
+        sequence.advance(30_001);
+        assert_eq!(sequence.fall_back(5), Arrival::Stray);
+        let expected = SequenceCounts {
+            expected: 5,
+            distinct: 4,
+            strays: 1,
+            restarts: 1,
+            ..SequenceCounts::default()
+        };
+        assert_eq!(sequence.counts(), expected);
     }
 
     proptest! {
@@ -160,11 +198,17 @@ mod tests {
                     late += 1;
                 }
                 highest = highest.max(number);
-                sequence.take(number.rem_euclid(65_536) as u16);
+                take(&mut sequence, number.rem_euclid(65_536) as u16);
             }
             let expected = (highest - all.first().unwrap() + 1) as u64;
             let distinct = all.len() as u64;
-            let counted = SequenceCounts { expected, distinct, late, duplicates, restarts: 0 };
+            let counted = SequenceCounts {
+                expected,
+                distinct,
+                late,
+                duplicates,
+                ..SequenceCounts::default()
+            };
             prop_assert_eq!(sequence.counts(), counted);
         }
     }

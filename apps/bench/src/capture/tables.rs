@@ -3,7 +3,7 @@
 use super::Analysis;
 use super::calls::{Call, CallOutcome, Step};
 use super::file::End;
-use super::rtp::RtpStream;
+use super::rtp::{RtpStream, Srtp};
 use crate::record::Histogram;
 use std::fmt::{self, Display, Formatter};
 use std::net::SocketAddr;
@@ -83,6 +83,7 @@ impl Tables<'_> {
             (calls.left_out, "messages of calls not followed: too many"),
             (calls.steps_left_out, "messages not in the flows: too many"),
             (rtp.left_out, "RTP packets not followed: too many streams"),
+            (rtp.srtp_left_out, "SRTP streams not decrypted: too many"),
             (rtp.rtcp, "RTCP packets"),
         ] {
             if count > 0 {
@@ -190,7 +191,7 @@ impl Tables<'_> {
         writeln!(
             f,
             "\n{:<21} {:<21} {:<8} {:<12} {:>8} {:>8} {:>6} {:>6} {:>6} {:>9} {:>9} {:>8} {:>8} \
-             {:>9}",
+             {:>9} {:>5}  SRTP",
             "RTP from",
             "to",
             "SSRC",
@@ -204,7 +205,8 @@ impl Tables<'_> {
             "mean",
             "max jit.",
             "mean",
-            "kbit/s"
+            "kbit/s",
+            "MOS"
         )?;
         self.analysis.rtp.streams.iter().try_for_each(|stream| rtp_stream(f, stream))?;
         writeln!(
@@ -222,10 +224,14 @@ fn rtp_stream(f: &mut Formatter<'_>, stream: &RtpStream) -> fmt::Result {
     } else {
         stream.encodings.join(",")
     };
+    let srtp = stream.srtp.as_ref().map_or(String::new(), |srtp| {
+        let Srtp { suite, authentic, not_authentic, unchecked } = srtp;
+        format!("  {suite}: {authentic} authentic, {not_authentic} not, {unchecked} unchecked")
+    });
     writeln!(
         f,
         "{:<21} {:<21} {:08x} {encoding:<12} {:>8} {:>8} {:>6} {:>6} {:>6} {:>9} {:>9} {:>8} {:>8} \
-         {:>9}",
+         {:>9} {:>5}{srtp}",
         stream.source.to_string(),
         stream.destination.to_string(),
         stream.ssrc,
@@ -238,7 +244,8 @@ fn rtp_stream(f: &mut Formatter<'_>, stream: &RtpStream) -> fmt::Result {
         ms(stream.mean_delta_ms),
         ms(stream.max_jitter_ms),
         ms(stream.mean_jitter_ms),
-        ms(stream.kbit_per_s)
+        ms(stream.kbit_per_s),
+        stream.mos.map_or("-".to_owned(), |mos| format!("{mos:.2}"))
     )
 }
 

@@ -3,10 +3,10 @@
 use super::build::{Capture, Fields, START, address, message};
 use crate::capture::rtp::RtpStream;
 
-const FROM: &str = "10.0.0.1:4000";
-const TO: &str = "10.0.0.2:6000";
+pub(super) const FROM: &str = "10.0.0.1:4000";
+pub(super) const TO: &str = "10.0.0.2:6000";
 
-fn rtp(payload_type: u8, sequence: u16, timestamp: u32) -> Vec<u8> {
+pub(super) fn rtp(payload_type: u8, sequence: u16, timestamp: u32) -> Vec<u8> {
     let mut bytes = vec![0x80, payload_type];
     bytes.extend(sequence.to_be_bytes());
     bytes.extend(timestamp.to_be_bytes());
@@ -25,14 +25,14 @@ fn g711(packets: &[(u16, u64)]) -> Capture {
     capture
 }
 
-fn only_stream(capture: &Capture) -> RtpStream {
+pub(super) fn only_stream(capture: &Capture) -> RtpStream {
     let streams = capture.analyse().rtp.streams;
     let [stream] = &streams[..] else { panic!("{streams:?}") };
     stream.clone()
 }
 
 #[track_caller]
-fn assert_ms(value: Option<f64>, expected: f64) {
+pub(super) fn assert_ms(value: Option<f64>, expected: f64) {
     let value = value.unwrap();
     assert!((value - expected).abs() < 1e-6, "{value} ms is not {expected} ms");
 }
@@ -194,4 +194,41 @@ fn a_disturbed_stream_has_the_figures_of_tshark() {
     assert_eq!(micros(stream.mean_delta_ms), 19_889);
     assert_eq!(micros(stream.max_jitter_ms), 6_606);
     assert_eq!(micros(stream.mean_jitter_ms), 3_938);
+}
+
+#[test]
+fn quality_is_that_of_the_e_model() {
+    let of = |payload_type: u8, every: u16| {
+        let mut capture = Capture::default();
+        for index in (0..1000u16).filter(|index| index % every != 1) {
+            let packet = rtp(payload_type, index, 160 * u32::from(index));
+            capture.udp(20_000 * u64::from(index), FROM, TO, &packet);
+        }
+        only_stream(&capture)
+    };
+    // R = 93.2 - Ie - (95 - Ie) P / (P + Bpl), P in percent: G.711 has Ie 0 and Bpl 25.1, G.729A 11 and 19.
+    for (payload_type, every, rating, mos) in [
+        (0, 1000, 93.2 - 95.0 * 0.1 / 25.2, 4.40),
+        (8, 10, 93.2 - 95.0 * 10.0 / 35.1, 3.41),
+        (18, 10, 93.2 - 11.0 - 84.0 * 10.0 / 29.0, 2.75),
+    ] {
+        let stream = of(payload_type, every);
+        assert!((stream.rating.unwrap() - rating).abs() < 1e-9, "{stream:?}");
+        assert!((stream.mos.unwrap() - mos).abs() < 0.01, "{stream:?}");
+    }
+    // No figures are known of G.722.
+    assert_eq!((of(9, 10).rating, of(9, 10).mos), (None, None));
+}
+
+#[test]
+fn jitter_makes_the_quality_worse() {
+    let packets: Vec<_> = (0..500u16)
+        .map(|index| (index, 20_000 * u64::from(index) + u64::from(index % 2) * 300_000))
+        .collect();
+    let mut packets = packets;
+    packets.sort_by_key(|&(_, micros)| micros);
+    let stream = only_stream(&g711(&packets));
+    assert_eq!(stream.lost, 0);
+    assert!(stream.mean_jitter_ms.unwrap() > 100.0);
+    assert!(stream.mos.unwrap() < 3.9, "{stream:?}");
 }

@@ -1,0 +1,128 @@
+//! Sources that begin anew, and long gaps that are none of that.
+
+use super::build::Capture;
+use super::rtp::{FROM, TO, assert_ms, only_stream, rtp};
+use crate::capture::rtp::RtpStream;
+
+/// Speech of 20 ms: packets with their numbers, time stamps and microseconds.
+type Packet = (u16, u32, u64);
+
+/// So many packets from this number, time stamp and time on.
+fn run(count: u16, (number, timestamp, micros): Packet) -> impl Iterator<Item = Packet> {
+    (0..count).map(move |index| {
+        let timestamp = timestamp.wrapping_add(160 * u32::from(index));
+        (number.wrapping_add(index), timestamp, micros + 20_000 * u64::from(index))
+    })
+}
+
+/// The stream of these packets in the order of time, of a payload type.
+fn stream_of(payload_type: u8, packets: impl IntoIterator<Item = Packet>) -> RtpStream {
+    let mut packets: Vec<_> = packets.into_iter().collect();
+    packets.sort_by_key(|&(_, _, micros)| micros);
+    let mut capture = Capture::default();
+    for (number, timestamp, micros) in packets {
+        capture.udp(micros, FROM, TO, &rtp(payload_type, number, timestamp));
+    }
+    only_stream(&capture)
+}
+
+fn stream(packets: impl IntoIterator<Item = Packet>) -> RtpStream {
+    stream_of(0, packets)
+}
+
+fn order(stream: &RtpStream) -> (u64, u64, u64, u64, u64) {
+    (stream.expected, stream.lost, stream.duplicates, stream.out_of_order, stream.restarts)
+}
+
+/// Runs that each begin with such a number and time stamp, the first number after so many packets.
+fn runs(beginnings: &[(u16, u16, u32)]) -> RtpStream {
+    let mut packets = Vec::new();
+    for &(count, number, timestamp) in beginnings {
+        packets.extend(run(count, (number, timestamp, 20_000 * packets.len() as u64)));
+    }
+    stream(packets)
+}
+
+#[test]
+fn a_source_that_begins_anew_has_lost_nothing() {
+    for beginnings in [
+        // At 0 again, after few and after many packets.
+        [(175, 0, 0), (300, 0, 0), (400, 0, 0)],
+        [(20, 0, 0), (30, 0, 0), (40, 0, 0)],
+        [(1500, 0, 0), (1200, 0, 0), (5, 0, 0)],
+        // Somewhere else: a little ahead, far ahead, far behind, around the wrap.
+        [(50, 7, 3), (50, 700, 4_000_000), (50, 40_000, 8)],
+        [(50, 60_000, 9), (50, 20, 1), (50, 65_500, 7_000)],
+        // Only the numbers begin anew, and the time stamps go on.
+        [(50, 9_000, 0), (50, 300, 8_000), (50, 2_500, 16_000)],
+    ] {
+        let stream = runs(&beginnings);
+        let packets = beginnings.iter().map(|&(count, _, _)| u64::from(count)).sum();
+        assert_eq!(stream.packets, packets, "{beginnings:?}");
+        assert_eq!(order(&stream), (packets, 0, 0, 0, 2), "{beginnings:?}");
+        assert_ms(stream.max_jitter_ms, 0.0);
+        assert_ms(stream.max_delta_ms, 20.0);
+    }
+}
+
+#[test]
+fn a_gap_is_loss_as_long_as_the_time_stamps_go_on() {
+    for payload_type in [0, 96] {
+        for gap in [2, 99, 100, 1000, 2900, 3100, 10_000, 30_000, 40_000, 65_000] {
+            let at = |index: u16| (index, 160 * u32::from(index), 20_000 * u64::from(index));
+            let stream = stream_of(payload_type, run(50, at(0)).chain(run(50, at(50 + gap))));
+            let lost = u64::from(gap);
+            assert_eq!(
+                order(&stream),
+                (100 + lost, lost, 0, 0, 0),
+                "gap {gap}, type {payload_type}"
+            );
+        }
+    }
+}
+
+#[test]
+fn copies_and_late_packets_are_no_new_beginning() {
+    let whole = || run(300, (0, 0, 0));
+    // Another path, on which all of it comes 300 ms later.
+    let later = run(300, (0, 0, 305_000));
+    let copies = stream(whole().chain(later));
+    assert_eq!(order(&copies), (300, 0, 300, 0, 0));
+    // A block of 150 that is sent again all at once, and one of 120 that comes 3 s late.
+    let at_once = run(150, (0, 0, 0))
+        .map(|(number, timestamp, _)| (number, timestamp, 2_990_000 + u64::from(number)));
+    assert_eq!(order(&stream(whole().chain(at_once))), (300, 0, 150, 0, 0));
+    let late = whole().map(|(number, timestamp, micros)| match number {
+        60..180 => (number, timestamp, 3_601_000 + u64::from(number)),
+        _ => (number, timestamp, micros),
+    });
+    assert_eq!(order(&stream(late)), (300, 0, 0, 120, 0));
+}
+
+#[test]
+fn a_packet_far_from_all_others_changes_nothing() {
+    let odd = [(30_000, 77, 1_005_000), (40_000, 78, 2_005_000)];
+    let stream = stream(run(300, (0, 0, 0)).chain(odd));
+    assert_eq!(order(&stream), (300, 0, 0, 0, 0));
+    assert_eq!((stream.packets, stream.strays), (302, 2));
+    assert_ms(stream.max_jitter_ms, 0.0);
+}
+
+#[test]
+fn what_is_in_doubt_at_the_end_is_counted() {
+    let stream = stream(run(50, (0, 0, 0)).chain(run(3, (0, 0, 1_000_000))));
+    assert_eq!((stream.packets, stream.ended_us - stream.started_us), (53, 1_040_000));
+    assert_eq!(order(&stream), (50, 0, 3, 0, 0));
+}
+
+#[test]
+fn time_stamps_that_stand_still_tell_nothing() {
+    let still = |packets: Vec<Packet>| {
+        stream_of(96, packets.into_iter().map(|(number, _, micros)| (number, 5, micros)))
+    };
+    let gap =
+        |gap: u16| run(50, (0, 0, 0)).chain(run(50, (50 + gap, 0, 1_000_000))).collect::<Vec<_>>();
+    // As in RFC 3550 appendix A.1.
+    assert_eq!(order(&still(gap(200))), (300, 200, 0, 0, 0));
+    assert_eq!(order(&still(gap(20_000))), (100, 0, 0, 0, 1));
+}
