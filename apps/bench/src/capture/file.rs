@@ -31,6 +31,8 @@ pub(crate) enum End {
     Damaged,
     /// A block larger than [`LARGEST_BLOCK`]; nothing after it was read.
     TooLarge,
+    /// Unpacked, it is larger than any file that is read; nothing after that was.
+    TooLong,
     /// The operating system could not read on.
     Unreadable,
 }
@@ -40,6 +42,12 @@ pub(crate) enum End {
 pub(crate) struct FileFacts {
     /// Whether it is pcapng, and not pcap.
     pub(crate) pcapng: bool,
+    /// Whether it is packed by gzip.
+    pub(crate) gzip: bool,
+    /// Whether it is no file, but an interface that was listened to.
+    pub(crate) live: bool,
+    /// Packets of the interface that the kernel had no room for.
+    pub(crate) dropped: u64,
     /// How it ended.
     pub(crate) end: End,
     /// Packets without a time (Simple Packet Blocks, unknown interfaces), which are left out.

@@ -7,6 +7,7 @@ pub(crate) mod calls;
 mod continuity;
 mod endpoints;
 pub(crate) mod file;
+mod interface;
 mod multipart;
 mod packet;
 mod quality;
@@ -16,6 +17,7 @@ mod sdp;
 mod seen;
 mod sequence;
 mod setup;
+mod source;
 mod srtp;
 mod stream;
 mod tables;
@@ -23,9 +25,11 @@ mod tables;
 mod tests;
 mod track;
 mod transactions;
+mod tunnel;
 
 use endpoints::{Endpoints, Exchange};
 use file::FileFacts;
+use interface::{Interface, InterfaceError};
 use packet::{Decoder, PacketCounts, Transported};
 use registrations::Registrations;
 use rtp::Rtp;
@@ -40,6 +44,8 @@ use std::fs::File;
 use std::io::{self, Read, Write as _};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 use stream::StreamCounts;
 use transactions::{MethodCounts, ResponseCounts};
 
@@ -47,9 +53,16 @@ use transactions::{MethodCounts, ResponseCounts};
 /// interarrival times and jitter.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct CaptureArgs {
-    /// Captures, pcap or pcapng. Each is analysed by itself: the clocks of two machines differ.
-    #[arg(required = true, value_name = "FILE")]
+    /// Captures, pcap or pcapng, also packed by gzip; `-` is the standard input. Each is analysed by itself: the clocks
+    /// of two machines differ.
+    #[arg(required_unless_present = "interface", value_name = "FILE")]
     files: Vec<PathBuf>,
+    /// Listen to a network interface instead, which needs root; to end, see --duration, or press Ctrl-C.
+    #[arg(long, value_name = "NAME", conflicts_with = "files")]
+    interface: Option<String>,
+    /// How long to listen: 10s, 5m.
+    #[arg(long, value_name = "TIME", requires = "interface", value_parser = crate::cli::values::duration)]
+    duration: Option<sip::Duration>,
     /// Print JSON: an array with an object for each file.
     #[arg(long)]
     json: bool,
@@ -65,8 +78,12 @@ pub(crate) enum CaptureError {
     Read(PathBuf, io::Error),
     /// It is neither pcap nor pcapng.
     NoCapture(PathBuf),
+    /// The interface cannot be listened to.
+    Interface(InterfaceError),
     /// The result cannot be written.
     Write(io::Error),
+    /// Some of several captures; the others were analysed.
+    Some(Vec<CaptureError>),
 }
 
 impl fmt::Display for CaptureError {
@@ -75,10 +92,15 @@ impl fmt::Display for CaptureError {
             Self::Read(path, error) => write!(f, "{} cannot be read: {error}", path.display()),
             Self::NoCapture(path) => write!(
                 f,
-                "{}: expected a capture in the format pcap or pcapng, as tcpdump -w writes",
+                "{}: expected a capture in the format pcap or pcapng, as tcpdump -w writes, or such a one packed by gzip",
                 path.display()
             ),
+            Self::Interface(error) => error.fmt(f),
             Self::Write(error) => write!(f, "the result cannot be written: {error}"),
+            Self::Some(errors) => {
+                write!(f, "{} of the captures could not be analysed", errors.len())?;
+                errors.iter().try_for_each(|error| write!(f, "\n  {error}"))
+            }
         }
     }
 }
@@ -88,7 +110,7 @@ impl std::error::Error for CaptureError {}
 /// What a capture shows.
 #[derive(Debug, Default, Serialize)]
 pub(crate) struct Analysis {
-    /// The file.
+    /// The file, or the interface.
     pub(crate) file: PathBuf,
     /// What is to be told of it.
     pub(crate) facts: FileFacts,
@@ -136,32 +158,71 @@ pub(crate) struct SipCounts {
     pub(crate) media_left_out: u64,
 }
 
-/// Prints what the captures show.
+/// Prints what the captures show, also if some of them cannot be read.
 ///
 /// # Errors
-/// [`CaptureError`] for the first file that is no capture or cannot be read.
-pub(crate) fn run(args: &CaptureArgs) -> Result<(), CaptureError> {
-    let mut out = io::stdout().lock();
-    if args.json {
-        let analyses: Result<Vec<_>, _> = args.files.iter().map(|file| analyse(file)).collect();
-        serde_json::to_writer_pretty(&mut out, &analyses?)
-            .map_err(|error| CaptureError::Write(error.into()))?;
-        return writeln!(out).map_err(CaptureError::Write);
+/// [`CaptureError`] for what is no capture or cannot be read, after the others were printed.
+pub(crate) fn run(args: &CaptureArgs, ending: &AtomicBool) -> Result<(), CaptureError> {
+    let mut printer = Printer { json: args.json, calls: args.calls, printed: 0 };
+    let mut errors = Vec::new();
+    if let Some(name) = &args.interface {
+        let duration = args.duration.map(|duration| Duration::from_micros(duration.as_micros()));
+        printer.print(&listen(name, duration, ending)?)?;
     }
     for file in &args.files {
-        let analysis = analyse(file)?;
-        let text = tables::Tables { analysis: &analysis, calls: args.calls };
-        write!(out, "{text}").map_err(CaptureError::Write)?;
+        match analyse(file) {
+            Ok(analysis) => printer.print(&analysis)?,
+            Err(error) => errors.push(error),
+        }
     }
-    Ok(())
+    printer.finish()?;
+    match errors.len() {
+        0 => Ok(()),
+        1 => Err(errors.remove(0)),
+        _ => Err(CaptureError::Some(errors)),
+    }
 }
 
-/// Reads a capture. Memory is bounded, whatever is in it: what goes beyond a limit is left out and
-/// counted.
+/// Prints one analysis after the other.
+struct Printer {
+    json: bool,
+    calls: bool,
+    printed: usize,
+}
+
+impl Printer {
+    fn print(&mut self, analysis: &Analysis) -> Result<(), CaptureError> {
+        let mut out = io::stdout().lock();
+        let result = if self.json {
+            let separator = if self.printed == 0 { "[" } else { "," };
+            writeln!(out, "{separator}")
+                .and_then(|()| Ok(serde_json::to_writer_pretty(&mut out, analysis)?))
+        } else {
+            let text = tables::Tables { analysis, calls: self.calls };
+            write!(out, "{text}")
+        };
+        self.printed += 1;
+        result.map_err(CaptureError::Write)
+    }
+
+    fn finish(&self) -> Result<(), CaptureError> {
+        if !self.json {
+            return Ok(());
+        }
+        let end = if self.printed == 0 { "[]" } else { "\n]" };
+        writeln!(io::stdout().lock(), "{end}").map_err(CaptureError::Write)
+    }
+}
+
+/// Reads a capture; `-` is the standard input. Memory is bounded, whatever is in it: what goes beyond a limit is left
+/// out and counted.
 ///
 /// # Errors
 /// [`CaptureError`] where it cannot be read or is none. A capture that breaks off is none of these.
 pub(crate) fn analyse(path: &Path) -> Result<Analysis, CaptureError> {
+    if path == Path::new("-") {
+        return analyse_bytes(path, io::stdin());
+    }
     let file = File::open(path).map_err(|error| CaptureError::Read(path.to_owned(), error))?;
     let is_folder = file.metadata().is_ok_and(|about| about.is_dir());
     if is_folder {
@@ -173,9 +234,28 @@ pub(crate) fn analyse(path: &Path) -> Result<Analysis, CaptureError> {
 
 fn analyse_bytes(path: &Path, source: impl Read + Send) -> Result<Analysis, CaptureError> {
     let mut reading = Reading::default();
-    let facts = file::read(source, |frame| reading.take(&frame))
+    let source =
+        source::open(source).map_err(|error| CaptureError::Read(path.to_owned(), error))?;
+    let facts = file::read(source.reader, |frame| reading.take(&frame))
         .map_err(|file::NoCapture| CaptureError::NoCapture(path.to_owned()))?;
+    let end = source.broken.get().copied().unwrap_or(facts.end);
+    let facts = FileFacts { gzip: source.is_packed, end, ..facts };
     Ok(Analysis { file: path.to_owned(), facts, ..reading.finish() })
+}
+
+fn listen(
+    name: &str,
+    duration: Option<Duration>,
+    ending: &AtomicBool,
+) -> Result<Analysis, CaptureError> {
+    let mut reading = Reading::default();
+    let mut interface = Interface::open(name).map_err(CaptureError::Interface)?;
+    eprintln!("barebell-bench: listening to {name}");
+    interface
+        .read(duration, ending, |frame| reading.take(&frame))
+        .map_err(CaptureError::Interface)?;
+    let facts = FileFacts { live: true, dropped: interface.dropped, ..FileFacts::default() };
+    Ok(Analysis { file: PathBuf::from(name), facts, ..reading.finish() })
 }
 
 /// A capture while it is read.

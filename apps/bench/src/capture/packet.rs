@@ -1,10 +1,10 @@
-//! Datagrams and segments out of packets: link layers, IP, fragments.
+//! Datagrams and segments out of packets: link layers, IP, fragments, and what is in tunnels.
 
 use super::file::Frame;
+use super::tunnel;
 use etherparse::defrag::IpDefragBuf;
 use etherparse::{
-    EtherType, IpFragOffset, IpNumber, Ipv6ExtensionSlice, LaxNetSlice, LaxSlicedPacket, TcpSlice,
-    TransportSlice, UdpSlice,
+    IpFragOffset, IpNumber, Ipv6ExtensionSlice, LaxNetSlice, LaxSlicedPacket, TcpSlice, UdpSlice,
 };
 use serde::Serialize;
 use std::borrow::Cow;
@@ -24,6 +24,8 @@ pub(crate) struct PacketCounts {
     pub(crate) other_protocols: u64,
     /// Packets of link types that are not read, by the number of the link type.
     pub(crate) unknown_links: BTreeMap<i32, u64>,
+    /// Packets in tunnels: GRE, ERSPAN, IP in IP, VXLAN, Geneve. Addresses and lengths are those of what is innermost.
+    pub(crate) tunnelled: u64,
     /// Whole UDP datagrams, reassembled ones among them.
     pub(crate) datagrams: u64,
     /// TCP segments.
@@ -51,6 +53,12 @@ pub(super) struct Transported<'a> {
     pub(super) segment: Option<Segment>,
 }
 
+impl Transported<'_> {
+    fn into_owned(self) -> Transported<'static> {
+        Transported { payload: Cow::Owned(self.payload.into_owned()), ..self }
+    }
+}
+
 /// What the reassembly of a stream has to know of a TCP segment.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Segment {
@@ -60,6 +68,8 @@ pub(super) struct Segment {
 
 /// The most IP packets that are put together at a time; each takes 64 KiB at most.
 const ASSEMBLIES: usize = 256;
+/// The most tunnels in one another.
+const TUNNELS: usize = 8;
 /// How long the fragments of a packet are waited for, in nanoseconds (RFC 8200 section 4.5).
 const ASSEMBLY_TIME: u64 = 60_000_000_000;
 
@@ -70,6 +80,23 @@ struct FragmentOf {
     destination: IpAddr,
     identification: u32,
     protocol: u8,
+}
+
+/// What is outside of an IP packet: the frame, and how many tunnels.
+#[derive(Clone, Copy)]
+struct Outside {
+    time: u64,
+    whole: bool,
+    depth: usize,
+}
+
+/// What the header of an IP packet says.
+#[derive(Clone, Copy)]
+struct Carried {
+    source: IpAddr,
+    destination: IpAddr,
+    ip_length: u64,
+    protocol: IpNumber,
 }
 
 struct Assembly {
@@ -91,6 +118,15 @@ impl Decoder {
         self.counts.packets += 1;
         self.counts.cut_off += u64::from(!frame.whole);
         let sliced = self.slice(frame)?;
+        self.open(&sliced, Outside { time: frame.time, whole: frame.whole, depth: 0 })
+    }
+
+    /// What a packet carries; those in tunnels are opened too.
+    fn open<'a>(
+        &mut self,
+        sliced: &LaxSlicedPacket<'a>,
+        outside: Outside,
+    ) -> Option<Transported<'a>> {
         let (source, destination, ip_length, fragment) = match &sliced.net {
             Some(LaxNetSlice::Ipv4(ip)) => {
                 let header = ip.header();
@@ -121,36 +157,21 @@ impl Decoder {
             }
         };
         let ip = sliced.ip_payload()?;
-        if ip.fragmented {
-            let (identification, offset, more) = fragment?;
-            self.counts.fragments += 1;
-            if ip.incomplete || !frame.whole {
-                self.counts.not_reassembled += u64::from(offset.byte_offset() == 0);
-                return None;
-            }
-            let protocol = ip.ip_number.0;
-            let of = FragmentOf { source, destination, identification, protocol };
-            let (bytes, ip_length) =
-                self.assemble(of, frame.time, (offset, more), ip.payload, ip_length)?;
-            return self.transported(of, frame.time, ip_length, &bytes);
+        let carried = Carried { source, destination, ip_length, protocol: ip.ip_number };
+        if !ip.fragmented {
+            return self.transported(carried, ip.payload, outside);
         }
-        let (ports, payload, segment) = match &sliced.transport {
-            Some(TransportSlice::Udp(udp)) => udp_parts(udp),
-            Some(TransportSlice::Tcp(tcp)) => tcp_parts(tcp),
-            _ => {
-                self.counts.other_protocols += 1;
-                return None;
-            }
-        };
-        self.count(segment.is_some());
-        Some(Transported {
-            time: frame.time,
-            source: SocketAddr::new(source, ports.0),
-            destination: SocketAddr::new(destination, ports.1),
-            ip_length,
-            payload: Cow::Borrowed(payload),
-            segment,
-        })
+        let (identification, offset, more) = fragment?;
+        self.counts.fragments += 1;
+        if ip.incomplete || !outside.whole {
+            self.counts.not_reassembled += u64::from(offset.byte_offset() == 0);
+            return None;
+        }
+        let of = FragmentOf { source, destination, identification, protocol: ip.ip_number.0 };
+        let (bytes, ip_length) =
+            self.assemble(of, outside.time, (offset, more), ip.payload, ip_length)?;
+        let transported = self.transported(Carried { ip_length, ..carried }, &bytes, outside)?;
+        Some(transported.into_owned())
     }
 
     /// Fragmented packets that are still not whole.
@@ -161,17 +182,14 @@ impl Decoder {
     /// Finds the IP packet behind the header of the link layer.
     fn slice<'a>(&mut self, frame: &Frame<'a>) -> Option<LaxSlicedPacket<'a>> {
         let bytes = frame.bytes;
-        let big_endian = |at: usize| {
-            bytes.get(at..at + 2).map(|two| EtherType(u16::from_be_bytes([two[0], two[1]])))
-        };
         let sliced = match frame.link {
-            1 => LaxSlicedPacket::from_ethernet(bytes).ok(),
+            1 => tunnel::ethernet(bytes),
             // Null and loopback: the address family, in the byte order of whoever captured; the
             // version in the IP header says the same.
             0 | 108 => bytes.get(4..).and_then(|ip| LaxSlicedPacket::from_ip(ip).ok()),
             12 | 14 | 101 | 228 | 229 => LaxSlicedPacket::from_ip(bytes).ok(),
-            113 => big_endian(14).zip(bytes.get(16..)).map(ether_payload),
-            276 => big_endian(0).zip(bytes.get(20..)).map(ether_payload),
+            113 => behind_ether_type(bytes, 14, 16),
+            276 => behind_ether_type(bytes, 0, 20),
             other => {
                 *self.counts.unknown_links.entry(other).or_default() += 1;
                 return None;
@@ -221,31 +239,55 @@ impl Decoder {
         None
     }
 
-    fn transported(
+    /// What an IP packet carries that is whole.
+    fn transported<'a>(
         &mut self,
-        of: FragmentOf,
-        time: u64,
-        ip_length: u64,
-        bytes: &[u8],
-    ) -> Option<Transported<'static>> {
-        let parts = match IpNumber(of.protocol) {
+        carried: Carried,
+        bytes: &'a [u8],
+        outside: Outside,
+    ) -> Option<Transported<'a>> {
+        let Carried { source, destination, ip_length, protocol } = carried;
+        let parts = match protocol {
             IpNumber::UDP => UdpSlice::from_slice_lax(bytes).ok().map(|udp| udp_parts(&udp)),
             IpNumber::TCP => TcpSlice::from_slice(bytes).ok().map(|tcp| tcp_parts(&tcp)),
+            _ if tunnel::is_tunnel(protocol) => {
+                let inner = tunnel::in_ip(protocol, bytes);
+                return self.enter(inner.as_ref(), outside);
+            }
             _ => None,
         };
         let Some((ports, payload, segment)) = parts else {
             self.counts.other_protocols += 1;
             return None;
         };
+        if segment.is_none()
+            && let Some(inner) = tunnel::in_udp(ports.1, payload)
+        {
+            return self.enter(Some(&inner), outside);
+        }
         self.count(segment.is_some());
         Some(Transported {
-            time,
-            source: SocketAddr::new(of.source, ports.0),
-            destination: SocketAddr::new(of.destination, ports.1),
+            time: outside.time,
+            source: SocketAddr::new(source, ports.0),
+            destination: SocketAddr::new(destination, ports.1),
             ip_length,
-            payload: Cow::Owned(payload.to_vec()),
+            payload: Cow::Borrowed(payload),
             segment,
         })
+    }
+
+    /// What a packet in a tunnel carries; `None` where what is in it is no packet.
+    fn enter<'a>(
+        &mut self,
+        inner: Option<&LaxSlicedPacket<'a>>,
+        outside: Outside,
+    ) -> Option<Transported<'a>> {
+        let Some(inner) = inner.filter(|_| outside.depth < TUNNELS) else {
+            self.counts.other_protocols += 1;
+            return None;
+        };
+        self.counts.tunnelled += u64::from(outside.depth == 0);
+        self.open(inner, Outside { depth: outside.depth + 1, ..outside })
     }
 
     fn count(&mut self, is_segment: bool) {
@@ -257,8 +299,13 @@ impl Decoder {
     }
 }
 
-fn ether_payload((ether_type, bytes): (EtherType, &[u8])) -> LaxSlicedPacket<'_> {
-    LaxSlicedPacket::from_ether_type(ether_type, bytes)
+/// The packet behind an EtherType.
+fn behind_ether_type(
+    bytes: &[u8],
+    ether_type: usize,
+    payload: usize,
+) -> Option<LaxSlicedPacket<'_>> {
+    tunnel::ether_payload(tunnel::number(bytes, ether_type)?, bytes.get(payload..)?)
 }
 
 type Parts<'a> = ((u16, u16), &'a [u8], Option<Segment>);

@@ -34,12 +34,17 @@ impl Display for Tables<'_> {
 impl Tables<'_> {
     fn file(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let Analysis { file, facts, packets, streams, sip, .. } = self.analysis;
-        let format = if facts.pcapng { "pcapng" } else { "pcap" };
+        let format = match (facts.live, facts.pcapng) {
+            (true, _) => "live",
+            (_, true) => "pcapng",
+            _ => "pcap",
+        };
+        let packed = if facts.gzip { ", gzip" } else { "" };
         let elapsed = self.analysis.ended_us.unwrap_or_default()
             - self.analysis.started_us.unwrap_or_default();
         writeln!(
             f,
-            "{}: {format}, {} packets in {} s",
+            "{}: {format}{packed}, {} packets in {} s",
             file.display(),
             packets.packets,
             seconds(elapsed)
@@ -54,6 +59,7 @@ impl Tables<'_> {
             End::Cut => Some("the file ends within a packet"),
             End::Damaged => Some("the file is damaged; what comes after that was not read"),
             End::TooLarge => Some("a block is too large; what comes after it was not read"),
+            End::TooLong => Some("unpacked it is too large; what comes after 64 GiB was not read"),
             End::Unreadable => Some("the file could not be read to its end"),
         };
         if let Some(end) = end {
@@ -62,11 +68,13 @@ impl Tables<'_> {
         let rtp = &self.analysis.rtp;
         let Analysis { registrations, calls, .. } = self.analysis;
         for (count, what) in [
+            (facts.dropped, "packets that the kernel had no room for"),
             (facts.untimed, "packets without a time, left out"),
             (packets.cut_off, "packets of which the capture has only the beginning"),
             (packets.unknown_links.values().sum(), "packets of link types that are not read"),
             (packets.not_ip, "packets that are not IP, or malformed"),
             (packets.other_protocols, "packets neither UDP nor TCP, or malformed"),
+            (packets.tunnelled, "packets in tunnels"),
             (packets.reassembled, "IP packets put together from fragments"),
             (packets.not_reassembled, "fragmented IP packets that could not be put together"),
             (streams.gaps, "gaps in TCP streams: messages may be missing"),

@@ -154,7 +154,7 @@ pub(crate) fn execute(cli: &Cli) -> ExitCode {
         Command::Proxy(args) => proxy::execute(args, &ending),
         Command::Compare(args) => compare::execute(args, &ending),
         Command::Capture(args) => {
-            crate::capture::run(args).map(|()| true).map_err(CommandError::from)
+            crate::capture::run(args, &ending).map(|()| true).map_err(CommandError::from)
         }
         Command::Report(args) => output::report(args),
         Command::Peer(args) => {

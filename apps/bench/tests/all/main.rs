@@ -1,6 +1,7 @@
 //! `barebell-bench` as a program, against its own peer, other programs and real servers.
 
 mod agreement;
+mod capture;
 mod cli;
 mod commands;
 mod servers;

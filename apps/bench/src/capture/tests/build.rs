@@ -45,6 +45,8 @@ pub(super) enum Link {
     Loop,
     Cooked,
     Cooked2,
+    /// Nothing: the packets are Ethernet frames themselves.
+    Frames,
 }
 
 pub(super) const LINKS: [Link; 8] = [
@@ -61,7 +63,7 @@ pub(super) const LINKS: [Link; 8] = [
 impl Link {
     fn number(self) -> u32 {
         match self {
-            Self::Ethernet | Self::Vlan | Self::DoubleVlan => 1,
+            Self::Ethernet | Self::Vlan | Self::DoubleVlan | Self::Frames => 1,
             Self::Raw => 101,
             Self::Null => 0,
             Self::Loop => 108,
@@ -75,7 +77,7 @@ impl Link {
         let ether_type: [u8; 2] = if is_v6 { [0x86, 0xdd] } else { [0x08, 0x00] };
         let mut bytes = match self {
             Self::Ethernet | Self::Vlan | Self::DoubleVlan => vec![2; 12],
-            Self::Raw => Vec::new(),
+            Self::Raw | Self::Frames => Vec::new(),
             Self::Null => if is_v6 { 10u32 } else { 2 }.to_le_bytes().to_vec(),
             Self::Loop => if is_v6 { 24u32 } else { 2 }.to_be_bytes().to_vec(),
             Self::Cooked => [&[0, 0, 0, 1, 0, 6][..], &[2; 8]].concat(),
@@ -88,7 +90,7 @@ impl Link {
                 bytes.extend([&[0x88, 0xa8, 0, 7, 0x81, 0, 0, 8][..], &ether_type].concat());
             }
             Self::Cooked2 => bytes.extend([0; 18]),
-            Self::Raw | Self::Null | Self::Loop => {}
+            Self::Raw | Self::Null | Self::Loop | Self::Frames => {}
         }
         bytes.extend(ip);
         bytes

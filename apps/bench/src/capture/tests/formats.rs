@@ -3,8 +3,10 @@
 use super::build::{Capture, FORMS, Fields, Form, LINKS, Link, PCAP, START, analyse, message, udp};
 use crate::capture::file::End;
 use crate::capture::{Analysis, CaptureError, analyse_bytes};
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use proptest::prelude::*;
-use std::io;
+use std::io::{self, Write as _};
 use std::path::Path;
 
 const V4: (&str, &str) = ("10.0.0.1:5060", "10.0.0.2:5060");
@@ -91,6 +93,68 @@ fn what_is_no_capture_is_said_to_be_none() {
     let folder = tempfile::tempdir().unwrap();
     for path in [folder.path().to_owned(), folder.path().join("absent.pcap")] {
         assert!(matches!(crate::capture::analyse(&path), Err(CaptureError::Read(..))));
+    }
+}
+
+fn packed(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+    encoder.write_all(bytes).unwrap();
+    encoder.finish().unwrap()
+}
+
+#[test]
+fn what_is_packed_is_unpacked() {
+    for form in FORMS {
+        let whole = registration(V4).write(form, Link::Ethernet);
+        let analysis = analyse(&packed(&whole)).unwrap();
+        assert_eq!((delay(&analysis), analysis.facts.end), (Some(123), End::Whole), "{form:?}");
+        assert!(analysis.facts.gzip);
+        // Several members are one file.
+        let (one, other) = whole.split_at(whole.len() / 2);
+        let analysis = analyse(&[packed(one), packed(other)].concat()).unwrap();
+        assert_eq!((delay(&analysis), analysis.facts.end), (Some(123), End::Whole), "{form:?}");
+    }
+    assert!(!registration(V4).analyse().facts.gzip);
+    assert!(matches!(analyse(&packed(b"no capture")), Err(CaptureError::NoCapture(_))));
+}
+
+#[test]
+fn what_is_packed_and_broken_gives_what_was_whole() {
+    let mut capture = registration(V4);
+    for micros in 200..2_000 {
+        capture.udp(micros, V4.0, V4.1, &micros.to_be_bytes().repeat(micros as usize % 50));
+    }
+    let whole = packed(&capture.write(PCAP, Link::Ethernet));
+    for length in [whole.len() - 1, whole.len() - 9, whole.len() / 2] {
+        let analysis = analyse(&whole[..length]).unwrap();
+        assert_eq!((delay(&analysis), analysis.facts.end), (Some(123), End::Cut), "{length}");
+    }
+    let mut damaged = whole.clone();
+    // The check value at the end.
+    *damaged.iter_mut().rev().nth(5).unwrap() ^= 1;
+    damaged.extend(b"and more");
+    let analysis = analyse(&damaged).unwrap();
+    assert_eq!((delay(&analysis), analysis.facts.end), (Some(123), End::Damaged));
+}
+
+/// Gives a few bytes at a time, as a pipe may.
+struct Pipe<'a>(&'a [u8]);
+
+impl io::Read for Pipe<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let length = buffer.len().min(3);
+        self.0.read(&mut buffer[..length])
+    }
+}
+
+#[test]
+fn a_pipe_is_read_piece_by_piece() {
+    for form in FORMS {
+        let whole = registration(V4).write(form, Link::Ethernet);
+        for bytes in [packed(&whole), whole] {
+            let analysis = analyse_bytes(Path::new("-"), Pipe(&bytes)).unwrap();
+            assert_eq!((delay(&analysis), analysis.facts.end), (Some(123), End::Whole), "{form:?}");
+        }
     }
 }
 

@@ -9,3 +9,4 @@ mod rtp;
 mod sip;
 mod srtp;
 mod streams;
+mod tunnels;
