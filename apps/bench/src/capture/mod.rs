@@ -7,12 +7,13 @@ pub(crate) mod calls;
 mod continuity;
 mod endpoints;
 pub(crate) mod file;
+pub(crate) mod flow;
 mod interface;
 mod multipart;
 mod packet;
 mod quality;
 pub(crate) mod registrations;
-mod rtp;
+pub(crate) mod rtp;
 mod sdp;
 mod seen;
 mod sequence;
@@ -26,7 +27,9 @@ mod tests;
 mod track;
 mod transactions;
 mod tunnel;
+mod words;
 
+use crate::report::{self, ReportError};
 use endpoints::{Endpoints, Exchange};
 use file::FileFacts;
 use interface::{Interface, InterfaceError};
@@ -69,6 +72,9 @@ pub(crate) struct CaptureArgs {
     /// Show the flow of messages of every call too.
     #[arg(long)]
     calls: bool,
+    /// Write a report too, with the flow of every call drawn; the name tells the form: .html or .md.
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
 }
 
 /// Why a capture was not analysed.
@@ -82,6 +88,8 @@ pub(crate) enum CaptureError {
     Interface(InterfaceError),
     /// The result cannot be written.
     Write(io::Error),
+    /// The report cannot be written.
+    Report(ReportError),
     /// Some of several captures; the others were analysed.
     Some(Vec<CaptureError>),
 }
@@ -97,6 +105,7 @@ impl fmt::Display for CaptureError {
             ),
             Self::Interface(error) => error.fmt(f),
             Self::Write(error) => write!(f, "the result cannot be written: {error}"),
+            Self::Report(error) => error.fmt(f),
             Self::Some(errors) => {
                 write!(f, "{} of the captures could not be analysed", errors.len())?;
                 errors.iter().try_for_each(|error| write!(f, "\n  {error}"))
@@ -163,19 +172,31 @@ pub(crate) struct SipCounts {
 /// # Errors
 /// [`CaptureError`] for what is no capture or cannot be read, after the others were printed.
 pub(crate) fn run(args: &CaptureArgs, ending: &AtomicBool) -> Result<(), CaptureError> {
+    args.output
+        .iter()
+        .try_for_each(|path| report::check_page(path))
+        .map_err(CaptureError::Report)?;
     let mut printer = Printer { json: args.json, calls: args.calls, printed: 0 };
-    let mut errors = Vec::new();
+    let (mut reported, mut errors) = (Vec::new(), Vec::new());
     if let Some(name) = &args.interface {
         let duration = args.duration.map(|duration| Duration::from_micros(duration.as_micros()));
-        printer.print(&listen(name, duration, ending)?)?;
+        let analysis = listen(name, duration, ending)?;
+        printer.print(&analysis)?;
+        reported.extend(args.output.is_some().then_some(analysis));
     }
     for file in &args.files {
         match analyse(file) {
-            Ok(analysis) => printer.print(&analysis)?,
+            Ok(analysis) => {
+                printer.print(&analysis)?;
+                reported.extend(args.output.is_some().then_some(analysis));
+            }
             Err(error) => errors.push(error),
         }
     }
     printer.finish()?;
+    if let Some(path) = &args.output {
+        report::write_capture(&reported, path).map_err(CaptureError::Report)?;
+    }
     match errors.len() {
         0 => Ok(()),
         1 => Err(errors.remove(0)),

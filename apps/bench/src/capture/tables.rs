@@ -1,12 +1,11 @@
 //! What a capture shows, for people.
 
 use super::Analysis;
-use super::calls::{Call, CallOutcome, Step};
-use super::file::End;
+use super::calls::Call;
+use super::flow::{Flow, seconds};
 use super::rtp::{RtpStream, Srtp};
 use crate::record::Histogram;
 use std::fmt::{self, Display, Formatter};
-use std::net::SocketAddr;
 
 /// The analysis as plain text.
 pub(super) struct Tables<'a> {
@@ -33,72 +32,9 @@ impl Display for Tables<'_> {
 
 impl Tables<'_> {
     fn file(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let Analysis { file, facts, packets, streams, sip, .. } = self.analysis;
-        let format = match (facts.live, facts.pcapng) {
-            (true, _) => "live",
-            (_, true) => "pcapng",
-            _ => "pcap",
-        };
-        let packed = if facts.gzip { ", gzip" } else { "" };
-        let elapsed = self.analysis.ended_us.unwrap_or_default()
-            - self.analysis.started_us.unwrap_or_default();
-        writeln!(
-            f,
-            "{}: {format}{packed}, {} packets in {} s",
-            file.display(),
-            packets.packets,
-            seconds(elapsed)
-        )?;
-        writeln!(
-            f,
-            "  {} UDP datagrams, {} TCP segments; {} SIP messages over UDP, {} over TCP",
-            packets.datagrams, packets.segments, sip.udp, sip.tcp
-        )?;
-        let end = match facts.end {
-            End::Whole => None,
-            End::Cut => Some("the file ends within a packet"),
-            End::Damaged => Some("the file is damaged; what comes after that was not read"),
-            End::TooLarge => Some("a block is too large; what comes after it was not read"),
-            End::TooLong => Some("unpacked it is too large; what comes after 64 GiB was not read"),
-            End::Unreadable => Some("the file could not be read to its end"),
-        };
-        if let Some(end) = end {
-            writeln!(f, "  {end}")?;
-        }
-        let rtp = &self.analysis.rtp;
-        let Analysis { registrations, calls, .. } = self.analysis;
-        for (count, what) in [
-            (facts.dropped, "packets that the kernel had no room for"),
-            (facts.untimed, "packets without a time, left out"),
-            (packets.cut_off, "packets of which the capture has only the beginning"),
-            (packets.unknown_links.values().sum(), "packets of link types that are not read"),
-            (packets.not_ip, "packets that are not IP, or malformed"),
-            (packets.other_protocols, "packets neither UDP nor TCP, or malformed"),
-            (packets.tunnelled, "packets in tunnels"),
-            (packets.reassembled, "IP packets put together from fragments"),
-            (packets.not_reassembled, "fragmented IP packets that could not be put together"),
-            (streams.gaps, "gaps in TCP streams: messages may be missing"),
-            (streams.unframed, "SIP messages over TCP of which the end cannot be told"),
-            (streams.left_out, "TCP segments left out: too many streams"),
-            (streams.given_up, "TCP streams given up: too many bytes held"),
-            (sip.malformed, "malformed SIP messages"),
-            (sip.keep_alives, "keep-alives"),
-            (sip.stray_responses, "SIP responses to requests not in the capture"),
-            (sip.other_datagrams + rtp.unrecognised, "datagrams that are something else"),
-            (sip.left_out, "SIP messages not followed: too many transactions"),
-            (sip.media_left_out, "media descriptions not kept: too many"),
-            (registrations.left_out, "registrations not followed: too many"),
-            (calls.left_out, "messages of calls not followed: too many"),
-            (calls.steps_left_out, "messages not in the flows: too many"),
-            (rtp.left_out, "RTP packets not followed: too many streams"),
-            (rtp.srtp_left_out, "SRTP streams not decrypted: too many"),
-            (rtp.rtcp, "RTCP packets"),
-        ] {
-            if count > 0 {
-                writeln!(f, "  {count} {what}")?;
-            }
-        }
-        Ok(())
+        let [what, messages] = self.analysis.summary();
+        writeln!(f, "{}: {what}\n  {messages}", self.analysis.file.display())?;
+        self.analysis.notes().iter().try_for_each(|note| writeln!(f, "  {note}"))
     }
 
     fn methods(&self, f: &mut Formatter<'_>) -> fmt::Result {
@@ -164,19 +100,7 @@ impl Tables<'_> {
                 writeln!(f, "  {status}: {count}")?;
             }
         }
-        let delays = [
-            ("registration delay (RRD)", &registrations.delay),
-            ("  REGISTER to challenge", &registrations.challenge_delay),
-            ("  challenge to REGISTER", &registrations.client_delay),
-            ("  REGISTER to 2xx", &registrations.authorised_delay),
-            ("invite delay", &calls.invite_delay),
-            ("call setup (INVITE to 200)", &calls.setup_delay),
-            ("INVITE to challenge", &calls.challenge_delay),
-            ("SRD, successful", &calls.srd),
-            ("SRD, failed", &calls.srd_failed),
-            ("SDD", &calls.sdd),
-            ("SDT", &calls.sdt),
-        ];
+        let delays = self.analysis.delays();
         if delays.iter().any(|(_, histogram)| !histogram.is_empty()) {
             writeln!(
                 f,
@@ -272,76 +196,15 @@ fn delay(f: &mut Formatter<'_>, name: &str, histogram: &Histogram) -> fmt::Resul
     )
 }
 
-/// The most parties that a flow has a column each for.
-const COLUMNS: usize = 8;
-const COLUMN: usize = 24;
-
-/// A call as a ladder: a column for each address, an arrow for each message.
+/// A call with its times and its ladder.
 fn flow(f: &mut Formatter<'_>, call: &Call, started: u64) -> fmt::Result {
-    let outcome = match call.outcome {
-        CallOutcome::Established => "established",
-        CallOutcome::Answered => "answered, no ACK seen",
-        CallOutcome::Cancelled => "cancelled",
-        CallOutcome::Refused => "refused",
-        CallOutcome::Unfinished => "no final response",
-        CallOutcome::Lost => "no response",
-        CallOutcome::Pending => "no response yet",
-    };
+    let outcome = call.outcome_in_words();
     writeln!(f, "\nCall {}: {} to {}, {outcome}", call.call_id, call.from, call.to)?;
     if let Some(first) = &call.leg_of {
         writeln!(f, "  second leg of {first}")?;
     }
-    let times = &call.times;
-    for (name, time) in [
-        ("TInv1", times.inv1_us),
-        ("TInv1 authorised", times.authorised_us),
-        ("TInv2", times.inv2_us),
-        ("TRng", times.rng_us),
-        ("TSDP_OK1", times.sdp_ok1_us),
-        ("TSDP_OK2", times.sdp_ok2_us),
-        ("TAck", times.ack_us),
-        ("BYE", times.bye_us),
-        ("2xx BYE", times.bye_ok_us),
-    ] {
-        if let Some(time) = time {
-            writeln!(f, "  {name:<16} {:>13} s", seconds(time.saturating_sub(started)))?;
-        }
+    for (name, time) in call.named_times() {
+        writeln!(f, "  {name:<16} {:>13} s", seconds(time.saturating_sub(started)))?;
     }
-    let mut parties: Vec<SocketAddr> = Vec::new();
-    for step in &call.flow {
-        for party in [step.source, step.destination] {
-            if parties.len() < COLUMNS && !parties.contains(&party) {
-                parties.push(party);
-            }
-        }
-    }
-    write!(f, "  {:>13} ", "s")?;
-    for party in &parties {
-        write!(f, "{:<COLUMN$}", party.to_string())?;
-    }
-    writeln!(f)?;
-    call.flow.iter().try_for_each(|step| arrow(f, step, &parties, started))
-}
-
-fn arrow(f: &mut Formatter<'_>, step: &Step, parties: &[SocketAddr], started: u64) -> fmt::Result {
-    let copy = if step.retransmission { " (again)" } else { "" };
-    let sdp = if step.sdp { " SDP" } else { "" };
-    let what = format!("{}{sdp}{copy}", step.what);
-    write!(f, "  {:>13} ", seconds(step.at_us.saturating_sub(started)))?;
-    let column = |party| parties.iter().position(|&one| one == party);
-    match (column(step.source), column(step.destination)) {
-        (Some(from), Some(to)) if from < to => {
-            let width = (to - from) * COLUMN - 2;
-            writeln!(f, "{:indent$}|{what:-<width$}>", "", indent = from * COLUMN)
-        }
-        (Some(from), Some(to)) if to < from => {
-            let width = (from - to) * COLUMN - 2;
-            writeln!(f, "{:indent$}<{what:->width$}|", "", indent = to * COLUMN)
-        }
-        _ => writeln!(f, "{} -> {}: {what}", step.source, step.destination),
-    }
-}
-
-fn seconds(micros: u64) -> String {
-    format!("{}.{:06}", micros / 1_000_000, micros % 1_000_000)
+    f.write_str(&Flow::of(call, started, usize::MAX).text())
 }

@@ -43,7 +43,7 @@ pub(crate) fn execute(args: &SrtpArgs, ending: &Arc<AtomicBool>) -> Result<bool,
             args.payload
         )));
     }
-    args.output.iter().try_for_each(|path| crate::report::check_flood(path))?;
+    args.output.iter().try_for_each(|path| crate::report::check_page(path))?;
     let rates = args.rates.all(args.steps, None).map_err(CommandError::Usage)?;
     let protections = protections(suite, args.sources);
     let mut outcomes = vec![vec![Vec::new(); rates.len()]; protections.len()];

@@ -4,6 +4,7 @@
 //! write them, so that both say the same.
 
 use super::chart::Chart;
+use super::ladder::Ladder;
 
 /// A whole report.
 #[derive(Debug)]
@@ -44,6 +45,8 @@ pub(super) enum Block {
     Table(Table),
     /// A picture of figures.
     Chart(Chart),
+    /// Messages between parties.
+    Ladder(Ladder),
 }
 
 /// A judgement.

@@ -2,8 +2,7 @@
 
 use super::chart::{Axis, Chart, Line, Look, Scale};
 use super::document::{Document, Section, Table};
-use super::{ReportError, html, markdown};
-use std::fs;
+use super::{ReportError, markdown};
 use std::path::Path;
 
 /// What came of floods against one way to protect packets.
@@ -105,17 +104,6 @@ pub(crate) fn flood_markdown(about: &str, lines: &[FloodLine]) -> String {
     markdown::text(&document(about, lines))
 }
 
-/// Whether a report can be written to a file of this name: before hours are spent on it.
-///
-/// # Errors
-/// The name tells no form that the report has.
-pub(crate) fn check_flood(path: &Path) -> Result<(), ReportError> {
-    match path.extension().and_then(|extension| extension.to_str()) {
-        Some("html" | "md") => Ok(()),
-        _ => Err(ReportError::FloodForm(path.to_owned())),
-    }
-}
-
 /// Writes the report in the form that the file's name tells, `.html` or `.md`.
 ///
 /// # Errors
@@ -125,16 +113,13 @@ pub(crate) fn write_flood(
     lines: &[FloodLine],
     path: &Path,
 ) -> Result<(), ReportError> {
-    check_flood(path)?;
-    let document = document(about, lines);
-    let is_page = path.extension().is_some_and(|extension| extension == "html");
-    let text = if is_page { html::page(&document) } else { markdown::text(&document) };
-    fs::write(path, text).map_err(|error| ReportError::Write(path.to_owned(), error))
+    super::write_page(&document(about, lines), path)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
 
     #[test]
     fn the_first_loss_is_pointed_out() {

@@ -69,6 +69,7 @@ fn block(block: &Block) -> Markup {
             Block::Code(text) => pre { code { (text) } },
             Block::Table(table) => (self::table(table)),
             Block::Chart(chart) => (self::chart(chart)),
+            Block::Ladder(ladder) => (ladder.drawn()),
         }
     }
 }

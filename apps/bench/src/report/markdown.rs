@@ -46,10 +46,8 @@ fn write_block(text: &mut String, block: &Block) {
             Ok(())
         }
         Block::Code(code) => {
-            // Indented, so that nothing in it can end it.
-            let code = code.lines().map(|line| line.replace(char::is_control, "\u{fffd}"));
-            let code: Vec<String> = code.map(|line| format!("    {line}\n")).collect();
-            writeln!(text, "{}", code.concat())
+            write_code(text, code);
+            Ok(())
         }
         Block::Table(table) => {
             write_table(text, table);
@@ -59,7 +57,18 @@ fn write_block(text: &mut String, block: &Block) {
             write_table(text, &courses(chart));
             Ok(())
         }
+        Block::Ladder(ladder) => {
+            write_code(text, &ladder.flow.text());
+            Ok(())
+        }
     };
+}
+
+/// Indented, so that nothing in it can end it.
+fn write_code(text: &mut String, code: &str) {
+    let code = code.lines().map(|line| line.replace(char::is_control, "\u{fffd}"));
+    let code: Vec<String> = code.map(|line| format!("    {line}\n")).collect();
+    let _ = writeln!(text, "{}", code.concat());
 }
 
 fn write_list(text: &mut String, items: &[String]) {

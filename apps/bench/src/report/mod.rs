@@ -4,6 +4,7 @@
 //! as Markdown, which say the same. CSV and JUnit XML are for other programs; JSON is the records
 //! themselves, from which every other form can be made later.
 
+mod capture;
 mod chart;
 mod content;
 mod csv;
@@ -13,13 +14,15 @@ mod flood;
 mod groups;
 mod html;
 mod junit;
+mod ladder;
 mod markdown;
 #[cfg(test)]
 mod tests;
 mod words;
 
+pub(crate) use self::capture::write_capture;
 pub(crate) use self::csv::csv;
-pub(crate) use self::flood::{FloodLine, FloodPoint, check_flood, flood_markdown, write_flood};
+pub(crate) use self::flood::{FloodLine, FloodPoint, flood_markdown, write_flood};
 pub(crate) use self::junit::junit;
 
 use crate::record::{FORMAT, Record};
@@ -45,8 +48,8 @@ pub(crate) enum ReportError {
     TooNew(PathBuf, u64),
     /// The name of the file does not tell the form.
     Form(PathBuf),
-    /// The name of the file does not tell a form that the report of a flood has.
-    FloodForm(PathBuf),
+    /// The name of the file tells neither a page nor Markdown, and the report has no other form.
+    PageForm(PathBuf),
 }
 
 impl fmt::Display for ReportError {
@@ -73,7 +76,7 @@ impl fmt::Display for ReportError {
                 "{}: expected a name that ends with .html, .md, .csv, .json or .xml, which tells the form",
                 path.display()
             ),
-            Self::FloodForm(path) => write!(
+            Self::PageForm(path) => write!(
                 f,
                 "{}: expected a name that ends with .html or .md, which tells the form",
                 path.display()
@@ -130,6 +133,28 @@ pub(crate) fn write(records: &[Record], path: &Path) -> Result<(), ReportError> 
         "json" => json(records),
         _ => return Err(ReportError::Form(path.to_owned())),
     };
+    fs::write(path, text).map_err(|error| ReportError::Write(path.to_owned(), error))
+}
+
+/// Whether a report that is for people only can be written to a file of this name: before hours are spent on it.
+///
+/// # Errors
+/// The name tells no form that the report has.
+pub(crate) fn check_page(path: &Path) -> Result<(), ReportError> {
+    match path.extension().and_then(|extension| extension.to_str()) {
+        Some("html" | "md") => Ok(()),
+        _ => Err(ReportError::PageForm(path.to_owned())),
+    }
+}
+
+/// Writes a report that is for people only in the form that the file's name tells, `.html` or `.md`.
+///
+/// # Errors
+/// The name tells another form, or the file cannot be written.
+fn write_page(document: &document::Document, path: &Path) -> Result<(), ReportError> {
+    check_page(path)?;
+    let is_page = path.extension().is_some_and(|extension| extension == "html");
+    let text = if is_page { html::page(document) } else { markdown::text(document) };
     fs::write(path, text).map_err(|error| ReportError::Write(path.to_owned(), error))
 }
 

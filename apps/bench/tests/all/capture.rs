@@ -10,22 +10,33 @@ use std::process::{Command, Stdio};
 const OPTIONS: &str = "OPTIONS sip:b SIP/2.0\r\nVia: SIP/2.0/UDP h;branch=z9hG4bK1\r\nFrom: <sip:a@a>;tag=1\r\n\
     To: <sip:b@b>\r\nCall-ID: lab\r\nCSeq: 1 OPTIONS\r\nContent-Length: 0\r\n\r\n";
 
-/// A capture of raw IP with an OPTIONS request.
-fn capture() -> Vec<u8> {
-    let payload = OPTIONS.as_bytes();
-    let mut ip = vec![0x45, 0];
-    ip.extend((28 + payload.len() as u16).to_be_bytes());
-    ip.extend([0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2, 19, 196, 19, 196]);
-    ip.extend((8 + payload.len() as u16).to_be_bytes());
-    ip.extend([0, 0]);
-    ip.extend(payload);
+/// A capture of raw IP with these datagrams, 10 ms apart, and whether 10.0.0.1 sent them to 10.0.0.2.
+fn capture_of(datagrams: &[(bool, String)]) -> Vec<u8> {
     let mut bytes = vec![0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0];
-    let length = ip.len() as u32;
-    for word in [0, 0, 65_535, 101, 1_700_000_000, 0, length, length] {
+    for word in [0, 0, 65_535, 101] {
         bytes.extend(u32::to_le_bytes(word));
     }
-    bytes.extend(ip);
+    for (number, (forwards, text)) in (0..).zip(datagrams) {
+        let ends = if *forwards { [1, 2] } else { [2, 1] };
+        let mut ip = vec![0x45, 0];
+        ip.extend((28 + text.len() as u16).to_be_bytes());
+        ip.extend([0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, ends[0], 10, 0, 0, ends[1]]);
+        ip.extend([19, 196, 19, 196]);
+        ip.extend((8 + text.len() as u16).to_be_bytes());
+        ip.extend([0, 0]);
+        ip.extend(text.as_bytes());
+        let length = ip.len() as u32;
+        for word in [1_700_000_000, 10_000 * number, length, length] {
+            bytes.extend(u32::to_le_bytes(word));
+        }
+        bytes.extend(ip);
+    }
     bytes
+}
+
+/// A capture with an OPTIONS request.
+fn capture() -> Vec<u8> {
+    capture_of(&[(true, OPTIONS.to_owned())])
 }
 
 fn options(analysis: &Value) -> &Value {
@@ -111,4 +122,51 @@ fn an_interface_that_is_none_is_told_with_those_that_are() {
     assert!(ended.err.contains("no interface nowhere0; there are") && ended.err.contains("lo"));
     assert_eq!(bench("capture --duration 1s x.pcap").status, 2);
     assert_eq!(bench("capture").status, 2);
+}
+
+#[test]
+fn a_report_has_the_ladder_of_each_call() {
+    let message = |first: &str, cseq: &str| {
+        let rest = OPTIONS.split_once("\r\n").unwrap().1;
+        let rest = rest.replace("1 OPTIONS", cseq).replace("lab", "<b>&call");
+        format!("{first}\r\n{}", rest.replace("z9hG4bK1", &cseq.replace(' ', "")))
+    };
+    let invite = message("INVITE sip:b SIP/2.0", "1 INVITE");
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("call.pcap");
+    let messages = [
+        (true, invite.clone()),
+        (true, invite),
+        (false, message("SIP/2.0 180 Ringing", "1 INVITE")),
+        (false, message("SIP/2.0 200 OK", "1 INVITE")),
+        (true, message("ACK sip:b SIP/2.0", "1 ACK")),
+    ];
+    fs::write(&file, capture_of(&messages)).unwrap();
+    let report = |name: &str| {
+        let path = folder.path().join(name);
+        let ended = bench(&format!("capture {} -o {}", file.display(), path.display()));
+        assert_eq!(ended.status, 0, "{ended:?}");
+        fs::read_to_string(path).unwrap()
+    };
+
+    let page = report("call.html");
+    let (_, ladder) = page.split_once("<svg").unwrap();
+    let (ladder, _) = ladder.split_once("</svg>").unwrap();
+    assert_eq!(ladder.matches("class=\"party\"").count(), 2, "{ladder}");
+    assert_eq!(ladder.matches("<polygon").count(), 5, "{ladder}");
+    let said: Vec<_> = ladder.split("class=\"what\"").skip(1).collect();
+    let said: Vec<_> = said
+        .iter()
+        .map(|text| &text[text.find('>').unwrap() + 1..text.find('<').unwrap()])
+        .collect();
+    assert_eq!(said, ["INVITE", "INVITE (again)", "180 INVITE", "200 INVITE", "ACK"]);
+    assert_eq!(ladder.matches("message again").count(), 1, "{ladder}");
+    assert!(ladder.contains("0.030000"), "{ladder}");
+    // What a capture says cannot become part of the page.
+    assert!(page.contains("&lt;b&gt;&amp;call") && !page.contains("<b>"), "{page}");
+
+    let text = report("call.md");
+    assert!(text.contains("10.0.0.1:5060") && text.contains("180 INVITE|"), "{text}");
+    let ended = bench(&format!("capture {} -o report.pdf", file.display()));
+    assert!(ended.status == 2 && ended.err.contains(".html or .md"), "{ended:?}");
 }

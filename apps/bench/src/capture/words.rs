@@ -1,0 +1,88 @@
+//! What a capture shows, in words and named figures, for every form in which it is told.
+
+use super::Analysis;
+use super::file::End;
+use super::flow::seconds;
+use crate::record::Histogram;
+
+impl Analysis {
+    /// What was read, and which messages were in it.
+    pub(crate) fn summary(&self) -> [String; 2] {
+        let Self { facts, packets, sip, .. } = self;
+        let format = match (facts.live, facts.pcapng) {
+            (true, _) => "live",
+            (_, true) => "pcapng",
+            _ => "pcap",
+        };
+        let packed = if facts.gzip { ", gzip" } else { "" };
+        let elapsed = self.ended_us.unwrap_or_default() - self.started_us.unwrap_or_default();
+        [
+            format!("{format}{packed}, {} packets in {} s", packets.packets, seconds(elapsed)),
+            format!(
+                "{} UDP datagrams, {} TCP segments; {} SIP messages over UDP, {} over TCP",
+                packets.datagrams, packets.segments, sip.udp, sip.tcp
+            ),
+        ]
+    }
+
+    /// What else is to be known of it: what was not read, left out or odd.
+    pub(crate) fn notes(&self) -> Vec<String> {
+        let Self { facts, packets, streams, sip, registrations, calls, rtp, .. } = self;
+        let end = match facts.end {
+            End::Whole => None,
+            End::Cut => Some("the file ends within a packet"),
+            End::Damaged => Some("the file is damaged; what comes after that was not read"),
+            End::TooLarge => Some("a block is too large; what comes after it was not read"),
+            End::TooLong => Some("unpacked it is too large; what comes after 64 GiB was not read"),
+            End::Unreadable => Some("the file could not be read to its end"),
+        };
+        let counts = [
+            (facts.dropped, "packets that the kernel had no room for"),
+            (facts.untimed, "packets without a time, left out"),
+            (packets.cut_off, "packets of which the capture has only the beginning"),
+            (packets.unknown_links.values().sum(), "packets of link types that are not read"),
+            (packets.not_ip, "packets that are not IP, or malformed"),
+            (packets.other_protocols, "packets neither UDP nor TCP, or malformed"),
+            (packets.tunnelled, "packets in tunnels"),
+            (packets.reassembled, "IP packets put together from fragments"),
+            (packets.not_reassembled, "fragmented IP packets that could not be put together"),
+            (streams.gaps, "gaps in TCP streams: messages may be missing"),
+            (streams.unframed, "SIP messages over TCP of which the end cannot be told"),
+            (streams.left_out, "TCP segments left out: too many streams"),
+            (streams.given_up, "TCP streams given up: too many bytes held"),
+            (sip.malformed, "malformed SIP messages"),
+            (sip.keep_alives, "keep-alives"),
+            (sip.stray_responses, "SIP responses to requests not in the capture"),
+            (sip.other_datagrams + rtp.unrecognised, "datagrams that are something else"),
+            (sip.left_out, "SIP messages not followed: too many transactions"),
+            (sip.media_left_out, "media descriptions not kept: too many"),
+            (registrations.left_out, "registrations not followed: too many"),
+            (calls.left_out, "messages of calls not followed: too many"),
+            (calls.steps_left_out, "messages not in the flows: too many"),
+            (rtp.left_out, "RTP packets not followed: too many streams"),
+            (rtp.srtp_left_out, "SRTP streams not decrypted: too many"),
+            (rtp.rtcp, "RTCP packets"),
+        ];
+        let counts = counts.into_iter().filter(|(count, _)| *count > 0);
+        let counts = counts.map(|(count, what)| format!("{count} {what}"));
+        end.map(str::to_owned).into_iter().chain(counts).collect()
+    }
+
+    /// The delays of registrations and calls, by name.
+    pub(crate) fn delays(&self) -> [(&'static str, &Histogram); 11] {
+        let Self { registrations, calls, .. } = self;
+        [
+            ("registration delay (RRD)", &registrations.delay),
+            ("  REGISTER to challenge", &registrations.challenge_delay),
+            ("  challenge to REGISTER", &registrations.client_delay),
+            ("  REGISTER to 2xx", &registrations.authorised_delay),
+            ("invite delay", &calls.invite_delay),
+            ("call setup (INVITE to 200)", &calls.setup_delay),
+            ("INVITE to challenge", &calls.challenge_delay),
+            ("SRD, successful", &calls.srd),
+            ("SRD, failed", &calls.srd_failed),
+            ("SDD", &calls.sdd),
+            ("SDT", &calls.sdt),
+        ]
+    }
+}
