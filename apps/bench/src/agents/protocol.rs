@@ -17,7 +17,7 @@ use std::io::{self, BufRead, Read as _};
 use std::net::SocketAddr;
 
 /// What both have to agree on besides the version of the program: it changes with what is here.
-pub(crate) const PROTOCOL: u32 = 1;
+pub(crate) const PROTOCOL: u32 = 2;
 
 /// A longer line is none, in bytes.
 const LONGEST: u64 = 1 << 30;
@@ -154,6 +154,9 @@ pub(crate) struct Found {
     busy: f64,
     links: LinkCounts,
     sockets: usize,
+    heard_us: Option<u64>,
+    unheard: u64,
+    stopped_us: Option<u64>,
 }
 
 mod micros {
@@ -338,8 +341,28 @@ impl TryFrom<&worker::Found> for Found {
     type Error = String;
 
     fn try_from(found: &worker::Found) -> Result<Self, String> {
-        let &worker::Found { ref tally, cpu, elapsed, busy, links, sockets } = found;
-        Ok(Self { tally: tally.try_into()?, cpu, elapsed, busy, links, sockets })
+        let &worker::Found {
+            ref tally,
+            cpu,
+            elapsed,
+            busy,
+            links,
+            sockets,
+            heard,
+            unheard,
+            stopped,
+        } = found;
+        Ok(Self {
+            tally: tally.try_into()?,
+            cpu,
+            elapsed,
+            busy,
+            links,
+            sockets,
+            heard_us: heard.map(Duration::as_micros),
+            unheard,
+            stopped_us: stopped.map(Duration::as_micros),
+        })
     }
 }
 
@@ -347,8 +370,19 @@ impl TryFrom<Found> for worker::Found {
     type Error = String;
 
     fn try_from(found: Found) -> Result<Self, String> {
-        let Found { tally, cpu, elapsed, busy, links, sockets } = found;
-        Ok(Self { tally: Tally::try_from(tally)?, cpu, elapsed, busy, links, sockets })
+        let Found { tally, cpu, elapsed, busy, links, sockets, heard_us, unheard, stopped_us } =
+            found;
+        Ok(Self {
+            tally: Tally::try_from(tally)?,
+            cpu,
+            elapsed,
+            busy,
+            links,
+            sockets,
+            heard: heard_us.map(Duration::from_micros),
+            unheard,
+            stopped: stopped_us.map(Duration::from_micros),
+        })
     }
 }
 

@@ -29,34 +29,38 @@ pub(crate) fn execute(args: &BurstArgs, ending: &Arc<AtomicBool>) -> Result<bool
     load.users.users = most;
     let all = load.users.users()?;
     let started = systems::start(&load, &all, load.operation, load.users.auth)?;
-    for &registrations in &args.registrations {
-        load.users.users = registrations;
-        let users = load.users.users()?;
-        let rate = f64::from(registrations) / (BURSTS as f64 * args.scale);
-        let none = Ceilings::new();
-        let mut sessions = run::open(&load, &users, &started, rate, &none, &means)?;
-        for session in &mut sessions {
-            if record.systems.iter().all(|known| known.name != session.system.name) {
-                record.systems.push(session.system.clone());
+    let mut measure = || {
+        for &registrations in &args.registrations {
+            load.users.users = registrations;
+            let users = load.users.users()?;
+            let rate = f64::from(registrations) / (BURSTS as f64 * args.scale);
+            let none = Ceilings::new();
+            let mut sessions = run::open(&load, &users, &started, rate, &none, &means)?;
+            for session in &mut sessions {
+                if record.systems.iter().all(|known| known.name != session.system.name) {
+                    record.systems.push(session.system.clone());
+                }
+                session.clear()?;
+                let plan = CyclePlan {
+                    task: Task::Register,
+                    start: Instant::ZERO,
+                    spread: scaled(Duration::from_secs(BURSTS)),
+                    interval: scaled(args.interval),
+                    wait: scaled(args.wait),
+                    length: scaled(args.length),
+                    drain: load.detail.drain(),
+                };
+                let users = users.len();
+                let label = format!("{users} registrations");
+                let run = burst(session, &label, &plan, users, load.users.auth)?;
+                record.runs.push(run);
             }
-            session.clear()?;
-            let plan = CyclePlan {
-                task: Task::Register,
-                start: Instant::ZERO,
-                spread: scaled(Duration::from_secs(BURSTS)),
-                interval: scaled(args.interval),
-                wait: scaled(args.wait),
-                length: scaled(args.length),
-                drain: load.detail.drain(),
-            };
-            let users = users.len();
-            let label = format!("{users} registrations");
-            let run = burst(session, &label, &plan, users, load.users.auth)?;
-            record.runs.push(run);
         }
-    }
+        Ok(())
+    };
+    let outcome = measure();
     conclude(&mut record);
-    output::finish(record, &args.output)
+    output::finish(record, outcome, &args.output)
 }
 
 fn burst(
@@ -69,7 +73,8 @@ fn burst(
     session.measure_other(label, 0, |force, limits| {
         let started = net::wall_clock().as_secs();
         let found = force.cycle(plan)?;
-        let seconds = plan.length.as_micros() as f64 / 1e6;
+        let length = measure::stopped(&found).map_or(plan.length, |at| at.min(plan.length));
+        let seconds = length.as_micros() as f64 / 1e6;
         let base = Base {
             operation: Operation::Register,
             authentication,
@@ -88,7 +93,8 @@ fn burst(
             started,
         };
         let mut measured = measure::describe_found(found, base, limits)?;
-        measured.run.load.rate = measured.run.counts.offered as f64 / seconds;
+        measured.run.load.rate =
+            measured.run.counts.offered as f64 / seconds.max(f64::MIN_POSITIVE);
         Ok(measured)
     })
 }

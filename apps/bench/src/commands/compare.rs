@@ -12,7 +12,7 @@ use crate::metrics;
 use crate::record::{Delay, Finding, Kind, Operation, Run, System};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 
 /// What the bare exchange cost in each repeat, by operation and whether there is authentication, in
 /// microseconds.
@@ -30,65 +30,67 @@ pub(crate) fn execute(args: &CompareArgs, ending: &Arc<AtomicBool>) -> Result<bo
         if args.operations.is_empty() { &Operation::ALL } else { &args.operations };
     let mut record = output::record(Kind::Compare, Vec::new(), &means);
     let mut bare: BareCosts = BTreeMap::new();
-    for &authentication in authentications {
-        // Systems are started anew for what they have to be configured for.
-        for mode in [
-            mode_of(Operation::Invite, args.load.detail.stateless),
-            mode_of(Operation::InviteRedirect, false),
-        ] {
-            let group: Vec<Operation> = operations
-                .iter()
-                .copied()
-                .filter(|&operation| {
-                    mode_of(operation, args.load.detail.stateless) == mode
-                        && !(authentication && operation == Operation::Options)
-                })
-                .collect();
-            let Some(&first) = group.first() else { continue };
-            let mut load = args.load.clone();
-            load.users.auth = authentication;
-            let rate_of = |operation| match operation {
-                Operation::Invite => args.call_rate,
-                _ => load.rate.unwrap_or(10_000.0),
-            };
-            let highest = group.iter().map(|&operation| rate_of(operation)).fold(0.0, f64::max);
-            let work: Vec<_> = group.iter().map(|&operation| (operation, authentication)).collect();
-            let ceilings = run::ceilings(&load, &work, highest, &means)?;
-            let started = systems::start(&load, &users, first, authentication)?;
-            let mut sessions = run::open(&load, &users, &started, highest, &ceilings, &means)?;
-            for session in &sessions {
-                note(&mut record.systems, &session.system);
-            }
-            for repeat in 0..args.load.detail.repeats {
-                for &operation in &group {
-                    load.operation = operation;
-                    let spec = load.spec(rate_of(operation));
-                    let count = sessions.len();
-                    for turn in 0..count {
-                        // Who goes first changes with each repeat.
-                        let session = &mut sessions[(turn + repeat as usize) % count];
-                        record.runs.push(session.measure(&spec, "", repeat)?);
-                    }
-                    if args.bare
-                        && let Some(session) = sessions.first()
-                    {
-                        let (traffic, operations) = &session.traffic;
-                        let exchange = Exchange::like(traffic, *operations, &spec, &load);
-                        let cost = bare::measure(&exchange).map_err(CommandError::Peer)?;
-                        bare.entry((operation, authentication))
-                            .or_default()
-                            .push(cost.responder_us);
-                    }
-                    if ending.load(Ordering::Relaxed) {
-                        return output::finish(record, &args.output);
+    let mut measure = || {
+        for &authentication in authentications {
+            // Systems are started anew for what they have to be configured for.
+            for mode in [
+                mode_of(Operation::Invite, args.load.detail.stateless),
+                mode_of(Operation::InviteRedirect, false),
+            ] {
+                let group: Vec<Operation> = operations
+                    .iter()
+                    .copied()
+                    .filter(|&operation| {
+                        mode_of(operation, args.load.detail.stateless) == mode
+                            && !(authentication && operation == Operation::Options)
+                    })
+                    .collect();
+                let Some(&first) = group.first() else { continue };
+                let mut load = args.load.clone();
+                load.users.auth = authentication;
+                let rate_of = |operation| match operation {
+                    Operation::Invite => args.call_rate,
+                    _ => load.rate.unwrap_or(10_000.0),
+                };
+                let highest = group.iter().map(|&operation| rate_of(operation)).fold(0.0, f64::max);
+                let work: Vec<_> =
+                    group.iter().map(|&operation| (operation, authentication)).collect();
+                let ceilings = run::ceilings(&load, &work, highest, &means)?;
+                let started = systems::start(&load, &users, first, authentication)?;
+                let mut sessions = run::open(&load, &users, &started, highest, &ceilings, &means)?;
+                for session in &sessions {
+                    note(&mut record.systems, &session.system);
+                }
+                for repeat in 0..args.load.detail.repeats {
+                    for &operation in &group {
+                        load.operation = operation;
+                        let spec = load.spec(rate_of(operation));
+                        let count = sessions.len();
+                        for turn in 0..count {
+                            // Who goes first changes with each repeat.
+                            let session = &mut sessions[(turn + repeat as usize) % count];
+                            record.runs.push(session.measure(&spec, "", repeat)?);
+                        }
+                        if args.bare
+                            && let Some(session) = sessions.first()
+                        {
+                            let (traffic, operations) = &session.traffic;
+                            let exchange = Exchange::like(traffic, *operations, &spec, &load);
+                            let cost = bare::measure(&exchange).map_err(CommandError::Peer)?;
+                            bare.entry((operation, authentication))
+                                .or_default()
+                                .push(cost.responder_us);
+                        }
                     }
                 }
             }
         }
-    }
+        Ok(())
+    };
+    let outcome = measure();
     record.findings = conclusions(&record.systems, &record.runs);
     record.findings.extend(beside_bare(&record.systems, &record.runs, &bare));
-    output::finish(record, &args.output)
+    output::finish(record, outcome, &args.output)
 }
 
 /// Adds `system`, unless one of its name is there: started for other work, it is the same.

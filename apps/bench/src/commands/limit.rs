@@ -2,17 +2,17 @@
 //! 4.10, the session establishment rate; likewise for the other operations).
 
 use super::output::{self, finding};
-use super::session::{Ceilings, Means, Session};
+use super::session::{Ceilings, Gone, Means, Session};
 use super::systems::{self, Started};
 use super::{CommandError, probe, run};
 use crate::cli::LimitArgs;
 use crate::cli::load::LoadArgs;
-use crate::measure::LoadSpec;
-use crate::record::{Kind, Run};
+use crate::measure::{LoadSpec, MeasureError};
+use crate::record::{Finding, Kind, Record, Run};
 use crate::users::Users;
 use sip::Duration;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 /// How long an operation may go without an end at the end of a run, unless it is said: what takes longer
@@ -98,8 +98,9 @@ pub(crate) fn execute(args: &LimitArgs, ending: &Arc<AtomicBool>) -> Result<bool
         let system = candidate.session.system.name.clone();
         match search(args, candidate, rate, &mut record) {
             Ok(is_found) => all_found &= is_found,
-            // What was found of the others is not lost.
-            Err(error @ (CommandError::Measure(_) | CommandError::NoServer(..))) => {
+            Err(error) if record.runs.is_empty() => return Err(error),
+            // What was found before, or of the others, is not lost.
+            Err(error) => {
                 all_found = false;
                 record.findings.push(finding(
                     &system,
@@ -109,12 +110,11 @@ pub(crate) fn execute(args: &LimitArgs, ending: &Arc<AtomicBool>) -> Result<bool
                     format!("the search was given up: {error}"),
                 ));
             }
-            Err(error) => return Err(error),
         }
     }
     // The runs that failed, or were doubtful, belong to the search and spoil nothing: what counts is
     // that there is a limit, and that what confirms it is valid.
-    output::finish_search(record, &args.output)?;
+    output::finish_search(record, Ok(()), &args.output)?;
     Ok(all_found)
 }
 
@@ -168,8 +168,12 @@ impl Candidate<'_> {
                 return Ok(Self { before, started, session });
             }
             let begun = Instant::now();
+            let has_ended = session.gone().is_some_and(|gone| gone.has_ended);
             while let Err(error) = probe::probe(&started.target, &started.domain) {
-                if begun.elapsed() > RECOVERY {
+                if before.means.ending.load(Ordering::Relaxed) {
+                    return Err(MeasureError::Stopped.into());
+                }
+                if has_ended || begun.elapsed() > RECOVERY {
                     return Err(error);
                 }
             }
@@ -186,12 +190,13 @@ fn search(
     args: &LimitArgs,
     mut candidate: Candidate<'_>,
     first: f64,
-    record: &mut crate::record::Record,
+    record: &mut Record,
 ) -> Result<bool, CommandError> {
     let load = &args.load;
     let mut search = Search::new(args.precision / 100.0, 1.0);
     let mut rate = first;
     let mut is_bounded_by_us = false;
+    let mut fall = Fall::default();
     let system = candidate.session.system.name.clone();
     loop {
         let run = candidate.session.measure(&spec(load, rate), "search", 0)?;
@@ -199,7 +204,11 @@ fn search(
         record.runs.push(run);
         is_bounded_by_us |= verdict == Verdict::Doubtful;
         if verdict == Verdict::Failed {
-            candidate = candidate.recover()?;
+            fall.note(&candidate.session, rate);
+            candidate = match candidate.recover() {
+                Ok(recovered) => recovered,
+                Err(error) => return fall.end(&system, load, search.passed(), error, record),
+            };
         }
         let next = search.next(rate, verdict == Verdict::Passed);
         if let Some(next) = next {
@@ -214,6 +223,7 @@ fn search(
                 "1/s",
                 "no rate passed".to_owned(),
             ));
+            record.findings.extend(fall.finding(&system));
             return Ok(false);
         };
         let mut held = 0;
@@ -222,7 +232,11 @@ fn search(
             let verdict = judge(args, &run);
             record.runs.push(run);
             if verdict != Verdict::Passed {
-                candidate = candidate.recover()?;
+                fall.note(&candidate.session, best);
+                candidate = match candidate.recover() {
+                    Ok(recovered) => recovered,
+                    Err(error) => return fall.end(&system, load, None, error, record),
+                };
                 break;
             }
             held += 1;
@@ -240,6 +254,7 @@ fn search(
                 "1/s",
                 format!("{held} of {held} confirmations{bound}"),
             ));
+            record.findings.extend(fall.finding(&system));
             return Ok(true);
         }
         // It has failed itself now: lower.
@@ -248,6 +263,49 @@ fn search(
             Some(next) => rate = next,
             None => rate *= 1.0 - args.precision / 100.0,
         }
+    }
+}
+
+/// The lowest rate at which the server went down, and how.
+#[derive(Debug, Default)]
+struct Fall(Option<(f64, Gone)>);
+
+impl Fall {
+    /// Notes it if the server went down in the last measurement, of `rate`.
+    fn note(&mut self, session: &Session, rate: f64) {
+        if let Some(gone) = session.gone()
+            && self.0.as_ref().is_none_or(|(before, _)| rate < *before)
+        {
+            self.0 = Some((rate, gone.clone()));
+        }
+    }
+
+    /// What is told of it.
+    fn finding(&self, system: &str) -> Option<Finding> {
+        let (rate, gone) = self.0.as_ref()?;
+        let name = match gone.has_ended {
+            true => "rate at which the server went down",
+            false => "rate at which the server fell silent",
+        };
+        Some(finding(system, name.to_owned(), *rate, "1/s", gone.text.clone()))
+    }
+
+    /// Ends the search of a server that does not come back, of which `passed` is the highest rate so far.
+    fn end(
+        &self,
+        system: &str,
+        load: &LoadArgs,
+        passed: Option<f64>,
+        error: CommandError,
+        record: &mut Record,
+    ) -> Result<bool, CommandError> {
+        let Some(fall) = self.finding(system) else { return Err(error) };
+        let remark =
+            format!("the highest that passed, not confirmed; the search has ended: {error}");
+        let rate = passed.unwrap_or_default();
+        record.findings.push(finding(system, name(load), rate, "1/s", remark));
+        record.findings.push(fall);
+        Ok(false)
     }
 }
 

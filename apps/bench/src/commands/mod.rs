@@ -56,7 +56,7 @@ pub(crate) enum CommandError {
     PeerCommand(PeerError),
     /// The ideal peer cannot be had.
     Peer(io::Error),
-    /// A system that was started here has ended by itself, with these last words.
+    /// A system is not there any more since an earlier run: its name, and what is known of that.
     Ended(String, String),
     /// SIPp could not be measured.
     Sipp(io::Error),
@@ -94,7 +94,7 @@ impl fmt::Display for CommandError {
             Self::PeerCommand(error) => error.fmt(f),
             Self::Peer(error) => write!(f, "the ideal peer does not start: {error}"),
             Self::Ended(name, last_words) => {
-                write!(f, "{name} has ended in the middle of a run: {last_words}")
+                write!(f, "{name} is not there any more: {last_words}")
             }
             Self::Sipp(error) => write!(f, "SIPp cannot be measured: {error}"),
             Self::Traffic(error) => write!(f, "no other traffic can be sent: {error}"),

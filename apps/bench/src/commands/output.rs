@@ -3,7 +3,8 @@
 use super::session::Means;
 use super::{CommandError, summary};
 use crate::cli::{OutputArgs, ReportArgs};
-use crate::record::{Criterion, FORMAT, Finding, Kind, Record, Run, System};
+use crate::measure::MeasureError;
+use crate::record::{FORMAT, Finding, Kind, Record, System};
 use crate::report;
 use crate::watch;
 use std::path::PathBuf;
@@ -23,26 +24,57 @@ pub(crate) fn record(kind: Kind, systems: Vec<System>, means: &Means<'_>) -> Rec
         systems,
         runs: Vec::new(),
         findings: Vec::new(),
+        trouble: String::new(),
         criteria: Vec::new(),
     }
 }
 
-/// Judges the runs, writes the reports and tells the result. Whether all runs were valid and what was
-/// required held.
+/// Judges the runs, writes the reports and tells the result, where the measuring ended with `outcome`.
+/// Whether all was measured, all runs were valid, and what was required held.
 ///
 /// # Errors
-/// [`CommandError`] where a report cannot be written.
-pub(crate) fn finish(mut record: Record, args: &OutputArgs) -> Result<bool, CommandError> {
+/// [`CommandError`] where a report cannot be written, or that of the outcome: what was measured before is
+/// written and told nevertheless.
+pub(crate) fn finish(
+    mut record: Record,
+    outcome: Result<(), CommandError>,
+    args: &OutputArgs,
+) -> Result<bool, CommandError> {
     record.criteria = args.criteria(&record.runs);
-    let is_well = is_well(&record.runs, &record.criteria);
-    finish_search(record, args).map(|()| is_well)
+    let is_well = is_well(&record);
+    finish_search(record, outcome, args).map(|is_whole| is_whole && is_well)
 }
 
-/// The same for a command that goes on until something fails: no run is judged.
+/// The same for a command that goes on until something fails: no run is judged. Whether all was measured.
 ///
 /// # Errors
-/// [`CommandError`] where a report cannot be written.
-pub(crate) fn finish_search(record: Record, args: &OutputArgs) -> Result<(), CommandError> {
+/// As of [`finish`].
+pub(crate) fn finish_search(
+    mut record: Record,
+    outcome: Result<(), CommandError>,
+    args: &OutputArgs,
+) -> Result<bool, CommandError> {
+    let error = outcome.err();
+    match error {
+        Some(error) if record.runs.is_empty() => return Err(error),
+        _ => record.trouble = error.as_ref().map(ToString::to_string).unwrap_or_default(),
+    }
+    tell(&[record], args)?;
+    match error {
+        None => Ok(true),
+        // That is a result.
+        Some(
+            CommandError::Ended(..)
+            | CommandError::NoServer(..)
+            | CommandError::Measure(MeasureError::Stopped),
+        ) => Ok(false),
+        Some(error) => Err(error),
+    }
+}
+
+/// Writes the reports, and tells what was found.
+fn tell(records: &[Record; 1], args: &OutputArgs) -> Result<(), CommandError> {
+    let [record] = records;
     let mut paths = args.output.clone();
     if paths.is_empty() && !args.no_report {
         let name = summary::kind_name(record.kind);
@@ -54,14 +86,13 @@ pub(crate) fn finish_search(record: Record, args: &OutputArgs) -> Result<(), Com
             paths.push(PathBuf::from(format!("barebell-bench-{name}-{stamp}.{form}")));
         }
     }
-    let records = [record];
     for path in &paths {
-        report::write(&records, path)?;
+        report::write(records, path)?;
     }
     if args.json {
-        println!("{}", report::json(&records));
+        println!("{}", report::json(records));
     } else {
-        print!("{}", summary::text(&records[0]));
+        print!("{}", summary::text(record));
         for path in &paths {
             println!("report: {}", path.display());
         }
@@ -69,10 +100,10 @@ pub(crate) fn finish_search(record: Record, args: &OutputArgs) -> Result<(), Com
     Ok(())
 }
 
-fn is_well(runs: &[Run], criteria: &[Criterion]) -> bool {
-    !runs.is_empty()
-        && runs.iter().all(Run::is_valid)
-        && criteria.iter().all(|criterion| criterion.held)
+fn is_well(record: &Record) -> bool {
+    !record.runs.is_empty()
+        && record.runs.iter().all(|run| run.is_valid() && record.failure(run).is_none())
+        && record.criteria.iter().all(|criterion| criterion.held)
 }
 
 /// A conclusion about a system.

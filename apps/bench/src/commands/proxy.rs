@@ -29,22 +29,26 @@ pub(crate) fn execute(args: &ProxyArgs, ending: &Arc<AtomicBool>) -> Result<bool
     let started = systems::start(&load, &users, load.operation, load.users.auth)?;
     let mut sessions = run::open(&load, &users, &started, highest, &ceilings, &means)?;
     let mut record = output::record(Kind::Proxy, run::systems_of(&sessions), &means);
-    for session in &mut sessions {
-        for &rate in &rates {
-            let label = format!("{rate:.0} calls/s");
-            let run = session.measure(&load.spec(rate), &label, 0)?;
-            let is_over = !has_passed(&run) && run.is_valid();
-            record.runs.push(run);
-            if is_over && !args.all_steps {
-                break;
+    let mut measure = || {
+        for session in &mut sessions {
+            for &rate in &rates {
+                let label = format!("{rate:.0} calls/s");
+                let run = session.measure(&load.spec(rate), &label, 0)?;
+                let is_over = !has_passed(&run) && run.is_valid();
+                record.runs.push(run);
+                if is_over && !args.all_steps {
+                    break;
+                }
             }
         }
-    }
+        Ok(())
+    };
+    let outcome = measure();
     for system in &record.systems {
         record.findings.push(limit(&system.name, &record.runs));
         record.findings.extend(sweep::conclusions(&system.name, &record.runs));
     }
-    output::finish(record, &args.output)
+    output::finish(record, outcome, &args.output)
 }
 
 /// Whether the proxy carried the step: all calls succeeded, and RRD and SRD stayed below what one

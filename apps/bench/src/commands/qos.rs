@@ -8,12 +8,12 @@ use crate::cli::QosArgs;
 use crate::load::engine::Task;
 use crate::load::links::Sharing;
 use crate::load::worker::Bound;
-use crate::measure::{self, Base, MeasureError};
+use crate::measure::{self, Base};
 use crate::record::{Delay, Kind, Operation, Record, Run};
 use crate::traffic::Traffic;
 use sip::Duration;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 
 pub(crate) fn execute(args: &QosArgs, ending: &Arc<AtomicBool>) -> Result<bool, CommandError> {
     let mut load = args.load.clone();
@@ -29,53 +29,58 @@ pub(crate) fn execute(args: &QosArgs, ending: &Arc<AtomicBool>) -> Result<bool, 
     let all = load.users.users()?;
     let started = systems::start(&load, &all, load.operation, load.users.auth)?;
     let states: &[bool] = if args.busy.is_some() { &[false, true] } else { &[false] };
-    for &is_busy in states {
-        let traffic = match args.busy {
-            Some(bits) if is_busy => {
-                let to = args.busy_target.or_else(|| {
-                    // The discard service, whether somebody is there or not.
-                    started.first().map(|system| (system.target.address.ip(), 9).into())
-                });
-                to.map(|to| Traffic::start(to, bits)).transpose().map_err(CommandError::Traffic)?
-            }
-            _ => None,
-        };
-        for &count in callers {
-            load.users.users = count * 2;
-            let users = load.users.users()?;
-            let none = Ceilings::new();
-            let mut sessions = run::open(&load, &users, &started, f64::from(count), &none, &means)?;
-            for session in &mut sessions {
-                if record.systems.iter().all(|known| known.name != session.system.name) {
-                    record.systems.push(session.system.clone());
+    let mut measure = || {
+        for &is_busy in states {
+            let traffic = match args.busy {
+                Some(bits) if is_busy => {
+                    let to = args.busy_target.or_else(|| {
+                        // The discard service, whether somebody is there or not.
+                        started.first().map(|system| (system.target.address.ip(), 9).into())
+                    });
+                    to.map(|to| Traffic::start(to, bits))
+                        .transpose()
+                        .map_err(CommandError::Traffic)?
                 }
-                let label = format!("{count} users{}", if is_busy { ", busy link" } else { "" });
-                for repeat in 0..args.repeats_of_step {
-                    session.clear()?;
-                    for (operation, task, bound) in [
-                        (Operation::Register, Task::Register, Bound::EachUser),
-                        (Operation::Invite, Task::Invite, Bound::EachCaller),
-                    ] {
-                        let authentication = load.users.auth;
-                        let hold = load.detail.hold;
-                        record.runs.push(at_once(
-                            session,
-                            &label,
-                            repeat,
-                            (operation, task, bound),
-                            (users.len(), authentication, hold),
-                        )?);
+                _ => None,
+            };
+            for &count in callers {
+                load.users.users = count * 2;
+                let users = load.users.users()?;
+                let none = Ceilings::new();
+                let mut sessions =
+                    run::open(&load, &users, &started, f64::from(count), &none, &means)?;
+                for session in &mut sessions {
+                    if record.systems.iter().all(|known| known.name != session.system.name) {
+                        record.systems.push(session.system.clone());
                     }
-                    if ending.load(Ordering::Relaxed) {
-                        return Err(MeasureError::Stopped.into());
+                    let label =
+                        format!("{count} users{}", if is_busy { ", busy link" } else { "" });
+                    for repeat in 0..args.repeats_of_step {
+                        session.clear()?;
+                        for (operation, task, bound) in [
+                            (Operation::Register, Task::Register, Bound::EachUser),
+                            (Operation::Invite, Task::Invite, Bound::EachCaller),
+                        ] {
+                            let authentication = load.users.auth;
+                            let hold = load.detail.hold;
+                            record.runs.push(at_once(
+                                session,
+                                &label,
+                                repeat,
+                                (operation, task, bound),
+                                (users.len(), authentication, hold),
+                            )?);
+                        }
                     }
                 }
             }
+            drop(traffic);
         }
-        drop(traffic);
-    }
+        Ok(())
+    };
+    let outcome = measure();
     conclude(&mut record);
-    output::finish(record, &args.output)
+    output::finish(record, outcome, &args.output)
 }
 
 fn at_once(

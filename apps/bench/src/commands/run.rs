@@ -83,10 +83,14 @@ pub(crate) fn execute(args: &RunArgs, ending: &Arc<AtomicBool>) -> Result<bool, 
     let started = systems::start(load, &users, load.operation, load.users.auth)?;
     let mut sessions = open(load, &users, &started, rate, &ceilings, &means)?;
     let mut record = output::record(Kind::Run, systems_of(&sessions), &means);
-    for repeat in 0..load.detail.repeats {
-        for session in &mut sessions {
-            record.runs.push(session.measure(&load.spec(rate), "", repeat)?);
+    let mut measure = || {
+        for repeat in 0..load.detail.repeats {
+            for session in &mut sessions {
+                record.runs.push(session.measure(&load.spec(rate), "", repeat)?);
+            }
         }
-    }
-    output::finish(record, &args.output)
+        Ok(())
+    };
+    let outcome = measure();
+    output::finish(record, outcome, &args.output)
 }

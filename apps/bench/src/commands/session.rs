@@ -1,8 +1,8 @@
 //! A system under test with a generator before it: what all commands measure with.
 
-use super::CommandError;
 use super::progress::Progress;
 use super::systems::Started;
+use super::{CommandError, probe};
 use crate::agents::{Fleet, Force};
 use crate::cli::load::LoadArgs;
 use crate::cli::values::Target;
@@ -46,6 +46,20 @@ pub(crate) struct Session {
     pub(crate) traffic: (LinkCounts, u64),
     /// The server, if it was started here.
     running: Option<Rc<RefCell<Running>>>,
+    domain: String,
+    /// Set when the server has ended, or answered nothing any more: what is known of that.
+    gone: Option<Gone>,
+    /// Set when the user wants it to end.
+    ending: Arc<AtomicBool>,
+}
+
+/// How a server went down in a measurement.
+#[derive(Clone, Debug)]
+pub(crate) struct Gone {
+    /// What is known of it.
+    pub(crate) text: String,
+    /// Whether its process has ended; otherwise it may answer again.
+    pub(crate) has_ended: bool,
 }
 
 /// What the generator carries, by operation and whether there is authentication: on each machine that
@@ -104,7 +118,7 @@ impl Session {
         let Started { system, target, domain, subject, running, .. } = started;
         let mut system = system.clone();
         if !load.detail.no_probe {
-            let banner = super::probe::probe(target, domain)?;
+            let banner = probe(target, domain)?;
             system.version = system.version.or(banner);
         }
         let plan = load.generator(target, domain, users, rate);
@@ -125,6 +139,9 @@ impl Session {
             is_clear: false,
             traffic: Default::default(),
             running: running.clone(),
+            domain: domain.clone(),
+            gone: None,
+            ending: Arc::clone(means.ending),
         })
     }
 
@@ -136,8 +153,9 @@ impl Session {
     /// Removes all bindings of all users.
     ///
     /// # Errors
-    /// [`CommandError`] where an agent fails.
+    /// [`CommandError`] where an agent fails, or the server is not there any more.
     pub(crate) fn clear(&mut self) -> Result<(), CommandError> {
+        self.check()?;
         measure::clear(&mut self.force)?;
         self.is_clear = true;
         Ok(())
@@ -154,6 +172,7 @@ impl Session {
         repeat: u32,
         work: impl FnOnce(&mut Force, &Limits) -> Result<Measured, MeasureError>,
     ) -> Result<Run, CommandError> {
+        self.check()?;
         let mut meters = Watching::start(self.subject.as_ref(), Duration::ZERO)?;
         meters.begin();
         let measured = work(&mut self.force, &self.limits);
@@ -161,24 +180,59 @@ impl Session {
         self.complete(measured?, meters, label, repeat)
     }
 
+    /// Whether a measurement can begin.
+    ///
+    /// # Errors
+    /// [`CommandError::Ended`] where the server is not there any more, and
+    /// [`MeasureError::Stopped`] where the user wants no more.
+    fn check(&mut self) -> Result<(), CommandError> {
+        if self.ending.load(Ordering::Relaxed) {
+            return Err(MeasureError::Stopped.into());
+        }
+        let Some(gone) = self.gone.clone() else { return Ok(()) };
+        // What was silent under an overload may be there again.
+        if self.has_ended().is_none() && probe(&self.target, &self.domain).is_ok() {
+            self.gone = None;
+            return Ok(());
+        }
+        Err(CommandError::Ended(self.system.name.clone(), gone.text))
+    }
+
+    /// The last words of the server, if it was started here and has ended.
+    fn has_ended(&self) -> Option<String> {
+        self.running.as_ref().and_then(|running| running.borrow_mut().has_ended())
+    }
+
+    /// What is known of the end of the server, if it ended, or fell silent, in the last measurement.
+    pub(crate) const fn gone(&self) -> Option<&Gone> {
+        self.gone.as_ref()
+    }
+
     fn complete(
-        &self,
+        &mut self,
         measured: Measured,
         meters: Watching,
         label: &str,
         repeat: u32,
     ) -> Result<Run, CommandError> {
-        if let Some(last_words) =
-            self.running.as_ref().and_then(|running| running.borrow_mut().has_ended())
-        {
-            return Err(CommandError::Ended(self.system.name.clone(), last_words));
-        }
         let mut run = measured.run;
         run.system.clone_from(&self.system.name);
         run.load.transport = self.target.transport.uri_name().to_owned();
         label.clone_into(&mut run.label);
         run.repeat = repeat;
-        run.watch = meters.finish(measured.operations)?;
+        let (watch, trouble) = meters.finish(measured.operations);
+        run.watch = watch;
+        let ended = self.has_ended().map(|last_words| format!("it has ended: {last_words}"));
+        if let Some(ended) = &ended {
+            run.doubts.push(format!("{}: {ended}", self.system.name));
+        }
+        if let Some(trouble) = &trouble {
+            run.doubts.push(format!("the watching broke off: {trouble}"));
+        }
+        let lost = trouble.filter(WatchError::is_gone).map(|trouble| trouble.to_string());
+        let silent = measured.is_silent.then(|| "it stopped answering".to_owned());
+        let has_ended = ended.is_some() || lost.is_some();
+        self.gone = ended.or(lost).or(silent).map(|text| Gone { text, has_ended });
         Ok(run)
     }
 
@@ -192,6 +246,7 @@ impl Session {
         label: &str,
         repeat: u32,
     ) -> Result<Run, CommandError> {
+        self.check()?;
         let registers = !matches!(
             spec.operation,
             Operation::Options | Operation::InviteNotFound | Operation::Register
@@ -215,6 +270,9 @@ impl Session {
         let measured = measured?;
         self.traffic = (measured.traffic, measured.operations);
         let mut run = self.complete(measured, meters, label, repeat)?;
+        if self.gone.is_some() {
+            return Ok(run);
+        }
         run.steps = self.timings()?;
         for (name, step) in &mut run.steps {
             *step = step.since(before.get(name).copied().unwrap_or_default());
@@ -258,22 +316,20 @@ impl Watching {
         }
     }
 
-    /// What was seen, while `operations` succeeded.
+    /// What was seen, while `operations` succeeded; and why that is not all, if the watching broke off.
     pub(crate) fn finish(
-        self,
+        mut self,
         operations: u64,
-    ) -> Result<Option<crate::record::Watch>, CommandError> {
-        if let Some(error) = self.failed {
-            return Err(error.into());
-        }
-        let (Some(watcher), Some(before)) = (self.watcher, self.before) else { return Ok(None) };
+    ) -> (Option<crate::record::Watch>, Option<WatchError>) {
+        let (Some(watcher), Some(before)) = (self.watcher, self.before) else {
+            return (None, None);
+        };
         let watched = watcher.finish();
-        if let Some(trouble) = watched.trouble.clone() {
-            return Err(trouble.into());
-        }
+        // What was watched was not there at the end: so the last look at it is the end.
+        self.measured.extend(self.begun.zip(watched.last));
         let mut watch = watch::assemble(&watched, &before, &self.measured);
         watch.operations = operations;
-        Ok(Some(watch))
+        (Some(watch), self.failed.or(watched.trouble))
     }
 }
 
@@ -286,8 +342,9 @@ impl Meters for Watching {
         if self.watcher.is_some() {
             std::thread::sleep(std::time::Duration::from_micros(self.settle.as_micros()));
         }
-        let end = self.mark();
-        if let (Some(begin), Some(end)) = (self.begun.take(), end) {
+        if let Some(end) = self.mark()
+            && let Some(begin) = self.begun.take()
+        {
             self.measured.push((begin, end));
         }
     }

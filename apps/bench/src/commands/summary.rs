@@ -2,7 +2,8 @@
 
 use super::progress::time;
 use crate::metrics;
-use crate::record::{Delay, Kind, Record, Run};
+use crate::record::{Counts, Delay, Kind, Record, Run};
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 /// What a kind of record is called.
@@ -23,6 +24,9 @@ pub(crate) fn text(record: &Record) -> String {
     let mut out = String::new();
     for run in &record.runs {
         line(&mut out, run);
+        if let Some(failure) = record.failure(run) {
+            let _ = writeln!(out, "  FAILED: {failure}");
+        }
     }
     for finding in &record.findings {
         let remark = match &finding.remark[..] {
@@ -38,6 +42,9 @@ pub(crate) fn text(record: &Record) -> String {
             finding.unit
         );
     }
+    if !record.trouble.is_empty() {
+        let _ = writeln!(out, "NOT COMPLETE: {}", record.trouble);
+    }
     for criterion in &record.criteria {
         let verdict = if criterion.held { "held" } else { "did NOT hold" };
         let _ = writeln!(out, "required {}: {verdict}, seen {}", criterion.text, criterion.seen);
@@ -52,6 +59,21 @@ fn number(value: f64) -> String {
         large if large >= 100.0 => format!("{value:.0}"),
         medium if medium >= 1.0 => format!("{value:.2}"),
         _ => format!("{value:.3}"),
+    }
+}
+
+/// How often each method was answered with which status, such as `INVITE 200 x 7, 503 x 2; BYE 200 x 7`.
+fn finals(counts: &Counts) -> String {
+    let of_method = |(method, statuses): (&String, &BTreeMap<u16, u64>)| {
+        let statuses = statuses.iter().map(|(status, count)| match status {
+            0 => format!("none x {count}"),
+            status => format!("{status} x {count}"),
+        });
+        format!("{method} {}", statuses.collect::<Vec<_>>().join(", "))
+    };
+    match counts.finals.is_empty() {
+        true => "none".to_owned(),
+        false => counts.finals.iter().map(of_method).collect::<Vec<_>>().join("; "),
     }
 }
 
@@ -107,6 +129,9 @@ fn line(out: &mut String, run: &Run) {
         .collect();
     if !troubles.is_empty() {
         let _ = writeln!(out, "  {}", troubles.join(", "));
+    }
+    if counts.refused + counts.timed_out + counts.lost > 0 {
+        let _ = writeln!(out, "  final responses: {}", finals(counts));
     }
     for doubt in &run.doubts {
         let _ = writeln!(out, "  NOT VALID: {doubt}");

@@ -21,18 +21,22 @@ pub(crate) fn execute(args: &SweepArgs, ending: &Arc<AtomicBool>) -> Result<bool
     let started = systems::start(load, &users, load.operation, load.users.auth)?;
     let mut sessions = run::open(load, &users, &started, highest, &ceilings, &means)?;
     let mut record = output::record(Kind::Sweep, run::systems_of(&sessions), &means);
-    for repeat in 0..load.detail.repeats {
-        for &rate in &rates {
-            for session in &mut sessions {
-                let label = format!("{rate:.0}/s");
-                record.runs.push(session.measure(&load.spec(rate), &label, repeat)?);
+    let mut measure = || {
+        for repeat in 0..load.detail.repeats {
+            for &rate in &rates {
+                for session in &mut sessions {
+                    let label = format!("{rate:.0}/s");
+                    record.runs.push(session.measure(&load.spec(rate), &label, repeat)?);
+                }
             }
         }
-    }
+        Ok(())
+    };
+    let outcome = measure();
     for system in &record.systems {
         record.findings.extend(conclusions(&system.name, &record.runs));
     }
-    output::finish(record, &args.output)
+    output::finish(record, outcome, &args.output)
 }
 
 /// What the runs of a system over several rates tell: where its curve leaves the flat part, and the

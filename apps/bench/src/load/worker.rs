@@ -98,6 +98,12 @@ pub(crate) struct Found {
     pub(crate) links: LinkCounts,
     /// How many sockets it has.
     pub(crate) sockets: usize,
+    /// When the last message came, from the beginning; `None` if none came.
+    pub(crate) heard: Option<Duration>,
+    /// Operations that were started after that.
+    pub(crate) unheard: u64,
+    /// When it was told to end before its time, from the beginning.
+    pub(crate) stopped: Option<Duration>,
 }
 
 /// What a worker tells while it runs.
@@ -128,6 +134,10 @@ pub(crate) struct Worker {
     tick: Option<Duration>,
     index: usize,
     shared: Shared,
+    /// What [`Found`] tells of the load that is on.
+    heard: Option<Instant>,
+    unheard: u64,
+    stopped: Option<Instant>,
 }
 
 impl Worker {
@@ -151,14 +161,25 @@ impl Worker {
         let engine = Engine::new(plan.settings, parties.collect(), links.places(), clock.now());
         // Sleeps are to end when they should; without the right to it they end a little later.
         let _ = nix::sys::prctl::set_timerslack(1);
-        Ok(Self { engine, links, clock, tick: plan.tick, index, shared })
+        let (heard, stopped) = (None, None);
+        Ok(Self {
+            engine,
+            links,
+            clock,
+            tick: plan.tick,
+            index,
+            shared,
+            heard,
+            unheard: 0,
+            stopped,
+        })
     }
 
     /// Does `task` with at most `window` at a time. All of it counts as measured.
     pub(crate) fn closed_loop(&mut self, task: Task, window: usize, bound: Bound) -> Found {
         let start = self.clock.now();
         let timers = Duration::from_secs(40);
-        self.engine.begin(Tally::new(start, start..Instant::MAX));
+        self.begin(Tally::new(start, start..Instant::MAX));
         let (cpu, links) = (Cpu::of_thread(), self.links.counts());
         let users = self.engine.parties();
         let (count, end) = match bound {
@@ -170,8 +191,7 @@ impl Worker {
         let mut last_progress = start;
         loop {
             let now = self.clock.now();
-            let may_start =
-                started < count && now < end && !self.shared.ending.load(Ordering::Relaxed);
+            let may_start = started < count && now < end && !self.is_stopped(now);
             while may_start && started < count && self.engine.in_flight() < window {
                 self.start(now, now, task, started as u32);
                 started += 1;
@@ -224,7 +244,7 @@ impl Worker {
 
     /// Lets each user do something again and again.
     pub(crate) fn cycle(&mut self, plan: &CyclePlan) -> Found {
-        self.engine.begin(Tally::new(plan.start, plan.start..Instant::MAX));
+        self.begin(Tally::new(plan.start, plan.start..Instant::MAX));
         self.engine.ended = Some(Vec::new());
         let (cpu, links) = (Cpu::of_thread(), self.links.counts());
         let users = self.engine.parties() as u64;
@@ -269,7 +289,7 @@ impl Worker {
                 self.tell(now, number);
             }
             let in_flight = self.engine.in_flight();
-            let is_over = self.shared.ending.load(Ordering::Relaxed) || now > end + plan.drain;
+            let is_over = self.is_stopped(now) || now > end + plan.drain;
             if is_over || (starts.is_empty() && in_flight == 0) {
                 break;
             }
@@ -284,7 +304,7 @@ impl Worker {
 
     /// Puts a load on the server.
     pub(crate) fn load(&mut self, plan: &LoadPlan) -> Found {
-        self.engine.begin(Tally::new(plan.origin, plan.measured.clone()));
+        self.begin(Tally::new(plan.origin, plan.measured.clone()));
         let (cpu, links) = (Cpu::of_thread(), self.links.counts());
         let tick = self.tick.unwrap_or_else(|| tick_for(plan.arrivals.peak()));
         let mut arrivals = plan.arrivals.clone().map(|offset| tick_at(plan.start + offset, tick));
@@ -303,7 +323,7 @@ impl Worker {
                 last_start = at;
                 next = arrivals.next();
             }
-            if self.shared.ending.load(Ordering::Relaxed) {
+            if next.is_some() && self.is_stopped(now) {
                 next = None;
             }
             while next.is_some()
@@ -338,6 +358,20 @@ impl Worker {
         found
     }
 
+    fn begin(&mut self, tally: Tally) {
+        self.engine.begin(tally);
+        (self.heard, self.unheard, self.stopped) = (None, 0, None);
+    }
+
+    /// Whether it was told to end, of which the time is noted.
+    fn is_stopped(&mut self, now: Instant) -> bool {
+        let is_stopped = self.shared.ending.load(Ordering::Relaxed);
+        if is_stopped {
+            self.stopped.get_or_insert(now);
+        }
+        is_stopped
+    }
+
     fn found(&mut self, start: Instant, cpu: Cpu, links: LinkCounts) -> Found {
         let now = self.clock.now();
         self.engine.abandon(now);
@@ -352,11 +386,15 @@ impl Worker {
             busy: busy_share(cpu, elapsed),
             links: after.since(links),
             sockets: self.links.len(),
+            heard: self.heard.map(|at| at.since(start)),
+            unheard: self.unheard,
+            stopped: self.stopped.map(|at| at.since(start)),
         }
     }
 
     fn start(&mut self, now: Instant, scheduled: Instant, task: Task, user: u32) {
         let link = self.links.link_for_operation();
+        self.unheard += 1;
         self.engine.start(now, scheduled, task, user, link);
         if self.engine.out.transmits.len() >= FLUSH {
             self.flush();
@@ -368,9 +406,10 @@ impl Worker {
         let mut is_more = true;
         let mut now = self.clock.now();
         for _ in 0..BATCHES {
-            let Self { engine, links, clock, .. } = self;
+            let Self { engine, links, clock, heard, unheard, .. } = self;
             now = clock.now();
             is_more = links.receive(&mut |message| {
+                (*heard, *unheard) = (Some(message.received), 0);
                 engine.receive(message.received, now, message.link, message.remote, message.bytes);
             });
             now = clock.now();

@@ -60,6 +60,12 @@ impl Limits {
                 machine.links.drops
             ));
         }
+        if machine.links.refused > 0 {
+            doubts.push(format!(
+                "nobody listened where the server was to be (connection refused, {} times)",
+                machine.links.refused
+            ));
+        }
         if machine.links.unsent > 0 {
             doubts.push(format!(
                 "{} messages of the generator could not be sent",

@@ -8,6 +8,7 @@ use crate::load::tally::Tally;
 use crate::load::worker::Found;
 use crate::record::{self, Ceiling, Generator as GeneratorRecord, Load, Operation, Run};
 use sip::Duration;
+use std::fmt;
 
 /// What is known of a load beforehand.
 pub(crate) struct Base {
@@ -65,6 +66,8 @@ pub(super) fn describe(
     let Some(sums) = sums.together() else {
         return Err(MeasureError::Stopped);
     };
+    let silence = Silence::of(&sums, measured.start);
+    doubts.extend(silence.as_ref().map(Silence::to_string));
     let parts = sums.tally.into_parts(measured);
     let mut run = Run {
         system: String::new(),
@@ -102,7 +105,8 @@ pub(super) fn describe(
     };
     doubts.extend(Limits::doubts(&run));
     run.doubts = doubts;
-    Ok(Measured { run, operations: parts.operations, traffic: sums.links })
+    let is_silent = silence.is_some();
+    Ok(Measured { run, operations: parts.operations, traffic: sums.links, is_silent })
 }
 
 /// What machines with these ceilings and equal shares carry together.
@@ -130,6 +134,55 @@ pub(super) struct OfMachine {
     /// The highest share of its time that a worker was on the processor.
     pub(super) busiest: f64,
     clock_error_us: u64,
+    elapsed: Duration,
+    /// When the last message came, and how many operations were started after that.
+    heard: Option<Duration>,
+    unheard: u64,
+    /// When it was told to end before its time.
+    stopped: Option<Duration>,
+}
+
+/// What is no answer any more to operations at the end of a load.
+struct Silence {
+    /// When the last message came, in seconds from the beginning of the measured time; `None` if none came.
+    since: Option<f64>,
+    /// Operations that were started after that.
+    operations: u64,
+}
+
+impl Silence {
+    /// From so many operations on, and so long, it is no chance that nothing came.
+    const OPERATIONS: u64 = 10;
+    const TIME: Duration = Duration::from_secs(1);
+
+    /// The silence in which a load has ended, of which what lies after `measured` is measured.
+    fn of(all: &OfMachine, measured: Duration) -> Option<Self> {
+        let operations = all.unheard;
+        let Some(heard) = all.heard else {
+            return (operations > 0).then_some(Self { since: None, operations });
+        };
+        let is_long = all.elapsed >= heard + Self::TIME && operations >= Self::OPERATIONS;
+        let is_refused = all.links.refused > 0 && operations > 0;
+        let since = (heard.as_micros() as f64 - measured.as_micros() as f64) / 1e6;
+        (is_long || is_refused).then_some(Self { since: Some(since), operations })
+    }
+}
+
+impl fmt::Display for Silence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.since {
+            None => f.write_str("the server answered nothing at all")?,
+            Some(since) => write!(
+                f,
+                "the server stopped answering: nothing came from it any more {} measured time",
+                match since {
+                    ..0.0 => "from before the".to_owned(),
+                    since => format!("after {since:.1} s of the"),
+                }
+            )?,
+        }
+        write!(f, ", and {} operations were started after that", self.operations)
+    }
 }
 
 impl Sums {
@@ -139,10 +192,11 @@ impl Sums {
             let Some(of_pass) = OfMachine::of(share) else { continue };
             if index < self.machines.len() {
                 let before = self.machines.remove(index);
-                let sockets = of_pass.sockets;
+                // These are the same in each pass, or tell how the last one ended.
+                let OfMachine { sockets, elapsed, heard, unheard, .. } = of_pass;
                 let merged = before.merge(of_pass);
-                // They are the same in each pass.
-                self.machines.insert(index, OfMachine { sockets, ..merged });
+                let merged = OfMachine { sockets, elapsed, heard, unheard, ..merged };
+                self.machines.insert(index, merged);
             } else {
                 self.machines.push(of_pass);
             }
@@ -166,6 +220,10 @@ impl OfMachine {
             busiest: found.busy,
             tally: found.tally,
             clock_error_us,
+            elapsed: found.elapsed,
+            heard: found.heard,
+            unheard: found.unheard,
+            stopped: found.stopped,
         };
         found.into_iter().map(of_worker).reduce(Self::merge)
     }
@@ -178,6 +236,10 @@ impl OfMachine {
         self.sockets += other.sockets;
         self.busiest = self.busiest.max(other.busiest);
         self.clock_error_us = self.clock_error_us.max(other.clock_error_us);
+        self.elapsed = self.elapsed.max(other.elapsed);
+        self.heard = self.heard.max(other.heard);
+        self.unheard += other.unheard;
+        self.stopped = self.stopped.max(other.stopped);
         self
     }
 
@@ -221,6 +283,9 @@ mod tests {
             busy: busy as f64 / 1e6,
             links: LinkCounts { drops: u64::from(busy > 900_000), ..LinkCounts::default() },
             sockets: 1,
+            heard: Some(Duration::from_secs(1)),
+            unheard: 0,
+            stopped: None,
         }
     }
 
@@ -273,6 +338,34 @@ mod tests {
         let named = |name: &str| run.doubts.iter().filter(|it| it.starts_with(name)).count();
         assert_eq!((named("agent ssh:a: "), named("agent ssh:b: ")), (1, 3), "{:?}", run.doubts);
         assert_eq!(run.doubts.len(), 4);
+    }
+
+    #[test]
+    fn a_server_that_is_silent_to_the_end_is_named() {
+        let secs = Duration::from_secs;
+        let ms = Duration::from_millis;
+        let doubts = |heard: Option<Duration>, unheard, refused, elapsed| {
+            let links = LinkCounts { refused, ..LinkCounts::default() };
+            let one = Found { heard, unheard, links, elapsed, ..found(99, Duration::ZERO, 9) };
+            let mut sums = Sums::default();
+            sums.add(vec![Share { agent: None, clock_error_us: 0, found: vec![one] }]);
+            let measured = secs(1)..secs(9);
+            let measured = describe(sums, base(), measured, &Limits::default(), &[]).unwrap();
+            assert_eq!(measured.is_silent, !measured.run.doubts.is_empty());
+            measured.run.doubts.join("; ")
+        };
+        let silent = doubts(Some(secs(3)), 10, 0, secs(4));
+        assert!(silent.contains("stopped answering: nothing came from it any more after 2.0 s"));
+        assert!(silent.contains("and 10 operations were started after that"), "{silent}");
+        assert!(doubts(Some(ms(500)), 10, 0, secs(4)).contains("from before the measured time"));
+        assert!(doubts(None, 1, 0, secs(4)).contains("answered nothing at all"));
+        // Told by its machine, one is enough; the other doubt is that somebody refused at all.
+        let refused = doubts(Some(ms(3500)), 1, 1, secs(4));
+        assert!(refused.contains("stopped answering") && refused.contains("connection refused"));
+        // Too few to tell from losses, or under way when the waiting ended.
+        assert_eq!(doubts(Some(secs(3)), 9, 0, secs(4)), "");
+        assert_eq!(doubts(Some(ms(3001)), 500, 0, secs(4)), "");
+        assert_eq!(doubts(Some(secs(4)), 0, 0, secs(4)), "");
     }
 
     #[test]

@@ -5,7 +5,7 @@ mod found;
 #[cfg(test)]
 mod truth;
 
-use crate::agents::{AgentError, Force};
+use crate::agents::{AgentError, Force, Share};
 use crate::load::arrivals::{Segment, Spacing};
 use crate::load::engine::Task;
 use crate::load::generator::Stretch;
@@ -166,6 +166,8 @@ pub(crate) struct Measured {
     pub(crate) operations: u64,
     /// What went over the links.
     pub(crate) traffic: LinkCounts,
+    /// Whether the server answered nothing any more in the end.
+    pub(crate) is_silent: bool,
 }
 
 /// Runs `spec` with `force`, whose users are `users` in number, and of whose machines each carries what
@@ -187,12 +189,21 @@ pub(crate) fn run(
     let started = net::wall_clock().as_secs();
     let (before, is_used_up) = preparation(spec.operation);
     let mut sums = Sums::default();
+    let mut broken = None;
     let total = Duration::from_micros((spec.seconds() * 1e6) as u64);
     let mut measured = Duration::ZERO..total;
     if is_used_up {
         let passes = passes(&spec.segments, force.turns(users) as f64);
         for segments in passes {
-            prepare(force, before, users)?;
+            if let Err(error) = prepare(force, before, users) {
+                // What was found until then is not lost.
+                if sums.measured == Duration::ZERO || matches!(error, MeasureError::Stopped) {
+                    return Err(error);
+                }
+                broken =
+                    Some(format!("it could not go on after {} s: {error}", seconds(sums.measured)));
+                break;
+            }
             let length = Duration::from_micros((seconds_of(&segments) * 1e6) as u64);
             let stretch = Stretch {
                 task: task_of(spec.operation),
@@ -206,8 +217,9 @@ pub(crate) fn run(
             meters.begin();
             let shares = force.load(&stretch);
             meters.end();
-            sums.add(shares?);
-            sums.measured = sums.measured + length;
+            let shares = shares?;
+            sums.measured = sums.measured + stopped(&shares).unwrap_or(length).min(length);
+            sums.add(shares);
             if force.shared().ending.load(Ordering::Relaxed) {
                 break;
             }
@@ -241,7 +253,13 @@ pub(crate) fn run(
         meters.begin();
         let shares = force.load(&stretch);
         meters.end();
-        sums.add(shares?);
+        let shares = shares?;
+        if let Some(stopped) = stopped(&shares) {
+            measured.end = stopped.clamp(measured.start, measured.end);
+        }
+        let micros = measured.end.as_micros() - measured.start.as_micros();
+        sums.measured = Duration::from_micros(micros);
+        sums.add(shares);
     }
     let base = Base {
         operation: spec.operation,
@@ -252,14 +270,24 @@ pub(crate) fn run(
         users,
         workers: force.workers(),
         hold: spec.hold,
-        seconds: spec.seconds(),
+        seconds: seconds(sums.measured),
         started,
     };
     let mut result = describe(sums, base, measured, limits, ceilings)?;
+    result.run.doubts.extend(broken);
     if force.shared().ending.load(Ordering::Relaxed) {
         result.run.doubts.push("the run was stopped before its end".to_owned());
     }
     Ok(result)
+}
+
+/// When the machines were told to end before their time, from the beginning of the load.
+pub(crate) fn stopped(shares: &[Share]) -> Option<Duration> {
+    shares.iter().flat_map(|share| &share.found).filter_map(|found| found.stopped).max()
+}
+
+fn seconds(span: Duration) -> f64 {
+    span.as_micros() as f64 / 1e6
 }
 
 fn seconds_of(segments: &[Segment]) -> f64 {

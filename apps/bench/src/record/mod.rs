@@ -39,9 +39,29 @@ pub(crate) struct Record {
     /// What the command concludes from the runs, such as a limit that it searched for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) findings: Vec<Finding>,
+    /// Why not all of it was measured, in words; empty if all was.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub(crate) trouble: String,
     /// What the user required, and whether it held.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) criteria: Vec<Criterion>,
+}
+
+impl Record {
+    /// Why `run`, which is one of this record, is no success, in words: nothing succeeded or, where nothing
+    /// else is required of a single load, not everything.
+    pub(crate) fn failure(&self, run: &Run) -> Option<String> {
+        let Counts { offered, succeeded, .. } = run.counts;
+        let is_judged = self.kind == Kind::Run && self.criteria.is_empty();
+        match offered.saturating_sub(succeeded) {
+            0 => None,
+            _ if succeeded == 0 => Some("no operation succeeded".to_owned()),
+            failed if is_judged => Some(format!(
+                "{failed} of {offered} operations failed; --require says how many may"
+            )),
+            _ => None,
+        }
+    }
 }
 
 /// The command that made a record.

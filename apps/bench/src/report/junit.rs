@@ -30,8 +30,9 @@ fn write(xml: &mut Xml, records: &[Record]) -> Written {
 
 fn suite(xml: &mut Xml, record: &Record) -> Written {
     let tests = record.runs.len() + record.criteria.len();
-    let failures = record.runs.iter().filter(|run| !run.is_valid()).count()
-        + record.criteria.iter().filter(|criterion| !criterion.held).count();
+    let failures =
+        record.runs.iter().filter(|run| !run.is_valid() || record.failure(run).is_some()).count()
+            + record.criteria.iter().filter(|criterion| !criterion.held).count();
     let seconds: f64 = record.runs.iter().map(|run| run.seconds).sum();
     let started = super::words::time(record.started).replace(' ', "T").replace("TUTC", "");
     let kind = format!("{:?}", record.kind).to_lowercase();
@@ -45,7 +46,7 @@ fn suite(xml: &mut Xml, record: &Record) -> Written {
     suite.push_attribute(("hostname", allowed(&record.machine.host).as_str()));
     xml.write_event(Event::Start(suite))?;
     for run in &record.runs {
-        validity(xml, run)?;
+        validity(xml, record, run)?;
     }
     for criterion in &record.criteria {
         held(xml, criterion)?;
@@ -53,14 +54,16 @@ fn suite(xml: &mut Xml, record: &Record) -> Written {
     xml.write_event(Event::End(BytesEnd::new("testsuite")))
 }
 
-fn validity(xml: &mut Xml, run: &Run) -> Written {
+fn validity(xml: &mut Xml, record: &Record, run: &Run) -> Written {
     let case = Case {
         class: &format!("{}.validity", run.system),
         name: &format!("valid: {}", run_name(run)),
         seconds: run.seconds,
     };
-    let failure =
-        (!run.is_valid()).then(|| ("the run does not show the system", run.doubts.join("\n")));
+    let failure = match run.is_valid() {
+        false => Some(("the run does not show the system", run.doubts.join("\n"))),
+        true => record.failure(run).map(|failure| ("operations failed", failure)),
+    };
     case.write(xml, failure)
 }
 

@@ -103,6 +103,13 @@ impl fmt::Display for WatchError {
 
 impl std::error::Error for WatchError {}
 
+impl WatchError {
+    /// Whether what was watched has ended, as far as is known.
+    pub(crate) const fn is_gone(&self) -> bool {
+        matches!(self, Self::Gone(_) | Self::NoProcess(..))
+    }
+}
+
 impl FromStr for Subject {
     type Err = WatchError;
 
@@ -159,6 +166,8 @@ pub(crate) struct Watched {
     pub(crate) cores: usize,
     /// About one a second: when, what was used since the one before, and memory in bytes.
     pub(crate) samples: Vec<(Instant, Usage, u64)>,
+    /// The last look at it.
+    pub(crate) last: Option<Reading>,
     /// Why there are no more of them, if the watching broke off.
     pub(crate) trouble: Option<WatchError>,
 }
@@ -183,6 +192,7 @@ struct Eye {
     started: Vec<u64>,
     tally: Tally,
     cores: usize,
+    last: Option<Reading>,
 }
 
 impl Eye {
@@ -212,7 +222,9 @@ impl Eye {
         }
         self.tally.update(&snapshot, is_full);
         self.cores = self.cores.max(snapshot.cores);
-        Ok(Reading { at, total: self.tally.total(), memory: self.tally.memory() })
+        let reading = Reading { at, total: self.tally.total(), memory: self.tally.memory() };
+        self.last = Some(reading);
+        Ok(reading)
     }
 }
 
@@ -237,7 +249,14 @@ impl Watcher {
                 (Source::Remote(remote), roots)
             }
         };
-        let mut eye = Eye { source, roots, started: Vec::new(), tally: Tally::default(), cores: 0 };
+        let mut eye = Eye {
+            source,
+            roots,
+            started: Vec::new(),
+            tally: Tally::default(),
+            cores: 0,
+            last: None,
+        };
         let first = eye.look(true)?;
         let eye = Arc::new(Mutex::new(eye));
         let (stop, stopped) = channel::<()>();
@@ -287,7 +306,7 @@ impl Watcher {
                  resident set, drops are not known)",
             );
         }
-        Watched { source, cores: eye.cores, samples, trouble }
+        Watched { source, cores: eye.cores, samples, last: eye.last, trouble }
     }
 }
 

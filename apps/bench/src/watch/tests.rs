@@ -144,6 +144,7 @@ fn measured_times_are_added_up() {
             (start, Usage::default(), 5),
             (start + Duration::from_secs(15), Usage::default(), 5000),
         ],
+        last: None,
         trouble: None,
     };
     let measured = [(reading(10, 100), reading(20, 150)), (reading(30, 200), reading(40, 203))];

@@ -34,8 +34,23 @@ fn a_criterion_that_does_not_hold_ends_with_1() {
     assert_eq!(ended.status, 1, "{ended:?}");
     assert!(ended.out.contains("required success>=100%: did NOT hold, seen 80"), "{ended:?}");
     assert!(ended.out.contains("10 refused"), "{ended:?}");
-    // Failures alone are a result, not a fault of the measurement.
-    assert_eq!(run(&peer, "").status, 0);
+    // Where nothing is required, everything is.
+    let ended = run(&peer, "");
+    assert_eq!(ended.status, 1, "{ended:?}");
+    assert!(ended.out.contains("FAILED: 10 of 50 operations failed"), "{ended:?}");
+    assert!(ended.out.contains("final responses: OPTIONS 200 x 40, 503 x 10"), "{ended:?}");
+    assert_eq!(run(&peer, "--require success>=80%").status, 0);
+}
+
+#[test]
+fn where_nothing_succeeds_nothing_is_well() {
+    let peer = PeerProcess::start("--fail options=503");
+    for more in ["", "--require success>=0%"] {
+        let ended = run(&peer, more);
+        assert_eq!(ended.status, 1, "{ended:?}");
+        assert!(ended.out.contains("FAILED: no operation succeeded"), "{ended:?}");
+        assert!(ended.out.contains("final responses: OPTIONS 503 x 50"), "{ended:?}");
+    }
 }
 
 #[test]
@@ -147,8 +162,17 @@ fn a_generator_that_was_held_up_says_so() {
 
 /// A run in the first second of its load or a little later: it has told of it.
 fn under_load(peer: &PeerProcess, more: &str) -> Child {
+    started("run", peer, more)
+}
+
+/// The same of a search for the limit.
+fn searching(peer: &PeerProcess, more: &str) -> Child {
+    started("limit", peer, more)
+}
+
+fn started(command: &str, peer: &PeerProcess, more: &str) -> Child {
     let mut child = Command::new(BENCH)
-        .args(["run", "--target", &format!("udp:{}", peer.address)])
+        .args([command, "--target", &format!("udp:{}", peer.address)])
         .args("--users 20 --json --no-report".split(' '))
         .args(more.split(' '))
         .stdout(Stdio::piped())
@@ -165,6 +189,41 @@ fn under_load(peer: &PeerProcess, more: &str) -> Child {
 }
 
 #[test]
+fn a_server_that_dies_is_named_and_what_was_measured_is_kept() {
+    for is_watched in [false, true] {
+        let mut peer = PeerProcess::start("");
+        let pid = if is_watched { format!(" --pid {}", peer.id()) } else { String::new() };
+        let more = format!("--rate 100 --duration 4s --warmup 0 --drain 1s --repeats 2{pid}");
+        let child = under_load(&peer, &more);
+        peer.kill();
+        let ended = Ended::from(child.wait_with_output().unwrap());
+        assert_eq!(ended.status, 1, "{ended:?}");
+        let record = ended.record();
+        assert_eq!(record["runs"].as_array().unwrap().len(), 1, "there was nobody to go on with");
+        assert!(record["trouble"].as_str().unwrap().contains("is not there any more"), "{record}");
+        let doubts = record["runs"][0]["doubts"].to_string();
+        assert!(doubts.contains("stopped answering") && doubts.contains("refused"), "{doubts}");
+        assert_eq!(doubts.contains("the watching broke off"), is_watched, "{doubts}");
+        assert!(record["runs"][0]["counts"]["succeeded"].as_u64().unwrap() > 0);
+        assert_eq!(record["runs"][0]["watch"]["samples"].is_array(), is_watched);
+    }
+}
+
+#[test]
+fn a_search_for_a_limit_finds_the_rate_at_which_the_server_dies() {
+    let mut peer = PeerProcess::start("");
+    let child = searching(&peer, &format!("--rate 50 --duration 4s --pid {}", peer.id()));
+    peer.kill();
+    let ended = Ended::from(child.wait_with_output().unwrap());
+    assert_eq!(ended.status, 1, "{ended:?}");
+    let record = ended.record();
+    let findings = record["findings"].as_array().unwrap();
+    let down = findings.iter().find(|it| it["name"] == "rate at which the server went down");
+    assert_eq!(down.unwrap_or_else(|| panic!("{findings:?}"))["value"], 50.0);
+    assert_eq!(record["runs"].as_array().unwrap().len(), 1);
+}
+
+#[test]
 fn an_interrupt_ends_a_run_early_and_its_figures_are_not_valid() {
     let peer = PeerProcess::start("");
     let began = Instant::now();
@@ -176,5 +235,9 @@ fn an_interrupt_ends_a_run_early_and_its_figures_are_not_valid() {
     assert_eq!(ended.status, 1, "{ended:?}");
     let record = ended.record();
     assert!(record["runs"][0]["doubts"].to_string().contains("stopped before its end"));
-    assert!(record["runs"][0]["counts"]["succeeded"].as_u64().unwrap() > 0);
+    let run = &record["runs"][0];
+    assert!(run["counts"]["succeeded"].as_u64().unwrap() > 0);
+    // What was offered is told by the time in which it was.
+    let rate = run["counts"]["offered"].as_f64().unwrap() / run["seconds"].as_f64().unwrap();
+    assert!((90.0..110.0).contains(&rate), "{rate}/s of 100/s");
 }

@@ -82,6 +82,12 @@ impl PeerProcess {
         self.child.id()
     }
 
+    /// Ends it as a crash does.
+    pub(crate) fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
     /// Interrupts it, and returns what it says of itself.
     pub(crate) fn finish(mut self) -> String {
         interrupt(&self.child);

@@ -128,7 +128,10 @@ impl Inbox {
             return match error.kind() {
                 io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => Ok(0),
                 // An earlier datagram of ours was not wanted. Its transaction finds out by itself.
-                io::ErrorKind::ConnectionRefused => Ok(0),
+                io::ErrorKind::ConnectionRefused => {
+                    socket.refused.fetch_add(1, Ordering::Relaxed);
+                    Ok(0)
+                }
                 _ => Err(error),
             };
         }

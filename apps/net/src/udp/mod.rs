@@ -68,6 +68,8 @@ pub struct Socket {
     admitted: AtomicU32,
     /// How many datagrams the kernel has dropped, as far as was told with those that came.
     dropped: AtomicU32,
+    /// How often the system told that nobody takes what was sent.
+    refused: AtomicU32,
 }
 
 impl Socket {
@@ -132,6 +134,7 @@ impl Socket {
             is_segmenting: options.is_segmenting,
             admitted: AtomicU32::new(filter::ALL),
             dropped: AtomicU32::new(0),
+            refused: AtomicU32::new(0),
         })
     }
 
@@ -170,6 +173,12 @@ impl Socket {
     /// socket.
     pub fn dropped(&self) -> u32 {
         self.dropped.load(Ordering::Relaxed)
+    }
+
+    /// How often the other machine has told that nobody takes what was sent there (ICMP port unreachable), which
+    /// a socket that is connected learns, and no other.
+    pub fn refused(&self) -> u32 {
+        self.refused.load(Ordering::Relaxed)
     }
 
     /// The address that it is bound to.

@@ -8,6 +8,7 @@ use std::io;
 use std::mem::{MaybeUninit, size_of};
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd};
+use std::sync::atomic::Ordering;
 
 /// The longest datagram that is put together with others: longer ones might not fit into one packet,
 /// and a batch of them not into the longest that the kernel takes.
@@ -93,7 +94,9 @@ impl Outbox {
             match io::Error::last_os_error().kind() {
                 io::ErrorKind::Interrupted => {}
                 // The error of an earlier datagram, told late; this one was not tried.
-                io::ErrorKind::ConnectionRefused => {}
+                io::ErrorKind::ConnectionRefused => {
+                    socket.refused.fetch_add(1, Ordering::Relaxed);
+                }
                 io::ErrorKind::WouldBlock if !waited => {
                     waited = true;
                     wait_until_writable(socket);

@@ -244,6 +244,24 @@ fn what_cannot_go_joined_goes_alone() {
 }
 
 #[test]
+fn a_connected_socket_counts_that_nobody_takes_what_it_sends() {
+    let nobody = Socket::bind("127.0.0.1:0".parse().unwrap(), Options::default()).unwrap();
+    let address = nobody.address();
+    drop(nobody);
+    let socket = Socket::bind("127.0.0.1:0".parse().unwrap(), Options::default()).unwrap();
+    socket.connect(address).unwrap();
+    let one = Outgoing { remote: None, local: socket.address().ip(), bytes: b"anybody?" };
+    assert_eq!(socket.refused(), 0);
+    // The answer to the first is told with the next call.
+    Outbox::default().send(&socket, [one], |_| panic!("refused"));
+    assert_eq!(Inbox::new(BATCH, 100).receive(&socket, |_| panic!("an answer")).unwrap(), 0);
+    assert_eq!(socket.refused(), 1);
+    Outbox::default().send(&socket, [one], |_| panic!("refused"));
+    Outbox::default().send(&socket, [one], |_| panic!("refused"));
+    assert!(socket.refused() >= 2, "{}", socket.refused());
+}
+
+#[test]
 fn a_timed_socket_tells_when_a_datagram_came_and_how_many_were_dropped() {
     let options = Options { is_timed: true, receive_buffer: 4096, ..Options::default() };
     let socket = Socket::bind("127.0.0.1:0".parse().unwrap(), options).unwrap();

@@ -103,6 +103,9 @@ pub(crate) struct LinkCounts {
     pub(crate) drops: u64,
     /// Messages that could not be sent.
     pub(crate) unsent: u64,
+    /// How often the server's machine told that nobody listens there.
+    #[serde(default)]
+    pub(crate) refused: u64,
     /// Connections that were opened.
     pub(crate) connections: u64,
     /// Messages sent and received, and how many octets they had.
@@ -118,6 +121,7 @@ impl LinkCounts {
         Self {
             drops: self.drops + other.drops,
             unsent: self.unsent + other.unsent,
+            refused: self.refused + other.refused,
             connections: self.connections + other.connections,
             sent: self.sent + other.sent,
             sent_octets: self.sent_octets + other.sent_octets,
@@ -131,6 +135,7 @@ impl LinkCounts {
         Self {
             drops: self.drops - before.drops,
             unsent: self.unsent - before.unsent,
+            refused: self.refused - before.refused,
             connections: self.connections - before.connections,
             sent: self.sent - before.sent,
             sent_octets: self.sent_octets - before.sent_octets,

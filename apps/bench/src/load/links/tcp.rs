@@ -108,6 +108,17 @@ impl TcpLinks {
         })
     }
 
+    /// Opens a link that was closed, or never there. Whether that can be.
+    fn opens(&mut self, link: u32) -> bool {
+        let opened = self.connect(link);
+        opened.inspect_err(|error| self.note(error.kind())).is_ok()
+    }
+
+    /// Notes that a connection failed.
+    fn note(&mut self, error: io::ErrorKind) {
+        self.counts.refused += u64::from(error == io::ErrorKind::ConnectionRefused);
+    }
+
     fn connect(&mut self, link: u32) -> io::Result<()> {
         let socket = net::connect(None, self.target)?;
         self.counts.connections += 1;
@@ -132,7 +143,7 @@ impl TcpLinks {
         for transmits in out.transmits.chunk_by(|one, other| one.link == other.link) {
             let Some(link) = transmits.first().map(|transmit| transmit.link) else { continue };
             let is_open = self.streams.get(link as usize).is_some_and(Option::is_some);
-            if !is_open && (link as usize >= self.streams.len() || self.connect(link).is_err()) {
+            if !is_open && (link as usize >= self.streams.len() || !self.opens(link)) {
                 self.counts.unsent += transmits.len() as u64;
                 continue;
             }
@@ -151,10 +162,11 @@ impl TcpLinks {
 
     fn flush(&mut self, link: u32) {
         let Some(Some(stream)) = self.streams.get_mut(link as usize) else { return };
-        let is_alive = stream.flush();
+        let flushed = stream.flush();
         let waits = !stream.output.is_empty();
-        if !is_alive {
+        if let Err(error) = flushed {
             self.counts.unsent += 1;
+            self.note(error.kind());
             self.close(link);
             return;
         }
@@ -224,7 +236,10 @@ impl TcpLinks {
                 (true, clocks.time_of(at))
             }
             Err(Errno::EAGAIN | Errno::EINTR) => (true, clocks.now),
-            Err(_) => (false, clocks.now),
+            Err(error) => {
+                self.counts.refused += u64::from(error == Errno::ECONNREFUSED);
+                (false, clocks.now)
+            }
         };
         let counts = &mut self.counts;
         let is_framed = stream.take_messages(link, received, &mut |message| {
@@ -251,8 +266,11 @@ impl TcpLinks {
 }
 
 impl Stream {
-    /// Writes what waits, as far as there is room. Whether the connection is still good.
-    fn flush(&mut self) -> bool {
+    /// Writes what waits, as far as there is room.
+    ///
+    /// # Errors
+    /// Where the connection is no longer good.
+    fn flush(&mut self) -> io::Result<()> {
         let mut written = 0;
         while written < self.output.len() {
             match self.socket.write(&self.output[written..]) {
@@ -261,12 +279,12 @@ impl Stream {
                     // Not connected yet, or full.
                     io::ErrorKind::WouldBlock | io::ErrorKind::NotConnected => break,
                     io::ErrorKind::Interrupted => {}
-                    _ => return false,
+                    _ => return Err(error),
                 },
             }
         }
         self.output.drain(..written);
-        true
+        Ok(())
     }
 
     /// Reads into `chunk`. How many octets there were, and when the last of them came, if the kernel says so.

@@ -166,7 +166,8 @@ impl UdpLinks {
 
     pub(crate) fn counts(&self) -> LinkCounts {
         let drops = self.drops.iter().map(|&drops| u64::from(drops)).sum();
-        LinkCounts { drops, ..self.counts }
+        let refused = self.sockets.iter().map(|socket| u64::from(socket.refused())).sum();
+        LinkCounts { drops, refused, ..self.counts }
     }
 
     pub(crate) fn len(&self) -> usize {

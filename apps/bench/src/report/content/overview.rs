@@ -23,6 +23,8 @@ pub(super) fn sections(report: &Report<'_>) -> Vec<Section> {
          figures that matter most.",
     );
     verdict.blocks.push(Block::Verdict(validity(report)));
+    verdict.blocks.extend(incomplete(report).map(Block::Verdict));
+    verdict.blocks.extend(failures(report).map(Block::Verdict));
     criteria(report, &mut verdict);
     findings(report, &mut verdict);
     verdict.table(headline(report));
@@ -97,6 +99,29 @@ fn validity(report: &Report<'_>) -> Verdict {
     );
     let text = "Medians leave these runs out. Where a load has no valid run, its figures are marked as not valid.";
     verdict(false, title, text, reasons)
+}
+
+/// What was not measured, and why.
+fn incomplete(report: &Report<'_>) -> Option<Verdict> {
+    let troubles = report.records.iter().map(|record| record.trouble.clone());
+    let reasons: Vec<String> = troubles.filter(|trouble| !trouble.is_empty()).collect();
+    let text = "The command ended before its time. What was measured until then is here.";
+    let title = "NOT COMPLETE: not all was measured".to_owned();
+    (!reasons.is_empty()).then(|| verdict(false, title, text, reasons))
+}
+
+/// The runs that are no success.
+fn failures(report: &Report<'_>) -> Option<Verdict> {
+    let reasons: Vec<String> = report
+        .records
+        .iter()
+        .flat_map(|record| record.runs.iter().map(move |run| (record, run)))
+        .filter(|(record, _)| record.kind != Kind::Limit)
+        .filter_map(|(record, run)| Some(format!("{}: {}", run_name(run), record.failure(run)?)))
+        .collect();
+    let text = "What failed, and with which status, is told with the counts below.";
+    let title = "FAILED: operations did not succeed".to_owned();
+    (!reasons.is_empty()).then(|| verdict(false, title, text, reasons))
 }
 
 fn verdict(good: bool, title: String, text: &str, reasons: Vec<String>) -> Verdict {

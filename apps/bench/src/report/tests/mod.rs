@@ -16,6 +16,7 @@ fn hostile() -> Record {
     let mut record = synthetic::single();
     record.tool = HOSTILE.to_owned();
     record.command = vec![HOSTILE.to_owned()];
+    record.trouble = HOSTILE.to_owned();
     record.machine.host = HOSTILE.to_owned();
     record.systems[0].name = HOSTILE.to_owned();
     record.systems[0].remarks = vec![HOSTILE.to_owned()];
@@ -34,6 +35,26 @@ fn hostile() -> Record {
         remark: HOSTILE.to_owned(),
     });
     record
+}
+
+#[test]
+fn what_was_not_measured_and_what_failed_is_told_first() {
+    let mut record = synthetic::single();
+    record.criteria.clear();
+    record.runs.truncate(1);
+    let counts = &mut record.runs[0].counts;
+    (counts.offered, counts.succeeded) = (10, 10);
+    let whole = markdown(std::slice::from_ref(&record));
+    assert!(!whole.contains("NOT COMPLETE") && !whole.contains("FAILED"), "{whole}");
+    record.trouble = "the server is not there any more".to_owned();
+    record.runs[0].counts.succeeded = 7;
+    let told = markdown(std::slice::from_ref(&record));
+    for words in
+        ["NOT COMPLETE", "the server is not there any more", "FAILED", "3 of 10 operations failed"]
+    {
+        assert!(told.contains(words), "{words} in {told}");
+    }
+    assert!(junit(std::slice::from_ref(&record)).contains("3 of 10 operations failed"));
 }
 
 /// Records as nobody measures them, but files may hold.

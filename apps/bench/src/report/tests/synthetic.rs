@@ -231,6 +231,7 @@ pub(super) fn record(kind: Kind, servers: &[Server]) -> Record {
         systems: systems.collect(),
         runs: Vec::new(),
         findings: Vec::new(),
+        trouble: String::new(),
         criteria: Vec::new(),
     }
 }
