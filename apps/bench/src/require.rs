@@ -386,7 +386,7 @@ mod tests {
             ("timed_out=0", true, "0"),
             ("srd.p99<50ms", false, "99.007 ms"),
             ("srd.p50<=0.1s", true, "50.015 ms"),
-            ("srd.p99.9<101000us", true, "100.031 ms"),
+            ("srd.p99.9<101000us", true, "100.000 ms"),
             ("srd.min>0µs", true, "1.000 ms"),
         ] {
             let criterion = check(text, &[measured()]);

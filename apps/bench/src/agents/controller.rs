@@ -6,7 +6,6 @@ use super::{AgentError, MOST, Place, Share};
 use crate::load::generator::{GeneratorPlan, Part};
 use crate::load::worker::{Found, Glance, Shared};
 use crate::record::{self, Agent as AgentRecord, Ceiling, Machine, Operation};
-use hdrhistogram::Histogram as Hdr;
 use net::Clock;
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
@@ -281,7 +280,7 @@ impl Fleet {
             let Some(Event { agent, reply, .. }) = self.next_event()? else { continue };
             match (self.judge(agent, reply)?, shared) {
                 (Reply::Glance(second, text, number), shared) => {
-                    let mut response = seconds_histogram();
+                    let mut response = record::growing(2);
                     if record::decode_into(&mut response, &text).is_err() {
                         return Err(self.unexpected(agent));
                     }
@@ -384,11 +383,6 @@ impl Fleet {
         }
         Ok(shares)
     }
-}
-
-/// As [`crate::load::tally`] has one for each second.
-fn seconds_histogram() -> Hdr<u64> {
-    Hdr::new_with_bounds(1, 60_000_000, 2).expect("the bounds are in order")
 }
 
 impl Agent {

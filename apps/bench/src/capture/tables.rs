@@ -183,15 +183,26 @@ fn rtp_stream(f: &mut Formatter<'_>, stream: &RtpStream) -> fmt::Result {
 
 fn delay(f: &mut Formatter<'_>, name: &str, histogram: &Histogram) -> fmt::Result {
     let ms = |micros: u64| format!("{}.{:03}", micros / 1_000, micros % 1_000);
+    // To a part in a thousand, and only where there are enough to tell it.
+    let percentile = |percent| match histogram.told(percent) {
+        None => String::new(),
+        Some(micros) if histogram.min() == histogram.max() => ms(micros),
+        Some(micros) => match micros {
+            0..10_000 => ms(micros),
+            10_000..100_000 => format!("{:.2}", micros as f64 / 1e3),
+            100_000..1_000_000 => format!("{:.1}", micros as f64 / 1e3),
+            _ => format!("{:.0}", micros as f64 / 1e3),
+        },
+    };
     writeln!(
         f,
         "{name:<26} {:>8} {:>11} {:>11.3} {:>11} {:>11} {:>11} {:>11}",
         histogram.count(),
         ms(histogram.min()),
         histogram.mean() / 1_000.0,
-        ms(histogram.percentile(50.0)),
-        ms(histogram.percentile(95.0)),
-        ms(histogram.percentile(99.0)),
+        percentile(50.0),
+        percentile(95.0),
+        percentile(99.0),
         ms(histogram.max())
     )
 }

@@ -2,6 +2,7 @@
 //! waiting after an error (seed D3).
 
 use super::output::{self, finding};
+use super::progress::time;
 use super::session::{Ceilings, Means, Session};
 use super::{CommandError, run, systems};
 use crate::cli::BurstArgs;
@@ -106,7 +107,8 @@ fn conclude(record: &mut Record) {
         for run in record.runs.iter().filter(|run| run.system == system.name) {
             let counts = &run.counts;
             let share = counts.timed_out as f64 / counts.offered.max(1) as f64;
-            let rrd = run.delays.get(&Delay::Rrd).map_or(0, |rrd| rrd.percentile(50.0));
+            let rrd = run.delays.get(&Delay::Rrd).and_then(|rrd| rrd.told(50.0));
+            let rrd = rrd.map_or_else(|| "unknown".to_owned(), time);
             record.findings.push(finding(
                 &system.name,
                 format!("timeouts with {}", run.label),
@@ -114,7 +116,7 @@ fn conclude(record: &mut Record) {
                 "%",
                 format!(
                     "{:.1} % are allowed; {} of {} registrations succeeded, {} retransmissions, median \
-                     RRD {} us",
+                     RRD {}",
                     ALLOWED * 100.0,
                     counts.succeeded,
                     counts.offered,

@@ -110,9 +110,7 @@ fn conclusions(systems: &[System], runs: &[Run]) -> Vec<Finding> {
         };
         let with = if authentication { " with authentication" } else { "" };
         for other in others {
-            let p99 = |run: &Run| {
-                run.delays.get(&Delay::Response).map(|delay| delay.percentile(99.0) as f64)
-            };
+            let p99 = |run: &Run| run.delays.get(&Delay::Response)?.told(99.0).map(|us| us as f64);
             for (name, of) in [
                 ("CPU", &metrics::cpu_per_operation as &dyn Fn(&Run) -> Option<f64>),
                 ("response p99", &p99),

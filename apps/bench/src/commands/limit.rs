@@ -129,7 +129,7 @@ fn spec(load: &LoadArgs, rate: f64) -> LoadSpec {
     let spec = load.spec(rate);
     match load.detail.drain {
         Some(_) => spec,
-        None => LoadSpec { drain: PATIENCE + spec.hold, ..spec },
+        None => LoadSpec { drain: PATIENCE + spec.hold + load.detail.ring, ..spec },
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::agents::Force;
 use crate::load::worker::Shared;
 use crate::measure::LoadSpec;
-use crate::record::Second;
+use crate::record::{Second, tells};
 use hdrhistogram::Histogram as Hdr;
 use std::io::{IsTerminal, Write};
 use std::sync::PoisonError;
@@ -125,7 +125,7 @@ pub(crate) fn gather(shared: &Shared, tellers: usize) -> Option<(u64, Second, Hd
         second.failed += glance.second.failed;
         second.retransmitted += glance.second.retransmitted;
         second.in_flight += glance.second.in_flight;
-        // They have the same bounds.
+        // It grows to whatever there is.
         let _ = response.add(&glance.response);
     }
     (count == tellers).then_some((first.number, second, response))
@@ -147,28 +147,23 @@ impl View {
             }
             (Progress::Live, Some((second, response))) => format!(
                 "{}\n  {seconds:.0} s of {:.0} s and waiting\n  rate      {}/s answered, {}/s failed, {} under way, \
-                 {} sent again\n  response  p50 {}, p99 {}, p99.9 {}, max {}\n",
+                 {} sent again\n  response  {}\n",
                 self.title,
                 self.total,
                 second.succeeded,
                 second.failed,
                 second.in_flight,
                 second.retransmitted,
-                time(response.value_at_percentile(50.0)),
-                time(response.value_at_percentile(99.0)),
-                time(response.value_at_percentile(99.9)),
-                time(response.max()),
+                delays(response, &[50.0, 99.0, 99.9]),
             ),
             (_, Some((second, response))) => format!(
-                "{}: {}/s answered, {}/s failed, {} under way, {} sent again, p50 {}, p99 {}, max {}\n",
+                "{}: {}/s answered, {}/s failed, {} under way, {} sent again, {}\n",
                 self.title,
                 second.succeeded,
                 second.failed,
                 second.in_flight,
                 second.retransmitted,
-                time(response.value_at_percentile(50.0)),
-                time(response.value_at_percentile(99.0)),
-                time(response.max()),
+                delays(response, &[50.0, 99.0]),
             ),
             (_, None) => return,
         };
@@ -184,6 +179,15 @@ impl View {
         }
         self.lines = 0;
     }
+}
+
+/// Those of the percentiles that there are enough delays for, and the longest.
+fn delays(response: &Hdr<u64>, percentiles: &[f64]) -> String {
+    let told = percentiles.iter().filter(|&&percent| tells(response.len(), percent));
+    let told = told.map(|&percent| {
+        format!("p{percent} {}, ", time(response.value_at_percentile(percent).min(response.max())))
+    });
+    told.chain([format!("max {}", time(response.max()))]).collect()
 }
 
 /// Microseconds as one reads them.

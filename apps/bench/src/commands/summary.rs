@@ -96,14 +96,13 @@ fn line(out: &mut String, run: &Run) {
         metrics::success(counts).unwrap_or_default(),
     );
     if let Some(response) = run.delays.get(&Delay::Response) {
-        let _ = write!(
-            out,
-            ", response p50 {} p99 {} p99.9 {} max {}",
-            time(response.percentile(50.0)),
-            time(response.percentile(99.0)),
-            time(response.percentile(99.9)),
-            time(response.max()),
-        );
+        out.push_str(", response");
+        for percent in [50.0, 99.0, 99.9] {
+            if let Some(micros) = response.told(percent) {
+                let _ = write!(out, " p{percent} {}", time(micros));
+            }
+        }
+        let _ = write!(out, " max {}", time(response.max()));
     }
     if let Some(cpu) = metrics::cpu_per_operation(run) {
         let _ = write!(out, ", server CPU {cpu:.1} us each");

@@ -4,7 +4,7 @@ mod written;
 
 pub(crate) use written::Written;
 
-use crate::record::{Counts, Delay, Histogram, Second};
+use crate::record::{self, Counts, Delay, Histogram, Second};
 use hdrhistogram::Histogram as Hdr;
 use sip::{Duration, Instant, Method};
 use std::collections::BTreeMap;
@@ -55,8 +55,7 @@ struct SecondTally {
 impl SecondTally {
     fn new() -> Self {
         // Two digits: there are many of them.
-        let response = Hdr::new_with_bounds(1, 60_000_000, 2).expect("the bounds are in order");
-        Self { second: Second::default(), response }
+        Self { second: Second::default(), response: record::growing(2) }
     }
 }
 
@@ -131,7 +130,8 @@ impl Tally {
 
     /// The operation's own delay, for the series.
     pub(crate) fn response(&mut self, now: Instant, span: Duration) {
-        self.second(now).response.saturating_record(span.as_micros());
+        // It grows to whatever there is.
+        let _ = self.second(now).response.record(span.as_micros());
     }
 
     /// An operation has ended at `now`.
@@ -187,7 +187,7 @@ impl Tally {
             ours.second.failed += theirs.second.failed;
             ours.second.retransmitted += theirs.second.retransmitted;
             ours.second.in_flight += theirs.second.in_flight;
-            // Both have the same bounds.
+            // As above.
             let _ = ours.response.add(&theirs.response);
         }
     }

@@ -138,6 +138,8 @@ pub(crate) struct Worker {
     heard: Option<Instant>,
     unheard: u64,
     stopped: Option<Instant>,
+    /// How long an operation may take: the timers of its transactions, and the length of a call.
+    longest: Duration,
 }
 
 impl Worker {
@@ -158,6 +160,8 @@ impl Worker {
             link: links.link_of(index),
             way: links.way_of(index),
         });
+        let Settings { timers, hold, ring, .. } = &plan.settings;
+        let longest = timers.t1.times(64) + Duration::from_secs(8) + *hold + *ring;
         let engine = Engine::new(plan.settings, parties.collect(), links.places(), clock.now());
         // Sleeps are to end when they should; without the right to it they end a little later.
         let _ = nix::sys::prctl::set_timerslack(1);
@@ -172,13 +176,14 @@ impl Worker {
             heard,
             unheard: 0,
             stopped,
+            longest,
         })
     }
 
     /// Does `task` with at most `window` at a time. All of it counts as measured.
     pub(crate) fn closed_loop(&mut self, task: Task, window: usize, bound: Bound) -> Found {
         let start = self.clock.now();
-        let timers = Duration::from_secs(40);
+        let timers = self.longest;
         self.begin(Tally::new(start, start..Instant::MAX));
         let (cpu, links) = (Cpu::of_thread(), self.links.counts());
         let users = self.engine.parties();

@@ -11,16 +11,32 @@ use sip::Duration;
 /// Three significant digits: a delay is known to a part in a thousand.
 const DIGITS: u8 = 3;
 
-/// The delays of many events, in microseconds, each to a part in a thousand.
+/// A histogram of microseconds that grows with what is recorded: no value is too large for it.
+pub(crate) fn growing(digits: u8) -> Hdr<u64> {
+    // What delays mostly are below: so that it seldom grows while a load is on.
+    let mut histogram =
+        Hdr::new_with_bounds(1, 60_000_000, digits).expect("the bounds are in order");
+    histogram.auto(true);
+    histogram
+}
+
+/// The delays of many events, in microseconds, each to a part in a thousand; the shortest, the longest
+/// and the mean are exact.
 ///
 /// In JSON it is an object with a summary for people and, under `hdr`, the whole histogram in the V2
 /// compressed format of HdrHistogram, in base64, which other tools read too.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Histogram(Hdr<u64>);
+pub(crate) struct Histogram {
+    hdr: Hdr<u64>,
+    min: u64,
+    max: u64,
+    /// Of all delays.
+    sum: u64,
+}
 
 impl Default for Histogram {
     fn default() -> Self {
-        Self(Hdr::new_with_bounds(1, 60_000_000, DIGITS).expect("the bounds are in order"))
+        Self { hdr: growing(DIGITS), min: u64::MAX, max: 0, sum: 0 }
     }
 }
 
@@ -39,71 +55,97 @@ pub(crate) fn encode(histogram: &Hdr<u64>) -> Result<String, String> {
 /// Adds to `histogram` what [`encode`] has written, with every value kept as it is.
 ///
 /// # Errors
-/// In words, where it is no histogram, or one with other bounds.
+/// In words, where it is no histogram, or one with other digits.
 pub(crate) fn decode_into(histogram: &mut Hdr<u64>, text: &str) -> Result<(), String> {
     let bytes = STANDARD.decode(text).map_err(|error| format!("hdr is no base64: {error}"))?;
     let read: Hdr<u64> = hdrhistogram::serialization::Deserializer::new()
         .deserialize(&mut bytes.as_slice())
         .map_err(|error| format!("hdr is no histogram: {error:?}"))?;
-    let is_alike = read.sigfig() == histogram.sigfig() && read.high() <= histogram.high();
-    if !is_alike {
-        return Err("hdr is a histogram with other bounds".to_owned());
+    if read.sigfig() != histogram.sigfig() {
+        return Err("hdr is a histogram with other digits".to_owned());
     }
     histogram.add(&read).map_err(|error| format!("hdr is a histogram that does not fit: {error:?}"))
+}
+
+/// Whether so many events are enough to tell this percentile from the longest.
+pub(crate) fn tells(count: u64, percent: f64) -> bool {
+    let beyond = count as f64 * (100.0 - percent) / 100.0;
+    // Of a single one, the median is that one.
+    count > 0 && (percent <= 50.0 || beyond >= 0.999)
 }
 
 /// The percentiles that are told everywhere, in percent.
 pub(crate) const PERCENTILES: [f64; 6] = [50.0, 90.0, 95.0, 99.0, 99.9, 99.99];
 
 impl Histogram {
-    /// Counts one event that took `delay`. What took longer than a minute counts as a minute.
+    /// Counts one event that took `delay`.
     pub(crate) fn record(&mut self, delay: Duration) {
-        self.0.saturating_record(delay.as_micros());
+        let micros = delay.as_micros();
+        // It grows to whatever there is.
+        let _ = self.hdr.record(micros);
+        self.min = self.min.min(micros);
+        self.max = self.max.max(micros);
+        self.sum = self.sum.saturating_add(micros);
     }
 
     /// Adds what `other` has counted.
     pub(crate) fn merge(&mut self, other: &Self) {
-        self.0 += &other.0;
+        // As above.
+        let _ = self.hdr.add(&other.hdr);
+        self.min = self.min.min(other.min);
+        self.max = self.max.max(other.max);
+        self.sum = self.sum.saturating_add(other.sum);
     }
 
     /// How many events were counted.
     pub(crate) fn count(&self) -> u64 {
-        self.0.len()
+        self.hdr.len()
     }
 
     /// Whether nothing was counted.
     pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.hdr.is_empty()
     }
 
     /// The delay, in microseconds, that `percent` of the events did not exceed; 0 if there are none.
     pub(crate) fn percentile(&self, percent: f64) -> u64 {
-        self.0.value_at_percentile(percent)
+        if self.is_empty() {
+            return 0;
+        }
+        self.hdr.value_at_percentile(percent).clamp(self.min, self.max)
+    }
+
+    /// The same, if there are enough events to tell it: one beyond it at least, or else it would be
+    /// nothing but the longest.
+    pub(crate) fn told(&self, percent: f64) -> Option<u64> {
+        tells(self.count(), percent).then(|| self.percentile(percent))
     }
 
     /// The shortest delay in microseconds; 0 if there are none.
     pub(crate) fn min(&self) -> u64 {
-        self.0.min()
+        if self.is_empty() { 0 } else { self.min }
     }
 
     /// The longest delay in microseconds; 0 if there are none.
-    pub(crate) fn max(&self) -> u64 {
-        self.0.max()
+    pub(crate) const fn max(&self) -> u64 {
+        self.max
     }
 
     /// The mean delay in microseconds; 0 if there are none.
     pub(crate) fn mean(&self) -> f64 {
-        self.0.mean()
+        if self.is_empty() { 0.0 } else { self.sum as f64 / self.count() as f64 }
     }
 
     /// The standard deviation in microseconds; 0 if there are none.
     pub(crate) fn deviation(&self) -> f64 {
-        self.0.stdev()
+        self.hdr.stdev()
     }
 
     /// Each delay that occurred, in microseconds, and how many events had it.
     pub(crate) fn values(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
-        self.0.iter_recorded().map(|step| (step.value_iterated_to(), step.count_at_value()))
+        let steps = self.hdr.iter_recorded();
+        steps
+            .map(|step| (step.value_iterated_to().clamp(self.min, self.max), step.count_at_value()))
     }
 }
 
@@ -119,12 +161,15 @@ struct Written {
     p99_9_us: u64,
     p99_99_us: u64,
     max_us: u64,
+    /// Of all; not there in older records.
+    #[serde(default)]
+    sum_us: Option<u64>,
     hdr: String,
 }
 
 impl Serialize for Histogram {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let hdr = encode(&self.0).map_err(serde::ser::Error::custom)?;
+        let hdr = encode(&self.hdr).map_err(serde::ser::Error::custom)?;
         let [p50_us, p90_us, p95_us, p99_us, p99_9_us, p99_99_us] =
             PERCENTILES.map(|percent| self.percentile(percent));
         Written {
@@ -138,6 +183,7 @@ impl Serialize for Histogram {
             p99_9_us,
             p99_99_us,
             max_us: self.max(),
+            sum_us: Some(self.sum),
             hdr,
         }
         .serialize(serializer)
@@ -148,7 +194,16 @@ impl<'de> Deserialize<'de> for Histogram {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let written = Written::deserialize(deserializer)?;
         let mut histogram = Self::default();
-        decode_into(&mut histogram.0, &written.hdr).map_err(D::Error::custom)?;
+        decode_into(&mut histogram.hdr, &written.hdr).map_err(D::Error::custom)?;
+        if histogram.is_empty() {
+            return Ok(histogram);
+        }
+        if written.min_us > written.max_us {
+            return Err(D::Error::custom("the shortest delay is longer than the longest"));
+        }
+        (histogram.min, histogram.max) = (written.min_us, written.max_us);
+        histogram.sum =
+            written.sum_us.unwrap_or((written.mean_us * histogram.count() as f64) as u64);
         Ok(histogram)
     }
 }
@@ -167,5 +222,46 @@ mod tests {
         let read: Histogram = serde_json::from_str(&text).unwrap();
         assert_eq!(read, histogram);
         assert_eq!(read.count(), 6);
+        assert_eq!((read.min(), read.max()), (0, 600_000_000));
+        // As versions before wrote it.
+        let mut older: serde_json::Value = serde_json::from_str(&text).unwrap();
+        older.as_object_mut().unwrap().remove("sum_us");
+        let older: Histogram = serde_json::from_value(older).unwrap();
+        assert!((older.mean() - read.mean()).abs() < 1.0);
+        let wrong = text.replace("\"min_us\":0", "\"min_us\":600000001");
+        assert!(serde_json::from_str::<Histogram>(&wrong).is_err());
+    }
+
+    #[test]
+    fn no_delay_is_too_long() {
+        const HOUR: u64 = 3_600_000_000;
+        let mut long = Histogram::default();
+        for micros in [1, HOUR, 24 * HOUR, u64::MAX / 4] {
+            long.record(Duration::from_micros(micros));
+        }
+        let mut all = Histogram::default();
+        all.record(Duration::from_micros(5));
+        all.merge(&long);
+        assert_eq!((all.count(), all.min(), all.max()), (5, 1, u64::MAX / 4));
+        let day = all.percentile(80.0);
+        assert!(day.abs_diff(24 * HOUR) <= 24 * HOUR / 1000, "{day}");
+        let text = serde_json::to_string(&all).unwrap();
+        assert_eq!(serde_json::from_str::<Histogram>(&text).unwrap(), all);
+    }
+
+    #[test]
+    fn percentiles_are_told_of_events_that_there_are() {
+        let mut histogram = Histogram::default();
+        assert_eq!(histogram.told(50.0), None);
+        for (count, told) in [(1, 1), (9, 1), (10, 2), (20, 3), (99, 3), (100, 4), (999, 4)] {
+            while histogram.count() < count {
+                histogram.record(Duration::from_micros(110_000));
+            }
+            let all = PERCENTILES.map(|percent| histogram.told(percent));
+            assert_eq!(all.iter().flatten().count(), told, "of {count}: {all:?}");
+            // And none is another delay than the only one.
+            assert!(all.iter().flatten().all(|&micros| micros == 110_000), "{all:?}");
+            assert_eq!(histogram.mean(), 110_000.0);
+        }
     }
 }

@@ -6,7 +6,7 @@
 
 mod histogram;
 
-pub(crate) use histogram::{Histogram, PERCENTILES, decode_into, encode};
+pub(crate) use histogram::{Histogram, PERCENTILES, decode_into, encode, growing, tells};
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

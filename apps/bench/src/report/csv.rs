@@ -168,8 +168,8 @@ fn generator(columns: &mut Columns) {
     columns.count("generator_cpu_system_us", |run| run.generator.cpu_system_us);
     columns.count("generator_operations", |run| run.generator.operations);
     columns.figure("generator_cpu_us_per_operation", metrics::generator_cpu_per_operation);
-    columns.count("generator_lag_p50_us", |run| run.generator.lag.percentile(50.0));
-    columns.count("generator_lag_p99_us", |run| run.generator.lag.percentile(99.0));
+    columns.figure("generator_lag_p50_us", |run| Some(run.generator.lag.told(50.0)? as f64));
+    columns.figure("generator_lag_p99_us", |run| Some(run.generator.lag.told(99.0)? as f64));
     columns.count("generator_lag_max_us", |run| run.generator.lag.max());
     columns.count("generator_drops", |run| run.generator.drops);
     columns.count("generator_unsent", |run| run.generator.unsent);

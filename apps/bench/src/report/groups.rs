@@ -4,7 +4,6 @@ use super::chart::Look;
 use super::words;
 use crate::analysis::Spread;
 use crate::record::{Delay, Histogram, Kind, Load, Record, Run, System};
-use std::collections::BTreeMap;
 
 /// A system of a record, with a name that no other has in the report.
 #[derive(Debug)]
@@ -169,62 +168,48 @@ pub(super) fn run_name(run: &Run) -> String {
     )
 }
 
-/// A percentile of a delay of a run in microseconds; none, if the delay did not occur.
+/// A percentile of a delay of a run in microseconds; none, if the delay did not occur, or not often enough
+/// to tell it.
 pub(super) fn percentile(run: &Run, delay: Delay, percent: f64) -> Option<f64> {
-    let histogram = run.delays.get(&delay).filter(|histogram| !histogram.is_empty())?;
-    Some(histogram.percentile(percent) as f64)
+    run.delays.get(&delay)?.told(percent).map(|us| us as f64)
 }
 
-/// The delays of several histograms. They may come from files, whose bounds need not be alike, as
-/// histograms that are to be merged must be.
+/// The delays of several histograms.
 #[derive(Debug)]
-pub(super) struct Pooled {
-    /// Delays in microseconds, rising, each with how many did not exceed it.
-    reached: Vec<(u64, u64)>,
-}
+pub(super) struct Pooled(Histogram);
 
 impl Pooled {
     /// All of them together.
     pub(super) fn of<'a>(histograms: impl Iterator<Item = &'a Histogram>) -> Self {
-        let mut counts: BTreeMap<u64, u64> = BTreeMap::new();
-        for (value, count) in histograms.flat_map(Histogram::values) {
-            let sum = counts.entry(value).or_default();
-            *sum = sum.saturating_add(count);
-        }
-        let mut sum = 0u64;
-        let reached = counts.into_iter().map(|(value, count)| {
-            sum = sum.saturating_add(count);
-            (value, sum)
-        });
-        Self { reached: reached.collect() }
+        let mut all = Histogram::default();
+        histograms.for_each(|one| all.merge(one));
+        Self(all)
     }
 
     /// How many there are.
     pub(super) fn count(&self) -> u64 {
-        self.reached.last().map_or(0, |&(_, count)| count)
-    }
-
-    /// Whether there are enough events to tell this percentile from the maximum.
-    pub(super) fn tells(&self, percent: f64) -> bool {
-        self.count() as f64 * (100.0 - percent) / 100.0 >= 0.999
+        self.0.count()
     }
 
     /// The mean in microseconds.
     pub(super) fn mean(&self) -> Option<f64> {
-        let mut before = 0;
-        let mut sum = 0.0;
-        for &(value, reached) in &self.reached {
-            sum += value as f64 * (reached - before) as f64;
-            before = reached;
-        }
-        (before > 0).then(|| sum / before as f64)
+        (!self.0.is_empty()).then(|| self.0.mean())
     }
 
-    /// The delay, in microseconds, that `percent` of the events did not exceed.
+    /// The shortest delay in microseconds.
+    pub(super) fn min(&self) -> Option<u64> {
+        (!self.0.is_empty()).then(|| self.0.min())
+    }
+
+    /// The longest delay in microseconds.
+    pub(super) fn max(&self) -> Option<u64> {
+        (!self.0.is_empty()).then(|| self.0.max())
+    }
+
+    /// The delay, in microseconds, that `percent` of the events did not exceed, if there are enough of
+    /// them to tell it.
     pub(super) fn percentile(&self, percent: f64) -> Option<u64> {
-        let wanted = (percent / 100.0 * self.count() as f64).ceil().max(1.0);
-        let at = self.reached.partition_point(|&(_, reached)| (reached as f64) < wanted);
-        self.reached.get(at).or(self.reached.last()).map(|&(value, _)| value)
+        self.0.told(percent)
     }
 }
 
@@ -243,9 +228,10 @@ mod tests {
         }
         let pooled = Pooled::of(halves.iter());
         assert_eq!(pooled.count(), 1000);
-        for percent in [0.0, 1.0, 50.0, 90.0, 99.0, 99.9, 100.0] {
+        for percent in [1.0, 50.0, 90.0, 99.0, 99.9] {
             assert_eq!(pooled.percentile(percent), Some(whole.percentile(percent)), "{percent}");
         }
+        assert_eq!((pooled.min(), pooled.max(), pooled.mean()), (Some(1), Some(1000), Some(500.5)));
         assert_eq!(Pooled::of([].into_iter()).percentile(50.0), None);
     }
 }

@@ -185,9 +185,10 @@ fn total(group: &Group<'_>, count: impl Fn(&Run) -> u64) -> u64 {
 
 /// Minimum, mean, median, 99th percentile and maximum in milliseconds.
 fn delay_cells(pooled: &Pooled) -> [String; 5] {
-    let at = |percent| words::maybe(pooled.percentile(percent).map(|us| us as f64 / 1000.0));
+    let millis = |us: Option<u64>| words::maybe(us.map(|us| us as f64 / 1000.0));
     let mean = words::maybe(pooled.mean().map(|us| us / 1000.0));
-    [at(0.0), mean, at(50.0), at(99.0), at(100.0)]
+    let percentile = |percent| millis(pooled.percentile(percent));
+    [millis(pooled.min()), mean, percentile(50.0), percentile(99.0), millis(pooled.max())]
 }
 
 /// What parallel users see, if it was measured.
@@ -306,9 +307,9 @@ fn delay_of_users(
     type Value = fn(&Pooled) -> Option<f64>;
     let values: &[(&str, Value)] = match seen.len() {
         1 => &[
-            ("minimum", |pooled| pooled.percentile(0.0).map(|us| us as f64)),
+            ("minimum", |pooled| pooled.min().map(|us| us as f64)),
             ("mean", Pooled::mean),
-            ("maximum", |pooled| pooled.percentile(100.0).map(|us| us as f64)),
+            ("maximum", |pooled| pooled.max().map(|us| us as f64)),
         ],
         _ => &[("mean", Pooled::mean)],
     };

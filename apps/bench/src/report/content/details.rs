@@ -291,9 +291,7 @@ pub(super) fn generator(report: &Report<'_>) -> Option<Section> {
     );
     for group in report.featured() {
         let lag = |percent| {
-            words::maybe(
-                group.median(|run| Some(run.generator.lag.percentile(percent) as f64 / 1000.0)),
-            )
+            words::maybe(group.median(|run| Some(run.generator.lag.told(percent)? as f64 / 1000.0)))
         };
         let ceiling = |run: &Run| run.generator.ceiling.map(|ceiling| ceiling.rate);
         let mut cells = report.name_cells(&group);

@@ -116,8 +116,7 @@ fn percentiles(label: &str, look: Look, pooled: &Pooled) -> Line {
     let steps = 0..=(nines * POINTS_PER_NINE) as u32;
     let percents = steps.map(|step| 100.0 * (1.0 - 10f64.powf(-f64::from(step) / POINTS_PER_NINE)));
     let mut line = Line::plain(label, look, percents.filter_map(value).collect());
-    let told = PERCENTILES.into_iter().filter(|&percent| pooled.tells(percent));
-    line.markers = told.filter_map(value).collect();
+    line.markers = PERCENTILES.into_iter().filter_map(value).collect();
     line
 }
 
@@ -125,13 +124,10 @@ fn distribution_row(report: &Report<'_>, group: &Group<'_>, pooled: &Pooled) -> 
     let millis = |us: Option<u64>| words::maybe(us.map(|us| us as f64 / 1000.0));
     let mut cells = report.name_cells(group);
     cells.push(words::count(pooled.count()));
-    cells.push(millis(pooled.percentile(0.0)));
+    cells.push(millis(pooled.min()));
     cells.push(words::maybe(pooled.mean().map(|us| us / 1000.0)));
-    cells.extend(
-        PERCENTILES
-            .map(|percent| millis(pooled.percentile(percent).filter(|_| pooled.tells(percent)))),
-    );
-    cells.push(millis(pooled.percentile(100.0)));
+    cells.extend(PERCENTILES.map(|percent| millis(pooled.percentile(percent))));
+    cells.push(millis(pooled.max()));
     cells
 }
 
@@ -385,17 +381,16 @@ pub(super) fn delays_table(report: &Report<'_>) -> Table {
             if pooled.count() == 0 || matches!(delay, Delay::Response | Delay::FromSchedule) {
                 continue;
             }
-            let at =
-                |percent| words::maybe(pooled.percentile(percent).map(|us| us as f64 / 1000.0));
+            let millis = |us: Option<u64>| words::maybe(us.map(|us| us as f64 / 1000.0));
             let mut cells = report.name_cells(&group);
             cells.extend([
                 delay_name(delay).to_owned(),
                 words::count(pooled.count()),
-                at(0.0),
+                millis(pooled.min()),
                 words::maybe(pooled.mean().map(|us| us / 1000.0)),
-                at(50.0),
-                at(99.0),
-                at(100.0),
+                millis(pooled.percentile(50.0)),
+                millis(pooled.percentile(99.0)),
+                millis(pooled.max()),
             ]);
             table.row_doubtful(group.is_doubtful(), cells);
         }
