@@ -358,11 +358,19 @@ impl Fleet {
         Ok(Crew { fleet: Rc::clone(self), id, workers, shared })
     }
 
-    fn work(&self, id: u32, job: &Job, shared: &Shared) -> Result<Vec<Share>, AgentError> {
+    /// What was found, and when the work began.
+    fn work(
+        &self,
+        id: u32,
+        job: &Job,
+        shared: &Shared,
+    ) -> Result<(Vec<Share>, std::time::Instant), AgentError> {
         // Clocks drift apart.
         self.compare_clocks()?;
         let way = Duration::from_micros(self.clock_error_us()).times(4);
         let start = self.clock.now() + LEAD + way;
+        let begun =
+            std::time::Instant::now() + std::time::Duration::from_micros((LEAD + way).as_micros());
         for agent in 0..self.count() {
             let offset = self.agents.borrow()[agent].offset;
             let start = start.as_micros().saturating_add_signed(offset);
@@ -381,7 +389,7 @@ impl Fleet {
             let clock_error_us = self.agents.borrow()[agent].clock_error;
             shares.push(Share { agent: Some(self.place(agent)), clock_error_us, found });
         }
-        Ok(shares)
+        Ok((shares, begun))
     }
 }
 
@@ -516,6 +524,14 @@ impl Crew {
 
     /// Has all agents do their share of `job`, from the same moment on.
     pub(super) fn work(&self, job: &Job) -> Result<Vec<Share>, AgentError> {
+        self.timed_work(job).map(|(shares, _)| shares)
+    }
+
+    /// The same, and when that moment was.
+    pub(super) fn timed_work(
+        &self,
+        job: &Job,
+    ) -> Result<(Vec<Share>, std::time::Instant), AgentError> {
         self.fleet.work(self.id, job, &self.shared)
     }
 }

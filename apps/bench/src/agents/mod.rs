@@ -20,6 +20,7 @@ use crate::load::worker::{Bound, CyclePlan, Found, Shared};
 use crate::ssh;
 use std::fmt;
 use std::str::FromStr;
+use std::time::Instant;
 
 /// The most agents of a controller.
 pub(crate) const MOST: usize = 1000;
@@ -197,11 +198,16 @@ impl Force {
         }
     }
 
-    /// [`Generator::load`], shared out to all machines, soon.
-    pub(crate) fn load(&mut self, stretch: &Stretch) -> Result<Vec<Share>, AgentError> {
+    /// [`Generator::load`], shared out to all machines, soon; and when that was.
+    pub(crate) fn load(&mut self, stretch: &Stretch) -> Result<(Vec<Share>, Instant), AgentError> {
         match self {
-            Self::Local(generator) => Ok(ours(generator.load(stretch, generator.soon()))),
-            Self::Agents(crew) => crew.work(&stretch.into()),
+            Self::Local(generator) => {
+                let (now, clock) = (Instant::now(), generator.clock().now());
+                let soon = generator.soon();
+                let start = now + std::time::Duration::from_micros(soon.since(clock).as_micros());
+                Ok((ours(generator.load(stretch, soon)), start))
+            }
+            Self::Agents(crew) => crew.timed_work(&stretch.into()),
         }
     }
 }

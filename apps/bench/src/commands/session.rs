@@ -15,13 +15,14 @@ use crate::peer::{Authentication, Peer, Script};
 use crate::record::{Ceiling, Operation, Run, Steps, System};
 use crate::sut::Running;
 use crate::users::Users;
-use crate::watch::{self, Reading, Subject, WatchError, Watcher};
+use crate::watch::{self, Reading, Subject, WatchError, Watcher, Window};
 use sip::Duration;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
 
 /// How long the ceiling is looked for, and with how much under way on each worker.
 const CEILING_TIME: Duration = Duration::from_millis(500);
@@ -294,6 +295,7 @@ pub(crate) struct Watching {
     before: Option<Reading>,
     begun: Option<Reading>,
     measured: Vec<(Reading, Reading)>,
+    windows: Vec<Window>,
     failed: Option<WatchError>,
 }
 
@@ -303,7 +305,15 @@ impl Watching {
     pub(crate) fn start(subject: Option<&Subject>, settle: Duration) -> Result<Self, CommandError> {
         let watcher = subject.map(Watcher::start).transpose()?;
         let before = watcher.as_ref().map(Watcher::mark).transpose()?;
-        Ok(Self { watcher, settle, before, begun: None, measured: Vec::new(), failed: None })
+        Ok(Self {
+            watcher,
+            settle,
+            before,
+            begun: None,
+            measured: Vec::new(),
+            windows: Vec::new(),
+            failed: None,
+        })
     }
 
     fn mark(&mut self) -> Option<Reading> {
@@ -327,7 +337,7 @@ impl Watching {
         let watched = watcher.finish();
         // What was watched was not there at the end: so the last look at it is the end.
         self.measured.extend(self.begun.zip(watched.last));
-        let mut watch = watch::assemble(&watched, &before, &self.measured);
+        let mut watch = watch::assemble(&watched, &before, &self.measured, &self.windows);
         watch.operations = operations;
         (Some(watch), self.failed.or(watched.trouble))
     }
@@ -336,6 +346,11 @@ impl Watching {
 impl Meters for Watching {
     fn begin(&mut self) {
         self.begun = self.mark();
+    }
+
+    fn measured(&mut self, at: Duration, start: Instant, length: Duration) {
+        let [at, length] = [at, length].map(|span| span.as_micros() as f64 / 1e6);
+        self.windows.push(Window { at, start, length });
     }
 
     fn end(&mut self) {

@@ -122,6 +122,8 @@ fn together(ceilings: &[Ceiling]) -> Option<Ceiling> {
 pub(super) struct Sums {
     machines: Vec<OfMachine>,
     pub(super) measured: Duration,
+    /// Where in the series the pass begins that is added next.
+    pub(super) before: Duration,
 }
 
 /// Sums over the workers of a machine, or of several.
@@ -134,6 +136,7 @@ pub(super) struct OfMachine {
     /// The highest share of its time that a worker was on the processor.
     pub(super) busiest: f64,
     clock_error_us: u64,
+    /// When it was over, in the series.
     elapsed: Duration,
     /// When the last message came, and how many operations were started after that.
     heard: Option<Duration>,
@@ -189,7 +192,9 @@ impl Sums {
     /// Adds what each machine found in a pass.
     pub(super) fn add(&mut self, shares: Vec<Share>) {
         for (index, share) in shares.into_iter().enumerate() {
-            let Some(of_pass) = OfMachine::of(share) else { continue };
+            let Some(mut of_pass) = OfMachine::of(share) else { continue };
+            of_pass.heard = of_pass.heard.map(|heard| self.before + heard);
+            of_pass.elapsed = self.before + of_pass.elapsed;
             if index < self.machines.len() {
                 let before = self.machines.remove(index);
                 // These are the same in each pass, or tell how the last one ended.

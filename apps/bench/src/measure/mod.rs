@@ -15,6 +15,7 @@ use crate::record::{Ceiling, Operation, Run};
 use sip::Duration;
 use std::fmt;
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 pub(crate) use doubts::Limits;
 pub(crate) use found::{Base, describe_found};
@@ -125,6 +126,8 @@ impl std::error::Error for MeasureError {}
 pub(crate) trait Meters {
     /// The load begins, or goes on.
     fn begin(&mut self);
+    /// What was measured for `length` from `start` on stands in the series from `at` on.
+    fn measured(&mut self, at: Duration, start: Instant, length: Duration);
     /// It has ended, or pauses.
     fn end(&mut self);
 }
@@ -132,6 +135,7 @@ pub(crate) trait Meters {
 /// Nobody reads any meters.
 impl Meters for () {
     fn begin(&mut self) {}
+    fn measured(&mut self, _: Duration, _: Instant, _: Duration) {}
     fn end(&mut self) {}
 }
 
@@ -215,10 +219,13 @@ pub(crate) fn run(
                 drain: spec.drain,
             };
             meters.begin();
-            let shares = force.load(&stretch);
+            let loaded = force.load(&stretch);
             meters.end();
-            let shares = shares?;
-            sums.measured = sums.measured + stopped(&shares).unwrap_or(length).min(length);
+            let (shares, start) = loaded?;
+            let length = stopped(&shares).unwrap_or(length).min(length);
+            sums.before = sums.measured;
+            meters.measured(sums.measured, start, length);
+            sums.measured = sums.measured + length;
             sums.add(shares);
             if force.shared().ending.load(Ordering::Relaxed) {
                 break;
@@ -241,24 +248,31 @@ pub(crate) fn run(
             }
         }
         measured = spec.warmup..spec.warmup + total;
+        // So that a second of the series begins with the measured time.
+        let lead = spec.warmup.as_micros().next_multiple_of(1_000_000) - spec.warmup.as_micros();
+        let lead = Duration::from_micros(lead);
         let stretch = Stretch {
             task: task_of(spec.operation),
             segments,
             spacing: spec.spacing,
             seed: spec.seed,
-            before: Duration::ZERO,
+            before: lead,
             measured: measured.clone(),
             drain: spec.drain,
         };
         meters.begin();
-        let shares = force.load(&stretch);
+        let loaded = force.load(&stretch);
         meters.end();
-        let shares = shares?;
+        let (shares, start) = loaded?;
         if let Some(stopped) = stopped(&shares) {
             measured.end = stopped.clamp(measured.start, measured.end);
         }
         let micros = measured.end.as_micros() - measured.start.as_micros();
         sums.measured = Duration::from_micros(micros);
+        let warmup = std::time::Duration::from_micros(measured.start.as_micros());
+        meters.measured(Duration::ZERO, start + warmup, sums.measured);
+        sums.before = lead;
+        measured = lead + measured.start..lead + measured.end;
         sums.add(shares);
     }
     let base = Base {

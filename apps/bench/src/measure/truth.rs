@@ -1,7 +1,7 @@
 //! The instrument against a peer of which everything is known: what it says must be what was true.
 //! Counts are compared exactly. Delays have bounds that a busy machine keeps.
 
-use super::{Force, Limits, LoadSpec, run};
+use super::{Force, Limits, LoadSpec, Meters, run};
 use crate::load::arrivals::{Segment, Spacing};
 use crate::load::engine::Settings;
 use crate::load::generator::{Generator, GeneratorPlan, Part};
@@ -14,6 +14,7 @@ use crate::users::Users;
 use sip::transaction::Timers;
 use sip::{Duration, Method, Transport};
 use std::sync::Arc;
+use std::time::Instant;
 
 /// What a delay may be longer than the peer made it, at the median.
 const SLACK: u64 = 5_000;
@@ -23,11 +24,24 @@ fn beyond(histogram: &Histogram, micros: u64) -> u64 {
     histogram.values().filter(|&(value, _)| value >= micros).map(|(_, count)| count).sum()
 }
 
+/// What is told of the measured times.
+#[derive(Default)]
+struct Edges(Vec<(Instant, std::time::Duration)>);
+
+impl Meters for Edges {
+    fn begin(&mut self) {}
+    fn measured(&mut self, _: Duration, start: Instant, length: Duration) {
+        self.0.push((start, std::time::Duration::from_micros(length.as_micros())));
+    }
+    fn end(&mut self) {}
+}
+
 /// A load, by default 200 operations in one second.
 struct Case {
     operation: Operation,
     rate: f64,
     seconds: f64,
+    warmup: u64,
     users: usize,
     t1: u64,
     drain: u64,
@@ -42,6 +56,7 @@ const CASE: Case = Case {
     operation: Operation::Options,
     rate: 200.0,
     seconds: 1.0,
+    warmup: 0,
     users: 20,
     t1: 5_000,
     drain: 20_000,
@@ -86,7 +101,7 @@ impl Case {
             segments: vec![Segment::constant(self.rate, self.seconds)],
             spacing: Spacing::Fixed,
             arrivals: "fixed".to_owned(),
-            warmup: Duration::ZERO,
+            warmup: Duration::from_millis(self.warmup),
             tail: Duration::ZERO,
             drain: Duration::from_millis(self.drain),
             hold: Duration::ZERO,
@@ -95,7 +110,13 @@ impl Case {
         // The machine may be busy: that is not what is looked at here.
         let limits = Limits { lag: Duration::from_secs(60), busy: 9.0, ..Limits::default() };
         let ceilings: Vec<Ceiling> = self.ceiling.into_iter().collect();
-        let run = run(&mut force, &spec, self.users, &limits, &ceilings, &mut ());
+        let mut edges = Edges::default();
+        let begun = Instant::now();
+        let run = run(&mut force, &spec, self.users, &limits, &ceilings, &mut edges);
+        let warmup = std::time::Duration::from_millis(self.warmup);
+        let (start, length) = edges.0[0];
+        assert!(start > begun + warmup && start < Instant::now());
+        assert_eq!(length.as_secs_f64(), self.seconds);
         let run = run.unwrap_or_else(|error| panic!("{error}")).run;
         // With ticks, the last operations come up when the measured time is over.
         assert!(self.tick > 0 || run.counts.offered == self.offered(), "{:?}", run.counts);
@@ -109,6 +130,14 @@ impl Case {
     fn offered(&self) -> u64 {
         (self.rate * self.seconds) as u64
     }
+}
+
+#[test]
+fn the_series_begins_a_second_with_the_measured_time() {
+    let (run, _) = Case { warmup: 300, ..CASE }.measure(&Script::default());
+    let of = |second: &crate::record::Second| (second.at, second.measured, second.offered);
+    let series: Vec<_> = run.series.iter().take(2).map(of).collect();
+    assert_eq!(series, [(-1, false, 60), (0, true, 200)]);
 }
 
 /// The counts of `peer` when it has taken in what was last sent to it.

@@ -482,6 +482,17 @@ pub(crate) struct Watch {
     pub(crate) samples: Vec<Sample>,
 }
 
+impl Watch {
+    /// The samples, each with the beginning and the end of what it is about, on the time axis of the run.
+    pub(crate) fn spans(&self) -> impl Iterator<Item = (f64, f64, &Sample)> {
+        let before = std::iter::once(None).chain(self.samples.iter().map(Some));
+        self.samples.iter().zip(before).filter_map(|(sample, before)| {
+            let length = sample.seconds.or(before.map(|before| sample.at - before.at))?;
+            (length > 0.0).then_some((sample.at - length, sample.at, sample))
+        })
+    }
+}
+
 /// What processes used in a stretch of time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Usage {
@@ -504,7 +515,10 @@ pub(crate) struct Usage {
 pub(crate) struct Sample {
     /// Seconds since the measured time began; negative before it.
     pub(crate) at: f64,
-    /// Use since the sample before.
+    /// How many seconds it is about, which end there; in older records, those since the sample before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) seconds: Option<f64>,
+    /// Use in that time.
     pub(crate) usage: Usage,
     /// Memory in bytes (PSS).
     pub(crate) memory: u64,

@@ -164,8 +164,9 @@ pub(crate) struct Watched {
     pub(crate) source: String,
     /// Processors of the watched machine.
     pub(crate) cores: usize,
-    /// About one a second: when, what was used since the one before, and memory in bytes.
-    pub(crate) samples: Vec<(Instant, Usage, u64)>,
+    /// About one a second: when, how many seconds after the look before, what was used since then, and
+    /// memory in bytes.
+    pub(crate) samples: Vec<(Instant, f64, Usage, u64)>,
     /// The last look at it.
     pub(crate) last: Option<Reading>,
     /// Why there are no more of them, if the watching broke off.
@@ -181,7 +182,7 @@ pub(crate) struct Watcher {
     stop: Option<Sender<()>>,
 }
 
-type Samples = (Vec<(Instant, Usage, u64)>, Option<WatchError>);
+type Samples = (Vec<(Instant, f64, Usage, u64)>, Option<WatchError>);
 
 /// Takes readings.
 #[derive(Debug)]
@@ -274,7 +275,9 @@ impl Watcher {
                 let mut eye = sampled.lock().unwrap_or_else(PoisonError::into_inner);
                 match eye.look(number.is_multiple_of(FULL_EVERY)) {
                     Ok(now) => {
-                        samples.push((now.at, difference(&now.total, &last.total), now.memory));
+                        let seconds = now.at.duration_since(last.at).as_secs_f64();
+                        let used = difference(&now.total, &last.total);
+                        samples.push((now.at, seconds, used, now.memory));
                         last = now;
                     }
                     Err(error) => return (samples, Some(error)),
@@ -310,20 +313,48 @@ impl Watcher {
     }
 }
 
-/// What is recorded, of measured times that are given by the marks at their edges; what was used in
-/// each is added up. `before` is the mark before any load.
+/// A stretch of time that is measured, and where it stands in the series of the run, in seconds: what puts
+/// users back in between is not in that.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Window {
+    pub(crate) start: Instant,
+    pub(crate) at: f64,
+    pub(crate) length: f64,
+}
+
+/// Where what was seen around `instant` stands in the series, `None` if in a pause between windows. What was
+/// before the first lies before the series, and what was after the last behind it.
+fn place(windows: &[Window], instant: Instant) -> Option<f64> {
+    let index = windows.partition_point(|window| window.start <= instant).saturating_sub(1);
+    let window = windows.get(index)?;
+    let after = match instant.checked_duration_since(window.start) {
+        Some(after) => after.as_secs_f64(),
+        None => -window.start.duration_since(instant).as_secs_f64(),
+    };
+    let is_last = index + 1 == windows.len();
+    (is_last || after <= window.length).then_some(window.at + after)
+}
+
+/// What is recorded, of times that are given by the marks at their edges; what was used in each is added
+/// up. `before` is the mark before any load. Samples are told by the time axis of `windows` or, if there are
+/// none, from the first of the times.
 pub(crate) fn assemble(
     watched: &Watched,
     before: &Reading,
     measured: &[(Reading, Reading)],
+    windows: &[Window],
 ) -> Watch {
     let begin = measured.first().map_or(before.at, |(begin, _)| begin.at);
-    let at = |instant: Instant| match instant.checked_duration_since(begin) {
-        Some(after) => after.as_secs_f64(),
-        None => -begin.duration_since(instant).as_secs_f64(),
+    let whole = [Window { start: begin, at: 0.0, length: f64::INFINITY }];
+    let windows = if windows.is_empty() { &whole[..] } else { windows };
+    let sample = |&(instant, seconds, usage, memory): &(Instant, f64, Usage, u64)| {
+        // By its middle: what a sample tells was used until then.
+        let half = Duration::try_from_secs_f64(seconds / 2.0).unwrap_or_default();
+        let middle = place(windows, instant.checked_sub(half).unwrap_or(instant))?;
+        Some(Sample { at: middle + seconds / 2.0, seconds: Some(seconds), usage, memory })
     };
     let marks = measured.iter().flat_map(|(begin, end)| [begin.memory, end.memory]);
-    let seen = watched.samples.iter().map(|(_, _, memory)| *memory);
+    let seen = watched.samples.iter().map(|(.., memory)| *memory);
     Watch {
         operations: 0,
         source: watched.source.clone(),
@@ -334,11 +365,7 @@ pub(crate) fn assemble(
         memory_max: marks.chain(seen).chain([before.memory]).max().unwrap_or(0),
         memory_before: before.memory,
         cores: watched.cores,
-        samples: watched
-            .samples
-            .iter()
-            .map(|&(instant, usage, memory)| Sample { at: at(instant), usage, memory })
-            .collect(),
+        samples: watched.samples.iter().filter_map(sample).collect(),
     }
 }
 

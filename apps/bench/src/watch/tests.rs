@@ -141,18 +141,47 @@ fn measured_times_are_added_up() {
         source: "pid 7".to_owned(),
         cores: 2,
         samples: vec![
-            (start, Usage::default(), 5),
-            (start + Duration::from_secs(15), Usage::default(), 5000),
+            (start, 1.0, Usage::default(), 5),
+            (start + Duration::from_secs(15), 1.0, Usage::default(), 5000),
         ],
         last: None,
         trouble: None,
     };
     let measured = [(reading(10, 100), reading(20, 150)), (reading(30, 200), reading(40, 203))];
-    let watch = assemble(&watched, &reading(5, 50), &measured);
+    let watch = assemble(&watched, &reading(5, 50), &measured, &[]);
     assert_eq!(watch.total.cpu_user_us, 53);
     assert_eq!((watch.memory_before, watch.memory, watch.memory_max), (500, 2030, 5000));
     let at: Vec<f64> = watch.samples.iter().map(|sample| sample.at).collect();
     assert_eq!(at, [-10.0, 5.0]);
+}
+
+#[test]
+fn samples_have_the_time_axis_of_what_is_measured() {
+    let start = Instant::now() + Duration::from_secs(100);
+    let at = |millis: u64| start + Duration::from_millis(millis);
+    let sample = |millis| (at(millis), 1.0, Usage::default(), millis);
+    let mark = Reading { at: start, total: Usage::default(), memory: 0 };
+    let times = [500, 8_500, 9_000, 17_900, 19_000, 22_400, 30_000];
+    let watched = Watched {
+        source: "pid 7".to_owned(),
+        cores: 2,
+        samples: times.into_iter().map(sample).collect(),
+        last: None,
+        trouble: None,
+    };
+    let axis = |windows: &[Window]| -> Vec<f64> {
+        let watch = assemble(&watched, &mark, &[(mark, mark)], windows);
+        watch.samples.iter().map(|sample| sample.at).collect()
+    };
+    // A load that begins at once, with eight seconds before what is measured.
+    let whole = [Window { start: at(8_000), at: 0.0, length: 10.0 }];
+    assert_eq!(axis(&whole), [-7.5, 0.5, 1.0, 9.9, 11.0, 14.4, 22.0]);
+    // Two passes of ten and five seconds, with four in between, in which users are put back.
+    let passes = [
+        Window { start: at(8_000), at: 0.0, length: 10.0 },
+        Window { start: at(22_000), at: 10.0, length: 5.0 },
+    ];
+    assert_eq!(axis(&passes), [-7.5, 0.5, 1.0, 9.9, 18.0]);
 }
 
 /// The command of an `ssh` that reaches this machine through an `sshd` of its own, without a port.

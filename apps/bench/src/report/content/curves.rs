@@ -159,13 +159,13 @@ fn inside(report: &Report<'_>, curves: &[&Curve<'_>], section: &mut Section) {
 /// How many processors the system under test kept busy, in the mean of the measured time.
 pub(super) fn processors(run: &Run) -> Option<f64> {
     let (mut used, mut seconds) = (0.0, 0.0);
-    for pair in run.watch.as_ref()?.samples.windows(2) {
-        let [before, sample] = pair else { continue };
+    for (from, to, sample) in run.watch.as_ref()?.spans() {
         // Samples come once a second, and not when the measured time begins and ends.
-        let middle = f64::midpoint(before.at, sample.at);
-        if middle > 0.0 && middle < run.seconds && sample.at > before.at {
-            used += sample.usage.cpu_user_us as f64 + sample.usage.cpu_system_us as f64;
-            seconds += sample.at - before.at;
+        let inside = to.min(run.seconds) - from.max(0.0);
+        if inside > 0.0 {
+            let cpu = sample.usage.cpu_user_us as f64 + sample.usage.cpu_system_us as f64;
+            used += cpu * inside / (to - from);
+            seconds += inside;
         }
     }
     (seconds > 0.0).then(|| used / seconds / 1e6)

@@ -2,7 +2,7 @@
 
 use super::{Report, delay_name, unless_empty};
 use crate::record::PERCENTILES;
-use crate::record::{Delay, Kind, Run, Second};
+use crate::record::{Delay, Kind, Run, Second, Watch};
 use crate::report::chart::{Axis, Chart, Line, Look, Place, Scale};
 use crate::report::document::{Section, Table};
 use crate::report::groups::{Group, Pooled};
@@ -322,13 +322,11 @@ fn of_seconds(
 fn processors(report: &Report<'_>, groups: &[Group<'_>]) -> Chart {
     let mut chart = time_chart("CPU of the system under test", "processors busy", Scale::Linear);
     let busy = |run: &Run, system_only: bool| {
-        let samples = run.watch.as_ref().map_or(&[][..], |watch| &watch.samples);
-        let points = samples.windows(2).filter_map(|pair| {
-            let [before, sample] = pair else { return None };
+        let spans = run.watch.iter().flat_map(Watch::spans);
+        let points = spans.map(|(from, to, sample)| {
             let used = sample.usage.cpu_system_us as f64
                 + if system_only { 0.0 } else { sample.usage.cpu_user_us as f64 };
-            let width = sample.at - before.at;
-            (width > 0.0).then(|| (sample.at, used / width / 1e6))
+            (to, used / (to - from) / 1e6)
         });
         thinned(points.collect(), Thin::Mean)
     };

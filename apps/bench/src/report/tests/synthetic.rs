@@ -139,6 +139,7 @@ pub(super) fn run(server: Server, load: Load, repeat: u32, seconds: u32) -> Run 
     };
     let memory = server.memory << 20;
     let samples = (-1..=i64::from(seconds)).map(|at| Sample {
+        seconds: Some(1.0),
         at: at as f64,
         usage: usage(chance.around(0.05) / f64::from(seconds)),
         memory: memory + (at.max(0) as u64) * 40_000,
