@@ -6,6 +6,7 @@ mod bare;
 mod capture;
 mod cli;
 mod commands;
+mod console;
 mod cpu;
 mod flood;
 mod load;
@@ -25,5 +26,14 @@ use clap::Parser;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    commands::execute(&cli::Cli::parse())
+    match cli::Cli::try_parse() {
+        Ok(cli) => commands::execute(&cli),
+        Err(error) => match error.print() {
+            Ok(()) => ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2)),
+            Err(unprinted) => {
+                console::complain(format_args!("standard output cannot be written: {unprinted}"));
+                ExitCode::from(2)
+            }
+        },
+    }
 }

@@ -4,6 +4,7 @@ use super::protocol::{Found, Order, PROTOCOL, Plan, Reply, line};
 use crate::cli::AgentArgs;
 use crate::cli::values::Target;
 use crate::commands::{self, gather};
+use crate::console::complain;
 use crate::load::generator::Generator;
 use crate::load::worker::Shared;
 use crate::{record, watch};
@@ -25,7 +26,7 @@ pub(crate) fn serve(args: &AgentArgs, ending: &Arc<AtomicBool>) {
         // A program that runs needs its name no more: so it is gone however this ends.
         let removed = std::env::current_exe().and_then(std::fs::remove_file);
         if let Err(error) = removed {
-            eprintln!("this copy of the program cannot be removed: {error}");
+            complain(format_args!("this copy of the program cannot be removed: {error}"));
         }
     }
     let clock = Clock::start();

@@ -8,6 +8,7 @@ use crate::analysis::{self, Spread};
 use crate::bare::{self, Exchange};
 use crate::cli::CostArgs;
 use crate::cli::values::Target;
+use crate::console::{complain, print};
 use crate::load::generator::Generator;
 use crate::measure::{self, LoadSpec};
 use crate::metrics;
@@ -64,7 +65,7 @@ pub(crate) fn execute(args: &CostArgs, ending: &Arc<AtomicBool>) -> Result<bool,
             sipp.push(cost.map_err(CommandError::Sipp)?);
         }
     }
-    print!("{}", text(args, rate, &ours, &bare, &sipp));
+    print(&text(args, rate, &ours, &bare, &sipp)).map_err(CommandError::Print)?;
     Ok(true)
 }
 
@@ -87,7 +88,7 @@ fn generator(
     let cost = metrics::generator_cpu_per_operation(&measured.run)
         .ok_or(CommandError::NoCeiling(spec.operation))?;
     for doubt in &measured.run.doubts {
-        eprintln!("barebell-bench: {doubt}");
+        complain(doubt);
     }
     let exchange = Exchange::like(&measured.traffic, measured.operations, spec, load);
     Ok((cost, exchange))

@@ -23,6 +23,7 @@ pub(crate) use session::ceiling;
 use crate::agents::AgentError;
 use crate::capture::CaptureError;
 use crate::cli::{Cli, Command};
+use crate::console::complain;
 use crate::load::links::LinkError;
 use crate::measure::MeasureError;
 use crate::peer::PeerError;
@@ -31,6 +32,7 @@ use crate::report::ReportError;
 use crate::sut::SutError;
 use crate::users::UsersError;
 use crate::watch::WatchError;
+use nix::sys::signal::{SigHandler, Signal};
 use std::fmt;
 use std::io;
 use std::process::ExitCode;
@@ -66,6 +68,8 @@ pub(crate) enum CommandError {
     Flood(io::Error),
     /// The generator got nothing done against the ideal peer.
     NoCeiling(Operation),
+    /// Standard output cannot be written.
+    Print(io::Error),
     /// A value of the command line that does not fit with the others.
     Usage(String),
 }
@@ -102,6 +106,7 @@ impl fmt::Display for CommandError {
             Self::NoCeiling(operation) => {
                 write!(f, "the generator got no {} done against an ideal peer", operation.name())
             }
+            Self::Print(error) => write!(f, "standard output cannot be written: {error}"),
             Self::Usage(text) => f.write_str(text),
         }
     }
@@ -135,44 +140,73 @@ from! {
 /// and 2 where the command did not come to its end.
 pub(crate) fn execute(cli: &Cli) -> ExitCode {
     let ending = Arc::new(AtomicBool::new(false));
-    let on_signal = Arc::clone(&ending);
+    end_on_signals(&cli.command, &ending);
+    let result = output::check(&cli.command).and_then(|()| run_command(&cli.command, &ending));
+    match result {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::from(1),
+        Err(error) => {
+            complain(error);
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// Sets `ending` on SIGINT, SIGTERM and SIGHUP; the second ends the program at once.
+fn end_on_signals(command: &Command, ending: &Arc<AtomicBool>) {
+    let has_load = !matches!(command, Command::Peer(_) | Command::Agent(_));
+    let on_signal = Arc::clone(ending);
+    let hangs_up = !is_ignored(Signal::SIGHUP);
     let handled = ctrlc::set_handler(move || {
         // The second time, whoever asks does not want to wait.
         if on_signal.swap(true, Ordering::SeqCst) {
             std::process::exit(130);
         }
+        if has_load {
+            complain(
+                "stopping: nothing more is started, and what is under way is waited for; once more ends \
+                 it at once",
+            );
+        }
     });
     if let Err(error) = handled {
-        eprintln!("barebell-bench: it cannot be stopped cleanly: {error}");
+        complain(format_args!("it cannot be stopped cleanly: {error}"));
     }
-    let result = match &cli.command {
-        Command::Run(args) => run::execute(args, &ending),
-        Command::Sweep(args) => sweep::execute(args, &ending),
-        Command::Limit(args) => limit::execute(args, &ending),
-        Command::Burst(args) => burst::execute(args, &ending),
-        Command::Qos(args) => qos::execute(args, &ending),
-        Command::Proxy(args) => proxy::execute(args, &ending),
-        Command::Compare(args) => compare::execute(args, &ending),
+    if !hangs_up {
+        // SAFETY: to ignore a signal installs no handler.
+        let _ = unsafe { nix::sys::signal::signal(Signal::SIGHUP, SigHandler::SigIgn) };
+    }
+}
+
+/// Whether whoever started this program has it ignore `signal`, as `nohup` does.
+fn is_ignored(signal: Signal) -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    ignored.is_some_and(|mask| mask >> (signal as u32 - 1) & 1 == 1)
+}
+
+fn run_command(command: &Command, ending: &Arc<AtomicBool>) -> Result<bool, CommandError> {
+    match command {
+        Command::Run(args) => run::execute(args, ending),
+        Command::Sweep(args) => sweep::execute(args, ending),
+        Command::Limit(args) => limit::execute(args, ending),
+        Command::Burst(args) => burst::execute(args, ending),
+        Command::Qos(args) => qos::execute(args, ending),
+        Command::Proxy(args) => proxy::execute(args, ending),
+        Command::Compare(args) => compare::execute(args, ending),
         Command::Capture(args) => {
             crate::capture::run(args, &ending).map(|()| true).map_err(CommandError::from)
         }
         Command::Report(args) => output::report(args),
         Command::Peer(args) => {
-            crate::peer::serve(args, &ending).map(|()| true).map_err(CommandError::from)
+            crate::peer::serve(args, ending).map(|()| true).map_err(CommandError::from)
         }
         Command::Agent(args) => {
-            crate::agents::serve(args, &ending);
+            crate::agents::serve(args, ending);
             Ok(true)
         }
-        Command::Cost(args) => cost::execute(args, &ending),
-        Command::Srtp(args) => srtp::execute(args, &ending),
-    };
-    match result {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::from(1),
-        Err(error) => {
-            eprintln!("barebell-bench: {error}");
-            ExitCode::from(2)
-        }
+        Command::Cost(args) => cost::execute(args, ending),
+        Command::Srtp(args) => srtp::execute(args, ending),
     }
 }

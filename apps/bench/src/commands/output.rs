@@ -2,12 +2,14 @@
 
 use super::session::Means;
 use super::{CommandError, summary};
-use crate::cli::{OutputArgs, ReportArgs};
+use crate::cli::{Command, OutputArgs, ReportArgs};
+use crate::console::{complain, print};
 use crate::measure::MeasureError;
 use crate::record::{FORMAT, Finding, Kind, Record, System};
 use crate::report;
 use crate::watch;
-use std::path::PathBuf;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
 
 /// A record without runs, for the command that runs now.
 pub(crate) fn record(kind: Kind, systems: Vec<System>, means: &Means<'_>) -> Record {
@@ -86,18 +88,20 @@ fn tell(records: &[Record; 1], args: &OutputArgs) -> Result<(), CommandError> {
             paths.push(PathBuf::from(format!("barebell-bench-{name}-{stamp}.{form}")));
         }
     }
-    for path in &paths {
-        report::write(records, path)?;
-    }
-    if args.json {
-        println!("{}", report::json(records));
-    } else {
-        print!("{}", summary::text(record));
-        for path in &paths {
-            println!("report: {}", path.display());
+    // One that cannot be written is no reason to lose the others, or what is told here.
+    let written: Vec<_> = paths.iter().map(|path| (path, report::write(records, path))).collect();
+    let mut text = match args.json {
+        true => report::json(records),
+        false => summary::text(record),
+    };
+    if !args.json {
+        for (path, _) in written.iter().filter(|(_, written)| written.is_ok()) {
+            let _ = writeln!(text, "report: {}", path.display());
         }
     }
-    Ok(())
+    let printed = print(&text).map_err(CommandError::Print);
+    let failed = written.into_iter().filter_map(|(_, written)| written.err());
+    all(failed.map(CommandError::from).chain(printed.err()))
 }
 
 fn is_well(record: &Record) -> bool {
@@ -117,6 +121,46 @@ pub(crate) fn finding(
     Finding { system: system.to_owned(), name, value, unit: unit.to_owned(), remark }
 }
 
+/// Success if there are no `errors`; the last of them, where the others have been told.
+fn all(errors: impl Iterator<Item = CommandError>) -> Result<(), CommandError> {
+    let told = |error, next| {
+        complain(error);
+        next
+    };
+    errors.reduce(told).map_or(Ok(()), Err)
+}
+
+/// Whether what `command` is to leave behind can be written, which is found out before it does anything.
+///
+/// # Errors
+/// [`CommandError::Report`] where a name tells no form, or no file of that name can be written.
+pub(crate) fn check(command: &Command) -> Result<(), CommandError> {
+    let output = match command {
+        Command::Run(args) => &args.output,
+        Command::Sweep(args) => &args.output,
+        Command::Limit(args) => &args.output,
+        Command::Burst(args) => &args.output,
+        Command::Qos(args) => &args.output,
+        Command::Proxy(args) => &args.output,
+        Command::Compare(args) => &args.output,
+        Command::Report(args) => {
+            return Ok(args.output.iter().try_for_each(|path| report::check(path))?);
+        }
+        Command::Srtp(args) => {
+            return Ok(args.output.iter().try_for_each(|path| report::check_page(path))?);
+        }
+        Command::Cost(_) | Command::Capture(_) | Command::Peer(_) | Command::Agent(_) => {
+            return Ok(());
+        }
+    };
+    output.output.iter().try_for_each(|path| report::check(path))?;
+    if output.output.is_empty() && !output.no_report {
+        // The name will have the time in it.
+        report::check(Path::new(&format!("barebell-bench-{}.json", std::process::id())))?;
+    }
+    Ok(())
+}
+
 /// Makes one report of several records.
 pub(crate) fn report(args: &ReportArgs) -> Result<bool, CommandError> {
     let mut records = Vec::new();
@@ -125,7 +169,7 @@ pub(crate) fn report(args: &ReportArgs) -> Result<bool, CommandError> {
     }
     for path in &args.output {
         report::write(&records, path)?;
-        println!("report: {}", path.display());
+        print(&format!("report: {}\n", path.display())).map_err(CommandError::Print)?;
     }
     Ok(true)
 }

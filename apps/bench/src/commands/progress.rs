@@ -1,6 +1,7 @@
 //! What one sees while a load is on.
 
 use crate::agents::Force;
+use crate::console::complain;
 use crate::load::worker::Shared;
 use crate::measure::LoadSpec;
 use crate::record::{Second, tells};
@@ -35,7 +36,7 @@ impl Progress {
     /// Says something once.
     pub(crate) fn note(self, text: &str) {
         if !matches!(self, Self::Quiet) {
-            eprintln!("barebell-bench: {text}");
+            complain(text);
         }
     }
 
@@ -144,6 +145,9 @@ impl View {
         let text = match (self.progress, now) {
             (Progress::Live, None) => {
                 format!("{}\n  getting ready, {seconds:.0} s\n", self.title)
+            }
+            (_, Some((second, _))) if second.offered == 0 && second.in_flight > 0 => {
+                format!("{}: waiting for {} operations under way\n", self.title, second.in_flight)
             }
             (Progress::Live, Some((second, response))) => format!(
                 "{}\n  {seconds:.0} s of {:.0} s and waiting\n  rate      {}/s answered, {}/s failed, {} under way, \

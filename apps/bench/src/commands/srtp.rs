@@ -2,6 +2,7 @@
 
 use super::CommandError;
 use crate::cli::SrtpArgs;
+use crate::console::print;
 use crate::flood::{self, Flood, Outcome};
 use crate::report::{FloodLine, FloodPoint};
 use srtp::plus::{Placement, Plus, Scheme};
@@ -43,7 +44,6 @@ pub(crate) fn execute(args: &SrtpArgs, ending: &Arc<AtomicBool>) -> Result<bool,
             args.payload
         )));
     }
-    args.output.iter().try_for_each(|path| crate::report::check_page(path))?;
     let rates = args.rates.all(args.steps, None).map_err(CommandError::Usage)?;
     let protections = protections(suite, args.sources);
     let mut outcomes = vec![vec![Vec::new(); rates.len()]; protections.len()];
@@ -79,10 +79,10 @@ pub(crate) fn execute(args: &SrtpArgs, ending: &Arc<AtomicBool>) -> Result<bool,
         humantime::format_duration(Duration::from_micros(args.duration.as_micros())),
         args.repeats,
     );
-    print!("{}", crate::report::flood_markdown(&about, &lines));
     for path in &args.output {
         crate::report::write_flood(&about, &lines, path)?;
     }
+    print(&crate::report::flood_markdown(&about, &lines)).map_err(CommandError::Print)?;
     Ok(true)
 }
 

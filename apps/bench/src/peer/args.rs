@@ -2,6 +2,7 @@
 
 use super::script::stall;
 use super::{Authentication, Peer, Rule, Script};
+use crate::console::print;
 use crate::users::{Users, UsersError};
 use std::fmt;
 use std::io;
@@ -63,6 +64,8 @@ pub(crate) enum PeerError {
     Listen(SocketAddr, io::Error),
     /// Its socket failed while it ran.
     Ended(SocketAddr),
+    /// Standard output cannot be written.
+    Print(io::Error),
 }
 
 impl fmt::Display for PeerError {
@@ -74,6 +77,7 @@ impl fmt::Display for PeerError {
                 "the peer cannot listen on {address}: {error}; choose another with --listen"
             ),
             Self::Ended(address) => write!(f, "the peer lost its socket on {address}"),
+            Self::Print(error) => write!(f, "standard output cannot be written: {error}"),
         }
     }
 }
@@ -112,7 +116,7 @@ pub(crate) fn serve(args: &PeerArgs, ending: &AtomicBool) -> Result<(), PeerErro
     let script = args.script().map_err(PeerError::Users)?;
     let peer = Peer::listen(&script, args.listen)
         .map_err(|error| PeerError::Listen(args.listen, error))?;
-    println!("listening on {}", peer.address());
+    print(&format!("listening on {}\n", peer.address())).map_err(PeerError::Print)?;
     let end = args.duration.map(|duration| std::time::Instant::now() + duration);
     while !ending.load(Ordering::Relaxed) {
         if !peer.is_running() {
@@ -124,6 +128,5 @@ pub(crate) fn serve(args: &PeerArgs, ending: &AtomicBool) -> Result<(), PeerErro
             rest => std::thread::sleep(rest.map_or(LOOK, |rest| rest.min(LOOK))),
         }
     }
-    println!("{}", peer.counts());
-    Ok(())
+    print(&format!("{}\n", peer.counts())).map_err(PeerError::Print)
 }

@@ -124,25 +124,17 @@ fn json_error(path: &Path, error: serde_json::Error) -> ReportError {
 /// # Errors
 /// The name tells no form, or the file cannot be written.
 pub(crate) fn write(records: &[Record], path: &Path) -> Result<(), ReportError> {
-    let form = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
-    let text = match form.to_ascii_lowercase().as_str() {
-        "html" | "htm" => html(records),
-        "md" => markdown(records),
-        "csv" => csv(records),
-        "xml" => junit(records),
-        "json" => json(records),
-        _ => return Err(ReportError::Form(path.to_owned())),
-    };
+    let text = form(path)?(records);
     fs::write(path, text).map_err(|error| ReportError::Write(path.to_owned(), error))
 }
 
 /// Whether a report that is for people only can be written to a file of this name: before hours are spent on it.
 ///
 /// # Errors
-/// The name tells no form that the report has.
+/// The name tells no form that the report has, or no file of that name can be written.
 pub(crate) fn check_page(path: &Path) -> Result<(), ReportError> {
     match path.extension().and_then(|extension| extension.to_str()) {
-        Some("html" | "md") => Ok(()),
+        Some("html" | "md") => check_writable(path),
         _ => Err(ReportError::PageForm(path.to_owned())),
     }
 }
@@ -156,6 +148,41 @@ fn write_page(document: &document::Document, path: &Path) -> Result<(), ReportEr
     let is_page = path.extension().is_some_and(|extension| extension == "html");
     let text = if is_page { html::page(document) } else { markdown::text(document) };
     fs::write(path, text).map_err(|error| ReportError::Write(path.to_owned(), error))
+}
+
+/// What makes the form that the name of `path` tells.
+fn form(path: &Path) -> Result<fn(&[Record]) -> String, ReportError> {
+    let form = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
+    Ok(match form.to_ascii_lowercase().as_str() {
+        "html" | "htm" => html,
+        "md" => markdown,
+        "csv" => csv,
+        "xml" => junit,
+        "json" => json,
+        _ => return Err(ReportError::Form(path.to_owned())),
+    })
+}
+
+/// Whether a report can be written to `path`, which is left as it is.
+///
+/// # Errors
+/// As of [`write()`].
+pub(crate) fn check(path: &Path) -> Result<(), ReportError> {
+    form(path)?;
+    check_writable(path)
+}
+
+/// Whether a file can be written at `path`, which is left as it is.
+fn check_writable(path: &Path) -> Result<(), ReportError> {
+    // Of a link that leads nowhere, the link is to stay.
+    let is_new = path.symlink_metadata().is_err();
+    let opened = fs::OpenOptions::new().append(true).create(true).open(path);
+    opened.map_err(|error| ReportError::Write(path.to_owned(), error))?;
+    if is_new {
+        // Only to see whether it can be made; where it cannot be removed, it is written over.
+        let _ = fs::remove_file(path);
+    }
+    Ok(())
 }
 
 /// The records in their own form.

@@ -1,11 +1,12 @@
 //! What the program says with its exit status, and with its words.
 
-use super::support::{BENCH, Ended, PeerProcess, bench, bench_in, interrupt, signal};
+use super::support::{BENCH, Ended, PeerProcess, bench, bench_in, signal};
 use nix::sys::signal::Signal;
 use serde_json::Value;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read as _};
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::thread::JoinHandle;
+use std::time::Duration;
 
 /// A short load; the limit of lateness is wide, for the machine may be busy.
 const SHORT: &str = "--duration 500ms --warmup 0 --tail 0 --rate 100 --users 20 --max-lag 10s --quiet \
@@ -118,6 +119,104 @@ fn what_cannot_be_done_ends_with_2_and_says_what_to_do() {
 }
 
 #[test]
+fn what_cannot_be_written_is_told_before_anything_is_done() {
+    let peer = PeerProcess::start("");
+    let target = format!("--target udp:{} --quiet", peer.address);
+    for (command, name) in [
+        (format!("run {target}"), "r.pdf"),
+        (format!("run {target}"), "/nowhere/r.json"),
+        (format!("sweep {target}"), "noform"),
+        (format!("limit {target}"), "/nowhere/r.html"),
+        (format!("burst {target}"), "r.pdf"),
+        (format!("qos {target}"), "/nowhere/r.csv"),
+        (format!("proxy {target}"), "/nowhere/r.xml"),
+        (format!("compare {target}"), "/nowhere/r.md"),
+        ("srtp".to_owned(), "/nowhere/r.html"),
+        ("report /nowhere/record.json".to_owned(), "/nowhere/r.html"),
+    ] {
+        let ended = bench(&format!("{command} -o {name}"));
+        assert_eq!(ended.status, 2, "{command}: {ended:?}");
+        assert!(ended.err.contains(name), "{command}: {ended:?}");
+    }
+    // Nobody was asked anything.
+    let said = peer.finish();
+    assert!(said.contains(" 0 OPTIONS"), "{said}");
+    // And what is there is left as it is, and nothing new is left behind.
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("old.json"), "old").unwrap();
+    let nobody = std::net::UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let ended =
+        bench_in(folder.path(), &format!("run --target udp:{nobody} -o old.json -o new.html"));
+    assert_eq!(ended.status, 2, "{ended:?}");
+    assert_eq!(std::fs::read_to_string(folder.path().join("old.json")).unwrap(), "old");
+    assert!(!folder.path().join("new.html").exists());
+}
+
+#[test]
+fn a_full_disk_and_a_closed_pipe_are_told_in_words() {
+    let peer = PeerProcess::start("");
+    let folder = tempfile::tempdir().unwrap();
+    let line = format!("run --target udp:{} {SHORT}", peer.address);
+    let record = bench(&format!("{line} --json")).out;
+    std::fs::write(folder.path().join("r.json"), record).unwrap();
+    for line in [
+        line.clone(),
+        format!("{line} --json"),
+        "report r.json -o r.html".to_owned(),
+        "peer --listen 127.0.0.1:0 --duration 1ms".to_owned(),
+        "srtp --rates 2000,4000 --repeats 1 --duration 50ms --sources 20".to_owned(),
+        "--help".to_owned(),
+    ] {
+        let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+        let (reader, closed) = std::io::pipe().unwrap();
+        drop(reader);
+        for out in [Stdio::from(full), Stdio::from(closed)] {
+            let ended = Command::new(BENCH)
+                .current_dir(folder.path())
+                .args(line.split_whitespace())
+                .stdout(out)
+                .output()
+                .unwrap();
+            let ended = Ended::from(ended);
+            assert_eq!(ended.status, 2, "{line}: {ended:?}");
+            assert!(ended.err.contains("standard output cannot be written"), "{line}: {ended:?}");
+        }
+    }
+    // Where nobody can be told, it ends with the same status.
+    let full = || std::fs::File::options().write(true).open("/dev/full").unwrap();
+    let mut command = Command::new(BENCH);
+    command.args(line.split_whitespace()).stdout(full()).stderr(full());
+    assert_eq!(command.status().unwrap().code(), Some(2));
+    // A report that finds no room is named, and the others are written.
+    std::os::unix::fs::symlink("/dev/full", folder.path().join("full.json")).unwrap();
+    let line = line.replace("--no-report", "-o full.json -o good.json");
+    let ended = bench_in(folder.path(), &line);
+    assert_eq!(ended.status, 2, "{ended:?}");
+    assert!(ended.err.contains("full.json cannot be written"), "{ended:?}");
+    assert!(ended.out.contains("offered") && ended.out.contains("report: good.json"), "{ended:?}");
+    assert!(folder.path().join("good.json").exists());
+}
+
+#[test]
+fn a_capture_that_is_none_does_not_keep_back_the_others() {
+    let folder = tempfile::tempdir().unwrap();
+    // The header of a file without packets.
+    let header =
+        [0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 4, 0, 1, 0, 0, 0];
+    std::fs::write(folder.path().join("good.pcap"), header).unwrap();
+    std::fs::write(folder.path().join("bad.pcap"), "no capture").unwrap();
+    for more in ["", " --json"] {
+        let ended = bench_in(
+            folder.path(),
+            &format!("capture good.pcap bad.pcap nowhere.pcap good.pcap{more}"),
+        );
+        assert_eq!(ended.status, 2, "{ended:?}");
+        assert!(ended.err.contains("bad.pcap") && ended.err.contains("nowhere.pcap"), "{ended:?}");
+        assert_eq!(ended.out.matches("good.pcap").count(), 2, "{ended:?}");
+    }
+}
+
+#[test]
 fn a_record_is_not_half_read() {
     let folder = tempfile::tempdir().unwrap();
     for (name, text) in [("empty.json", ""), ("cut.json", "{\"format\":1,"), ("other.json", "{}")] {
@@ -171,7 +270,25 @@ fn searching(peer: &PeerProcess, more: &str) -> Child {
 }
 
 fn started(command: &str, peer: &PeerProcess, more: &str) -> Child {
-    let mut child = Command::new(BENCH)
+    started_under("", command, peer, more).0
+}
+
+/// The same with the program started by another, `under`; and what it will have told on standard error.
+fn started_under(
+    under: &str,
+    command: &str,
+    peer: &PeerProcess,
+    more: &str,
+) -> (Child, JoinHandle<String>) {
+    let mut program = match under {
+        "" => Command::new(BENCH),
+        under => {
+            let mut program = Command::new(under);
+            program.arg(BENCH);
+            program
+        }
+    };
+    let mut child = program
         .args([command, "--target", &format!("udp:{}", peer.address)])
         .args("--users 20 --json --no-report".split(' '))
         .args(more.split(' '))
@@ -181,11 +298,17 @@ fn started(command: &str, peer: &PeerProcess, more: &str) -> Child {
         .unwrap();
     let mut told = BufReader::new(child.stderr.take().unwrap());
     let mut line = String::new();
-    told.read_line(&mut line).unwrap();
-    assert!(line.contains("options"), "{line}");
+    while !line.contains("options") {
+        line.clear();
+        assert!(told.read_line(&mut line).unwrap() > 0, "it has ended");
+    }
     // What else it tells is not to fill the pipe.
-    std::thread::spawn(move || std::io::copy(&mut told, &mut std::io::sink()));
-    child
+    let told = std::thread::spawn(move || {
+        let mut rest = String::new();
+        told.read_to_string(&mut rest).unwrap();
+        rest
+    });
+    (child, told)
 }
 
 #[test]
@@ -224,20 +347,32 @@ fn a_search_for_a_limit_finds_the_rate_at_which_the_server_dies() {
 }
 
 #[test]
-fn an_interrupt_ends_a_run_early_and_its_figures_are_not_valid() {
-    let peer = PeerProcess::start("");
-    let began = Instant::now();
-    let child = under_load(&peer, "--rate 100 --duration 10m");
-    std::thread::sleep(Duration::from_secs(1));
-    interrupt(&child);
-    let ended = Ended::from(child.wait_with_output().unwrap());
-    assert!(began.elapsed() < Duration::from_secs(300), "it did not end early");
-    assert_eq!(ended.status, 1, "{ended:?}");
-    let record = ended.record();
-    assert!(record["runs"][0]["doubts"].to_string().contains("stopped before its end"));
-    let run = &record["runs"][0];
-    assert!(run["counts"]["succeeded"].as_u64().unwrap() > 0);
-    // What was offered is told by the time in which it was.
-    let rate = run["counts"]["offered"].as_f64().unwrap() / run["seconds"].as_f64().unwrap();
-    assert!((90.0..110.0).contains(&rate), "{rate}/s of 100/s");
+fn a_request_to_end_ends_a_run_early_and_its_figures_are_not_valid() {
+    for (end, under) in [
+        (Signal::SIGINT, ""),
+        (Signal::SIGTERM, ""),
+        (Signal::SIGHUP, ""),
+        (Signal::SIGTERM, "nohup"),
+    ] {
+        let peer = PeerProcess::start("");
+        let (child, told) = started_under(under, "run", &peer, "--rate 100 --duration 10m");
+        if !under.is_empty() {
+            // Whoever started it wants it to outlive its terminal.
+            signal(&child, Signal::SIGHUP);
+        }
+        std::thread::sleep(Duration::from_secs(1));
+        signal(&child, end);
+        let ended = Ended::from(child.wait_with_output().unwrap());
+        assert_eq!(ended.status, 1, "{end}: {ended:?}");
+        let record = ended.record();
+        assert!(record["runs"][0]["doubts"].to_string().contains("stopped before its end"));
+        let run = &record["runs"][0];
+        assert!(run["counts"]["succeeded"].as_u64().unwrap() > 0);
+        // What was offered is told by the time in which it was.
+        let seconds = run["seconds"].as_f64().unwrap();
+        let rate = run["counts"]["offered"].as_f64().unwrap() / seconds;
+        assert!((90.0..110.0).contains(&rate), "{rate}/s of 100/s");
+        assert!(under.is_empty() || seconds > 0.5, "it ended with its terminal");
+        assert!(told.join().unwrap().contains("what is under way is waited for"));
+    }
 }
