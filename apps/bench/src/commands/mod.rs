@@ -196,7 +196,7 @@ fn run_command(command: &Command, ending: &Arc<AtomicBool>) -> Result<bool, Comm
         Command::Proxy(args) => proxy::execute(args, ending),
         Command::Compare(args) => compare::execute(args, ending),
         Command::Capture(args) => {
-            crate::capture::run(args, &ending).map(|()| true).map_err(CommandError::from)
+            crate::capture::run(args, ending).map(|()| true).map_err(CommandError::from)
         }
         Command::Report(args) => output::report(args),
         Command::Peer(args) => {
