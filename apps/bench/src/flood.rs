@@ -6,6 +6,7 @@
 //! next, so that no receiver can tell them by anything but a tag.
 
 use crate::cpu::Cpu;
+use crate::record::Histogram;
 use net::{BATCH, Inbox, Options, Outbox, Outgoing, Socket};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use rtp::packet::Fields;
@@ -48,7 +49,7 @@ pub(crate) struct Flood {
 }
 
 /// What came of a flood.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Outcome {
     /// Forged packets that were sent, a second: less than wanted where the sender could do no more.
     pub(crate) forged_rate: f64,
@@ -60,12 +61,31 @@ pub(crate) struct Outcome {
     pub(crate) busy: f64,
     /// Its CPU time for each packet that it read, in nanoseconds.
     pub(crate) nanos: f64,
+    /// How late the sender was with legitimate packets: the 99th percentile, in microseconds.
+    pub(crate) lag: u64,
+    /// Packets that the sender's own kernel did not take: they never left.
+    pub(crate) unsent: u64,
 }
 
 impl Outcome {
     /// The share of legitimate packets that were lost.
     pub(crate) fn lost(&self) -> f64 {
         1.0 - self.accepted as f64 / self.sent.max(1) as f64
+    }
+
+    /// Why the figures show the sender, and not the receiver, if they do; `allowed` is how late it may be.
+    pub(crate) fn doubt(&self, allowed: Duration) -> Option<String> {
+        if self.unsent > 0 {
+            return Some(format!("the sender itself lost {} packets", self.unsent));
+        }
+        (u128::from(self.lag) > allowed.as_micros()).then(|| {
+            format!(
+                "the sender was late: one legitimate packet in a hundred left {} ms or more after its time, \
+                 {} ms are allowed",
+                self.lag / 1000,
+                allowed.as_millis()
+            )
+        })
     }
 }
 
@@ -101,6 +121,8 @@ pub(crate) fn measure(flood: &Flood) -> io::Result<Outcome> {
         accepted: received.accepted,
         busy: received.cpu.as_secs_f64() / sent.elapsed.as_secs_f64(),
         nanos: received.cpu.as_nanos() as f64 / received.packets.max(1) as f64,
+        lag: sent.lag.percentile(99.0),
+        unsent: sent.unsent,
     })
 }
 
@@ -114,6 +136,9 @@ struct Sent {
     legitimate: u64,
     forged: u64,
     elapsed: Duration,
+    /// From when legitimate packets were due to when they were sent.
+    lag: Histogram,
+    unsent: u64,
 }
 
 /// Sends legitimate packets at their pace, and forged ones between them.
@@ -132,7 +157,15 @@ fn send(socket: &Socket, flood: &Flood, begun: &AtomicBool) -> Sent {
     let mut model = Vec::new();
 
     let legitimate_rate = f64::from(flood.sources) * 50.0;
-    let mut sent = Sent { legitimate: 0, forged: 0, elapsed: Duration::ZERO };
+    let mut sent = Sent {
+        legitimate: 0,
+        forged: 0,
+        elapsed: Duration::ZERO,
+        lag: Histogram::default(),
+        unsent: 0,
+    };
+    let mut unsent_before = 0;
+    let mut due_at = Vec::new();
     let (mut total, mut noise) = (0_u64, fastrand::Rng::with_seed(1));
     let start = Instant::now();
     let mut flooding: Option<Instant> = None;
@@ -142,13 +175,16 @@ fn send(socket: &Socket, flood: &Flood, begun: &AtomicBool) -> Sent {
         if flooding.is_none() && elapsed >= PRELUDE {
             begun.store(true, Ordering::Release);
             flooding = Some(Instant::now());
+            unsent_before = socket.unsent();
         }
         let since = flooding.map_or(Duration::ZERO, |flooding| flooding.elapsed());
         if since >= flood.duration {
             sent.elapsed = since;
+            sent.unsent += u64::from(socket.unsent() - unsent_before);
             return sent;
         }
         genuine.clear();
+        due_at.clear();
         while (total as f64) < elapsed.as_secs_f64() * legitimate_rate {
             let ssrc = (total % u64::from(flood.sources)) as u32;
             let number = &mut next[ssrc as usize];
@@ -166,6 +202,7 @@ fn send(socket: &Socket, flood: &Flood, begun: &AtomicBool) -> Sent {
             packet.truncate(length);
             model.clone_from(&packet);
             genuine.push(packet);
+            due_at.push(total as f64 / legitimate_rate);
             total += 1;
         }
         let due = (since.as_secs_f64() * flood.rate) as u64 - sent.forged;
@@ -195,8 +232,15 @@ fn send(socket: &Socket, flood: &Flood, begun: &AtomicBool) -> Sent {
         });
         let mixed: Vec<&Vec<u8>> = mixed.collect();
         let all = mixed.into_iter().chain(rest).map(|packet| outgoing(packet));
-        outbox.send(socket, all, |_| ());
+        let mut refused = 0;
+        let now = start.elapsed().as_secs_f64();
+        outbox.send(socket, all, |_| refused += 1);
         if flooding.is_some() {
+            sent.unsent += refused;
+            for due_at in &due_at {
+                let micros = ((now - due_at) * 1e6) as u64;
+                sent.lag.record(sip::Duration::from_micros(micros));
+            }
             sent.legitimate += genuine.len() as u64;
             sent.forged += due as u64;
         }
@@ -267,6 +311,16 @@ mod tests {
     use srtp::plus::{Placement, Plus, Scheme};
 
     #[test]
+    fn a_sender_that_is_late_or_loses_packets_spoils_what_it_measures() {
+        let well = Outcome { sent: 9, accepted: 9, lag: 10_000, ..Outcome::default() };
+        let allowed = Duration::from_millis(10);
+        assert_eq!(well.doubt(allowed), None);
+        let late = Outcome { lag: 10_001, ..well };
+        assert!(late.doubt(allowed).unwrap().contains("10 ms or more after its time"));
+        assert!(Outcome { unsent: 3, ..well }.doubt(allowed).unwrap().contains("lost 3 packets"));
+    }
+
+    #[test]
     fn legitimate_packets_come_through_and_forged_ones_do_not() {
         let srtp = Policy { max_sources: 20, ..Policy::new(Suite::AesCm128HmacSha1_80) };
         let plus = |scheme| {
@@ -285,6 +339,7 @@ mod tests {
             let duration = Duration::from_millis(300);
             let flood = Flood { policy, sources: 20, payload: 160, rate: 2000.0, duration };
             let outcome = measure(&flood).unwrap();
+            assert!(outcome.lag > 0, "{about}: {outcome:?}");
             assert!(outcome.sent > 200, "{about}: {outcome:?}");
             assert!(outcome.lost() < 0.05, "{about}: {outcome:?}");
             assert!(outcome.forged_rate > 0.0 && outcome.busy > 0.0, "{about}: {outcome:?}");

@@ -280,6 +280,9 @@ pub(crate) struct SrtpArgs {
     /// How often each is measured, in turn with all others
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) repeats: u32,
+    /// How late the sender may be, in the 99th percentile, for a flood to be valid
+    #[arg(long, value_parser = values::duration, default_value = "10ms")]
+    pub(crate) max_lag: Duration,
     /// Where to write a report with charts, .html or .md; may be repeated
     #[arg(long, short, value_name = "FILE")]
     pub(crate) output: Vec<PathBuf>,

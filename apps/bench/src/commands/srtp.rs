@@ -47,11 +47,11 @@ pub(crate) fn execute(args: &SrtpArgs, ending: &Arc<AtomicBool>) -> Result<bool,
     let rates = args.rates.all(args.steps, None).map_err(CommandError::Usage)?;
     let protections = protections(suite, args.sources);
     let mut outcomes = vec![vec![Vec::new(); rates.len()]; protections.len()];
-    for _ in 0..args.repeats {
+    'all: for _ in 0..args.repeats {
         for (place, &rate) in rates.iter().enumerate() {
             for ((_, policy), outcomes) in protections.iter().zip(&mut outcomes) {
                 if ending.load(Ordering::SeqCst) {
-                    return Ok(false);
+                    break 'all;
                 }
                 let flood = Flood {
                     policy: policy.clone(),
@@ -64,12 +64,17 @@ pub(crate) fn execute(args: &SrtpArgs, ending: &Arc<AtomicBool>) -> Result<bool,
             }
         }
     }
+    let allowed = Duration::from_micros(args.max_lag.as_micros());
     let lines: Vec<FloodLine> = protections
         .iter()
         .zip(&outcomes)
         .map(|((name, _), outcomes)| FloodLine {
             name,
-            points: outcomes.iter().map(|outcomes| point(outcomes)).collect(),
+            points: outcomes
+                .iter()
+                .filter(|outcomes| !outcomes.is_empty())
+                .map(|outcomes| point(outcomes, allowed))
+                .collect(),
         })
         .collect();
     let about = format!(
@@ -83,11 +88,17 @@ pub(crate) fn execute(args: &SrtpArgs, ending: &Arc<AtomicBool>) -> Result<bool,
         crate::report::write_flood(&about, &lines, path)?;
     }
     print(&crate::report::flood_markdown(&about, &lines)).map_err(CommandError::Print)?;
-    Ok(true)
+    let is_valid = lines.iter().flat_map(|line| &line.points).all(|point| point.doubt.is_none());
+    Ok(is_valid && !ending.load(Ordering::SeqCst))
 }
 
-/// The medians of a rate's outcomes.
-fn point(outcomes: &[Outcome]) -> FloodPoint {
+/// The medians of a rate's outcomes: of the valid ones, if there are any. `allowed` is how late the sender may
+/// be.
+fn point(outcomes: &[Outcome], allowed: Duration) -> FloodPoint {
+    let valid = outcomes.iter().filter(|outcome| outcome.doubt(allowed).is_none());
+    let valid: Vec<Outcome> = valid.copied().collect();
+    let doubt = outcomes.iter().find_map(|outcome| outcome.doubt(allowed));
+    let (outcomes, doubt) = if valid.is_empty() { (outcomes, doubt) } else { (&valid[..], None) };
     let median = |figure: fn(&Outcome) -> f64| {
         let mut figures: Vec<f64> = outcomes.iter().map(figure).collect();
         figures.sort_by(f64::total_cmp);
@@ -98,5 +109,22 @@ fn point(outcomes: &[Outcome]) -> FloodPoint {
         lost: median(Outcome::lost),
         busy: median(|outcome| outcome.busy),
         nanos: median(|outcome| outcome.nanos),
+        doubt,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn medians_are_those_of_valid_floods_where_there_are_any() {
+        let outcome = |nanos, lag| Outcome { nanos, lag, ..Outcome::default() };
+        let allowed = Duration::from_millis(1);
+        let (good, late) = (outcome(100.0, 1000), outcome(900.0, 2000));
+        let some = point(&[late, good, late], allowed);
+        assert_eq!((some.nanos, some.doubt), (100.0, None));
+        let none = point(&[late, late], allowed);
+        assert!(none.nanos == 900.0 && none.doubt.unwrap().contains("late"));
     }
 }

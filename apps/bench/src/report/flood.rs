@@ -1,7 +1,7 @@
 //! The report of a flood of forged packets.
 
 use super::chart::{Axis, Chart, Line, Look, Scale};
-use super::document::{Document, Section, Table};
+use super::document::{Block, Document, Section, Table, Verdict};
 use super::{ReportError, markdown};
 use std::path::Path;
 
@@ -15,7 +15,7 @@ pub(crate) struct FloodLine {
 }
 
 /// What came of a flood.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct FloodPoint {
     /// Forged packets a second.
     pub(crate) forged_rate: f64,
@@ -25,6 +25,8 @@ pub(crate) struct FloodPoint {
     pub(crate) busy: f64,
     /// Its CPU time for each packet that it read, in nanoseconds.
     pub(crate) nanos: f64,
+    /// Why the figures show the sender, and not the receiver, if they do.
+    pub(crate) doubt: Option<String>,
 }
 
 /// A share of legitimate packets that is not lost by chance.
@@ -38,6 +40,7 @@ fn document(about: &str, lines: &[FloodLine]) -> Document {
         "Where a line leaves the bottom, the receiver has no time left for packets that are not forged.",
     );
     losses.text(about);
+    losses.blocks.extend(doubts(lines).map(Block::Verdict));
     let axis = || Axis::new("forged packets a second", Scale::Linear);
     let mut lost = Chart::new("Legitimate packets lost", axis(), Axis::new("%", Scale::Linear));
     let mut busy =
@@ -60,16 +63,40 @@ fn document(about: &str, lines: &[FloodLine]) -> Document {
             ["#forged a second", "#lost, %", "#CPU of the receiver, %", "#CPU for a packet, ns"];
         let mut table = Table::new(line.name, &columns);
         for point in &line.points {
-            table.row(vec![
-                format!("{:.0}", point.forged_rate),
-                format!("{:.2}", 100.0 * point.lost),
-                format!("{:.0}", 100.0 * point.busy),
-                format!("{:.0}", point.nanos),
-            ]);
+            table.row_doubtful(
+                point.doubt.is_some(),
+                vec![
+                    format!("{:.0}", point.forged_rate),
+                    format!("{:.2}", 100.0 * point.lost),
+                    format!("{:.0}", 100.0 * point.busy),
+                    format!("{:.0}", point.nanos),
+                ],
+            );
         }
         figures.table(table);
     }
     Document { title, sections: vec![losses, figures] }
+}
+
+/// The floods whose figures show the sender.
+fn doubts(lines: &[FloodLine]) -> Option<Verdict> {
+    let of_line = |line: &FloodLine| {
+        let doubtful = line.points.iter().filter_map(|point| Some((point, point.doubt.as_ref()?)));
+        let name = line.name;
+        doubtful
+            .map(|(point, doubt)| {
+                format!("{name}, {:.0} forged a second: {doubt}", point.forged_rate)
+            })
+            .collect::<Vec<_>>()
+    };
+    let reasons: Vec<String> = lines.iter().flat_map(of_line).collect();
+    (!reasons.is_empty()).then(|| Verdict {
+        good: false,
+        title: "NOT VALID IN PART: some floods show the sender, not the receiver".to_owned(),
+        text: "They are marked in the tables, and where losses begin is taken from the others."
+            .to_owned(),
+        reasons,
+    })
 }
 
 /// At which rate each begins to lose packets.
@@ -83,9 +110,12 @@ fn first_losses(lines: &[FloodLine]) -> Table {
     let mut table =
         Table::new("Where a thousandth of the legitimate packets begins to be lost", &columns);
     for line in lines {
-        let first = line.points.iter().position(|point| point.lost > LOSS);
-        let without = line.points[..first.unwrap_or(line.points.len())].last();
-        let at = first.map(|first| &line.points[first]);
+        // What the sender has spoiled tells nothing of the receiver.
+        let valid = line.points.iter().filter(|point| point.doubt.is_none());
+        let valid: Vec<&FloodPoint> = valid.collect();
+        let first = valid.iter().position(|point| point.lost > LOSS);
+        let without = valid[..first.unwrap_or(valid.len())].last().copied();
+        let at = first.map(|first| valid[first]);
         let figure = |point: Option<&FloodPoint>, figure: fn(&FloodPoint) -> f64| {
             point.map_or_else(|| "-".to_owned(), |point| format!("{:.0}", figure(point)))
         };
@@ -123,13 +153,22 @@ mod tests {
 
     #[test]
     fn the_first_loss_is_pointed_out() {
-        let point = |forged_rate, lost| FloodPoint { forged_rate, lost, busy: 0.5, nanos: 250.0 };
-        let points = vec![point(1000.0, 0.0), point(2000.0, 0.0005), point(3000.0, 0.2)];
+        let point = |forged_rate, lost| FloodPoint {
+            forged_rate,
+            lost,
+            busy: 0.5,
+            nanos: 250.0,
+            doubt: None,
+        };
+        let late =
+            FloodPoint { doubt: Some("the sender was late".to_owned()), ..point(500.0, 0.9) };
+        let points = vec![late, point(1000.0, 0.0), point(2000.0, 0.0005), point(3000.0, 0.2)];
         let lines = [
             FloodLine { name: "loses", points },
             FloodLine { name: "loses nothing", points: vec![point(1000.0, 0.0)] },
         ];
         let text = flood_markdown("a suite", &lines);
+        assert!(text.contains("loses, 500 forged a second: the sender was late"), "{text}");
         let (_, text) = text.split_once("begins to be lost").unwrap();
         let row = |name: &str| {
             let row = text.lines().find(|line| line.contains(&format!("| {name} |"))).unwrap();

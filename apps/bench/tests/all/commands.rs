@@ -338,7 +338,7 @@ fn the_generators_own_cost_is_told_beside_the_bare_exchange_and_sipp() {
 #[test]
 fn a_receiver_of_srtp_is_flooded() {
     let folder = tempfile::tempdir().unwrap();
-    let flood = "srtp --rates 2000,4000 --repeats 1 --duration 200ms --sources 20";
+    let flood = "srtp --rates 2000,4000 --repeats 1 --duration 200ms --sources 20 --max-lag 10s";
     let ended = bench_in(folder.path(), &format!("{flood} -o flood.html -o flood.md"));
     assert_eq!(ended.status, 0, "{ended:?}");
     for protection in ["SRTP alone", "scheme 1", "scheme 2", "scheme 3", "scheme 4"] {

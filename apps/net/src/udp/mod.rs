@@ -70,6 +70,8 @@ pub struct Socket {
     dropped: AtomicU32,
     /// How often the system told that nobody takes what was sent.
     refused: AtomicU32,
+    /// How many datagrams found no room, and were not sent.
+    unsent: AtomicU32,
 }
 
 impl Socket {
@@ -135,6 +137,7 @@ impl Socket {
             admitted: AtomicU32::new(filter::ALL),
             dropped: AtomicU32::new(0),
             refused: AtomicU32::new(0),
+            unsent: AtomicU32::new(0),
         })
     }
 
@@ -179,6 +182,11 @@ impl Socket {
     /// a socket that is connected learns, and no other.
     pub fn refused(&self) -> u32 {
         self.refused.load(Ordering::Relaxed)
+    }
+
+    /// How many datagrams were not sent since the kernel had no room for them, also after a wait.
+    pub fn unsent(&self) -> u32 {
+        self.unsent.load(Ordering::Relaxed)
     }
 
     /// The address that it is bound to.

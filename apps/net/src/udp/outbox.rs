@@ -101,7 +101,11 @@ impl Outbox {
                     waited = true;
                     wait_until_writable(socket);
                 }
-                io::ErrorKind::WouldBlock => return &[],
+                io::ErrorKind::WouldBlock => {
+                    let lost = u32::try_from(rest.len()).unwrap_or(u32::MAX);
+                    socket.unsent.fetch_add(lost, Ordering::Relaxed);
+                    return &[];
+                }
                 _ if self.counts[next] > 1 => {
                     self.refuses_segments = true;
                     return rest;

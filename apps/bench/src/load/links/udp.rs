@@ -167,7 +167,8 @@ impl UdpLinks {
     pub(crate) fn counts(&self) -> LinkCounts {
         let drops = self.drops.iter().map(|&drops| u64::from(drops)).sum();
         let refused = self.sockets.iter().map(|socket| u64::from(socket.refused())).sum();
-        LinkCounts { drops, refused, ..self.counts }
+        let lost: u64 = self.sockets.iter().map(|socket| u64::from(socket.unsent())).sum();
+        LinkCounts { drops, refused, unsent: self.counts.unsent + lost, ..self.counts }
     }
 
     pub(crate) fn len(&self) -> usize {
