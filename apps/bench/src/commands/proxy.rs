@@ -60,16 +60,57 @@ fn has_passed(run: &Run) -> bool {
 }
 
 fn limit(system: &str, runs: &[Run]) -> Finding {
-    let of_system = || runs.iter().filter(|run| run.system == system);
-    let rate = of_system()
-        .take_while(|run| has_passed(run) && run.is_valid())
-        .map(|run| run.load.rate)
-        .fold(0.0, f64::max);
-    let is_limit = of_system().any(|run| !has_passed(run) && run.is_valid());
-    let remark = match (rate > 0.0, is_limit) {
-        (_, true) => "the highest step without a failed call, RRD and SRD below 300 ms",
-        (true, false) => "the highest step that was tried and valid: the limit is higher",
-        (false, false) => "no step was valid",
+    // Steps that are not valid tell nothing: the limit may lie in them or not.
+    let valid = || runs.iter().filter(|run| run.system == system && run.is_valid());
+    let passed = valid().take_while(|run| has_passed(run));
+    let rate = passed.map(|run| run.load.rate).reduce(f64::max);
+    let is_limit = valid().any(|run| !has_passed(run));
+    let remark = match (rate, is_limit) {
+        (Some(_), true) => "the highest step without a failed call, RRD and SRD below 300 ms",
+        (Some(_), false) => "the highest step that was tried and valid: the limit is higher",
+        (None, true) => "the first valid step failed: the limit is lower",
+        (None, false) => "no step was valid",
     };
-    finding(system, "calls a second".to_owned(), rate, "1/s", remark.to_owned())
+    let doubtful = runs.iter().filter(|run| run.system == system && !run.is_valid()).count();
+    let left_out = match (rate.is_some() || is_limit, doubtful) {
+        (false, _) | (_, 0) => String::new(),
+        (_, 1) => "; one step was not valid".to_owned(),
+        (_, count) => format!("; {count} steps were not valid"),
+    };
+    let remark = format!("{remark}{left_out}");
+    finding(system, "calls a second".to_owned(), rate.unwrap_or_default(), "1/s", remark)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::metrics::tests::run;
+
+    #[test]
+    fn the_limit_is_that_of_the_steps_that_are_valid() {
+        // Each step: its rate, whether it is valid, whether all calls succeeded.
+        let limit = |steps: &[(f64, bool, bool)]| {
+            let steps = steps.iter().map(|&(rate, is_valid, succeeds)| {
+                let mut step = run();
+                step.load.rate = rate;
+                step.doubts = if is_valid { Vec::new() } else { vec!["late".to_owned()] };
+                step.counts.offered = 10;
+                step.counts.succeeded = if succeeds { 10 } else { 9 };
+                step
+            });
+            let finding = limit("barebell", &steps.collect::<Vec<_>>());
+            (finding.value, finding.remark)
+        };
+        let (rate, remark) = limit(&[(10.0, false, true), (20.0, true, true), (30.0, true, true)]);
+        assert!(
+            rate == 30.0 && remark.contains("the limit is higher; one step was not"),
+            "{remark}"
+        );
+        let (rate, remark) =
+            limit(&[(10.0, true, true), (20.0, false, false), (30.0, true, false)]);
+        assert!(rate == 10.0 && remark.starts_with("the highest step without"), "{remark}");
+        let (rate, remark) = limit(&[(10.0, true, false), (20.0, true, true)]);
+        assert!(rate == 0.0 && remark.contains("the limit is lower"), "{remark}");
+        assert_eq!(limit(&[(10.0, false, true)]), (0.0, "no step was valid".to_owned()));
+    }
 }
