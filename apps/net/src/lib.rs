@@ -1,13 +1,15 @@
 //! What all programs need of the system: sockets that take many datagrams at once, sockets for connections that do not
-//! block, and a clock.
+//! block, a clock, and the DNS.
 
 mod clock;
+mod dns;
 mod filter;
 mod priority;
 mod tcp;
 mod udp;
 
 pub use clock::{Clock, nanoseconds, wall_clock};
+pub use dns::Dns;
 pub use priority::{give_way, take_short_turns};
 pub use tcp::{connect, listen};
 pub use udp::{BATCH, Inbox, MAX_DATAGRAM, Options, Outbox, Outgoing, Received, Socket};

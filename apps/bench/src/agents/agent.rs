@@ -2,7 +2,7 @@
 
 use super::protocol::{Found, Order, PROTOCOL, Plan, Reply, line};
 use crate::cli::AgentArgs;
-use crate::cli::values::Target;
+use crate::cli::target::Target;
 use crate::commands::{self, gather};
 use crate::console::complain;
 use crate::load::generator::Generator;

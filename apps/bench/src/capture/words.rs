@@ -77,7 +77,7 @@ impl Analysis {
             ("  challenge to REGISTER", &registrations.client_delay),
             ("  REGISTER to 2xx", &registrations.authorised_delay),
             ("invite delay", &calls.invite_delay),
-            ("call setup (INVITE to 200)", &calls.setup_delay),
+            ("call setup delay", &calls.setup_delay),
             ("INVITE to challenge", &calls.challenge_delay),
             ("SRD, successful", &calls.srd),
             ("SRD, failed", &calls.srd_failed),

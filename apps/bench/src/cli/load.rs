@@ -1,6 +1,7 @@
 //! What is said of a load on the command line.
 
-use super::values::{self, Shape, Target};
+use super::target::Target;
+use super::values::{self, Shape};
 use crate::agents::Place;
 use crate::load::arrivals::Spacing;
 use crate::load::engine::Settings;
@@ -19,7 +20,7 @@ use std::path::PathBuf;
 /// What is done to whom, how often and for how long.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct LoadArgs {
-    /// The server: udp:HOST:PORT or tcp:HOST:PORT
+    /// The server: udp:HOST:PORT or tcp:HOST:PORT; a domain without a port is looked up (NAPTR, SRV)
     #[arg(long, value_name = "TARGET")]
     pub(crate) target: Option<Target>,
     /// A server to start for the measurement: barebell, kamailio, a profile.toml; or

@@ -1,6 +1,7 @@
 //! The command line.
 
 pub(crate) mod load;
+pub(crate) mod target;
 pub(crate) mod values;
 
 use crate::capture::CaptureArgs;

@@ -1,9 +1,8 @@
 //! Values on the command line that take some reading.
 
 use crate::load::arrivals::Segment;
-use sip::{Duration, Transport};
+use sip::Duration;
 use std::fmt;
-use std::net::{SocketAddr, ToSocketAddrs};
 use std::str::FromStr;
 
 /// `30s`, `1m 30s`, `500us`, `0`.
@@ -115,49 +114,6 @@ impl FromStr for Counts {
     }
 }
 
-/// A server's address: `udp:HOST:PORT` or `tcp:HOST:PORT`; the transport may be left out, and the
-/// port.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Target {
-    pub(crate) transport: Transport,
-    pub(crate) address: SocketAddr,
-    /// As it was written, without the transport and the port.
-    pub(crate) host: String,
-}
-
-impl FromStr for Target {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let (transport, rest) = match text.split_once(':') {
-            Some((name, rest)) if name.eq_ignore_ascii_case("udp") => (Transport::Udp, rest),
-            Some((name, rest)) if name.eq_ignore_ascii_case("tcp") => (Transport::Tcp, rest),
-            Some((name, _)) if name.eq_ignore_ascii_case("tls") => {
-                return Err("tls: is not supported yet; take udp: or tcp:".to_owned());
-            }
-            _ => (Transport::Udp, text),
-        };
-        let has_port = match rest.rfind(']') {
-            Some(end) => rest[end..].contains(':'),
-            None => rest.contains(':'),
-        };
-        let with_port = if has_port { rest.to_owned() } else { format!("{rest}:5060") };
-        let host = with_port.rsplit_once(':').map_or("", |(host, _)| host).to_owned();
-        let address = with_port
-            .to_socket_addrs()
-            .map_err(|error| format!("{error}; expected udp:HOST:PORT or tcp:HOST:PORT"))?
-            .next()
-            .ok_or_else(|| format!("{host} has no address"))?;
-        Ok(Self { transport, address, host })
-    }
-}
-
-impl fmt::Display for Target {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", self.transport.uri_name(), self.address)
-    }
-}
-
 /// How the rate goes over the measured time.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) enum Shape {
@@ -249,24 +205,6 @@ impl fmt::Display for Shape {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn targets_have_defaults() {
-        for (text, transport, address, host) in [
-            ("udp:127.0.0.1:5070", Transport::Udp, "127.0.0.1:5070", "127.0.0.1"),
-            ("TCP:127.0.0.1", Transport::Tcp, "127.0.0.1:5060", "127.0.0.1"),
-            ("127.0.0.1", Transport::Udp, "127.0.0.1:5060", "127.0.0.1"),
-            ("[::1]", Transport::Udp, "[::1]:5060", "[::1]"),
-            ("tcp:[::1]:9", Transport::Tcp, "[::1]:9", "[::1]"),
-        ] {
-            let address = address.parse().unwrap();
-            let expected = Target { transport, address, host: host.to_owned() };
-            assert_eq!(text.parse(), Ok(expected), "{text}");
-        }
-        for text in ["", "tls:127.0.0.1", "udp:127.0.0.1:x", "[::1"] {
-            assert!(text.parse::<Target>().is_err(), "{text}");
-        }
-    }
 
     #[test]
     fn rates_are_a_list_or_steps_of_a_range() {

@@ -7,7 +7,7 @@ use crate::agents::Force;
 use crate::analysis::{self, Spread};
 use crate::bare::{self, Exchange};
 use crate::cli::CostArgs;
-use crate::cli::values::Target;
+use crate::cli::target::Target;
 use crate::console::{complain, print};
 use crate::load::generator::Generator;
 use crate::measure::{self, LoadSpec};

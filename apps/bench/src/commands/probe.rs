@@ -2,7 +2,7 @@
 //! and not found out in a load.
 
 use super::CommandError;
-use crate::cli::values::Target;
+use crate::cli::target::Target;
 use sip::{Message, Transport};
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream, UdpSocket};

@@ -6,7 +6,7 @@ use super::session::{self, Ceilings, Means, Opening, Session};
 use super::systems::{self, Started};
 use crate::cli::RunArgs;
 use crate::cli::load::LoadArgs;
-use crate::cli::values::Target;
+use crate::cli::target::Target;
 use crate::record::{Kind, Operation, System};
 use crate::users::Users;
 use std::net::Ipv4Addr;

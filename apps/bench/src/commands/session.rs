@@ -5,7 +5,7 @@ use super::systems::Started;
 use super::{CommandError, probe};
 use crate::agents::{Fleet, Force};
 use crate::cli::load::LoadArgs;
-use crate::cli::values::Target;
+use crate::cli::target::Target;
 use crate::load::engine::{Settings, Task};
 use crate::load::generator::{Generator, GeneratorPlan};
 use crate::load::links::LinkCounts;

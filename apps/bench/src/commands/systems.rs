@@ -2,7 +2,7 @@
 
 use super::CommandError;
 use crate::cli::load::LoadArgs;
-use crate::cli::values::Target;
+use crate::cli::target::Target;
 use crate::record::{Operation, System};
 use crate::sut::{self, Mode, Running, Wanted};
 use crate::users::Users;

@@ -56,7 +56,7 @@ fn every_operation_over_udp_and_tcp_with_and_without_authentication() {
         ("register", &["rrd"][..]),
         ("register-update", &["rrd"]),
         ("register-logout", &["rrd"]),
-        ("invite", &["srd", "sdd", "sdt", "setup", "invite"]),
+        ("invite", &["srd", "sdd", "sdt", "setup", "invite", "latency"]),
         ("invite-not-found", &["srd_failed"]),
         ("invite-redirect", &["srd_failed"]),
         ("options", &[]),

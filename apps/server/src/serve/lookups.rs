@@ -1,12 +1,12 @@
 //! Look-ups of destinations in the DNS, and the timers that follow from them, on one event loop.
 
-use super::dns::{Dns, source_for};
 use super::hub::{Hub, Local, Lookup};
 use super::workers::{TICK, tick_after};
+use net::Dns;
 use sip::Instant;
 use sip_server::{Location, Ticket};
 use std::cell::RefCell;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::rc::Rc;
 use std::sync::Arc;
 use tokio::sync::{Notify, Semaphore, mpsc};
@@ -90,4 +90,13 @@ impl Lookups {
             }
         }
     }
+}
+
+/// The address that this machine sends to `remote` from, by its routes.
+fn source_for(remote: SocketAddr) -> Option<IpAddr> {
+    let any: IpAddr = if remote.is_ipv4() { [0; 4].into() } else { [0u16; 8].into() };
+    // Connecting a datagram socket sends nothing.
+    let socket = UdpSocket::bind((any, 0)).ok()?;
+    socket.connect(remote).ok()?;
+    socket.local_addr().ok().map(|address| address.ip())
 }

@@ -2,7 +2,6 @@
 
 mod connections;
 mod control;
-mod dns;
 mod hub;
 mod lookups;
 mod roster;
@@ -18,12 +17,11 @@ use crate::settings::{Settings, Setup, remember_domains};
 use crate::storage::Journal;
 use connections::{Bounds, Connections};
 use control::{Desk, add_user};
-use dns::Dns;
 use hub::{Hub, MAX_LOOKUPS};
 use lookups::Lookups;
-use net::Socket;
-use net::{Clock, wall_clock};
+use net::{Clock, Dns, Socket, wall_clock};
 use sip::Transport;
+use sip::locate::Families;
 use sip_server::config::{Advertised, Config, Listener};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -169,7 +167,8 @@ pub(crate) fn run(setup: Setup) -> Result<(), Failure> {
 
     let lookups_hub = Arc::clone(&hub);
     local_set.block_on(&runtime, async move {
-        let dns = Dns::new(transports, has_v6);
+        let families = if has_v6 { Families::V4First } else { Families::V4 };
+        let dns = Dns::new(transports, families, |text| log::warn("dns", || text.to_owned()));
         let lookups = Rc::new(Lookups::new(lookups_hub, dns, most_lookups));
         let looking_up = tokio::task::spawn_local(lookups.run(lookup_queue));
         let mut terminate = signal(SignalKind::terminate())?;

@@ -1,0 +1,139 @@
+//! The server that a load is put on, as the command line names it.
+
+use net::Dns;
+use sip::Transport;
+use sip::locate::{Destination, Families, Host, Target as Location};
+use std::fmt;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::str::FromStr;
+
+/// What the generator sends by, the preferred first.
+const TRANSPORTS: [Transport; 2] = [Transport::Udp, Transport::Tcp];
+
+/// A server's address: `udp:HOST:PORT` or `tcp:HOST:PORT`; the transport may be left out, and the
+/// port. A domain without a port is looked up as a user agent does (RFC 3263 section 4): the transport by
+/// NAPTR if it is left out, host and port by SRV. The first server that is found gets the whole load.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Target {
+    pub(crate) transport: Transport,
+    pub(crate) address: SocketAddr,
+    /// As it was written, without the transport and the port.
+    pub(crate) host: String,
+}
+
+impl Target {
+    /// Reads a target, whose name `locate` looks up in the DNS where that is to be done.
+    fn read(
+        text: &str,
+        locate: impl FnOnce(Destination) -> Result<Vec<Location>, String>,
+    ) -> Result<Self, String> {
+        let (named, rest) = match text.split_once(':') {
+            Some((name, rest)) if name.eq_ignore_ascii_case("udp") => (Some(Transport::Udp), rest),
+            Some((name, rest)) if name.eq_ignore_ascii_case("tcp") => (Some(Transport::Tcp), rest),
+            Some((name, _)) if name.eq_ignore_ascii_case("tls") => {
+                return Err("tls: is not supported yet; take udp: or tcp:".to_owned());
+            }
+            _ => (None, text),
+        };
+        let transport = named.unwrap_or(Transport::Udp);
+        let has_port = match rest.rfind(']') {
+            Some(end) => rest[end..].contains(':'),
+            None => rest.contains(':'),
+        };
+        // A name without a dot is one of this machine or its network, and no domain.
+        let mut reasons = String::new();
+        if !has_port
+            && rest.contains('.')
+            && let Some(host @ Host::Name(_)) = Host::parse(rest.as_bytes())
+        {
+            let destination = Destination { host, port: None, transport: named, sips: false };
+            match locate(destination).map(|found| found.first().copied()) {
+                Ok(Some(Location { transport, address })) => {
+                    return Ok(Self { transport, address, host: rest.to_owned() });
+                }
+                Ok(None) => reasons = "no SRV or address record; ".to_owned(),
+                Err(error) => reasons = format!("{error}; "),
+            }
+        }
+        // What the DNS does not know may stand in a file of this machine.
+        let with_port = if has_port { rest.to_owned() } else { format!("{rest}:5060") };
+        let host = with_port.rsplit_once(':').map_or("", |(host, _)| host).to_owned();
+        let address = with_port
+            .to_socket_addrs()
+            .map_err(|error| format!("{reasons}{error}; expected udp:HOST:PORT or tcp:HOST:PORT"))?
+            .next()
+            .ok_or_else(|| format!("{host} has no address"))?;
+        Ok(Self { transport, address, host })
+    }
+}
+
+impl FromStr for Target {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        Self::read(text, |destination| {
+            let warn = |text: &str| eprintln!("barebell-bench: {text}");
+            let dns = Dns::new(TRANSPORTS.to_vec(), Families::V4First, warn);
+            dns.locate_and_wait(destination).map_err(|error| error.to_string())
+        })
+    }
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.transport.uri_name(), self.address)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn targets_have_defaults() {
+        for (text, transport, address, host) in [
+            ("udp:127.0.0.1:5070", Transport::Udp, "127.0.0.1:5070", "127.0.0.1"),
+            ("TCP:127.0.0.1", Transport::Tcp, "127.0.0.1:5060", "127.0.0.1"),
+            ("127.0.0.1", Transport::Udp, "127.0.0.1:5060", "127.0.0.1"),
+            ("[::1]", Transport::Udp, "[::1]:5060", "[::1]"),
+            ("tcp:[::1]:9", Transport::Tcp, "[::1]:9", "[::1]"),
+        ] {
+            let address = address.parse().unwrap();
+            let expected = Target { transport, address, host: host.to_owned() };
+            assert_eq!(text.parse(), Ok(expected), "{text}");
+        }
+        for text in ["", "tls:127.0.0.1", "udp:127.0.0.1:x", "[::1"] {
+            assert!(text.parse::<Target>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn domains_without_a_port_are_looked_up_and_nothing_else_is() {
+        let found =
+            Location { transport: Transport::Tcp, address: "192.0.2.7:5080".parse().unwrap() };
+        for (text, named) in [
+            ("Example.com", None),
+            ("udp:example.com", Some(Transport::Udp)),
+            ("tcp:example.com", Some(Transport::Tcp)),
+        ] {
+            let target = Target::read(text, |destination| {
+                let host = Host::Name("example.com".to_owned());
+                assert_eq!(
+                    destination,
+                    Destination { host, port: None, transport: named, sips: false }
+                );
+                let other = Location { address: "192.0.2.8:1".parse().unwrap(), ..found };
+                Ok(vec![found, other])
+            });
+            let target = target.unwrap();
+            assert_eq!((target.transport, target.address), (found.transport, found.address));
+            assert!(target.host.eq_ignore_ascii_case("example.com"));
+        }
+        for text in ["127.0.0.1", "udp:127.0.0.1:5", "localhost", "udp:[::1]"] {
+            let nobody = |_| -> Result<Vec<Location>, String> { panic!("{text} is looked up") };
+            assert!(Target::read(text, nobody).is_ok(), "{text}");
+        }
+        let error = Target::read("udp:no-such-host.invalid", |_| Ok(Vec::new())).unwrap_err();
+        assert!(error.starts_with("no SRV or address record; "), "{error}");
+    }
+}

@@ -1,0 +1,236 @@
+//! Asking the DNS where to send requests (RFC 3263), by the system's resolver configuration.
+
+use hickory_resolver::TokioResolver;
+use hickory_resolver::proto::rr::{RData, RecordType as DnsType};
+use sip::Transport;
+use sip::locate::{
+    Answer, Destination, Families, Locator, Naptr, Query, RecordType, Srv, Step, Target,
+};
+use std::io;
+
+/// A resolver with its cache.
+pub struct Dns {
+    resolver: Option<TokioResolver>,
+    transports: Vec<Transport>,
+    families: Families,
+    /// Is told what is wrong.
+    warn: fn(&str),
+}
+
+impl Dns {
+    /// The system's resolver, for a program that sends on `transports`, the preferred first, to addresses
+    /// of `families`. `warn` is told what is wrong with the DNS.
+    #[must_use]
+    pub fn new(transports: Vec<Transport>, families: Families, warn: fn(&str)) -> Self {
+        let resolver = TokioResolver::builder_tokio().and_then(|builder| builder.build());
+        let resolver = resolver
+            .inspect_err(|error| {
+                warn(&format!("names cannot be looked up, only addresses are reached: {error}"));
+            })
+            .ok();
+        Self { resolver, transports, families, warn }
+    }
+
+    /// Where `destination` can be reached, in the order to try; nowhere if the list is empty.
+    pub async fn locate(&self, destination: Destination) -> Vec<Target> {
+        let mut locator = Locator::new(destination, &self.transports, self.families);
+        loop {
+            match locator.step() {
+                Step::Query(query) => {
+                    let answer = self.ask(&query).await;
+                    locator.on_answer(answer, &mut random_below);
+                }
+                Step::Done(targets) => return targets,
+                Step::Failed(_) => return Vec::new(),
+            }
+        }
+    }
+
+    /// [`Dns::locate`], for a program that has no event loop and can wait.
+    ///
+    /// # Errors
+    /// There is no event loop to be had.
+    pub fn locate_and_wait(&self, destination: Destination) -> io::Result<Vec<Target>> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        Ok(runtime.block_on(self.locate(destination)))
+    }
+
+    async fn ask(&self, query: &Query) -> Answer {
+        let Some(resolver) = &self.resolver else { return Answer::Failure };
+        let kind = match query.record {
+            RecordType::Naptr => DnsType::NAPTR,
+            RecordType::Srv => DnsType::SRV,
+            RecordType::A => DnsType::A,
+            RecordType::Aaaa => DnsType::AAAA,
+        };
+        // With a dot at its end a name is not tried in the domains of this machine, which would
+        // lead requests for foreign users astray. A name of one label may be one of them.
+        let mut name = query.name.clone();
+        if name.contains('.') {
+            name.push('.');
+        }
+        let found = match resolver.lookup(name, kind).await {
+            Ok(found) => found,
+            Err(error) if error.is_no_records_found() => return empty(query.record),
+            Err(error) => {
+                (self.warn)(&format!("the DNS does not answer for {}: {error}", query.name));
+                return Answer::Failure;
+            }
+        };
+        let records = found.answers().iter().map(|record| &record.data);
+        match query.record {
+            RecordType::Naptr => Answer::Naptr(records.filter_map(naptr).collect()),
+            RecordType::Srv => Answer::Srv(records.filter_map(srv).collect()),
+            RecordType::A | RecordType::Aaaa => {
+                Answer::Addresses(records.filter_map(RData::ip_addr).collect())
+            }
+        }
+    }
+}
+
+const fn empty(record: RecordType) -> Answer {
+    match record {
+        RecordType::Naptr => Answer::Naptr(Vec::new()),
+        RecordType::Srv => Answer::Srv(Vec::new()),
+        RecordType::A | RecordType::Aaaa => Answer::Addresses(Vec::new()),
+    }
+}
+
+fn naptr(data: &RData) -> Option<Naptr> {
+    let RData::NAPTR(found) = data else { return None };
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    Some(Naptr {
+        order: found.order,
+        preference: found.preference,
+        flags: text(&found.flags),
+        service: text(&found.services),
+        replacement: found.replacement.to_utf8(),
+    })
+}
+
+fn srv(data: &RData) -> Option<Srv> {
+    let RData::SRV(found) = data else { return None };
+    Some(Srv {
+        priority: found.priority,
+        weight: found.weight,
+        port: found.port,
+        target: found.target.to_utf8(),
+    })
+}
+
+/// A number below `bound`, for sharing out load; not a secret. 0 where the system gives none.
+fn random_below(bound: u32) -> u32 {
+    getrandom::u32().unwrap_or(0) % bound.max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hickory_resolver::config::{ConnectionConfig, NameServerConfig, ResolverConfig};
+    use hickory_resolver::net::runtime::TokioRuntimeProvider;
+    use sip::locate::Host;
+    use std::net::{SocketAddr, UdpSocket};
+
+    /// A name as the DNS writes it.
+    fn name(text: &str) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        for label in text.split('.') {
+            bytes.push(label.len() as u8);
+            bytes.extend_from_slice(label.as_bytes());
+        }
+        bytes.push(0);
+        bytes
+    }
+
+    /// A name server that knows these records, by name and type, and answers until the test ends.
+    fn serve(records: Vec<(&'static str, u16, Vec<u8>)>) -> SocketAddr {
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let address = socket.local_addr().unwrap();
+        std::thread::spawn(move || {
+            let mut query = [0; 1500];
+            while let Ok((length, from)) = socket.recv_from(&mut query) {
+                let query = &query[..length];
+                // Twelve bytes of header; then the name, its type and its class.
+                let end = 12 + query[12..].iter().position(|&byte| byte == 0).unwrap() + 1;
+                let asked = query[12..end].to_ascii_lowercase();
+                let kind = u16::from_be_bytes([query[end], query[end + 1]]);
+                let found: Vec<_> = records
+                    .iter()
+                    .filter(|(owner, record, _)| name(owner) == asked && *record == kind)
+                    .collect();
+                let mut answer = query[..2].to_vec();
+                answer.extend([0x85, 0x80, 0, 1, 0, found.len() as u8, 0, 0, 0, 0]);
+                answer.extend(&query[12..end + 4]);
+                for (_, record, data) in found {
+                    answer.extend([0xc0, 12]);
+                    answer.extend(record.to_be_bytes());
+                    answer.extend([0, 1, 0, 0, 0, 60]);
+                    answer.extend((data.len() as u16).to_be_bytes());
+                    answer.extend(data);
+                }
+                socket.send_to(&answer, from).unwrap();
+            }
+        });
+        address
+    }
+
+    /// What asks the name server at `server`, whatever the system says.
+    fn dns_of(server: SocketAddr) -> Dns {
+        let mut connection = ConnectionConfig::udp();
+        connection.port = server.port();
+        let mut servers = NameServerConfig::udp(server.ip());
+        servers.connections = vec![connection];
+        let config = ResolverConfig::from_parts(None, Vec::new(), vec![servers]);
+        let builder = TokioResolver::builder_with_config(config, TokioRuntimeProvider::default());
+        Dns {
+            resolver: builder.build().ok(),
+            transports: vec![Transport::Udp, Transport::Tcp],
+            families: Families::V4,
+            warn: |text| eprintln!("{text}"),
+        }
+    }
+
+    const A: u16 = 1;
+    const SRV: u16 = 33;
+    const NAPTR: u16 = 35;
+
+    fn srv(priority: u8, port: u16, target: &str) -> Vec<u8> {
+        [&[0, priority, 0, 1][..], &port.to_be_bytes(), &name(target)].concat()
+    }
+
+    fn naptr(order: u8, service: &str, replacement: &str) -> Vec<u8> {
+        let text = |text: &str| [&[text.len() as u8][..], text.as_bytes()].concat();
+        [&[0, order, 0, 1][..], &text("s"), &text(service), &text(""), &name(replacement)].concat()
+    }
+
+    #[test]
+    fn a_domain_is_located_by_naptr_srv_and_address_records() {
+        let server = serve(vec![
+            ("example.com", NAPTR, naptr(1, "SIP+D2T", "_sip._tcp.example.com")),
+            ("example.com", NAPTR, naptr(2, "SIP+D2U", "_sip._udp.example.com")),
+            ("_sip._udp.example.com", SRV, srv(2, 5080, "two.example.com")),
+            ("_sip._udp.example.com", SRV, srv(1, 5070, "one.example.com")),
+            ("_sip._tcp.example.com", SRV, srv(1, 5090, "one.example.com")),
+            ("one.example.com", A, vec![192, 0, 2, 1]),
+            ("two.example.com", A, vec![192, 0, 2, 2]),
+            ("plain.example.com", A, vec![192, 0, 2, 3]),
+        ]);
+        let dns = dns_of(server);
+        let found = |host: &str, transport| {
+            let host = Host::parse(host.as_bytes()).unwrap();
+            let destination = Destination { host, port: None, transport, sips: false };
+            let targets = dns.locate_and_wait(destination).unwrap();
+            targets.iter().map(|target| format!("{target:?}")).collect::<Vec<_>>().join(" ")
+        };
+        let target = |transport, address: &str| {
+            format!("{:?}", Target { transport, address: address.parse().unwrap() })
+        };
+        let (udp, tcp) = (Transport::Udp, Transport::Tcp);
+        let (one, two) = (target(udp, "192.0.2.1:5070"), target(udp, "192.0.2.2:5080"));
+        assert_eq!(found("example.com", Some(udp)), format!("{one} {two}"));
+        assert_eq!(found("example.com", Some(tcp)), target(tcp, "192.0.2.1:5090"));
+        assert!(found("example.com", None).starts_with(&target(tcp, "192.0.2.1:5090")), "by NAPTR");
+        assert_eq!(found("plain.example.com", Some(udp)), target(udp, "192.0.2.3:5060"));
+        assert_eq!(found("nobody.example.com", Some(udp)), "");
+    }
+}
