@@ -41,9 +41,13 @@ const NEAR: u16 = 100;
 const MAX_DROPOUT: u16 = 3000;
 /// The most packets that may be lost between two that are held.
 const HELD_STEP: u16 = 16;
+/// The most units of the time stamp between them: a minute of speech, five seconds of pictures.
+const HELD_UNITS: u32 = 1 << 19;
 /// So many packets in sequence make a new beginning far away (`MIN_SEQUENTIAL`), and so many a near one.
 const FAR_RUN: usize = 2;
 const NEAR_RUN: usize = 4;
+/// Packets of a path come at most so far from one another, in nanoseconds.
+const ON_A_PATH: u64 = 1_000_000_000;
 /// The most that are held.
 const HELD: usize = 64;
 
@@ -57,18 +61,19 @@ pub(super) struct Continuity {
     nanos: u64,
     packets: u64,
     held: Vec<Arrived>,
-    /// The last number with which the stream did not go on: on another path, those after it may come late too.
-    behind: Option<u16>,
+    /// The last packet with which the stream did not go on: on its path, those after it may come late too.
+    behind: Option<Arrived>,
 }
 
 impl Continuity {
     /// Judges the packet after the first.
     pub(super) fn judge(&mut self, sequence: &Sequence, packet: Arrived) -> Verdict {
-        if self.goes_on(&packet, sequence.ahead(packet.number)) {
+        if self.goes_on(&packet, sequence.ahead(packet.number)) && !self.is_nearer_to_held(&packet)
+        {
             self.note(&packet);
             return Verdict::GoesOn(self.finish(), Some(packet));
         }
-        let follows = self.held.last().is_none_or(|last| follows(last.number, packet.number));
+        let follows = self.held.last().is_none_or(|last| last.is_before(&packet));
         let mut given_up = if follows { Vec::new() } else { self.finish() };
         self.held.push(packet);
         if self.is_restart(sequence) {
@@ -86,7 +91,7 @@ impl Continuity {
     /// Gives up what is held: the stream does not go on with it.
     pub(super) fn finish(&mut self) -> Vec<Arrived> {
         let held = std::mem::take(&mut self.held);
-        self.behind = held.last().map(|last| last.number).or(self.behind);
+        self.behind = held.last().copied().or(self.behind);
         held
     }
 
@@ -112,6 +117,17 @@ impl Continuity {
             1..=NEAR => true,
             _ => self.clock_goes_on(packet, ahead).unwrap_or(ahead < MAX_DROPOUT),
         }
+    }
+
+    /// Whether a packet is the next one in what is held, and by its time stamp rather there than in the stream: a new
+    /// beginning may come to the numbers where the stream was.
+    fn is_nearer_to_held(&self, packet: &Arrived) -> bool {
+        let (Some(held), Some((_, timestamp, _))) = (self.held.last(), self.last) else {
+            return false;
+        };
+        let distance =
+            |other: u32| packet.timestamp.wrapping_sub(other).cast_signed().unsigned_abs();
+        held.is_before(packet) && distance(held.timestamp) < distance(timestamp)
     }
 
     /// Whether as much time has gone by as the time stamps say, and enough for so many packets. `None` where the
@@ -147,9 +163,16 @@ impl Continuity {
         let ahead = sequence.ahead(first.number);
         let behind = ahead.wrapping_neg();
         let is_far = ahead.min(behind) > NEAR;
-        // Some go another way, and the last of them come when all others have come.
-        let is_late = self.behind.is_some_and(|behind| follows(behind, first.number));
-        if is_late || self.held.len() < if is_far { FAR_RUN } else { NEAR_RUN } {
+        // Some may go another way, and the last of them come when all others have come.
+        let is_late = self.behind.is_some_and(|behind| {
+            behind.is_before(first) && first.time.saturating_sub(behind.time) < ON_A_PATH
+        });
+        let run = match is_far {
+            _ if is_late => HELD,
+            true => FAR_RUN,
+            false => NEAR_RUN,
+        };
+        if self.held.len() < run {
             return false;
         }
         if behind >= WINDOW && self.held.len() >= HELD {
@@ -168,7 +191,10 @@ impl Continuity {
     }
 }
 
-/// Whether a number is the next one in what is held.
-fn follows(last: u16, number: u16) -> bool {
-    (1..=HELD_STEP).contains(&number.wrapping_sub(last))
+impl Arrived {
+    /// Whether a packet is the next of those that are held, or follows soon.
+    fn is_before(&self, next: &Self) -> bool {
+        let units = next.timestamp.wrapping_sub(self.timestamp).cast_signed().unsigned_abs();
+        (1..=HELD_STEP).contains(&next.number.wrapping_sub(self.number)) && units < HELD_UNITS
+    }
 }

@@ -22,8 +22,8 @@ pub(super) struct Media {
 
 /// The most addresses and ports that are kept.
 const ENDPOINTS: usize = 100_000;
-/// The most offers that are kept; of later ones it is not waited for the answer.
-const OFFERS: usize = 100_000;
+/// The most media that offers hold which are kept; of later ones it is not waited for the answer.
+const OFFERED: usize = 100_000;
 
 /// In which message a description came.
 #[derive(Clone, Copy, Debug)]
@@ -46,6 +46,8 @@ struct Offer {
 pub(super) struct Endpoints {
     endpoints: HashMap<SocketAddr, Media>,
     offers: HashMap<u128, Offer>,
+    /// How many media they hold, each counted as one more.
+    offered: usize,
     /// Media descriptions beyond the limit.
     pub(super) left_out: u64,
     state: u64,
@@ -81,7 +83,9 @@ impl Endpoints {
             // A copy.
             Some(offer) if offer.is_answered => {}
             known => {
-                let is_kept = known.is_some() || self.offers.len() < OFFERS;
+                let before = known.map_or(0, |offer| offer.media.len() + 1);
+                let held = self.offered - before + media.len() + 1;
+                let is_kept = held <= OFFERED;
                 for offered in &media {
                     let is_new =
                         offered.endpoint.is_some_and(|at| !self.endpoints.contains_key(&at));
@@ -90,6 +94,7 @@ impl Endpoints {
                     }
                 }
                 if is_kept {
+                    self.offered = held;
                     let offer =
                         Offer { in_request: exchange.is_request, is_answered: false, media };
                     self.offers.insert(exchange.key, offer);
@@ -100,7 +105,9 @@ impl Endpoints {
 
     /// An offer was refused: what held before it holds on.
     pub(super) fn refuse(&mut self, key: u128) {
-        self.offers.remove(&key);
+        if let Some(offer) = self.offers.remove(&key) {
+            self.offered -= offer.media.len() + 1;
+        }
     }
 
     /// An offer was accepted in a message without an answer, or the answer is not in the capture.
@@ -110,6 +117,7 @@ impl Endpoints {
         };
         offer.is_answered = true;
         let media = std::mem::take(&mut offer.media);
+        self.offered -= media.len();
         let call_id: Rc<str> = call_id.into();
         media.iter().for_each(|offered| self.insert(offered, Rc::default(), &call_id));
     }

@@ -8,6 +8,7 @@ mod continuity;
 mod endpoints;
 pub(crate) mod file;
 pub(crate) mod flow;
+mod hep;
 mod interface;
 mod multipart;
 mod packet;
@@ -27,6 +28,7 @@ mod tests;
 mod track;
 mod transactions;
 mod tunnel;
+mod websocket;
 mod words;
 
 use crate::report::{self, ReportError};
@@ -292,9 +294,12 @@ struct Reading {
 
 impl Reading {
     fn take(&mut self, frame: &file::Frame<'_>) {
-        let (first, last) = self.span.unwrap_or((frame.time, frame.time));
-        self.span = Some((first.min(frame.time), last.max(frame.time)));
-        let Some(transported) = self.decoder.decode(frame) else { return };
+        let transported = self.decoder.decode(frame);
+        // A capture agent tells when a message came, which may be long before it is sent on.
+        let time = transported.as_ref().map_or(frame.time, |one| one.time);
+        let (first, last) = self.span.unwrap_or((time, time));
+        self.span = Some((first.min(time), last.max(time)));
+        let Some(transported) = transported else { return };
         match transported.segment {
             Some(segment) => {
                 let between = (transported.source, transported.destination);

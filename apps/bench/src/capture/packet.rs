@@ -1,6 +1,7 @@
 //! Datagrams and segments out of packets: link layers, IP, fragments, and what is in tunnels.
 
 use super::file::Frame;
+use super::hep;
 use super::tunnel;
 use etherparse::defrag::IpDefragBuf;
 use etherparse::{
@@ -24,7 +25,8 @@ pub(crate) struct PacketCounts {
     pub(crate) other_protocols: u64,
     /// Packets of link types that are not read, by the number of the link type.
     pub(crate) unknown_links: BTreeMap<i32, u64>,
-    /// Packets in tunnels: GRE, ERSPAN, IP in IP, VXLAN, Geneve. Addresses and lengths are those of what is innermost.
+    /// Packets in tunnels (GRE, ERSPAN, IP in IP, VXLAN, Geneve), whose addresses and lengths are those of what is
+    /// innermost, and messages that a capture agent has sent on (HEP), whose addresses and times are those it tells.
     pub(crate) tunnelled: u64,
     /// Whole UDP datagrams, reassembled ones among them.
     pub(crate) datagrams: u64,
@@ -42,7 +44,7 @@ pub(crate) struct PacketCounts {
 /// What a packet carries.
 #[derive(Debug)]
 pub(super) struct Transported<'a> {
-    /// Nanoseconds since the Unix epoch: when the last piece came.
+    /// Nanoseconds since the Unix epoch: when the last piece came, or when a capture agent says that it did.
     pub(super) time: u64,
     pub(super) source: SocketAddr,
     pub(super) destination: SocketAddr,
@@ -264,6 +266,16 @@ impl Decoder {
             && let Some(inner) = tunnel::in_udp(ports.1, payload)
         {
             return self.enter(Some(&inner), outside);
+        }
+        if segment.is_none()
+            && let Some(forwarded) = hep::read(payload)
+        {
+            self.counts.tunnelled += u64::from(outside.depth == 0);
+            self.count(false);
+            // The agent's addresses and time are those that the message had.
+            let hep::Forwarded { time, source, destination, payload } = forwarded;
+            let (time, payload) = (time.unwrap_or(outside.time), Cow::Borrowed(payload));
+            return Some(Transported { time, source, destination, ip_length, payload, segment });
         }
         self.count(segment.is_some());
         Some(Transported {

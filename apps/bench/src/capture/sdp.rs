@@ -21,6 +21,8 @@ pub(super) struct Format {
 const FORMATS: usize = 16;
 /// The most keys of a media description.
 const KEYS: usize = 8;
+/// The most media of a description.
+pub(super) const MEDIA: usize = 64;
 /// The most lines that are read.
 const LINES: usize = 2000;
 
@@ -60,6 +62,9 @@ pub(super) fn media(body: &[u8]) -> Vec<Described> {
                 None => session = address,
             }
         } else if let Some(value) = line.strip_prefix("m=") {
+            if sections.len() >= MEDIA {
+                break;
+            }
             // A medium that is not RTP still ends the section before it.
             sections.push(Section::new(value, session, session_is_plain));
         } else if let Some(value) = line.strip_prefix("a=") {

@@ -1,6 +1,7 @@
-//! SIP messages out of TCP streams (RFC 3261 section 18.3).
+//! SIP messages out of TCP streams (RFC 3261 section 18.3), also over WebSocket.
 
 use super::packet::Segment;
+use super::websocket::{Next, WebSocket, may_begin as may_begin_websocket};
 use serde::Serialize;
 use sip::message::{Frame, Framer};
 use std::collections::HashMap;
@@ -14,7 +15,8 @@ pub(crate) struct StreamCounts {
     /// Places where bytes of a stream are not in the capture, so that messages may be missing.
     pub(crate) gaps: u64,
     /// Messages of which the end cannot be told, for Content-Length is missing, wrong or too large.
-    /// They are passed over, with what follows them in their segment.
+    /// They are passed over, with what follows them in their segment. WebSockets that are packed, or hold longer
+    /// messages than 64 KiB, are not read on.
     pub(crate) unframed: u64,
     /// Segments that were left out: there were more than [`STREAMS`] streams at a time.
     pub(crate) left_out: u64,
@@ -42,6 +44,8 @@ struct Stream {
     ahead: Vec<(u32, Vec<u8>)>,
     ahead_length: usize,
     framer: Framer,
+    /// How messages are read where they come over WebSocket.
+    websocket: Option<WebSocket>,
     /// Whether `bytes` begins where a message begins. Otherwise a segment is waited for that does.
     synchronised: bool,
     last: u64,
@@ -123,7 +127,8 @@ impl Streams {
 
 impl Stream {
     fn held(&self) -> usize {
-        self.bytes.len() + self.ahead_length
+        let in_frames = self.websocket.as_ref().map_or(0, WebSocket::held);
+        self.bytes.len() + self.ahead_length + in_frames
     }
 
     fn take(
@@ -185,19 +190,29 @@ impl Stream {
     fn lose(&mut self) {
         self.bytes = Vec::new();
         self.framer = Framer::default();
+        // Where a frame begins cannot be found again.
+        self.websocket = None;
         self.synchronised = false;
     }
 
     fn read(&mut self, fresh: &[u8], counts: &mut StreamCounts, each: &mut impl FnMut(&[u8])) {
         // The sequence numbers of TCP wrap, so that only the lower 32 bits count.
         self.next = self.next.wrapping_add(fresh.len() as u32);
+        if fresh.is_empty() {
+            return;
+        }
         if !self.synchronised {
-            if !may_begin_message(fresh) {
+            if may_begin_websocket(fresh) {
+                self.websocket = Some(WebSocket::default());
+            } else if !may_begin_message(fresh) {
                 return;
             }
             self.synchronised = true;
         }
         self.bytes.extend_from_slice(fresh);
+        if self.websocket.is_some() {
+            return self.read_websocket(counts, each);
+        }
         let mut read = 0;
         loop {
             let rest = &self.bytes[read..];
@@ -212,6 +227,32 @@ impl Stream {
                 Ok(Frame::LineEnds(length)) => read += length,
                 Ok(Frame::Incomplete) => break,
                 Err(_) => {
+                    counts.unframed += 1;
+                    return self.lose();
+                }
+            }
+        }
+        self.bytes.drain(..read);
+    }
+}
+
+impl Stream {
+    fn read_websocket(&mut self, counts: &mut StreamCounts, each: &mut impl FnMut(&[u8])) {
+        let Some(websocket) = &mut self.websocket else { return };
+        let mut read = 0;
+        loop {
+            match websocket.next(&self.bytes[read..]) {
+                Next::Read(length) => read += length,
+                Next::Message(length, message) => {
+                    read += length;
+                    // Keep-alives of RFC 5626 come so, too.
+                    if !message.trim_ascii().is_empty() && may_begin_message(&message) {
+                        each(&message);
+                    }
+                }
+                Next::Incomplete => break,
+                Next::Over => return self.lose(),
+                Next::Unreadable => {
                     counts.unframed += 1;
                     return self.lose();
                 }

@@ -43,7 +43,7 @@ impl Analysis {
             (packets.unknown_links.values().sum(), "packets of link types that are not read"),
             (packets.not_ip, "packets that are not IP, or malformed"),
             (packets.other_protocols, "packets neither UDP nor TCP, or malformed"),
-            (packets.tunnelled, "packets in tunnels"),
+            (packets.tunnelled, "packets in tunnels, or sent on by capture agents"),
             (packets.reassembled, "IP packets put together from fragments"),
             (packets.not_reassembled, "fragmented IP packets that could not be put together"),
             (streams.gaps, "gaps in TCP streams: messages may be missing"),

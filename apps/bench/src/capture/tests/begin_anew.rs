@@ -100,6 +100,18 @@ fn copies_and_late_packets_are_no_new_beginning() {
 }
 
 #[test]
+fn a_copy_does_not_hide_a_new_beginning() {
+    // The source begins anew behind the number of a copy, long after it and right after it.
+    for after in [200u16, 8] {
+        let copy = (5, 800, 20_000 * u64::from(7u16) + 5_000);
+        let anew = run(100, (6, 7_000_000, 20_000 * u64::from(after)));
+        let stream = stream(run(after, (0, 0, 0)).chain([copy]).chain(anew));
+        let sent = u64::from(after) + 100;
+        assert_eq!(order(&stream), (sent, 0, 1, 0, 1), "{after}");
+    }
+}
+
+#[test]
 fn a_packet_far_from_all_others_changes_nothing() {
     let odd = [(30_000, 77, 1_005_000), (40_000, 78, 2_005_000)];
     let stream = stream(run(300, (0, 0, 0)).chain(odd));

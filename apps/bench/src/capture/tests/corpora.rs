@@ -1,7 +1,9 @@
 //! Captures of others. The figures beside them were given by tshark 4.0.17.
 
+use super::build::{Capture, Fields, message};
 use crate::capture::{Analysis, CaptureError, analyse};
 use std::path::Path;
+use test_support::pcap::datagrams;
 use test_support::{corpora, files};
 
 /// `None` where the corpora are absent.
@@ -167,4 +169,42 @@ fn the_longest_delta_and_jitter_are_those_of_tshark_where_there_are_pauses() {
         })
         .collect();
     assert_eq!(figures, [(47, 24_232, 556), (201, 24_777, 3_293)]);
+}
+
+#[test]
+fn packets_of_a_call_are_authentic_under_its_keys() {
+    // rtpproxy decrypts these recordings with the keys beside them; the description is ours.
+    let Some(root) = corpora() else { return };
+    let mut capture = Capture::default();
+    let keys =
+        ["UHXu88YuDj8guQxhCqEeue0CSr+JcQ/Uii4NdaS5", "UBFc5R7tK5f91V8j1da++z3h/3H2yS5WaN819nJd"];
+    let ends = [("10.0.0.1:5060", "10.0.0.1:4000"), ("10.0.0.2:5060", "10.0.0.2:6000")];
+    for (index, (first, key)) in ["INVITE sip:b", "200"].into_iter().zip(keys).enumerate() {
+        let (address, port) = ends[index].1.split_once(':').unwrap();
+        let sdp = format!(
+            "v=0\r\nc=IN IP4 {address}\r\nm=audio {port} RTP/SAVP 9\r\n\
+             a=crypto:1 AES_CM_128_HMAC_SHA1_80 inline:{key}\r\n"
+        );
+        let fields = Fields { call_id: "c", branches: &["1"], cseq: "1 INVITE", to_tag: "" };
+        capture.udp(index as u64, ends[index].0, ends[1 - index].0, &message(first, fields, &sdp));
+    }
+    for (index, name) in ["a", "o"].into_iter().enumerate() {
+        let file =
+            root.join("pcap/rtpproxy/extractaudio").join(format!("call1_g722_srtp.{name}.rtp"));
+        for (time, datagram) in datagrams(&file) {
+            let micros = 10 + time.as_micros() as u64 % 1_000_000_000;
+            capture.udp(micros, ends[index].1, ends[1 - index].1, &datagram);
+        }
+    }
+    let streams = capture.analyse().rtp.streams;
+    let [one, other] = &streams[..] else { panic!("{streams:?}") };
+    for (stream, packets) in [(one, [1168, 1172]), (other, [1168, 1172])] {
+        let srtp = stream.srtp.as_ref().unwrap();
+        assert!(packets.contains(&srtp.authentic), "{stream:?}");
+        assert_eq!((srtp.not_authentic, srtp.unchecked, stream.lost), (0, 0, 0));
+        assert_eq!(
+            (stream.packets, &stream.encodings[..]),
+            (srtp.authentic, &["G722".to_owned()][..])
+        );
+    }
 }

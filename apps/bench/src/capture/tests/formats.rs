@@ -2,6 +2,7 @@
 
 use super::build::{Capture, FORMS, Fields, Form, LINKS, Link, PCAP, START, analyse, message, udp};
 use crate::capture::file::End;
+use crate::capture::hep::tests::datagram;
 use crate::capture::{Analysis, CaptureError, analyse_bytes};
 use flate2::Compression;
 use flate2::write::GzEncoder;
@@ -257,6 +258,21 @@ fn packets_that_were_cut_off_are_counted() {
     assert_eq!(analyse(&bytes).unwrap().packets.cut_off, 1);
 }
 
+/// An INVITE with a key of SRTP in a part of its body.
+fn invite_with_keys() -> Vec<u8> {
+    let fields = Fields { call_id: "k", branches: &["8"], cseq: "1 INVITE", to_tag: "" };
+    let body = "--x\r\nContent-Type: application/sdp\r\n\r\nv=0\r\nc=IN IP4 10.0.0.1\r\n\
+        m=audio 4000 RTP/SAVP 0\r\na=crypto:1 AES_CM_128_HMAC_SHA1_80 \
+        inline:UHXu88YuDj8guQxhCqEeue0CSr+JcQ/Uii4NdaS5\r\n--x--\r\n";
+    let whole = String::from_utf8(message("INVITE sip:b", fields, body)).unwrap();
+    whole
+        .replace(
+            "application/sdp\r\nContent-Length",
+            "multipart/mixed;boundary=x\r\nContent-Length",
+        )
+        .into()
+}
+
 /// Captures with something of everything in them.
 fn mixed(form: Form, link: Link) -> Vec<u8> {
     let mut capture = registration(V4);
@@ -268,6 +284,26 @@ fn mixed(form: Form, link: Link) -> Vec<u8> {
     for index in 0..6u8 {
         let header = [0x90, 0, 0, index, 0, 0, 0, index, 1, 2, 3, 4, 0, 0, 0, 1, 9, 9, 9, 9];
         capture.udp(index.into(), V4.0, "10.0.0.2:4000", &header);
+    }
+    // The same in tunnels: IP in GRE, and the other way around.
+    let inner = udp(V4.0, V4.1, &invite_with_keys());
+    let outer = udp("192.0.2.1:9", "192.0.2.2:9", &[&[0, 0, 8, 0], &inner[..]].concat());
+    let mut outer = [&outer[..20], &outer[28..]].concat();
+    outer[9] = 47;
+    capture.packets.push((START, outer));
+    let vxlan = [&[8, 0, 0, 0, 0, 0, 5, 0], &[2; 12][..], &[8, 0], &inner].concat();
+    capture.udp(1, "192.0.2.1:9", "192.0.2.2:4789", &vxlan);
+    let hep = datagram(&[
+        (0, 3, &[1; 4]),
+        (0, 4, &[2; 4]),
+        (0, 7, &[1; 2]),
+        (0, 8, &[1; 2]),
+        (0, 15, &inner),
+    ]);
+    capture.udp(1, "192.0.2.1:9", "192.0.2.2:9060", &hep);
+    for number in 0..6u8 {
+        let header = [0xa0, 0, 0, number, 0, 0, 0, number, 1, 2, 3, 4, 0, 0, 0, 1, 9, 9, 9, 9];
+        capture.udp(number.into(), "10.0.0.1:4000", "10.0.0.2:4002", &header);
     }
     let between = ("10.0.0.1:7000", "10.0.0.2:5060");
     let fields = Fields { call_id: "t", branches: &["9"], cseq: "1 INVITE", to_tag: "" };
@@ -303,6 +339,7 @@ proptest! {
             let text = crate::capture::tables::Tables { analysis: &analysis, calls: true }.to_string();
             prop_assert!(!text.is_empty());
             prop_assert!(serde_json::to_string(&analysis).is_ok());
+            prop_assert!(analysis.started_us <= analysis.ended_us);
         }
     }
 }

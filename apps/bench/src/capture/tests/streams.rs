@@ -2,6 +2,7 @@
 
 use super::build::{Capture, Fields, Link, PCAP, analyse, message};
 use crate::capture::Analysis;
+use crate::capture::websocket::tests::{AGREED, UPGRADE, frame};
 use proptest::prelude::*;
 
 const CLIENT: &str = "10.0.0.1:40000";
@@ -38,7 +39,52 @@ fn captured(first: u32, segments: &[(u32, Vec<u8>)], with_syn: bool) -> Analysis
     analyse(&capture.write(PCAP, Link::Ethernet)).unwrap()
 }
 
+/// A WebSocket of a client, with two requests and a keep-alive.
+fn websocket() -> Vec<u8> {
+    let fields = |call_id| Fields { call_id, branches: &["1"], cseq: "1 OPTIONS", to_tag: "" };
+    let request = |call_id| message("OPTIONS sip:b", fields(call_id), "");
+    let mask = Some([9, 8, 7, 6]);
+    let long = request("y");
+    let (one, other) = long.split_at(50);
+    [
+        UPGRADE.to_vec(),
+        frame(8, 1, mask, &request("x")),
+        frame(8, 1, mask, b"\r\n\r\n"),
+        frame(0, 1, mask, one),
+        frame(8, 9, mask, b"ping"),
+        frame(8, 0, mask, other),
+    ]
+    .concat()
+}
+
+#[test]
+fn a_websocket_that_cannot_be_read_is_counted() {
+    let bytes = [AGREED, &frame(12, 1, None, b"packed")].concat();
+    let analysis = captured(1, &segments(&bytes, &[], 1), true);
+    assert_eq!((analysis.sip.tcp, analysis.streams.unframed), (0, 1));
+    // Other HTTP is nothing.
+    let bytes = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n".to_vec();
+    let analysis = captured(1, &segments(&bytes, &[], 1), true);
+    assert_eq!((analysis.sip.tcp, analysis.streams.unframed), (0, 0));
+}
+
 proptest! {
+    /// The same over WebSocket.
+    #[test]
+    fn messages_over_websocket_do_not_depend_on_the_segments(
+        cuts in proptest::collection::vec(0..websocket().len(), 0..12),
+        order in any::<prop::sample::Index>(),
+        first in (u32::MAX - 600)..,
+    ) {
+        let mut segments = segments(&websocket(), &cuts, first);
+        let at = order.index(segments.len());
+        segments.rotate_left(at);
+        let analysis = captured(first, &segments, true);
+        prop_assert_eq!(analysis.sip.tcp, 2);
+        prop_assert_eq!((analysis.streams.gaps, analysis.streams.unframed), (0, 0));
+        prop_assert_eq!(analysis.methods["OPTIONS"].requests, 2);
+    }
+
     /// However a stream is cut, its segments put in another order or sent again, the messages are
     /// the same; the sequence numbers wrap within it.
     #[test]

@@ -2,6 +2,7 @@
 
 use super::build::{Capture, Fields, Link, PCAP, START, analyse, message, udp};
 use crate::capture::Analysis;
+use crate::capture::hep::tests::datagram;
 use std::net::Ipv4Addr;
 
 const A: &str = "10.0.0.1:5060";
@@ -125,6 +126,31 @@ fn tags_are_passed_over() {
         let length = u16::try_from(inner.len() + 2).unwrap().to_be_bytes();
         frame(0x8864, &[&[0x11, 0, 0, 9, length[0], length[1], 0, 0x21], inner].concat())
     });
+}
+
+#[test]
+fn what_a_capture_agent_sends_on_is_read() {
+    let fields = Fields { call_id: "x", branches: &["1"], cseq: "1 REGISTER", to_tag: "" };
+    let mut capture = Capture::default();
+    // Sent on a second later, both at once.
+    for (first, ends, micros) in [("REGISTER sip:b", [1, 2], 5u32), ("200", [2, 1], 1_005)] {
+        let chunks: [(u16, u16, &[u8]); 7] = [
+            (0, 3, &[10, 0, 0, ends[0]]),
+            (0, 4, &[10, 0, 0, ends[1]]),
+            (0, 7, &[19, 196]),
+            (0, 8, &[19, 196]),
+            (0, 9, &((START / 1_000_000_000) as u32).to_be_bytes()),
+            (0, 10, &micros.to_be_bytes()),
+            (0, 15, &message(first, fields, "")),
+        ];
+        let datagram = datagram(&chunks);
+        capture.udp(1_000_000, "192.0.2.1:9060", "192.0.2.2:9060", &datagram);
+    }
+    let analysis = capture.analyse();
+    assert_eq!((analysis.sip.udp, analysis.packets.tunnelled), (2, 2));
+    let one = &analysis.registrations.list[0];
+    assert_eq!(one.final_us.unwrap() - one.register_us, 1_000);
+    assert_eq!(analysis.started_us, Some(START / 1_000 + 5));
 }
 
 #[test]
