@@ -354,6 +354,7 @@ pub(crate) mod tests {
                 hold: 0.0,
             },
             seconds: 1.0,
+            loaded: None,
             doubts: Vec::new(),
             counts: Counts::default(),
             delays: BTreeMap::new(),

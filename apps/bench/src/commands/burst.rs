@@ -91,6 +91,7 @@ fn burst(
             workers: force.workers(),
             hold: Duration::ZERO,
             seconds,
+            loaded: None,
             started,
         };
         let mut measured = measure::describe_found(found, base, limits)?;

@@ -106,6 +106,7 @@ fn at_once(
             workers: force.workers(),
             hold,
             seconds,
+            loaded: None,
             started,
         };
         // All at once, the generator's own threads are busy for that moment: no doubt about that.

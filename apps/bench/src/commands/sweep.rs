@@ -80,12 +80,39 @@ pub(crate) fn conclusions(system: &str, runs: &[Run]) -> Vec<Finding> {
         .iter()
         .filter_map(|&rate| median(rate, &|run| Some(metrics::achieved_rate(run))))
         .fold(0.0, f64::max);
-    findings.push(finding(
-        system,
-        "highest rate achieved".to_owned(),
-        achieved,
-        "1/s",
-        String::new(),
-    ));
+    // Where all that was offered succeeded, the highest rate is that of the command line, and no limit.
+    let (name, remark) = match rates.iter().any(|&rate| failing(rate)) {
+        true => ("highest rate achieved", ""),
+        false if rates.is_empty() => ("highest rate tried", "no run was valid"),
+        false => ("highest rate tried", "all of it succeeded: the limit was not reached"),
+    };
+    findings.push(finding(system, name.to_owned(), achieved, "1/s", remark.to_owned()));
     findings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::metrics::tests::run;
+
+    #[test]
+    fn a_rate_is_the_highest_only_where_one_failed() {
+        let last = |steps: &[(f64, u64)]| {
+            let steps = steps.iter().map(|&(rate, succeeded)| {
+                let mut step = run();
+                step.load.rate = rate;
+                (step.counts.offered, step.counts.succeeded) = (rate as u64, succeeded);
+                step
+            });
+            conclusions("barebell", &steps.collect::<Vec<_>>()).pop().unwrap()
+        };
+        let reached = last(&[(10.0, 10), (20.0, 20), (30.0, 25)]);
+        assert_eq!((&reached.name[..], reached.value), ("highest rate achieved", 25.0));
+        let collapsed = last(&[(10.0, 10), (20.0, 9), (30.0, 30)]);
+        assert_eq!(&collapsed.name[..], "highest rate achieved");
+        let open = last(&[(10.0, 10), (20.0, 20)]);
+        assert_eq!((&open.name[..], open.value), ("highest rate tried", 20.0));
+        assert!(open.remark.contains("not reached"), "{}", open.remark);
+        assert_eq!(last(&[]).remark, "no run was valid");
+    }
 }

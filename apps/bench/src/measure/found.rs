@@ -23,6 +23,8 @@ pub(crate) struct Base {
     pub(crate) hold: Duration,
     /// The measured time.
     pub(crate) seconds: f64,
+    /// [`Run::loaded`].
+    pub(crate) loaded: Option<[f64; 2]>,
     /// When it began, in seconds since the Unix epoch.
     pub(crate) started: u64,
 }
@@ -86,6 +88,7 @@ pub(super) fn describe(
             hold: base.hold.as_micros() as f64 / 1e6,
         },
         seconds: base.seconds,
+        loaded: base.loaded,
         doubts: Vec::new(),
         counts: parts.counts,
         delays: parts.delays,
@@ -305,6 +308,7 @@ mod tests {
             workers: 3,
             hold: Duration::ZERO,
             seconds: 1.0,
+            loaded: None,
             started: 0,
         }
     }

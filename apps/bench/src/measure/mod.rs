@@ -194,6 +194,7 @@ pub(crate) fn run(
     let (before, is_used_up) = preparation(spec.operation);
     let mut sums = Sums::default();
     let mut broken = None;
+    let mut loaded = [0.0, 0.0];
     let total = Duration::from_micros((spec.seconds() * 1e6) as u64);
     let mut measured = Duration::ZERO..total;
     if is_used_up {
@@ -219,13 +220,14 @@ pub(crate) fn run(
                 drain: spec.drain,
             };
             meters.begin();
-            let loaded = force.load(&stretch);
+            let result = force.load(&stretch);
             meters.end();
-            let (shares, start) = loaded?;
+            let (shares, start) = result?;
             let length = stopped(&shares).unwrap_or(length).min(length);
             sums.before = sums.measured;
             meters.measured(sums.measured, start, length);
             sums.measured = sums.measured + length;
+            loaded[1] = seconds(sums.measured);
             sums.add(shares);
             if force.shared().ending.load(Ordering::Relaxed) {
                 break;
@@ -261,16 +263,19 @@ pub(crate) fn run(
             drain: spec.drain,
         };
         meters.begin();
-        let loaded = force.load(&stretch);
+        let result = force.load(&stretch);
         meters.end();
-        let (shares, start) = loaded?;
+        let (shares, start) = result?;
+        let mut end = measured.end + spec.tail;
         if let Some(stopped) = stopped(&shares) {
+            end = stopped.min(end);
             measured.end = stopped.clamp(measured.start, measured.end);
         }
         let micros = measured.end.as_micros() - measured.start.as_micros();
         sums.measured = Duration::from_micros(micros);
         let warmup = std::time::Duration::from_micros(measured.start.as_micros());
         meters.measured(Duration::ZERO, start + warmup, sums.measured);
+        loaded = [-seconds(measured.start), seconds(end) - seconds(measured.start)];
         sums.before = lead;
         measured = lead + measured.start..lead + measured.end;
         sums.add(shares);
@@ -285,6 +290,7 @@ pub(crate) fn run(
         workers: force.workers(),
         hold: spec.hold,
         seconds: seconds(sums.measured),
+        loaded: Some(loaded),
         started,
     };
     let mut result = describe(sums, base, measured, limits, ceilings)?;

@@ -138,6 +138,7 @@ fn the_series_begins_a_second_with_the_measured_time() {
     let of = |second: &crate::record::Second| (second.at, second.measured, second.offered);
     let series: Vec<_> = run.series.iter().take(2).map(of).collect();
     assert_eq!(series, [(-1, false, 60), (0, true, 200)]);
+    assert_eq!(run.loaded, Some([-0.3, 1.0]));
 }
 
 /// The counts of `peer` when it has taken in what was last sent to it.

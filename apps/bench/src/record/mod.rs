@@ -140,6 +140,10 @@ pub(crate) struct Run {
     pub(crate) load: Load,
     /// The time that is measured, in seconds: without ramp, tail and what puts users back.
     pub(crate) seconds: f64,
+    /// From when to when the load was on, in seconds from the beginning of the measured time; `None` where it
+    /// was all at once or by turns, and in older records.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) loaded: Option<[f64; 2]>,
     /// Why the figures do not show the system under test, in words. A run is valid if there are none.
     #[serde(default)]
     pub(crate) doubts: Vec<String>,

@@ -194,7 +194,7 @@ fn a_sweep_goes_through_its_rates() {
     for (run, offered) in runs(&record).iter().zip([15, 30, 45]) {
         assert_whole(run, offered);
     }
-    let highest = finding(&record, "highest rate achieved")["value"].as_f64().unwrap();
+    let highest = finding(&record, "highest rate tried")["value"].as_f64().unwrap();
     assert!((145.0..=152.0).contains(&highest), "{highest}");
 }
 

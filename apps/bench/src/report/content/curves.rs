@@ -113,6 +113,18 @@ fn costs(report: &Report<'_>, curves: &[&Curve<'_>], section: &mut Section) {
     let chart = |title: &str, unit: &str| {
         Chart::new(title, rate_axis(curves), Axis::new(unit, Scale::Linear))
     };
+    let falls = |curve: &&Curve<'_>| {
+        let costs =
+            curve.groups.iter().filter_map(|group| group.median(metrics::cpu_per_operation));
+        let costs: Vec<f64> = costs.collect();
+        costs.first() > costs.last()
+    };
+    if curves.iter().any(falls) {
+        section.text(
+            "An operation costs more at low rates: what a system does for each time it wakes, or each second, is \
+             then shared by fewer operations, and the processor's caches are cold. Costs compare at equal rates.",
+        );
+    }
     let mut busy = chart("CPU of the system under test", "processors busy");
     let mut cost = chart("CPU time for an operation", "µs per operation");
     let mut memory = chart("Highest memory of the system under test", "MiB");

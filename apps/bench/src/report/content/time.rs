@@ -252,19 +252,41 @@ fn thinned(points: Vec<(f64, f64)>, thin: Thin) -> Vec<(f64, f64)> {
     chunks.collect()
 }
 
+/// What happened in each second, by the time of it that the load was on: in half a second of load there is half
+/// of what there is in a whole one. What `ends` goes on ending after the load, so that the second in which
+/// the load ended is whole for it, unless nothing ended after that.
+fn rates(run: &Run, value: impl Fn(&Second) -> u64, ends: bool) -> Vec<(f64, f64)> {
+    /// With less of a second it is chance what was in it.
+    const LEAST: f64 = 0.1;
+    let [from, to] = run.loaded.unwrap_or([f64::NEG_INFINITY, f64::INFINITY]);
+    let last = run.series.iter().rposition(|second| second.succeeded > 0 || second.failed > 0);
+    let points = run.series.iter().enumerate().filter_map(|(index, second)| {
+        let at = second.at as f64;
+        let to = if ends && Some(index) != last { f64::INFINITY } else { to };
+        let length = (at + 1.0).min(to) - at.max(from);
+        match length {
+            // The load was over, or not yet on.
+            ..=0.0 => Some((at, value(second) as f64)),
+            LEAST.. => Some((at, value(second) as f64 / length)),
+            _ => None,
+        }
+    });
+    thinned(points.collect(), Thin::Mean)
+}
+
 fn throughput(report: &Report<'_>, groups: &[Group<'_>]) -> Chart {
     let mut chart = time_chart("Throughput", "operations per second", Scale::Linear);
     for (index, group) in groups.iter().enumerate() {
         let (label, look) = line_name(report, groups, index);
         let offered = if index == 0 { "offered" } else { "" };
         repeats(&mut chart, group, (offered, Look::Reference), |run| {
-            seconds(run, Thin::Mean, |second| second.offered)
+            rates(run, |second| second.offered, false)
         });
         let label = if groups.len() == 1 { "succeeded".to_owned() } else { label };
         repeats(&mut chart, group, (&label, look), |run| {
-            seconds(run, Thin::Mean, |second| second.succeeded)
+            rates(run, |second| second.succeeded, true)
         });
-        let failed = |run: &Run| seconds(run, Thin::Mean, |second| second.failed);
+        let failed = |run: &Run| rates(run, |second| second.failed, true);
         if groups.len() == 1
             && group.used().iter().any(|run| run.series.iter().any(|second| second.failed > 0))
         {
@@ -394,4 +416,36 @@ pub(super) fn delays_table(report: &Report<'_>) -> Table {
         }
     }
     table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::metrics::tests::run;
+
+    #[test]
+    fn part_of_a_second_is_told_as_a_whole_one() {
+        let second =
+            |(at, offered, succeeded)| Second { at, offered, succeeded, ..Second::default() };
+        let mut run = run();
+        run.loaded = Some([-0.2, 2.5]);
+        run.series = [(-1, 20, 20), (0, 100, 100), (1, 100, 100), (2, 50, 50)].map(second).to_vec();
+        let offered = |run: &Run| rates(run, |second| second.offered, false);
+        let succeeded = |run: &Run| rates(run, |second| second.succeeded, true);
+        let rounded = |points: Vec<(f64, f64)>| -> Vec<(f64, f64)> {
+            points.into_iter().map(|(at, value)| (at, value.round())).collect()
+        };
+        let even = [-1.0, 0.0, 1.0, 2.0].map(|at| (at, 100.0));
+        assert_eq!(rounded(offered(&run)), even);
+        assert_eq!(rounded(succeeded(&run)), even);
+        // Answers that take half a second come all through the second, and the next.
+        run.series = [(0, 100, 50), (1, 100, 100), (2, 50, 100), (3, 0, 7)].map(second).to_vec();
+        assert_eq!(succeeded(&run)[2..], [(2.0, 100.0), (3.0, 7.0)]);
+        assert_eq!(offered(&run)[2..], [(2.0, 100.0), (3.0, 0.0)]);
+        // A moment of load tells no rate; a record that does not say when it was on is told as it is.
+        run.loaded = Some([0.0, 2.01]);
+        assert_eq!(offered(&run).iter().map(|point| point.0).collect::<Vec<_>>(), [0.0, 1.0, 3.0]);
+        run.loaded = None;
+        assert_eq!(offered(&run)[2], (2.0, 50.0));
+    }
 }

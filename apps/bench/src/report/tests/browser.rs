@@ -2,6 +2,7 @@
 
 use super::super::*;
 use super::synthetic;
+use crate::record::Operation;
 use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -11,7 +12,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Looks into the page, which itself has no scripts, and writes what it finds into its own.
 const OBSERVER: &str = r#"<!doctype html><title>observer</title>
-<iframe id="page" src="report.html" width="1300" height="2000"></iframe><pre id="found"></pre>
+<iframe id="page" src="report.html" width="1200" height="2000"></iframe><pre id="found"></pre>
 <script>
 document.getElementById('page').addEventListener('load', event => {
   const page = event.target.contentWindow, root = page.document;
@@ -30,6 +31,10 @@ document.getElementById('page').addEventListener('load', event => {
         if (a.left < b.right - 1 && b.left < a.right - 1 && a.top < b.bottom - 2 && b.top < a.bottom - 2)
           faults.push(`${name(chart)}: "${words}" and "${other}" overlap`);
     });
+  }
+  for (const table of root.querySelectorAll('.table')) {
+    if (table.scrollWidth > table.clientWidth)
+      faults.push(`table "${table.querySelector('caption')?.textContent}" is ${table.scrollWidth - table.clientWidth} pixels too wide`);
   }
   const ink = page.getComputedStyle(root.body).color, paper = page.getComputedStyle(root.body).backgroundColor;
   document.getElementById('found').textContent = JSON.stringify({
@@ -118,6 +123,21 @@ fn pages_are_laid_out_without_faults_and_without_a_network() {
         let complaints: Vec<&str> = log.lines().filter(|line| line.contains("CONSOLE")).collect();
         assert_eq!(complaints, [""; 0], "{kind:?}");
     }
+}
+
+#[test]
+fn no_column_is_cut_off_for_a_long_name() {
+    let mut record = synthetic::single();
+    let name = "udp:[2001:db8:1234:5678:9abc:def0:1234:5678]:5060";
+    record.systems[0].name = name.to_owned();
+    for run in &mut record.runs {
+        name.clone_into(&mut run.system);
+        run.load.authentication = true;
+        run.load.operation = Operation::RegisterUpdate;
+    }
+    let (found, _) = look(&[record], &[]);
+    let cut: Vec<_> = found.faults.iter().filter(|fault| fault.starts_with("table")).collect();
+    assert!(cut.is_empty(), "{cut:?}");
 }
 
 #[test]

@@ -57,6 +57,22 @@ fn what_was_not_measured_and_what_failed_is_told_first() {
     assert!(junit(std::slice::from_ref(&record)).contains("3 of 10 operations failed"));
 }
 
+#[test]
+fn a_cost_that_falls_with_the_rate_is_explained() {
+    let costing = |cost: fn(f64) -> f64| {
+        let mut records = synthetic::all().into_iter();
+        let mut record = records.find(|record| record.kind == Kind::Sweep).unwrap();
+        for run in &mut record.runs {
+            let watch = run.watch.as_mut().unwrap();
+            (watch.total.cpu_system_us, watch.operations) = (0, 1000);
+            watch.total.cpu_user_us = (1000.0 * cost(run.load.rate)) as u64;
+        }
+        markdown(&[record]).contains("An operation costs more at low rates")
+    };
+    assert!(costing(|rate| 50.0 + 1e6 / rate));
+    assert!(!costing(|rate| 50.0 + rate));
+}
+
 /// Records as nobody measures them, but files may hold.
 fn absurd() -> Vec<Record> {
     let empty = synthetic::record(Kind::Sweep, &[]);

@@ -151,6 +151,7 @@ pub(super) fn run(server: Server, load: Load, repeat: u32, seconds: u32) -> Run 
         repeat,
         started: 1_718_000_000 + u64::from(repeat) * 60,
         seconds: f64::from(seconds),
+        loaded: None,
         doubts: Vec::new(),
         counts: Counts {
             offered,
