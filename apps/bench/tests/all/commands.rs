@@ -298,7 +298,7 @@ fn systems_are_compared_in_turn() {
     let (one, other) = (PeerProcess::start(""), PeerProcess::start("--delay responses=20ms"));
     let line = format!(
         "compare --sut one@udp:{},pid={} --sut other@udp:{},pid={} --operations options,register-update \
-         --rate 100 --duration 300ms --users 20 --repeats 3",
+         --rate 400 --duration 300ms --users 20 --repeats 3",
         one.address,
         one.id(),
         other.address,
@@ -309,7 +309,7 @@ fn systems_are_compared_in_turn() {
     let names: Vec<_> = runs(&record).iter().take(4).map(|run| run["system"].clone()).collect();
     assert_eq!(names, ["one", "other", "one", "other"], "in turn");
     for run in runs(&record) {
-        assert_whole(run, 30);
+        assert_whole(run, 120);
     }
     let ratio = finding(&record, "response p99 of options, one being 1");
     assert_eq!(ratio["system"], "other");
