@@ -10,8 +10,9 @@ use alloc::vec::Vec;
 use core::net::SocketAddr;
 use lock_api::RawMutex;
 use sip::header::{NameAddr, delta_seconds, q_value};
-use sip::message::{RequestHead, write_decimal};
+use sip::message::RequestHead;
 use sip::uri::UriError;
+use sip::write_decimal;
 use sip::{Duration, HeaderName, Instant, Message, SipUri, Uri};
 use smallvec::SmallVec;
 

@@ -1,4 +1,5 @@
-//! SIP (RFC 3261) without I/O: messages, URIs, headers, digest authentication and transactions.
+//! SIP (RFC 3261) without I/O: messages read and written, URIs, header fields, digest authentication,
+//! transactions and dialogs.
 //!
 //! Nothing here opens a socket, reads a clock or starts a thread. Parsers look at bytes that the
 //! caller owns and never panic on them; state machines are given events and the time, and say what
@@ -10,7 +11,9 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+pub mod dialog;
 pub mod digest;
+mod emit;
 pub mod header;
 mod lex;
 pub mod locate;
@@ -22,6 +25,7 @@ pub mod transaction;
 mod transport;
 pub mod uri;
 
+pub use emit::{Emit, write_decimal, write_ip};
 pub use header::{HeaderError, HeaderName};
 pub use message::{Message, StartLine};
 pub use method::Method;

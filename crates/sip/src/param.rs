@@ -1,6 +1,8 @@
 //! Parameters of URIs and header fields: `;name` and `;name=value`.
 
+use crate::emit::Emit;
 use crate::lex::{self, Set};
+use alloc::vec::Vec;
 use core::ops::Range;
 
 /// The most parameters that a URI may have, and the most header fields behind its `?`. The contacts of phones, GRUUs
@@ -150,10 +152,28 @@ pub fn unquote(value: &[u8]) -> impl Iterator<Item = u8> + '_ {
     })
 }
 
+/// Text that stands in quotes, with backslashes where they are needed (RFC 3261 section 25.1): the reverse
+/// of [`unquote`]. What no quoted string can hold, control characters, becomes a space.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Quoted<'a>(pub &'a str);
+
+impl Emit for Quoted<'_> {
+    fn emit(&self, out: &mut Vec<u8>) {
+        out.push(b'"');
+        for byte in self.0.bytes() {
+            match byte {
+                b'"' | b'\\' => out.extend_from_slice(&[b'\\', byte]),
+                0..0x20 | 0x7f => out.push(b' '),
+                _ => out.push(byte),
+            }
+        }
+        out.push(b'"');
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::vec::Vec;
 
     #[test]
     fn parameters_are_found_in_any_case_and_with_white_space() {
@@ -200,5 +220,17 @@ mod tests {
         let plain: Vec<u8> = unquote(b"\"a\\\"b\\\\\"").collect();
         assert_eq!(plain, b"a\"b\\");
         assert_eq!(unquote(b"plain").collect::<Vec<_>>(), b"plain");
+    }
+
+    #[test]
+    fn quoted_text_comes_back() {
+        for text in ["", "Bob", "a \"b\" \\ c", "Zoë"] {
+            let mut out = Vec::new();
+            Quoted(text).emit(&mut out);
+            assert_eq!(unquote(&out).collect::<Vec<_>>(), text.as_bytes());
+        }
+        let mut out = Vec::new();
+        Quoted("a\r\nb").emit(&mut out);
+        assert_eq!(out, b"\"a  b\"");
     }
 }

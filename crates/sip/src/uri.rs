@@ -1,5 +1,6 @@
 //! URIs: SIP and SIPS (RFC 3261 section 19.1, IPv6 by RFC 5954), tel (RFC 3966), and others whole.
 
+use crate::emit::{Emit, write_ip};
 use crate::lex::{self, Common, Marks, Set};
 use crate::param::{MAX_URI_PARAMS, Params};
 use crate::transport::Transport;
@@ -488,6 +489,71 @@ impl<'a> TelUri<'a> {
     pub fn write_canonical_number(&self, out: &mut Vec<u8>) {
         out.extend(self.number.iter().filter(|byte| !matches!(byte, b'-' | b'.' | b'(' | b')')));
     }
+}
+
+impl Emit for Host<'_> {
+    fn emit(&self, out: &mut Vec<u8>) {
+        match self {
+            Self::Name(name) => out.extend_from_slice(name),
+            Self::Ip(address @ IpAddr::V4(_)) => write_ip(*address, out),
+            Self::Ip(address @ IpAddr::V6(_)) => {
+                out.push(b'[');
+                write_ip(*address, out);
+                out.push(b']');
+            }
+        }
+    }
+}
+
+impl Emit for SipUri<'_> {
+    fn emit(&self, out: &mut Vec<u8>) {
+        let password = self.password.map(|password| (":", password));
+        let user = self.user.map(|user| (user, password, "@"));
+        let port = self.port.map(|port| (":", port));
+        let headers = (!self.headers.is_empty()).then_some(("?", self.headers));
+        let scheme = if self.secure { "sips:" } else { "sip:" };
+        (scheme, user, self.host, port, self.params, headers).emit(out);
+    }
+}
+
+impl Emit for TelUri<'_> {
+    fn emit(&self, out: &mut Vec<u8>) {
+        ("tel:", self.number, self.params).emit(out);
+    }
+}
+
+impl Emit for Uri<'_> {
+    fn emit(&self, out: &mut Vec<u8>) {
+        match self {
+            Self::Sip(uri) => uri.emit(out),
+            Self::Tel(uri) => uri.emit(out),
+            Self::Other { uri, .. } => uri.emit(out),
+        }
+    }
+}
+
+/// The user part that stands for `name`: what may not stand there as it is becomes `%HH` (RFC 3261 section
+/// 19.1.2). The reverse of [`unescape`].
+#[must_use]
+pub fn escape_user(name: &[u8]) -> Cow<'_, [u8]> {
+    const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
+    // A percent sign stands for itself only as the beginning of an escape, a colon ends the user part.
+    let stays = |byte: u8| Set::USER.has(byte) && !matches!(byte, b'%' | b':');
+    if name.iter().all(|&byte| stays(byte)) {
+        return Cow::Borrowed(name);
+    }
+    let mut escaped = Vec::with_capacity(name.len() + 6);
+    for &byte in name {
+        match stays(byte) {
+            true => escaped.push(byte),
+            false => escaped.extend([
+                b'%',
+                DIGITS[usize::from(byte >> 4)],
+                DIGITS[usize::from(byte & 15)],
+            ]),
+        }
+    }
+    escaped.into()
 }
 
 #[cfg(test)]

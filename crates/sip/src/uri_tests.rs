@@ -168,4 +168,25 @@ proptest! {
             prop_assert!(uri.is_same(&uri));
         }
     }
+
+    #[test]
+    fn uris_are_written_as_they_are_read(
+        text in "(sips?|tel|http):([a-z%A-F0-9;?=+-]{1,9}(:[a-z]{0,4})?@)?([a-z.]{1,9}|\\[2001:db8::1\\]|192.0.2.1)(:[0-9]{1,4})?(;[a-z]{1,4}(=[a-z]{1,4})?){0,2}(\\?[a-z]=[a-z]*)?"
+    ) {
+        if let Ok(uri) = Uri::parse(text.as_bytes()) {
+            let mut out = Vec::new();
+            uri.emit(&mut out);
+            // The schemes of SIP are written in lower case, ports without zeros before them.
+            prop_assert_eq!(Uri::parse(&out), Ok(uri));
+        }
+    }
+
+    #[test]
+    fn any_name_can_be_a_user_part(name in proptest::collection::vec(any::<u8>(), 1..20)) {
+        let mut uri = Vec::new();
+        ("sip:", escape_user(&name), "@h").emit(&mut uri);
+        let Ok(Uri::Sip(uri)) = Uri::parse(&uri) else { panic!("{}", uri.escape_ascii()) };
+        prop_assert_eq!(uri.password, None);
+        prop_assert_eq!(&unescape(uri.user.unwrap())[..], &name[..]);
+    }
 }

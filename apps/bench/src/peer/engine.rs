@@ -7,7 +7,7 @@ use super::streams::StreamId;
 use super::write::{Incoming, Output, Request, TAG, Way, Writer, is_ours};
 use sip::digest::{Algorithm, Challenge, Credentials, Ha1Set, QopOptions};
 use sip::header::{self, NameAddr};
-use sip::message::write_decimal;
+use sip::write_decimal;
 use sip::{HeaderName, Host, Message, Method, SipUri, StartLine, Uri};
 use std::collections::HashMap;
 use std::io::Write as _;

@@ -2,12 +2,11 @@
 //! sections 9.1, 16.6 to 16.8 and 17.1).
 
 use super::Env;
-use super::forward::write_companion;
 use crate::flow::Flow;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use sip::transaction::{ClientTransaction, Kind, State, Timeout};
-use sip::{HeaderName, Instant, Message, Method};
+use sip::{HeaderName, Instant, Message};
 
 /// One branch.
 pub(super) struct Fork {
@@ -168,7 +167,7 @@ impl Fork {
         let Cancel::Wanted(reason) = &self.cancel else { return };
         let Ok(forwarded) = Message::parse(&sent.message) else { return };
         let range = env.out.send(sent.flow, |bytes| {
-            write_companion(Method::Cancel, &forwarded, None, reason, bytes);
+            forwarded.write_cancel(reason, bytes);
         });
         env.counters.forwarded.add();
         let timers = &env.settings.config.timers;
@@ -213,7 +212,7 @@ impl Sent {
         if !is_ack {
             let Ok(forwarded) = Message::parse(&self.message) else { return };
             let mut ack = Vec::with_capacity(self.message.len());
-            write_companion(Method::Ack, &forwarded, response.value(HeaderName::To), &[], &mut ack);
+            forwarded.write_ack(response, &mut ack);
             self.message = ack;
         }
         env.out.send(self.flow, |bytes| bytes.extend_from_slice(&self.message));

@@ -7,8 +7,8 @@ use crate::flow::Flow;
 use crate::settings::Settings;
 use alloc::vec::Vec;
 use core::net::SocketAddr;
-use sip::message::{write_decimal, write_ip};
-use sip::{HeaderName, Message, Method, StartLine};
+use sip::{HeaderName, Message, Method};
+use sip::{write_decimal, write_ip};
 
 /// How a request is changed when it is forwarded.
 pub(crate) struct Changes<'a> {
@@ -155,49 +155,6 @@ impl Changes<'_> {
     fn is_for_us(&self, credentials: &[u8]) -> bool {
         self.settings.config.authentication.required && self.settings.has_own_realm(credentials)
     }
-}
-
-/// Appends a request that goes to where `forwarded` went, with its top Via: CANCEL (RFC 3261
-/// section 9.1), or the ACK of a response other than 2xx, whose To is then `to` (section 17.1.1.3). The whole lines of
-/// `more` are added.
-pub(crate) fn write_companion(
-    method: Method<'_>,
-    forwarded: &Message<'_>,
-    to: Option<&[u8]>,
-    more: &[u8],
-    out: &mut Vec<u8>,
-) {
-    let StartLine::Request { uri, .. } = forwarded.start_line() else { return };
-    out.extend_from_slice(method.as_bytes());
-    out.push(b' ');
-    out.extend_from_slice(uri);
-    out.extend_from_slice(b" SIP/2.0\r\n");
-    let mut is_top_via = true;
-    for field in forwarded.fields() {
-        match field.name {
-            HeaderName::Via if core::mem::take(&mut is_top_via) => {
-                out.extend_from_slice(field.line);
-            }
-            HeaderName::From | HeaderName::CallId | HeaderName::Route | HeaderName::MaxForwards => {
-                out.extend_from_slice(field.line)
-            }
-            HeaderName::To => match to {
-                Some(to) => write_line(out, b"To", to),
-                None => out.extend_from_slice(field.line),
-            },
-            HeaderName::CSeq => {
-                let number = sip::header::CSeq::parse(field.value).map_or(0, |cseq| cseq.number);
-                out.extend_from_slice(b"CSeq: ");
-                write_decimal(out, number.into());
-                out.push(b' ');
-                out.extend_from_slice(method.as_bytes());
-                out.extend_from_slice(b"\r\n");
-            }
-            _ => {}
-        }
-    }
-    out.extend_from_slice(more);
-    out.extend_from_slice(b"Content-Length: 0\r\n\r\n");
 }
 
 /// What becomes of a response that asks for credentials when no challenge is left in it: nobody could answer it.
@@ -410,33 +367,6 @@ mod tests {
             From: <sip:a@example.com>;tag=1\r\nTo: <sip:bob@example.com>\r\nCall-ID: c\r\n\
             CSeq: 8 INVITE\r\nContent-Length: 4\r\n\r\nbody";
         assert_eq!(core::str::from_utf8(&forwarded()), Ok(expected));
-    }
-
-    #[test]
-    fn cancel_and_ack_follow_the_request() {
-        let bytes = forwarded();
-        let message = Message::parse(&bytes).unwrap();
-        for (method, to, to_line) in [
-            (Method::Cancel, None, "To: <sip:bob@example.com>\r\n"),
-            (
-                Method::Ack,
-                Some(&b"<sip:bob@example.com>;tag=9"[..]),
-                "To: <sip:bob@example.com>;tag=9\r\n",
-            ),
-        ] {
-            let mut out = Vec::new();
-            write_companion(method, &message, to, b"Reason: SIP;cause=200\r\n", &mut out);
-            let text = core::str::from_utf8(&out).unwrap();
-            let companion = Message::parse(&out).unwrap();
-            let head = companion.check().unwrap();
-            assert_eq!(head.method, method);
-            assert_eq!(head.uri_bytes, b"sip:bob@[2001:db8::2]");
-            assert_eq!(head.cseq.number, 8);
-            assert_eq!(companion.elements(HeaderName::Via).count(), 1);
-            assert_eq!(companion.elements(HeaderName::Route).count(), 2);
-            assert!(text.contains(to_line), "{text}");
-            assert!(text.ends_with("Reason: SIP;cause=200\r\nContent-Length: 0\r\n\r\n"));
-        }
     }
 
     #[test]

@@ -14,8 +14,8 @@ use core::net::IpAddr;
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use hashbrown::HashTable;
 use lock_api::{Mutex, RawMutex};
-use sip::header::{CSeq, NameAddr};
-use sip::{HeaderName, Instant, Message, Method, StartLine};
+use sip::transaction::server_key;
+use sip::{Instant, Message};
 
 /// How many parts the contexts are spread over, each with a lock of its own. At most 256.
 const SHARDS: usize = 64;
@@ -107,26 +107,7 @@ impl<R: RawMutex> Transactions<R> {
     /// What identifies the server transaction of a request (RFC 3261 section 17.2.3). ACK and
     /// CANCEL have that of their INVITE.
     pub(crate) fn key_of(&self, request: &Message<'_>) -> u64 {
-        let (method, uri) = match request.start_line() {
-            StartLine::Request { method: Method::Ack | Method::Cancel, uri, .. } => {
-                (Method::Invite, uri)
-            }
-            StartLine::Request { method, uri, .. } => (method, uri),
-            StartLine::Response { .. } => (Method::Other(b""), &b""[..]),
-        };
-        if let Ok(via) = request.top_via()
-            && let Some(branch) = via.rfc3261_branch()
-        {
-            let (host, port) = (via.host.canonical(), via.port_or_default());
-            return self.key.hash(&[branch, &host, &port.to_be_bytes(), method.as_bytes()]);
-        }
-        // As RFC 2543 had it. The tag of To is not the same in the ACK, so it is left out.
-        let value = |name| request.value(name).unwrap_or_default();
-        let from = NameAddr::parse(HeaderName::From, value(HeaderName::From)).ok();
-        let tag = from.and_then(|from| from.tag()).unwrap_or_default();
-        let number = CSeq::parse(value(HeaderName::CSeq)).map_or(0, |cseq| cseq.number);
-        let (via, call_id) = (value(HeaderName::Via), value(HeaderName::CallId));
-        self.key.hash(&[uri, via, call_id, tag, &number.to_be_bytes(), method.as_bytes()])
+        server_key(request, |parts| self.key.hash(parts))
     }
 
     /// Lets `act` work on the context of the server transaction `key`, if there is one.

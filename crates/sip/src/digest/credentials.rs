@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 
 use super::hash::{Hex, hash_hex, matches};
 use super::{Algorithm, Error, Ha1Set, NonceCount, Qop, params};
+use crate::emit::Emit;
 
 /// What of a request the response covers.
 #[derive(Clone, Copy, Debug)]
@@ -179,5 +180,11 @@ impl<'a> Credentials<'a> {
     pub fn verify(&self, ha1: &Ha1Set, method: &[u8], body: &[u8]) -> bool {
         let expected = self.expected_response(ha1.get(self.algorithm), method, body);
         matches(&expected, self.response.as_bytes())
+    }
+}
+
+impl Emit for Credentials<'_> {
+    fn emit(&self, out: &mut Vec<u8>) {
+        self.write(out);
     }
 }

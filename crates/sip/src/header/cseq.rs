@@ -1,8 +1,10 @@
 //! CSeq (RFC 3261 section 20.16) and RAck (RFC 3262 section 7.2).
 
 use super::{HeaderError, HeaderName};
+use crate::emit::Emit;
 use crate::lex;
 use crate::method::Method;
+use alloc::vec::Vec;
 
 /// The value of a CSeq header field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,6 +64,18 @@ fn read_number_and_method(value: &[u8]) -> Option<(u32, Method<'_>)> {
     (method.len() < rest.len() && lex::all_token(method)).then(|| (number, Method::new(method)))
 }
 
+impl Emit for CSeq<'_> {
+    fn emit(&self, out: &mut Vec<u8>) {
+        (self.number, " ", self.method).emit(out);
+    }
+}
+
+impl Emit for RAck<'_> {
+    fn emit(&self, out: &mut Vec<u8>) {
+        (self.rseq, " ", self.cseq).emit(out);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -73,6 +87,13 @@ mod tests {
         assert_eq!(CSeq::parse(b"4294967295 x").unwrap().method, Method::Other(b"x"));
         let rack = RAck::parse(b"776656 1 INVITE").unwrap();
         assert_eq!(rack, RAck { rseq: 776_656, cseq: CSeq { number: 1, method: Method::Invite } });
+    }
+
+    #[test]
+    fn they_are_written_as_they_are_read() {
+        let mut out = Vec::new();
+        RAck::parse(b"776656  1\tINVITE").unwrap().emit(&mut out);
+        assert_eq!(out, b"776656 1 INVITE");
     }
 
     #[test]

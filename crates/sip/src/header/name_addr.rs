@@ -2,9 +2,11 @@
 //! (RFC 3261 section 20.10).
 
 use super::{HeaderError, HeaderName};
+use crate::emit::Emit;
 use crate::lex::{self, Set};
 use crate::param::Params;
 use crate::uri::{Uri, UriError};
+use alloc::vec::Vec;
 
 /// A `name-addr` or `addr-spec` with header parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,6 +97,14 @@ impl<'a> NameAddr<'a> {
     }
 }
 
+/// In angle brackets, whatever the form was that it was read in.
+impl Emit for NameAddr<'_> {
+    fn emit(&self, out: &mut Vec<u8>) {
+        let space = (!self.display_name.is_empty()).then_some(" ");
+        (self.display_name, space, "<", self.uri_bytes, ">", self.params).emit(out);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -142,6 +152,19 @@ mod tests {
     fn white_space_inside_the_brackets_is_for_the_uri_to_refuse() {
         let address = NameAddr::parse(HeaderName::To, b"\"Watson\" < sip:t@example.org >").unwrap();
         assert_eq!(address.uri(), Err(UriError::Character(b' ')));
+    }
+
+    #[test]
+    fn addresses_are_written_in_brackets() {
+        for (address, expected) in [
+            ("sip:a@b;tag=1", "<sip:a@b>;tag=1"),
+            ("\"J \\\"<x>\"<sip:a@b;lr> ; x=y", "\"J \\\"<x>\" <sip:a@b;lr>; x=y"),
+            ("A. Bell <sip:a@b>", "A. Bell <sip:a@b>"),
+        ] {
+            let mut out = Vec::new();
+            NameAddr::parse(HeaderName::To, address.as_bytes()).unwrap().emit(&mut out);
+            assert_eq!(out, expected.as_bytes());
+        }
     }
 
     proptest! {

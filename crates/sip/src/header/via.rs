@@ -1,10 +1,12 @@
 //! Via (RFC 3261 section 20.42, rport of RFC 3581).
 
 use super::{HeaderError, HeaderName};
+use crate::emit::Emit;
 use crate::lex;
 use crate::param::Params;
 use crate::transport::Transport;
 use crate::uri::{Host, host_port, ipv6};
+use alloc::vec::Vec;
 use core::net::{IpAddr, SocketAddr};
 use core::ops::Range;
 
@@ -157,6 +159,13 @@ fn protocol_part(bytes: &[u8], accept: impl Fn(&[u8]) -> bool) -> Option<&[u8]> 
     accept(name).then(|| lex::trim_start(rest))
 }
 
+impl Emit for Via<'_> {
+    fn emit(&self, out: &mut Vec<u8>) {
+        let port = self.port.map(|port| (":", port));
+        ("SIP/2.0/", self.transport, " ", self.host, port, self.params).emit(out);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -205,5 +214,18 @@ mod tests {
         let via = Via::parse(b"SIP/2.0/UDP 192.0.2.1;branch=z9hG4bK").unwrap();
         assert_eq!(via.branch(), Some(MAGIC_COOKIE));
         assert_eq!(via.rfc3261_branch(), None);
+    }
+
+    #[test]
+    fn a_via_is_written_as_it_is_read() {
+        for via in [
+            "SIP/2.0/UDP host",
+            "SIP/2.0/TCP [2001:db8::1]:5070;branch=z9hG4bK1;rport",
+            "SIP/2.0/WSS 192.0.2.1;branch=x;received=192.0.2.2",
+        ] {
+            let mut out = Vec::new();
+            Via::parse(via.as_bytes()).unwrap().emit(&mut out);
+            assert_eq!(out, via.as_bytes());
+        }
     }
 }

@@ -5,14 +5,17 @@
 //! request. Typed values are read by the parsers of [`crate::header`] when somebody asks.
 
 mod check;
+mod follow;
 mod frame;
 mod parse;
 mod write;
+mod writer;
 
 pub use check::{Fault, RequestHead};
 pub use frame::{Frame, FrameError, Framer};
 pub use parse::ParseError;
-pub use write::{Response, reason_phrase, write_decimal, write_ip};
+pub use write::{Response, reason_phrase};
+pub use writer::Writer;
 
 use crate::header::{HeaderError, HeaderName, Via};
 use crate::lex;

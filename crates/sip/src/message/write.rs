@@ -1,10 +1,11 @@
 //! Writing messages that answer or follow another.
 
 use super::{Field, Message};
+use crate::emit::{write_decimal, write_ip};
 use crate::header::{HeaderName, NameAddr, Via};
 use crate::lex;
 use alloc::vec::Vec;
-use core::net::{IpAddr, SocketAddr};
+use core::net::SocketAddr;
 
 /// A response to a request, made from its header fields (RFC 3261 section 8.2.6).
 #[derive(Clone, Copy, Debug)]
@@ -120,6 +121,16 @@ impl Message<'_> {
     }
 }
 
+impl Message<'_> {
+    /// Appends the Record-Route lines of this request, for a response that makes a dialog (RFC 3261 section
+    /// 12.1.1).
+    pub fn write_record_routes(&self, out: &mut Vec<u8>) {
+        for field in self.fields_of(&[HeaderName::RecordRoute]) {
+            out.extend_from_slice(field.line);
+        }
+    }
+}
+
 impl Via<'_> {
     /// Where a response to a datagram from `source` with this topmost Via goes (RFC 3261 section
     /// 18.2.2, RFC 3581 section 4): to the port in `sent-by` only where the host there is where the
@@ -131,55 +142,6 @@ impl Via<'_> {
         }
         SocketAddr::new(source.ip(), self.port_or_default())
     }
-}
-
-/// Appends what `value` displays.
-pub(crate) fn write_display(out: &mut Vec<u8>, value: &impl core::fmt::Display) {
-    struct Bytes<'o>(&'o mut Vec<u8>);
-    impl core::fmt::Write for Bytes<'_> {
-        fn write_str(&mut self, text: &str) -> core::fmt::Result {
-            self.0.extend_from_slice(text.as_bytes());
-            Ok(())
-        }
-    }
-    // Writing to a vector does not fail.
-    let _ = core::fmt::Write::write_fmt(&mut Bytes(out), format_args!("{value}"));
-}
-
-/// Appends an address, an IPv6 address without brackets.
-pub fn write_ip(address: IpAddr, out: &mut Vec<u8>) {
-    match address {
-        IpAddr::V4(address) => {
-            let mut text = [b'.'; 16];
-            let mut at = 0;
-            for octet in address.octets() {
-                for (least, place) in [(100, 100), (10, 10), (0, 1)] {
-                    if octet >= least {
-                        text[at] = b'0' + octet / place % 10;
-                        at += 1;
-                    }
-                }
-                at += 1;
-            }
-            out.extend_from_slice(&text[..at - 1]);
-        }
-        IpAddr::V6(address) => write_display(out, &address),
-    }
-}
-
-/// Appends `number` in decimal.
-pub fn write_decimal(out: &mut Vec<u8>, mut number: u64) {
-    let mut digits = [0; 20];
-    let mut at = digits.len();
-    loop {
-        at -= 1;
-        digits[at] = b'0' + (number % 10) as u8;
-        number /= 10;
-        if number == 0 {
-            break;
-        }
-    }
-    out.extend_from_slice(&digits[at..]);
 }
 
 /// The reason phrase that the RFCs give to a status code.
@@ -346,15 +308,6 @@ mod tests {
             let via = Via::parse(via).unwrap();
             let address = via.response_address("192.0.2.1:9".parse().unwrap());
             assert_eq!(address, expected.parse().unwrap());
-        }
-    }
-
-    #[test]
-    fn numbers_are_written_whole() {
-        for number in [0, 7, 10, 65_535, u64::MAX] {
-            let mut out = Vec::new();
-            write_decimal(&mut out, number);
-            assert_eq!(out, std::format!("{number}").into_bytes());
         }
     }
 }

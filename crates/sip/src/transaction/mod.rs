@@ -5,11 +5,13 @@
 //! here what is to be done. `now` may be late: what is overdue happens once, never in a burst.
 
 mod client;
+mod key;
 mod server;
 #[cfg(test)]
 mod tests;
 
 pub use client::{ClientAction, ClientTransaction};
+pub use key::{client_key, server_key};
 pub use server::ServerTransaction;
 
 use crate::{Duration, Instant};

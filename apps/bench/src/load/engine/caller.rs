@@ -4,14 +4,16 @@ use super::bindings;
 use super::credentials::{Asked, Keys};
 use super::key::{self, Key};
 use super::slot::{Request, Slot, Task};
-use super::write::{self, Head};
+use super::write::{self, Sender};
 use super::{Engine, Mark, Party, Stage};
 use crate::load::tally::Outcome;
 use crate::record::Delay;
+use sip::dialog::Dialog;
 use sip::header::HeaderName;
-use sip::message::write_decimal;
 use sip::transaction::{ClientTransaction, Kind};
-use sip::{Duration, Instant, Message, Method, digest};
+use sip::{Duration, Emit, Instant, Message, Method, digest};
+
+const SDP: &str = "application/sdp";
 
 /// Challenges that are answered for one request: the first, and one more should the nonce be stale.
 const MAX_CHALLENGES: u8 = 2;
@@ -54,71 +56,59 @@ impl Engine {
         let key = Key { slot: index, generation: slot.generation, attempt: slot.attempt };
         let party = &self.parties[slot.user as usize];
         let name = party.name.as_bytes();
-        let domain = self.settings.domain.as_bytes();
-        let head = Head {
+        let domain = self.settings.domain.as_str();
+        let sender = Sender {
             settings: &self.settings,
             place: write::place_of(&self.places, slot.link),
             key,
-            method: method_of(slot.request),
-            cseq: slot.cseq,
         };
         let mut remote = None;
+        let (method, cseq) = (method_of(slot.request), slot.cseq);
         let uri = request_uri(slot, &self.parties, &self.settings.domain);
-        head.start(out, &uri);
         match slot.request {
             Request::Register => {
-                head.from(out, name);
-                write::put(out, &[b"To: <sip:", name, b"@", domain, b">\r\nCall-ID: r"]);
+                let to = ("<sip:", name, "@", domain, ">");
                 // One for all registrations of a user (RFC 3261 section 10.2.4).
-                key::hex(out, slot.user, 8);
-                key::hex(out, self.settings.salt, 8);
-                write::put(out, &[b"@", &head.place.sent_by, b"\r\n"]);
-                head.cseq(out);
-                match slot.task {
-                    Task::Clear => out.extend_from_slice(b"Contact: *\r\n"),
-                    _ => {
-                        let home = write::place_of(&self.places, party.link);
-                        Head { place: home, ..head }.contact(out, name);
-                    }
-                }
-                out.extend_from_slice(b"Expires: ");
+                let call_id = Registration { user: slot.user, salt: self.settings.salt };
+                let call_id = (call_id, "@", &sender.place.sent_by);
+                let home = write::place_of(&self.places, party.link);
+                let contact = match slot.task {
+                    Task::Clear => (Some("*"), None),
+                    _ => (None, Some(write::contact(name, home))),
+                };
                 let expires = match slot.task {
                     Task::Logout | Task::Clear => 0,
                     _ => self.settings.expires,
                 };
-                write_decimal(out, expires.into());
-                out.extend_from_slice(b"\r\n");
-                out.extend_from_slice(&slot.authorization);
-                head.end(out, b"");
+                sender
+                    .request(method, uri, name, to, call_id, cseq, out)
+                    .field(HeaderName::Contact, contact)
+                    .field(HeaderName::Expires, expires)
+                    .lines(&slot.authorization)
+                    .field(HeaderName::UserAgent, write::USER_AGENT)
+                    .end();
             }
-            Request::Options => {
-                head.from(out, name);
-                write::put(out, &[b"To: <sip:", domain, b">\r\n"]);
-                head.call_id(out);
-                head.cseq(out);
-                write::put(out, &[b"Accept: application/sdp\r\n", &slot.authorization]);
-                head.end(out, b"");
-            }
-            Request::Invite => {
-                head.from(out, name);
-                out.extend_from_slice(b"To: <");
-                write::put(out, &uri);
-                out.extend_from_slice(b">\r\n");
-                head.call_id(out);
-                head.cseq(out);
-                head.contact(out, name);
-                write::put(out, &[&slot.authorization, b"Content-Type: application/sdp\r\n"]);
-                head.end(out, &self.session);
-            }
+            Request::Options => sender
+                .request(method, uri, name, ("<", uri, ">"), sender.call_id(), cseq, out)
+                .field(HeaderName::Accept, SDP)
+                .lines(&slot.authorization)
+                .field(HeaderName::UserAgent, write::USER_AGENT)
+                .end(),
+            Request::Invite => sender
+                .request(method, uri, name, ("<", uri, ">"), sender.call_id(), cseq, out)
+                .field(HeaderName::Contact, write::contact(name, sender.place))
+                .lines(&slot.authorization)
+                .field(HeaderName::UserAgent, write::USER_AGENT)
+                .body(SDP, &self.session),
             Request::Bye | Request::Hold => {
-                out.extend_from_slice(&slot.routes);
-                head.from(out, name);
-                out.extend_from_slice(&slot.to);
-                head.call_id(out);
-                head.cseq(out);
-                out.extend_from_slice(&slot.authorization);
-                head.end(out, b"");
-                remote = slot.next_hop;
+                if let Some(dialog) = &slot.dialog {
+                    dialog
+                        .request(method, cseq, sender.via(), out)
+                        .lines(&slot.authorization)
+                        .field(HeaderName::UserAgent, write::USER_AGENT)
+                        .end();
+                    remote = write::address_of(dialog.next_hop());
+                }
             }
         }
         let entry = super::Entry { slot: index, generation: slot.generation };
@@ -192,27 +182,27 @@ impl Engine {
             return;
         }
         let start = self.out.bytes.len();
-        let empty = Vec::new();
+        let out = &mut self.out.bytes;
         let authorization = match self.slots.find(key) {
-            Some(slot) if slot.request == Request::Invite => &slot.authorization,
+            Some(slot) if slot.request == Request::Invite => &slot.authorization[..],
             Some(slot) => &slot.proof,
-            None => &empty,
+            None => &[],
         };
         let place = write::place_of(&self.places, link);
-        let written = write::write_ack(
-            &self.settings,
-            place,
-            key,
-            message,
-            authorization,
-            &mut self.out.bytes,
-        );
+        let sender = Sender { settings: &self.settings, place, key };
+        let mut remote = None;
+        let written = if status < 300 {
+            Dialog::of_response(message).ok().map(|dialog| {
+                sender.write_ack(&dialog, authorization, out);
+                remote = write::address_of(dialog.next_hop());
+            })
+        } else {
+            sender.write_ack_of_refusal(message, out)
+        };
         if written.is_none() {
             self.out.bytes.truncate(start);
             return;
         }
-        let target = write::remote_target(message).filter(|_| status < 300);
-        let remote = target.and_then(|target| write::next_hop_of(message, target));
         self.push(start, (link, remote), Stage::Ack, None, is_measured);
     }
 
@@ -319,7 +309,7 @@ impl Engine {
         let party = &self.parties[user as usize];
         let place = write::place_of(&self.places, party.link);
         self.scratch.clear();
-        write::put(&mut self.scratch, &[b"sip:", party.name.as_bytes(), b"@", &place.contact]);
+        ("sip:", &party.name, "@", &place.contact).emit(&mut self.scratch);
         let granted = bindings::granted(message, &self.scratch, self.settings.expires);
         self.bindings.granted(user, granted, now);
     }
@@ -344,17 +334,9 @@ impl Engine {
         slot.took = delay;
         std::mem::swap(&mut slot.proof, &mut slot.authorization);
         slot.answered = received;
-        slot.target.clear();
-        slot.routes.clear();
-        slot.to.clear();
-        let to = message.first(HeaderName::To);
-        slot.to.extend_from_slice(to.map_or(b"", |to| to.line));
-        let target = write::remote_target(message).unwrap_or_default();
-        slot.target.extend_from_slice(target);
-        write::write_routes(message, &mut slot.routes);
-        slot.next_hop = write::next_hop_of(message, target);
-        if target.is_empty() {
-            // There is no way to end a call with somebody who names no contact.
+        slot.dialog = Dialog::of_response(message).ok();
+        if slot.dialog.is_none() {
+            // There is no way to end a call with somebody who does not say who he is.
             self.conclude(index, Outcome::Refused, now);
             return;
         }
@@ -441,7 +423,7 @@ impl Engine {
         Key { slot: index, generation: slot.generation, attempt: slot.attempt }
             .write(self.settings.salt, &mut self.scratch);
         let cnonce_len = self.scratch.len();
-        write::put(&mut self.scratch, &request_uri(slot, &self.parties, &self.settings.domain));
+        request_uri(slot, &self.parties, &self.settings.domain).emit(&mut self.scratch);
         let (cnonce, uri) = self.scratch.split_at(cnonce_len);
         let method = method_of(slot.request);
         let asked = Asked {
@@ -486,17 +468,52 @@ fn net(before: Duration, received: Instant, sent: Instant, own: Duration) -> Dur
     before + Duration::from_micros(span)
 }
 
-/// The parts of the Request-URI of the current request of `slot`.
-fn request_uri<'a>(slot: &'a Slot, parties: &'a [Party], domain: &'a str) -> [&'a [u8]; 5] {
-    let domain = domain.as_bytes();
-    let name = |party: u32| parties[party as usize].name.as_bytes();
-    match slot.request {
-        Request::Register | Request::Options => [b"sip:", domain, b"", b"", b""],
-        Request::Invite => match slot.task {
-            // Nobody is called that: the character is in no pattern and no phone's name.
-            Task::InviteNotFound => [b"sip:", b"nobody~", name(slot.user), b"@", domain],
-            _ => [b"sip:", b"", name(slot.peer), b"@", domain],
-        },
-        Request::Bye | Request::Hold => [&slot.target, b"", b"", b"", b""],
+/// The request URI of a request.
+#[derive(Clone, Copy)]
+enum RequestUri<'a> {
+    Domain(&'a str),
+    User { prefix: &'static str, name: &'a str, domain: &'a str },
+    Target(&'a [u8]),
+}
+
+impl Emit for RequestUri<'_> {
+    fn emit(&self, out: &mut Vec<u8>) {
+        match *self {
+            Self::Domain(domain) => ("sip:", domain).emit(out),
+            Self::User { prefix, name, domain } => ("sip:", prefix, name, "@", domain).emit(out),
+            Self::Target(uri) => uri.emit(out),
+        }
+    }
+}
+
+/// The request URI of the current request of `slot`.
+fn request_uri<'a>(slot: &'a Slot, parties: &'a [Party], domain: &'a str) -> RequestUri<'a> {
+    let user = |prefix, party: u32| RequestUri::User {
+        prefix,
+        name: &parties[party as usize].name,
+        domain,
+    };
+    match (slot.request, slot.task) {
+        (Request::Register | Request::Options, _) => RequestUri::Domain(domain),
+        // Nobody is called that: the character is in no pattern and no phone's name.
+        (Request::Invite, Task::InviteNotFound) => user("nobody~", slot.user),
+        (Request::Invite, _) => user("", slot.peer),
+        (Request::Bye | Request::Hold, _) => {
+            RequestUri::Target(slot.dialog.as_ref().map_or(b"", |dialog| dialog.request_uri()))
+        }
+    }
+}
+
+/// The Call-ID of the registrations of a user.
+struct Registration {
+    user: u32,
+    salt: u32,
+}
+
+impl Emit for Registration {
+    fn emit(&self, out: &mut Vec<u8>) {
+        out.push(b'r');
+        key::hex(out, self.user, 8);
+        key::hex(out, self.salt, 8);
     }
 }

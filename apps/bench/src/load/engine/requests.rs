@@ -7,7 +7,7 @@ use super::{Engine, Entry, Mark, Stage, key_of_call, write};
 use crate::load::tally::Outcome;
 use sip::header::{CSeq, HeaderName, NameAddr};
 use sip::message::{Response, reason_phrase};
-use sip::{Instant, Message, Method};
+use sip::{Emit, Instant, Message, Method};
 use std::net::SocketAddr;
 
 /// The methods that are taken, for a 405 and for OPTIONS (RFC 3261 sections 8.2.1 and 11.2).
@@ -236,14 +236,9 @@ impl Engine {
     fn refresh_target(&mut self, arrived: &Arrived<'_, '_>, index: u32, end: End) {
         // Only callers send requests later.
         if end == End::Caller
-            && let Some(target) = write::remote_target(arrived.message)
+            && let Some(dialog) = &mut self.slots.get(index).dialog
         {
-            let slot = self.slots.get(index);
-            slot.target.clear();
-            slot.target.extend_from_slice(target);
-            if slot.routes.is_empty() {
-                slot.next_hop = write::address_of(target);
-            }
+            dialog.refresh_target(arrived.message);
         }
     }
 
@@ -269,8 +264,8 @@ impl Engine {
         answer.link = arrived.link;
         answer.remote = arrived.remote;
         let fields = |out: &mut Vec<u8>| {
-            copy_record_routes(arrived.message, out);
-            write::put(out, &[b"Contact: <sip:", name, b"@", &place.contact, b">\r\n"]);
+            arrived.message.write_record_routes(out);
+            ("Contact: ", write::contact(name, place), "\r\n").emit(out);
             out.extend_from_slice(b"Content-Type: application/sdp\r\n");
         };
         response(200).write_with_body(&mut answer.bytes, fields, &self.session);
@@ -345,11 +340,11 @@ impl Engine {
         let place = write::place_of(&self.places, arrived.link);
         let out = &mut self.out.bytes;
         let contact = |out: &mut Vec<u8>| {
-            write::put(out, &[b"Contact: <sip:", &place.contact, b">\r\n"]);
+            ("Contact: <sip:", &place.contact, ">\r\n").emit(out);
         };
         match (status, arrived.method) {
             (180, _) => response.write(out, |out| {
-                copy_record_routes(arrived.message, out);
+                arrived.message.write_record_routes(out);
                 contact(out);
             }),
             (200, Method::Update) if arrived.message.body().is_empty() => {
@@ -363,7 +358,7 @@ impl Engine {
                 response.write_with_body(out, fields, &self.session);
             }
             (200, Method::Options) => response.write(out, |out| {
-                write::put(out, &[ALLOW, b"Accept: application/sdp\r\n"]);
+                (ALLOW, "Accept: application/sdp\r\n").emit(out);
             }),
             (405, _) => response.write(out, |out| out.extend_from_slice(ALLOW)),
             (469, _) => response.write(out, |out| out.extend_from_slice(b"Recv-Info:\r\n")),
@@ -408,7 +403,7 @@ fn tag_of_end(end: End, entry: Entry) -> Vec<u8> {
         End::Caller => {
             let mut tag = Vec::with_capacity(14);
             let key = Key { slot: entry.slot, generation: entry.generation, attempt: 0 };
-            write::put_tag(key, &mut tag);
+            write::Tag(key).emit(&mut tag);
             tag
         }
     }
@@ -421,10 +416,4 @@ pub(super) fn tag_of(entry: Entry) -> [u8; 9] {
         *digit = b"0123456789abcdef"[(entry.generation >> (28 - 4 * place) & 15) as usize];
     }
     tag
-}
-
-fn copy_record_routes(message: &Message<'_>, out: &mut Vec<u8>) {
-    for field in message.fields_of(&[HeaderName::RecordRoute]) {
-        out.extend_from_slice(field.line);
-    }
 }

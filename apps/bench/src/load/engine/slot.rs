@@ -3,6 +3,7 @@
 use super::key::Key;
 use super::requests::End;
 use crate::load::tally::Outcome;
+use sip::dialog::Dialog;
 use sip::transaction::{ClientTransaction, Kind, Timers};
 use sip::{Duration, Instant};
 use std::collections::VecDeque;
@@ -173,11 +174,8 @@ pub(crate) struct Slot {
     pub(crate) authorization: Vec<u8>,
     /// The same of the INVITE that was answered, for its ACK.
     pub(crate) proof: Vec<u8>,
-    /// Of the dialog: Route lines, remote target, To line, and where its requests go.
-    pub(crate) routes: Vec<u8>,
-    pub(crate) target: Vec<u8>,
-    pub(crate) to: Vec<u8>,
-    pub(crate) next_hop: Option<SocketAddr>,
+    /// The caller's side of the call, from its 2xx on.
+    pub(crate) dialog: Option<Dialog>,
 }
 
 impl Slot {
@@ -228,10 +226,7 @@ impl Slot {
             last: Outcome::Succeeded,
             authorization: Vec::new(),
             proof: Vec::new(),
-            routes: Vec::new(),
-            target: Vec::new(),
-            to: Vec::new(),
-            next_hop: None,
+            dialog: None,
         }
     }
 
@@ -265,7 +260,7 @@ impl Slot {
         self.heard = 0;
         self.authorization.clear();
         self.proof.clear();
-        self.next_hop = None;
+        self.dialog = None;
     }
 
     /// When something of this operation is due.

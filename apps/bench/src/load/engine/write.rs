@@ -2,9 +2,10 @@
 
 use super::Settings;
 use super::key::Key;
-use sip::header::{HeaderName, NameAddr};
-use sip::message::write_decimal;
-use sip::{Message, Method};
+use sip::dialog::Dialog;
+use sip::header::{CSeq, HeaderName, NameAddr};
+use sip::message::Writer;
+use sip::{Emit, Message, Method};
 use std::net::SocketAddr;
 
 /// What messages of one socket or connection say of it.
@@ -21,135 +22,113 @@ pub(crate) fn place_of(places: &[Place], link: u32) -> &Place {
     places.get(link as usize).unwrap_or(&places[0])
 }
 
-/// Appends each part.
-pub(crate) fn put(out: &mut Vec<u8>, parts: &[&[u8]]) {
-    for part in parts {
-        out.extend_from_slice(part);
+/// The tag of who sends the requests of an operation, the same in all of them.
+pub(crate) struct Tag(pub(crate) Key);
+
+impl Emit for Tag {
+    fn emit(&self, out: &mut Vec<u8>) {
+        super::key::hex(out, self.0.generation, 8);
+        super::key::hex(out, self.0.slot, 6);
     }
 }
 
-/// Appends the tag of who sends the requests of an operation, the same in all of them.
-pub(crate) fn put_tag(key: Key, out: &mut Vec<u8>) {
-    super::key::hex(out, key.generation, 8);
-    super::key::hex(out, key.slot, 6);
+/// A key as it stands in messages, with the salt of the load.
+pub(crate) struct Token {
+    pub(crate) key: Key,
+    pub(crate) salt: u32,
 }
 
-/// A request within or outside of a dialog.
-pub(crate) struct Head<'a> {
+impl Emit for Token {
+    fn emit(&self, out: &mut Vec<u8>) {
+        self.key.write(self.salt, out);
+    }
+}
+
+/// The Contact of `user`, at `place`.
+pub(crate) fn contact<'a>(user: impl Emit + 'a, place: &'a Place) -> impl Emit + 'a {
+    ("<sip:", user, "@", &place.contact, ">")
+}
+
+/// Who sends the requests of one operation.
+#[derive(Clone, Copy)]
+pub(crate) struct Sender<'a> {
     pub(crate) settings: &'a Settings,
     pub(crate) place: &'a Place,
     pub(crate) key: Key,
-    pub(crate) method: Method<'static>,
-    pub(crate) cseq: u32,
 }
 
-impl Head<'_> {
-    /// Appends the start line, with the parts of the Request-URI, and Via and Max-Forwards.
-    pub(crate) fn start(&self, out: &mut Vec<u8>, uri: &[&[u8]]) {
-        put(out, &[self.method.as_bytes(), b" "]);
-        put(out, uri);
-        let transport = self.settings.transport.via_name().as_bytes();
-        put(out, &[b" SIP/2.0\r\nVia: SIP/2.0/", transport, b" ", &self.place.sent_by]);
-        out.extend_from_slice(b";rport;branch=z9hG4bK");
-        self.key.write(self.settings.salt, out);
-        out.extend_from_slice(b"\r\nMax-Forwards: 70\r\n");
+impl<'a> Sender<'a> {
+    /// Via, with the branch by which the response finds the operation.
+    pub(crate) fn via(self) -> impl Emit + 'a {
+        let Self { settings, place, key } = self;
+        let transport = settings.transport.via_name();
+        let branch = Token { key, salt: settings.salt };
+        ("SIP/2.0/", transport, " ", &place.sent_by, ";rport;branch=z9hG4bK", branch)
     }
 
-    /// Appends From, of `user`.
-    pub(crate) fn from(&self, out: &mut Vec<u8>, user: &[u8]) {
-        put(out, &[b"From: <sip:", user, b"@", self.settings.domain.as_bytes(), b">;tag="]);
-        put_tag(self.key, out);
-        out.extend_from_slice(b"\r\n");
+    /// The Call-ID of the operation, by which its callee finds it.
+    pub(crate) fn call_id(self) -> impl Emit + 'a {
+        let key = Key { attempt: 0, ..self.key };
+        (Token { key, salt: self.settings.salt }, "@", &self.place.sent_by)
     }
 
-    /// Appends the Call-ID of the operation, by which its callee finds it.
-    pub(crate) fn call_id(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(b"Call-ID: ");
-        Key { attempt: 0, ..self.key }.write(self.settings.salt, out);
-        put(out, &[b"@", &self.place.sent_by, b"\r\n"]);
+    /// Begins a request of `user` that is within no dialog, with all that every request has.
+    pub(crate) fn request<'o>(
+        self,
+        method: Method<'static>,
+        uri: impl Emit,
+        user: &[u8],
+        to: impl Emit,
+        call_id: impl Emit,
+        cseq: u32,
+        out: &'o mut Vec<u8>,
+    ) -> Writer<'o> {
+        let from = ("<sip:", user, "@", self.settings.domain.as_str(), ">;tag=", Tag(self.key));
+        Writer::request(out, method, uri)
+            .field(HeaderName::Via, self.via())
+            .field(HeaderName::MaxForwards, 70_u32)
+            .field(HeaderName::From, from)
+            .field(HeaderName::To, to)
+            .field(HeaderName::CallId, call_id)
+            .field(HeaderName::CSeq, CSeq { number: cseq, method })
     }
 
-    /// Appends CSeq.
-    pub(crate) fn cseq(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(b"CSeq: ");
-        write_decimal(out, self.cseq.into());
-        put(out, &[b" ", self.method.as_bytes(), b"\r\n"]);
+    /// Appends the ACK of a 2xx within the `dialog` that it made (RFC 3261 section 13.2.2.4).
+    pub(crate) fn write_ack(self, dialog: &Dialog, authorization: &[u8], out: &mut Vec<u8>) {
+        let key = Key { attempt: self.key.attempt.wrapping_add(0x80), ..self.key };
+        let via = Self { key, ..self }.via();
+        let ack = dialog.request(Method::Ack, dialog.local_cseq(), via, out);
+        ack.lines(authorization).field(HeaderName::UserAgent, USER_AGENT).end();
     }
 
-    /// Appends Contact, of `user`.
-    pub(crate) fn contact(&self, out: &mut Vec<u8>, user: &[u8]) {
-        put(out, &[b"Contact: <sip:", user, b"@", &self.place.contact, b">\r\n"]);
-    }
-
-    /// Appends the end of the header fields, and `body`.
-    pub(crate) fn end(&self, out: &mut Vec<u8>, body: &[u8]) {
-        out.extend_from_slice(b"User-Agent: barebell-bench\r\nContent-Length: ");
-        write_decimal(out, body.len() as u64);
-        out.extend_from_slice(b"\r\n\r\n");
-        out.extend_from_slice(body);
-    }
-}
-
-/// Appends the ACK of a final `response` to an INVITE: for a 2xx as a request of its own within the
-/// dialog (RFC 3261 section 13.2.2.4), for any other as part of the transaction (section 17.1.1.3).
-/// All that is needed is in the response, so that one which comes late or again is acknowledged too.
-/// Returns `None`, with `out` in disorder, where the response lacks what it must have.
-pub(crate) fn write_ack(
-    settings: &Settings,
-    place: &Place,
-    key: Key,
-    response: &Message<'_>,
-    authorization: &[u8],
-    out: &mut Vec<u8>,
-) -> Option<()> {
-    let is_2xx = response.status().is_some_and(|status| status < 300);
-    let to = response.first(HeaderName::To)?;
-    let callee = NameAddr::parse(HeaderName::To, to.value).ok()?;
-    let cseq = sip::header::CSeq::parse(response.value(HeaderName::CSeq)?).ok()?.number;
-    let head = Head { settings, place, key, method: Method::Ack, cseq };
-    if is_2xx {
-        let key = Key { attempt: key.attempt.wrapping_add(0x80), ..key };
-        let target = remote_target(response).unwrap_or(callee.uri_bytes);
-        Head { key, ..head }.start(out, &[target]);
-        write_routes(response, out);
-        out.extend_from_slice(authorization);
-    } else {
-        head.start(out, &[callee.uri_bytes]);
-    }
-    for name in [HeaderName::From, HeaderName::To, HeaderName::CallId] {
-        out.extend_from_slice(response.first(name)?.line);
-    }
-    head.cseq(out);
-    head.end(out, b"");
-    Some(())
-}
-
-/// The URI of the Contact of a response.
-pub(crate) fn remote_target<'a>(response: &Message<'a>) -> Option<&'a [u8]> {
-    let value = response.elements(HeaderName::Contact).next()?;
-    NameAddr::parse(HeaderName::Contact, value).ok().map(|contact| contact.uri_bytes)
-}
-
-/// Appends the route set of a caller as Route lines: the Record-Route values of the response in
-/// reverse order (RFC 3261 section 12.1.2).
-pub(crate) fn write_routes(response: &Message<'_>, out: &mut Vec<u8>) {
-    let count = response.elements(HeaderName::RecordRoute).count();
-    for index in (0..count).rev() {
-        if let Some(route) = response.elements(HeaderName::RecordRoute).nth(index) {
-            put(out, &[b"Route: ", route, b"\r\n"]);
-        }
+    /// Appends the ACK of a final response other than 2xx, as part of the transaction (RFC 3261 section
+    /// 17.1.1.3). All that is needed is in the response, so that one which comes late or again is acknowledged
+    /// too. `None`, with `out` in disorder, where the response lacks what it must have.
+    pub(crate) fn write_ack_of_refusal(
+        self,
+        response: &Message<'_>,
+        out: &mut Vec<u8>,
+    ) -> Option<()> {
+        let to = response.value(HeaderName::To)?;
+        let callee = NameAddr::parse(HeaderName::To, to).ok()?;
+        let number = CSeq::parse(response.value(HeaderName::CSeq)?).ok()?.number;
+        Writer::request(out, Method::Ack, callee.uri_bytes)
+            .field(HeaderName::Via, self.via())
+            .field(HeaderName::MaxForwards, 70_u32)
+            .field(HeaderName::From, response.value(HeaderName::From)?)
+            .field(HeaderName::To, to)
+            .field(HeaderName::CallId, response.value(HeaderName::CallId)?)
+            .field(HeaderName::CSeq, CSeq { number, method: Method::Ack })
+            .field(HeaderName::UserAgent, USER_AGENT)
+            .end();
+        Some(())
     }
 }
 
-/// Where a request of the dialog goes: to the last Record-Route of the response or, without one, to
-/// `target`; `None` where that is a name, which leads to where the INVITE went.
-pub(crate) fn next_hop_of(response: &Message<'_>, target: &[u8]) -> Option<SocketAddr> {
-    let route = response.elements(HeaderName::RecordRoute).last();
-    let route = route.and_then(|value| NameAddr::parse(HeaderName::RecordRoute, value).ok());
-    address_of(route.map_or(target, |route| route.uri_bytes))
-}
+/// What all requests say of who sends them.
+pub(crate) const USER_AGENT: &str = "barebell-bench";
 
-/// Where a URI leads, unless it names a host by name.
+/// Where a URI leads, unless it names a host by name: that leads to where the INVITE went.
 pub(crate) fn address_of(uri: &[u8]) -> Option<SocketAddr> {
     let uri = sip::Uri::parse(uri).ok()?;
     let uri = uri.as_sip()?;

@@ -1,0 +1,93 @@
+//! Requests that follow another one to where it went: CANCEL, and the ACK of a refusal.
+
+use super::{Message, StartLine};
+use crate::emit::Emit;
+use crate::header::{CSeq, HeaderName};
+use crate::method::Method;
+use alloc::vec::Vec;
+
+impl Message<'_> {
+    /// Appends the CANCEL of this request, as it was sent (RFC 3261 section 9.1), with the whole lines of
+    /// `more`, such as a Reason. Nothing for a response.
+    pub fn write_cancel(&self, more: &[u8], out: &mut Vec<u8>) {
+        self.write_companion(Method::Cancel, None, more, out);
+    }
+
+    /// Appends the ACK of `response`, which is none of 2xx, to this INVITE, as it was sent (RFC 3261 section
+    /// 17.1.1.3). Nothing where this is a response.
+    pub fn write_ack(&self, response: &Message<'_>, out: &mut Vec<u8>) {
+        self.write_companion(Method::Ack, response.value(HeaderName::To), &[], out);
+    }
+
+    /// Both have the request's own Via alone, so that whoever has the transaction knows it again, and its
+    /// Route.
+    fn write_companion(
+        &self,
+        method: Method<'_>,
+        to: Option<&[u8]>,
+        more: &[u8],
+        out: &mut Vec<u8>,
+    ) {
+        let StartLine::Request { uri, .. } = self.start_line() else { return };
+        (method, " ", uri, " SIP/2.0\r\n").emit(out);
+        let mut is_top_via = true;
+        for field in self.fields() {
+            match field.name {
+                HeaderName::Via if core::mem::take(&mut is_top_via) => {
+                    out.extend_from_slice(field.line);
+                }
+                HeaderName::From
+                | HeaderName::CallId
+                | HeaderName::Route
+                | HeaderName::MaxForwards => out.extend_from_slice(field.line),
+                HeaderName::To => match to {
+                    Some(to) => ("To: ", to, "\r\n").emit(out),
+                    None => out.extend_from_slice(field.line),
+                },
+                HeaderName::CSeq => {
+                    let number = CSeq::parse(field.value).map_or(0, |cseq| cseq.number);
+                    ("CSeq: ", CSeq { number, method }, "\r\n").emit(out);
+                }
+                _ => {}
+            }
+        }
+        (more, "Content-Length: 0\r\n\r\n").emit(out);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::string::String;
+
+    const INVITE: &[u8] = b"INVITE sip:b@c SIP/2.0\r\nVia: SIP/2.0/UDP h;branch=z9hG4bK1\r\n\
+        Via: SIP/2.0/UDP before\r\nMax-Forwards: 69\r\nRoute: <sip:p;lr>\r\nFrom: <sip:a@b>;tag=1\r\n\
+        To: <sip:b@c>\r\nCall-ID: x\r\nCSeq: 7 INVITE\r\nContact: <sip:a@h>\r\n\
+        Content-Length: 3\r\n\r\nv=0";
+
+    #[test]
+    fn a_cancel_is_of_the_transaction_and_the_way_of_the_invite() {
+        let mut out = Vec::new();
+        Message::parse(INVITE).unwrap().write_cancel(b"Reason: SIP;cause=200\r\n", &mut out);
+        assert_eq!(
+            String::from_utf8(out).unwrap(),
+            "CANCEL sip:b@c SIP/2.0\r\nVia: SIP/2.0/UDP h;branch=z9hG4bK1\r\nMax-Forwards: 69\r\n\
+             Route: <sip:p;lr>\r\nFrom: <sip:a@b>;tag=1\r\nTo: <sip:b@c>\r\nCall-ID: x\r\n\
+             CSeq: 7 CANCEL\r\nReason: SIP;cause=200\r\nContent-Length: 0\r\n\r\n"
+        );
+    }
+
+    #[test]
+    fn the_ack_of_a_refusal_names_who_refused() {
+        let response = b"SIP/2.0 486 Busy Here\r\nVia: SIP/2.0/UDP h;branch=z9hG4bK1\r\n\
+            From: <sip:a@b>;tag=1\r\nTo: <sip:b@c>;tag=2\r\nCall-ID: x\r\nCSeq: 7 INVITE\r\n\r\n";
+        let mut out = Vec::new();
+        let invite = Message::parse(INVITE).unwrap();
+        invite.write_ack(&Message::parse(response).unwrap(), &mut out);
+        let text = String::from_utf8(out).unwrap();
+        assert!(text.starts_with("ACK sip:b@c SIP/2.0\r\n"), "{text}");
+        assert!(text.contains("\r\nTo: <sip:b@c>;tag=2\r\n"), "{text}");
+        assert!(text.contains("\r\nCSeq: 7 ACK\r\n"), "{text}");
+        assert!(!text.contains("before"), "{text}");
+    }
+}

@@ -1,0 +1,151 @@
+//! Writing messages from the beginning.
+
+use crate::emit::Emit;
+use crate::header::HeaderName;
+use crate::method::Method;
+use alloc::vec::Vec;
+
+/// Writes one message, header field by header field, at the end of a buffer of the caller's.
+///
+/// No value can bring a header field of its own with it: line breaks in values become spaces.
+///
+/// ```
+/// use sip::message::Writer;
+/// use sip::{HeaderName, Method};
+///
+/// let mut out = Vec::new();
+/// Writer::request(&mut out, Method::Options, "sip:example.com")
+///     .field(HeaderName::CallId, "a84b4c76e66710")
+///     .field(HeaderName::MaxForwards, 70_u32)
+///     .end();
+/// assert_eq!(
+///     out,
+///     b"OPTIONS sip:example.com SIP/2.0\r\nCall-ID: a84b4c76e66710\r\nMax-Forwards: 70\r\n\
+///       Content-Length: 0\r\n\r\n"
+/// );
+/// ```
+#[derive(Debug)]
+#[must_use = "a message has an end: `end` or `body`"]
+pub struct Writer<'o> {
+    out: &'o mut Vec<u8>,
+}
+
+impl<'o> Writer<'o> {
+    /// Begins a request with its start line.
+    pub fn request(out: &'o mut Vec<u8>, method: Method<'_>, uri: impl Emit) -> Self {
+        let start = out.len();
+        (method, " ", uri).emit(out);
+        keep_on_line(&mut out[start..]);
+        out.extend_from_slice(b" SIP/2.0\r\n");
+        Self { out }
+    }
+
+    /// Begins a response with its start line. One that answers a request is written by
+    /// [`Response`](super::Response).
+    pub fn response(out: &'o mut Vec<u8>, status: u16, reason: &str) -> Self {
+        let start = out.len();
+        ("SIP/2.0 ", status, " ", reason).emit(out);
+        keep_on_line(&mut out[start..]);
+        out.extend_from_slice(b"\r\n");
+        Self { out }
+    }
+
+    /// Appends the header field `name`; nothing for [`HeaderName::Other`], which has no name.
+    pub fn field(self, name: HeaderName, value: impl Emit) -> Self {
+        match name {
+            HeaderName::Other => self,
+            name => self.other(name.as_str(), value),
+        }
+    }
+
+    /// Appends a header field that has no [`HeaderName`]. `name` must be a token.
+    pub fn other(self, name: &str, value: impl Emit) -> Self {
+        (name, ": ").emit(self.out);
+        let start = self.out.len();
+        value.emit(self.out);
+        keep_on_line(&mut self.out[start..]);
+        self.out.extend_from_slice(b"\r\n");
+        self
+    }
+
+    /// Appends a header field `name` for each of `values`.
+    pub fn each(self, name: HeaderName, values: impl IntoIterator<Item: Emit>) -> Self {
+        values.into_iter().fold(self, |writer, value| writer.field(name, value))
+    }
+
+    /// Appends whole header field lines, each with its line end, as they are.
+    pub fn lines(self, lines: impl Emit) -> Self {
+        lines.emit(self.out);
+        self
+    }
+
+    /// Ends a message that has no body.
+    pub fn end(self) {
+        self.body("", b"");
+    }
+
+    /// Ends the message with a body of the media type `kind`. An empty body has no type.
+    pub fn body(mut self, kind: &str, body: &[u8]) {
+        if !body.is_empty() {
+            self = self.field(HeaderName::ContentType, kind);
+        }
+        self.field(HeaderName::ContentLength, body.len() as u64).lines(("\r\n", body)).done();
+    }
+
+    fn done(self) {}
+}
+
+/// Puts spaces in the place of line breaks.
+fn keep_on_line(bytes: &mut [u8]) {
+    while let Some(at) = memchr::memchr2(b'\r', b'\n', bytes) {
+        bytes[at] = b' ';
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Message;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_message_is_read_as_it_was_written() {
+        let mut out = Vec::from(*b"before");
+        Writer::response(&mut out, 183, "Session Progress")
+            .field(HeaderName::Via, ("SIP/2.0/UDP ", "host", ";branch=z9hG4bKx"))
+            .each(HeaderName::RecordRoute, ["<sip:a;lr>", "<sip:b;lr>"])
+            .other("X-Own", 17_u32)
+            .lines("Subject: x\r\n")
+            .body("application/sdp", b"v=0\r\n");
+        let message = Message::parse(&out[6..]).unwrap();
+        assert_eq!((message.status(), message.flaw()), (Some(183), None));
+        assert_eq!(message.elements(HeaderName::RecordRoute).count(), 2);
+        assert_eq!(message.value(HeaderName::ContentType), Some(&b"application/sdp"[..]));
+        assert_eq!(message.body(), b"v=0\r\n");
+    }
+
+    #[test]
+    fn what_has_no_name_is_not_written() {
+        let mut out = Vec::new();
+        Writer::response(&mut out, 200, "OK").field(HeaderName::Other, "x").end();
+        assert_eq!(out, b"SIP/2.0 200 OK\r\nContent-Length: 0\r\n\r\n");
+    }
+
+    proptest! {
+        #[test]
+        fn no_value_brings_another_header_field(
+            value in "[ -~\r\n\t]{0,40}", uri in "sip:[!-~\r\n]{0,20}", reason in "[ -~\r\n]{0,20}"
+        ) {
+            let mut out = Vec::new();
+            Writer::request(&mut out, Method::Info, &uri).field(HeaderName::Subject, &value).end();
+            let message = Message::parse(&out).unwrap();
+            prop_assert_eq!(message.fields().count(), 2);
+            let shown = value.replace(['\r', '\n'], " ");
+            let shown = shown.trim_matches([' ', '\t']).as_bytes();
+            prop_assert_eq!(message.value(HeaderName::Subject), Some(shown));
+            out.clear();
+            Writer::response(&mut out, 200, &reason).end();
+            prop_assert_eq!(Message::parse(&out).unwrap().fields().count(), 1);
+        }
+    }
+}
