@@ -55,7 +55,7 @@ impl Engine {
         let slot = self.slots.get(index);
         let key = Key { slot: index, generation: slot.generation, attempt: slot.attempt };
         let party = &self.parties[slot.user as usize];
-        let name = party.name.as_bytes();
+        let name = party.name.as_str();
         let domain = self.settings.domain.as_str();
         let sender = Sender {
             settings: &self.settings,
@@ -81,7 +81,8 @@ impl Engine {
                     _ => self.settings.expires,
                 };
                 sender
-                    .request(method, uri, name, to, call_id, cseq, out)
+                    .outside(uri, name, to, call_id)
+                    .request(method, cseq, sender.via(), out)
                     .field(HeaderName::Contact, contact)
                     .field(HeaderName::Expires, expires)
                     .lines(&slot.authorization)
@@ -89,13 +90,15 @@ impl Engine {
                     .end();
             }
             Request::Options => sender
-                .request(method, uri, name, ("<", uri, ">"), sender.call_id(), cseq, out)
+                .outside(uri, name, ("<", uri, ">"), sender.call_id())
+                .request(method, cseq, sender.via(), out)
                 .field(HeaderName::Accept, SDP)
                 .lines(&slot.authorization)
                 .field(HeaderName::UserAgent, write::USER_AGENT)
                 .end(),
             Request::Invite => sender
-                .request(method, uri, name, ("<", uri, ">"), sender.call_id(), cseq, out)
+                .outside(uri, name, ("<", uri, ">"), sender.call_id())
+                .request(method, cseq, sender.via(), out)
                 .field(HeaderName::Contact, write::contact(name, sender.place))
                 .lines(&slot.authorization)
                 .field(HeaderName::UserAgent, write::USER_AGENT)
@@ -334,9 +337,10 @@ impl Engine {
         slot.took = delay;
         std::mem::swap(&mut slot.proof, &mut slot.authorization);
         slot.answered = received;
-        slot.dialog = Dialog::of_response(message).ok();
+        let dialog = Dialog::of_response(message).ok();
+        slot.dialog = dialog.filter(|_| message.has(HeaderName::Contact));
         if slot.dialog.is_none() {
-            // There is no way to end a call with somebody who does not say who he is.
+            // There is no way to end a call with somebody who names no contact.
             self.conclude(index, Outcome::Refused, now);
             return;
         }

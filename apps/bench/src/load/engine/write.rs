@@ -72,25 +72,16 @@ impl<'a> Sender<'a> {
         (Token { key, salt: self.settings.salt }, "@", &self.place.sent_by)
     }
 
-    /// Begins a request of `user` that is within no dialog, with all that every request has.
-    pub(crate) fn request<'o>(
+    /// What the requests of `user` that are within no dialog have in common.
+    pub(crate) fn outside(
         self,
-        method: Method<'static>,
         uri: impl Emit,
-        user: &[u8],
+        user: &str,
         to: impl Emit,
         call_id: impl Emit,
-        cseq: u32,
-        out: &'o mut Vec<u8>,
-    ) -> Writer<'o> {
-        let from = ("<sip:", user, "@", self.settings.domain.as_str(), ">;tag=", Tag(self.key));
-        Writer::request(out, method, uri)
-            .field(HeaderName::Via, self.via())
-            .field(HeaderName::MaxForwards, 70_u32)
-            .field(HeaderName::From, from)
-            .field(HeaderName::To, to)
-            .field(HeaderName::CallId, call_id)
-            .field(HeaderName::CSeq, CSeq { number: cseq, method })
+    ) -> Dialog {
+        let from = ("<sip:", user, "@", self.settings.domain.as_str(), ">");
+        Dialog::new(call_id, from, Tag(self.key), to, uri)
     }
 
     /// Appends the ACK of a 2xx within the `dialog` that it made (RFC 3261 section 13.2.2.4).
