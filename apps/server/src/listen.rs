@@ -46,9 +46,9 @@ impl Listen {
 
     /// Tries to listen, and stops at once: why it would fail now.
     pub(crate) fn try_out(self) -> std::io::Result<()> {
-        match self.transport {
-            Transport::Udp => UdpSocket::bind(self.address).map(drop),
-            Transport::Tcp | Transport::Tls => TcpListener::bind(self.address).map(drop),
+        match self.transport.is_stream() {
+            false => UdpSocket::bind(self.address).map(drop),
+            true => TcpListener::bind(self.address).map(drop),
         }
     }
 }

@@ -32,7 +32,7 @@ pub(crate) fn refuse_extensions(incoming: &Incoming<'_, '_>, options: &[&[u8]], 
 /// Where responses to `message` go, which came on `flow`.
 pub(crate) fn reply_flow(message: &Message<'_>, flow: &Flow) -> Flow {
     match message.top_via() {
-        Ok(via) if !flow.transport.is_reliable() => {
+        Ok(via) if !flow.transport.is_stream() => {
             Flow { remote: via.response_address(flow.remote), ..*flow }
         }
         _ => *flow,

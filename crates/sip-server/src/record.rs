@@ -138,10 +138,12 @@ pub(crate) fn put_flow(out: &mut Vec<u8>, flow: &Flow) {
         Transport::Udp => 0,
         Transport::Tcp => 1,
         Transport::Tls => 2,
+        Transport::Ws => 3,
+        Transport::Wss => 4,
     });
     put_address(out, flow.local);
     put_address(out, flow.remote);
-    if flow.transport.is_reliable() {
+    if flow.transport.is_stream() {
         let connection = flow.connection.map_or(0, |connection| connection.0.get());
         out.extend_from_slice(&connection.to_le_bytes());
     }
@@ -153,11 +155,13 @@ pub(crate) fn take_flow(rest: &mut &[u8]) -> Option<Flow> {
         0 => Transport::Udp,
         1 => Transport::Tcp,
         2 => Transport::Tls,
+        3 => Transport::Ws,
+        4 => Transport::Wss,
         _ => return None,
     };
     let local = take_address(rest)?;
     let remote = take_address(rest)?;
-    let connection = if transport.is_reliable() {
+    let connection = if transport.is_stream() {
         NonZeroU64::new(u64::from_le_bytes(take(rest)?)).map(Connection)
     } else {
         None

@@ -170,7 +170,7 @@ pub(crate) fn route<R: RawMutex>(
                 }
                 // A proxy is not banned for what others dial.
                 let is_proxied = message.elements(HeaderName::Via).nth(1).is_some();
-                if status == 404 && flow.transport.is_reliable() && !is_proxied {
+                if status == 404 && flow.transport.is_stream() && !is_proxied {
                     note_failure(server, source, env);
                 }
             }

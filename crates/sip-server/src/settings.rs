@@ -234,7 +234,7 @@ impl Settings {
     /// The transports that we can send on, in order of preference.
     pub(crate) fn transports(&self) -> Vec<Transport> {
         let mut transports = Vec::new();
-        for transport in [Transport::Udp, Transport::Tcp, Transport::Tls] {
+        for transport in Transport::ALL {
             let has = self.config.listeners.iter().any(|listener| listener.transport == transport);
             if has {
                 transports.push(transport);

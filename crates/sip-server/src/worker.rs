@@ -69,7 +69,7 @@ impl<R: RawMutex> Worker<R> {
             self.meet_address(flow.local.ip());
         }
         let longest = self.settings.config.limits.max_wait;
-        let (served, is_read) = match flow.transport.is_reliable() {
+        let (served, is_read) = match flow.transport.is_stream() {
             true => (self.streams.served_after(waited, longest), true),
             false => (self.datagrams.served(), self.datagrams.reads(bytes, now - waited)),
         };
@@ -146,7 +146,7 @@ impl<R: RawMutex> Worker<R> {
     }
 
     fn throttle(&mut self, transport: Transport) -> &mut Throttle {
-        match transport.is_reliable() {
+        match transport.is_stream() {
             true => &mut self.streams,
             false => &mut self.datagrams,
         }
@@ -301,7 +301,7 @@ impl<R: RawMutex> Worker<R> {
 fn is_stale(waited: Duration, flow: &Flow, bytes: &[u8], config: &Config) -> bool {
     waited > config.timers.t1
         && config.limits.max_wait > Duration::ZERO
-        && !flow.transport.is_reliable()
+        && !flow.transport.is_stream()
         && !has_begun(bytes)
 }
 

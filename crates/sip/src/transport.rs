@@ -9,16 +9,44 @@ pub enum Transport {
     Tcp,
     /// TLS over TCP.
     Tls,
+    /// WebSocket (RFC 7118).
+    Ws,
+    /// WebSocket over TLS.
+    Wss,
 }
 
 impl Transport {
     /// Every transport.
-    pub const ALL: [Self; 3] = [Self::Udp, Self::Tcp, Self::Tls];
+    pub const ALL: [Self; 5] = [Self::Udp, Self::Tcp, Self::Tls, Self::Ws, Self::Wss];
 
-    /// Whether what is sent arrives or an error is reported, so that nothing need be sent again.
+    /// Whether messages go over a connection, in their order: then what is sent arrives or an error is
+    /// reported, and nothing need be sent again. RFC 3261 calls that a reliable transport.
     #[must_use]
-    pub const fn is_reliable(self) -> bool {
+    pub const fn is_stream(self) -> bool {
         !matches!(self, Self::Udp)
+    }
+
+    /// Whether Content-Length alone tells where a message ends (RFC 3261 section 18.3).
+    #[must_use]
+    pub const fn is_framed_by_length(self) -> bool {
+        matches!(self, Self::Tcp | Self::Tls)
+    }
+
+    /// Whether nobody on the way can read what is sent, or change it.
+    #[must_use]
+    pub const fn is_secure(self) -> bool {
+        matches!(self, Self::Tls | Self::Wss)
+    }
+
+    /// The one that carries the same under TLS: what a SIPS URI means (RFC 3261 section 26.2.2). `None` where there
+    /// is none.
+    #[must_use]
+    pub const fn secured(self) -> Option<Self> {
+        match self {
+            Self::Udp => None,
+            Self::Tcp | Self::Tls => Some(Self::Tls),
+            Self::Ws | Self::Wss => Some(Self::Wss),
+        }
     }
 
     /// The name in a Via header field.
@@ -28,6 +56,8 @@ impl Transport {
             Self::Udp => "UDP",
             Self::Tcp => "TCP",
             Self::Tls => "TLS",
+            Self::Ws => "WS",
+            Self::Wss => "WSS",
         }
     }
 
@@ -38,15 +68,19 @@ impl Transport {
             Self::Udp => "udp",
             Self::Tcp => "tcp",
             Self::Tls => "tls",
+            Self::Ws => "ws",
+            Self::Wss => "wss",
         }
     }
 
-    /// The port where none is given: 5060, or 5061 for TLS.
+    /// The port where none is given.
     #[must_use]
     pub const fn default_port(self) -> u16 {
         match self {
             Self::Udp | Self::Tcp => 5060,
             Self::Tls => 5061,
+            Self::Ws => 80,
+            Self::Wss => 443,
         }
     }
 
@@ -68,7 +102,18 @@ mod tests {
             assert_eq!(Transport::parse(transport.uri_name().as_bytes()), Some(transport));
         }
         assert_eq!(Transport::parse(b"SCTP"), None);
-        assert_eq!(Transport::ALL.map(Transport::is_reliable), [false, true, true]);
-        assert_eq!(Transport::ALL.map(Transport::default_port), [5060, 5060, 5061]);
+        assert_eq!(Transport::ALL.map(Transport::is_stream), [false, true, true, true, true]);
+        let framed = [false, true, true, false, false];
+        assert_eq!(Transport::ALL.map(Transport::is_framed_by_length), framed);
+        assert_eq!(Transport::ALL.map(Transport::is_secure), [false, false, true, false, true]);
+        assert_eq!(Transport::ALL.map(Transport::default_port), [5060, 5060, 5061, 80, 443]);
+    }
+
+    #[test]
+    fn what_is_secured_is_secure() {
+        for transport in Transport::ALL {
+            assert!(transport.secured().is_none_or(Transport::is_secure));
+            assert!(!transport.is_secure() || transport.secured() == Some(transport));
+        }
     }
 }

@@ -3,7 +3,7 @@
 use super::packet::Segment;
 use super::websocket::{Next, WebSocket, may_begin as may_begin_websocket};
 use serde::Serialize;
-use sip::message::{Frame, Framer};
+use sip::stream::{Frame, Framer};
 use std::collections::HashMap;
 use std::net::SocketAddr;
 

@@ -1,9 +1,10 @@
 //! TCP connections of a peer, and the messages on them.
 
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
-use sip::message::{Frame, Framer};
+use sip::stream::{Heard, Input, Output};
 use std::io::{self, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::ops::ControlFlow;
 use std::os::fd::{AsFd, BorrowedFd};
 
 /// Marks the listener among the connections' indices.
@@ -30,9 +31,8 @@ pub(super) enum StreamEvent<'a> {
 struct Connection {
     stream: TcpStream,
     remote: SocketAddr,
-    framer: Framer,
-    unread: Vec<u8>,
-    unsent: Vec<u8>,
+    input: Input,
+    output: Output,
     is_waiting_to_send: bool,
 }
 
@@ -115,9 +115,8 @@ impl Streams {
             slot.connection = Some(Connection {
                 stream,
                 remote,
-                framer: Framer::default(),
-                unread: Vec::new(),
-                unsent: Vec::new(),
+                input: Input::default(),
+                output: Output::new(MAX_UNSENT),
                 is_waiting_to_send: false,
             });
             each(StreamEvent::Opened(StreamId { index, generation: slot.generation }, remote));
@@ -131,10 +130,14 @@ impl Streams {
         let is_open = match connection.stream.read(&mut self.chunk) {
             Ok(0) => false,
             Ok(length) => {
-                connection.unread.extend_from_slice(&self.chunk[..length]);
-                connection.take_messages(|remote, bytes| {
-                    each(StreamEvent::Message(id, remote, bytes));
-                })
+                let remote = connection.remote;
+                let progress = connection.input.receive(&self.chunk[..length], |heard| {
+                    if let Heard::Message(bytes) = heard {
+                        each(StreamEvent::Message(id, remote, bytes));
+                    }
+                    ControlFlow::Continue(())
+                });
+                progress.is_ok()
             }
             Err(error) => {
                 matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
@@ -156,16 +159,15 @@ impl Streams {
         else {
             return false;
         };
-        if connection.unsent.is_empty() {
+        if connection.output.is_empty() {
             self.to_flush.push(id.index);
         }
-        if connection.unsent.len() > MAX_UNSENT {
+        let is_taken = connection.output.push(&[bytes]).is_ok();
+        if !is_taken {
             // The end is read as that of any other connection.
             let _ = connection.stream.shutdown(std::net::Shutdown::Both);
-            return false;
         }
-        connection.unsent.extend_from_slice(bytes);
-        true
+        is_taken
     }
 
     /// Sends what was pushed, as far as the connections take it.
@@ -180,18 +182,16 @@ impl Streams {
     fn flush_one(&mut self, index: u32) {
         let Some(slot) = self.slots.get_mut(index as usize) else { return };
         let Some(connection) = &mut slot.connection else { return };
-        let mut sent = 0;
-        while sent < connection.unsent.len() {
-            match connection.stream.write(&connection.unsent[sent..]) {
-                Ok(count) if count > 0 => sent += count,
+        while !connection.output.is_empty() {
+            match connection.stream.write(connection.output.pending()) {
+                Ok(count) if count > 0 => connection.output.consume(count),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                 // Reading will tell that the connection is over.
-                _ => sent = connection.unsent.len(),
+                _ => connection.output = Output::new(MAX_UNSENT),
             }
         }
-        connection.unsent.drain(..sent);
-        let has_more = !connection.unsent.is_empty();
+        let has_more = !connection.output.is_empty();
         if has_more != connection.is_waiting_to_send {
             let out = if has_more { EpollFlags::EPOLLOUT } else { EpollFlags::empty() };
             let mut event = EpollEvent::new(EpollFlags::EPOLLIN | out, index.into());
@@ -199,25 +199,5 @@ impl Streams {
                 connection.is_waiting_to_send = has_more;
             }
         }
-    }
-}
-
-impl Connection {
-    /// Hands the whole messages to `each`. Returns whether more can be found on the stream.
-    fn take_messages(&mut self, mut each: impl FnMut(SocketAddr, &[u8])) -> bool {
-        let mut at = 0;
-        let is_open = loop {
-            match self.framer.next(&self.unread[at..]) {
-                Ok(Frame::Message(length)) => {
-                    each(self.remote, &self.unread[at..at + length]);
-                    at += length;
-                }
-                Ok(Frame::LineEnds(length)) => at += length,
-                Ok(Frame::Incomplete) => break true,
-                Err(_) => break false,
-            }
-        };
-        self.unread.drain(..at);
-        is_open
     }
 }

@@ -3,7 +3,7 @@
 use super::*;
 use sip::Message;
 use sip::digest::{Challenge, Ha1Set, Request};
-use sip::message::{Frame, Framer};
+use sip::stream::{Frame, Framer};
 use std::io::{Read as _, Write as _};
 use std::net::{TcpStream, UdpSocket};
 

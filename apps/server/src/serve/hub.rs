@@ -119,7 +119,7 @@ impl Hub {
         // stays.
         let bytes = &out.bytes;
         out.transmits.sort_unstable_by_key(|transmit| {
-            let is_late = !transmit.flow.transport.is_reliable()
+            let is_late = !transmit.flow.transport.is_stream()
                 && !bytes[transmit.range.clone()].starts_with(b"SIP/2.0 ");
             (is_late, transmit.flow.remote, transmit.range.start)
         });
@@ -142,7 +142,7 @@ impl Hub {
             });
         }
         for transmits in out.transmits.chunk_by(|one, other| one.flow == other.flow) {
-            if transmits[0].flow.transport.is_reliable() {
+            if transmits[0].flow.transport.is_stream() {
                 self.connections.send(transmits, &out.bytes, failed);
             }
         }

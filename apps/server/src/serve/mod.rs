@@ -51,18 +51,18 @@ pub(crate) fn run(setup: Setup) -> Result<(), Failure> {
 
     let (mut sockets, mut listeners, mut listens) = (Vec::new(), Vec::new(), Vec::new());
     for listen in settings.listens() {
-        let bound = match listen.transport {
-            Transport::Udp => {
+        let bound = match listen.transport.is_stream() {
+            false => {
                 let group =
                     Socket::bind_group(listen.address, workers).map_err(cannot_listen(&listen))?;
                 let address = group.first().map_or(listen.address, Socket::address);
                 sockets.push(group);
                 address
             }
-            Transport::Tcp | Transport::Tls => {
+            true => {
                 let listener = net::listen(listen.address).map_err(cannot_listen(&listen))?;
                 let address = listener.local_addr()?;
-                listeners.push(listener);
+                listeners.push((listen.transport, listener));
                 address
             }
         };

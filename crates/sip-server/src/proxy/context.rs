@@ -162,7 +162,7 @@ impl Context {
         }
         let ForkState::Sent(sent) = &mut fork.state else { return Heard::Nothing };
         let remote = sent.flow.remote.ip();
-        if !sent.flow.transport.is_reliable() && source == remote {
+        if !sent.flow.transport.is_stream() && source == remote {
             // The branch cannot be guessed, so whoever is there has the request.
             env.answered.note(remote);
         }
@@ -438,7 +438,7 @@ impl Context {
             flow,
             client: ClientTransaction::new(
                 self.kind,
-                flow.transport.is_reliable(),
+                flow.transport.is_stream(),
                 &env.settings.config.timers,
                 env.now,
             ),

@@ -171,7 +171,7 @@ impl Fork {
         });
         env.counters.forwarded.add();
         let timers = &env.settings.config.timers;
-        let reliable = sent.flow.transport.is_reliable();
+        let reliable = sent.flow.transport.is_stream();
         self.cancel = Cancel::Sent(Box::new(SentCancel {
             client: ClientTransaction::new(Kind::NonInvite, reliable, timers, env.now),
             message: env.out.bytes[range.unwrap_or_default()].to_vec(),

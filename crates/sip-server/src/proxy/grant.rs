@@ -191,7 +191,7 @@ pub(super) fn write_record_route(
         lines.extend_from_slice(&user);
         lines.push(b'@');
         write_address(lines, env.settings.called(flow));
-        if flow.transport.is_reliable() {
+        if flow.transport.is_stream() {
             lines.extend_from_slice(b";transport=");
             lines.extend_from_slice(flow.transport.uri_name().as_bytes());
         }

@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 use sip::header::NameAddr;
 use sip::message::RequestHead;
 use sip::uri::unescape;
-use sip::{HeaderName, Message, SipUri, Transport, Uri};
+use sip::{HeaderName, Message, SipUri, Uri};
 use smallvec::SmallVec;
 
 /// A request without the routes that led here.
@@ -153,7 +153,8 @@ impl<'m> Preprocessed<'m> {
             }
             Uri::Other { .. } => return Destination::Nobody(NoRoute::Scheme),
         };
-        let is_served = !uri.secure || settings.transports().contains(&Transport::Tls);
+        let mut transports = settings.transports().into_iter();
+        let is_served = !uri.secure || transports.any(sip::Transport::is_secure);
         if !is_served {
             // Without TLS there is no SIPS (RFC 5630 section 5.3).
             return Destination::Nobody(NoRoute::Scheme);

@@ -157,7 +157,7 @@ fn refuse_located(forwarded: &Message<'_>, arrived_on: &Flow, env: &mut Env<'_>)
     else {
         return;
     };
-    let upstream = match (Via::parse(via), arrived_on.transport.is_reliable()) {
+    let upstream = match (Via::parse(via), arrived_on.transport.is_stream()) {
         (Ok(via), false) => via.response_address(arrived_on.remote),
         _ => arrived_on.remote,
     };

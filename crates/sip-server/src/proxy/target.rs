@@ -101,6 +101,7 @@ impl NextHop {
         settings: &Settings,
     ) -> Result<Self, NoRoute> {
         let transport = match (uri.secure, uri.transport()) {
+            (true, Some(Some(transport))) => Some(transport.secured().ok_or(NoRoute::Transport)?),
             (true, _) => Some(Transport::Tls),
             (false, None) => None,
             (false, Some(Some(transport))) => Some(transport),
@@ -230,7 +231,7 @@ pub(crate) fn is_flow_bound(
     if Network::any_contains(&registrar.by_contact, source.ip()) {
         return false;
     }
-    if flow.transport.is_reliable()
+    if flow.transport.is_stream()
         || contact.params.has("ob")
         || Network::any_contains(&registrar.by_flow, source.ip())
     {

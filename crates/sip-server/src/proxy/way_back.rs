@@ -55,7 +55,7 @@ pub(super) struct WayBack {
 
 impl WayBack {
     pub(super) fn new(kind: Kind, request: &Message<'_>, plan: &Plan) -> Self {
-        let is_stream = plan.upstream.transport.is_reliable();
+        let is_stream = plan.upstream.transport.is_stream();
         Self {
             server: ServerTransaction::new(kind, is_stream),
             kind,
@@ -167,7 +167,7 @@ impl WayBack {
 
     /// Whether the Via of the sender is as it was in the port: should the connection be gone, the response goes there.
     pub(super) fn has_port(&self, response: &Message<'_>) -> bool {
-        if !self.flow.transport.is_reliable() {
+        if !self.flow.transport.is_stream() {
             return true;
         }
         let via = response.elements(HeaderName::Via).nth(1).map(Via::parse);

@@ -2,7 +2,8 @@
 //! for the documentation.
 
 use crate::rig::{Reaction, Rig, Sent, text, udp};
-use sip::message::{Fault, Frame, FrameError, Framer, ParseError};
+use sip::message::{Fault, ParseError};
+use sip::stream::{Frame, FrameError, Framer};
 use sip::{HeaderName, Message};
 use std::net::SocketAddr;
 

@@ -3,8 +3,9 @@
 use sip::digest::{self, Challenge, Credentials};
 use sip::header::{self, CSeq, NameAddr, RAck, Via};
 use sip::locate::{self, Answer, Destination, Families, Locator, Naptr, Srv};
-use sip::message::{Frame, Framer, Response};
+use sip::message::Response;
 use sip::param::{self, Params};
+use sip::stream::{Frame, Framer};
 use sip::uri::{Host, unescape};
 use sip::{HeaderName, Message, Method, Transport, Uri};
 use std::hint::black_box;

@@ -140,7 +140,7 @@ impl<'a> Via<'a> {
     /// seldom that of the connection.
     #[must_use]
     pub fn needs_source_port(&self, source: SocketAddr) -> bool {
-        let on_stream = self.known_transport().is_some_and(Transport::is_reliable);
+        let on_stream = self.known_transport().is_some_and(Transport::is_stream);
         self.host.ip() != Some(source.ip()) || on_stream && self.port_or_default() != source.port()
     }
 

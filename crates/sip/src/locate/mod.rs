@@ -167,13 +167,13 @@ impl Locator {
         let Destination { host, port, transport, sips } = destination;
         let explicit = match transport {
             // In a SIPS URI transport=tcp means TLS over TCP (RFC 3261 section 26.2.2).
-            Some(Transport::Tcp) if sips => Some(Transport::Tls),
+            Some(transport) if sips => transport.secured().or(Some(transport)),
             other => other,
         };
         let mut transports = SmallVec::new();
         for &transport in ours {
             let allowed = explicit.is_none_or(|explicit| explicit == transport)
-                && (!sips || transport == Transport::Tls);
+                && (!sips || transport.is_secure());
             if allowed && !transports.contains(&transport) {
                 transports.push(transport);
             }
@@ -303,6 +303,8 @@ impl Locator {
                 Transport::Udp => "_sip._udp",
                 Transport::Tcp => "_sip._tcp",
                 Transport::Tls => "_sips._tcp",
+                // There are no such records: a browser is told where its server is.
+                Transport::Ws | Transport::Wss => continue,
             };
             let name = format!("{service}.{}", self.name);
             self.pending.push_back(Lookup::Srv { transport, name });

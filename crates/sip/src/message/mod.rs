@@ -6,14 +6,13 @@
 
 mod check;
 mod follow;
-mod frame;
 mod parse;
 mod write;
 mod writer;
 
 pub use check::{Fault, RequestHead};
-pub use frame::{Frame, FrameError, Framer};
 pub use parse::ParseError;
+pub(crate) use parse::skip_line_ends;
 pub use write::{Response, reason_phrase};
 pub use writer::Writer;
 

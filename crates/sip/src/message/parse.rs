@@ -132,7 +132,7 @@ fn offset(at: usize) -> u16 {
     at as u16
 }
 
-pub(super) fn skip_line_ends(bytes: &[u8]) -> &[u8] {
+pub(crate) fn skip_line_ends(bytes: &[u8]) -> &[u8] {
     let start = bytes.iter().position(|byte| !matches!(byte, b'\r' | b'\n'));
     &bytes[start.unwrap_or(bytes.len())..]
 }

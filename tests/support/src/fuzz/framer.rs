@@ -1,7 +1,8 @@
 //! The stream framer.
 
 use sip::Message;
-use sip::message::{Frame, FrameError, Framer, MAX_MESSAGE};
+use sip::message::MAX_MESSAGE;
+use sip::stream::{Frame, FrameError, Framer};
 
 /// What was read off a stream.
 #[derive(Debug, PartialEq, Eq)]

@@ -30,7 +30,7 @@ pub(super) const fn method_of(request: Request) -> Method<'static> {
 impl Engine {
     /// Sends the current request of the operation for the first time.
     pub(super) fn begin_request(&mut self, index: u32, now: Instant) {
-        let is_reliable = self.settings.transport.is_reliable();
+        let is_reliable = self.settings.transport.is_stream();
         let slot = self.slots.get(index);
         let kind = match slot.request {
             Request::Invite => Kind::Invite,

@@ -3,20 +3,22 @@
 use super::{
     Clocks, Incoming, LinkCounts, LinkError, LinkPlan, Sharing, epoll_fd, host_port, no_events,
 };
-use crate::load::engine::{Output, Place};
+use crate::load::engine::{self, Place};
 use net::Clock;
 use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, recvmsg, setsockopt, sockopt};
 use nix::sys::time::TimeSpec;
-use sip::Instant;
-use sip::message::{Frame, Framer};
+use sip::stream::{Heard, Input, Output};
 use std::io::{self, IoSliceMut, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::ops::ControlFlow;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 /// Octets read at a time.
 const CHUNK: usize = 64 << 10;
+/// Octets that may wait for a server that does not read; what is more is not sent.
+const MAX_UNSENT: usize = 16 << 20;
 /// The number of the listening socket among the events.
 const LISTENER: u64 = u64::MAX;
 
@@ -43,9 +45,8 @@ pub(crate) struct TcpLinks {
 struct Stream {
     socket: TcpStream,
     remote: SocketAddr,
-    framer: Framer,
-    input: Vec<u8>,
-    output: Vec<u8>,
+    input: Input,
+    output: Output,
     waits_for_room: bool,
 }
 
@@ -131,15 +132,14 @@ impl TcpLinks {
         self.streams[link as usize] = Some(Stream {
             socket,
             remote,
-            framer: Framer::default(),
-            input: Vec::new(),
-            output: Vec::new(),
+            input: Input::default(),
+            output: Output::new(MAX_UNSENT),
             waits_for_room: false,
         });
         Ok(())
     }
 
-    pub(crate) fn send(&mut self, out: &mut Output) {
+    pub(crate) fn send(&mut self, out: &mut engine::Output) {
         for transmits in out.transmits.chunk_by(|one, other| one.link == other.link) {
             let Some(link) = transmits.first().map(|transmit| transmit.link) else { continue };
             let is_open = self.streams.get(link as usize).is_some_and(Option::is_some);
@@ -149,9 +149,13 @@ impl TcpLinks {
             }
             let Some(Some(stream)) = self.streams.get_mut(link as usize) else { continue };
             for transmit in transmits {
-                stream.output.extend_from_slice(&out.bytes[transmit.range.clone()]);
-                self.counts.sent += 1;
-                self.counts.sent_octets += transmit.range.len() as u64;
+                match stream.output.push(&[&out.bytes[transmit.range.clone()]]) {
+                    Ok(()) => {
+                        self.counts.sent += 1;
+                        self.counts.sent_octets += transmit.range.len() as u64;
+                    }
+                    Err(_) => self.counts.unsent += 1,
+                }
             }
             self.flush(link);
         }
@@ -229,25 +233,26 @@ impl TcpLinks {
     fn read(&mut self, link: u32, each: &mut dyn FnMut(Incoming<'_>)) {
         let Some(Some(stream)) = self.streams.get_mut(link as usize) else { return };
         let clocks = Clocks::read(&self.clock);
-        let (is_open, received) = match stream.read(&mut self.chunk, &mut self.control) {
-            Ok((0, _)) => (false, clocks.now),
-            Ok((count, at)) => {
-                stream.input.extend_from_slice(&self.chunk[..count]);
-                (true, clocks.time_of(at))
-            }
-            Err(Errno::EAGAIN | Errno::EINTR) => (true, clocks.now),
+        let (read, received) = match stream.read(&mut self.chunk, &mut self.control) {
+            Ok((0, _)) => (None, clocks.now),
+            Ok((count, at)) => (Some(count), clocks.time_of(at)),
+            Err(Errno::EAGAIN | Errno::EINTR) => return,
             Err(error) => {
                 self.counts.refused += u64::from(error == Errno::ECONNREFUSED);
-                (false, clocks.now)
+                (None, clocks.now)
             }
         };
-        let counts = &mut self.counts;
-        let is_framed = stream.take_messages(link, received, &mut |message| {
-            counts.received += 1;
-            counts.received_octets += message.bytes.len() as u64;
-            each(message);
+        let Some(count) = read else { return self.close(link) };
+        let (counts, remote) = (&mut self.counts, stream.remote);
+        let progress = stream.input.receive(&self.chunk[..count], |heard| {
+            if let Heard::Message(bytes) = heard {
+                counts.received += 1;
+                counts.received_octets += bytes.len() as u64;
+                each(Incoming { received, link, remote, bytes });
+            }
+            ControlFlow::Continue(())
         });
-        if !is_open || !is_framed {
+        if progress.is_err() {
             self.close(link);
         }
     }
@@ -271,10 +276,9 @@ impl Stream {
     /// # Errors
     /// Where the connection is no longer good.
     fn flush(&mut self) -> io::Result<()> {
-        let mut written = 0;
-        while written < self.output.len() {
-            match self.socket.write(&self.output[written..]) {
-                Ok(count) => written += count,
+        while !self.output.is_empty() {
+            match self.socket.write(self.output.pending()) {
+                Ok(count) => self.output.consume(count),
                 Err(error) => match error.kind() {
                     // Not connected yet, or full.
                     io::ErrorKind::WouldBlock | io::ErrorKind::NotConnected => break,
@@ -283,7 +287,6 @@ impl Stream {
                 },
             }
         }
-        self.output.drain(..written);
         Ok(())
     }
 
@@ -301,31 +304,6 @@ impl Stream {
             _ => None,
         });
         Ok((read.bytes, at))
-    }
-
-    /// Hands on the messages that are whole, all of which were `received` then. Whether the stream can go on.
-    fn take_messages(
-        &mut self,
-        link: u32,
-        received: Instant,
-        each: &mut dyn FnMut(Incoming<'_>),
-    ) -> bool {
-        let mut taken = 0;
-        let goes_on = loop {
-            let rest = &self.input[taken..];
-            match self.framer.next(rest) {
-                Ok(Frame::Message(length)) => {
-                    let bytes = &rest[..length];
-                    each(Incoming { received, link, remote: self.remote, bytes });
-                    taken += length;
-                }
-                Ok(Frame::LineEnds(length)) => taken += length,
-                Ok(Frame::Incomplete) => break true,
-                Err(_) => break false,
-            }
-        };
-        self.input.drain(..taken);
-        goes_on
     }
 }
 

@@ -4,7 +4,6 @@
 //! thread may send: it writes to the connection itself as long as the system takes it. What has come and cannot be worked on
 //! yet waits in a backlog, what comes on one connection in its order.
 
-mod backlog;
 mod serve;
 mod set;
 mod stream;
@@ -15,37 +14,37 @@ use super::Engine;
 use super::hub::{Failed, Hub, Local};
 use super::workers::AT_ONCE;
 use crate::log;
-use backlog::{Backlog, Waiting, What};
 use net::Clock;
 use nix::sys::epoll::EpollFlags;
 use parking_lot::RwLock;
-use set::{EVENTS, Set, Token, Wait};
-use sip::message::FrameError;
+use set::{EVENTS, Set, Token, Wait, Waiters};
+use sip::stream::{Came, Fault, FrameError, Heard, PONG, Timeouts, Waiting};
 use sip::{Duration, Instant, Transport};
 use sip_server::{Connection, Flow, Transmit};
 use std::collections::HashMap;
 use std::io::{self, IoSlice};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::num::NonZeroU64;
+use std::ops::ControlFlow;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use stream::{Ending, More, SendError, Stream, Visitor};
+use stream::{Ending, More, SendError, Stream};
 
 /// How long a peer may take to accept a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long a message may take from its first byte to its last.
-const MESSAGE_TIMEOUT: Duration = Duration::from_secs(20);
-/// How long a connection may be open before its first message.
-const FIRST_MESSAGE_TIMEOUT: Duration = Duration::from_secs(60);
-/// How long a connection may be silent. Longer than the longest registration by default.
-const IDLE_TIMEOUT: Duration = Duration::from_secs(3 * 3600);
+/// How long a peer may take. A connection may be silent for longer than the longest registration by default.
+const TIMEOUTS: Timeouts = Timeouts {
+    first_message: Duration::from_secs(60),
+    message: Duration::from_secs(20),
+    idle: Duration::from_secs(3 * 3600),
+};
 /// How long a connection that ends waits for the peer to take what was said last.
 const END_TIMEOUT: Duration = Duration::from_millis(500);
 /// How long none is accepted after the system could give none.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// How often a connection is looked after, at least: a message may begin at any time.
-const ROUND: Duration = MESSAGE_TIMEOUT;
+const ROUND: Duration = TIMEOUTS.message;
 /// Bytes that may wait for a peer that does not read; then the connection is closed.
 const MAX_UNSENT: usize = 1 << 20;
 /// Bytes that are read from a connection before others get their turn.
@@ -78,17 +77,24 @@ pub(crate) struct Connections {
     engine: Arc<Engine>,
     bounds: Bounds,
     clock: Clock,
-    listeners: Vec<(TcpListener, SocketAddr)>,
+    listeners: Vec<Listening>,
     sets: Vec<Set>,
     table: RwLock<Table>,
     /// Connections refused because there were as many as may be.
     pub(crate) refused: AtomicU64,
 }
 
+/// A socket to which connections come.
+struct Listening {
+    socket: TcpListener,
+    transport: Transport,
+    address: SocketAddr,
+}
+
 struct Table {
     open: HashMap<Connection, Arc<Stream>>,
-    /// The newest connection to each far end.
-    by_remote: HashMap<SocketAddr, Connection>,
+    /// The newest connection to each far end, by transport.
+    by_remote: HashMap<(Transport, SocketAddr), Connection>,
     by_source: HashMap<IpAddr, usize>,
     next_number: NonZeroU64,
 }
@@ -100,20 +106,20 @@ impl Connections {
     /// When the system gives no event queue.
     pub(crate) fn new(
         engine: Arc<Engine>,
-        listeners: Vec<TcpListener>,
+        listeners: Vec<(Transport, TcpListener)>,
         workers: usize,
         bounds: Bounds,
         clock: Clock,
     ) -> io::Result<Self> {
         let sets: Vec<Set> = (0..workers.max(1)).map(|_| Set::new()).collect::<Result<_, _>>()?;
-        let with_address = |listener: TcpListener| {
-            let address = listener.local_addr()?;
-            Ok((listener, address))
+        let with_address = |(transport, socket): (Transport, TcpListener)| {
+            let address = socket.local_addr()?;
+            Ok(Listening { socket, transport, address })
         };
         let listeners: Vec<_> =
             listeners.into_iter().map(with_address).collect::<io::Result<_>>()?;
-        for (place, (listener, _)) in listeners.iter().enumerate() {
-            sets[0].listen(listener, place)?;
+        for (place, listening) in listeners.iter().enumerate() {
+            sets[0].listen(&listening.socket, place)?;
         }
         // Numbers must differ from those before a restart, which bindings may still name.
         let next_number = NonZeroU64::new(clock.now().as_micros()).unwrap_or(NonZeroU64::MIN);
@@ -160,16 +166,17 @@ impl Connections {
         if let Some(connection) = flow.connection {
             return self.get(connection);
         }
-        self.to(flow.remote).or_else(|| self.open(flow).ok())
+        self.to(flow).or_else(|| self.open(flow).ok())
     }
 
     fn get(&self, connection: Connection) -> Option<Arc<Stream>> {
         self.table.read().open.get(&connection).cloned()
     }
 
-    fn to(&self, remote: SocketAddr) -> Option<Arc<Stream>> {
+    /// The newest one to the far end of `flow`.
+    fn to(&self, flow: &Flow) -> Option<Arc<Stream>> {
         let table = self.table.read();
-        table.open.get(table.by_remote.get(&remote)?).cloned()
+        table.open.get(table.by_remote.get(&(flow.transport, flow.remote))?).cloned()
     }
 
     /// Whether `parts` were sent or wait to be. What waited for a connection that was not made is added to `failed`.
@@ -211,18 +218,13 @@ impl Connections {
         }
         let local = Some(flow.local).filter(|local| !local.ip().is_unspecified());
         let socket = net::connect(local, flow.remote)?;
-        self.add(flow.remote, Wait::Both, |connection| {
+        self.add(Wait::Both, |connection| {
             Stream::connecting(socket, connection, *flow, self.clock.now())
         })
     }
 
-    /// Adds the connection to `remote` that `begin` makes of its number.
-    fn add(
-        &self,
-        remote: SocketAddr,
-        wait: Wait,
-        begin: impl FnOnce(Connection) -> Stream,
-    ) -> io::Result<Arc<Stream>> {
+    /// Adds the connection that `begin` makes of its number.
+    fn add(&self, wait: Wait, begin: impl FnOnce(Connection) -> Stream) -> io::Result<Arc<Stream>> {
         let mut table = self.table.write();
         let connection = Connection(table.next_number);
         table.next_number = table.next_number.saturating_add(1);
@@ -233,7 +235,8 @@ impl Connections {
         // And before anything is read of it.
         self.engine.connection_opened(connection);
         table.open.insert(connection, Arc::clone(&stream));
-        table.by_remote.insert(remote, connection);
+        let Flow { transport, remote, .. } = stream.flow;
+        table.by_remote.insert((transport, remote), connection);
         *table.by_source.entry(remote.ip()).or_default() += 1;
         drop(table);
         // It has no shorter time than this.
@@ -244,13 +247,13 @@ impl Connections {
     /// Forgets a connection, which closes it. That, and what waited for one that was not made, is added to `failed`.
     fn end(&self, stream: &Stream, failed: &mut Vec<Failed>) {
         let connection = stream.connection;
-        let remote = stream.flow.remote;
+        let Flow { transport, remote, .. } = stream.flow;
         let mut table = self.table.write();
         if table.open.remove(&connection).is_none() {
             return;
         }
-        if table.by_remote.get(&remote) == Some(&connection) {
-            table.by_remote.remove(&remote);
+        if table.by_remote.get(&(transport, remote)) == Some(&connection) {
+            table.by_remote.remove(&(transport, remote));
         }
         if let Some(count) = table.by_source.get_mut(&remote.ip()) {
             *count -= 1;

@@ -94,8 +94,8 @@ impl Connections {
         while let Some(token) = set.due(now) {
             match token {
                 Token::Listener(place) => {
-                    let again =
-                        self.listeners.get(place).map(|(listener, _)| set.listen(listener, place));
+                    let listening = self.listeners.get(place);
+                    let again = listening.map(|listening| set.listen(&listening.socket, place));
                     if let Some(Err(_)) = again {
                         set.remind(now + ACCEPT_PAUSE, token);
                     }
@@ -116,17 +116,17 @@ impl Connections {
     }
 
     fn accept(&self, set: &Set, place: usize) {
-        let Some((listener, address)) = self.listeners.get(place) else { return };
+        let Some(listening) = self.listeners.get(place) else { return };
         for _ in 0..ACCEPT_AT_ONCE {
-            match listener.accept() {
-                Ok((socket, remote)) => self.admit(socket, address, remote),
+            match listening.socket.accept() {
+                Ok((socket, remote)) => self.admit(listening, socket, remote),
                 Err(error) => match error.kind() {
                     io::ErrorKind::WouldBlock => return,
                     io::ErrorKind::Interrupted | io::ErrorKind::ConnectionAborted => {}
                     _ => {
                         log::warn("accept", || format!("a connection cannot be accepted: {error}"));
                         // Out of descriptors, most likely: others have to end first.
-                        set.pause(listener);
+                        set.pause(&listening.socket);
                         set.remind(self.clock.now() + ACCEPT_PAUSE, Token::Listener(place));
                         return;
                     }
@@ -135,7 +135,7 @@ impl Connections {
         }
     }
 
-    fn admit(&self, socket: TcpStream, address: &SocketAddr, remote: SocketAddr) {
+    fn admit(&self, listening: &Listening, socket: TcpStream, remote: SocketAddr) {
         if !self.has_room_for(remote.ip()) {
             self.refused.fetch_add(1, Ordering::Relaxed);
             return log::warn("connections", || {
@@ -145,13 +145,14 @@ impl Connections {
         // Messages are whole when they are written; waiting for more only delays them.
         let prepared = socket.set_nonblocking(true).and_then(|()| socket.set_nodelay(true));
         // On a wildcard address the system knows which of ours the peer has taken.
-        let local = match address.ip().is_unspecified() {
+        let local = match listening.address.ip().is_unspecified() {
             true => prepared.and_then(|()| socket.local_addr()),
-            false => prepared.map(|()| *address),
+            false => prepared.map(|()| listening.address),
         };
         let begun = local.and_then(|local| {
-            self.add(remote, Wait::Read, |connection| {
-                let flow = Flow { transport: Transport::Tcp, local, remote, connection: None };
+            self.add(Wait::Read, |connection| {
+                let transport = listening.transport;
+                let flow = Flow { transport, local, remote, connection: None };
                 Stream::accepted(socket, connection, flow, self.clock.now())
             })
         });
@@ -166,7 +167,7 @@ impl Connections {
         hub: &Hub,
         stream: &Arc<Stream>,
         flags: EpollFlags,
-        backlog: &mut Backlog,
+        backlog: &mut Waiters,
         room: &mut Room<'_>,
         local: &mut Local,
     ) {
@@ -194,14 +195,14 @@ impl Connections {
             return;
         }
         for number in 0..CHUNKS {
-            if !backlog.has_room_for(stream) {
+            if !backlog.has_room_for(stream.connection) {
                 return stream.excuse(now);
             }
             if number > 0 {
                 let Some(more) = room.more.checked_sub(1) else { return };
                 room.more = more;
             }
-            let waited = backlog.wait_for(stream, now);
+            let waited = backlog.wait_for(stream.connection, now);
             let has_answered = false;
             let mut reader = Reader {
                 connections: self,
@@ -213,36 +214,36 @@ impl Connections {
                 backlog,
                 local,
             };
-            let what = match stream.read(now, room.chunk, &mut reader) {
+            let what = match stream.read(now, room.chunk, |heard| reader.hear(heard)) {
                 Ok(More::Now) => continue,
                 Ok(More::Later) => return,
-                Ok(More::Never) => What::End,
-                Err((error, rest)) => What::Malformed(error, rest.into()),
+                Ok(More::Never) => Came::End,
+                Err(fault) => Came::Fault(fault),
             };
-            let last = Waiting { stream: Arc::clone(stream), came: now, what };
+            let last = Waiting { stream: Arc::clone(stream), since: now, what };
             return match backlog.takes_turn() {
                 true => self.work_on(hub, last, now, local),
-                false => backlog.push(last),
+                false => backlog.push(stream.connection, last),
             };
         }
     }
 
     /// Does `now` what is to be done about something that came.
-    fn work_on(&self, hub: &Hub, waiting: Waiting, now: Instant, local: &mut Local) {
-        let Waiting { stream, came, what } = waiting;
+    fn work_on(&self, hub: &Hub, waiting: Waiting<Arc<Stream>>, now: Instant, local: &mut Local) {
+        let Waiting { stream, since, what } = waiting;
         match what {
-            What::Message(message) => {
-                self.receive(hub, &stream, now, now.since(came), &message, local);
+            Came::Message(message) => {
+                self.receive(hub, &stream, now, now.since(since), &message, local);
             }
-            What::End => {
+            Came::End => {
                 hub.carry_out(local);
                 self.begin_end(&stream, Ending::Heard, now, local);
             }
-            What::Malformed(error, rest) => {
+            Came::Fault(fault) => {
                 log::warn("stream", || {
-                    format!("the connection from {} is closed: {error}", stream.flow.remote)
+                    format!("the connection from {} is closed: {fault}", stream.flow.remote)
                 });
-                self.refuse(hub, &stream, error, &rest, local);
+                self.refuse(hub, &stream, &fault, local);
             }
         }
     }
@@ -268,17 +269,10 @@ impl Connections {
     }
 
     /// Ends a connection on which no further message can be found, and says why where that can be said.
-    fn refuse(
-        &self,
-        hub: &Hub,
-        stream: &Stream,
-        error: FrameError,
-        rest: &[u8],
-        local: &mut Local,
-    ) {
+    fn refuse(&self, hub: &Hub, stream: &Stream, fault: &Fault, local: &mut Local) {
         let now = self.clock.now();
-        if let FrameError::ContentLength(length) = error {
-            let head = &rest[..length];
+        if let FrameError::ContentLength(length) = fault.error {
+            let head = &fault.rest[..length];
             local.worker.refuse_unframed(now, &stream.flow, head, &mut local.out);
         }
         hub.carry_out(local);
@@ -316,12 +310,20 @@ struct Reader<'r> {
     waited: Duration,
     /// Whether the question if the connection is alive was answered.
     has_answered: bool,
-    backlog: &'r mut Backlog,
+    backlog: &'r mut Waiters,
     local: &'r mut Local,
 }
 
-impl Visitor for Reader<'_> {
-    fn message(&mut self, bytes: &[u8]) -> bool {
+impl Reader<'_> {
+    fn hear(&mut self, heard: Heard<'_>) -> ControlFlow<()> {
+        let goes_on = match heard {
+            Heard::Message(bytes) => self.on_message(bytes),
+            Heard::Ping => self.on_ping(),
+        };
+        if goes_on { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    }
+
+    fn on_message(&mut self, bytes: &[u8]) -> bool {
         let Self { connections, hub, stream, now, waited, backlog, local, .. } = self;
         if !local.worker.lets_in(bytes, *waited) {
             return true;
@@ -329,18 +331,19 @@ impl Visitor for Reader<'_> {
         if backlog.takes_turn() {
             return connections.receive(hub, stream, *now, Duration::ZERO, bytes, local);
         }
-        let what = What::Message(bytes.into());
-        backlog.push(Waiting { stream: Arc::clone(stream), came: *now, what });
+        let what = Came::Message(bytes.into());
+        let waiting = Waiting { stream: Arc::clone(stream), since: *now, what };
+        backlog.push(stream.connection, waiting);
         true
     }
 
-    fn ping(&mut self) -> bool {
+    fn on_ping(&mut self) -> bool {
         if std::mem::replace(&mut self.has_answered, true) {
             return true;
         }
         // What was asked before is answered before, unless it has to wait.
         self.hub.carry_out(self.local);
         let (stream, failed) = (self.stream, &mut self.local.failed);
-        self.connections.send_on(stream, &stream.flow, &[IoSlice::new(b"\r\n")], failed)
+        self.connections.send_on(stream, &stream.flow, &[IoSlice::new(PONG)], failed)
     }
 }

@@ -1,9 +1,10 @@
 //! The connections that one worker owns: what to wait for, and when to look after them.
 
-use super::backlog::Backlog;
+use super::stream::Stream;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use parking_lot::Mutex;
 use sip::Instant;
+use sip::stream::Backlog;
 use sip_server::Connection;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -11,6 +12,7 @@ use std::io;
 use std::net::{TcpListener, TcpStream};
 use std::num::NonZeroU64;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
 
 /// Connections that are told of at once. Those that have more come last the next time.
 pub(super) const EVENTS: usize = 64;
@@ -52,6 +54,9 @@ pub(super) enum Wait {
     Both,
 }
 
+/// What has come of its connections and waits to be worked on.
+pub(super) type Waiters = Backlog<Connection, Arc<Stream>>;
+
 /// Sockets to be waited for together.
 pub(super) struct Set {
     epoll: Epoll,
@@ -59,7 +64,7 @@ pub(super) struct Set {
     /// say.
     reminders: Mutex<BinaryHeap<Reverse<(Instant, u64)>>>,
     /// Taken before what a connection has.
-    pub(super) backlog: Mutex<Backlog>,
+    pub(super) backlog: Mutex<Waiters>,
 }
 
 impl Set {

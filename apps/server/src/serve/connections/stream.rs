@@ -1,13 +1,14 @@
 //! One connection: what was read of it, and what is to be written to it.
 
 use super::set::{Set, Wait};
-use super::{CONNECT_TIMEOUT, FIRST_MESSAGE_TIMEOUT, IDLE_TIMEOUT, MAX_UNSENT, MESSAGE_TIMEOUT};
+use super::{CONNECT_TIMEOUT, MAX_UNSENT, TIMEOUTS};
 use parking_lot::Mutex;
 use sip::Instant;
-use sip::message::{Frame, FrameError, Framer};
+use sip::stream::{Fault, Full, Heard, Input, Output, Patience};
 use sip_server::{Connection, Flow};
 use std::io::{self, IoSlice, Read, Write};
 use std::net::{Shutdown, TcpStream};
+use std::ops::ControlFlow;
 
 /// A connection that is open, or will be.
 pub(super) struct Stream {
@@ -23,17 +24,12 @@ pub(super) struct Stream {
 
 /// What is read.
 struct Reading {
-    framer: Framer,
-    /// The beginning of a message that is not whole yet.
-    partial: Vec<u8>,
-    /// Bytes of line ends since the last message or ping: a ping may come in pieces.
-    line_ends: usize,
-    has_spoken: bool,
+    input: Input,
+    /// When the connection is closed if nothing happens.
+    patience: Patience,
     /// Whether nothing more is to be read as messages.
     is_over: bool,
     ending: Option<Ending>,
-    /// When the connection is closed if nothing happens.
-    due: Instant,
 }
 
 /// Why a connection is to be closed. Until all is written it stays, for a while.
@@ -50,7 +46,7 @@ enum Writing {
     /// The peer has not accepted the connection. What waits for that, with the flows to report it on.
     Connecting(Vec<(Flow, Vec<u8>)>),
     /// What the system has not taken yet.
-    Open(Vec<u8>),
+    Open(Output),
     /// Nobody is to send on it any more.
     Closed,
 }
@@ -78,14 +74,6 @@ pub(super) enum More {
     Never,
 }
 
-/// Who is shown what a peer sends, and says whether to go on.
-pub(super) trait Visitor {
-    /// A message.
-    fn message(&mut self, bytes: &[u8]) -> bool;
-    /// A question whether the connection is alive (RFC 5626 section 3.5.1).
-    fn ping(&mut self) -> bool;
-}
-
 impl Stream {
     /// A connection that a peer has opened.
     pub(super) fn accepted(
@@ -94,8 +82,8 @@ impl Stream {
         flow: Flow,
         now: Instant,
     ) -> Self {
-        let due = now + FIRST_MESSAGE_TIMEOUT;
-        Self::new(socket, connection, flow, due, Writing::Open(Vec::new()))
+        let patience = Patience::new(&TIMEOUTS, now);
+        Self::new(socket, connection, flow, patience, Writing::Open(Output::new(MAX_UNSENT)))
     }
 
     /// A connection that is being opened.
@@ -105,27 +93,20 @@ impl Stream {
         flow: Flow,
         now: Instant,
     ) -> Self {
-        let due = now + CONNECT_TIMEOUT;
-        Self::new(socket, connection, flow, due, Writing::Connecting(Vec::new()))
+        let mut patience = Patience::new(&TIMEOUTS, now);
+        patience.end_at(now + CONNECT_TIMEOUT);
+        Self::new(socket, connection, flow, patience, Writing::Connecting(Vec::new()))
     }
 
     fn new(
         socket: TcpStream,
         connection: Connection,
         flow: Flow,
-        due: Instant,
+        patience: Patience,
         writing: Writing,
     ) -> Self {
         let flow = Flow { connection: Some(connection), ..flow };
-        let reading = Reading {
-            framer: Framer::default(),
-            partial: Vec::new(),
-            line_ends: 0,
-            has_spoken: false,
-            is_over: false,
-            ending: None,
-            due,
-        };
+        let reading = Reading { input: Input::default(), patience, is_over: false, ending: None };
         Self {
             connection,
             flow,
@@ -146,13 +127,13 @@ impl Stream {
         parts: &[IoSlice<'_>],
         set: &Set,
     ) -> Result<(), SendError> {
-        let length: usize = parts.iter().map(|part| part.len()).sum();
         let mut writing = self.writing.lock();
-        if writing.length() + length > MAX_UNSENT {
-            return Err(SendError::Full);
-        }
         let unsent = match &mut *writing {
             Writing::Connecting(messages) => {
+                let waiting: usize = messages.iter().map(|(_, bytes)| bytes.len()).sum();
+                if waiting + parts.iter().map(|part| part.len()).sum::<usize>() > MAX_UNSENT {
+                    return Err(SendError::Full);
+                }
                 messages.extend(parts.iter().map(|part| (*flow, part.to_vec())));
                 return Ok(());
             }
@@ -160,8 +141,7 @@ impl Stream {
             Writing::Closed => return Err(SendError::Broken),
         };
         if !unsent.is_empty() {
-            parts.iter().for_each(|part| unsent.extend_from_slice(part));
-            return Ok(());
+            return Ok(unsent.push(parts)?);
         }
         let mut socket = &self.socket;
         let mut taken = taken(match parts {
@@ -170,7 +150,7 @@ impl Stream {
         })?;
         for part in parts {
             let own = taken.min(part.len());
-            unsent.extend_from_slice(&part[own..]);
+            unsent.push(&[&part[own..]])?;
             taken -= own;
         }
         // While `writing` is locked, or one thread could wait for room and another one end that at once.
@@ -193,22 +173,26 @@ impl Stream {
                     Ok(None) => {}
                     Ok(Some(_)) | Err(_) => return Err(SendError::Broken),
                 }
-                reading.due = now + FIRST_MESSAGE_TIMEOUT;
-                messages.iter().flat_map(|(_, bytes)| bytes).copied().collect()
+                reading.patience = Patience::new(&TIMEOUTS, now);
+                let mut unsent = Output::new(MAX_UNSENT);
+                for (_, bytes) in messages {
+                    unsent.push(&[&bytes[..]])?;
+                }
+                unsent
             }
-            Writing::Open(unsent) => std::mem::take(unsent),
+            Writing::Open(unsent) => std::mem::replace(unsent, Output::new(MAX_UNSENT)),
             Writing::Closed => return Ok(()),
         };
         if !unsent.is_empty() {
             // Only then it counts as open: what waits for a connection that fails at its first write is reported.
-            let taken = taken((&self.socket).write(&unsent))?;
-            unsent.drain(..taken);
+            let taken = taken((&self.socket).write(unsent.pending()))?;
+            unsent.consume(taken);
         }
-        if !unsent.is_empty() {
-            *writing = Writing::Open(unsent);
+        let is_empty = unsent.is_empty();
+        *writing = Writing::Open(unsent);
+        if !is_empty {
             return Ok(());
         }
-        *writing = Writing::Open(Vec::new());
         if reading.ending.is_some() {
             self.shut_down();
         }
@@ -226,7 +210,7 @@ impl Stream {
 
     /// Whether all was written.
     pub(super) fn is_flushed(&self) -> bool {
-        self.writing.lock().length() == 0
+        self.writing.lock().is_empty()
     }
 
     /// Ends: at `due`, or when all is written and the peer says no more. True where that is so already.
@@ -240,7 +224,8 @@ impl Stream {
         set: &Set,
     ) -> Result<bool, SendError> {
         let mut reading = self.reading.lock();
-        (reading.ending, reading.due) = (Some(ending), due);
+        reading.ending = Some(ending);
+        reading.patience.end_at(due);
         match (ending, self.is_flushed()) {
             (Ending::Heard, true) => return Ok(true),
             (Ending::Heard, false) => self.change(set, Wait::Write)?,
@@ -270,13 +255,12 @@ impl Stream {
 
     /// Takes note that what was said has not been read: a message that is not whole has its time anew.
     pub(super) fn excuse(&self, now: Instant) {
-        let reading = &mut *self.reading.lock();
-        reading.due = reading.due.max(now + MESSAGE_TIMEOUT);
+        self.reading.lock().patience.excuse(&TIMEOUTS, now);
     }
 
     /// When it is closed if nothing happens.
     pub(super) fn due(&self) -> Instant {
-        self.reading.lock().due
+        self.reading.lock().patience.due()
     }
 
     /// Has nothing more sent. Returns what waited for a connection that was not made.
@@ -287,21 +271,21 @@ impl Stream {
         }
     }
 
-    /// Reads what there is, up to the length of `chunk`, and shows it to `visitor`.
+    /// Reads what there is, up to the length of `chunk`, and shows it to `visit` until that breaks off.
     ///
     /// # Errors
-    /// Where the stream cannot go on. Its unread part is given with the error.
+    /// Where the stream cannot go on.
     pub(super) fn read(
         &self,
         now: Instant,
         chunk: &mut [u8],
-        visitor: &mut impl Visitor,
-    ) -> Result<More, (FrameError, Vec<u8>)> {
+        visit: impl FnMut(Heard<'_>) -> ControlFlow<()>,
+    ) -> Result<More, Fault> {
         let mut reading = self.reading.lock();
         if reading.is_over {
             return Ok(More::Later);
         }
-        let more = reading.read(&self.socket, now, chunk, visitor);
+        let more = reading.read(&self.socket, now, chunk, visit);
         reading.is_over = matches!(more, Ok(More::Never) | Err(_));
         more
     }
@@ -314,79 +298,37 @@ impl Reading {
         mut socket: &TcpStream,
         now: Instant,
         chunk: &mut [u8],
-        visitor: &mut impl Visitor,
-    ) -> Result<More, (FrameError, Vec<u8>)> {
+        visit: impl FnMut(Heard<'_>) -> ControlFlow<()>,
+    ) -> Result<More, Fault> {
         let count = match socket.read(chunk) {
             Ok(0) => return Ok(More::Never),
             Ok(count) => count,
             Err(error) if is_passing(&error) => return Ok(More::Later),
             Err(_) => return Ok(More::Never),
         };
-        let new = &chunk[..count];
-        let was_whole = self.partial.is_empty();
-        let mut partial = std::mem::take(&mut self.partial);
-        let mut rest = match was_whole {
-            true => new,
-            false => {
-                partial.extend_from_slice(new);
-                &partial[..]
-            }
-        };
-        let mut has_message = false;
-        loop {
-            match self.framer.next(rest) {
-                Ok(Frame::Message(length)) => {
-                    let (message, after) = rest.split_at(length);
-                    if !visitor.message(message) {
-                        return Ok(More::Never);
-                    }
-                    has_message = true;
-                    self.line_ends = 0;
-                    rest = after;
-                }
-                Ok(Frame::LineEnds(length)) => {
-                    self.line_ends += length;
-                    if self.line_ends >= b"\r\n\r\n".len() {
-                        self.line_ends = 0;
-                        if !visitor.ping() {
-                            return Ok(More::Never);
-                        }
-                    }
-                    rest = &rest[length..];
-                }
-                Ok(Frame::Incomplete) => break,
-                Err(error) => return Err((error, rest.to_vec())),
-            }
-        }
-        self.has_spoken |= has_message;
-        // A message has its time from its first byte on, and who has said nothing yet gets no more for that.
-        if !rest.is_empty() {
-            if was_whole || has_message {
-                self.due = now + MESSAGE_TIMEOUT;
-            }
-        } else if self.has_spoken {
-            self.due = now + IDLE_TIMEOUT;
-        }
-        let left = rest.len();
-        if was_whole {
-            partial = rest.to_vec();
-        } else {
-            partial.drain(..partial.len() - left);
-        }
-        if left > 0 {
-            self.partial = partial;
-        }
-        Ok(if count == chunk.len() { More::Now } else { More::Later })
+        let progress = self.input.receive(&chunk[..count], visit)?;
+        self.patience.note(progress, &TIMEOUTS, now);
+        Ok(match count == chunk.len() {
+            _ if progress.is_over => More::Never,
+            true => More::Now,
+            false => More::Later,
+        })
     }
 }
 
 impl Writing {
-    fn length(&self) -> usize {
+    fn is_empty(&self) -> bool {
         match self {
-            Self::Connecting(messages) => messages.iter().map(|(_, bytes)| bytes.len()).sum(),
-            Self::Open(unsent) => unsent.len(),
-            Self::Closed => 0,
+            Self::Connecting(messages) => messages.is_empty(),
+            Self::Open(unsent) => unsent.is_empty(),
+            Self::Closed => true,
         }
+    }
+}
+
+impl From<Full> for SendError {
+    fn from(_: Full) -> Self {
+        Self::Full
     }
 }
 

@@ -11,22 +11,20 @@ const PATIENCE: std::time::Duration = std::time::Duration::from_secs(60);
 #[derive(Default)]
 struct Seen(Vec<Vec<u8>>);
 
-impl Visitor for Seen {
-    fn message(&mut self, bytes: &[u8]) -> bool {
-        self.0.push(bytes.to_vec());
-        true
-    }
-
-    fn ping(&mut self) -> bool {
-        self.0.push(Vec::new());
-        true
+impl Seen {
+    fn hear(&mut self, heard: Heard<'_>) -> ControlFlow<()> {
+        self.0.push(match heard {
+            Heard::Message(bytes) => bytes.to_vec(),
+            Heard::Ping => Vec::new(),
+        });
+        ControlFlow::Continue(())
     }
 }
 
 /// One connection of a set, and its peer.
-pub(super) struct Rig {
+struct Rig {
     set: Set,
-    pub(super) stream: Stream,
+    stream: Stream,
     peer: TcpStream,
     now: Instant,
 }
@@ -41,7 +39,7 @@ fn number() -> Connection {
 }
 
 impl Rig {
-    pub(super) fn accepted() -> Self {
+    fn accepted() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let peer = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (socket, remote) = listener.accept().unwrap();
@@ -78,7 +76,10 @@ impl Rig {
         let mut seen = Seen::default();
         while !self.ready().contains(EpollFlags::EPOLLIN) {}
         while self.ready().contains(EpollFlags::EPOLLIN) {
-            assert_ne!(self.stream.read(self.now, &mut [0; 64], &mut seen), Ok(More::Never));
+            assert_ne!(
+                self.stream.read(self.now, &mut [0; 64], |heard| seen.hear(heard)),
+                Ok(More::Never)
+            );
         }
         seen.0
     }
@@ -125,9 +126,9 @@ fn what_is_no_message_is_given_back_with_the_reason() {
     (&rig.peer).write_all(&[&message("1")[..], unframed].concat()).unwrap();
     while !rig.ready().contains(EpollFlags::EPOLLIN) {}
     let mut seen = Seen::default();
-    let read = rig.stream.read(BEGIN, &mut [0; 1000], &mut seen);
+    let read = rig.stream.read(BEGIN, &mut [0; 1000], |heard| seen.hear(heard));
     let error = FrameError::ContentLength(unframed.len());
-    assert_eq!(read, Err((error, unframed.to_vec())));
+    assert_eq!(read, Err(Fault { error, rest: unframed.to_vec() }));
     assert_eq!(seen.0, [message("1")]);
 }
 
@@ -153,7 +154,10 @@ fn the_end_of_the_peer_is_told() {
     let rig = Rig::accepted();
     rig.peer.shutdown(std::net::Shutdown::Write).unwrap();
     while !rig.ready().contains(EpollFlags::EPOLLIN) {}
-    assert_eq!(rig.stream.read(BEGIN, &mut [0; 64], &mut Seen::default()), Ok(More::Never));
+    assert_eq!(
+        rig.stream.read(BEGIN, &mut [0; 64], |_| ControlFlow::Continue(())),
+        Ok(More::Never)
+    );
 }
 
 #[test]

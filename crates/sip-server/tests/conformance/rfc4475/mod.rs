@@ -6,7 +6,7 @@ use crate::rig::{Draft, Rig, Sent, open_config, tcp, text, udp};
 use crate::torture::Ends;
 pub(crate) use cases::CASES;
 use sip::header::NameAddr;
-use sip::message::{Frame, FrameError, Framer};
+use sip::stream::{Frame, FrameError, Framer};
 use sip::uri::unescape;
 use sip::{HeaderName, Message, StartLine, Transport, Uri};
 use sip_server::Config;

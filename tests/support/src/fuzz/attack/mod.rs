@@ -316,7 +316,7 @@ impl Machine {
         } else if is_attackers(flow.remote.ip()) {
             // Answers come from where the message went.
             let mut flow = flow;
-            if flow.transport.is_reliable() {
+            if flow.transport.is_stream() {
                 flow.connection = flow.connection.or(NonZeroU64::new(20).map(Connection));
             }
             self.known.learn(flow, bytes);

@@ -7,7 +7,7 @@ use input::Input;
 use parking_lot::RawMutex;
 use script::{Memory, PASSWORD, USERS};
 use sip::digest::{Algorithm, Ha1Set};
-use sip::message::{Frame, Framer};
+use sip::stream::{Frame, Framer};
 use sip::transaction::Timers;
 use sip::{Duration, HeaderName, Instant, Message, Method, Transport};
 use sip_server::config::{
@@ -181,7 +181,7 @@ impl<'b> Machine<'b> {
     }
 
     fn receive(&mut self, mut flow: Flow, bytes: Vec<u8>) {
-        if flow.transport.is_reliable() && flow.connection.is_none() {
+        if flow.transport.is_stream() && flow.connection.is_none() {
             flow.connection = NonZeroU64::new(4).map(Connection);
         }
         self.sources.insert(flow.remote.ip());

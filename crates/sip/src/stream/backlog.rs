@@ -1,15 +1,13 @@
-//! What has come on the connections of one worker and waits for its turn.
+//! What has come on the connections of one thread and waits for its turn.
 //!
 //! All that comes is read at once, also by a worker that is behind. In the memory of the peer it would wait
 //! as long, but nobody here would know, and what has been given up would be worked on. Each connection has a
 //! queue, and they take turns: who says much waits for itself.
 
-use super::stream::Stream;
-use sip::message::FrameError;
-use sip::{Duration, Instant};
-use sip_server::Connection;
-use std::collections::{HashMap, VecDeque};
-use std::sync::Arc;
+use super::Fault;
+use crate::time::{Duration, Instant};
+use alloc::boxed::Box;
+use alloc::collections::{BTreeMap, VecDeque};
 
 /// Messages that are worked on before the time is looked at.
 const TURN: usize = 64;
@@ -23,97 +21,124 @@ const MAX_BYTES_OF_ONE: usize = MAX_BYTES / 2;
 /// How often it is found out how long the oldest has waited.
 const LOOK: Duration = Duration::from_millis(2);
 /// What each takes besides its bytes.
-const OVERHEAD: usize = size_of::<(Instant, What)>() + 16;
+const OVERHEAD: usize = size_of::<(Instant, Came)>() + 16;
 
 /// What waits, of each connection the oldest first.
-#[derive(Default)]
-pub(super) struct Backlog {
-    queues: HashMap<Connection, Queue>,
+///
+/// `K` tells connections apart, `S` is what the owner needs to work on what has come of one.
+#[derive(Debug)]
+pub struct Backlog<K, S> {
+    queues: BTreeMap<K, Queue<S>>,
     /// Those that have a queue, in the order of their turns.
-    turns: VecDeque<Connection>,
+    turns: VecDeque<K>,
     bytes: usize,
     /// When something was worked on last that came for a connection of which nothing waited, and how long it had to
     /// wait for the others.
     newcomer: Option<(Instant, Duration)>,
     /// When it was found out last how long the oldest had waited, and how long.
     longest_wait: (Instant, Duration),
-    /// How long it took to read what came last.
-    pub(super) reading: Duration,
+    /// How long it took to read what came last: the owner's, to work as long on what waits.
+    pub reading: Duration,
     /// How many were worked on in this turn, and of the first connection in a row.
     done: usize,
     in_a_row: usize,
 }
 
+impl<K, S> Default for Backlog<K, S> {
+    fn default() -> Self {
+        Self {
+            queues: BTreeMap::new(),
+            turns: VecDeque::new(),
+            bytes: 0,
+            newcomer: None,
+            longest_wait: (Instant::ZERO, Duration::ZERO),
+            reading: Duration::ZERO,
+            done: 0,
+            in_a_row: 0,
+        }
+    }
+}
+
 /// What waits of one connection.
-struct Queue {
-    stream: Arc<Stream>,
-    waiting: VecDeque<(Instant, What)>,
+#[derive(Debug)]
+struct Queue<S> {
+    stream: S,
+    waiting: VecDeque<(Instant, Came)>,
     bytes: usize,
     /// Whether it has not had its turn.
     is_new: bool,
 }
 
 /// Something that waits.
-pub(super) struct Waiting {
-    pub(super) stream: Arc<Stream>,
-    pub(super) came: Instant,
-    pub(super) what: What,
+#[derive(Debug)]
+pub struct Waiting<S> {
+    /// Of which connection.
+    pub stream: S,
+    /// When it came.
+    pub since: Instant,
+    /// What it is.
+    pub what: Came,
 }
 
 /// What came.
-pub(super) enum What {
+#[derive(Debug)]
+pub enum Came {
+    /// A message.
     Message(Box<[u8]>),
     /// Nothing more.
     End,
-    /// What is no message, and why. The rest was not read.
-    Malformed(FrameError, Box<[u8]>),
+    /// What is no message.
+    Fault(Fault),
 }
 
-impl What {
+impl Came {
     fn bytes(&self) -> usize {
         let own = match self {
-            Self::Message(bytes) | Self::Malformed(_, bytes) => bytes.len(),
+            Self::Message(bytes) => bytes.len(),
+            Self::Fault(fault) => fault.rest.len(),
             Self::End => 0,
         };
         own + OVERHEAD
     }
 }
 
-impl Backlog {
+impl<K: Copy + Ord, S: Clone> Backlog<K, S> {
     /// Whether nothing waits.
-    pub(super) fn is_empty(&self) -> bool {
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
         self.turns.is_empty()
     }
 
-    /// Whether there is room for more of `stream`.
-    pub(super) fn has_room_for(&self, stream: &Stream) -> bool {
-        match self.queues.get(&stream.connection) {
+    /// Whether there is room for more of `connection`.
+    #[must_use]
+    pub fn has_room_for(&self, connection: K) -> bool {
+        match self.queues.get(&connection) {
             None => self.bytes < 2 * MAX_BYTES,
             Some(queue) => queue.bytes < MAX_BYTES_OF_ONE && self.bytes < MAX_BYTES,
         }
     }
 
     /// Whether what comes now is worked on at once, and counts for this turn.
-    pub(super) fn takes_turn(&mut self) -> bool {
+    pub fn takes_turn(&mut self) -> bool {
         let takes_turn = self.is_empty() && self.done < TURN;
         self.done += usize::from(takes_turn);
         takes_turn
     }
 
-    /// Adds what came last.
-    pub(super) fn push(&mut self, Waiting { stream, came, what }: Waiting) {
+    /// Adds what came last, of `connection`.
+    pub fn push(&mut self, connection: K, Waiting { stream, since, what }: Waiting<S>) {
         let bytes = what.bytes();
         self.bytes += bytes;
-        let queue = self.queues.entry(stream.connection).or_insert_with(|| {
-            self.turns.push_back(stream.connection);
+        let queue = self.queues.entry(connection).or_insert_with(|| {
+            self.turns.push_back(connection);
             Queue { stream, waiting: VecDeque::new(), bytes: 0, is_new: true }
         });
         queue.bytes += bytes;
-        queue.waiting.push_back((came, what));
+        queue.waiting.push_back((since, what));
     }
 
     /// What is next, if it is to be worked on `now`; if not, the turn is over.
-    pub(super) fn pop(&mut self, now: Instant) -> Option<Waiting> {
+    pub fn pop(&mut self, now: Instant) -> Option<Waiting<S>> {
         if self.done >= TURN || self.is_empty() {
             self.done = 0;
             return None;
@@ -122,13 +147,13 @@ impl Backlog {
         self.in_a_row += 1;
         let connection = *self.turns.front()?;
         let queue = self.queues.get_mut(&connection)?;
-        let (came, what) = queue.waiting.pop_front()?;
-        if std::mem::take(&mut queue.is_new) {
-            self.newcomer = Some((now, now.since(came)));
+        let (since, what) = queue.waiting.pop_front()?;
+        if core::mem::take(&mut queue.is_new) {
+            self.newcomer = Some((now, now.since(since)));
         }
         queue.bytes -= what.bytes();
         self.bytes -= what.bytes();
-        let stream = Arc::clone(&queue.stream);
+        let stream = queue.stream.clone();
         if queue.waiting.is_empty() {
             self.queues.remove(&connection);
             self.turns.pop_front();
@@ -142,74 +167,75 @@ impl Backlog {
             (self.queues, self.turns) = Default::default();
             self.newcomer = None;
         }
-        Some(Waiting { stream, came, what })
+        Some(Waiting { stream, since, what })
     }
 
     /// How long the oldest had waited not long ago.
-    pub(super) fn longest_wait(&mut self, now: Instant) -> Duration {
+    pub fn longest_wait(&mut self, now: Instant) -> Duration {
         if self.is_empty() {
             return Duration::ZERO;
         }
         // All are looked at, and they may be many.
         if now.since(self.longest_wait.0) >= LOOK {
             let oldest = self.queues.values().filter_map(Queue::oldest).min();
-            self.longest_wait = (now, oldest.map_or(Duration::ZERO, |came| now.since(came)));
+            self.longest_wait = (now, oldest.map_or(Duration::ZERO, |since| now.since(since)));
         }
         self.longest_wait.1
     }
 
-    /// How long something that comes of `stream` has to wait, by what came before: for what waits of it, and for
-    /// others.
-    pub(super) fn wait_for(&self, stream: &Stream, now: Instant) -> Duration {
-        let oldest = self.queues.get(&stream.connection).and_then(Queue::oldest);
-        let own = oldest.map_or(Duration::ZERO, |came| now.since(came));
+    /// How long something that comes of `connection` has to wait, by what came before: for what waits of it, and
+    /// for others.
+    #[must_use]
+    pub fn wait_for(&self, connection: K, now: Instant) -> Duration {
+        let oldest = self.queues.get(&connection).and_then(Queue::oldest);
+        let own = oldest.map_or(Duration::ZERO, |since| now.since(since));
         // Of long ago it says nothing: all may have had their turns since.
         let newcomer = self.newcomer.filter(|(at, waited)| now.since(*at) <= *waited);
         newcomer.map_or(own, |(_, waited)| own.max(waited))
     }
 }
 
-impl Queue {
+impl<S> Queue<S> {
     fn oldest(&self) -> Option<Instant> {
-        self.waiting.front().map(|(came, _)| *came)
+        self.waiting.front().map(|(since, _)| *since)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::Rig;
     use super::*;
-    use std::num::NonZeroU64;
+    use std::string::ToString;
+    use std::vec;
+    use std::vec::Vec;
 
-    /// The stream of a connection with this number.
-    fn stream(number: u64) -> Arc<Stream> {
-        let mut stream = Rig::accepted().stream;
-        stream.connection = Connection(NonZeroU64::new(number).unwrap());
-        Arc::new(stream)
-    }
+    type Numbered = Backlog<u64, u64>;
 
-    fn waiting(stream: &Arc<Stream>, number: usize) -> Waiting {
+    fn waiting(stream: u64, number: usize) -> Waiting<u64> {
         Waiting {
-            stream: Arc::clone(stream),
-            came: Instant::from_micros(number as u64),
-            what: What::Message(number.to_string().into_bytes().into()),
+            stream,
+            since: Instant::from_micros(number as u64),
+            what: Came::Message(number.to_string().into_bytes().into()),
         }
     }
 
+    fn long(stream: u64) -> Waiting<u64> {
+        let what = Came::Message(vec![b'a'; 60_000].into());
+        Waiting { stream, since: Instant::ZERO, what }
+    }
+
     /// What is worked on in a turn: number of the connection, number of the message.
-    fn turn(backlog: &mut Backlog) -> Vec<(u64, usize)> {
+    fn turn(backlog: &mut Numbered) -> Vec<(u64, usize)> {
         let now = Instant::from_micros(1000);
-        let popped = std::iter::from_fn(|| backlog.pop(now));
-        popped.map(|one| (one.stream.connection.0.get(), one.came.as_micros() as usize)).collect()
+        let popped = core::iter::from_fn(|| backlog.pop(now));
+        popped.map(|one| (one.stream, one.since.as_micros() as usize)).collect()
     }
 
     #[test]
     fn what_comes_waits_behind_what_waits_and_each_turn_ends() {
-        let stream = stream(1);
-        let mut backlog = Backlog::default();
+        let mut backlog = Numbered::default();
         assert_eq!((0..2 * TURN).filter(|_| backlog.takes_turn()).count(), TURN);
         assert!(turn(&mut backlog).is_empty());
-        (0..2 * TURN + 5).for_each(|number| backlog.push(waiting(&stream, number)));
+        (0..2 * TURN + 5).for_each(|number| backlog.push(1, waiting(1, number)));
         assert!(!backlog.takes_turn(), "others wait longer");
         let [first, soon, later] = [2000, 3999, 4000].map(Instant::from_micros);
         let waits = [first, soon, later].map(|now| backlog.longest_wait(now).as_micros());
@@ -223,13 +249,13 @@ mod tests {
 
     #[test]
     fn who_says_much_waits_for_himself() {
-        let (many, few) = (stream(1), stream(2));
-        let mut backlog = Backlog::default();
-        (0..100).for_each(|number| backlog.push(waiting(&many, number)));
-        (200..206).for_each(|number| backlog.push(waiting(&few, number)));
-        let waits = |backlog: &Backlog| {
+        let (many, few) = (1, 2);
+        let mut backlog = Numbered::default();
+        (0..100).for_each(|number| backlog.push(many, waiting(many, number)));
+        (200..206).for_each(|number| backlog.push(few, waiting(few, number)));
+        let waits = |backlog: &Numbered| {
             let now = Instant::from_micros(1000);
-            [&many, &few].map(|stream| backlog.wait_for(stream, now).as_micros())
+            [many, few].map(|stream| backlog.wait_for(stream, now).as_micros())
         };
         assert_eq!(waits(&backlog), [1000, 800]);
         let done = turn(&mut backlog);
@@ -239,7 +265,7 @@ mod tests {
         assert_eq!(last + 1, 2 * IN_A_ROW + 6);
         assert_eq!(waits(&backlog), [1000 - of(1).count() as u64, 800], "few has waited for many");
         let later = Instant::from_micros(1000 + 801);
-        assert_eq!(backlog.wait_for(&few, later).as_micros(), 0, "that was long ago");
+        assert_eq!(backlog.wait_for(few, later).as_micros(), 0, "that was long ago");
         assert_eq!(turn(&mut backlog).len(), 100 + 6 - TURN);
         assert!(backlog.queues.is_empty() && backlog.bytes == 0);
         assert_eq!(waits(&backlog), [0, 0]);
@@ -247,29 +273,26 @@ mod tests {
 
     #[test]
     fn there_is_a_bound_on_what_waits() {
-        let streams = [stream(1), stream(2), stream(3)];
-        let mut backlog = Backlog::default();
+        let mut backlog = Numbered::default();
         const BYTES: usize = 60_000 + OVERHEAD;
-        for (stream, most) in streams.iter().zip([MAX_BYTES_OF_ONE, MAX_BYTES]) {
+        for (stream, most) in [(1, MAX_BYTES_OF_ONE), (2, MAX_BYTES)] {
             while backlog.has_room_for(stream) {
-                let what = What::Message(vec![b'a'; 60_000].into());
-                backlog.push(Waiting { stream: Arc::clone(stream), came: Instant::ZERO, what });
+                backlog.push(stream, long(stream));
             }
             assert_eq!(backlog.bytes, most.div_ceil(BYTES) * BYTES);
         }
-        assert!(backlog.has_room_for(&streams[2]), "nothing of it waits");
-        backlog.push(waiting(&streams[2], 1));
-        assert!(!backlog.has_room_for(&streams[2]));
-        let others = (4..).map(stream).take_while(|one| {
-            let what = What::Message(vec![b'a'; 60_000].into());
-            let has_room = backlog.has_room_for(one);
+        assert!(backlog.has_room_for(3), "nothing of it waits");
+        backlog.push(3, waiting(3, 1));
+        assert!(!backlog.has_room_for(3));
+        let others = (4..).take_while(|&stream| {
+            let has_room = backlog.has_room_for(stream);
             if has_room {
-                backlog.push(Waiting { stream: Arc::clone(one), came: Instant::ZERO, what });
+                backlog.push(stream, long(stream));
             }
             has_room
         });
         assert!(others.count() <= MAX_BYTES.div_ceil(BYTES), "there is an end for those, too");
         while !turn(&mut backlog).is_empty() {}
-        assert!(streams.iter().all(|stream| backlog.has_room_for(stream)));
+        assert!([1, 2, 3].into_iter().all(|stream| backlog.has_room_for(stream)));
     }
 }

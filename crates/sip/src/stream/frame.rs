@@ -1,9 +1,8 @@
 //! Messages on a stream (RFC 3261 section 18.3).
 
-use super::MAX_MESSAGE;
-use super::parse::skip_line_ends;
 use crate::header::HeaderName;
 use crate::lex::{self, LineFeeds};
+use crate::message::{MAX_MESSAGE, skip_line_ends};
 use core::{fmt, mem};
 use memchr::memmem;
 
