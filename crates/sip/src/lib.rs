@@ -14,6 +14,7 @@ extern crate std;
 pub mod dialog;
 pub mod digest;
 mod emit;
+mod flow;
 pub mod header;
 mod lex;
 pub mod locate;
@@ -27,6 +28,7 @@ mod transport;
 pub mod uri;
 
 pub use emit::{Emit, write_decimal, write_ip};
+pub use flow::{Connection, Flow};
 pub use header::{HeaderError, HeaderName};
 pub use message::{Message, StartLine};
 pub use method::Method;

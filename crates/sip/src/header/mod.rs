@@ -92,7 +92,8 @@ macro_rules! header_names {
                     },
                     _ => {
                         let (known, name) = NAMES[place(bytes)];
-                        if bytes.eq_ignore_ascii_case(known) {
+                        // Most are written as here, which is quicker to see.
+                        if lex::is_same_word(bytes, known) || bytes.eq_ignore_ascii_case(known) {
                             name
                         } else {
                             Self::Other

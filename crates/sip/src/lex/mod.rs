@@ -5,7 +5,7 @@
 
 mod scan;
 
-pub(crate) use scan::{LineEnds, LineFeeds, Marks, find};
+pub(crate) use scan::{LineEnds, LineFeeds, Marks, find, is_same_word};
 
 /// A set of bytes.
 #[derive(Clone, Copy)]

@@ -1,0 +1,361 @@
+//! The agent: what comes in finds whom it is for.
+
+use crate::call::outgoing_dialog;
+use crate::call::{ALLOW, Call, CallError};
+use crate::client::{Heard, Owner};
+use crate::config::{AccountId, Config};
+use crate::core::Core;
+use crate::event::{CallId, Event, Location, Ticket, Transmit};
+use crate::registration::Registration;
+use crate::server::{Answer, Arrival, ServerKey};
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+use sip::dialog::DialogId;
+use sip::{Emit, Flow, HeaderName, Instant, Message, Method, Uri};
+
+/// A user agent. See the [crate] for how it is used.
+pub struct Agent {
+    core: Core,
+    registrations: Vec<Registration>,
+    calls: BTreeMap<CallId, Call>,
+}
+
+impl Agent {
+    /// An agent that works by `config`. Of `secret`, which must be random, all is made that others must not guess.
+    #[must_use]
+    pub fn new(config: Config, secret: &[u8; 32]) -> Self {
+        let mut core = Core::new(config, secret);
+        let accounts = 0..core.config.accounts.len();
+        let registrations = accounts
+            .filter_map(|account| Registration::new(&mut core, AccountId(account)))
+            .collect();
+        Self { core, registrations, calls: BTreeMap::new() }
+    }
+
+    /// The next message to send, if there is one.
+    pub fn poll_transmit(&mut self) -> Option<Transmit> {
+        self.core.transmits.pop_front()
+    }
+
+    /// The next event, if there is one.
+    pub fn poll_event(&mut self) -> Option<Event> {
+        self.core.events.pop_front()
+    }
+
+    /// When [`Agent::on_timer`] is to be called next.
+    #[must_use]
+    pub fn next_timer(&self) -> Option<Instant> {
+        let calls = self.calls.values().filter_map(Call::next_timer).min();
+        let registrations = self.registrations.iter().filter_map(Registration::next_timer).min();
+        let transactions = [self.core.next_client_timer(), self.core.next_server_timer()];
+        transactions.into_iter().chain([calls, registrations]).flatten().min()
+    }
+
+    /// Does what is due at `now`.
+    pub fn on_timer(&mut self, now: Instant) {
+        self.core.poll_servers(now);
+        for heard in self.core.poll_clients(now) {
+            self.hear(heard, now);
+        }
+        self.calls.values_mut().for_each(|call| call.on_timer(&mut self.core, now));
+        for registration in &mut self.registrations {
+            registration.on_timer(&mut self.core, now);
+        }
+        self.tidy();
+    }
+
+    /// A datagram, or a message on a stream, has come on `flow`.
+    pub fn receive(&mut self, now: Instant, flow: &Flow, bytes: &[u8]) {
+        let Ok(message) = Message::parse(bytes) else { return };
+        if message.status().is_some() {
+            if let Some(heard) = self.core.on_response(&message, now) {
+                self.hear(heard, now);
+            }
+        } else {
+            self.on_request(&message, flow, now);
+        }
+        self.tidy();
+    }
+
+    /// A message that [`Agent::poll_transmit`] gave could not be sent.
+    pub fn undeliverable(&mut self, now: Instant, bytes: &[u8]) {
+        if let Some(heard) = self.core.on_undeliverable(bytes, now) {
+            self.hear(heard, now);
+        }
+        self.tidy();
+    }
+
+    /// The answer to [`Event::Locate`]: where the destination is, the preferred first; empty where it is nowhere.
+    pub fn located(&mut self, now: Instant, ticket: Ticket, locations: &[Location]) {
+        if let Some(heard) = self.core.on_located(ticket, locations, now) {
+            self.hear(heard, now);
+        }
+        self.tidy();
+    }
+
+    /// How many calls there are.
+    #[must_use]
+    pub fn calls(&self) -> usize {
+        self.calls.len()
+    }
+
+    /// How many requests, of either side, are in progress or remembered.
+    #[must_use]
+    pub fn transactions(&self) -> usize {
+        self.core.clients.len() + self.core.servers.len()
+    }
+
+    /// Registers an account and keeps it registered.
+    pub fn register(&mut self, now: Instant, account: AccountId) {
+        if let Some(registration) = self.registrations.get_mut(account.0) {
+            registration.start(&mut self.core, now);
+        }
+    }
+
+    /// Ends the registration of an account.
+    pub fn unregister(&mut self, now: Instant, account: AccountId) {
+        if let Some(registration) = self.registrations.get_mut(account.0) {
+            registration.stop(&mut self.core, now);
+        }
+    }
+
+    /// The addresses of this machine have changed: registrations are made anew.
+    pub fn network_changed(&mut self, now: Instant) {
+        for registration in &mut self.registrations {
+            registration.network_changed(&mut self.core, now);
+        }
+    }
+
+    /// Calls `uri`, as `account` or directly, with the offer `session`.
+    ///
+    /// # Errors
+    /// [`CallError::Uri`] where it is no SIP URI or there is no such account.
+    pub fn call(
+        &mut self,
+        now: Instant,
+        account: Option<AccountId>,
+        uri: &str,
+        session: Vec<u8>,
+    ) -> Result<CallId, CallError> {
+        let routes = account.and_then(|account| self.registrations.get(account.0));
+        let routes = routes.map_or(&[][..], |registration| &registration.service_route);
+        let dialog = outgoing_dialog(&mut self.core, account, uri, routes).ok_or(CallError::Uri)?;
+        let id = self.core.new_call();
+        let call = Call::place(&mut self.core, id, account, dialog, session, now);
+        self.calls.insert(id, call);
+        Ok(id)
+    }
+
+    /// Tells the caller that it rings here; with a `session`, that there is early media.
+    ///
+    /// # Errors
+    /// [`CallError`] where the call does not ring here.
+    pub fn ring(&mut self, now: Instant, call: CallId, session: &[u8]) -> Result<(), CallError> {
+        self.with(call, |call, core| call.ring(core, session, now))
+    }
+
+    /// Answers a call with `session`: the answer to its offer, or an offer where it had none.
+    ///
+    /// # Errors
+    /// [`CallError`] where the call does not ring here.
+    pub fn answer(&mut self, now: Instant, call: CallId, session: &[u8]) -> Result<(), CallError> {
+        self.with(call, |call, core| call.answer(core, session, now))
+    }
+
+    /// Refuses a call with `status`, 300 to 699.
+    ///
+    /// # Errors
+    /// [`CallError`] where the call does not ring here.
+    pub fn decline(&mut self, now: Instant, call: CallId, status: u16) -> Result<(), CallError> {
+        self.with(call, |call, core| {
+            if !call.is_ringing_here() {
+                return Err(CallError::State("ringing"));
+            }
+            call.decline(core, status, now);
+            Ok(())
+        })
+    }
+
+    /// Ends a call, however far it is.
+    ///
+    /// # Errors
+    /// [`CallError::Unknown`] where it is over.
+    pub fn hang_up(&mut self, now: Instant, call: CallId) -> Result<(), CallError> {
+        self.with(call, |call, core| {
+            call.hang_up(core, now);
+            Ok(())
+        })
+    }
+
+    /// Offers another `session` within a call that stands.
+    ///
+    /// # Errors
+    /// [`CallError`] where it does not stand, or a change is under way.
+    pub fn offer(&mut self, now: Instant, call: CallId, session: Vec<u8>) -> Result<(), CallError> {
+        self.with(call, |call, core| call.offer(core, session, now))
+    }
+
+    /// Takes the change of the session that the other end asks for ([`Event::Offer`]).
+    ///
+    /// # Errors
+    /// [`CallError`] where none was asked for.
+    pub fn accept(&mut self, now: Instant, call: CallId, session: &[u8]) -> Result<(), CallError> {
+        self.with(call, |call, core| call.accept(core, session, now))
+    }
+
+    /// Refuses the change of the session that the other end asks for, with `status`, such as 488.
+    ///
+    /// # Errors
+    /// [`CallError`] where none was asked for.
+    pub fn refuse(&mut self, now: Instant, call: CallId, status: u16) -> Result<(), CallError> {
+        self.with(call, |call, core| call.refuse(core, status, now))
+    }
+
+    fn with(
+        &mut self,
+        call: CallId,
+        act: impl FnOnce(&mut Call, &mut Core) -> Result<(), CallError>,
+    ) -> Result<(), CallError> {
+        let found = self.calls.get_mut(&call).ok_or(CallError::Unknown)?;
+        let done = act(found, &mut self.core);
+        self.tidy();
+        done
+    }
+
+    fn tidy(&mut self) {
+        self.calls.retain(|_, call| !call.is_over());
+    }
+
+    /// Something has come of one of our requests.
+    fn hear(&mut self, heard: Heard<'_>, now: Instant) {
+        match heard.owner {
+            Owner::Registration(account) => {
+                if let Some(registration) = self.registrations.get_mut(account.0) {
+                    registration.on_heard(&mut self.core, &heard, now);
+                }
+            }
+            Owner::Call(call) => {
+                if let Some(call) = self.calls.get_mut(&call) {
+                    call.on_heard(&mut self.core, heard, now);
+                }
+            }
+            Owner::Nobody => {}
+        }
+    }
+
+    fn on_request(&mut self, request: &Message<'_>, flow: &Flow, now: Instant) {
+        let head = match request.check() {
+            Ok(head) => head,
+            Err(fault) => {
+                if request.method() != Some(Method::Ack) {
+                    let answer = Answer::status(fault.status(), b"bad");
+                    self.core.respond_once(request, flow, &answer);
+                }
+                return;
+            }
+        };
+        match head.method {
+            Method::Ack => return self.on_ack(request, now),
+            Method::Cancel => return self.on_cancel(request, flow, now),
+            _ => {}
+        }
+        let Arrival::New(key) = self.core.arrive(request, flow) else { return };
+        let has_tag = head.to.tag().is_some();
+        match self.calls.values_mut().find(|call| has_tag && call.has(request)) {
+            Some(call) => call.on_request(&mut self.core, request, flow, key, now),
+            None if has_tag => self.reply(request, flow, key, 481, b"", now),
+            None => self.on_new_request(request, flow, key, now),
+        }
+    }
+
+    fn on_ack(&mut self, ack: &Message<'_>, now: Instant) {
+        if !self.core.acknowledge(ack, now) {
+            return;
+        }
+        if let Some(call) = self.calls.values_mut().find(|call| call.has(ack)) {
+            call.on_ack(&mut self.core, ack);
+        }
+    }
+
+    fn on_cancel(&mut self, cancel: &Message<'_>, flow: &Flow, now: Instant) {
+        let Some((_, call)) = self.core.invite_of(cancel) else {
+            return self.core.respond_once(cancel, flow, &Answer::status(481, b"none"));
+        };
+        let call = call.and_then(|call| self.calls.get_mut(&call));
+        let tag = call.as_ref().map_or(Vec::new(), |call| call.local_tag());
+        self.core.respond_once(cancel, flow, &Answer::status(200, &tag));
+        if let Some(call) = call {
+            call.on_cancel(&mut self.core, cancel, now);
+        }
+    }
+
+    /// A request outside of any dialog.
+    fn on_new_request(&mut self, request: &Message<'_>, flow: &Flow, key: ServerKey, now: Instant) {
+        let unsupported: Vec<&[u8]> = request.elements(HeaderName::Require).collect();
+        if !unsupported.is_empty() {
+            let mut lines = Vec::new();
+            for option in unsupported {
+                ("Unsupported: ", option, "\r\n").emit(&mut lines);
+            }
+            return self.reply(request, flow, key, 420, &lines, now);
+        }
+        match request.method() {
+            Some(Method::Invite) => self.on_invite(request, flow, key, now),
+            Some(Method::Options) => {
+                let lines = [ALLOW, b"Accept: application/sdp\r\n"].concat();
+                self.reply(request, flow, key, 200, &lines, now);
+            }
+            Some(Method::Bye | Method::Info | Method::Update | Method::Prack) => {
+                self.reply(request, flow, key, 481, b"", now);
+            }
+            Some(Method::Other(_)) | None => self.reply(request, flow, key, 501, b"", now),
+            Some(_) => self.reply(request, flow, key, 405, ALLOW, now),
+        }
+    }
+
+    fn on_invite(&mut self, invite: &Message<'_>, flow: &Flow, key: ServerKey, now: Instant) {
+        if self.core.is_merged(invite, key) {
+            return self.reply(invite, flow, key, 482, b"", now);
+        }
+        let ringing = self.calls.values().filter(|call| call.is_ringing_here()).count();
+        if ringing >= self.core.config.incoming_calls {
+            return self.reply(invite, flow, key, 486, b"", now);
+        }
+        let account = self.account_of(invite);
+        let id = self.core.new_call();
+        match Call::take(&mut self.core, id, account, invite, flow, key, now) {
+            Ok(call) => drop(self.calls.insert(id, call)),
+            Err(415) => self.reply(invite, flow, key, 415, b"Accept: application/sdp\r\n", now),
+            Err(status) => self.reply(invite, flow, key, status, b"", now),
+        }
+    }
+
+    /// The account whose user the request URI names, or else To.
+    fn account_of(&self, invite: &Message<'_>) -> Option<AccountId> {
+        let head = invite.check().ok()?;
+        let users = [head.uri, head.to_uri].map(|uri| uri.as_sip().and_then(|uri| uri.user));
+        let accounts = self.core.config.accounts.iter().enumerate();
+        let mut named = accounts.filter_map(|(number, account)| {
+            let Ok(Uri::Sip(uri)) = Uri::parse(account.uri.as_bytes()) else { return None };
+            users.contains(&Some(uri.user?)).then_some(AccountId(number))
+        });
+        named.next()
+    }
+
+    fn reply(
+        &mut self,
+        request: &Message<'_>,
+        flow: &Flow,
+        key: ServerKey,
+        status: u16,
+        lines: &[u8],
+        now: Instant,
+    ) {
+        let mut tag = Vec::new();
+        if DialogId::of(request).is_ok_and(|id| id.local_tag.is_empty()) {
+            self.core.tokens.next().emit(&mut tag);
+        }
+        let answer = Answer { status, tag: &tag, lines, body: b"" };
+        self.core.respond(request, flow, key, &answer, now);
+    }
+}

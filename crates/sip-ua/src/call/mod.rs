@@ -1,0 +1,208 @@
+//! Calls: what an INVITE begins, at either end.
+
+mod established;
+mod incoming;
+mod outgoing;
+
+use crate::client::Draft;
+use crate::config::AccountId;
+use crate::core::Core;
+use crate::event::{CallId, End, Event};
+use crate::server::ServerKey;
+use alloc::vec::Vec;
+use core::fmt;
+use established::Established;
+pub(crate) use outgoing::dialog_to as outgoing_dialog;
+use sip::dialog::Dialog;
+use sip::header::media_type;
+use sip::{Flow, HeaderName, Instant, Message, Method};
+
+/// What we take, for Allow and for a 405.
+pub(crate) const ALLOW: &[u8] =
+    b"Allow: INVITE, ACK, CANCEL, BYE, OPTIONS, UPDATE, INFO, MESSAGE\r\n";
+
+/// Why a command for a call is not carried out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum CallError {
+    /// The call is over, or never was.
+    Unknown,
+    /// The call is not so far: what it would have to be.
+    State(&'static str),
+    /// A change of the session is under way, of this end or the other.
+    OfferPending,
+    /// There is no such account, or the URI leads nowhere.
+    Uri,
+}
+
+impl fmt::Display for CallError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unknown => f.write_str("there is no such call any more"),
+            Self::State(wanted) => write!(f, "the call would have to be {wanted}"),
+            Self::OfferPending => f.write_str("the session is being changed already"),
+            Self::Uri => f.write_str("expected an account and a SIP URI"),
+        }
+    }
+}
+
+impl core::error::Error for CallError {}
+
+/// A change of the session that is under way (RFC 3264).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Offer {
+    /// None.
+    None,
+    /// This end has offered.
+    Ours,
+    /// The other end has.
+    Theirs,
+}
+
+/// A request that is to be answered.
+struct Asked {
+    request: Vec<u8>,
+    flow: Flow,
+    key: ServerKey,
+}
+
+/// A call of ours that has no answer.
+struct Calling {
+    /// What its requests have in common until there is an answer.
+    dialog: Dialog,
+    /// Those that have rung.
+    early: Vec<Dialog>,
+    /// When it is given up, unless it is answered.
+    give_up: Instant,
+    /// Why it is being taken back.
+    ending: Option<End>,
+}
+
+/// A call of others that we have not answered.
+struct Ringing {
+    invite: Asked,
+    dialog: Dialog,
+    /// When it is given up.
+    give_up: Instant,
+    has_offer: bool,
+}
+
+enum State {
+    Calling(Calling),
+    Ringing(Ringing),
+    Established(Established),
+    /// Over; what is still to come is answered by transactions alone.
+    Over,
+}
+
+/// One call.
+pub(crate) struct Call {
+    pub(crate) id: CallId,
+    account: Option<AccountId>,
+    state: State,
+    /// The way that requests of the dialog go, and the URI that it leads to.
+    way: Option<(Vec<u8>, Flow)>,
+}
+
+impl Call {
+    /// Whether there is nothing more to do for it.
+    pub(crate) const fn is_over(&self) -> bool {
+        matches!(self.state, State::Over)
+    }
+
+    /// Whether others have begun it, and it is not answered.
+    pub(crate) const fn is_ringing_here(&self) -> bool {
+        matches!(self.state, State::Ringing(_))
+    }
+
+    /// Whether `message`, which came in, is of this call.
+    pub(crate) fn has(&self, message: &Message<'_>) -> bool {
+        let Ok(id) = sip::dialog::DialogId::of(message) else { return false };
+        match &self.state {
+            State::Calling(calling) => calling.early.iter().any(|dialog| dialog.id() == id),
+            State::Ringing(ringing) => ringing.dialog.id() == id,
+            State::Established(established) => established.dialog.id() == id,
+            State::Over => false,
+        }
+    }
+
+    fn end(&mut self, core: &mut Core, end: End) {
+        self.state = State::Over;
+        core.tell(Event::Ended { call: self.id, end });
+    }
+
+    /// Remembers the way that a request of `dialog` has gone.
+    fn note_way(&mut self, next_hop: &[u8], flow: Option<Flow>) {
+        if let Some(flow) = flow {
+            self.way = Some((next_hop.to_vec(), flow));
+        }
+    }
+
+    /// The way to `next_hop`, if it is known.
+    fn way_to(&self, next_hop: &[u8]) -> Option<Flow> {
+        let (known, flow) = self.way.as_ref()?;
+        (known == next_hop).then_some(*flow)
+    }
+
+    /// Hangs up, takes back, or refuses: whatever ends it.
+    pub(crate) fn hang_up(&mut self, core: &mut Core, now: Instant) {
+        match &mut self.state {
+            State::Calling(_) => self.take_back(core, End::HungUp, now),
+            State::Ringing(_) => self.decline(core, 603, now),
+            State::Established(_) => self.send_bye(core, End::HungUp, now),
+            State::Over => {}
+        }
+    }
+
+    pub(crate) fn on_timer(&mut self, core: &mut Core, now: Instant) {
+        match &mut self.state {
+            State::Calling(calling) if calling.give_up <= now && calling.ending.is_none() => {
+                self.take_back(core, End::NotAnswered, now);
+            }
+            State::Ringing(ringing) if ringing.give_up <= now => {
+                self.refuse_invite(core, 480, End::NotAnswered, now);
+            }
+            State::Established(_) => self.poll_answer(core, now),
+            _ => {}
+        }
+    }
+
+    pub(crate) fn next_timer(&self) -> Option<Instant> {
+        match &self.state {
+            State::Calling(calling) if calling.ending.is_none() => Some(calling.give_up),
+            State::Ringing(ringing) => Some(ringing.give_up),
+            State::Established(established) => established.next_timer(),
+            State::Calling(_) | State::Over => None,
+        }
+    }
+}
+
+/// The session description of a message, if that is its body.
+pub(crate) fn session_of(message: &Message<'_>) -> Option<Vec<u8>> {
+    let body = message.body();
+    let is_session = message
+        .value(HeaderName::ContentType)
+        .and_then(|value| media_type(value).ok())
+        .is_some_and(|kind| kind.is("application", "sdp"));
+    (is_session && !body.is_empty()).then(|| body.to_vec())
+}
+
+/// A request within `dialog`.
+fn draft(
+    account: Option<AccountId>,
+    dialog: &mut Dialog,
+    method: Method<'static>,
+    body: Vec<u8>,
+) -> Draft {
+    let cseq = dialog.next_cseq();
+    let refreshes = matches!(method, Method::Invite | Method::Update | Method::Refer);
+    Draft {
+        cseq,
+        dialog: dialog.clone(),
+        method,
+        account,
+        contact: refreshes.then(Vec::new),
+        lines: if refreshes { ALLOW.to_vec() } else { Vec::new() },
+        body,
+    }
+}

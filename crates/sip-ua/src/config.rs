@@ -1,0 +1,109 @@
+//! What the owner decides.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::fmt;
+use sip::Duration;
+use sip::transaction::Timers;
+use zeroize::Zeroizing;
+
+/// Which account, by its place in [`Config::accounts`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct AccountId(pub usize);
+
+/// A password. It is not shown where the rest of an account is, and wiped when it is dropped.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Password(Zeroizing<Vec<u8>>);
+
+impl Password {
+    /// The password `text`.
+    #[must_use]
+    pub fn new(text: &str) -> Self {
+        Self(Zeroizing::new(text.as_bytes().to_vec()))
+    }
+
+    pub(crate) fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Password {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Password")
+    }
+}
+
+/// Who one is at a server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Account {
+    /// The address of record, such as `sip:alice@example.com`.
+    pub uri: String,
+    /// The name shown to others; empty for none.
+    pub display_name: String,
+    /// The name to log in with; empty for the user part of `uri`.
+    pub username: String,
+    /// What proves who one is.
+    pub password: Option<Password>,
+    /// The realm that may ask for it; `None` for the one that the registrar, or the proxy at the first request, names.
+    pub realm: Option<String>,
+    /// Where all requests are sent, a URI such as `sip:proxy.example.com;lr`; `None`: where `uri` leads.
+    pub proxy: Option<String>,
+    /// Whether to register.
+    pub registers: bool,
+    /// How long a registration is asked for.
+    pub expires: Duration,
+}
+
+impl Account {
+    /// An account that registers `uri` for ten minutes at a time, without a password.
+    #[must_use]
+    pub fn new(uri: &str) -> Self {
+        Self {
+            uri: uri.into(),
+            display_name: String::new(),
+            username: String::new(),
+            password: None,
+            realm: None,
+            proxy: None,
+            registers: true,
+            expires: Duration::from_secs(600),
+        }
+    }
+}
+
+/// What an [`Agent`](crate::Agent) works by.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// The accounts.
+    pub accounts: Vec<Account>,
+    /// What calls without an account are from: a user part, at our own address.
+    pub user: String,
+    /// The name of the program in User-Agent.
+    pub user_agent: String,
+    /// The URN that tells this device from others of the user (RFC 5626 section 4.1), such as
+    /// `urn:uuid:00000000-0000-1000-8000-AABBCCDDEEFF`; empty for none.
+    pub instance: String,
+    /// The base values of all timers.
+    pub timers: Timers,
+    /// How long a call may ring, at either end.
+    pub ringing: Duration,
+    /// Calls at a time that others have begun; who calls beyond that hears 486.
+    pub incoming_calls: usize,
+    /// Requests of others that may be in progress or remembered at a time; more are not answered.
+    pub server_transactions: usize,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            accounts: Vec::new(),
+            user: "anonymous".into(),
+            user_agent: concat!("barebell-phone/", env!("CARGO_PKG_VERSION")).into(),
+            instance: String::new(),
+            timers: Timers::default(),
+            ringing: Duration::from_secs(180),
+            incoming_calls: 4,
+            server_transactions: 1024,
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! What all parts of the agent share.
+
+use crate::client::Clients;
+use crate::config::{AccountId, Config};
+use crate::event::{CallId, Event, Ticket, Transmit};
+use crate::server::Servers;
+use crate::token::Tokens;
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+use sip::{Emit, Flow};
+
+/// Configuration, transactions, and what is to be handed out.
+pub(crate) struct Core {
+    pub(crate) config: Config,
+    pub(crate) tokens: Tokens,
+    pub(crate) clients: Clients,
+    pub(crate) servers: Servers,
+    pub(crate) transmits: VecDeque<Transmit>,
+    pub(crate) events: VecDeque<Event>,
+    numbers: u64,
+}
+
+impl Core {
+    pub(crate) fn new(config: Config, secret: &[u8; 32]) -> Self {
+        Self {
+            config,
+            tokens: Tokens::new(secret),
+            clients: Clients::default(),
+            servers: Servers::default(),
+            transmits: VecDeque::new(),
+            events: VecDeque::new(),
+            numbers: 0,
+        }
+    }
+
+    pub(crate) fn send(&mut self, flow: Flow, bytes: Vec<u8>) {
+        self.transmits.push_back(Transmit { flow, bytes });
+    }
+
+    pub(crate) fn tell(&mut self, event: Event) {
+        self.events.push_back(event);
+    }
+
+    fn number(&mut self) -> u64 {
+        self.numbers += 1;
+        self.numbers
+    }
+
+    pub(crate) fn new_call(&mut self) -> CallId {
+        CallId(self.number())
+    }
+
+    pub(crate) fn new_ticket(&mut self) -> Ticket {
+        Ticket(self.number())
+    }
+
+    /// The user part of our contact for `account`.
+    pub(crate) fn contact_user(&self, account: Option<AccountId>) -> Vec<u8> {
+        let uri = account.and_then(|account| self.config.accounts.get(account.0));
+        let uri = uri.and_then(|account| sip::Uri::parse(account.uri.as_bytes()).ok());
+        let user = uri.and_then(|uri| uri.as_sip().and_then(|uri| uri.user.map(<[u8]>::to_vec)));
+        user.unwrap_or_else(|| sip::uri::escape_user(self.config.user.as_bytes()).into_owned())
+    }
+}
+
+/// Our contact on `flow`: a URI in angle brackets.
+pub(crate) fn contact<'a>(user: &'a [u8], flow: &Flow) -> impl Emit + 'a {
+    let transport = flow.transport;
+    let params = transport.is_stream().then(|| (";transport=", transport.uri_name()));
+    ("<sip:", user, "@", flow.local, params, ">")
+}

@@ -1,0 +1,181 @@
+//! What the engine tells its owner, and asks of it.
+
+use crate::config::AccountId;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::net::SocketAddr;
+use sip::locate::Destination;
+use sip::{Duration, Flow, Transport};
+
+/// Which call. Numbers are not used again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CallId(pub u64);
+
+/// Which question. Numbers are not used again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Ticket(pub u64);
+
+/// A message to send.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Transmit {
+    /// The way that it goes.
+    pub flow: Flow,
+    /// The message, whole.
+    pub bytes: Vec<u8>,
+}
+
+/// Where a destination is reached: the answer to [`Event::Locate`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Location {
+    /// By which transport.
+    pub transport: Transport,
+    /// Where.
+    pub remote: SocketAddr,
+    /// From where: what Via and Contact name, an address that the other end can reach as far as is known.
+    pub local: SocketAddr,
+}
+
+/// How far the registration of an account is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RegistrationState {
+    /// It is in force for that long, and will be refreshed before it ends.
+    Registered {
+        /// How long, as the registrar grants.
+        expires: Duration,
+    },
+    /// It is not in force, and is tried again after a while.
+    Failed {
+        /// Why.
+        failure: Failure,
+        /// When it is tried again; `None`: not by itself.
+        retry: Option<Duration>,
+    },
+    /// It was ended at the owner's wish.
+    Ended,
+}
+
+/// Why a request came to nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// The other end, or a server between, has refused it.
+    Refused {
+        /// The status code.
+        status: u16,
+        /// Its reason phrase.
+        reason: String,
+    },
+    /// The name was not found in the DNS, or no transport fits.
+    NotLocated,
+    /// Nobody answered.
+    TimedOut,
+    /// It could not be sent: nobody listens there, or there is no way.
+    Unreachable,
+    /// Credentials are wanted, and there are none for who asks, or they were refused.
+    Unauthorized {
+        /// The realm that asks.
+        realm: String,
+    },
+    /// What came back is not what the protocol says.
+    Protocol(&'static str),
+}
+
+/// Why a call is over.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum End {
+    /// The owner has hung up, or taken the call back.
+    HungUp,
+    /// The other end has.
+    HungUpByPeer {
+        /// What it says of the reason (RFC 3326), if anything.
+        reason: String,
+    },
+    /// The caller has taken it back before it was answered.
+    Cancelled {
+        /// What it says of the reason.
+        reason: String,
+    },
+    /// It was not answered in time.
+    NotAnswered,
+    /// The owner has refused it.
+    Declined,
+    /// It came to nothing.
+    Failed(Failure),
+}
+
+/// Something that has happened, or has to be done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Event {
+    /// Find out where `destination` is and from where it is reached, and tell
+    /// [`Agent::located`](crate::Agent::located).
+    Locate {
+        /// The question.
+        ticket: Ticket,
+        /// What is to be located. Its host may be an address.
+        destination: Destination,
+    },
+    /// A registration has changed.
+    Registration {
+        /// Of which account.
+        account: AccountId,
+        /// How far it is.
+        state: RegistrationState,
+    },
+    /// Somebody calls. It rings until [`Agent::answer`](crate::Agent::answer) or
+    /// [`Agent::decline`](crate::Agent::decline).
+    Incoming {
+        /// The call.
+        call: CallId,
+        /// For which account, if for one.
+        account: Option<AccountId>,
+        /// From, as it stands in the INVITE.
+        from: String,
+        /// The session description that it offers; `None`: an offer is wanted of us.
+        offer: Option<Vec<u8>>,
+    },
+    /// It rings at the other end, or there is early media.
+    Ringing {
+        /// The call.
+        call: CallId,
+        /// The status: 180, 183 and the like.
+        status: u16,
+        /// The session description, if one came.
+        session: Option<Vec<u8>>,
+    },
+    /// The call stands.
+    Answered {
+        /// The call.
+        call: CallId,
+        /// The other end's session description: its answer, or its offer where we made none.
+        session: Option<Vec<u8>>,
+    },
+    /// The other end wants to change the session: to be told [`Agent::accept`](crate::Agent::accept) or
+    /// [`Agent::refuse`](crate::Agent::refuse).
+    Offer {
+        /// The call.
+        call: CallId,
+        /// The session description; `None`: an offer is wanted of us.
+        offer: Option<Vec<u8>>,
+    },
+    /// The answer to an offer of ours within the call.
+    Answer {
+        /// The call.
+        call: CallId,
+        /// The session description.
+        answer: Vec<u8>,
+    },
+    /// An offer of ours within the call came to nothing; the session is as it was.
+    OfferFailed {
+        /// The call.
+        call: CallId,
+        /// Why.
+        failure: Failure,
+    },
+    /// The call is over.
+    Ended {
+        /// The call.
+        call: CallId,
+        /// Why.
+        end: End,
+    },
+}

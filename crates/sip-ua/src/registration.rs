@@ -1,0 +1,236 @@
+//! Registration of an account: begun, refreshed before it ends, tried again after a failure (RFC 3261 section
+//! 10.2, RFC 5626 section 4.5).
+
+use crate::client::{Draft, Heard, Owner, refusal};
+use crate::config::AccountId;
+use crate::core::Core;
+use crate::event::{Event, Failure, RegistrationState};
+use alloc::vec::Vec;
+use sip::dialog::Dialog;
+use sip::header::{NameAddr, delta_seconds};
+use sip::{Duration, Emit, Flow, HeaderName, Instant, Message, Method};
+
+/// How long to wait after the first failure, and at most (RFC 5626 section 4.5).
+const BASE_WAIT: Duration = Duration::from_secs(30);
+const LONGEST_WAIT: Duration = Duration::from_secs(1800);
+
+/// What is known of the registration of one account.
+pub(crate) struct Registration {
+    account: AccountId,
+    /// Its requests: one Call-ID for all of them.
+    dialog: Dialog,
+    wanted: bool,
+    /// Whether a request is under way.
+    is_asking: bool,
+    /// How long is asked for: a registrar may want it longer.
+    expires: Duration,
+    /// The way to the registrar.
+    flow: Option<Flow>,
+    failures: u32,
+    /// When to ask next.
+    next: Option<Instant>,
+    /// Where requests of the account go first (RFC 3608).
+    pub(crate) service_route: Vec<Vec<u8>>,
+}
+
+/// `sip:` and the domain of `uri`: the request URI of a REGISTER.
+fn registrar_of(uri: &str) -> Option<Vec<u8>> {
+    let parsed = sip::Uri::parse(uri.as_bytes()).ok()?;
+    let address = parsed.as_sip()?;
+    let mut registrar = Vec::new();
+    let scheme = if address.secure { "sips:" } else { "sip:" };
+    (scheme, address.host, address.port.map(|port| (":", port))).emit(&mut registrar);
+    Some(registrar)
+}
+
+impl Registration {
+    pub(crate) fn new(core: &mut Core, account: AccountId) -> Option<Self> {
+        let settings = core.config.accounts.get(account.0)?.clone();
+        let (call_id, tag) = (core.tokens.next(), core.tokens.next());
+        let address = ("<", settings.uri.as_str(), ">");
+        let mut dialog = Dialog::new(call_id, address, tag, address, registrar_of(&settings.uri)?);
+        dialog.set_routes(settings.proxy.as_ref().map(|proxy| ("<", proxy.as_str(), ">")));
+        Some(Self {
+            account,
+            dialog,
+            wanted: false,
+            is_asking: false,
+            expires: settings.expires,
+            flow: None,
+            failures: 0,
+            next: None,
+            service_route: Vec::new(),
+        })
+    }
+
+    /// Registers, or refreshes at once.
+    pub(crate) fn start(&mut self, core: &mut Core, now: Instant) {
+        self.wanted = true;
+        self.ask(core, self.expires, now);
+    }
+
+    /// Ends the registration.
+    pub(crate) fn stop(&mut self, core: &mut Core, now: Instant) {
+        self.wanted = false;
+        self.next = None;
+        self.ask(core, Duration::ZERO, now);
+    }
+
+    /// The network is another one: the way to the registrar has to be found anew.
+    pub(crate) fn network_changed(&mut self, core: &mut Core, now: Instant) {
+        self.flow = None;
+        if self.wanted {
+            self.failures = 0;
+            self.ask(core, self.expires, now);
+        }
+    }
+
+    fn ask(&mut self, core: &mut Core, expires: Duration, now: Instant) {
+        if self.is_asking {
+            // What is wanted by then is asked for when the answer has come.
+            return;
+        }
+        self.is_asking = true;
+        self.next = None;
+        let mut lines = Vec::new();
+        ("Expires: ", expires.as_secs(), "\r\n").emit(&mut lines);
+        let mut params = Vec::new();
+        if !core.config.instance.is_empty() {
+            (";+sip.instance=\"<", core.config.instance.as_str(), ">\"").emit(&mut params);
+        }
+        let draft = Draft {
+            cseq: self.dialog.next_cseq(),
+            dialog: self.dialog.clone(),
+            method: Method::Register,
+            account: Some(self.account),
+            contact: Some(params),
+            lines,
+            body: Vec::new(),
+        };
+        core.request(draft, Owner::Registration(self.account), self.flow, now);
+    }
+
+    /// A REGISTER has its answer, or none.
+    pub(crate) fn on_heard(&mut self, core: &mut Core, heard: &Heard<'_>, now: Instant) {
+        let response = match &heard.what {
+            Ok(response) => response,
+            Err(failure) => {
+                self.is_asking = false;
+                return self.fail(core, failure.clone(), now);
+            }
+        };
+        let status = response.status().unwrap_or_default();
+        if status < 200 {
+            return;
+        }
+        self.is_asking = false;
+        self.note_cseq(response);
+        match status {
+            200..300 => self.succeed(core, response, heard.flow, now),
+            423 => match min_expires(response).filter(|least| *least > self.expires) {
+                Some(least) => {
+                    self.expires = least;
+                    self.ask(core, least, now);
+                }
+                None => self.fail(core, refusal(response), now),
+            },
+            _ => self.fail(core, refusal(response), now),
+        }
+    }
+
+    /// Requests with credentials have had numbers that this dialog has not given.
+    fn note_cseq(&mut self, response: &Message<'_>) {
+        let cseq = response.value(HeaderName::CSeq).map(sip::header::CSeq::parse);
+        if let Some(Ok(cseq)) = cseq {
+            self.dialog.skip_cseq(cseq.number);
+        }
+    }
+
+    fn succeed(
+        &mut self,
+        core: &mut Core,
+        response: &Message<'_>,
+        flow: Option<Flow>,
+        now: Instant,
+    ) {
+        self.failures = 0;
+        self.flow = flow;
+        if !self.wanted {
+            let event = RegistrationState::Ended;
+            return core.tell(Event::Registration { account: self.account, state: event });
+        }
+        let expires = flow.and_then(|flow| granted(core, self.account, response, &flow));
+        let expires = expires.unwrap_or(self.expires);
+        if expires == Duration::ZERO {
+            return self.fail(core, Failure::Protocol("the registrar grants no time"), now);
+        }
+        let routes = response.elements(HeaderName::ServiceRoute).map(<[u8]>::to_vec);
+        self.service_route = routes.collect();
+        // Somewhat before it ends, and not when all others do: at 80 to 90 % of the time.
+        let percent = 80 + core.tokens.below(11);
+        self.next = Some(now + Duration::from_micros(expires.as_micros() / 100 * percent));
+        let state = RegistrationState::Registered { expires };
+        core.tell(Event::Registration { account: self.account, state });
+    }
+
+    fn fail(&mut self, core: &mut Core, failure: Failure, now: Instant) {
+        // The next try finds its way anew.
+        self.flow = None;
+        let is_final = matches!(failure, Failure::Unauthorized { .. });
+        let retry = (self.wanted && !is_final).then(|| {
+            self.failures += 1;
+            let longest = BASE_WAIT.times(1 << self.failures.min(16)).min(LONGEST_WAIT);
+            // A random half of it, so that not all come at once.
+            let half = longest.as_micros() / 2;
+            Duration::from_micros(half + core.tokens.below(half))
+        });
+        self.next = retry.map(|wait| now + wait);
+        let state = RegistrationState::Failed { failure, retry };
+        core.tell(Event::Registration { account: self.account, state });
+    }
+
+    /// Asks again when it is time.
+    pub(crate) fn on_timer(&mut self, core: &mut Core, now: Instant) {
+        if self.next.is_some_and(|next| next <= now) {
+            self.ask(core, self.expires, now);
+        }
+    }
+
+    pub(crate) const fn next_timer(&self) -> Option<Instant> {
+        self.next
+    }
+}
+
+fn min_expires(response: &Message<'_>) -> Option<Duration> {
+    let value = response.value(HeaderName::MinExpires)?;
+    let seconds = delta_seconds(HeaderName::MinExpires, value).ok()?;
+    Some(Duration::from_secs(seconds.into()))
+}
+
+/// How long the registrar keeps our contact (RFC 3261 section 10.2.4).
+fn granted(
+    core: &Core,
+    account: AccountId,
+    response: &Message<'_>,
+    flow: &Flow,
+) -> Option<Duration> {
+    let user = core.contact_user(Some(account));
+    let mut own = Vec::new();
+    crate::core::contact(&user, flow).emit(&mut own);
+    let own = NameAddr::parse(HeaderName::Contact, &own).ok()?;
+    let own = own.uri().ok()?;
+    let own = own.as_sip()?;
+    let ours = response.elements(HeaderName::Contact).find_map(|element| {
+        let contact = NameAddr::parse(HeaderName::Contact, element).ok()?;
+        let uri = contact.uri().ok()?;
+        uri.as_sip().filter(|uri| uri.is_same(own)).map(|_| contact)
+    })?;
+    let seconds = match ours.params.value("expires") {
+        Some(value) => delta_seconds(HeaderName::Expires, value).ok()?,
+        None => {
+            let value = response.value(HeaderName::Expires)?;
+            delta_seconds(HeaderName::Expires, value).ok()?
+        }
+    };
+    Some(Duration::from_secs(seconds.into()))
+}

@@ -1,0 +1,218 @@
+//! Requests of others: each is answered once, and the same again when it comes again.
+
+use crate::core::Core;
+use crate::event::CallId;
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+use sip::message::{Response, reason_phrase};
+use sip::transaction::{Kind, ServerTransaction, Timeout, server_key};
+use sip::{Flow, Instant, Message, Method};
+
+/// The server transaction of a request, by a keyed hash of what tells it from others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct ServerKey(u64);
+
+/// All that are in progress or remembered.
+#[derive(Default)]
+pub(crate) struct Servers {
+    all: BTreeMap<ServerKey, Server>,
+}
+
+struct Server {
+    machine: ServerTransaction,
+    /// The way back.
+    flow: Flow,
+    /// What was answered last.
+    response: Vec<u8>,
+    /// Whose INVITE it is.
+    call: Option<CallId>,
+    /// Hash of what makes a request that came on another way the same (RFC 3261 section 8.2.2.2).
+    merge: u64,
+}
+
+/// What is to be done with a request that came in.
+pub(crate) enum Arrival {
+    /// It is new.
+    New(ServerKey),
+    /// It was answered, or there is no room for it.
+    Done,
+}
+
+/// A response, without what the request gives it.
+pub(crate) struct Answer<'a> {
+    pub(crate) status: u16,
+    /// The tag in To.
+    pub(crate) tag: &'a [u8],
+    /// Whole header field lines.
+    pub(crate) lines: &'a [u8],
+    pub(crate) body: &'a [u8],
+}
+
+impl<'a> Answer<'a> {
+    pub(crate) const fn status(status: u16, tag: &'a [u8]) -> Self {
+        Self { status, tag, lines: b"", body: b"" }
+    }
+}
+
+/// Where the response to `request`, which came on `flow`, goes (RFC 3261 section 18.2.2).
+fn way_back(request: &Message<'_>, flow: &Flow) -> Flow {
+    if flow.transport.is_stream() {
+        return *flow;
+    }
+    let address = request.top_via().map(|via| via.response_address(flow.remote));
+    Flow { remote: address.unwrap_or(flow.remote), ..*flow }
+}
+
+impl Servers {
+    pub(crate) fn len(&self) -> usize {
+        self.all.len()
+    }
+}
+
+impl Core {
+    /// A request has come that is no ACK and no CANCEL.
+    pub(crate) fn arrive(&mut self, request: &Message<'_>, flow: &Flow) -> Arrival {
+        let key = self.key_of(request);
+        if let Some(server) = self.servers.all.get(&key) {
+            if server.machine.on_request_retransmission() && !server.response.is_empty() {
+                let (flow, response) = (server.flow, server.response.clone());
+                self.send(flow, response);
+            }
+            return Arrival::Done;
+        }
+        if self.servers.all.len() >= self.config.server_transactions {
+            return Arrival::Done;
+        }
+        let kind = match request.method() {
+            Some(Method::Invite) => Kind::Invite,
+            _ => Kind::NonInvite,
+        };
+        let server = Server {
+            machine: ServerTransaction::new(kind, flow.transport.is_stream()),
+            flow: way_back(request, flow),
+            response: Vec::new(),
+            call: None,
+            merge: self.merge_hash(request),
+        };
+        self.servers.all.insert(key, server);
+        Arrival::New(key)
+    }
+
+    fn key_of(&self, request: &Message<'_>) -> ServerKey {
+        ServerKey(server_key(request, |parts| self.tokens.hash(parts)))
+    }
+
+    fn merge_hash(&self, request: &Message<'_>) -> u64 {
+        use sip::HeaderName::{CSeq, CallId, From};
+        let value = |name| request.value(name).unwrap_or_default();
+        self.tokens.hash(&[value(From), value(CallId), value(CSeq)])
+    }
+
+    /// Whether `request`, of the transaction `key`, is here already by another way: both would ring.
+    pub(crate) fn is_merged(&self, request: &Message<'_>, key: ServerKey) -> bool {
+        let merge = self.merge_hash(request);
+        self.servers.all.iter().any(|(other, server)| *other != key && server.merge == merge)
+    }
+
+    /// Whose INVITE `request` cancels or acknowledges, and in which transaction.
+    pub(crate) fn invite_of(&self, request: &Message<'_>) -> Option<(ServerKey, Option<CallId>)> {
+        let key = self.key_of(request);
+        self.servers.all.get(&key).map(|server| (key, server.call))
+    }
+
+    /// An ACK has come. Whether it is for a 2xx: those concern the call.
+    pub(crate) fn acknowledge(&mut self, ack: &Message<'_>, now: Instant) -> bool {
+        let key = self.key_of(ack);
+        let timers = self.config.timers;
+        match self.servers.all.get_mut(&key) {
+            Some(server) => server.machine.on_ack(&timers, now),
+            None => true,
+        }
+    }
+
+    /// Says whose INVITE the transaction is.
+    pub(crate) fn belongs(&mut self, key: ServerKey, call: CallId) {
+        if let Some(server) = self.servers.all.get_mut(&key) {
+            server.call = Some(call);
+        }
+    }
+
+    /// Answers `request` in its transaction.
+    pub(crate) fn respond(
+        &mut self,
+        request: &Message<'_>,
+        flow: &Flow,
+        key: ServerKey,
+        answer: &Answer<'_>,
+        now: Instant,
+    ) {
+        let mut bytes = Vec::new();
+        self.write_response(request, flow, answer, &mut bytes);
+        let timers = self.config.timers;
+        let Some(server) = self.servers.all.get_mut(&key) else { return };
+        if server.machine.on_response(answer.status, &timers, now) {
+            server.response.clone_from(&bytes);
+            let flow = server.flow;
+            self.send(flow, bytes);
+        }
+    }
+
+    /// Sends the last response of a transaction again: a 2xx that has no ACK.
+    pub(crate) fn send_again(&mut self, key: ServerKey) {
+        if let Some(server) = self.servers.all.get(&key) {
+            let (flow, response) = (server.flow, server.response.clone());
+            self.send(flow, response);
+        }
+    }
+
+    /// Answers a request that has no transaction: a CANCEL, or one that is not to be understood.
+    pub(crate) fn respond_once(&mut self, request: &Message<'_>, flow: &Flow, answer: &Answer<'_>) {
+        let mut bytes = Vec::new();
+        self.write_response(request, flow, answer, &mut bytes);
+        self.send(way_back(request, flow), bytes);
+    }
+
+    fn write_response(
+        &self,
+        request: &Message<'_>,
+        flow: &Flow,
+        answer: &Answer<'_>,
+        out: &mut Vec<u8>,
+    ) {
+        let Answer { status, tag, lines, body } = *answer;
+        let response = Response {
+            request,
+            source: flow.remote,
+            status,
+            reason: reason_phrase(status),
+            to_tag: (status > 100).then_some(tag),
+        };
+        let fields = |out: &mut Vec<u8>| {
+            out.extend_from_slice(lines);
+            if !body.is_empty() {
+                out.extend_from_slice(b"Content-Type: application/sdp\r\n");
+            }
+        };
+        response.write_with_body(out, fields, body);
+    }
+
+    /// What is due of server transactions: answers go again, and the old ones are forgotten.
+    pub(crate) fn poll_servers(&mut self, now: Instant) {
+        let timers = self.config.timers;
+        let mut again = Vec::new();
+        self.servers.all.retain(|_, server| {
+            loop {
+                match server.machine.poll(&timers, now) {
+                    Timeout::None => return true,
+                    Timeout::Retransmit => again.push((server.flow, server.response.clone())),
+                    Timeout::TimedOut | Timeout::Terminated => return false,
+                }
+            }
+        });
+        again.into_iter().for_each(|(flow, bytes)| self.send(flow, bytes));
+    }
+
+    pub(crate) fn next_server_timer(&self) -> Option<Instant> {
+        self.servers.all.values().filter_map(|server| server.machine.next_timer()).min()
+    }
+}

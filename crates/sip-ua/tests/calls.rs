@@ -1,0 +1,191 @@
+//! Agents and a network with a virtual clock: every call ends, whatever is lost on the way.
+
+mod rig;
+
+use rig::{Rig, SESSION};
+use sip_ua::{CallId, Config, End, Event, Failure};
+use std::time::Duration;
+use test_support::network::Link;
+
+fn configs() -> [Config; 2] {
+    ["alice", "bob"].map(|user| Config { user: user.into(), ..Config::default() })
+}
+
+fn rig(link: Link) -> Rig {
+    Rig::new(1, link, &configs())
+}
+
+fn good() -> Link {
+    Link { delay: Duration::from_millis(5), ..Link::default() }
+}
+
+/// Alice calls bob, and it rings.
+fn ringing(rig: &mut Rig) -> (CallId, CallId) {
+    let here = rig.call(0, 1);
+    let there = match rig.expect(1) {
+        Event::Incoming { call, offer, from, .. } => {
+            assert_eq!(offer.as_deref(), Some(SESSION));
+            assert!(from.contains("sip:alice@"), "{from}");
+            call
+        }
+        other => panic!("{other:?}"),
+    };
+    rig.act(1, |agent, now| agent.ring(now, there, b""));
+    assert!(matches!(rig.expect(0), Event::Ringing { call, status: 180, .. } if call == here));
+    (here, there)
+}
+
+/// Alice calls bob, who answers.
+fn talking(rig: &mut Rig) -> (CallId, CallId) {
+    let (here, there) = ringing(rig);
+    rig.act(1, |agent, now| agent.answer(now, there, SESSION));
+    match rig.expect(0) {
+        Event::Answered { call, session } => {
+            assert_eq!((call, session.as_deref()), (here, Some(SESSION)));
+        }
+        other => panic!("{other:?}"),
+    }
+    (here, there)
+}
+
+#[test]
+fn a_call_is_answered_and_ends_at_either_side() {
+    for side in [0, 1] {
+        let mut rig = rig(good());
+        let calls = talking(&mut rig);
+        let (own, other) = if side == 0 { calls } else { (calls.1, calls.0) };
+        rig.act(side, |agent, now| agent.hang_up(now, own));
+        assert_eq!(rig.expect(side), Event::Ended { call: own, end: End::HungUp });
+        let end = End::HungUpByPeer { reason: String::new() };
+        assert_eq!(rig.expect(1 - side), Event::Ended { call: other, end });
+        rig.finish();
+    }
+}
+
+#[test]
+fn a_call_is_refused() {
+    let mut rig = rig(good());
+    let (here, there) = ringing(&mut rig);
+    rig.act(1, |agent, now| agent.decline(now, there, 486));
+    assert_eq!(rig.expect(1), Event::Ended { call: there, end: End::Declined });
+    let failure = Failure::Refused { status: 486, reason: "Busy Here".into() };
+    assert_eq!(rig.expect(0), Event::Ended { call: here, end: End::Failed(failure) });
+    rig.finish();
+}
+
+#[test]
+fn a_call_is_taken_back_while_it_rings() {
+    let mut rig = rig(good());
+    let (here, there) = ringing(&mut rig);
+    rig.act(0, |agent, now| agent.hang_up(now, here));
+    assert_eq!(rig.expect(0), Event::Ended { call: here, end: End::HungUp });
+    let end = End::Cancelled { reason: String::new() };
+    assert_eq!(rig.expect(1), Event::Ended { call: there, end });
+    rig.finish();
+}
+
+#[test]
+fn who_answers_while_the_call_is_taken_back_is_hung_up() {
+    let mut rig = rig(good());
+    let (here, there) = ringing(&mut rig);
+    rig.act(1, |agent, now| agent.answer(now, there, SESSION));
+    rig.act(0, |agent, now| agent.hang_up(now, here));
+    assert_eq!(rig.expect(0), Event::Ended { call: here, end: End::HungUp });
+    let end = End::HungUpByPeer { reason: String::new() };
+    assert_eq!(rig.expect(1), Event::Ended { call: there, end });
+    rig.finish();
+}
+
+#[test]
+fn nobody_who_is_not_there_is_waited_for_longer_than_64_times_t1() {
+    let mut rig = rig(Link { loss: 1000, ..good() });
+    let call = rig.call(0, 1);
+    assert_eq!(rig.expect(0), Event::Ended { call, end: End::Failed(Failure::TimedOut) });
+    assert_eq!(rig.now(), Duration::from_secs(32));
+    rig.finish();
+}
+
+#[test]
+fn a_call_that_nobody_answers_ends_at_both_sides() {
+    let mut rig = rig(good());
+    let (here, there) = ringing(&mut rig);
+    let mut ends = [rig.expect_any(), rig.expect_any()];
+    ends.sort_by_key(|(side, _)| *side);
+    assert_eq!(ends[0].1, Event::Ended { call: here, end: End::NotAnswered });
+    assert!(matches!(&ends[1].1, Event::Ended { call, .. } if *call == there));
+    rig.finish();
+}
+
+#[test]
+fn the_session_is_changed_by_either_side_and_a_refusal_changes_nothing() {
+    let mut rig = rig(good());
+    let (here, there) = talking(&mut rig);
+    for (side, own, other) in [(0, here, there), (1, there, here)] {
+        rig.act(side, |agent, now| agent.offer(now, own, b"v=0 hold".to_vec()));
+        let asked = Event::Offer { call: other, offer: Some(b"v=0 hold".to_vec()) };
+        assert_eq!(rig.expect(1 - side), asked);
+        rig.act(1 - side, |agent, now| agent.accept(now, other, b"v=0 held"));
+        let answer = Event::Answer { call: own, answer: b"v=0 held".to_vec() };
+        assert_eq!(rig.expect(side), answer);
+
+        rig.act(side, |agent, now| agent.offer(now, own, b"v=0 video".to_vec()));
+        assert!(matches!(rig.expect(1 - side), Event::Offer { .. }));
+        rig.act(1 - side, |agent, now| agent.refuse(now, other, 488));
+        let failure = Failure::Refused { status: 488, reason: "Not Acceptable Here".into() };
+        assert_eq!(rig.expect(side), Event::OfferFailed { call: own, failure });
+    }
+    rig.act(0, |agent, now| agent.hang_up(now, here));
+    rig.finish();
+}
+
+#[test]
+fn two_offers_that_meet_are_both_refused() {
+    let mut rig = rig(good());
+    let (here, there) = talking(&mut rig);
+    // The ACK has to be there.
+    rig.pass(Duration::from_secs(1));
+    rig.act(0, |agent, now| agent.offer(now, here, b"v=0 one".to_vec()));
+    rig.act(1, |agent, now| agent.offer(now, there, b"v=0 two".to_vec()));
+    for (side, call) in [(0, here), (1, there)] {
+        match rig.expect(side) {
+            Event::OfferFailed { call: of, failure: Failure::Refused { status: 491, .. } } => {
+                assert_eq!(of, call);
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    rig.act(0, |agent, now| agent.hang_up(now, here));
+    rig.finish();
+}
+
+#[test]
+fn more_calls_than_may_ring_are_refused() {
+    let mut rig = rig(good());
+    let calls: Vec<_> = (0..6).map(|_| rig.call(0, 1)).collect();
+    rig.pass(Duration::from_secs(1));
+    let events = rig.events(0);
+    let busy = events.iter().filter(|event| {
+        matches!(event, Event::Ended { end: End::Failed(Failure::Refused { status: 486, .. }), .. })
+    });
+    assert_eq!((busy.count(), calls.len()), (2, 6));
+    for call in calls {
+        let _ = rig.try_act(0, |agent, now| agent.hang_up(now, call));
+    }
+    rig.finish();
+}
+
+#[test]
+fn every_call_ends_whatever_is_lost_doubled_and_late() {
+    for seed in 0..200 {
+        let link = Link {
+            loss: [0, 100, 300][seed as usize % 3],
+            duplication: 200,
+            delay: Duration::from_millis(10),
+            jitter: Duration::from_millis(300),
+        };
+        let mut rig = Rig::new(seed, link, &configs());
+        let call = rig.call(0, 1);
+        rig.live(call, seed);
+        rig.finish();
+    }
+}

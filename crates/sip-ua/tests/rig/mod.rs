@@ -1,0 +1,215 @@
+//! Agents on a network with a virtual clock.
+
+use sip::{Flow, Instant, Message, Transport};
+use sip_ua::{Agent, CallError, CallId, Config, Event, Location};
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::time::Duration;
+use test_support::network::{self, Link, Network};
+
+/// A session description, which the engine does not look into.
+pub(crate) const SESSION: &[u8] = b"v=0\r\n";
+
+/// When the clock of the agents begins.
+const BEGIN: u64 = 1_000_000_000;
+
+/// Which agent is to be woken.
+type Wake = usize;
+
+pub(crate) struct Rig {
+    network: Network<Wake>,
+    agents: Vec<Agent>,
+    events: Vec<VecDeque<Event>>,
+}
+
+pub(crate) fn address(number: usize) -> SocketAddr {
+    ([192, 0, 2, number as u8 + 1], 5060).into()
+}
+
+impl Rig {
+    pub(crate) fn new(seed: u64, link: Link, configs: &[Config]) -> Self {
+        let agents = configs.iter().enumerate();
+        let agents = agents.map(|(number, config)| {
+            let mut secret = [number as u8; 32];
+            secret[..8].copy_from_slice(&seed.to_le_bytes());
+            Agent::new(config.clone(), &secret)
+        });
+        Self {
+            network: Network::new(seed, link),
+            agents: agents.collect(),
+            events: configs.iter().map(|_| VecDeque::new()).collect(),
+        }
+    }
+
+    /// How long it has been.
+    pub(crate) fn now(&self) -> Duration {
+        self.network.now()
+    }
+
+    fn instant(&self) -> Instant {
+        Instant::from_micros(BEGIN + self.network.now().as_micros() as u64)
+    }
+
+    /// Lets an agent do something.
+    pub(crate) fn act<T>(
+        &mut self,
+        side: usize,
+        act: impl FnOnce(&mut Agent, Instant) -> Result<T, CallError>,
+    ) -> T {
+        self.try_act(side, act).expect("the agent does it")
+    }
+
+    pub(crate) fn try_act<T>(
+        &mut self,
+        side: usize,
+        act: impl FnOnce(&mut Agent, Instant) -> Result<T, CallError>,
+    ) -> Result<T, CallError> {
+        let now = self.instant();
+        let done = act(&mut self.agents[side], now);
+        self.drain(side);
+        done
+    }
+
+    /// One agent calls another one directly.
+    pub(crate) fn call(&mut self, from: usize, to: usize) -> CallId {
+        let uri = format!("sip:user@{}", address(to));
+        self.act(from, |agent, now| agent.call(now, None, &uri, SESSION.to_vec()))
+    }
+
+    /// Sends what an agent has to send, and answers its questions.
+    fn drain(&mut self, side: usize) {
+        let now = self.instant();
+        loop {
+            while let Some(transmit) = self.agents[side].poll_transmit() {
+                let message = Message::parse(&transmit.bytes).expect("agents send messages");
+                if message.method().is_some() {
+                    message.check().expect("agents send good requests");
+                }
+                self.network.send(transmit.flow.local, transmit.flow.remote, &transmit.bytes);
+            }
+            match self.agents[side].poll_event() {
+                Some(Event::Locate { ticket, destination }) => {
+                    let sip::locate::Host::Ip(ip) = destination.host else { panic!("a name") };
+                    let remote = SocketAddr::new(ip, destination.port.unwrap_or(5060));
+                    let location =
+                        Location { transport: Transport::Udp, remote, local: address(side) };
+                    self.agents[side].located(now, ticket, &[location]);
+                }
+                Some(event) => self.events[side].push_back(event),
+                None => break,
+            }
+        }
+        if let Some(next) = self.agents[side].next_timer() {
+            let at = Duration::from_micros(next.as_micros().saturating_sub(BEGIN));
+            self.network.wake_at(at, side);
+        }
+    }
+
+    /// Lets the next thing happen. False where nothing does any more.
+    fn step(&mut self) -> bool {
+        let Some(event) = self.network.next_event() else { return false };
+        let now = self.instant();
+        let side = match event {
+            network::Event::Datagram { from, to, bytes } => {
+                let side = (0..self.agents.len()).find(|side| address(*side) == to);
+                let Some(side) = side else { return true };
+                let flow =
+                    Flow { transport: Transport::Udp, local: to, remote: from, connection: None };
+                self.agents[side].receive(now, &flow, &bytes);
+                side
+            }
+            network::Event::Wake(side) => {
+                if self.agents[side].next_timer().is_none_or(|next| next > now) {
+                    return true;
+                }
+                self.agents[side].on_timer(now);
+                side
+            }
+            network::Event::Stream { .. } | network::Event::Closed { .. } => return true,
+        };
+        self.drain(side);
+        true
+    }
+
+    /// Lets so much time pass.
+    pub(crate) fn pass(&mut self, time: Duration) {
+        let end = self.now() + time;
+        while self.network.next_time().is_some_and(|next| next <= end) {
+            self.step();
+        }
+    }
+
+    /// The next event of an agent.
+    pub(crate) fn expect(&mut self, side: usize) -> Event {
+        while self.events[side].is_empty() {
+            assert!(self.step(), "nothing happens any more");
+        }
+        self.events[side].pop_front().expect("an event")
+    }
+
+    /// The next event of any agent.
+    pub(crate) fn expect_any(&mut self) -> (usize, Event) {
+        loop {
+            let found = self.events.iter().position(|events| !events.is_empty());
+            if let Some(side) = found {
+                return (side, self.events[side].pop_front().expect("an event"));
+            }
+            assert!(self.step(), "nothing happens any more");
+        }
+    }
+
+    /// What an agent has told since it was asked last.
+    pub(crate) fn events(&mut self, side: usize) -> Vec<Event> {
+        self.events[side].drain(..).collect()
+    }
+
+    /// A call that the first agent has begun goes its way: rings, is answered or not, is hung up by somebody, as
+    /// `seed` has it, until both have heard that it is over.
+    pub(crate) fn live(&mut self, call: CallId, seed: u64) {
+        let mut over = false;
+        while !over {
+            let (side, event) = self.expect_any();
+            match (side, event) {
+                (1, Event::Incoming { call, .. }) => {
+                    let _ = self.try_act(1, |agent, now| agent.ring(now, call, b""));
+                    match seed % 5 {
+                        0 => self.act(1, |agent, now| agent.decline(now, call, 603)),
+                        1 => {}
+                        _ => self.act(1, |agent, now| agent.answer(now, call, SESSION)),
+                    }
+                }
+                (0, Event::Ringing { .. }) if seed % 5 == 1 => {
+                    let _ = self.try_act(0, |agent, now| agent.hang_up(now, call));
+                }
+                (0, Event::Answered { .. }) if seed % 5 == 2 => {
+                    let _ = self.try_act(0, |agent, now| agent.hang_up(now, call));
+                }
+                (0, Event::Answered { .. }) if seed % 5 == 3 => {
+                    let hold = b"v=0 hold".to_vec();
+                    let _ = self.try_act(0, |agent, now| agent.offer(now, call, hold));
+                }
+                (0, Event::Answered { .. } | Event::Answer { .. } | Event::OfferFailed { .. }) => {
+                    let _ = self.try_act(0, |agent, now| agent.hang_up(now, call));
+                }
+                (side, Event::Offer { call, .. }) => {
+                    let _ = self.try_act(side, |agent, now| agent.accept(now, call, SESSION));
+                }
+                (0, Event::Ended { .. }) => over = true,
+                _ => {}
+            }
+        }
+    }
+
+    /// Lets everything come to its end: nothing may be left of any call.
+    pub(crate) fn finish(&mut self) {
+        let end = self.now() + Duration::from_secs(600);
+        while self.network.next_time().is_some_and(|next| next <= end) {
+            self.step();
+        }
+        assert!(self.now() <= end);
+        for (side, agent) in self.agents.iter().enumerate() {
+            assert_eq!(agent.calls(), 0, "calls of {side} are left");
+            assert_eq!(agent.transactions(), 0, "transactions of {side} are left");
+        }
+    }
+}
