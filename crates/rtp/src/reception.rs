@@ -84,6 +84,12 @@ impl Reception {
         self
     }
 
+    /// The source.
+    #[must_use]
+    pub const fn ssrc(&self) -> u32 {
+        self.ssrc
+    }
+
     /// Counts a packet that came at `now`.
     pub fn receive(&mut self, header: &Header<'_>, now: Duration) -> Arrival {
         let arrival = self.place(header.sequence_number());

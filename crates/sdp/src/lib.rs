@@ -12,5 +12,5 @@ pub mod negotiation;
 mod session;
 
 pub use crypto::Crypto;
-pub use media::Media;
+pub use media::{Direction, Media};
 pub use session::{Session, SessionError};

@@ -115,8 +115,7 @@ impl<'a> Message<'a> {
         let from = self.address(HeaderName::From)?;
         let from_uri = from.uri().map_err(|_| Fault::Malformed(HeaderName::From))?;
         let to = self.address(HeaderName::To)?;
-        let to_uri = uri_like(to.uri_bytes, from.uri_bytes, from_uri)
-            .map_err(|_| Fault::Malformed(HeaderName::To))?;
+        let to_uri = to.uri().map_err(|_| Fault::Malformed(HeaderName::To))?;
         let call_id = self.only(HeaderName::CallId)?;
         // Wider than the grammar: some agents put base64 here, with its `=`.
         if call_id.is_empty() || !lex::all_graphic(call_id) {
@@ -131,7 +130,7 @@ impl<'a> Message<'a> {
             ),
             None => None,
         };
-        let uri = uri_like(uri_bytes, to.uri_bytes, to_uri).map_err(Fault::RequestUri)?;
+        let uri = Uri::parse(uri_bytes).map_err(Fault::RequestUri)?;
         if uri.as_sip().is_some_and(|uri| !uri.headers.is_empty()) {
             return Err(Fault::HeadersInRequestUri);
         }
@@ -167,12 +166,6 @@ impl<'a> Message<'a> {
     fn at_most_one(&self, name: HeaderName) -> Result<Option<&'a [u8]>, Fault> {
         if self.is_repeated(name) { Err(Fault::Repeated(name)) } else { Ok(self.value(name)) }
     }
-}
-
-/// The URI that fills `bytes`: `known`, if these are the bytes that it was read from. Users register themselves, and a
-/// call begins with the same URI in To and in the request line.
-fn uri_like<'a>(bytes: &'a [u8], same: &[u8], known: Uri<'a>) -> Result<Uri<'a>, UriError> {
-    if bytes == same { Ok(known) } else { Uri::parse(bytes) }
 }
 
 #[cfg(test)]

@@ -1,0 +1,429 @@
+//! Offers and answers of one audio stream (RFC 3264), with keys (RFC 4568).
+
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use codec::Codec;
+use core::fmt;
+use core::net::{IpAddr, SocketAddr};
+use sdp::negotiation::{self, Agreement, Preferences, Profile};
+use sdp::{Crypto, Direction, Media};
+use srtp::plus::{Placement, Plus, Scheme};
+use srtp::{Policy, Suite};
+
+/// The payload type that we give telephone events.
+const EVENTS: u8 = 101;
+/// The element of the header extension that SRTP+ stands in where we offer it.
+const PLUS_ELEMENT: u8 = 5;
+
+/// What is wanted of encryption.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Security {
+    /// None is offered or taken.
+    Off,
+    /// It is offered, and taken where it is offered; else the call goes on in clear.
+    #[default]
+    Optional,
+    /// There is no stream without it.
+    Required,
+}
+
+/// What this end can do and wants.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wishes {
+    /// The codecs, the preferred first.
+    pub codecs: Vec<Codec>,
+    /// What is wanted of encryption.
+    pub security: Security,
+    /// The suites of SRTP, the preferred first.
+    pub suites: Vec<Suite>,
+    /// The scheme of SRTP+ that is offered, if one is; all are taken where they are offered.
+    pub plus: Option<Scheme>,
+}
+
+impl Default for Wishes {
+    fn default() -> Self {
+        Self {
+            codecs: Codec::ALL.to_vec(),
+            security: Security::Optional,
+            suites: Suite::ALL.to_vec(),
+            plus: None,
+        }
+    }
+}
+
+/// What both ends have agreed on.
+#[derive(Clone, Debug)]
+pub struct Stream {
+    /// The codec.
+    pub codec: Codec,
+    /// The payload type of what we send.
+    pub send_type: u8,
+    /// That of what we receive.
+    pub receive_type: u8,
+    /// The payload types of telephone events, sent and received, if both know them.
+    pub events: Option<(u8, u8)>,
+    /// Where to send; `None` while the other end holds.
+    pub remote: Option<SocketAddr>,
+    /// Whether we send, and whether the other end does.
+    pub sends: bool,
+    /// Whether the other end sends.
+    pub receives: bool,
+    /// The keys of both ends, if it is encrypted.
+    pub security: Option<Agreement>,
+    /// Whether RTCP shares the port.
+    pub multiplexes_rtcp: bool,
+}
+
+/// Why there is no stream.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Refusal {
+    /// It is no session description.
+    Malformed,
+    /// There is no audio in it.
+    NoAudio,
+    /// The other end has refused the audio.
+    Refused,
+    /// There is no codec that both know.
+    NoCommonCodec {
+        /// What the other end knows.
+        theirs: String,
+    },
+    /// Encryption is required here, and the other end does not offer or answer it.
+    NotSecured,
+    /// The other end requires encryption, of a kind that is not wanted or not known here.
+    OnlySecured {
+        /// The protocol that it names.
+        protocol: String,
+    },
+    /// The keys in the answer are none for what was offered.
+    Keys,
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Malformed => f.write_str("the other end's session description cannot be read"),
+            Self::NoAudio => f.write_str("the other end offers no audio"),
+            Self::Refused => f.write_str("the other end refuses audio"),
+            Self::NoCommonCodec { theirs } => {
+                write!(f, "no common codec: the other end knows {theirs}")
+            }
+            Self::NotSecured => f.write_str("the other end offers no SRTP, and it is required"),
+            Self::OnlySecured { protocol } => {
+                write!(f, "the other end requires {protocol}, which is not to be had here")
+            }
+            Self::Keys => f.write_str("the SRTP keys in the answer do not fit the offer"),
+        }
+    }
+}
+
+impl core::error::Error for Refusal {}
+
+/// Fills bytes at random: keys are made of it.
+pub type Random<'r> = &'r mut dyn FnMut(&mut [u8]);
+
+/// One end's side of the offers and answers of a call.
+#[derive(Clone, Debug)]
+pub struct Negotiator {
+    wishes: Wishes,
+    /// Where we receive.
+    local: SocketAddr,
+    id: u64,
+    version: u64,
+    holds: bool,
+    /// The keys that were offered last.
+    offered: Vec<Crypto>,
+    /// Whether the stream was encrypted: then it never is in clear again (downgrade).
+    was_secured: bool,
+}
+
+impl Negotiator {
+    /// One that receives at `local`; `id` tells the session from others (RFC 8866 section 5.2).
+    #[must_use]
+    pub const fn new(wishes: Wishes, local: SocketAddr, id: u64) -> Self {
+        Self {
+            wishes,
+            local,
+            id,
+            version: 0,
+            holds: false,
+            offered: Vec::new(),
+            was_secured: false,
+        }
+    }
+
+    /// Receives at `local` from the next offer or answer on.
+    pub const fn move_to(&mut self, local: SocketAddr) {
+        self.local = local;
+    }
+
+    /// Holds the other end from the next offer on, or not any more.
+    pub const fn hold(&mut self, holds: bool) {
+        self.holds = holds;
+    }
+
+    const fn requires_security(&self) -> bool {
+        matches!(self.wishes.security, Security::Required) || self.was_secured
+    }
+
+    /// The next offer.
+    pub fn offer(&mut self, random: Random<'_>) -> Vec<u8> {
+        self.offered = match self.wishes.security {
+            Security::Off => Vec::new(),
+            _ => self.keys(random),
+        };
+        let protocol = if self.requires_security() { "RTP/SAVP" } else { "RTP/AVP" };
+        let codecs = self.wishes.codecs.iter().enumerate();
+        let types: Vec<_> = codecs
+            .map(|(place, &codec)| {
+                (codec.static_payload_type().unwrap_or(102 + place as u8), codec)
+            })
+            .collect();
+        let direction = if self.holds { "sendonly" } else { "sendrecv" };
+        let keys = self.offered.clone();
+        self.describe(protocol, &types, Some(EVENTS), direction, &keys, true)
+    }
+
+    fn keys(&self, random: Random<'_>) -> Vec<Crypto> {
+        let suites = (1..).zip(&self.wishes.suites);
+        let made = suites.filter_map(|(tag, &suite)| {
+            let mut bytes = alloc::vec![0; suite.key_length() + suite.salt_length()];
+            random(&mut bytes);
+            let placement = Placement::Extension(PLUS_ELEMENT);
+            let plus = self.wishes.plus.map(|scheme| Plus { scheme, placement });
+            Crypto::new(tag, Policy { plus, ..Policy::new(suite) }, &bytes).ok()
+        });
+        made.collect()
+    }
+
+    fn describe(
+        &mut self,
+        protocol: &str,
+        types: &[(u8, Codec)],
+        events: Option<u8>,
+        direction: &str,
+        keys: &[Crypto],
+        multiplexes_rtcp: bool,
+    ) -> Vec<u8> {
+        self.version += 1;
+        let (id, version, port) = (self.id, self.version, self.local.port());
+        let address = address(self.local.ip());
+        let mut numbers: Vec<String> = types.iter().map(|(number, _)| number.to_string()).collect();
+        numbers.extend(events.map(|number| number.to_string()));
+        let mut text = format!(
+            "v=0\r\no=- {id} {version} IN {address}\r\ns=-\r\nc=IN {address}\r\nt=0 0\r\n\
+             m=audio {port} {protocol} {}\r\n",
+            numbers.join(" ")
+        );
+        for (number, codec) in types {
+            text += &format!("a=rtpmap:{number} {}/{}\r\n", codec.name(), codec.clock_rate());
+        }
+        if let Some(number) = events {
+            text += &format!("a=rtpmap:{number} telephone-event/8000\r\na=fmtp:{number} 0-15\r\n");
+        }
+        for key in keys {
+            text += &format!("a=crypto:{key}\r\n");
+        }
+        if multiplexes_rtcp {
+            text += "a=rtcp-mux\r\n";
+        }
+        text += &format!("a=ptime:20\r\na={direction}\r\n");
+        text.into_bytes()
+    }
+
+    /// Answers `offer`: the answer, and the stream that comes of it.
+    ///
+    /// # Errors
+    /// [`Refusal`]: the offer is to be refused with 488, and what was agreed on before stays.
+    pub fn answer(
+        &mut self,
+        offer: &[u8],
+        random: Random<'_>,
+    ) -> Result<(Vec<u8>, Stream), Refusal> {
+        let session = sdp::Session::parse(offer).map_err(|_| Refusal::Malformed)?;
+        let (place, media) = audio_of(&session).ok_or(Refusal::NoAudio)?;
+        let profile = Profile::of(media.protocol);
+        let security = self.secure_answer(media, profile, random)?;
+        let (codec, number) = self.common_codec(media)?;
+        let events = events_of(media);
+        let theirs = media.direction(&session);
+        let (sends, receives) = self.directions(theirs);
+        let direction = match (sends, receives) {
+            (true, true) => "sendrecv",
+            (true, false) => "sendonly",
+            (false, true) => "recvonly",
+            (false, false) => "inactive",
+        };
+        let keys: Vec<Crypto> = security.iter().map(|agreed| agreed.send.clone()).collect();
+        let mux = media.multiplexes_rtcp();
+        let own = self.describe(media.protocol, &[(number, codec)], events, direction, &keys, mux);
+        let answer = in_its_place(&own, &session, place);
+        self.was_secured |= security.is_some();
+        let stream = Stream {
+            codec,
+            send_type: number,
+            receive_type: number,
+            events: events.map(|number| (number, number)),
+            remote: remote_of(&session, media),
+            sends,
+            receives,
+            security,
+            multiplexes_rtcp: mux,
+        };
+        Ok((answer, stream))
+    }
+
+    fn secure_answer(
+        &self,
+        media: &Media<'_>,
+        profile: Option<Profile>,
+        random: Random<'_>,
+    ) -> Result<Option<Agreement>, Refusal> {
+        let only_secured = || Refusal::OnlySecured { protocol: media.protocol.to_string() };
+        let is_optional = match profile {
+            Some(Profile::Plain) => true,
+            Some(Profile::Secure) => false,
+            Some(Profile::Dtls) | None => return Err(only_secured()),
+        };
+        let wants = self.wishes.security != Security::Off;
+        let preferences = Preferences {
+            suites: self.wishes.suites.clone(),
+            plus: alloc::vec![Scheme::Header],
+            ..Preferences::secure()
+        };
+        let offered = negotiation::offered(media);
+        let agreed = wants.then(|| negotiation::answer(&offered, &preferences, random)).flatten();
+        match agreed {
+            Some(agreed) => Ok(Some(agreed)),
+            None if self.requires_security() => Err(Refusal::NotSecured),
+            None if is_optional => Ok(None),
+            None => Err(only_secured()),
+        }
+    }
+
+    /// Takes the answer to our last offer.
+    ///
+    /// # Errors
+    /// [`Refusal`]: there is no stream by it.
+    pub fn accept(&mut self, answer: &[u8]) -> Result<Stream, Refusal> {
+        let session = sdp::Session::parse(answer).map_err(|_| Refusal::Malformed)?;
+        let media = session.media.first().filter(|media| media.kind == "audio");
+        let media = media.ok_or(Refusal::NoAudio)?;
+        if media.port == 0 {
+            return Err(Refusal::Refused);
+        }
+        let answered = negotiation::offered(media);
+        let security = negotiation::accept(&self.offered, &answered);
+        if security.is_none() {
+            if self.requires_security() {
+                return Err(Refusal::NotSecured);
+            }
+            if Profile::of(media.protocol) != Some(Profile::Plain) || !answered.is_empty() {
+                return Err(Refusal::Keys);
+            }
+        }
+        let (codec, number) = self.common_codec(media)?;
+        self.was_secured |= security.is_some();
+        let (sends, receives) = self.directions(media.direction(&session));
+        Ok(Stream {
+            codec,
+            send_type: number,
+            receive_type: number,
+            events: events_of(media).map(|number| (number, EVENTS)),
+            remote: remote_of(&session, media),
+            sends,
+            receives,
+            security,
+            multiplexes_rtcp: media.multiplexes_rtcp(),
+        })
+    }
+
+    /// Whether we send and receive, by what the other end says of itself.
+    fn directions(&self, theirs: Direction) -> (bool, bool) {
+        let (send, receive) = match theirs {
+            Direction::SendReceive => (true, true),
+            Direction::SendOnly => (false, true),
+            Direction::ReceiveOnly => (true, false),
+            Direction::Inactive => (false, false),
+        };
+        (send, receive && !self.holds)
+    }
+
+    /// The first codec of the other end's list that we know, with its payload type.
+    fn common_codec(&self, media: &Media<'_>) -> Result<(Codec, u8), Refusal> {
+        let codec_of = |number: u8| {
+            let named = media.rtpmaps().find(|map| map.payload_type == number);
+            let (name, rate) = match named {
+                Some(map) => (map.name, map.clock_rate),
+                None => {
+                    let format = rtp::payload::static_format(number)?;
+                    (format.name, format.clock_rate)
+                }
+            };
+            Codec::named(name, rate).filter(|codec| self.wishes.codecs.contains(codec))
+        };
+        let numbers = || media.formats().filter_map(|format| format.parse::<u8>().ok());
+        let found = numbers().find_map(|number| Some((codec_of(number)?, number)));
+        found.ok_or_else(|| {
+            let names: Vec<String> = numbers()
+                .map(|number| {
+                    let named = media.rtpmaps().find(|map| map.payload_type == number);
+                    let fixed = rtp::payload::static_format(number).map(|format| format.name);
+                    named.map(|map| map.name).or(fixed).unwrap_or("an unnamed one").to_string()
+                })
+                .collect();
+            Refusal::NoCommonCodec { theirs: names.join(", ") }
+        })
+    }
+}
+
+/// `IP4` or `IP6` and the address.
+fn address(ip: IpAddr) -> String {
+    let family = if ip.is_ipv4() { "IP4" } else { "IP6" };
+    format!("{family} {ip}")
+}
+
+/// The first audio that is not refused, with its place among the media.
+fn audio_of<'s, 'a>(session: &'s sdp::Session<'a>) -> Option<(usize, &'s Media<'a>)> {
+    let media = session.media.iter().enumerate();
+    let mut audio = media.filter(|(_, media)| media.kind.eq_ignore_ascii_case("audio"));
+    audio.find(|(_, media)| media.port != 0)
+}
+
+/// The payload type of telephone events at 8000 Hz, if it is among the formats.
+fn events_of(media: &Media<'_>) -> Option<u8> {
+    let mut events = media
+        .rtpmaps()
+        .filter(|map| map.name.eq_ignore_ascii_case("telephone-event") && map.clock_rate == 8000);
+    events.next().map(|map| map.payload_type)
+}
+
+/// Where the other end receives. Nobody is sent anything at no address (RFC 3264 section 8.4, of old phones).
+fn remote_of(session: &sdp::Session<'_>, media: &Media<'_>) -> Option<SocketAddr> {
+    let ip: IpAddr = session.address(media)?.parse().ok()?;
+    let is_somebody = !ip.is_unspecified() && !ip.is_multicast();
+    (is_somebody && media.port != 0).then_some(SocketAddr::new(ip, media.port))
+}
+
+/// The answer `own`, which has one medium, with all other media of the offer refused, each in its place (RFC 3264
+/// section 6).
+fn in_its_place(own: &[u8], offer: &sdp::Session<'_>, place: usize) -> Vec<u8> {
+    let text = String::from_utf8_lossy(own);
+    let at = text.find("m=").unwrap_or(text.len());
+    let (head, medium) = text.split_at(at);
+    let mut answer = head.to_string();
+    for (number, media) in offer.media.iter().enumerate() {
+        if number == place {
+            answer += medium;
+        } else {
+            let format = media.formats().next().unwrap_or("0");
+            answer += &format!("m={} 0 {} {format}\r\n", media.kind, media.protocol);
+        }
+    }
+    answer.into_bytes()
+}
+
+#[cfg(test)]
+mod tests;
