@@ -6,7 +6,7 @@ use crate::flow::Flow;
 use crate::incoming::{Incoming, refuse_extensions, reply};
 use crate::proxy::{Env, preprocess, write_line, write_number_line};
 use crate::registrar::{self, Outcome};
-use crate::routing::route;
+use crate::routing::{address_of, route};
 use crate::server::Server;
 use crate::timings::{Step, timed};
 use lock_api::RawMutex;
@@ -95,11 +95,7 @@ fn is_of_registered_phone<R: RawMutex>(
     let from = request.value(HeaderName::From);
     let from = from.and_then(|from| NameAddr::parse(HeaderName::From, from).ok());
     let Some(Ok(Uri::Sip(uri))) = from.map(|from| from.uri()) else { return false };
-    let Some((domain, user)) = env.settings.domain_of(&uri.host).zip(uri.user) else {
-        return false;
-    };
-    let name = env.settings.domain_name(domain);
-    let user = server.subscribers.address_of_record(&sip::uri::unescape(user), name);
+    let Some(user) = address_of(server, &uri, env) else { return false };
     let is_there = server.subscribers.look_up(&user, |subscriber| {
         subscriber.is_some_and(|subscriber| {
             subscriber.current(env.now).any(|binding| binding.flow == *flow)
@@ -171,9 +167,9 @@ fn on_register<R: RawMutex>(
     }
     let address = match head.to_uri {
         Uri::Sip(uri) => {
-            let user = uri.user.filter(|user| user.len() <= MAX_USER);
-            env.settings.domain_of(&uri.host).zip(user).map(|(domain, user)| {
-                let user = sip::uri::unescape(user);
+            let is_short = uri.user.is_some_and(|user| user.len() <= MAX_USER);
+            let domain = env.settings.domain_of(&uri.host).filter(|_| is_short);
+            domain.and_then(|domain| env.settings.user_of(&uri, domain)).map(|(user, domain)| {
                 let name = env.settings.domain_name(domain);
                 (domain, server.subscribers.address_of_record(&user, name))
             })

@@ -23,7 +23,7 @@ use core::net::SocketAddr;
 use core::sync::atomic::Ordering;
 use lock_api::RawMutex;
 use sip::message::{RequestHead, reason_phrase};
-use sip::{Duration, HeaderName, Message, Method, Uri};
+use sip::{Duration, HeaderName, Message, Method, SipUri, Uri};
 use smallvec::SmallVec;
 
 /// Max-Breadth of a request that has none (RFC 5393 section 5.3.3), and the most that any has: the sender chooses it.
@@ -94,8 +94,7 @@ pub(crate) fn route<R: RawMutex>(
         }
         _ => None,
     };
-    let is_for_us = registered.is_some()
-        || matches!(destination, Destination::User { .. } | Destination::Number { .. });
+    let is_for_us = registered.is_some() || matches!(destination, Destination::User { .. });
     let follows_invite = grant.is_none()
         && config.state == State::Stateless
         && matches!(head.method, Method::Ack | Method::Cancel)
@@ -133,13 +132,7 @@ pub(crate) fn route<R: RawMutex>(
         }
         Destination::User { user, domain } => {
             let name = env.settings.domain_name(domain);
-            server.subscribers.address_of_record(&sip::uri::unescape(user), name)
-        }
-        Destination::Number { tel, domain } => {
-            let mut number = Vec::new();
-            tel.write_canonical_number(&mut number);
-            let name = env.settings.domain_name(domain);
-            server.subscribers.address_of_record(&number, name)
+            server.subscribers.address_of_record(&user, name)
         }
     };
     if head.method == Method::Publish {
@@ -185,6 +178,17 @@ pub(crate) fn route<R: RawMutex>(
     forward(server, incoming, plan, targets, payers, env);
 }
 
+/// The address of record of the user of ours that `uri` means, if it means one.
+pub(crate) fn address_of<R: RawMutex>(
+    server: &Server<R>,
+    uri: &SipUri<'_>,
+    env: &Env<'_>,
+) -> Option<AddressOfRecord> {
+    let (user, domain) = env.settings.user_of(uri, env.settings.domain_of(&uri.host)?)?;
+    let name = env.settings.domain_name(domain);
+    Some(server.subscribers.address_of_record(&user, name))
+}
+
 /// The flow on which the phone that the request URI names is registered now, by the user that the request is
 /// to: within a dialog it may have lost the one on which the dialog began (RFC 5626 section 5.3.1).
 fn newer_flow<R: RawMutex>(
@@ -199,9 +203,7 @@ fn newer_flow<R: RawMutex>(
         contact == found.uri_bytes
             || matches!(Uri::parse(contact), Ok(Uri::Sip(contact)) if contact.is_same(&wanted))
     };
-    let domain = env.settings.domain_of(&to.host)?;
-    let name = env.settings.domain_name(domain);
-    let user = server.subscribers.address_of_record(&sip::uri::unescape(to.user?), name);
+    let user = address_of(server, &to, env)?;
     server.subscribers.look_up(&user, |subscriber| {
         subscriber?
             .current(env.now)
@@ -227,10 +229,7 @@ fn registered_target<R: RawMutex>(
     let Uri::Sip(uri) = &found.uri else { return None };
     let origin = env.settings.scope(incoming.flow.remote.ip());
     let called = match incoming.head.to_uri {
-        Uri::Sip(to) => env.settings.domain_of(&to.host).zip(to.user).map(|(domain, user)| {
-            let name = env.settings.domain_name(domain);
-            server.subscribers.address_of_record(&sip::uri::unescape(user), name)
-        }),
+        Uri::Sip(to) => address_of(server, &to, env),
         _ => None,
     };
     let target = server.subscribers.look_up_contact(uri, called.as_ref(), env.now, |binding| {

@@ -2,12 +2,13 @@
 
 use crate::config::{Advertised, Config, Listener, Network};
 use crate::flow::Flow;
+use alloc::borrow::Cow;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::net::{IpAddr, SocketAddr};
 use hashbrown::HashMap;
 use sip::uri::TelUri;
-use sip::{Host, Transport};
+use sip::{Host, SipUri, Transport};
 use smallvec::SmallVec;
 
 /// A configuration with its indices.
@@ -74,14 +75,50 @@ impl Settings {
     }
 
     /// The domain whose users a number may mean (RFC 3966 section 5.1.5): that which a local one is said to be local to, or
-    /// the default one. `None` where it is local to some other place.
-    pub(crate) fn domain_of_number(&self, tel: &TelUri<'_>) -> Option<DomainIndex> {
+    /// `otherwise`. `None` where it is local to some other place.
+    pub(crate) fn domain_of_number(
+        &self,
+        tel: &TelUri<'_>,
+        otherwise: DomainIndex,
+    ) -> Option<DomainIndex> {
         match tel.params.value("phone-context") {
             Some(context) if !tel.number.starts_with(b"+") => {
                 Host::parse(context).and_then(|host| self.domain_of(&host))
             }
-            _ => Some(DomainIndex::DEFAULT),
+            _ => Some(otherwise),
         }
+    }
+
+    /// The user that a number means, without visual separators, and the domain, which is that of
+    /// [`Settings::domain_of_number`].
+    pub(crate) fn user_of_number(
+        &self,
+        tel: &TelUri<'_>,
+        otherwise: DomainIndex,
+    ) -> Option<(Vec<u8>, DomainIndex)> {
+        let domain = self.domain_of_number(tel, otherwise)?;
+        let mut number = Vec::new();
+        tel.write_canonical_number(&mut number);
+        Some((number, domain))
+    }
+
+    /// The user that `uri`, whose host is `domain`, means, without escapes, and the user's domain. A telephone
+    /// number means whom it means as a tel URI (RFC 3261 section 19.1.6). `None` where no user is named, or the number is
+    /// local to some other place.
+    pub(crate) fn user_of<'u>(
+        &self,
+        uri: &SipUri<'u>,
+        domain: DomainIndex,
+    ) -> Option<(Cow<'u, [u8]>, DomainIndex)> {
+        let user = sip::uri::unescape(uri.user?);
+        // Some phones say it of every name.
+        if uri.is_phone()
+            && let Ok(tel) = TelUri::parse_subscriber(&user)
+        {
+            let (number, domain) = self.user_of_number(&tel, domain)?;
+            return Some((Cow::Owned(number), domain));
+        }
+        Some((user, domain))
     }
 
     /// Whether `value`, of a header field with challenges or credentials, is of a realm of ours, by any reading.

@@ -91,6 +91,10 @@ impl Sponsor {
                 proved.extend_from_slice(uri.user.unwrap_or_default());
                 proved.push(b'@');
                 proved.extend_from_slice(env.settings.domain_name(domain).as_bytes());
+                if uri.is_phone() {
+                    // Without it, it would be another user.
+                    proved.extend_from_slice(b";user=phone");
+                }
             }
             _ => proved.extend_from_slice(head.from.uri_bytes),
         }
@@ -101,19 +105,22 @@ impl Sponsor {
 fn claim<R: RawMutex>(server: &Server<R>, from: &Uri<'_>, env: &Env<'_>) -> Claim {
     let user_of = |user: &[u8], domain| {
         let name = env.settings.domain_name(domain);
-        server.subscribers.address_of_record(&sip::uri::unescape(user), name)
+        server.subscribers.address_of_record(user, name)
     };
     match from {
-        Uri::Sip(uri) => match (env.settings.domain_of(&uri.host), uri.user) {
-            (Some(domain), Some(user)) => Claim::User(user_of(user, domain), domain),
-            (Some(_), None) => Claim::Unprovable,
-            (None, _) => Claim::Foreign,
+        Uri::Sip(uri) => match env.settings.domain_of(&uri.host) {
+            Some(domain) => match env.settings.user_of(uri, domain) {
+                Some((user, domain)) => Claim::User(user_of(&user, domain), domain),
+                None => Claim::Unprovable,
+            },
+            None => Claim::Foreign,
         },
         // A number may be anybody's, but not that of a user: phones show it without what it is local to.
         Uri::Tel(tel) => {
             let mut number = Vec::new();
             tel.write_canonical_number(&mut number);
-            let domain = env.settings.domain_of_number(tel).unwrap_or(DomainIndex::DEFAULT);
+            let default = DomainIndex::DEFAULT;
+            let domain = env.settings.domain_of_number(tel, default).unwrap_or(default);
             let user = user_of(&number, domain);
             match server.subscribers.look_up(&user, |subscriber| subscriber.is_some()) {
                 true => Claim::User(user, domain),

@@ -86,7 +86,7 @@ impl<'a> Uri<'a> {
             return Err(stranger(bytes, Set::URI));
         }
         if scheme.eq_ignore_ascii_case(b"tel") {
-            return TelUri::parse_after_scheme(rest).map(Self::Tel);
+            return TelUri::parse_subscriber(rest).map(Self::Tel);
         }
         let is_scheme = scheme.first().is_some_and(u8::is_ascii_alphabetic)
             && scheme
@@ -324,6 +324,12 @@ impl Parts {
 }
 
 impl<'a> SipUri<'a> {
+    /// Whether the user part is said to be a telephone number (`user=phone`, RFC 3261 section 19.1.1).
+    #[must_use]
+    pub fn is_phone(&self) -> bool {
+        self.params.value("user").is_some_and(|user| user.eq_ignore_ascii_case(b"phone"))
+    }
+
     fn parse_after_scheme(secure: bool, rest: &'a [u8]) -> Result<Self, UriError> {
         let parts = Parts::of(rest)?;
         let (user, password) = match parts.at {
@@ -468,7 +474,12 @@ pub struct TelUri<'a> {
 }
 
 impl<'a> TelUri<'a> {
-    fn parse_after_scheme(rest: &'a [u8]) -> Result<Self, UriError> {
+    /// Reads a telephone-subscriber: what follows `tel:`, or what the user part of a SIP URI with
+    /// `user=phone` is, its escapes undone (RFC 3261 section 19.1.6).
+    ///
+    /// # Errors
+    /// [`UriError`] where it is no number, or has too many parameters.
+    pub fn parse_subscriber(rest: &'a [u8]) -> Result<Self, UriError> {
         let end = rest.iter().position(|&byte| byte == b';').unwrap_or(rest.len());
         let (number, params) = rest.split_at(end);
         let digits = number.strip_prefix(b"+").unwrap_or(number);

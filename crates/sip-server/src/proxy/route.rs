@@ -6,6 +6,7 @@ use super::target::{NextHop, NoRoute};
 use super::token::{DialogId, Token};
 use crate::flow::Flow;
 use crate::settings::{DomainIndex, Settings};
+use alloc::borrow::Cow;
 use alloc::vec::Vec;
 use sip::header::NameAddr;
 use sip::message::RequestHead;
@@ -30,10 +31,8 @@ pub(crate) struct Preprocessed<'m> {
 pub(crate) enum Destination<'m> {
     /// This server itself.
     Server,
-    /// A user of one of our domains; the user part as it stands.
-    User { user: &'m [u8], domain: DomainIndex },
-    /// A number, for which this domain answers.
-    Number { tel: sip::uri::TelUri<'m>, domain: DomainIndex },
+    /// A user of one of our domains, by name or number, without escapes.
+    User { user: Cow<'m, [u8]>, domain: DomainIndex },
     /// Somebody else, this way. The request URI to forward with may not be the one that came.
     Elsewhere { next_hop: NextHop, flow_bound: bool, uri: &'m [u8], routes: Option<Vec<u8>> },
     /// Nobody that can be reached, for this reason.
@@ -146,8 +145,8 @@ impl<'m> Preprocessed<'m> {
         let uri = match &self.uri {
             Uri::Sip(uri) => uri,
             Uri::Tel(tel) => {
-                return match settings.domain_of_number(tel) {
-                    Some(domain) => Destination::Number { tel: *tel, domain },
+                return match settings.user_of_number(tel, DomainIndex::DEFAULT) {
+                    Some((user, domain)) => Destination::User { user: Cow::Owned(user), domain },
                     None => Destination::Nobody(NoRoute::Number),
                 };
             }
@@ -161,7 +160,10 @@ impl<'m> Preprocessed<'m> {
         }
         match (settings.is_us(&uri.host, uri.port), uri.user) {
             (Some(_), None) => Destination::Server,
-            (Some(domain), Some(user)) => Destination::User { user, domain },
+            (Some(domain), Some(_)) => match settings.user_of(uri, domain) {
+                Some((user, domain)) => Destination::User { user, domain },
+                None => Destination::Nobody(NoRoute::Number),
+            },
             (None, _) => match NextHop::of_uri(uri, Some(near), settings) {
                 Ok(next_hop) => Destination::Elsewhere {
                     next_hop,

@@ -171,8 +171,8 @@ impl Target {
             && binding.path().is_empty()
             && let Some(domain) = settings.is_us(&uri.host, uri.port)
         {
-            let user = uri.user.ok_or(NoRoute::Scheme)?;
-            return Ok(Leads::Back(sip::uri::unescape(user).into_owned(), domain));
+            let (user, domain) = settings.user_of(&uri, domain).ok_or(NoRoute::Scheme)?;
+            return Ok(Leads::Back(user.into_owned(), domain));
         }
         let near = Some(binding.flow.local);
         let first_hop = first_route(binding.path());

@@ -80,3 +80,72 @@ fn a_caller_with_a_number_is_a_stranger() {
     rig.send(&udp(STRANGER), &from_number("tel:+1-201-555-0123")).forwarded();
     assert_eq!(rig.send(&udp(STRANGER), &from_number("sip:y@foreign.example")).status(), 403);
 }
+
+#[test]
+fn a_number_in_a_sip_uri_means_whom_it_means_in_a_tel_uri() {
+    let ours = format!("sip:bob@{BOB}");
+    for (number, uri) in [
+        ("+12015550123", "sip:+12015550123@example.com;user=phone"),
+        ("+12015550123", "sip:+1-201-555-0123@example.com;user=phone"),
+        ("+12015550123", "sip:+1.(201).555.0123;isub=1;ext=5@example.com;transport=udp;USER=Phone"),
+        ("+12015550123", "sip:%2b1%2D201-555-0123@203.0.113.1;user=phone"),
+        ("7042", "sip:70-42@example.com;user=phone"),
+        ("7042", "sip:70-42;phone-context=example.com@example.com;user=phone"),
+        ("*21#", "sip:*21%23@example.com;user=phone"),
+        // What is no number is a name, whatever phones say of it.
+        ("j.o-smith", "sip:j.o-smith@example.com;user=phone"),
+        // And without the parameter all is a name.
+        ("70-42", "sip:70-42@example.com"),
+        ("70-42", "sip:70-42@example.com;user=ip"),
+    ] {
+        for method in ["INVITE", "MESSAGE", "OPTIONS"] {
+            let reaction = with_number(number).send(&udp(ALICE), &Draft::new(method, uri));
+            let forwarded = reaction.forwarded();
+            assert_eq!(forwarded.request_uri(), ours, "{method} {uri}");
+        }
+    }
+    for (number, uri) in [
+        ("7042", "sip:70-42@example.com"),
+        ("70-42", "sip:70-42@example.com;user=phone"),
+        ("7042", "sip:7042;phone-context=foreign.example@example.com;user=phone"),
+        ("7042", "sip:7042;phone-context=+49@example.com;user=phone"),
+        ("7042", "sip:7042@example.org;user=phone"),
+    ] {
+        let reaction = with_number(number).send(&udp(ALICE), &Draft::invite(uri));
+        assert_eq!(reaction.status(), 404, "{uri}");
+    }
+}
+
+#[test]
+fn a_phone_registers_and_proves_its_number_however_it_is_written() {
+    let mut rig = Rig::closed_with(closed_config());
+    rig.add_user("+12015550123");
+    let address = "<sip:+1-201-555-0123@example.com;user=phone>";
+    let register = Draft::register("+12015550123")
+        .with("To", address)
+        .with("From", &format!("{address};tag=1"))
+        .and("Contact", &format!("<sip:bob@{BOB}>"));
+    let (user, flow) = ("+12015550123", udp(BOB));
+    assert_eq!(rig.send_as(user, &flow, &register).status(), 200);
+    assert_eq!(rig.send_as("alice", &flow, &register.next()).status(), 403, "another's");
+    let call = Draft::invite("sip:y@foreign.example")
+        .with("From", &format!("{address};tag=1"))
+        .and("P-Preferred-Identity", "<sip:boss@example.com>");
+    assert_eq!(rig.send_as("alice", &udp(ALICE), &call).status(), 403);
+    let call = Draft::invite("sip:+1(201)5550123@example.com;user=phone")
+        .with("From", &format!("{address};tag=1"))
+        .and("P-Preferred-Identity", "<sip:boss@example.com>");
+    let reaction = rig.send_as(user, &flow, &call);
+    let forwarded = reaction.forwarded();
+    assert_eq!(forwarded.request_uri(), format!("sip:bob@{BOB}"));
+    assert_eq!(forwarded.values(sip::HeaderName::PAssertedIdentity), [address]);
+}
+
+#[test]
+fn a_contact_that_is_a_number_of_ours_means_its_phones() {
+    let mut rig = with_number("+12015550123");
+    let contact = "<sip:+1-201-555-0123@example.com;user=phone>";
+    rig.register("desk", &udp("198.51.100.30:5060"), contact);
+    let reaction = rig.send(&udp(ALICE), &Draft::invite("sip:desk@example.com"));
+    assert_eq!(reaction.forwarded().request_uri(), format!("sip:bob@{BOB}"));
+}
