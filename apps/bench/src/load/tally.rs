@@ -4,7 +4,7 @@ mod written;
 
 pub(crate) use written::Written;
 
-use crate::record::{self, Counts, Delay, Histogram, Second};
+use crate::record::{self, Counts, Delay, Histogram, Second, tells};
 use hdrhistogram::Histogram as Hdr;
 use sip::{Duration, Instant, Method};
 use std::collections::BTreeMap;
@@ -238,14 +238,19 @@ impl Tally {
             .map(|(index, tally): (u64, _)| Second {
                 at: index as i64 - (from / 1_000_000) as i64,
                 measured: index * 1_000_000 >= from && index * 1_000_000 < to,
-                p50_us: tally.response.value_at_percentile(50.0),
-                p99_us: tally.response.value_at_percentile(99.0),
+                p50_us: told(&tally.response, 50.0),
+                p99_us: told(&tally.response, 99.0),
                 max_us: tally.response.max(),
                 ..tally.second
             })
             .collect();
         Parts { counts, delays, lag: self.lag, series, operations: self.operations }
     }
+}
+
+/// The percentile of what succeeded in a second, if that is enough to tell it.
+fn told(response: &Hdr<u64>, percent: f64) -> Option<u64> {
+    tells(response.len(), percent).then(|| response.value_at_percentile(percent))
 }
 
 /// What a [`Tally`] comes to.
@@ -334,5 +339,22 @@ mod tests {
         let of = |second: &Second| (second.at, second.measured, second.offered, second.succeeded);
         let series: Vec<_> = parts.series.iter().map(of).collect();
         assert_eq!(series, [(-1, false, 2, 0), (0, true, 4, 2), (1, false, 2, 6)]);
+    }
+
+    #[test]
+    fn percentiles_of_a_second_are_told_of_as_many_responses_as_it_takes() {
+        let mut tally = Tally::new(at(0), at(0)..at(4000));
+        for (second, count) in [0, 1, 99, 100].into_iter().enumerate() {
+            for _ in 0..count {
+                tally.response(at(second as u64 * 1000 + 500), Duration::from_millis(1));
+            }
+        }
+        let parts = tally.into_parts(Duration::ZERO..Duration::from_secs(4));
+        let told: Vec<_> = parts
+            .series
+            .iter()
+            .map(|second| (second.p50_us.is_some(), second.p99_us.is_some()))
+            .collect();
+        assert_eq!(told, [(false, false), (true, false), (true, false), (true, true)]);
     }
 }

@@ -24,7 +24,8 @@ pub(crate) fn growing(digits: u8) -> Hdr<u64> {
 /// and the mean are exact.
 ///
 /// In JSON it is an object with a summary for people and, under `hdr`, the whole histogram in the V2
-/// compressed format of HdrHistogram, in base64, which other tools read too.
+/// compressed format of HdrHistogram, in base64, which other tools read too. A percentile is null where
+/// there are too few events to tell it.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Histogram {
     hdr: Hdr<u64>,
@@ -154,12 +155,12 @@ struct Written {
     count: u64,
     min_us: u64,
     mean_us: f64,
-    p50_us: u64,
-    p90_us: u64,
-    p95_us: u64,
-    p99_us: u64,
-    p99_9_us: u64,
-    p99_99_us: u64,
+    p50_us: Option<u64>,
+    p90_us: Option<u64>,
+    p95_us: Option<u64>,
+    p99_us: Option<u64>,
+    p99_9_us: Option<u64>,
+    p99_99_us: Option<u64>,
     max_us: u64,
     /// Of all; not there in older records.
     #[serde(default)]
@@ -171,7 +172,7 @@ impl Serialize for Histogram {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let hdr = encode(&self.hdr).map_err(serde::ser::Error::custom)?;
         let [p50_us, p90_us, p95_us, p99_us, p99_9_us, p99_99_us] =
-            PERCENTILES.map(|percent| self.percentile(percent));
+            PERCENTILES.map(|percent| self.told(percent));
         Written {
             count: self.count(),
             min_us: self.min(),
@@ -262,6 +263,32 @@ mod tests {
             // And none is another delay than the only one.
             assert!(all.iter().flatten().all(|&micros| micros == 110_000), "{all:?}");
             assert_eq!(histogram.mean(), 110_000.0);
+        }
+    }
+
+    #[test]
+    fn json_has_null_for_percentiles_of_too_few_events_and_numbers_of_older_records_are_read() {
+        let mut histogram = Histogram::default();
+        for count in [0, 1, 10, 100, 1000] {
+            while histogram.count() < count {
+                histogram.record(Duration::from_micros(110_000));
+            }
+            let written = serde_json::to_value(&histogram).unwrap();
+            let names = ["p50_us", "p90_us", "p95_us", "p99_us", "p99_9_us", "p99_99_us"];
+            for (name, percent) in names.into_iter().zip(PERCENTILES) {
+                assert_eq!(
+                    written[name],
+                    serde_json::json!(histogram.told(percent)),
+                    "{name} of {count}"
+                );
+            }
+            let mut older = written.clone();
+            for name in names {
+                older[name] = histogram.percentile(99.99).into();
+            }
+            for json in [written, older] {
+                assert_eq!(serde_json::from_value::<Histogram>(json).unwrap(), histogram);
+            }
         }
     }
 }

@@ -306,8 +306,8 @@ pub(crate) struct Counts {
     pub(crate) refreshed: u64,
     /// Connections opened, where the transport has them.
     pub(crate) connections: u64,
-    /// Final responses by method and status, without challenges that were answered. 408 with no
-    /// response having come counts under status 0.
+    /// Final responses by method and status, without challenges that were answered; a 423 to which the
+    /// registration was sent again is one. 408 with no response having come counts under status 0.
     pub(crate) finals: BTreeMap<String, BTreeMap<u16, u64>>,
     /// Calls that were answered and ended by a BYE that was answered with 200.
     pub(crate) completed_calls: u64,
@@ -395,10 +395,10 @@ pub(crate) struct Second {
     pub(crate) retransmitted: u64,
     /// Operations under way at the end of the second.
     pub(crate) in_flight: u64,
-    /// Median of [`Delay::Response`], in microseconds.
-    pub(crate) p50_us: u64,
-    /// 99th percentile.
-    pub(crate) p99_us: u64,
+    /// Median of [`Delay::Response`], in microseconds; none where nothing succeeded.
+    pub(crate) p50_us: Option<u64>,
+    /// 99th percentile; none of too few to tell it.
+    pub(crate) p99_us: Option<u64>,
     /// Maximum.
     pub(crate) max_us: u64,
 }
@@ -442,8 +442,9 @@ pub(crate) struct Share {
     pub(crate) cpu_user_us: u64,
     /// The same in system mode.
     pub(crate) cpu_system_us: u64,
-    /// 99th percentile of the time from scheduled to actual sending, in microseconds.
-    pub(crate) lag_p99_us: u64,
+    /// 99th percentile of the time from scheduled to actual sending, in microseconds; none of too few
+    /// operations to tell it.
+    pub(crate) lag_p99_us: Option<u64>,
     /// Datagrams that its kernel dropped on its sockets.
     pub(crate) drops: u64,
     /// Messages that its kernel refused to send.

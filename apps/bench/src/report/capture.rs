@@ -94,7 +94,7 @@ fn delays(analysis: &Analysis, name: &str) -> Table {
     let mut table = Table::new(format!("Delays in {name}"), &columns);
     let ms = |micros: u64| format!("{:.3}", micros as f64 / 1e3);
     let row = |delay: &str, histogram: &Histogram| {
-        let percentile = |share| ms(histogram.percentile(share));
+        let percentile = |share| histogram.told(share).map_or_else(|| "-".to_owned(), ms);
         vec![
             delay.to_owned(),
             histogram.count().to_string(),

@@ -234,8 +234,9 @@ enum Thin {
     Highest,
 }
 
-fn seconds(run: &Run, thin: Thin, value: impl Fn(&Second) -> u64) -> Vec<(f64, f64)> {
-    let points = run.series.iter().map(|second| (second.at as f64, value(second) as f64));
+fn seconds(run: &Run, thin: Thin, value: impl Fn(&Second) -> Option<u64>) -> Vec<(f64, f64)> {
+    let points = run.series.iter();
+    let points = points.filter_map(|second| Some((second.at as f64, value(second)? as f64)));
     thinned(points.collect(), thin)
 }
 
@@ -297,15 +298,15 @@ fn throughput(report: &Report<'_>, groups: &[Group<'_>]) -> Chart {
 }
 
 fn delays(report: &Report<'_>, groups: &[Group<'_>], operation: &str) -> Vec<Chart> {
-    let millis = |run: &Run, value: fn(&Second) -> u64| {
+    type OfSecond = fn(&Second) -> Option<u64>;
+    let millis = |run: &Run, value: OfSecond| {
         let points = seconds(run, Thin::Highest, value).into_iter();
         points.map(|(at, us)| (at, us / 1000.0)).collect::<Vec<_>>()
     };
-    type OfSecond = fn(&Second) -> u64;
     let measures: [(&str, OfSecond); 3] = [
         ("median", |second| second.p50_us),
         ("99th percentile", |second| second.p99_us),
-        ("maximum", |second| second.max_us),
+        ("maximum", |second| Some(second.max_us)),
     ];
     let chart = |title| time_chart(title, "ms (logarithmic)", Scale::Log);
     if let [group] = groups {
@@ -336,7 +337,9 @@ fn of_seconds(
     let mut chart = time_chart(title, unit, Scale::Linear);
     for (index, group) in groups.iter().enumerate() {
         let (label, look) = line_name(report, groups, index);
-        repeats(&mut chart, group, (&label, look), |run| seconds(run, Thin::Mean, value));
+        repeats(&mut chart, group, (&label, look), |run| {
+            seconds(run, Thin::Mean, |second| Some(value(second)))
+        });
     }
     chart
 }

@@ -98,7 +98,7 @@ fn absurd() -> Vec<Record> {
         run.counts.succeeded = u64::MAX - 1;
         run.counts.finals.insert("REGISTER".to_owned(), [(0, u64::MAX), (200, u64::MAX)].into());
         run.series[0].at = at;
-        run.series[0].p99_us = u64::MAX;
+        run.series[0].p99_us = Some(u64::MAX);
         run.generator.cpu_user_us = u64::MAX;
         run.generator.cpu_system_us = u64::MAX;
         let watch = run.watch.as_mut().unwrap();

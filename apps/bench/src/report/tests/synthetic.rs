@@ -121,8 +121,9 @@ pub(super) fn run(server: Server, load: Load, repeat: u32, seconds: u32) -> Run 
             failed: (rate * (1.0 - share)) as u64,
             retransmitted: (rate * (1.0 - share) * 3.0) as u64,
             in_flight: (rate * mean / 1e6 * slow) as u64,
-            p50_us: (response.percentile(50.0) as f64 * slow) as u64,
-            p99_us: (response.percentile(99.0) as f64 * slow * chance.around(0.3)) as u64,
+            p50_us: Some((response.percentile(50.0) as f64 * slow) as u64),
+            p99_us: tells((rate * share) as u64, 99.0)
+                .then(|| (response.percentile(99.0) as f64 * slow * chance.around(0.3)) as u64),
             max_us: (response.max() as f64 * slow) as u64,
         }
     });
