@@ -1,6 +1,6 @@
 //! The bindings of the users: how long they last, and when they are refreshed.
 
-use sip::header::{HeaderName, NameAddr};
+use sip::header::{HeaderName, NameAddr, delta_seconds};
 use sip::{Duration, Instant, Message};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -23,13 +23,32 @@ struct Binding {
 #[derive(Debug)]
 pub(super) struct Bindings {
     all: Vec<Option<Binding>>,
+    /// How long each user asks for, in seconds.
+    asked: Vec<u32>,
     /// Each user with a binding at most once; who comes up too early is put in again.
     queue: BinaryHeap<Reverse<(Instant, u32)>>,
 }
 
 impl Bindings {
-    pub(super) fn new(users: usize) -> Self {
-        Self { all: vec![None; users], queue: BinaryHeap::new() }
+    /// Of `users` users, who ask for `expires` seconds.
+    pub(super) fn new(users: usize, expires: u32) -> Self {
+        Self { all: vec![None; users], asked: vec![expires; users], queue: BinaryHeap::new() }
+    }
+
+    /// How long the user asks for, in seconds.
+    pub(super) fn asked(&self, user: u32) -> u32 {
+        self.asked[user as usize]
+    }
+
+    /// The registrar found `expires` too short: from now on the user asks for what `response`, a 423, says
+    /// (RFC 3261 section 10.2.8). Whether that is longer.
+    pub(super) fn too_brief(&mut self, user: u32, expires: u32, response: &Message<'_>) -> bool {
+        let name = HeaderName::MinExpires;
+        let least = response.value(name).and_then(|value| delta_seconds(name, value).ok());
+        let least = least.unwrap_or_default();
+        let asked = &mut self.asked[user as usize];
+        *asked = least.max(*asked);
+        least > expires
     }
 
     /// The user has a binding for `granted` from `now`.
@@ -122,7 +141,7 @@ mod tests {
 
     #[test]
     fn bindings_are_refreshed_before_they_end_and_not_all_at_once() {
-        let mut bindings = Bindings::new(4);
+        let mut bindings = Bindings::new(4, 80);
         for user in 0..4 {
             bindings.granted(user, Duration::from_secs(80), at(0));
         }
@@ -150,7 +169,7 @@ mod tests {
 
     #[test]
     fn users_in_the_queue_are_there_once() {
-        let mut bindings = Bindings::new(1);
+        let mut bindings = Bindings::new(1, 10);
         for second in 0..1000 {
             bindings.granted(0, Duration::from_secs(10), at(second));
             bindings.removed(0);

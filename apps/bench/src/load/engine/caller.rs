@@ -39,6 +39,10 @@ impl Engine {
         slot.transaction = ClientTransaction::new(kind, is_reliable, &self.settings.timers, now);
         slot.sent = Instant::MAX;
         slot.until = Instant::MAX;
+        slot.expires = match slot.task {
+            Task::Logout | Task::Clear => 0,
+            _ => self.bindings.asked(slot.user),
+        };
         if self.settings.reuse_nonces && slot.challenges == 0 {
             let is_measured = slot.is_measured;
             let is_known = self.with_credentials(index, Keys::repeat);
@@ -76,15 +80,11 @@ impl Engine {
                     Task::Clear => (Some("*"), None),
                     _ => (None, Some(write::contact(name, home))),
                 };
-                let expires = match slot.task {
-                    Task::Logout | Task::Clear => 0,
-                    _ => self.settings.expires,
-                };
                 sender
                     .outside(uri, name, to, call_id)
                     .request(method, cseq, sender.via(), out)
                     .field(HeaderName::Contact, contact)
-                    .field(HeaderName::Expires, expires)
+                    .field(HeaderName::Expires, slot.expires)
                     .lines(&slot.authorization)
                     .field(HeaderName::UserAgent, write::USER_AGENT)
                     .end();
@@ -243,6 +243,10 @@ impl Engine {
         if slot.is_measured {
             self.tally.finished(method_of(request), status);
         }
+        if status == 423 && self.lengthen(message, index, received, now) {
+            return;
+        }
+        let slot = self.slots.get(index);
         match request {
             Request::Register | Request::Options => {
                 slot.took = net(slot.elapsed, received, slot.sent, Duration::ZERO);
@@ -304,7 +308,7 @@ impl Engine {
     /// A registration has succeeded: the user has a binding, or has none any more.
     fn note_binding(&mut self, message: &Message<'_>, index: u32, now: Instant) {
         let slot = self.slots.get(index);
-        let user = slot.user;
+        let (user, asked) = (slot.user, slot.expires);
         if matches!(slot.task, Task::Logout | Task::Clear) {
             self.bindings.removed(user);
             return;
@@ -400,8 +404,42 @@ impl Engine {
             return false;
         }
         let slot = self.slots.get(index);
-        slot.elapsed = net(slot.elapsed, received, slot.sent, Duration::ZERO);
         slot.challenges += 1;
+        self.tally.counts().challenged += u64::from(slot.is_measured);
+        self.send_anew(index, received, now);
+        true
+    }
+
+    /// Registers once more, for as long as the registrar wants at least (RFC 3261 section 10.2.8), if that
+    /// is longer than what was asked for.
+    fn lengthen(
+        &mut self,
+        message: &Message<'_>,
+        index: u32,
+        received: Instant,
+        now: Instant,
+    ) -> bool {
+        let slot = self.slots.get(index);
+        let registers =
+            slot.request == Request::Register && !matches!(slot.task, Task::Logout | Task::Clear);
+        if !registers
+            || slot.is_lengthened
+            || !self.bindings.too_brief(slot.user, slot.expires, message)
+        {
+            return false;
+        }
+        slot.is_lengthened = true;
+        // Its credentials were for the request before.
+        slot.challenges = 0;
+        slot.authorization.clear();
+        self.send_anew(index, received, now);
+        true
+    }
+
+    /// Sends the current request, which had its final response at `received`, as a new one.
+    fn send_anew(&mut self, index: u32, received: Instant, now: Instant) {
+        let slot = self.slots.get(index);
+        slot.elapsed = net(slot.elapsed, received, slot.sent, Duration::ZERO);
         slot.attempt = slot.attempt.wrapping_add(1);
         slot.cseq += 1;
         slot.rung = None;
@@ -409,9 +447,7 @@ impl Engine {
             self.registrations += 1;
             slot.cseq = self.registrations;
         }
-        self.tally.counts().challenged += u64::from(slot.is_measured);
         self.begin_request(index, now);
-        true
     }
 
     /// Lets `write` write the credentials of the current request.

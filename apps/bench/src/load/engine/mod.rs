@@ -47,7 +47,7 @@ pub(crate) struct Settings {
     pub(crate) ring: Duration,
     /// How long a call is held.
     pub(crate) hold: Duration,
-    /// How long registrations are to last, in seconds.
+    /// How long registrations are to last, in seconds, unless the server wants them longer.
     pub(crate) expires: u32,
     /// Whether each caller registers before it calls (seed D1).
     pub(crate) register_first: bool,
@@ -154,7 +154,7 @@ impl Engine {
         Self {
             session: write::session_description(host),
             keys: Keys::new(parties.len(), settings.reuse_nonces),
-            bindings: Bindings::new(parties.len()),
+            bindings: Bindings::new(parties.len(), settings.expires),
             scratch: Vec::new(),
             settings,
             parties,

@@ -36,6 +36,29 @@ pub(super) struct Arrived<'a, 'm> {
     pub(super) is_measured: bool,
 }
 
+impl Arrived<'_, '_> {
+    /// The extensions that it requires. None of them is known here.
+    fn required(&self) -> impl Iterator<Item = &[u8]> {
+        self.message.elements(HeaderName::Require).filter(|option| !option.is_empty())
+    }
+
+    /// Whether it asks for what is not known (RFC 3261 section 8.2.2.3). ACK and CANCEL cannot, and the
+    /// method is looked at before.
+    fn requires_unknown(&self) -> bool {
+        let method = self.method;
+        let is_taken = matches!(
+            method,
+            Method::Invite | Method::Bye | Method::Options | Method::Update | Method::Info
+        );
+        is_taken && self.required().next().is_some()
+    }
+
+    /// The same, of a request outside of dialogs: within one that is not there, it is that which is said.
+    fn starts_with_unknown(&self) -> bool {
+        to_tag(self.message).is_none() && self.requires_unknown()
+    }
+}
+
 impl Engine {
     /// A request has come.
     pub(super) fn on_request(
@@ -62,6 +85,7 @@ impl Engine {
             self.past(key, method == Method::Ack, now);
             match method {
                 Method::Ack => {}
+                _ if arrived.starts_with_unknown() => self.respond(&arrived, 420, NO_CALL, None),
                 Method::Bye => self.respond(&arrived, 200, NO_CALL, None),
                 _ => self.respond(&arrived, 481, NO_CALL, None),
             }
@@ -70,6 +94,7 @@ impl Engine {
         arrived.is_measured = slot.is_measured;
         self.tally.counts().received += u64::from(slot.is_measured);
         match (to_tag(message), method) {
+            _ if arrived.starts_with_unknown() => self.refuse(&arrived, 420),
             (None, Method::Invite) => self.on_call(&arrived, key.slot, received, now),
             (None, Method::Cancel) => self.on_cancel(&arrived, key.slot, now),
             (None, Method::Options) => self.respond(&arrived, 200, NO_CALL, None),
@@ -92,6 +117,7 @@ impl Engine {
             self.tally.counts().unexpected += 1;
         }
         let status = match (arrived.method, to_tag(arrived.message)) {
+            _ if arrived.starts_with_unknown() => 420,
             (Method::Options, _) => 200,
             // All users are busy with calls of ours.
             (Method::Invite, None) => 486,
@@ -132,6 +158,7 @@ impl Engine {
         let entry = Entry { slot: index, generation: self.slots.get(index).generation };
         let tag = tag_of_end(end, entry);
         match arrived.method {
+            _ if arrived.requires_unknown() => self.refuse(arrived, 420),
             Method::Invite => self.on_reinvite(arrived, index, end, now),
             Method::Bye => self.on_bye(arrived, index, end, received, now),
             Method::Update => {
@@ -361,6 +388,13 @@ impl Engine {
                 (ALLOW, "Accept: application/sdp\r\n").emit(out);
             }),
             (405, _) => response.write(out, |out| out.extend_from_slice(ALLOW)),
+            (420, _) => response.write(out, |out| {
+                for (index, option) in arrived.required().enumerate() {
+                    let before: &[u8] = if index == 0 { b"Unsupported: " } else { b", " };
+                    write::put(out, &[before, option]);
+                }
+                out.extend_from_slice(b"\r\n");
+            }),
             (469, _) => response.write(out, |out| out.extend_from_slice(b"Recv-Info:\r\n")),
             // Two requests of one dialog have met (RFC 3261 section 14.2).
             (500, Method::Invite) => {

@@ -144,6 +144,10 @@ pub(crate) struct Slot {
     pub(crate) attempt: u8,
     /// Challenges answered for this request.
     pub(crate) challenges: u8,
+    /// How long a registration is to last, in seconds; and whether that is what the registrar wants, by
+    /// which it was sent again.
+    pub(crate) expires: u32,
+    pub(crate) is_lengthened: bool,
     pub(crate) cseq: u32,
     pub(crate) transaction: ClientTransaction,
     /// When it was to start, and when its first message was sent.
@@ -151,7 +155,7 @@ pub(crate) struct Slot {
     pub(crate) started: Instant,
     /// When the current request was first sent; `Instant::MAX` until it is.
     pub(crate) sent: Instant,
-    /// What the sendings of the current request that were challenged took.
+    /// What the sendings of the current request before this one took.
     pub(crate) elapsed: Duration,
     /// What the operation took, and what its registration, if it began with one, took before.
     pub(crate) took: Duration,
@@ -193,6 +197,8 @@ impl Slot {
             request: Request::Options,
             attempt: 0,
             challenges: 0,
+            expires: 0,
+            is_lengthened: false,
             cseq: 0,
             transaction: ClientTransaction::new(
                 Kind::NonInvite,
@@ -237,6 +243,7 @@ impl Slot {
         self.is_live = true;
         self.attempt = 0;
         self.challenges = 0;
+        self.is_lengthened = false;
         self.cseq = 1;
         self.started = never;
         self.sent = never;

@@ -1,7 +1,7 @@
 //! Operations of one request, and how they end.
 
 use super::super::Task;
-use super::rig::{Rig, answer, assert_delays, only, server};
+use super::rig::{Rig, Sent, answer, assert_delays, only, server};
 use crate::load::tally::Tally;
 use crate::record::Delay;
 use sip::{Duration, Instant};
@@ -196,4 +196,73 @@ fn a_refresh_is_no_operation_and_is_tried_again_while_the_binding_lasts() {
     assert_eq!((parts.counts.offered, parts.counts.succeeded, parts.counts.refused), (2, 2, 0));
     assert_eq!((parts.counts.started, parts.counts.refreshed, parts.operations), (2, 2, 2));
     assert_eq!(parts.counts.finals["REGISTER"], std::collections::BTreeMap::from([(200, 2)]));
+}
+
+/// A REGISTER of user 0 that is answered so, and what follows.
+fn too_brief(rig: &mut Rig, task: Task, more: &str) -> (Sent, Vec<Sent>) {
+    let register = only(rig.start(task));
+    rig.wait(5);
+    let next = rig.deliver(0, &answer(&register.text, "423 Interval Too Brief", more));
+    (register, next)
+}
+
+#[test]
+fn a_registration_that_is_too_brief_is_sent_again_as_long_as_the_registrar_wants() {
+    let mut rig = Rig::new(|_| ());
+    let (first, next) = too_brief(&mut rig, Task::Register, "Min-Expires: 1800\r\n");
+    let second = only(next);
+    assert_eq!((first.value("Expires"), second.value("Expires")), ("600", "1800"));
+    assert_eq!((second.value("Contact"), second.link), (first.value("Contact"), first.link));
+    assert_eq!(second.value("Call-ID"), first.value("Call-ID"));
+    assert!(second.number() > first.number() && second.value("Via") != first.value("Via"));
+    rig.wait(7);
+    assert!(rig.deliver(0, &answer(&second.text, "200 OK", "")).is_empty());
+    assert!(rig.engine.is_registered(0, rig.now + Duration::from_secs(1799)), "as was asked for");
+    // From then on, and only that user; a logout asks for nothing.
+    let refresh = only(rig.start(Task::Refresh));
+    assert_eq!(refresh.value("Expires"), "1800");
+    rig.deliver(0, &answer(&refresh.text, "200 OK", ""));
+    rig.engine.start(rig.now, rig.now, Task::Refresh, 1, None);
+    let other = only(rig.take());
+    assert_eq!(other.value("Expires"), "600");
+    rig.deliver(1, &answer(&other.text, "200 OK", ""));
+    let (logout, next) = too_brief(&mut rig, Task::Logout, "Min-Expires: 7200\r\n");
+    assert_eq!((logout.value("Expires"), next.len()), ("0", 0));
+    let parts = rig.finish();
+    let counts = &parts.counts;
+    assert_eq!((counts.offered, counts.succeeded, counts.refused), (2, 1, 1));
+    assert_eq!(counts.finals["REGISTER"], BTreeMap::from([(200, 1), (423, 2)]));
+    assert_delays(&parts, &[(Delay::Response, 12), (Delay::Rrd, 12), (Delay::FromSchedule, 12)]);
+}
+
+#[test]
+fn a_registration_that_is_too_brief_again_or_for_no_reason_has_failed() {
+    for more in ["", "Min-Expires: 600\r\n", "Min-Expires: soon\r\n", "Min-Expires: -1\r\n"] {
+        let mut rig = Rig::new(|_| ());
+        let (_, next) = too_brief(&mut rig, Task::Register, more);
+        assert!(next.is_empty(), "{more}");
+        assert_eq!(rig.finish().counts.refused, 1, "{more}");
+    }
+    let mut rig = Rig::new(|_| ());
+    let (_, next) = too_brief(&mut rig, Task::Register, "Min-Expires: 1800\r\n");
+    let brief = answer(&only(next).text, "423 Interval Too Brief", "Min-Expires: 3600\r\n");
+    assert!(rig.deliver(0, &brief).is_empty(), "once");
+    assert_eq!(rig.counts().finals.len(), 0);
+    assert_eq!(only(rig.start(Task::Register)).value("Expires"), "1800");
+    assert_eq!((rig.counts().refused, rig.counts().offered), (1, 2));
+}
+
+#[test]
+fn two_registrations_of_a_user_that_are_too_brief_are_both_sent_again_and_retransmitted_as_they_were()
+ {
+    let mut rig = Rig::new(|_| ());
+    let one = only(rig.start(Task::Register));
+    let other = only(rig.start(Task::Register));
+    let brief = |request: &str| answer(request, "423 No", "Min-Expires: 99999999999999999999\r\n");
+    let next = only(rig.deliver(0, &brief(&one.text)));
+    assert_eq!(next.value("Expires"), "4294967295", "what there is no number for is the highest");
+    let again = rig.wait(510);
+    assert!(again.iter().any(|sent| sent.text == other.text), "{again:#?}");
+    assert!(again.iter().any(|sent| sent.text == next.text), "{again:#?}");
+    assert_eq!(only(rig.deliver(0, &brief(&other.text))).value("Expires"), "4294967295");
 }

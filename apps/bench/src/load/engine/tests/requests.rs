@@ -230,3 +230,82 @@ fn a_new_invite_that_meets_the_callers_own_has_to_wait() {
     let trying = answer(&invite.text, "100 Trying", "");
     rig.deliver(0, &trying);
 }
+
+#[test]
+fn what_requires_an_unknown_extension_is_refused_and_the_extension_named() {
+    let require = "Require: 100rel, x-dance\r\nRequire: timer\r\n";
+    for link in [2, 0] {
+        let mut rig = held();
+        let (_, ok) = call(&mut rig);
+        for (cseq, (method, expected)) in (77..).zip([
+            ("INVITE", 420),
+            ("UPDATE", 420),
+            ("INFO", 420),
+            ("OPTIONS", 420),
+            ("BYE", 420),
+            // The method is looked at first.
+            ("REFER", 405),
+            ("DANCE", 501),
+        ]) {
+            let refused = only(rig.deliver(link, &request(&ok, link, method, cseq, require)));
+            assert_eq!((status(&refused), refused.link), (expected, link), "{method}");
+            let unsupported: &[&str] =
+                if expected == 420 { &["100rel, x-dance, timer"] } else { &[] };
+            assert_eq!(refused.values("Unsupported"), unsupported, "{method}");
+        }
+        assert_eq!(rig.counts().unexpected, 7);
+        let plain = request(&ok, link, "OPTIONS", 90, "Require: \r\nSupported: timer\r\n");
+        assert_eq!(status(&only(rig.deliver(link, &plain))), 200);
+        // An ACK has no answer, and is for the INVITE whatever is in it.
+        let invite = request(&ok, link, "INVITE", 91, "");
+        assert_eq!(status(&only(rig.deliver(link, &invite))), 200);
+        assert!(rig.deliver(link, &request(&ok, link, "ACK", 91, require)).is_empty());
+        assert!(rig.wait(32_000).is_empty());
+        let bye = only(rig.wait(28_010));
+        rig.deliver(0, &answer(&bye.text, "200 OK", ""));
+        assert_eq!(rig.finish().counts.succeeded, 1, "none of that has ended the call");
+    }
+}
+
+#[test]
+fn a_call_that_requires_an_unknown_extension_has_failed() {
+    let mut rig = held();
+    let invite = only(rig.start(Task::Invite));
+    let with = |text: &str| text.replace("Max-Forwards", "Require: x-dance\r\nMax-Forwards");
+    let refused = only(rig.deliver(2, &with(&relayed(&invite.text, &[]))));
+    assert_eq!((status(&refused), refused.value("Unsupported")), (420, "x-dance"));
+    let ack = only(rig.deliver(0, &returned(&refused.text)));
+    assert!(ack.start_line().starts_with("ACK "));
+    let counts = rig.finish().counts;
+    assert_eq!((counts.refused, counts.unexpected), (1, 1));
+    assert_eq!(counts.finals["INVITE"], [(420, 1)].into());
+    // A CANCEL cannot require anything.
+    let mut rig = Rig::new(|settings| settings.ring = Duration::from_secs(5));
+    let invite = only(rig.start(Task::Invite));
+    rig.deliver(2, &relayed(&invite.text, &[]));
+    let cancel = with(&relayed(&invite.text, &[])).replace("INVITE", "CANCEL");
+    assert_eq!(status(&rig.deliver(2, &cancel)[0]), 200);
+}
+
+#[test]
+fn what_belongs_to_no_call_and_requires_an_unknown_extension_is_refused() {
+    let mut rig = held();
+    let (_, ok) = call(&mut rig);
+    let tag = format!(";tag{}", ok.value("To").split_once(";tag").unwrap().1);
+    for (method, has_tag, expected) in [
+        ("INVITE", false, 420),
+        ("OPTIONS", false, 420),
+        ("INFO", false, 420),
+        ("BYE", true, 481),
+        ("NOTIFY", false, 405),
+        ("CANCEL", false, 481),
+    ] {
+        let text = request(&ok, 2, method, 1, "Require: x-dance\r\n");
+        let text = text.replace(ok.value("Call-ID"), "foreign@x");
+        let text = if has_tag { text } else { text.replace(&tag, "") };
+        let refused = only(rig.deliver(2, &text));
+        assert_eq!(status(&refused), expected, "{method}");
+        assert_eq!(refused.values("Unsupported").len(), usize::from(expected == 420), "{method}");
+    }
+    assert_eq!(hang_up(rig).unexpected, 5, "all but OPTIONS");
+}
