@@ -27,7 +27,7 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     match cli::Cli::try_parse() {
-        Ok(cli) => commands::execute(&cli),
+        Ok(cli) => commands::execute(cli),
         Err(error) => match error.print() {
             Ok(()) => ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2)),
             Err(unprinted) => {

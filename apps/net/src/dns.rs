@@ -129,50 +129,8 @@ mod tests {
     use hickory_resolver::config::{ConnectionConfig, NameServerConfig, ResolverConfig};
     use hickory_resolver::net::runtime::TokioRuntimeProvider;
     use sip::locate::Host;
-    use std::net::{SocketAddr, UdpSocket};
-
-    /// A name as the DNS writes it.
-    fn name(text: &str) -> Vec<u8> {
-        let mut bytes = Vec::new();
-        for label in text.split('.') {
-            bytes.push(label.len() as u8);
-            bytes.extend_from_slice(label.as_bytes());
-        }
-        bytes.push(0);
-        bytes
-    }
-
-    /// A name server that knows these records, by name and type, and answers until the test ends.
-    fn serve(records: Vec<(&'static str, u16, Vec<u8>)>) -> SocketAddr {
-        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-        let address = socket.local_addr().unwrap();
-        std::thread::spawn(move || {
-            let mut query = [0; 1500];
-            while let Ok((length, from)) = socket.recv_from(&mut query) {
-                let query = &query[..length];
-                // Twelve bytes of header; then the name, its type and its class.
-                let end = 12 + query[12..].iter().position(|&byte| byte == 0).unwrap() + 1;
-                let asked = query[12..end].to_ascii_lowercase();
-                let kind = u16::from_be_bytes([query[end], query[end + 1]]);
-                let found: Vec<_> = records
-                    .iter()
-                    .filter(|(owner, record, _)| name(owner) == asked && *record == kind)
-                    .collect();
-                let mut answer = query[..2].to_vec();
-                answer.extend([0x85, 0x80, 0, 1, 0, found.len() as u8, 0, 0, 0, 0]);
-                answer.extend(&query[12..end + 4]);
-                for (_, record, data) in found {
-                    answer.extend([0xc0, 12]);
-                    answer.extend(record.to_be_bytes());
-                    answer.extend([0, 1, 0, 0, 0, 60]);
-                    answer.extend((data.len() as u16).to_be_bytes());
-                    answer.extend(data);
-                }
-                socket.send_to(&answer, from).unwrap();
-            }
-        });
-        address
-    }
+    use std::net::SocketAddr;
+    use test_support::dns::{A, NAPTR, SRV, naptr, serve, srv};
 
     /// What asks the name server at `server`, whatever the system says.
     fn dns_of(server: SocketAddr) -> Dns {
@@ -190,22 +148,10 @@ mod tests {
         }
     }
 
-    const A: u16 = 1;
-    const SRV: u16 = 33;
-    const NAPTR: u16 = 35;
-
-    fn srv(priority: u8, port: u16, target: &str) -> Vec<u8> {
-        [&[0, priority, 0, 1][..], &port.to_be_bytes(), &name(target)].concat()
-    }
-
-    fn naptr(order: u8, service: &str, replacement: &str) -> Vec<u8> {
-        let text = |text: &str| [&[text.len() as u8][..], text.as_bytes()].concat();
-        [&[0, order, 0, 1][..], &text("s"), &text(service), &text(""), &name(replacement)].concat()
-    }
-
     #[test]
     fn a_domain_is_located_by_naptr_srv_and_address_records() {
-        let server = serve(vec![
+        let any = SocketAddr::from(([127, 0, 0, 1], 0));
+        let records = vec![
             ("example.com", NAPTR, naptr(1, "SIP+D2T", "_sip._tcp.example.com")),
             ("example.com", NAPTR, naptr(2, "SIP+D2U", "_sip._udp.example.com")),
             ("_sip._udp.example.com", SRV, srv(2, 5080, "two.example.com")),
@@ -214,8 +160,8 @@ mod tests {
             ("one.example.com", A, vec![192, 0, 2, 1]),
             ("two.example.com", A, vec![192, 0, 2, 2]),
             ("plain.example.com", A, vec![192, 0, 2, 3]),
-        ]);
-        let dns = dns_of(server);
+        ];
+        let dns = dns_of(serve(any, records).unwrap());
         let found = |host: &str, transport| {
             let host = Host::parse(host.as_bytes()).unwrap();
             let destination = Destination { host, port: None, transport, sips: false };

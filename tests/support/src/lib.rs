@@ -1,5 +1,6 @@
 //! What the tests of several crates share.
 
+pub mod dns;
 pub mod fuzz;
 pub mod network;
 pub mod pcap;

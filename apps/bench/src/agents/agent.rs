@@ -123,7 +123,8 @@ impl Agent {
     fn open(&mut self, id: u32, plan: Plan) -> Result<Reply, String> {
         let host = plan.host.clone();
         let plan = plan.into_plan()?;
-        let target = Target { transport: plan.settings.transport, address: plan.target, host };
+        let (transport, address) = (plan.settings.transport, plan.target);
+        let target = Target { transport, address, host, others: Vec::new() };
         if plan.is_probing {
             commands::probe(&target, &plan.settings.domain).map_err(|error| error.to_string())?;
         }

@@ -192,6 +192,11 @@ impl LoadArgs {
         })
     }
 
+    /// The domain of the users at `target`.
+    pub(crate) fn domain_at<'a>(&'a self, target: &'a Target) -> &'a str {
+        self.users.domain.as_deref().unwrap_or(&target.host)
+    }
+
     /// How messages travel to the first system.
     pub(crate) fn transport(&self) -> Transport {
         match &self.target {

@@ -12,16 +12,23 @@ const TRANSPORTS: [Transport; 2] = [Transport::Udp, Transport::Tcp];
 
 /// A server's address: `udp:HOST:PORT` or `tcp:HOST:PORT`; the transport may be left out, and the
 /// port. A domain without a port is looked up as a user agent does (RFC 3263 section 4): the transport by
-/// NAPTR if it is left out, host and port by SRV. The first server that is found gets the whole load.
+/// NAPTR if it is left out, host and port by SRV. The first server that is found and answers gets the whole load.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Target {
     pub(crate) transport: Transport,
     pub(crate) address: SocketAddr,
     /// As it was written, without the transport and the port.
     pub(crate) host: String,
+    /// Where else it may be reached, in the order to try (RFC 3263 section 4.3).
+    pub(crate) others: Vec<Location>,
 }
 
 impl Target {
+    /// The server at `address`, by which it is called.
+    pub(crate) fn at(transport: Transport, address: SocketAddr) -> Self {
+        Self { transport, address, host: address.ip().to_string(), others: Vec::new() }
+    }
+
     /// Reads a target, whose name `locate` looks up in the DNS where that is to be done.
     fn read(
         text: &str,
@@ -47,11 +54,12 @@ impl Target {
             && let Some(host @ Host::Name(_)) = Host::parse(rest.as_bytes())
         {
             let destination = Destination { host, port: None, transport: named, sips: false };
-            match locate(destination).map(|found| found.first().copied()) {
-                Ok(Some(Location { transport, address })) => {
-                    return Ok(Self { transport, address, host: rest.to_owned() });
+            match locate(destination).as_deref() {
+                Ok([Location { transport, address }, others @ ..]) => {
+                    let (host, others) = (rest.to_owned(), others.to_vec());
+                    return Ok(Self { transport: *transport, address: *address, host, others });
                 }
-                Ok(None) => reasons = "no SRV or address record; ".to_owned(),
+                Ok([]) => reasons = "no SRV or address record; ".to_owned(),
                 Err(error) => reasons = format!("{error}; "),
             }
         }
@@ -63,7 +71,7 @@ impl Target {
             .map_err(|error| format!("{reasons}{error}; expected udp:HOST:PORT or tcp:HOST:PORT"))?
             .next()
             .ok_or_else(|| format!("{host} has no address"))?;
-        Ok(Self { transport, address, host })
+        Ok(Self { transport, address, host, others: Vec::new() })
     }
 }
 
@@ -99,7 +107,8 @@ mod tests {
             ("tcp:[::1]:9", Transport::Tcp, "[::1]:9", "[::1]"),
         ] {
             let address = address.parse().unwrap();
-            let expected = Target { transport, address, host: host.to_owned() };
+            let host = host.to_owned();
+            let expected = Target { transport, address, host, others: Vec::new() };
             assert_eq!(text.parse(), Ok(expected), "{text}");
         }
         for text in ["", "tls:127.0.0.1", "udp:127.0.0.1:x", "[::1"] {
@@ -111,6 +120,7 @@ mod tests {
     fn domains_without_a_port_are_looked_up_and_nothing_else_is() {
         let found =
             Location { transport: Transport::Tcp, address: "192.0.2.7:5080".parse().unwrap() };
+        let other = Location { address: "192.0.2.8:1".parse().unwrap(), ..found };
         for (text, named) in [
             ("Example.com", None),
             ("udp:example.com", Some(Transport::Udp)),
@@ -122,10 +132,10 @@ mod tests {
                     destination,
                     Destination { host, port: None, transport: named, sips: false }
                 );
-                let other = Location { address: "192.0.2.8:1".parse().unwrap(), ..found };
                 Ok(vec![found, other])
             });
             let target = target.unwrap();
+            assert_eq!(target.others, [other]);
             assert_eq!((target.transport, target.address), (found.transport, found.address));
             assert!(target.host.eq_ignore_ascii_case("example.com"));
         }

@@ -80,7 +80,7 @@ fn generator(
     let load = &args.load;
     let peer = Peer::start(script).map_err(CommandError::Peer)?;
     let address = peer.address();
-    let target = Target { transport: Transport::Udp, address, host: address.ip().to_string() };
+    let target = Target::at(Transport::Udp, address);
     let plan = load.generator(&target, DOMAIN, users, spec.rate());
     let mut force = Force::Local(Generator::open(&plan, ending)?);
     let measured =

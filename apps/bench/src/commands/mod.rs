@@ -22,6 +22,7 @@ pub(crate) use session::ceiling;
 
 use crate::agents::AgentError;
 use crate::capture::CaptureError;
+use crate::cli::load::LoadArgs;
 use crate::cli::{Cli, Command};
 use crate::console::complain;
 use crate::load::links::LinkError;
@@ -46,6 +47,8 @@ pub(crate) enum CommandError {
     NoTarget,
     /// No SIP server answers there.
     NoServer(String, Option<io::Error>),
+    /// None of the servers that the DNS names for this host: why, of each.
+    NoServers(String, Vec<String>),
     Users(UsersError),
     Link(LinkError),
     Measure(MeasureError),
@@ -86,6 +89,13 @@ impl fmt::Display for CommandError {
             }
             Self::NoServer(target, Some(error)) => {
                 write!(f, "no SIP server answers an OPTIONS request at {target}: {error}")
+            }
+            Self::NoServers(host, failures) => {
+                write!(
+                    f,
+                    "none of the servers that {host} leads to answers: {}",
+                    failures.join("; ")
+                )
             }
             Self::Users(error) => error.fmt(f),
             Self::Link(error) => error.fmt(f),
@@ -138,10 +148,13 @@ from! {
 
 /// Runs the command. The status is 0 only if all runs were valid and what was required held, 1 if not,
 /// and 2 where the command did not come to its end.
-pub(crate) fn execute(cli: &Cli) -> ExitCode {
+pub(crate) fn execute(cli: Cli) -> ExitCode {
+    let mut command = cli.command;
     let ending = Arc::new(AtomicBool::new(false));
-    end_on_signals(&cli.command, &ending);
-    let result = output::check(&cli.command).and_then(|()| run_command(&cli.command, &ending));
+    end_on_signals(&command, &ending);
+    let result = output::check(&command)
+        .and_then(|()| load_of(&mut command).map_or(Ok(()), |load| probe::settle(load, &ending)))
+        .and_then(|()| run_command(&command, &ending));
     match result {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::from(1),
@@ -184,6 +197,25 @@ fn is_ignored(signal: Signal) -> bool {
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
     ignored.is_some_and(|mask| mask >> (signal as u32 - 1) & 1 == 1)
+}
+
+/// The load of a command that puts one on.
+fn load_of(command: &mut Command) -> Option<&mut LoadArgs> {
+    match command {
+        Command::Run(args) => Some(&mut args.load),
+        Command::Sweep(args) => Some(&mut args.load),
+        Command::Limit(args) => Some(&mut args.load),
+        Command::Burst(args) => Some(&mut args.load),
+        Command::Qos(args) => Some(&mut args.load),
+        Command::Proxy(args) => Some(&mut args.load),
+        Command::Compare(args) => Some(&mut args.load),
+        Command::Capture(_)
+        | Command::Report(_)
+        | Command::Peer(_)
+        | Command::Agent(_)
+        | Command::Cost(_)
+        | Command::Srtp(_) => None,
+    }
 }
 
 fn run_command(command: &Command, ending: &Arc<AtomicBool>) -> Result<bool, CommandError> {

@@ -2,10 +2,14 @@
 //! and not found out in a load.
 
 use super::CommandError;
+use crate::cli::load::LoadArgs;
 use crate::cli::target::Target;
+use crate::console::complain;
+use crate::measure::MeasureError;
 use sip::{Message, Transport};
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// How long one attempt waits, and how many there are.
@@ -32,6 +36,38 @@ pub(crate) fn probe(target: &Target, domain: &str) -> Result<Option<String>, Com
             || field.raw_name().eq_ignore_ascii_case(b"User-Agent")
     });
     Ok(name.map(|field| String::from_utf8_lossy(field.value).into_owned()))
+}
+
+/// Lets the target of `load`, where the DNS names several servers for it, be the first of them that answers, in
+/// the order of the DNS (RFC 3263 section 4.3). Without the question that the user may have forbidden it is the first.
+///
+/// # Errors
+/// [`CommandError::NoServers`] where none answers, and [`MeasureError::Stopped`] where `ending` is set.
+pub(super) fn settle(load: &mut LoadArgs, ending: &AtomicBool) -> Result<(), CommandError> {
+    let Some(mut target) = load.target.take_if(|target| !target.others.is_empty()) else {
+        return Ok(());
+    };
+    let mut others = std::mem::take(&mut target.others).into_iter();
+    let mut failures = Vec::new();
+    if !load.detail.no_probe {
+        while let Err(error) = probe(&target, load.domain_at(&target)) {
+            if ending.load(Ordering::Relaxed) {
+                return Err(MeasureError::Stopped.into());
+            }
+            let Some(next) = others.next() else {
+                failures.push(error.to_string());
+                return Err(CommandError::NoServers(target.host, failures));
+            };
+            (target.transport, target.address) = (next.transport, next.address);
+            complain(format_args!(
+                "{error}; trying {target}, the next that {} leads to",
+                target.host
+            ));
+            failures.push(error.to_string());
+        }
+    }
+    load.target = Some(target);
+    Ok(())
 }
 
 fn ask_by_udp(target: SocketAddr, domain: &str, buffer: &mut [u8]) -> io::Result<usize> {
@@ -61,7 +97,10 @@ fn ask_by_tcp(target: SocketAddr, domain: &str, buffer: &mut [u8]) -> io::Result
     let mut stream = TcpStream::connect_timeout(&target, WAIT * ATTEMPTS as u32)?;
     stream.set_read_timeout(Some(WAIT * ATTEMPTS as u32))?;
     stream.write_all(&request("TCP", stream.local_addr()?, domain))?;
-    stream.read(buffer)
+    stream.read(buffer).map_err(|error| match error.kind() {
+        io::ErrorKind::WouldBlock => io::ErrorKind::TimedOut.into(),
+        _ => error,
+    })
 }
 
 fn request(transport: &str, local: SocketAddr, domain: &str) -> Vec<u8> {
@@ -72,4 +111,60 @@ fn request(transport: &str, local: SocketAddr, domain: &str) -> Vec<u8> {
          Call-ID: {id:x}\r\nCSeq: 1 OPTIONS\r\nUser-Agent: barebell-bench\r\nContent-Length: 0\r\n\r\n"
     )
     .into_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::{Cli, Command};
+    use clap::Parser as _;
+    use sip::locate::Target as Location;
+
+    /// The load of a command whose target the DNS says is at these places, and its settling.
+    fn settled(places: &[(Transport, SocketAddr)], more: &str) -> (Result<(), String>, String) {
+        let words = ["barebell-bench", "run", "--target", "127.0.0.1"];
+        let cli = Cli::try_parse_from(words.into_iter().chain(more.split_whitespace())).unwrap();
+        let Command::Run(mut run) = cli.command else { panic!("a run") };
+        let mut places = places.iter().map(|&(transport, address)| Location { transport, address });
+        let Location { transport, address } = places.next().unwrap();
+        let (host, others) = ("sip.example".to_owned(), places.collect());
+        run.load.target = Some(Target { transport, address, host, others });
+        let result = settle(&mut run.load, &AtomicBool::new(false));
+        let target = run.load.target.map(|target| target.to_string()).unwrap_or_default();
+        (result.map_err(|error| error.to_string()), target)
+    }
+
+    /// Somebody who answers whatever comes with `answer`.
+    fn answering(answer: &'static str) -> SocketAddr {
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let address = socket.local_addr().unwrap();
+        std::thread::spawn(move || {
+            let mut buffer = [0; 2000];
+            while let Ok((_, from)) = socket.recv_from(&mut buffer) {
+                socket.send_to(answer.as_bytes(), from).unwrap();
+            }
+        });
+        address
+    }
+
+    #[test]
+    fn the_first_server_that_answers_is_the_target() {
+        let closed: SocketAddr = "127.0.0.1:1".parse().unwrap();
+        let other = answering("no SIP");
+        let good = answering("SIP/2.0 404 Not Found\r\nContent-Length: 0\r\n\r\n");
+        let (udp, tcp) = (Transport::Udp, Transport::Tcp);
+        let places = [(udp, closed), (tcp, closed), (udp, other), (udp, good), (udp, closed)];
+        let (result, target) = settled(&places, "");
+        assert_eq!((result, target), (Ok(()), format!("udp:{good}")));
+        let (result, _) = settled(&places[..3], "");
+        let error = result.unwrap_err();
+        for why in
+            ["udp:127.0.0.1:1: Conn", "tcp:127.0.0.1:1: Conn", &format!("udp:{other} answers")]
+        {
+            assert!(error.contains(why), "{why}: {error}");
+        }
+        // Whoever wants no question has no other server, and one server is asked later.
+        assert_eq!(settled(&places, "--no-probe"), (Ok(()), "udp:127.0.0.1:1".to_owned()));
+        assert_eq!(settled(&places[..1], ""), (Ok(()), "udp:127.0.0.1:1".to_owned()));
+    }
 }

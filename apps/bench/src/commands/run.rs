@@ -24,6 +24,7 @@ pub(crate) fn ceilings(
         transport: load.transport(),
         address: (Ipv4Addr::LOCALHOST, 0).into(),
         host: String::new(),
+        others: Vec::new(),
     };
     let nobody = Users::List(Vec::new());
     let plan = load.generator(&nowhere, "", &nobody, rate);

@@ -53,7 +53,7 @@ pub(crate) fn start(
                 ..System::default()
             },
             target: target.clone(),
-            domain: load.users.domain.clone().unwrap_or_else(|| target.host.clone()),
+            domain: load.domain_at(target).to_owned(),
             subject: load.watch.clone(),
             running: None,
         });
@@ -88,11 +88,7 @@ pub(crate) fn start_one(
         timings: load.detail.timings,
     };
     let running = sut::start(spec, &wanted)?;
-    let target = Target {
-        transport: running.transport,
-        address: running.target,
-        host: running.target.ip().to_string(),
-    };
+    let target = Target::at(running.transport, running.target);
     Ok(Started {
         spec: Some(spec.to_owned()),
         system: running.system.clone(),

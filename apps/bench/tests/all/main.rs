@@ -6,3 +6,4 @@ mod cli;
 mod commands;
 mod servers;
 mod support;
+mod target;
