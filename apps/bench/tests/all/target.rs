@@ -34,7 +34,7 @@ fn bench_by(address: Ipv4Addr, records: Vec<(&'static str, u16, Vec<u8>)>, line:
 
 const LOAD: &str = "--rate 20 --duration 200ms --warmup 0 --tail 0 --settle 0 --max-lag 10s --quiet --no-report --json";
 
-/// The record's system, and what the first server of which the DNS knows was asked for.
+/// Where the load of a command that ended well went.
 #[track_caller]
 fn target_of(ended: &Ended) -> String {
     assert_eq!(ended.status, 0, "{ended:?}");

@@ -319,3 +319,29 @@ fn each_operation_is_challenged_where_nonces_are_not_used_again() {
     let counts = rig.finish().counts;
     assert_eq!((counts.challenged, counts.reused), (2, 0));
 }
+
+#[test]
+fn a_registration_that_is_too_brief_is_proved_anew() {
+    for reuses in [false, true] {
+        let mut rig = Rig::new(|settings| settings.reuse_nonces = reuses);
+        let first = only(rig.start(Task::Register));
+        let second = only(ask(&mut rig, &first, 401, "one", false));
+        let brief = answer(&second.text, "423 Interval Too Brief", "Min-Expires: 1800\r\n");
+        let third = only(rig.deliver(0, &brief));
+        assert_eq!(third.value("Expires"), "1800");
+        let (proved, nonce, count) = if reuses {
+            (third, "one", 2)
+        } else {
+            assert!(third.values("Authorization").is_empty(), "each waits for a challenge");
+            (only(ask(&mut rig, &third, 401, "two", false)), "two", 1)
+        };
+        assert_eq!(proved.value("Expires"), "1800");
+        assert_eq!(nonce_and_count(&proved, "Authorization"), (nonce.to_owned(), count));
+        assert_proves(&proved, 401, Algorithm::Sha256, nonce);
+        rig.deliver(0, &answer(&proved.text, "200 OK", ""));
+        let counts = rig.finish().counts;
+        let challenged = if reuses { 1 } else { 2 };
+        assert_eq!((counts.succeeded, counts.challenged), (1, challenged));
+        assert_eq!(counts.finals["REGISTER"], BTreeMap::from([(200, 1), (423, 1)]));
+    }
+}
