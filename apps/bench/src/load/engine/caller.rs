@@ -317,7 +317,7 @@ impl Engine {
         let place = write::place_of(&self.places, party.link);
         self.scratch.clear();
         ("sip:", &party.name, "@", &place.contact).emit(&mut self.scratch);
-        let granted = bindings::granted(message, &self.scratch, self.settings.expires);
+        let granted = bindings::granted(message, &self.scratch, asked);
         self.bindings.granted(user, granted, now);
     }
 

@@ -391,7 +391,7 @@ impl Engine {
             (420, _) => response.write(out, |out| {
                 for (index, option) in arrived.required().enumerate() {
                     let before: &[u8] = if index == 0 { b"Unsupported: " } else { b", " };
-                    write::put(out, &[before, option]);
+                    (before, option).emit(out);
                 }
                 out.extend_from_slice(b"\r\n");
             }),
