@@ -144,7 +144,7 @@ pub(crate) const CASES: &[Case] = &[
         Faulty(Fault::Malformed(HeaderName::CSeq)),
         Refused(400),
         Whole,
-        "for CSeq; Max-Forwards beyond 255 alone is refused too, while expiries beyond 2^32 - 1 count as that and are cut to what is granted at most",
+        "for CSeq; Max-Forwards beyond 255 alone too; expiries beyond 2^32 - 1 are cut to what is granted at most",
     ),
     case(
         "scalarlg.dat",
