@@ -104,7 +104,7 @@ fn naptr(data: &RData) -> Option<Naptr> {
         preference: found.preference,
         flags: text(&found.flags),
         service: text(&found.services),
-        replacement: found.replacement.to_utf8(),
+        replacement: found.replacement.to_ascii(),
     })
 }
 
@@ -114,7 +114,7 @@ fn srv(data: &RData) -> Option<Srv> {
         priority: found.priority,
         weight: found.weight,
         port: found.port,
-        target: found.target.to_utf8(),
+        target: found.target.to_ascii(),
     })
 }
 
@@ -178,5 +178,16 @@ mod tests {
         assert!(found("example.com", None).starts_with(&target(tcp, "192.0.2.1:5090")), "by NAPTR");
         assert_eq!(found("plain.example.com", Some(udp)), target(udp, "192.0.2.3:5060"));
         assert_eq!(found("nobody.example.com", Some(udp)), "");
+    }
+
+    /// `idna_adapter` 1.0.0 has no tables: what is encoded has to stay so, or it could not be asked for.
+    #[test]
+    fn an_encoded_name_is_asked_for_as_it_came() {
+        use hickory_resolver::proto::rr::{Name, rdata};
+        let encoded = "xn--bcher-kva.example.";
+        let found = RData::SRV(rdata::SRV::new(1, 0, 5060, Name::from_ascii(encoded).unwrap()));
+        let target = super::srv(&found).unwrap().target;
+        assert_eq!(target, encoded);
+        assert_eq!(Name::from_utf8(target).unwrap().to_ascii(), encoded);
     }
 }

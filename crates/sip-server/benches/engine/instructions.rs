@@ -1,5 +1,8 @@
 //! How many instructions the engine takes for each kind of work, counted by Valgrind: figures that a busy
 //! machine does not change, so that a test can hold the engine to them.
+//!
+//! They do not tell of caches, memory, a server with many users, locks, or the kernel: see
+//! `docs/dev/performance.md`.
 
 use crate::clients::{self, Client, Pace, Work};
 use std::collections::BTreeMap;
