@@ -1,31 +1,26 @@
 //! `barebell check`: what is wrong in a configuration.
 
 use crate::cli::CheckFlags;
-use crate::config_file::{self, LoadError};
+use crate::config_file::LoadError;
 use crate::failure::Failure;
 use crate::output::Out;
-use crate::settings::Settings;
 
 /// Checks the configuration and says what it finds. Warnings are about the machine as it is now.
 ///
 /// # Errors
 /// When the configuration cannot be used.
 pub(crate) fn run(flags: &CheckFlags, out: &mut Out) -> Result<(), Failure> {
-    let mut settings = match &flags.place.config {
-        None => {
-            out.line("no --config FILE is given: these are the defaults")?;
-            Settings::default()
+    if flags.place.config.is_none() {
+        out.line("no --config FILE is given: these are the defaults")?;
+    }
+    let settings = match flags.place.settings() {
+        Ok(settings) => settings,
+        Err(LoadError::Bad(bad)) => {
+            out.line(&bad.to_string())?;
+            return Err(Failure::Found);
         }
-        Some(file) => match config_file::load(file) {
-            Ok(settings) => settings,
-            Err(LoadError::Bad(bad)) => {
-                out.line(&bad.to_string())?;
-                return Err(Failure::Found);
-            }
-            Err(error) => return Err(error.into()),
-        },
+        Err(error) => return Err(error.into()),
     };
-    settings.data = flags.place.data.clone().or(settings.data);
     let engine = settings.engine_config();
     let listens = settings.listens();
     for domain in &engine.domains {

@@ -1,10 +1,11 @@
 //! The command line.
 
-use crate::config_file;
+use crate::config_file::{self, LoadError};
 use crate::domains;
 use crate::listen::Listen;
+use crate::settings::Settings;
 use clap::{Args, Parser, Subcommand};
-use sip_server::config::{Mode, State};
+use sip_server::config::{Domain, Mode, State};
 use std::path::PathBuf;
 
 /// A secure SIP registrar, redirect server and proxy.
@@ -46,6 +47,30 @@ pub(crate) struct Place {
     pub(crate) data: Option<PathBuf>,
 }
 
+impl Place {
+    /// The settings of a command other than `serve`.
+    ///
+    /// # Errors
+    /// When the configuration file cannot be used.
+    pub(crate) fn settings(&self) -> Result<Settings, LoadError> {
+        let mut settings = match &self.config {
+            Some(file) => config_file::load(file)?,
+            None => Settings::default(),
+        };
+        settings.data = self.data.clone().or(settings.data);
+        Ok(settings)
+    }
+
+    /// The flags that name this place, as a shell takes them.
+    pub(crate) fn flags(&self) -> Vec<String> {
+        [("--config", &self.config), ("--data", &self.data)]
+            .into_iter()
+            .filter_map(|(flag, path)| Some((flag, path.as_ref()?)))
+            .flat_map(|(flag, path)| [flag.to_owned(), shell_word(&path.to_string_lossy())])
+            .collect()
+    }
+}
+
 /// The flags of `serve`. They overrule the configuration file.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct ServeFlags {
@@ -71,6 +96,34 @@ pub(crate) struct ServeFlags {
     /// Worker threads [default: one for each core]
     #[arg(long, value_name = "N", value_parser = workers)]
     pub(crate) workers: Option<usize>,
+}
+
+impl ServeFlags {
+    /// The settings of `serve`: what the file says, overruled by the flags. Can be called again to read the file
+    /// anew.
+    ///
+    /// # Errors
+    /// When the configuration file cannot be used.
+    pub(crate) fn settings(&self) -> Result<Settings, LoadError> {
+        let mut settings = self.place.settings()?;
+        let engine = &mut settings.engine;
+        if !self.domain.is_empty() {
+            let configured = std::mem::take(&mut engine.domains);
+            for name in distinct(&self.domain) {
+                let known = configured.iter().find(|domain| domain.name == name);
+                let plain = || Domain { name, aliases: Vec::new() };
+                engine.domains.push(known.cloned().unwrap_or_else(plain));
+            }
+        }
+        engine.mode = self.mode.unwrap_or(engine.mode);
+        engine.state = self.state.unwrap_or(engine.state);
+        engine.authentication.required = self.auth.unwrap_or(engine.authentication.required);
+        if !self.listen.is_empty() {
+            settings.listens = distinct(&self.listen);
+        }
+        settings.workers = self.workers.or(settings.workers);
+        Ok(settings)
+    }
 }
 
 /// What to do with users.
@@ -177,10 +230,32 @@ fn workers(text: &str) -> Result<usize, String> {
     }
 }
 
+/// The first of each value.
+fn distinct<T: Clone + PartialEq>(values: &[T]) -> Vec<T> {
+    let mut distinct = Vec::new();
+    for value in values {
+        if !distinct.contains(value) {
+            distinct.push(value.clone());
+        }
+    }
+    distinct
+}
+
+/// `text` as a shell takes it for one word.
+fn shell_word(text: &str) -> String {
+    let is_plain = |c: char| c.is_alphanumeric() || "/._-+=:,@%".contains(c);
+    if !text.is_empty() && text.chars().all(is_plain) {
+        text.to_owned()
+    } else {
+        format!("'{}'", text.replace('\'', "'\\''"))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use clap::CommandFactory;
+    use std::io::Write;
 
     #[test]
     fn the_command_line_is_consistent() {
@@ -206,5 +281,34 @@ mod tests {
         assert!(parse(&["--password-stdin"]));
         assert!(!parse(&[]));
         assert!(!parse(&["--password", "p", "--password-stdin"]));
+    }
+
+    #[test]
+    fn flags_overrule_the_file_and_keep_what_it_says_of_a_domain() {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        let text = "mode = \"redirect\"\nworkers = 3\ndata = \"/from/file\"\n\
+                    domains = [\"a.com\", { name = \"b.com\", aliases = [\"sip.b.com\"] }]";
+        file.write_all(text.as_bytes()).unwrap();
+        let words = "barebell serve --domain b.com --domain c.com --domain b.com --auth off \
+                     --listen udp:127.0.0.1:1 --listen udp:127.0.0.1:1 --mode registrar --config";
+        let words = words.split(' ').map(str::to_owned);
+        let cli = Cli::parse_from(words.chain([file.path().display().to_string()]));
+        let Some(Command::Serve(flags)) = cli.command else { panic!("not serve") };
+        let settings = flags.settings().unwrap();
+        let names: Vec<_> = settings.engine.domains.iter().map(|d| d.name.as_str()).collect();
+        assert_eq!(names, ["b.com", "c.com"]);
+        assert_eq!(settings.engine.domains[0].aliases, ["sip.b.com"]);
+        assert_eq!(settings.engine.mode, Mode::Registrar);
+        assert!(!settings.engine.authentication.required);
+        assert_eq!(settings.listens.len(), 1);
+        assert_eq!(settings.workers(), 3);
+        assert_eq!(settings.data().unwrap(), PathBuf::from("/from/file"));
+    }
+
+    #[test]
+    fn a_place_is_named_as_a_shell_takes_it() {
+        let place = Place { config: Some("/etc/b.toml".into()), data: Some("/it's here".into()) };
+        assert_eq!(place.flags(), ["--config", "/etc/b.toml", "--data", "'/it'\\''s here'"]);
+        assert_eq!(Place::default().flags(), [""; 0]);
     }
 }

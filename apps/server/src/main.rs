@@ -24,7 +24,7 @@ use cli::{Cli, Command, ServeFlags};
 use data_dir::DataDir;
 use failure::Failure;
 use output::Out;
-use settings::{Settings, Setup};
+use serve::Setup;
 use std::io::Write;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -61,7 +61,7 @@ fn main() -> ExitCode {
 }
 
 fn serve(flags: &ServeFlags) -> Result<(), Failure> {
-    let settings = Settings::load(flags)?;
+    let settings = flags.settings()?;
     let data = settings.data()?;
     let directory = DataDir::open(&data, || Client::connect(&data))?.map_err(|_| {
         Failure::said(format!(
@@ -71,5 +71,8 @@ fn serve(flags: &ServeFlags) -> Result<(), Failure> {
         ))
     })?;
     let storage = Arc::new(Storage::open(directory)?);
-    serve::run(Setup { flags: flags.clone(), settings, storage })
+    let place = flags.place.flags();
+    let flags = flags.clone();
+    let read_again = Box::new(move || Ok(flags.settings()?));
+    serve::run(Setup { settings, storage, place, read_again })
 }

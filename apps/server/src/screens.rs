@@ -1,16 +1,13 @@
 //! `barebell status` and `barebell registrations`, once or every second.
 
 use crate::admin::{Registration, Request, Status};
-use crate::cli::{Place, ScreenFlags, ServeFlags};
+use crate::cli::{Place, ScreenFlags};
 use crate::failure::Failure;
-use crate::listen::Listen;
 use crate::output::{Out, printable};
-use crate::settings::Settings;
 use crate::storage::Storage;
 use crate::users::Access;
 use net::wall_clock;
 use serde::Serialize;
-use sip_server::config::Domain;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -115,52 +112,6 @@ fn each_stored(
     result
 }
 
-/// What the server says when it has started: what it listens on, which domains it serves, how many
-/// users it has, and the command that adds one to the data that it uses.
-pub(crate) fn welcome(
-    listens: &[Listen],
-    domains: &[Domain],
-    users: u64,
-    flags: &ServeFlags,
-) -> String {
-    let mut text = format!("barebell {} listens on", env!("CARGO_PKG_VERSION"));
-    for (index, listen) in listens.iter().enumerate() {
-        text.push_str(if index == 0 { " " } else { ", " });
-        text.push_str(&listen.to_string());
-    }
-    for domain in domains {
-        text.push_str(&format!("\nserves the domain {}", domain.name));
-        if !domain.aliases.is_empty() {
-            text.push_str(&format!(", also called {}", domain.aliases.join(", ")));
-        }
-    }
-    let mut command = vec![std::env::args().next().unwrap_or_else(|| "barebell".to_owned())];
-    command.extend(["user", "add"].map(str::to_owned));
-    command.push(match domains {
-        [] | [_] => "NAME".to_owned(),
-        [first, ..] => format!("NAME@{}", first.name),
-    });
-    command.push("--password-stdin".to_owned());
-    for (flag, path) in [("--config", &flags.place.config), ("--data", &flags.place.data)] {
-        if let Some(path) = path {
-            command.extend([flag.to_owned(), shell_word(&path.to_string_lossy())]);
-        }
-    }
-    let are = if users == 1 { "is 1 user" } else { &format!("are {users} users") };
-    text.push_str(&format!("\nthere {are}; this command adds one: {}\n", command.join(" ")));
-    text
-}
-
-/// `text` as a shell takes it for one word.
-fn shell_word(text: &str) -> String {
-    let is_plain = |c: char| c.is_alphanumeric() || "/._-+=:,@%".contains(c);
-    if !text.is_empty() && text.chars().all(is_plain) {
-        text.to_owned()
-    } else {
-        format!("'{}'", text.replace('\'', "'\\''"))
-    }
-}
-
 /// What the server, or its data, was found to be at one time.
 enum Sample {
     Running(time::Instant, Box<Status>),
@@ -178,7 +129,7 @@ struct Stopped {
 
 impl Sample {
     fn take(place: &Place) -> Result<Self, Failure> {
-        let data = Settings::at(place)?.data()?;
+        let data = place.settings()?.data()?;
         let mut stopped = Stopped { running: false, data, users: 0, registered: 0, contacts: 0 };
         match Access::open_existing(place)? {
             Some(Access::Running(client)) => {

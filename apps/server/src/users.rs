@@ -8,8 +8,8 @@ use crate::data_dir::DataDir;
 use crate::domains::{self, Host};
 use crate::failure::{Failure, during};
 use crate::output::Out;
-use crate::settings::{Settings, remembered_domains};
-use crate::storage::Storage;
+use crate::settings::Settings;
+use crate::storage::{Storage, remembered_domains};
 use nix::sys::termios::{LocalFlags, SetArg, tcgetattr, tcsetattr};
 use sip_server::config::Domain;
 use std::io::{self, IsTerminal, Read, Write};
@@ -163,7 +163,7 @@ impl Access {
     /// # Errors
     /// When the data cannot be reached.
     pub(crate) fn open(place: &Place) -> Result<Self, Failure> {
-        Self::of(place, &Settings::at(place)?)
+        Self::of(place, &place.settings()?)
     }
 
     /// Like [`Access::open`]; `None` if there is no such directory.
@@ -171,7 +171,7 @@ impl Access {
     /// # Errors
     /// When the data cannot be reached.
     pub(crate) fn open_existing(place: &Place) -> Result<Option<Self>, Failure> {
-        let settings = Settings::at(place)?;
+        let settings = place.settings()?;
         if settings.data()?.exists() { Self::of(place, &settings).map(Some) } else { Ok(None) }
     }
 

@@ -1,6 +1,6 @@
 use super::*;
 use crate::listen::Listen;
-use crate::settings::Sync;
+use crate::storage::Sync;
 use sip::digest::Algorithm;
 use sip_server::config::{Domain, Mode, State};
 

@@ -3,7 +3,7 @@
 use super::reader::BadValue;
 use crate::domains;
 use crate::listen::Listen;
-use crate::settings::Sync;
+use crate::storage::Sync;
 use sip::Duration;
 use sip::digest::Algorithm;
 use sip_server::config::{Domain, Mode, Network, State};

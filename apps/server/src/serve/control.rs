@@ -1,7 +1,7 @@
 //! The running server as the administration sees it (seed row A5).
 
-use super::Engine;
 use super::hub::Hub;
+use super::local::Engine;
 use crate::admin::{Control, Registration, Status, StepTiming};
 use crate::log;
 use crate::storage::User;

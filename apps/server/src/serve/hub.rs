@@ -1,16 +1,15 @@
 //! What all threads of the running server share, and how the engine's wishes are carried out.
 
-use super::Engine;
 use super::connections::Connections;
+use super::local::{CarryOut, Engine, Failed, Local};
 use crate::listen::Listen;
 use crate::log;
 use crate::storage::Journal;
-use net::{Clock, Outbox, Outgoing, Socket};
-use parking_lot::RawMutex;
+use net::{Clock, Outgoing, Socket};
 use sip::header::CSeq;
 use sip::locate::Destination;
 use sip::{HeaderName, Message, Transport};
-use sip_server::{Connection, Event, Flow, Output, Ticket, Worker};
+use sip_server::{Event, Flow, Output, Ticket};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -44,47 +43,8 @@ pub(crate) struct Hub {
     pub(crate) unstored: AtomicU64,
 }
 
-/// What a thread has for itself: the engine's worker, and buffers.
-pub(crate) struct Local {
-    /// Which of each address's sockets are this thread's.
-    index: usize,
-    pub(crate) worker: Worker<RawMutex>,
-    pub(crate) out: Output,
-    outbox: Outbox,
-    /// What could not be done, for the engine to hear of.
-    pub(crate) failed: Vec<Failed>,
-}
-
-/// Something that the engine waits for in vain.
-pub(crate) enum Failed {
-    Send(Flow, Vec<u8>),
-    Locate(Ticket),
-    /// The connection has ended.
-    Connection(Connection),
-}
-
-impl Hub {
-    /// The port on which `transport` is listened to.
-    pub(crate) fn port_of(&self, transport: Transport, is_v4: bool) -> Option<u16> {
-        self.listens
-            .iter()
-            .find(|listen| listen.transport == transport && listen.address.is_ipv4() == is_v4)
-            .map(|listen| listen.address.port())
-    }
-
-    /// What the thread at `index` needs for itself.
-    pub(crate) fn local(&self, index: usize) -> Local {
-        Local {
-            index,
-            worker: self.engine.worker(),
-            out: Output::default(),
-            outbox: Outbox::default(),
-            failed: Vec::new(),
-        }
-    }
-
-    /// Does what the engine asks for in `local.out`, and tells it what failed.
-    pub(crate) fn carry_out(&self, local: &mut Local) {
+impl CarryOut for Hub {
+    fn carry_out(&self, local: &mut Local) {
         self.store_and_send(local);
         while !local.failed.is_empty() {
             let now = self.clock.now();
@@ -103,6 +63,16 @@ impl Hub {
             }
             self.store_and_send(local);
         }
+    }
+}
+
+impl Hub {
+    /// The port on which `transport` is listened to.
+    pub(crate) fn port_of(&self, transport: Transport, is_v4: bool) -> Option<u16> {
+        self.listens
+            .iter()
+            .find(|listen| listen.transport == transport && listen.address.is_ipv4() == is_v4)
+            .map(|listen| listen.address.port())
     }
 
     fn store_and_send(&self, local: &mut Local) {

@@ -1,6 +1,7 @@
 //! Look-ups of destinations in the DNS, and the timers that follow from them, on one event loop.
 
-use super::hub::{Hub, Local, Lookup};
+use super::hub::{Hub, Lookup};
+use super::local::{CarryOut, Local};
 use super::workers::{TICK, tick_after};
 use net::Dns;
 use sip::Instant;
@@ -27,7 +28,7 @@ pub(crate) struct Lookups {
 impl Lookups {
     /// Look-ups by `dns`, at most so many at a time.
     pub(crate) fn new(hub: Arc<Hub>, dns: Dns, most: usize) -> Self {
-        let local = RefCell::new(hub.local(0));
+        let local = RefCell::new(Local::new(0, &hub.engine));
         Self { hub, dns, local, room: Arc::new(Semaphore::new(most)), timers: Notify::new() }
     }
 

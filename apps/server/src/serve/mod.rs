@@ -3,8 +3,10 @@
 mod connections;
 mod control;
 mod hub;
+mod local;
 mod lookups;
 mod roster;
+mod welcome;
 mod workers;
 
 use crate::admin::server::Server as Admin;
@@ -12,12 +14,12 @@ use crate::descriptors::{self, Shares};
 use crate::failure::{Failure, during};
 use crate::listen::Listen;
 use crate::log;
-use crate::screens;
-use crate::settings::{Settings, Setup, remember_domains};
-use crate::storage::Journal;
+use crate::settings::Settings;
+use crate::storage::{Journal, Storage, remember_domains};
 use connections::{Bounds, Connections};
 use control::{Desk, add_user};
 use hub::{Hub, MAX_LOOKUPS};
+use local::Engine;
 use lookups::Lookups;
 use net::{Clock, Dns, Socket, wall_clock};
 use sip::Transport;
@@ -31,18 +33,30 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 use workers::Workers;
 
-/// The engine with this program's locks.
-pub(crate) type Engine = sip_server::Server<parking_lot::RawMutex>;
-
 /// How long calls that are being set up are waited for at the end.
 const DRAIN_TIME: Duration = Duration::from_secs(5);
+
+/// Reads the settings.
+pub(crate) type ReadSettings = Box<dyn Fn() -> Result<Settings, Failure>>;
+
+/// Everything that a server starts from.
+pub(crate) struct Setup {
+    /// The settings as they are now.
+    pub(crate) settings: Settings,
+    /// Users, the secret and stored bindings; holds the lock on the data directory.
+    pub(crate) storage: Arc<Storage>,
+    /// The flags with which commands find the server.
+    pub(crate) place: Vec<String>,
+    /// Reads the settings again (SIGHUP).
+    pub(crate) read_again: ReadSettings,
+}
 
 /// Serves until SIGTERM or SIGINT.
 ///
 /// # Errors
 /// When the server cannot start.
 pub(crate) fn run(setup: Setup) -> Result<(), Failure> {
-    let Setup { flags, settings, storage } = setup;
+    let Setup { settings, storage, place, read_again } = setup;
     log::set_limit(settings.log_lines_per_second);
     let limit = descriptors::raise_limit()?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -131,7 +145,7 @@ pub(crate) fn run(setup: Setup) -> Result<(), Failure> {
     ));
     let admin = Admin::start(Arc::clone(&storage), Arc::<Desk>::clone(&desk))?;
     let threads = Workers::start(&hub, workers)?;
-    screens::welcome(&listens, &config.domains, hub.engine.users() as u64, &flags)
+    welcome::welcome(&listens, &config.domains, hub.engine.users(), place)
         .lines()
         .for_each(|line| log::info("start", || line.to_owned()));
     if !config.authentication.required {
@@ -178,7 +192,7 @@ pub(crate) fn run(setup: Setup) -> Result<(), Failure> {
             tokio::select! {
                 _ = terminate.recv() => break,
                 _ = interrupt.recv() => break,
-                _ = hangup.recv() => reload(&flags, &listens, &desk, &storage),
+                _ = hangup.recv() => reload(&read_again, &listens, &desk, &storage),
             }
         }
         log::info("stop", || "stopping: no new calls are taken".to_owned());
@@ -197,13 +211,8 @@ pub(crate) fn run(setup: Setup) -> Result<(), Failure> {
 }
 
 /// Reads the configuration again and uses what can be changed while running.
-fn reload(
-    flags: &crate::cli::ServeFlags,
-    listens: &[Listen],
-    desk: &Desk,
-    storage: &crate::storage::Storage,
-) {
-    let settings = match Settings::load(flags) {
+fn reload(read_again: &ReadSettings, listens: &[Listen], desk: &Desk, storage: &Storage) {
+    let settings = match read_again() {
         Ok(settings) => settings,
         Err(failure) => {
             log::error("reload", || format!("the configuration is kept as it was: {failure}"));

@@ -1,7 +1,8 @@
 //! The threads that receive messages and run each to its end.
 
 use super::connections::READ_SIZE;
-use super::hub::{Hub, Local};
+use super::hub::Hub;
+use super::local::{AT_ONCE, CarryOut, Local};
 use super::roster::{Roster, Timesheet};
 use crate::log;
 use net::{Inbox, MAX_DATAGRAM, Socket, wall_clock};
@@ -36,9 +37,6 @@ const ENOUGH: usize = 256;
 
 /// Messages after which the clock is looked at again, and how long they have waited: several that came as one may be many.
 const GLANCE: usize = 64;
-
-/// Messages to send for which the rest of a batch is not waited for: the first would wait longest.
-pub(crate) const AT_ONCE: usize = 16;
 
 /// The running threads. Dropping them ends them.
 pub(crate) struct Workers {
@@ -176,7 +174,7 @@ fn run(hub: &Hub, index: usize, roster: &Roster, ending: &AtomicBool) {
     if let Err(error) = net::take_short_turns() {
         log::info("turns", || format!("worker {index} may wait for the processor: {error}"));
     }
-    let mut local = hub.local(index);
+    let mut local = Local::new(index, &hub.engine);
     local.worker.set_clock(net::nanoseconds);
     let mut inbox = Inbox::new(PLACES, MAX_DATAGRAM);
     let mut places = PLACES;

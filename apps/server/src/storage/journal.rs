@@ -13,9 +13,8 @@ mod frames;
 pub(super) use file::{Damaged, files, number, put_away};
 pub(super) use frames::Frames;
 
-use super::{Error, Storage, of};
+use super::{Error, Storage, Sync, of};
 use crate::log;
-use crate::settings::Sync;
 use file::{JournalFile, create};
 use net::wall_clock;
 use parking_lot::{Condvar, Mutex};

@@ -4,9 +4,11 @@
 mod bindings;
 mod journal;
 mod salvage;
+mod served;
 mod users;
 
 pub(crate) use journal::Journal;
+pub(crate) use served::{remember_domains, remembered_domains};
 pub(crate) use users::{Change, User};
 
 use crate::data_dir::DataDir;
@@ -18,6 +20,7 @@ use std::fs::OpenOptions;
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// The database's name in the data directory.
 const DATABASE: &str = "barebell.sqlite";
@@ -68,6 +71,17 @@ const TABLES: &str = "
     ) STRICT, WITHOUT ROWID;
     CREATE INDEX binding_emptied ON binding (emptied) WHERE emptied IS NOT NULL;
 ";
+
+/// When registrations are safe from a power loss. They always are from a crash of the program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sync {
+    /// Before they are answered.
+    Always,
+    /// At most this long after they are answered.
+    Every(Duration),
+    /// When the system writes them by itself, often half a minute later.
+    Never,
+}
 
 /// The open storage of one data directory.
 #[derive(Debug)]

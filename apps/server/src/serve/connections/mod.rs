@@ -10,15 +10,13 @@ mod stream;
 #[cfg(test)]
 mod tests;
 
-use super::Engine;
-use super::hub::{Failed, Hub, Local};
-use super::workers::AT_ONCE;
+use super::local::{AT_ONCE, CarryOut, Engine, Failed, Local};
 use crate::log;
 use net::Clock;
 use nix::sys::epoll::EpollFlags;
-use parking_lot::RwLock;
-use set::{EVENTS, Set, Token, Wait, Waiters};
-use sip::stream::{Came, Fault, FrameError, Heard, PONG, Timeouts, Waiting};
+use parking_lot::{Mutex, RwLock};
+use set::{EVENTS, Set, Token, Wait};
+use sip::stream::{Backlog, Came, Fault, FrameError, Heard, PONG, Waiting};
 use sip::{Duration, Instant, Transport};
 use sip_server::{Connection, Flow, Transmit};
 use std::collections::HashMap;
@@ -29,24 +27,14 @@ use std::ops::ControlFlow;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use stream::{Ending, More, SendError, Stream};
+use stream::{CONNECT_TIMEOUT, Ending, More, SendError, Stream, TIMEOUTS};
 
-/// How long a peer may take to accept a connection.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long a peer may take. A connection may be silent for longer than the longest registration by default.
-const TIMEOUTS: Timeouts = Timeouts {
-    first_message: Duration::from_secs(60),
-    message: Duration::from_secs(20),
-    idle: Duration::from_secs(3 * 3600),
-};
 /// How long a connection that ends waits for the peer to take what was said last.
 const END_TIMEOUT: Duration = Duration::from_millis(500);
 /// How long none is accepted after the system could give none.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// How often a connection is looked after, at least: a message may begin at any time.
 const ROUND: Duration = TIMEOUTS.message;
-/// Bytes that may wait for a peer that does not read; then the connection is closed.
-const MAX_UNSENT: usize = 1 << 20;
 /// Bytes that are read from a connection before others get their turn.
 pub(super) const READ_SIZE: usize = 16 * 1024;
 /// How many times so much is read of one connection before others get their turn.
@@ -78,7 +66,7 @@ pub(crate) struct Connections {
     bounds: Bounds,
     clock: Clock,
     listeners: Vec<Listening>,
-    sets: Vec<Set>,
+    owned: Vec<Owned>,
     table: RwLock<Table>,
     /// Connections refused because there were as many as may be.
     pub(crate) refused: AtomicU64,
@@ -89,6 +77,16 @@ struct Listening {
     socket: TcpListener,
     transport: Transport,
     address: SocketAddr,
+}
+
+/// What has come of connections and waits to be worked on.
+type Waiters = Backlog<Connection, Arc<Stream>>;
+
+/// What one worker owns.
+struct Owned {
+    set: Set,
+    /// Taken before what a connection has.
+    backlog: Mutex<Waiters>,
 }
 
 struct Table {
@@ -111,7 +109,8 @@ impl Connections {
         bounds: Bounds,
         clock: Clock,
     ) -> io::Result<Self> {
-        let sets: Vec<Set> = (0..workers.max(1)).map(|_| Set::new()).collect::<Result<_, _>>()?;
+        let owned = |_| Ok(Owned { set: Set::new()?, backlog: Mutex::default() });
+        let owned: Vec<_> = (0..workers.max(1)).map(owned).collect::<io::Result<_>>()?;
         let with_address = |(transport, socket): (Transport, TcpListener)| {
             let address = socket.local_addr()?;
             Ok(Listening { socket, transport, address })
@@ -119,7 +118,7 @@ impl Connections {
         let listeners: Vec<_> =
             listeners.into_iter().map(with_address).collect::<io::Result<_>>()?;
         for (place, listening) in listeners.iter().enumerate() {
-            sets[0].listen(&listening.socket, place)?;
+            owned[0].set.listen(&listening.socket, place)?;
         }
         // Numbers must differ from those before a restart, which bindings may still name.
         let next_number = NonZeroU64::new(clock.now().as_micros()).unwrap_or(NonZeroU64::MIN);
@@ -130,17 +129,17 @@ impl Connections {
             next_number,
         };
         let (table, refused) = (RwLock::new(table), AtomicU64::new(0));
-        Ok(Self { engine, bounds, clock, listeners, sets, table, refused })
+        Ok(Self { engine, bounds, clock, listeners, owned, table, refused })
     }
 
     /// How many workers have some.
     pub(super) fn owners(&self) -> usize {
-        self.sets.len()
+        self.owned.len()
     }
 
     /// What can be read when there is something to do for the connections of the worker `owner`.
     pub(super) fn as_fd(&self, owner: usize) -> BorrowedFd<'_> {
-        self.sets[owner].as_fd()
+        self.owned[owner].set.as_fd()
     }
 
     /// Sends `transmits`, which have one flow, and adds those to `failed` that cannot be sent.
@@ -208,7 +207,7 @@ impl Connections {
 
     /// The set that has `connection`.
     fn set_of(&self, connection: Connection) -> &Set {
-        &self.sets[(connection.0.get() % self.sets.len() as u64) as usize]
+        &self.owned[(connection.0.get() % self.owned.len() as u64) as usize].set
     }
 
     /// Begins to open a connection.

@@ -7,13 +7,13 @@ impl Connections {
     /// is, and works on it unless something waits longer. `chunk` is room to read into.
     pub(in crate::serve) fn serve(
         &self,
-        hub: &Hub,
+        doer: &dyn CarryOut,
         owner: usize,
         local: &mut Local,
         chunk: &mut [u8; READ_SIZE],
     ) {
-        let set = &self.sets[owner];
-        let backlog = &mut *set.backlog.lock();
+        let Owned { set, backlog } = &self.owned[owner];
+        let backlog = &mut *backlog.lock();
         let begun = self.clock.now();
         let mut room = Room { chunk, more: MORE_CHUNKS };
         for _ in 0..ROUNDS {
@@ -32,12 +32,12 @@ impl Connections {
                     Token::Connection(connection) => {
                         // It may have been closed for an event before this one.
                         if let Some(stream) = self.get(connection) {
-                            self.attend(hub, &stream, flags, backlog, &mut room, local);
+                            self.attend(doer, &stream, flags, backlog, &mut room, local);
                         }
                     }
                 }
                 if local.out.transmits.len() >= AT_ONCE {
-                    hub.carry_out(local);
+                    doer.carry_out(local);
                 }
             }
             backlog.reading = self.clock.now().since(begun).min(LONGEST_READING.times(2));
@@ -45,32 +45,32 @@ impl Connections {
                 break;
             }
         }
-        hub.carry_out(local);
+        doer.carry_out(local);
     }
 
     /// Whether something waits to be worked on for the worker `owner`.
     pub(in crate::serve) fn has_backlog(&self, owner: usize) -> bool {
-        !self.sets[owner].backlog.lock().is_empty()
+        !self.owned[owner].backlog.lock().is_empty()
     }
 
     /// How long the oldest has waited of what waits for the worker `owner`.
     pub(in crate::serve) fn longest_wait(&self, owner: usize, now: Instant) -> Duration {
-        self.sets[owner].backlog.lock().longest_wait(now)
+        self.owned[owner].backlog.lock().longest_wait(now)
     }
 
     /// Works on what waits for the worker `owner`: for as long as it was read, if there is so much, or else nothing
     /// would be done where much comes; and not so much that nothing else gets its turn.
-    pub(in crate::serve) fn work_off(&self, hub: &Hub, owner: usize, local: &mut Local) {
-        let backlog = &mut *self.sets[owner].backlog.lock();
+    pub(in crate::serve) fn work_off(&self, doer: &dyn CarryOut, owner: usize, local: &mut Local) {
+        let backlog = &mut *self.owned[owner].backlog.lock();
         let begun = self.clock.now();
         let mut now = begun;
         loop {
             while let Some(waiting) = backlog.pop(now) {
                 if !waiting.stream.is_closed() {
-                    self.work_on(hub, waiting, now, local);
+                    self.work_on(doer, waiting, now, local);
                 }
             }
-            hub.carry_out(local);
+            doer.carry_out(local);
             if backlog.is_empty() {
                 break;
             }
@@ -85,12 +85,12 @@ impl Connections {
     /// Closes those of the worker `owner` whose time is over.
     pub(in crate::serve) fn look_after(
         &self,
-        hub: &Hub,
+        doer: &dyn CarryOut,
         owner: usize,
         now: Instant,
         local: &mut Local,
     ) {
-        let set = &self.sets[owner];
+        let set = &self.owned[owner].set;
         while let Some(token) = set.due(now) {
             match token {
                 Token::Listener(place) => {
@@ -111,7 +111,7 @@ impl Connections {
             }
         }
         if !local.failed.is_empty() {
-            hub.carry_out(local);
+            doer.carry_out(local);
         }
     }
 
@@ -164,7 +164,7 @@ impl Connections {
     /// Does what there is to do for `stream`.
     fn attend(
         &self,
-        hub: &Hub,
+        doer: &dyn CarryOut,
         stream: &Arc<Stream>,
         flags: EpollFlags,
         backlog: &mut Waiters,
@@ -206,7 +206,7 @@ impl Connections {
             let has_answered = false;
             let mut reader = Reader {
                 connections: self,
-                hub,
+                doer,
                 stream,
                 now,
                 waited,
@@ -222,28 +222,34 @@ impl Connections {
             };
             let last = Waiting { stream: Arc::clone(stream), since: now, what };
             return match backlog.takes_turn() {
-                true => self.work_on(hub, last, now, local),
+                true => self.work_on(doer, last, now, local),
                 false => backlog.push(stream.connection, last),
             };
         }
     }
 
     /// Does `now` what is to be done about something that came.
-    fn work_on(&self, hub: &Hub, waiting: Waiting<Arc<Stream>>, now: Instant, local: &mut Local) {
+    fn work_on(
+        &self,
+        doer: &dyn CarryOut,
+        waiting: Waiting<Arc<Stream>>,
+        now: Instant,
+        local: &mut Local,
+    ) {
         let Waiting { stream, since, what } = waiting;
         match what {
             Came::Message(message) => {
-                self.receive(hub, &stream, now, now.since(since), &message, local);
+                self.receive(doer, &stream, now, now.since(since), &message, local);
             }
             Came::End => {
-                hub.carry_out(local);
+                doer.carry_out(local);
                 self.begin_end(&stream, Ending::Heard, now, local);
             }
             Came::Fault(fault) => {
                 log::warn("stream", || {
                     format!("the connection from {} is closed: {fault}", stream.flow.remote)
                 });
-                self.refuse(hub, &stream, &fault, local);
+                self.refuse(doer, &stream, &fault, local);
             }
         }
     }
@@ -252,7 +258,7 @@ impl Connections {
     /// its peer does not read: what else it has said would be answered elsewhere.
     fn receive(
         &self,
-        hub: &Hub,
+        doer: &dyn CarryOut,
         stream: &Stream,
         now: Instant,
         waited: Duration,
@@ -264,18 +270,18 @@ impl Connections {
         if out.transmits.len() < PARTS {
             return true;
         }
-        hub.carry_out(local);
+        doer.carry_out(local);
         !stream.is_closed()
     }
 
     /// Ends a connection on which no further message can be found, and says why where that can be said.
-    fn refuse(&self, hub: &Hub, stream: &Stream, fault: &Fault, local: &mut Local) {
+    fn refuse(&self, doer: &dyn CarryOut, stream: &Stream, fault: &Fault, local: &mut Local) {
         let now = self.clock.now();
         if let FrameError::ContentLength(length) = fault.error {
             let head = &fault.rest[..length];
             local.worker.refuse_unframed(now, &stream.flow, head, &mut local.out);
         }
-        hub.carry_out(local);
+        doer.carry_out(local);
         self.begin_end(stream, Ending::Deaf, now, local);
     }
 
@@ -290,7 +296,7 @@ impl Connections {
 
     /// When those of the worker `owner` are to be looked after next.
     pub(in crate::serve) fn next_due(&self, owner: usize) -> Option<Instant> {
-        self.sets[owner].next_due()
+        self.owned[owner].set.next_due()
     }
 }
 
@@ -303,7 +309,7 @@ struct Room<'r> {
 /// Hands what comes on a connection to the engine, or has it wait.
 struct Reader<'r> {
     connections: &'r Connections,
-    hub: &'r Hub,
+    doer: &'r dyn CarryOut,
     stream: &'r Arc<Stream>,
     now: Instant,
     /// How long something that comes now has to wait, by what came before.
@@ -324,12 +330,12 @@ impl Reader<'_> {
     }
 
     fn on_message(&mut self, bytes: &[u8]) -> bool {
-        let Self { connections, hub, stream, now, waited, backlog, local, .. } = self;
+        let Self { connections, doer, stream, now, waited, backlog, local, .. } = self;
         if !local.worker.lets_in(bytes, *waited) {
             return true;
         }
         if backlog.takes_turn() {
-            return connections.receive(hub, stream, *now, Duration::ZERO, bytes, local);
+            return connections.receive(*doer, stream, *now, Duration::ZERO, bytes, local);
         }
         let what = Came::Message(bytes.into());
         let waiting = Waiting { stream: Arc::clone(stream), since: *now, what };
@@ -342,7 +348,7 @@ impl Reader<'_> {
             return true;
         }
         // What was asked before is answered before, unless it has to wait.
-        self.hub.carry_out(self.local);
+        self.doer.carry_out(self.local);
         let (stream, failed) = (self.stream, &mut self.local.failed);
         self.connections.send_on(stream, &stream.flow, &[IoSlice::new(PONG)], failed)
     }

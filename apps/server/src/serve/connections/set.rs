@@ -1,10 +1,8 @@
 //! The connections that one worker owns: what to wait for, and when to look after them.
 
-use super::stream::Stream;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use parking_lot::Mutex;
 use sip::Instant;
-use sip::stream::Backlog;
 use sip_server::Connection;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -12,7 +10,6 @@ use std::io;
 use std::net::{TcpListener, TcpStream};
 use std::num::NonZeroU64;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::Arc;
 
 /// Connections that are told of at once. Those that have more come last the next time.
 pub(super) const EVENTS: usize = 64;
@@ -54,23 +51,18 @@ pub(super) enum Wait {
     Both,
 }
 
-/// What has come of its connections and waits to be worked on.
-pub(super) type Waiters = Backlog<Connection, Arc<Stream>>;
-
 /// Sockets to be waited for together.
 pub(super) struct Set {
     epoll: Epoll,
     /// When to look after whom. Each connection has one reminder; which of its times runs out by then is for it to
     /// say.
     reminders: Mutex<BinaryHeap<Reverse<(Instant, u64)>>>,
-    /// Taken before what a connection has.
-    pub(super) backlog: Mutex<Waiters>,
 }
 
 impl Set {
     pub(super) fn new() -> io::Result<Self> {
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
-        Ok(Self { epoll, reminders: Mutex::default(), backlog: Mutex::default() })
+        Ok(Self { epoll, reminders: Mutex::default() })
     }
 
     /// What can be read when something is to be done.

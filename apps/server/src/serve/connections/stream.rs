@@ -1,14 +1,24 @@
 //! One connection: what was read of it, and what is to be written to it.
 
 use super::set::{Set, Wait};
-use super::{CONNECT_TIMEOUT, MAX_UNSENT, TIMEOUTS};
 use parking_lot::Mutex;
-use sip::Instant;
-use sip::stream::{Fault, Full, Heard, Input, Output, Patience};
+use sip::stream::{Fault, Full, Heard, Input, Output, Patience, Timeouts};
+use sip::{Duration, Instant};
 use sip_server::{Connection, Flow};
 use std::io::{self, IoSlice, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::ops::ControlFlow;
+
+/// How long a peer may take to accept a connection.
+pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long a peer may take. A connection may be silent for longer than the longest registration by default.
+pub(super) const TIMEOUTS: Timeouts = Timeouts {
+    first_message: Duration::from_secs(60),
+    message: Duration::from_secs(20),
+    idle: Duration::from_secs(3 * 3600),
+};
+/// Bytes that may wait for a peer that does not read; then the connection is closed.
+const MAX_UNSENT: usize = 1 << 20;
 
 /// A connection that is open, or will be.
 pub(super) struct Stream {
