@@ -1,7 +1,7 @@
 //! Managing users: the same for a running server and for commands on a stopped one.
 
 use crate::domains::{self, sip_uri};
-use crate::storage::{self, Change, Storage, User};
+use crate::storage::{self, Change, User, Users};
 use sip::digest::Ha1Set;
 use sip_server::config::Domain;
 use sip_server::{AuthName, Logins};
@@ -181,7 +181,7 @@ fn unalias(name: String, served: &[Domain]) -> String {
 /// # Errors
 /// When the password is none, the authentication name is none or somebody else's, or storage fails.
 pub(crate) fn add(
-    storage: &Storage,
+    storage: &dyn Users,
     identity: &Identity,
     password: &str,
     auth_name: Option<&str>,
@@ -203,7 +203,7 @@ pub(crate) fn add(
 ///
 /// # Errors
 /// When there is none, or storage fails.
-pub(crate) fn remove(storage: &Storage, identity: &Identity) -> Result<(), Error> {
+pub(crate) fn remove(storage: &dyn Users, identity: &Identity) -> Result<(), Error> {
     match storage.remove_user(&identity.name, &identity.domain)? {
         true => Ok(()),
         false => Err(Error::Unknown(identity.uri())),
@@ -216,7 +216,7 @@ pub(crate) fn remove(storage: &Storage, identity: &Identity) -> Result<(), Error
 /// # Errors
 /// When a line cannot be used, or reading or storage fails.
 pub(crate) fn import(
-    storage: &Storage,
+    storage: &dyn Users,
     domain: &str,
     input: &mut dyn BufRead,
 ) -> Result<Stored, Error> {
@@ -343,7 +343,7 @@ struct AuthNames {
 }
 
 impl AuthNames {
-    fn of(storage: &Storage, domain: &str) -> Result<Self, Error> {
+    fn of(storage: &dyn Users, domain: &str) -> Result<Self, Error> {
         let owners = storage.auth_names(domain)?;
         let names = owners.iter().map(|(name, owner)| (owner.clone(), name.clone())).collect();
         Ok(Self { owners, names })
@@ -358,7 +358,7 @@ impl AuthNames {
     ///
     /// # Errors
     /// When one would be two users'.
-    fn check(&self, storage: &Storage, users: &[User]) -> Result<(), Error> {
+    fn check(&self, storage: &dyn Users, users: &[User]) -> Result<(), Error> {
         let mut owners = self.owners.clone();
         // Those who get another one make room.
         for user in users {
@@ -433,7 +433,7 @@ fn check_password(password: &[u8]) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::storage::tests::open;
+    use crate::storage::sqlite::tests::open;
 
     fn served(names: &[&str]) -> Vec<Domain> {
         let alias = |name: &str| vec![format!("alias.{name}")];

@@ -1,5 +1,6 @@
 //! `barebell`: a secure SIP registrar, redirect server and proxy.
 
+mod access;
 mod accounts;
 mod admin;
 mod check;
@@ -28,7 +29,7 @@ use serve::Setup;
 use std::io::Write;
 use std::process::ExitCode;
 use std::sync::Arc;
-use storage::Storage;
+use storage::sqlite::Sqlite;
 
 /// What a call takes is given back half a minute later, between newer calls: where memory is kept by size that costs less.
 #[global_allocator]
@@ -70,9 +71,9 @@ fn serve(flags: &ServeFlags) -> Result<(), Failure> {
             data.display()
         ))
     })?;
-    let storage = Arc::new(Storage::open(directory)?);
+    let storage = Arc::new(Sqlite::open(directory)?);
     let place = flags.place.flags();
     let flags = flags.clone();
     let read_again = Box::new(move || Ok(flags.settings()?));
-    serve::run(Setup { settings, storage, place, read_again })
+    serve::run(Setup { settings, data, storage, place, read_again })
 }

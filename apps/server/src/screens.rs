@@ -1,16 +1,14 @@
 //! `barebell status` and `barebell registrations`, once or every second.
 
-use crate::admin::{Registration, Request, Status};
+use crate::access::Access;
+use crate::admin::ask::Ask;
+use crate::admin::{Condition, Registration, Request, Status, StoppedStatus};
 use crate::cli::{Place, ScreenFlags};
 use crate::failure::Failure;
 use crate::output::{Out, printable};
-use crate::storage::Storage;
-use crate::users::Access;
-use net::wall_clock;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::path::PathBuf;
 use std::thread;
 use std::time::{self, Duration};
 
@@ -24,7 +22,7 @@ const SECOND: Duration = Duration::from_secs(1);
 pub(crate) fn status(flags: &ScreenFlags, out: &mut Out) -> Result<(), Failure> {
     let mut before = Sample::take(&flags.place)?;
     loop {
-        if flags.watch || matches!(before, Sample::Running(..)) {
+        if flags.watch || matches!(before.condition, Condition::Running(_)) {
             thread::sleep(SECOND);
         }
         let now = Sample::take(&flags.place)?;
@@ -50,7 +48,7 @@ pub(crate) fn registrations(flags: &ScreenFlags, out: &mut Out) -> Result<(), Fa
     loop {
         let mut rows = Vec::new();
         if let Some(access) = Access::open_existing(&flags.place)? {
-            each_registration(access, &mut |row| {
+            access.list(&Request::Registrations, &mut |row: Registration| {
                 rows.push(row);
                 Ok(())
             })?;
@@ -86,71 +84,20 @@ fn show(text: &str, flags: &ScreenFlags, out: &mut Out) -> Result<(), Failure> {
     if flags.watch { out.text("\n") } else { Ok(()) }
 }
 
-fn each_registration(
-    access: Access,
-    each: &mut dyn FnMut(Registration) -> Result<(), Failure>,
-) -> Result<(), Failure> {
-    match access {
-        Access::Running(client) => client.list(&Request::Registrations, each),
-        Access::Stopped(storage, _) => each_stored(&storage, each),
-    }
-}
-
-fn each_stored(
-    storage: &Storage,
-    each: &mut dyn FnMut(Registration) -> Result<(), Failure>,
-) -> Result<(), Failure> {
-    let now = wall_clock();
-    let mut result = Ok(());
-    storage.restore(now, &mut |record| {
-        for binding in record.bindings().flatten().filter(|binding| binding.expires > now) {
-            if result.is_ok() {
-                result = each(Registration::new(&record, &binding, now));
-            }
-        }
-    })?;
-    result
-}
-
-/// What the server, or its data, was found to be at one time.
-enum Sample {
-    Running(time::Instant, Box<Status>),
-    Stopped(Stopped),
-}
-
-#[derive(Clone, Debug, Serialize)]
-struct Stopped {
-    running: bool,
-    data: PathBuf,
-    users: u64,
-    registered: u64,
-    contacts: u64,
+/// What the server was found to do at one time.
+struct Sample {
+    at: time::Instant,
+    condition: Condition,
 }
 
 impl Sample {
     fn take(place: &Place) -> Result<Self, Failure> {
         let data = place.settings()?.data()?;
-        let mut stopped = Stopped { running: false, data, users: 0, registered: 0, contacts: 0 };
-        match Access::open_existing(place)? {
-            Some(Access::Running(client)) => {
-                let status = client.ask(&Request::Status)?;
-                return Ok(Self::Running(time::Instant::now(), Box::new(status)));
-            }
-            Some(Access::Stopped(storage, _)) => {
-                stopped.users = storage.user_count()?;
-                let mut last = String::new();
-                each_stored(&storage, &mut |registration| {
-                    stopped.contacts += 1;
-                    if registration.address_of_record != last {
-                        stopped.registered += 1;
-                        last = registration.address_of_record;
-                    }
-                    Ok(())
-                })?;
-            }
-            None => {}
-        }
-        Ok(Self::Stopped(stopped))
+        let condition = match Access::open_existing(place)? {
+            Some(access) => access.ask(&Request::Status)?,
+            None => Condition::Stopped(StoppedStatus::new(&data)),
+        };
+        Ok(Self { at: time::Instant::now(), condition })
     }
 }
 
@@ -164,25 +111,22 @@ enum Report {
         /// Of the counters, for each second since the sample before.
         rates: BTreeMap<String, f64>,
     },
-    Stopped(Stopped),
+    Stopped(StoppedStatus),
 }
 
 impl Report {
     fn new(before: &Sample, now: &Sample) -> Self {
-        match (before, now) {
-            (_, Sample::Stopped(stopped)) => Self::Stopped(stopped.clone()),
-            (Sample::Running(then, old), Sample::Running(now, new)) if old.uptime <= new.uptime => {
-                let seconds = now.duration_since(*then).as_secs_f64();
-                Self::Running {
-                    running: true,
-                    rates: rates(old, new, seconds),
-                    status: new.clone(),
-                }
+        let status = match &now.condition {
+            Condition::Stopped(stopped) => return Self::Stopped(stopped.clone()),
+            Condition::Running(status) => status.clone(),
+        };
+        let rates = match &before.condition {
+            Condition::Running(old) if old.uptime <= status.uptime => {
+                rates(old, &status, now.at.duration_since(before.at).as_secs_f64())
             }
-            (_, Sample::Running(_, new)) => {
-                Self::Running { running: true, rates: BTreeMap::new(), status: new.clone() }
-            }
-        }
+            _ => BTreeMap::new(),
+        };
+        Self::Running { running: true, status, rates }
     }
 
     fn text(&self) -> String {
@@ -248,7 +192,7 @@ fn running_text(
     Ok(())
 }
 
-fn stopped_text(text: &mut String, stopped: &Stopped) -> std::fmt::Result {
+fn stopped_text(text: &mut String, stopped: &StoppedStatus) -> std::fmt::Result {
     writeln!(text, "no server runs with the data in {}", stopped.data.display())?;
     writeln!(text, "users         {}", stopped.users)?;
     let registered = registered(stopped.registered, stopped.contacts);
@@ -299,22 +243,24 @@ fn table(rows: &[Registration]) -> String {
 mod tests {
     use super::*;
 
-    fn status(uptime: u64, requests: u64) -> Sample {
+    fn status(uptime: u64, requests: u64) -> Status {
         let counters = BTreeMap::from([("requests".to_owned(), requests)]);
-        let status = Status { uptime, counters, ..Status::default() };
-        Sample::Running(time::Instant::now(), Box::new(status))
+        Status { uptime, counters, ..Status::default() }
     }
 
     #[test]
     fn rates_come_from_two_samples() {
-        let Sample::Running(_, old) = status(10, 100) else { unreachable!() };
-        let Sample::Running(_, new) = status(12, 121) else { unreachable!() };
+        let (old, new) = (status(10, 100), status(12, 121));
         assert_eq!(rates(&old, &new, 2.0), BTreeMap::from([("requests".to_owned(), 10.5)]));
     }
 
     #[test]
     fn a_server_that_was_started_anew_has_no_rates_yet() {
-        let report = Report::new(&status(10, 100), &status(1, 5));
+        let sample = |status| Sample {
+            at: time::Instant::now(),
+            condition: Condition::Running(Box::new(status)),
+        };
+        let report = Report::new(&sample(status(10, 100)), &sample(status(1, 5)));
         let text = report.text();
         assert!(text.lines().last().unwrap().ends_with('-'), "{text}");
         let json = serde_json::to_value(&report).unwrap();

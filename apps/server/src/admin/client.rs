@@ -1,10 +1,11 @@
 //! The commands' half.
 
+use super::ask::Ask;
+use super::sink::Row;
 use super::{Answer, Request};
 use crate::data_dir::control_socket;
 use crate::failure::{Failure, during};
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, UnixAddr, socket};
-use serde::de::DeserializeOwned;
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
@@ -61,44 +62,18 @@ impl Client {
         }
     }
 
-    /// Asks for something that has one row.
-    ///
-    /// # Errors
-    /// What the server says, or that it says nothing.
-    pub(crate) fn ask<T: DeserializeOwned>(self, request: &Request) -> Result<T, Failure> {
-        self.ask_with(request, &[])
+    fn send(&self, request: &Request, file: &[u8]) -> Result<(), Failure> {
+        let mut line = serde_json::to_vec(request)?;
+        line.push(b'\n');
+        let mut stream = &self.stream;
+        // A server that refuses the request closes its half early; its reason is still to be read.
+        let _ = stream.write_all(&line).and_then(|()| stream.write_all(file));
+        Ok(())
     }
+}
 
-    /// Like [`Client::ask`], with a file after the request.
-    ///
-    /// # Errors
-    /// As for [`Client::ask`].
-    pub(crate) fn ask_with<T: DeserializeOwned>(
-        self,
-        request: &Request,
-        file: &[u8],
-    ) -> Result<T, Failure> {
-        let mut row = None;
-        self.exchange(request, file, &mut |found| {
-            row = Some(found);
-            Ok(())
-        })?;
-        row.ok_or_else(|| Failure::said("the server's answer has nothing in it"))
-    }
-
-    /// Asks for something that has any number of rows.
-    ///
-    /// # Errors
-    /// What the server says, that it says nothing, or what `each` returns.
-    pub(crate) fn list<T: DeserializeOwned>(
-        self,
-        request: &Request,
-        each: &mut dyn FnMut(T) -> Result<(), Failure>,
-    ) -> Result<(), Failure> {
-        self.exchange(request, &[], each)
-    }
-
-    fn exchange<T: DeserializeOwned>(
+impl Ask for Client {
+    fn ask_each<T: Row>(
         self,
         request: &Request,
         file: &[u8],
@@ -120,15 +95,6 @@ impl Client {
             }
         }
         Err(Failure::said("the server ended in the middle of its answer: is it being stopped?"))
-    }
-
-    fn send(&self, request: &Request, file: &[u8]) -> Result<(), Failure> {
-        let mut line = serde_json::to_vec(request)?;
-        line.push(b'\n');
-        let mut stream = &self.stream;
-        // A server that refuses the request closes its half early; its reason is still to be read.
-        let _ = stream.write_all(&line).and_then(|()| stream.write_all(file));
-        Ok(())
     }
 }
 

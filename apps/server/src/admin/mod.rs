@@ -1,36 +1,28 @@
-//! Talking to a running server through the Unix socket in its data directory.
+//! Administration: what can be asked of a server and what it answers, and how that is done through the Unix socket in
+//! the data directory of one that runs.
 //!
-//! The client sends a [`Request`] as one line of JSON and, for an import, the file itself. The server answers with lines of JSON, each an [`Answer`]:
+//! There, the client sends a [`Request`] as one line of JSON and, for an import, the file itself. The server answers with lines of JSON, each an [`Answer`]:
 //! any number of rows and one end.
 
+pub(crate) mod ask;
 pub(crate) mod client;
+mod commands;
+pub(crate) mod desk;
 pub(crate) mod server;
+pub(crate) mod sink;
+pub(crate) mod stopped;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use sip::Instant;
-use sip_server::config::Domain;
 use sip_server::record::{Record, StoredBinding};
 use std::collections::BTreeMap;
-
-/// What the administration needs of the engine. Called from threads that are not workers.
-pub(crate) trait Control: Send + Sync {
-    /// What the server does, now.
-    fn status(&self) -> Status;
-    /// The domains served, the default one first.
-    fn domains(&self) -> Vec<Domain>;
-    /// Hands every binding that has not expired to `each`, until that returns false.
-    fn registrations(&self, each: &mut dyn FnMut(Registration) -> bool);
-    /// These users were stored: they can log in from now on, with these passwords only.
-    fn users_added(&self, users: &[crate::storage::User]);
-    /// This user was removed from storage: nobody logs in as them any more, their bindings end.
-    fn user_removed(&self, name: &str, domain: &str);
-}
+use std::path::{Path, PathBuf};
 
 /// What a client asks for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "request", rename_all = "kebab-case")]
 pub(crate) enum Request {
-    /// One row, a [`Status`].
+    /// One row, a [`Condition`].
     Status,
     /// A row for each binding, a [`Registration`].
     Registrations,
@@ -77,6 +69,45 @@ pub(crate) enum Answer<T> {
     End,
     /// It could not be done; says why.
     Error(String),
+}
+
+/// What a server does.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
+pub(crate) enum Condition {
+    /// It runs.
+    Running(Box<Status>),
+    /// It does not.
+    Stopped(StoppedStatus),
+}
+
+impl<'de> Deserialize<'de> for Condition {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        // Whoever writes it to be read by another program runs.
+        Status::deserialize(deserializer).map(|status| Self::Running(Box::new(status)))
+    }
+}
+
+/// What is stored of a server that does not run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct StoppedStatus {
+    /// False.
+    pub(crate) running: bool,
+    /// The data directory.
+    pub(crate) data: PathBuf,
+    /// Users who can log in once it runs.
+    pub(crate) users: u64,
+    /// Addresses of record with bindings.
+    pub(crate) registered: u64,
+    /// Bindings.
+    pub(crate) contacts: u64,
+}
+
+impl StoppedStatus {
+    /// That of the data directory `data`, in which nothing is found yet.
+    pub(crate) fn new(data: &Path) -> Self {
+        Self { running: false, data: data.to_owned(), users: 0, registered: 0, contacts: 0 }
+    }
 }
 
 /// What a running server does.

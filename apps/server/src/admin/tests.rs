@@ -1,37 +1,55 @@
+use super::ask::Ask;
 use super::client::Client;
+use super::desk::Desk;
 use super::server::Server;
+use super::stopped::Stopped;
 use super::*;
 use crate::failure::Failure;
-use crate::storage::tests::open;
-use crate::storage::{Storage, User};
+use crate::storage::sqlite::Sqlite;
+use crate::storage::sqlite::tests::open;
+use crate::storage::{Error, User, Users};
 use parking_lot::Mutex;
+use sip_server::config::Domain;
 use std::io::{Read, Write};
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Arc;
 
-/// An engine that remembers what it was told.
-#[derive(Default)]
+/// A server that remembers what it was told.
 struct Fake {
+    storage: Sqlite,
     told: Mutex<Vec<String>>,
 }
 
-impl Control for Fake {
-    fn status(&self) -> Status {
+impl Fake {
+    fn new(directory: &Path) -> Arc<Self> {
+        Arc::new(Self { storage: open(directory), told: Mutex::default() })
+    }
+}
+
+fn domains() -> Vec<Domain> {
+    let domain =
+        |name: &str, alias: &str| Domain { name: name.to_owned(), aliases: vec![alias.to_owned()] };
+    vec![domain("a.com", "192.0.2.1"), domain("b.com", "192.0.2.2")]
+}
+
+impl Desk for Fake {
+    fn users(&self) -> &dyn Users {
+        &self.storage
+    }
+
+    fn condition(&self) -> Result<Condition, Error> {
         let counters = BTreeMap::from([("requests".to_owned(), 7)]);
-        Status { mode: "proxy".to_owned(), users: 3, counters, ..Status::default() }
+        let status = Status { mode: "proxy".to_owned(), users: 3, counters, ..Status::default() };
+        Ok(Condition::Running(Box::new(status)))
     }
 
     fn domains(&self) -> Vec<Domain> {
-        let domain = |name: &str, alias: &str| Domain {
-            name: name.to_owned(),
-            aliases: vec![alias.to_owned()],
-        };
-        vec![domain("a.com", "192.0.2.1"), domain("b.com", "192.0.2.2")]
+        domains()
     }
 
-    fn registrations(&self, each: &mut dyn FnMut(Registration) -> bool) {
+    fn registrations(&self, each: &mut dyn FnMut(Registration) -> bool) -> Result<(), Error> {
         let row = |i| Registration {
             address_of_record: format!("user{i}@a.com"),
             contact: "sip:phone@192.0.2.9".to_owned(),
@@ -41,6 +59,7 @@ impl Control for Fake {
         };
         let taken = (0..100_000).take_while(|i| each(row(*i))).count();
         self.told.lock().push(format!("{taken} rows"));
+        Ok(())
     }
 
     fn users_added(&self, users: &[User]) {
@@ -54,18 +73,16 @@ impl Control for Fake {
 
 struct Rig {
     directory: tempfile::TempDir,
-    storage: Arc<Storage>,
-    engine: Arc<Fake>,
+    desk: Arc<Fake>,
     _server: Server,
 }
 
 impl Rig {
     fn new() -> Self {
         let directory = tempfile::tempdir().unwrap();
-        let storage = Arc::new(open(directory.path()));
-        let engine = Arc::new(Fake::default());
-        let server = Server::start(Arc::clone(&storage), engine.clone()).unwrap();
-        Self { directory, storage, engine, _server: server }
+        let desk = Fake::new(directory.path());
+        let server = Server::start(directory.path(), desk.clone()).unwrap();
+        Self { directory, desk, _server: server }
     }
 
     fn client(&self) -> Client {
@@ -77,7 +94,7 @@ impl Rig {
     }
 
     fn told(&self) -> Vec<String> {
-        std::mem::take(&mut self.engine.told.lock())
+        std::mem::take(&mut self.desk.told.lock())
     }
 }
 
@@ -109,7 +126,8 @@ fn socket_mode(directory: &Path) -> u32 {
 #[test]
 fn the_status_comes_through() {
     let rig = Rig::new();
-    assert_eq!(rig.client().ask::<Status>(&Request::Status).unwrap(), rig.engine.status());
+    let condition: Condition = rig.client().ask(&Request::Status).unwrap();
+    assert_eq!(condition, rig.desk.condition().unwrap());
     assert_eq!(socket_mode(rig.directory.path()), 0o600);
 }
 
@@ -142,14 +160,8 @@ fn a_change_of_users_is_stored_and_told_to_the_engine() {
         "-alice@b.com",
     ];
     assert_eq!(rig.told(), told);
-    let mut users = Vec::new();
-    rig.client()
-        .list(&Request::Users { domain: None }, &mut |user: UserRow| {
-            users.push(user.name);
-            Ok(())
-        })
-        .unwrap();
-    assert_eq!(users, ["bob", "carol"]);
+    let names: Vec<_> = users(rig.client()).into_iter().map(|user| user.name).collect();
+    assert_eq!(names, ["bob", "carol"]);
 }
 
 #[test]
@@ -166,7 +178,7 @@ fn what_cannot_be_done_is_said_and_not_told_to_the_engine() {
     let error = text(rig.client().ask_with::<UsersStored>(&request, &file));
     assert!(error.contains("which domain"), "{error}");
     assert!(rig.told().is_empty());
-    assert_eq!(rig.storage.user_count().unwrap(), 0);
+    assert_eq!(rig.desk.storage.user_count().unwrap(), 0);
 }
 
 #[test]
@@ -180,7 +192,7 @@ fn an_import_that_is_cut_short_imports_nothing() {
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
     assert!(answer.contains("the command ended 85 bytes early"), "{answer}");
-    assert_eq!(rig.storage.user_count().unwrap(), 0);
+    assert_eq!(rig.desk.storage.user_count().unwrap(), 0);
     assert!(rig.told().is_empty());
 }
 
@@ -198,7 +210,7 @@ fn what_is_no_request_is_answered_with_an_error() {
         let answer = String::from_utf8(answer).unwrap();
         assert!(answer.starts_with("{\"error\":\"the server does not know"), "{answer}");
     }
-    assert_eq!(rig.client().ask::<Status>(&Request::Status).unwrap().users, 3);
+    assert!(rig.client().ask::<Condition>(&Request::Status).is_ok());
 }
 
 #[test]
@@ -239,7 +251,7 @@ fn a_server_that_stands_still_is_not_waited_for_without_end() {
     let listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
     let connect = || Client::connect_within(std::time::Duration::from_millis(20), directory.path());
     let client = connect().unwrap().unwrap();
-    let error = text(client.ask::<Status>(&Request::Status));
+    let error = text(client.ask::<Condition>(&Request::Status));
     assert!(error.contains("has not answered for 20ms"), "{error}");
     // Others wait already, and so many that no more can.
     nix::sys::socket::listen(&listener, nix::sys::socket::Backlog::new(0).unwrap()).unwrap();
@@ -259,8 +271,7 @@ fn a_socket_left_by_a_crash_is_replaced() {
     let directory = tempfile::tempdir().unwrap();
     let socket = crate::data_dir::control_socket(directory.path());
     drop(std::os::unix::net::UnixListener::bind(&socket).unwrap());
-    let storage = Arc::new(open(directory.path()));
-    let _server = Server::start(storage, Arc::new(Fake::default())).unwrap();
+    let _server = Server::start(directory.path(), Fake::new(directory.path())).unwrap();
     assert!(Client::connect(directory.path()).unwrap().is_some());
 }
 
@@ -273,4 +284,42 @@ fn further_clients_are_told_to_come_back() {
     stream.read_to_string(&mut answer).unwrap();
     assert!(answer.contains("try again in a moment"), "{answer}");
     drop(idle);
+}
+
+fn users(asked: impl Ask) -> Vec<UserRow> {
+    let mut users = Vec::new();
+    asked
+        .list(&Request::Users { domain: None }, &mut |user| {
+            users.push(user);
+            Ok(())
+        })
+        .unwrap();
+    users
+}
+
+#[test]
+fn a_server_that_does_not_run_answers_alike() {
+    let rig = Rig::new();
+    let directory = tempfile::tempdir().unwrap();
+    let stopped = || Stopped {
+        data: directory.path().to_owned(),
+        storage: Box::new(open(directory.path())),
+        domains: domains(),
+    };
+    let file = b"bob:1\ncarol:2\n";
+    let requests = [
+        (add("alice@192.0.2.2"), &b""[..]),
+        (add("alice@b.com"), b""),
+        (add("alice"), b""),
+        (import("elsewhere.com", file.len()), file),
+    ];
+    for (request, file) in requests {
+        let asked = stopped().ask_with::<UsersStored>(&request, file).map_err(|e| e.to_string());
+        let running = rig.client().ask_with(&request, file).map_err(|e| e.to_string());
+        assert_eq!(asked, running, "{request:?}");
+    }
+    assert_eq!(users(stopped()), users(rig.client()));
+    let condition: Condition = stopped().ask(&Request::Status).unwrap();
+    let status = StoppedStatus { users: 3, ..StoppedStatus::new(directory.path()) };
+    assert_eq!(condition, Condition::Stopped(status));
 }

@@ -30,7 +30,7 @@ pub(crate) struct Hub {
     pub(crate) engine: Arc<Engine>,
     pub(crate) clock: Clock,
     /// Where registrations are kept, if they are.
-    pub(crate) journal: Option<Journal>,
+    pub(crate) journal: Option<Box<dyn Journal>>,
     /// For each address that datagrams come to, a socket for each worker.
     pub(crate) sockets: Vec<Vec<Socket>>,
     pub(crate) connections: Connections,

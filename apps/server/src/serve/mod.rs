@@ -1,7 +1,7 @@
 //! The running server.
 
 mod connections;
-mod control;
+mod desk;
 mod hub;
 mod local;
 mod lookups;
@@ -15,9 +15,10 @@ use crate::failure::{Failure, during};
 use crate::listen::Listen;
 use crate::log;
 use crate::settings::Settings;
-use crate::storage::{Journal, Storage, remember_domains};
+use crate::storage::Storage;
+use crate::storage::served::remember_domains;
 use connections::{Bounds, Connections};
-use control::{Desk, add_user};
+use desk::{Running, add_user};
 use hub::{Hub, MAX_LOOKUPS};
 use local::Engine;
 use lookups::Lookups;
@@ -25,6 +26,7 @@ use net::{Clock, Dns, Socket, wall_clock};
 use sip::Transport;
 use sip::locate::Families;
 use sip_server::config::{Advertised, Config, Listener};
+use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -43,8 +45,10 @@ pub(crate) type ReadSettings = Box<dyn Fn() -> Result<Settings, Failure>>;
 pub(crate) struct Setup {
     /// The settings as they are now.
     pub(crate) settings: Settings,
-    /// Users, the secret and stored bindings; holds the lock on the data directory.
-    pub(crate) storage: Arc<Storage>,
+    /// The data directory, which is this server's alone.
+    pub(crate) data: PathBuf,
+    /// Users, the secret and stored bindings.
+    pub(crate) storage: Arc<dyn Storage>,
     /// The flags with which commands find the server.
     pub(crate) place: Vec<String>,
     /// Reads the settings again (SIGHUP).
@@ -56,7 +60,7 @@ pub(crate) struct Setup {
 /// # Errors
 /// When the server cannot start.
 pub(crate) fn run(setup: Setup) -> Result<(), Failure> {
-    let Setup { settings, storage, place, read_again } = setup;
+    let Setup { settings, data, storage, place, read_again } = setup;
     log::set_limit(settings.log_lines_per_second);
     let limit = descriptors::raise_limit()?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -85,7 +89,7 @@ pub(crate) fn run(setup: Setup) -> Result<(), Failure> {
 
     let mut config = settings.engine_config();
     set_listeners(&mut config, &listens);
-    remember_domains(&storage, &config.domains)?;
+    remember_domains(&*storage, &config.domains)?;
     let engine = Arc::new(Engine::new(config.clone(), &storage.secret()?));
     let mut domains_of_users = std::collections::BTreeMap::<Arc<str>, u64>::new();
     storage.users(None, &mut |user| {
@@ -106,7 +110,7 @@ pub(crate) fn run(setup: Setup) -> Result<(), Failure> {
     let (lookups, lookup_queue) = mpsc::channel(MAX_LOOKUPS);
     let journal = settings
         .registrations
-        .then(|| Journal::start(Arc::clone(&storage), settings.sync, workers))
+        .then(|| Arc::clone(&storage).journal(settings.sync, workers))
         .transpose()?;
     let clock = Clock::start();
     let Shares { connections, lookups: most_lookups } =
@@ -138,12 +142,13 @@ pub(crate) fn run(setup: Setup) -> Result<(), Failure> {
     transports.sort_unstable();
     transports.dedup();
     let has_v6 = listens.iter().any(|listen| listen.address.is_ipv6());
-    let desk = Arc::new(Desk::new(
+    let desk = Arc::new(Running::new(
         Arc::clone(&hub),
+        Arc::clone(&storage),
         config.clone(),
         listens.iter().map(Listen::to_string).collect(),
     ));
-    let admin = Admin::start(Arc::clone(&storage), Arc::<Desk>::clone(&desk))?;
+    let admin = Admin::start(&data, Arc::<Running>::clone(&desk))?;
     let threads = Workers::start(&hub, workers)?;
     welcome::welcome(&listens, &config.domains, hub.engine.users(), place)
         .lines()
@@ -167,16 +172,9 @@ pub(crate) fn run(setup: Setup) -> Result<(), Failure> {
         }
     }
 
-    let kept = storage.kept_files()?;
-    if !kept.is_empty() {
-        // A command may have found the damage, and said so to nobody who reads this.
-        log::warn("start", || {
-            format!(
-                "files in {} are damaged and not used any more: delete them when you do not need them: {}",
-                storage.path().display(),
-                kept.join(", ")
-            )
-        });
+    // A command may have found the damage, and said so to nobody who reads this.
+    if let Some(damage) = storage.damage()? {
+        log::warn("start", || damage);
     }
 
     let lookups_hub = Arc::clone(&hub);
@@ -192,7 +190,7 @@ pub(crate) fn run(setup: Setup) -> Result<(), Failure> {
             tokio::select! {
                 _ = terminate.recv() => break,
                 _ = interrupt.recv() => break,
-                _ = hangup.recv() => reload(&read_again, &listens, &desk, &storage),
+                _ = hangup.recv() => reload(&read_again, &listens, &desk, &*storage),
             }
         }
         log::info("stop", || "stopping: no new calls are taken".to_owned());
@@ -211,7 +209,7 @@ pub(crate) fn run(setup: Setup) -> Result<(), Failure> {
 }
 
 /// Reads the configuration again and uses what can be changed while running.
-fn reload(read_again: &ReadSettings, listens: &[Listen], desk: &Desk, storage: &Storage) {
+fn reload(read_again: &ReadSettings, listens: &[Listen], desk: &Running, storage: &dyn Storage) {
     let settings = match read_again() {
         Ok(settings) => settings,
         Err(failure) => {

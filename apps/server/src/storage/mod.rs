@@ -1,76 +1,85 @@
-//! What outlives the program: users, settings and registrations, in an SQLite database and, for
-//! the registrations of the last moments, in journal files beside it.
+//! What outlives the program: users, settings and registrations. What the server and the commands need of it are the
+//! traits here; what keeps it has a module of its own.
 
-mod bindings;
-mod journal;
-mod salvage;
-mod served;
-mod users;
+mod error;
+pub(crate) mod served;
+pub(crate) mod sqlite;
 
-pub(crate) use journal::Journal;
-pub(crate) use served::{remember_domains, remembered_domains};
-pub(crate) use users::{Change, User};
+pub(crate) use error::Error;
 
-use crate::data_dir::DataDir;
-use crate::log;
-use parking_lot::{Mutex, MutexGuard};
-use rusqlite::{Connection, ErrorCode, OptionalExtension, params};
-use std::fmt;
-use std::fs::OpenOptions;
+use sip::Instant;
+use sip_server::Logins;
+use sip_server::record::Record;
+use std::collections::HashMap;
 use std::io;
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
-/// The database's name in the data directory.
-const DATABASE: &str = "barebell.sqlite";
-/// Who may do what with it: its owner, anything. SQLite would let others read it.
-const DATABASE_MODE: u32 = 0o600;
-/// The setting in which [`Storage::secret`] is kept, and its length in bytes.
-const SECRET: &str = "secret";
-const SECRET_LENGTH: usize = 32;
+/// A user who can log in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct User {
+    /// The user part of the address of record, case-sensitive.
+    pub(crate) name: String,
+    /// The domain, which is also the digest realm, in lower case.
+    pub(crate) domain: Arc<str>,
+    /// What takes the place of the password.
+    pub(crate) logins: Logins,
+}
 
-/// What makes the tables of each form out of those of the one before; the first are made of none.
-const STEPS: [&str; 2] = [TABLES, LOGINS];
+/// What storing users changed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Change {
+    /// Users that were not there before.
+    pub(crate) added: u64,
+    /// Users that were, and have a new password.
+    pub(crate) changed: u64,
+}
 
-/// The form of the tables.
-const SCHEMA_VERSION: i64 = STEPS.len() as i64;
+/// Users: names and HA1, never passwords (seed row C6).
+///
+/// The server reads all of them when it starts, and the engine is told of each that changes, so that no message waits for
+/// storage. Every method may wait, and is called from threads that may: never from a worker. Where a storage is to be asked
+/// for single users while messages come, that goes the way of the DNS: the engine says by an event, with a ticket, whom it
+/// looks for; a thread that may wait asks here; and a worker tells the engine with the ticket what was found. So what is
+/// handed over is owned, and borrows nothing of either side.
+pub(crate) trait Users: Send + std::marker::Sync {
+    /// Stores all of `users` or, on an error, none. Of two with one name the later counts.
+    ///
+    /// # Errors
+    /// When storage fails.
+    fn put_users(&self, users: &[User]) -> Result<Change, Error>;
 
-/// Further names under which users log in: `user@domain`, which those have not who were stored before, and one of the
-/// operator's choice. Hashes stand together, as [`users`] has them.
-const LOGINS: &str = "
-    ALTER TABLE subscriber ADD COLUMN address_ha1 BLOB;
-    ALTER TABLE subscriber ADD COLUMN auth_name TEXT;
-    ALTER TABLE subscriber ADD COLUMN auth_ha1 BLOB;
-    CREATE UNIQUE INDEX subscriber_auth_name ON subscriber (domain, auth_name)
-        WHERE auth_name IS NOT NULL;
-";
+    /// Removes a user; false if there was none.
+    ///
+    /// # Errors
+    /// When storage fails.
+    fn remove_user(&self, name: &str, domain: &str) -> Result<bool, Error>;
 
-/// `subscriber` is keyed by domain first, so that the users of a domain lie together.
-/// `binding.expires` is in seconds since 1970, of the binding that ends last. `binding.emptied` is
-/// the number of the journal files that said that the address of record has no bindings any more.
-const TABLES: &str = "
-    CREATE TABLE subscriber (
-        domain TEXT NOT NULL,
-        name TEXT NOT NULL,
-        ha1_md5 BLOB NOT NULL,
-        ha1_sha256 BLOB NOT NULL,
-        ha1_sha512_256 BLOB NOT NULL,
-        PRIMARY KEY (domain, name)
-    ) STRICT, WITHOUT ROWID;
-    CREATE TABLE setting (
-        key TEXT PRIMARY KEY NOT NULL,
-        value BLOB NOT NULL
-    ) STRICT, WITHOUT ROWID;
-    CREATE TABLE binding (
-        address_of_record BLOB PRIMARY KEY NOT NULL,
-        sequence INTEGER NOT NULL,
-        expires INTEGER NOT NULL,
-        emptied INTEGER,
-        record BLOB NOT NULL
-    ) STRICT, WITHOUT ROWID;
-    CREATE INDEX binding_emptied ON binding (emptied) WHERE emptied IS NOT NULL;
-";
+    /// Hands every user, or every user of `domain`, to `each`, by domain and name, until that
+    /// returns false. Who is damaged is left out, and the operator is told.
+    ///
+    /// # Errors
+    /// When storage fails.
+    fn users(&self, domain: Option<&str>, each: &mut dyn FnMut(User) -> bool) -> Result<(), Error>;
+
+    /// The authentication names in `domain`, each with the name of its user.
+    ///
+    /// # Errors
+    /// When storage fails.
+    fn auth_names(&self, domain: &str) -> Result<HashMap<String, String>, Error>;
+
+    /// Whether there is such a user.
+    ///
+    /// # Errors
+    /// When storage fails.
+    fn has_user(&self, name: &str, domain: &str) -> Result<bool, Error>;
+
+    /// How many users there are.
+    ///
+    /// # Errors
+    /// When storage fails.
+    fn user_count(&self) -> Result<u64, Error>;
+}
 
 /// When registrations are safe from a power loss. They always are from a crash of the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,363 +92,76 @@ pub(crate) enum Sync {
     Never,
 }
 
-/// The open storage of one data directory.
-#[derive(Debug)]
-pub(crate) struct Storage {
-    database: Mutex<Connection>,
-    directory: DataDir,
+/// What was read at the start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Restored {
+    /// The highest sequence number that occurs; new ones must be higher.
+    pub(crate) sequence: u64,
+    /// Addresses of record that have bindings.
+    pub(crate) addresses_of_record: u64,
 }
 
-/// Storage that failed.
-#[derive(Debug)]
-pub(crate) enum Error {
-    /// The database refused.
-    Database {
-        /// What was to be done.
-        doing: &'static str,
-        /// Why it was not.
-        source: rusqlite::Error,
-    },
-    /// A file could not be used.
-    File {
-        /// The file.
-        path: PathBuf,
-        /// Why not.
-        source: io::Error,
-    },
-    /// The database was written by a later version of this program.
-    Newer {
-        /// The database.
-        path: PathBuf,
-        /// The version of its tables.
-        version: i64,
-    },
-    /// The database is not as it was written.
-    Damaged {
-        /// What was found first.
-        what: String,
-    },
-    /// The database is damaged, and no user can be read.
-    NoUsers {
-        /// The database.
-        path: PathBuf,
-        /// What is wrong with it.
-        reason: String,
-    },
-    /// There is no database, or an empty one, where one was.
-    Gone {
-        /// Where it should be.
-        path: PathBuf,
-    },
-    /// The system gave no random bytes.
-    Random(getrandom::Error),
-}
-
-impl Error {
-    /// What is wrong with the database, if it says that it is damaged.
-    fn damage(&self) -> Option<String> {
-        match self {
-            Self::Database { source, .. } => matches!(
-                source.sqlite_error_code(),
-                Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase)
-            )
-            .then(|| source.to_string()),
-            Self::Damaged { what } => Some(what.clone()),
-            _ => None,
-        }
-    }
-}
-
-/// What the operator can do where the database fails with `error`.
-fn remedy(error: &rusqlite::Error) -> &'static str {
-    match error.sqlite_error_code() {
-        Some(ErrorCode::DiskFull) => {
-            "; make room on the disk of the data directory, then try again"
-        }
-        Some(ErrorCode::SystemIoFailure) => {
-            "; see whether the disk of the data directory is full (df) or fails (dmesg)"
-        }
-        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
-            "; the file is damaged: stop the server and start it again, and it saves what can be read"
-        }
-        Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => {
-            "; see who owns the files in the data directory, and whether its disk is read-only"
-        }
-        _ => "",
-    }
-}
-
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Database { doing, source } => {
-                write!(f, "the database failed to {doing}: {source}{}", remedy(source))
-            }
-            Self::File { path, source } => write!(f, "{}: {source}", path.display()),
-            Self::Newer { path, version } => write!(
-                f,
-                "{} is of form {version} and this program knows form {SCHEMA_VERSION}: it was \
-                 written by a newer barebell; run that one, or use another directory with --data",
-                path.display()
-            ),
-            Self::Damaged { what } => write!(f, "the database is damaged: {what}"),
-            Self::NoUsers { path, reason } => write!(
-                f,
-                "the database {0} is damaged ({reason}) and no user can be read in it. It is left as it is. Put a backup in its \
-                 place; or, to begin without users, move it and the files journal-* beside it away",
-                path.display()
-            ),
-            Self::Gone { path } => write!(
-                f,
-                "the database {} is gone or empty, though there are journal files beside it: somebody has removed it, with all \
-                 users. Put it or a backup in its place; or, to begin without users, move the files journal-* away, too",
-                path.display()
-            ),
-            Self::Random(source) => write!(f, "the system gives no random bytes: {source}"),
-        }
-    }
-}
-
-impl std::error::Error for Error {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Database { source, .. } => Some(source),
-            Self::File { source, .. } => Some(source),
-            Self::Newer { .. }
-            | Self::Damaged { .. }
-            | Self::NoUsers { .. }
-            | Self::Gone { .. } => None,
-            Self::Random(source) => Some(source),
-        }
-    }
-}
-
-/// Says what the database was to do.
-fn to(doing: &'static str) -> impl FnOnce(rusqlite::Error) -> Error {
-    move |source| Error::Database { doing, source }
-}
-
-/// Says which file it was.
-fn of(path: &Path) -> impl FnOnce(io::Error) -> Error {
-    let path = path.to_owned();
-    move |source| Error::File { path, source }
-}
-
-impl Storage {
-    /// Opens the database in `directory`, or makes one, and takes into it what journal files a
-    /// crash left. What is damaged is kept, and replaced by what can be read of it.
+/// Registrations.
+pub(crate) trait Registrations: Send + std::marker::Sync {
+    /// Hands the record of every address of record that is registered at `now` to `each`. Such a
+    /// record may also hold bindings that have expired. What a running journal has not yet handed
+    /// over is not there.
     ///
     /// # Errors
-    /// When it cannot be opened, is of a newer form, or has lost its users.
-    pub(crate) fn open(directory: DataDir) -> Result<Self, Error> {
-        let path = directory.path().join(DATABASE);
-        let journals = journal::files(directory.path()).map_err(of(directory.path()))?;
-        let is_there = path.metadata().is_ok_and(|metadata| metadata.len() > 0);
-        if !is_there && !journals.is_empty() {
-            return Err(Error::Gone { path });
-        }
-        // The files that SQLite puts beside it get its mode.
-        OpenOptions::new()
-            .create(true)
-            .truncate(false)
-            .write(true)
-            .mode(DATABASE_MODE)
-            .open(&path)
-            .map_err(of(&path))?;
-        let mut opened = open_whole(&path);
-        if let Some(damage) = opened.as_ref().err().and_then(Error::damage) {
-            salvage::salvage(&path, damage)?;
-            opened = open_whole(&path);
-        }
-        let database = opened?;
-        let storage = Self { database: Mutex::new(database), directory };
-        let damaged = storage.fold(&journals)?;
-        journal::put_away(&journals, &damaged)?;
-        Ok(storage)
-    }
+    /// When storage fails.
+    fn restore(&self, now: Instant, each: &mut dyn FnMut(Record<'_>)) -> Result<Restored, Error>;
 
-    /// Where the data is.
-    pub(crate) fn path(&self) -> &Path {
-        self.directory.path()
-    }
-
-    /// The names of the files that are kept since they were damaged.
+    /// Forgets all registrations.
     ///
     /// # Errors
-    /// When the directory cannot be read.
-    pub(crate) fn kept_files(&self) -> Result<Vec<String>, Error> {
-        let entries = self.path().read_dir().map_err(of(self.path()))?;
-        let names = entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
-        let mut names: Vec<_> = names.filter(|name| name.contains(salvage::DAMAGED)).collect();
-        names.sort();
-        Ok(names)
-    }
+    /// When storage fails.
+    fn forget_registrations(&self) -> Result<(), Error>;
 
-    /// 32 random bytes, made once: the key of everything that must still be valid after a restart.
+    /// Begins to keep what becomes of registrations from now on, as so many workers tell it. Dropping the journal hands
+    /// all over that was appended.
+    ///
+    /// # Errors
+    /// When storage fails.
+    fn journal(self: Arc<Self>, sync: Sync, workers: usize) -> Result<Box<dyn Journal>, Error>;
+}
+
+/// Where workers append what became of registrations. They wait for it, so it is quick.
+pub(crate) trait Journal: Send + std::marker::Sync {
+    /// Appends `payload`, as `worker` says. Threads that are no workers may take any
+    /// number. When this returns, the payload outlives the program, and with [`Sync::Always`] a power loss too.
+    ///
+    /// # Errors
+    /// When it could not be written, or not be synced where that is asked for, which the operator was told. Then what it
+    /// says must not be answered.
+    fn append(&self, worker: usize, payload: &[u8]) -> io::Result<()>;
+}
+
+/// Bytes of the server's secret.
+pub(crate) const SECRET_LENGTH: usize = 32;
+
+/// All that outlives the program.
+pub(crate) trait Storage: Users + Registrations {
+    /// Random bytes, made once: the key of everything that must still be valid after a restart.
     ///
     /// # Errors
     /// When they can neither be read nor made.
-    pub(crate) fn secret(&self) -> Result<[u8; SECRET_LENGTH], Error> {
-        if let Some(stored) = self.setting(SECRET)? {
-            match stored.try_into() {
-                Ok(secret) => return Ok(secret),
-                Err(_) => log::warn("storage", || salvage::LOST_SECRET.to_owned()),
-            }
-        }
-        let mut secret = [0; SECRET_LENGTH];
-        getrandom::fill(&mut secret).map_err(Error::Random)?;
-        self.set_setting(SECRET, &secret)?;
-        Ok(secret)
-    }
+    fn secret(&self) -> Result<[u8; SECRET_LENGTH], Error>;
 
     /// The value last stored under `key`.
     ///
     /// # Errors
-    /// When the database fails.
-    pub(crate) fn setting(&self, key: &str) -> Result<Option<Vec<u8>>, Error> {
-        get_setting(&self.database(), key)
-    }
+    /// When storage fails.
+    fn setting(&self, key: &str) -> Result<Option<Vec<u8>>, Error>;
 
     /// Stores `value` under `key`.
     ///
     /// # Errors
-    /// When the database fails.
-    pub(crate) fn set_setting(&self, key: &str, value: &[u8]) -> Result<(), Error> {
-        put_setting(&self.database(), key, value)
-    }
+    /// When storage fails.
+    fn set_setting(&self, key: &str, value: &[u8]) -> Result<(), Error>;
 
-    fn database(&self) -> MutexGuard<'_, Connection> {
-        self.database.lock()
-    }
-}
-
-fn get_setting(database: &Connection, key: &str) -> Result<Option<Vec<u8>>, Error> {
-    database
-        .query_row("SELECT value FROM setting WHERE key = ?1", [key], |row| row.get(0))
-        .optional()
-        .map_err(to("read a setting"))
-}
-
-fn put_setting(database: &Connection, key: &str, value: &[u8]) -> Result<(), Error> {
-    database
-        .execute("INSERT OR REPLACE INTO setting VALUES (?1, ?2)", params![key, value])
-        .map(drop)
-        .map_err(to("store a setting"))
-}
-
-/// Opens the database at `path`, and makes its tables if there are none.
-///
-/// # Errors
-/// When that fails; where it is damaged, [`Error::damage`] says so.
-fn open_whole(path: &Path) -> Result<Connection, Error> {
-    let mut database = Connection::open(path).map_err(to("open"))?;
-    prepare(&mut database, path)?;
-    let found: String = database
-        .query_row("PRAGMA quick_check(1)", [], |row| row.get(0))
-        .map_err(to("be checked"))?;
-    match found.as_str() {
-        "ok" => Ok(database),
-        _ => Err(Error::Damaged { what: found.replace('\n', " ") }),
-    }
-}
-
-fn prepare(database: &mut Connection, path: &Path) -> Result<(), Error> {
-    let setup = |database: &Connection| {
-        database.pragma_update(None, "journal_mode", "WAL")?;
-        // Journal files are deleted once their content is here, so a commit must reach the disk.
-        database.pragma_update(None, "synchronous", "FULL")?;
-        // In KiB when negative.
-        database.pragma_update(None, "cache_size", -32_768)
-    };
-    setup(database).map_err(to("get ready"))?;
-    let transaction = database.transaction().map_err(to("get ready"))?;
-    let version: i64 = transaction
-        .pragma_query_value(None, "user_version", |row| row.get(0))
-        .map_err(to("tell its form"))?;
-    let newer = || Error::Newer { path: path.to_owned(), version };
-    let left =
-        usize::try_from(version).ok().and_then(|done| STEPS.get(done..)).ok_or_else(newer)?;
-    if left.is_empty() {
-        return Ok(());
-    }
-    make_tables(&transaction, left)?;
-    transaction.commit().map_err(to("make its tables"))
-}
-
-fn make_tables(database: &Connection, steps: &[&str]) -> Result<(), Error> {
-    steps
-        .iter()
-        .try_for_each(|step| database.execute_batch(step))
-        .and_then(|()| database.pragma_update(None, "user_version", SCHEMA_VERSION))
-        .map_err(to("make its tables"))
-}
-
-#[cfg(test)]
-pub(crate) mod tests {
-    use super::*;
-    use std::os::unix::fs::PermissionsExt;
-
-    pub(crate) fn open(path: &Path) -> Storage {
-        Storage::open(locked(path)).unwrap()
-    }
-
-    /// Waits for the lock: a process that another test starts holds a copy for a moment.
-    pub(crate) fn locked(path: &Path) -> DataDir {
-        DataDir::open(path, || Ok(None::<()>)).unwrap().unwrap()
-    }
-
-    #[test]
-    fn the_secret_is_made_once() {
-        let directory = tempfile::tempdir().unwrap();
-        let first = open(directory.path()).secret().unwrap();
-        assert_eq!(open(directory.path()).secret().unwrap(), first);
-        let other = tempfile::tempdir().unwrap();
-        assert_ne!(open(other.path()).secret().unwrap(), first);
-    }
-
-    #[test]
-    fn the_data_is_for_its_owner_alone() {
-        let directory = tempfile::tempdir().unwrap();
-        let storage = open(directory.path());
-        storage.set_setting("a", b"b").unwrap();
-        let files: Vec<_> = directory.path().read_dir().unwrap().map(Result::unwrap).collect();
-        assert!(files.len() > 2, "{files:?}");
-        for file in files {
-            let mode = file.metadata().unwrap().permissions().mode() & 0o777;
-            assert_eq!(mode, 0o600, "{:?}", file.file_name());
-        }
-    }
-
-    #[test]
-    fn a_database_of_a_newer_form_is_left_alone() {
-        let directory = tempfile::tempdir().unwrap();
-        open(directory.path()).database().pragma_update(None, "user_version", 99).unwrap();
-        let error = Storage::open(locked(directory.path())).unwrap_err();
-        assert!(matches!(error, Error::Newer { version: 99, .. }), "{error}");
-    }
-
-    #[test]
-    fn a_database_of_an_older_form_is_brought_up_to_date() {
-        let directory = tempfile::tempdir().unwrap();
-        let old = rusqlite::Connection::open(directory.path().join(DATABASE)).unwrap();
-        make_tables(&old, &STEPS[..1]).unwrap();
-        old.pragma_update(None, "user_version", 1).unwrap();
-        old.execute(
-            "INSERT INTO subscriber VALUES ('a.com', 'alice', zeroblob(16), zeroblob(32), zeroblob(32))",
-            [],
-        )
-        .unwrap();
-        drop(old);
-        let storage = open(directory.path());
-        let mut users = Vec::new();
-        storage
-            .users(None, &mut |user| {
-                users.push(user);
-                true
-            })
-            .unwrap();
-        let [alice] = &users[..] else { panic!("{users:?}") };
-        assert_eq!((&alice.name[..], &alice.logins.by_address), ("alice", &None));
-        assert_eq!(storage.put_users(&users).unwrap().changed, 1);
-    }
+    /// What was found damaged and is kept, for the operator to look at and delete; `None` where there is no such thing.
+    ///
+    /// # Errors
+    /// When it cannot be told.
+    fn damage(&self) -> Result<Option<String>, Error>;
 }

@@ -11,7 +11,7 @@ const DOMAINS: &str = "domains";
 ///
 /// # Errors
 /// When storage fails.
-pub(crate) fn remember_domains(storage: &Storage, domains: &[Domain]) -> Result<(), Failure> {
+pub(crate) fn remember_domains(storage: &dyn Storage, domains: &[Domain]) -> Result<(), Failure> {
     let plain: Vec<_> = domains.iter().map(|domain| (&domain.name, &domain.aliases)).collect();
     storage.set_setting(DOMAINS, &serde_json::to_vec(&plain)?)?;
     Ok(())
@@ -21,7 +21,7 @@ pub(crate) fn remember_domains(storage: &Storage, domains: &[Domain]) -> Result<
 ///
 /// # Errors
 /// When storage fails.
-pub(crate) fn remembered_domains(storage: &Storage) -> Result<Option<Vec<Domain>>, Failure> {
+pub(crate) fn remembered_domains(storage: &dyn Storage) -> Result<Option<Vec<Domain>>, Failure> {
     let Some(stored) = storage.setting(DOMAINS)? else { return Ok(None) };
     let plain: Vec<(String, Vec<String>)> = serde_json::from_slice(&stored)?;
     Ok(Some(plain.into_iter().map(|(name, aliases)| Domain { name, aliases }).collect()))

@@ -2,25 +2,32 @@
 
 use super::hub::Hub;
 use super::local::Engine;
-use crate::admin::{Control, Registration, Status, StepTiming};
+use crate::admin::desk::Desk;
+use crate::admin::{Condition, Registration, Status, StepTiming};
 use crate::log;
-use crate::storage::User;
+use crate::storage::{Error, Storage, User, Users};
 use parking_lot::Mutex;
 use sip_server::config::{Config, Domain, Mode, State};
 use sip_server::{Output, Timing};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// The hub, and what the operator decided.
-pub(crate) struct Desk {
+/// The hub, what is stored, and what the operator decided.
+pub(crate) struct Running {
     hub: Arc<Hub>,
+    storage: Arc<dyn Storage>,
     config: Mutex<Config>,
     listens: Vec<String>,
 }
 
-impl Desk {
-    pub(crate) fn new(hub: Arc<Hub>, config: Config, listens: Vec<String>) -> Self {
-        Self { hub, config: Mutex::new(config), listens }
+impl Running {
+    pub(crate) fn new(
+        hub: Arc<Hub>,
+        storage: Arc<dyn Storage>,
+        config: Config,
+        listens: Vec<String>,
+    ) -> Self {
+        Self { hub, storage, config: Mutex::new(config), listens }
     }
 
     /// Takes a new configuration.
@@ -40,8 +47,12 @@ pub(crate) fn add_user(engine: &Engine, user: &User) {
     engine.add_user(&address_of_record(&user.name, &user.domain), user.logins.clone());
 }
 
-impl Control for Desk {
-    fn status(&self) -> Status {
+impl Desk for Running {
+    fn users(&self) -> &dyn Users {
+        &*self.storage
+    }
+
+    fn condition(&self) -> Result<Condition, Error> {
         let engine = &self.hub.engine;
         let config = self.config.lock();
         let mode = match config.mode {
@@ -53,7 +64,7 @@ impl Control for Desk {
             State::Stateful => "stateful",
             State::Stateless => "stateless",
         };
-        Status {
+        let status = Status {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             mode: mode.to_owned(),
             state: state.to_owned(),
@@ -84,14 +95,15 @@ impl Control for Desk {
                     (step.name().to_owned(), StepTiming { count, nanoseconds })
                 })
                 .collect(),
-        }
+        };
+        Ok(Condition::Running(Box::new(status)))
     }
 
     fn domains(&self) -> Vec<Domain> {
         self.config.lock().domains.clone()
     }
 
-    fn registrations(&self, each: &mut dyn FnMut(Registration) -> bool) {
+    fn registrations(&self, each: &mut dyn FnMut(Registration) -> bool) -> Result<(), Error> {
         let now = self.hub.clock.now();
         // Taken first and shown then, so that a slow reader holds up no worker.
         let mut rows = Vec::new();
@@ -109,9 +121,10 @@ impl Control for Desk {
         });
         for row in rows {
             if !each(row) {
-                return;
+                break;
             }
         }
+        Ok(())
     }
 
     fn users_added(&self, users: &[User]) {

@@ -1,40 +1,21 @@
 //! Registrations in the database: one record for each address of record, the latest.
 
-use super::journal::{self, Damaged, Frames};
-use super::{DATABASE, Error, Storage, get_setting, of, put_setting, to};
+use super::journal::{self, Damaged, Frames, JournalFiles};
+use super::{DATABASE, Error, Sqlite, get_setting, of, put_setting, to};
 use crate::log;
+use crate::storage::{Journal, Registrations, Restored, Sync};
 use rusqlite::{Connection, params};
 use sip::Instant;
 use sip_server::record::{self, Record};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 
-/// The setting in which [`Storage::last_journal`] is kept.
+/// The setting in which [`Sqlite::last_journal`] is kept.
 const LAST_JOURNAL: &str = "last_journal";
 
-/// What was read at the start.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Restored {
-    /// The highest sequence number that occurs; new ones must be higher.
-    pub(crate) sequence: u64,
-    /// Addresses of record that have bindings.
-    pub(crate) addresses_of_record: u64,
-}
-
-impl Storage {
-    /// Hands the record of every address of record that is registered at `now` to `each`. Such a
-    /// record may also hold bindings that have expired. What a running [`Journal`] has not yet
-    /// taken into the database is not there.
-    ///
-    /// [`Journal`]: super::Journal
-    ///
-    /// # Errors
-    /// When the database fails.
-    pub(crate) fn restore(
-        &self,
-        now: Instant,
-        each: &mut dyn FnMut(Record<'_>),
-    ) -> Result<Restored, Error> {
+impl Registrations for Sqlite {
+    fn restore(&self, now: Instant, each: &mut dyn FnMut(Record<'_>)) -> Result<Restored, Error> {
         let database = self.database();
         let mut restored = Restored::default();
         let mut damaged = 0_u64;
@@ -74,6 +55,17 @@ impl Storage {
         Ok(restored)
     }
 
+    fn forget_registrations(&self) -> Result<(), Error> {
+        let forgotten = self.database().execute("DELETE FROM binding", []);
+        forgotten.map(drop).map_err(to("forget the registrations"))
+    }
+
+    fn journal(self: Arc<Self>, sync: Sync, workers: usize) -> Result<Box<dyn Journal>, Error> {
+        Ok(Box::new(JournalFiles::start(self, sync, workers)?))
+    }
+}
+
+impl Sqlite {
     /// Takes the records of the journal `files`, which are all there are but those being
     /// written, into the database as one transaction. Folding a file twice changes nothing. Returns those of which not
     /// all could be read.
@@ -132,15 +124,6 @@ impl Storage {
     pub(super) fn last_journal(&self) -> Result<u64, Error> {
         let stored = get_setting(&self.database(), LAST_JOURNAL)?;
         Ok(stored.and_then(|bytes| bytes.try_into().ok()).map_or(0, u64::from_le_bytes))
-    }
-
-    /// Forgets all registrations.
-    ///
-    /// # Errors
-    /// When the database fails.
-    pub(crate) fn forget_registrations(&self) -> Result<(), Error> {
-        let forgotten = self.database().execute("DELETE FROM binding", []);
-        forgotten.map(drop).map_err(to("forget the registrations"))
     }
 
     /// Forgets the registrations that ended before `now`.

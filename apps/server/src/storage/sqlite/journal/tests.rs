@@ -1,5 +1,6 @@
 use super::*;
-use crate::storage::tests::open;
+use crate::storage::Registrations;
+use crate::storage::sqlite::tests::open;
 use sip::Transport;
 use sip_server::Flow;
 use sip_server::record::{self, StoredBinding};
@@ -42,7 +43,7 @@ fn gone(user: &str, sequence: u64) -> Vec<u8> {
 }
 
 /// Who is registered, with the sequence number of the record.
-fn restored(storage: &Storage) -> BTreeMap<String, u64> {
+fn restored(storage: &Sqlite) -> BTreeMap<String, u64> {
     let mut found = BTreeMap::new();
     let restored = storage
         .restore(NOW, &mut |record| {
@@ -63,7 +64,7 @@ fn shared(path: &Path) -> Shared {
     Shared::new(Arc::new(open(path)), Sync::Never, WORKERS).unwrap()
 }
 
-fn rows(storage: &Storage) -> i64 {
+fn rows(storage: &Sqlite) -> i64 {
     let database = storage.database.lock();
     database.query_row("SELECT count(*) FROM binding", [], |row| row.get(0)).unwrap()
 }
@@ -168,7 +169,7 @@ fn files_of_more_workers_and_of_one_for_all_are_taken_in() {
 }
 
 /// The generation that is begun on `storage`.
-fn generation_after(storage: Storage) -> u64 {
+fn generation_after(storage: Sqlite) -> u64 {
     *Shared::new(Arc::new(storage), Sync::Never, WORKERS).unwrap().number.lock()
 }
 
@@ -253,7 +254,7 @@ fn a_journal_that_ends_leaves_everything_in_the_database() {
     for sync in [Sync::Always, Sync::Every(Duration::from_millis(1)), Sync::Never] {
         let directory = tempfile::tempdir().unwrap();
         let storage = Arc::new(open(directory.path()));
-        let journal = Journal::start(Arc::clone(&storage), sync, WORKERS).unwrap();
+        let journal = JournalFiles::start(Arc::clone(&storage), sync, WORKERS).unwrap();
         journal.append(0, &registered("alice", 1, LATER)).unwrap();
         journal.append(0, &[]).unwrap();
         drop(journal);

@@ -13,8 +13,9 @@ mod frames;
 pub(super) use file::{Damaged, files, number, put_away};
 pub(super) use frames::Frames;
 
-use super::{Error, Storage, Sync, of};
+use super::{Error, Sqlite, of};
 use crate::log;
+use crate::storage::{Journal, Sync};
 use file::{JournalFile, create};
 use net::wall_clock;
 use parking_lot::{Condvar, Mutex};
@@ -34,14 +35,14 @@ const PURGE_INTERVAL: Duration = Duration::from_secs(3600);
 /// The journal that is being written, with the threads that look after it. Dropping it takes
 /// everything into the database.
 #[derive(Debug)]
-pub(crate) struct Journal {
+pub(super) struct JournalFiles {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
 }
 
 #[derive(Debug)]
 struct Shared {
-    storage: Arc<Storage>,
+    storage: Arc<Sqlite>,
     sync: Sync,
     /// The file of each worker.
     files: Box<[Mutex<JournalFile>]>,
@@ -52,13 +53,13 @@ struct Shared {
     wake: Condvar,
 }
 
-impl Journal {
+impl JournalFiles {
     /// Begins journal files for so many workers, after those that may be there, and starts the threads that sync
     /// them and take them into the database.
     ///
     /// # Errors
     /// When a file cannot be made.
-    pub(crate) fn start(storage: Arc<Storage>, sync: Sync, workers: usize) -> Result<Self, Error> {
+    pub(super) fn start(storage: Arc<Sqlite>, sync: Sync, workers: usize) -> Result<Self, Error> {
         let shared = Arc::new(Shared::new(storage, sync, workers)?);
         let mut threads = Vec::new();
         let keeper = Arc::clone(&shared);
@@ -75,14 +76,10 @@ impl Journal {
         }
         Ok(Self { shared, threads })
     }
+}
 
-    /// Appends `payload` to the file of `worker` with one system call. Threads that are no workers may take any
-    /// number. When this returns, the payload outlives the program, and with [`Sync::Always`] a power loss too.
-    ///
-    /// # Errors
-    /// When it could not be written, or not be synced where that is asked for. Then what it says
-    /// must not be answered.
-    pub(crate) fn append(&self, worker: usize, payload: &[u8]) -> io::Result<()> {
+impl Journal for JournalFiles {
+    fn append(&self, worker: usize, payload: &[u8]) -> io::Result<()> {
         let result = self.shared.append(worker, payload);
         if let Err(error) = &result {
             log::error("journal", || {
@@ -97,7 +94,7 @@ impl Journal {
     }
 }
 
-impl Drop for Journal {
+impl Drop for JournalFiles {
     fn drop(&mut self) {
         *self.shared.is_ending.lock() = true;
         self.shared.wake.notify_all();
@@ -109,7 +106,7 @@ impl Drop for Journal {
 }
 
 impl Shared {
-    fn new(storage: Arc<Storage>, sync: Sync, workers: usize) -> Result<Self, Error> {
+    fn new(storage: Arc<Sqlite>, sync: Sync, workers: usize) -> Result<Self, Error> {
         let there = files(storage.path()).map_err(of(storage.path()))?;
         let newest = there.last().and_then(|path| number(path)).unwrap_or(0);
         let number = newest.max(storage.last_journal()?) + 1;

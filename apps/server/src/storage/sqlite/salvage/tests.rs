@@ -1,6 +1,7 @@
 use super::super::tests::{locked, open};
-use super::super::{DATABASE, Error, SECRET_LENGTH, Storage, User};
+use super::super::{DATABASE, Error, SECRET_LENGTH, Sqlite};
 use super::*;
+use crate::storage::{Storage, User, Users};
 use sip::digest::Ha1Set;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -36,7 +37,7 @@ fn root(path: &Path, table: &str) -> u64 {
     root.cast_unsigned() - 1
 }
 
-fn users(storage: &Storage) -> Vec<User> {
+fn users(storage: &Sqlite) -> Vec<User> {
     let mut users = Vec::new();
     storage
         .users(None, &mut |user| {
@@ -112,7 +113,7 @@ fn where_no_user_can_be_read_nothing_is_touched() {
     overwrite(&path, 0, &[0x5a; PAGE as usize]);
     let damaged = fs::read(&path).unwrap();
     for _ in 0..2 {
-        let error = Storage::open(locked(directory.path())).unwrap_err();
+        let error = Sqlite::open(locked(directory.path())).unwrap_err();
         assert!(matches!(error, Error::NoUsers { .. }), "{error}");
         assert_eq!(fs::read(&path).unwrap(), damaged);
         let mut names =
@@ -145,7 +146,7 @@ fn a_database_that_is_gone_is_not_taken_for_a_new_one() {
         if let Some(bytes) = file {
             fs::write(&path, bytes).unwrap();
         }
-        let error = Storage::open(locked(directory.path())).unwrap_err();
+        let error = Sqlite::open(locked(directory.path())).unwrap_err();
         assert!(matches!(error, Error::Gone { .. }), "{error}");
     }
     fs::remove_file(&journal).unwrap();

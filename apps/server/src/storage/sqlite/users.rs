@@ -1,7 +1,8 @@
 //! Users: names and HA1, never passwords (seed row C6).
 
-use super::{DATABASE, Error, Storage, to};
+use super::{DATABASE, Error, Sqlite, to};
 use crate::log;
+use crate::storage::{Change, User, Users};
 use rusqlite::{Row, params};
 use sip::digest::Ha1Set;
 use sip_server::{AuthName, Logins};
@@ -9,38 +10,11 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// A user who can log in.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct User {
-    /// The user part of the address of record, case-sensitive.
-    pub(crate) name: String,
-    /// The domain, which is also the digest realm, in lower case.
-    pub(crate) domain: Arc<str>,
-    /// What takes the place of the password.
-    pub(crate) logins: Logins,
-}
-
-/// What storing users changed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Change {
-    /// Users that were not there before.
-    pub(crate) added: u64,
-    /// Users that were, and have a new password.
-    pub(crate) changed: u64,
-}
-
-impl Storage {
-    /// Stores all of `users` or, on an error, none. Of two with one name the later counts.
-    ///
-    /// # Errors
-    /// When the database fails.
-    pub(crate) fn put_users<'a>(
-        &self,
-        users: impl IntoIterator<Item = &'a User>,
-    ) -> Result<Change, Error> {
+impl Users for Sqlite {
+    fn put_users(&self, users: &[User]) -> Result<Change, Error> {
         let mut change = Change::default();
         let mut database = self.database();
-        let store = || -> rusqlite::Result<()> {
+        let mut store = || -> rusqlite::Result<()> {
             let transaction = database.transaction()?;
             {
                 let mut insert = transaction.prepare_cached(
@@ -82,27 +56,14 @@ impl Storage {
         Ok(change)
     }
 
-    /// Removes a user; false if there was none.
-    ///
-    /// # Errors
-    /// When the database fails.
-    pub(crate) fn remove_user(&self, name: &str, domain: &str) -> Result<bool, Error> {
+    fn remove_user(&self, name: &str, domain: &str) -> Result<bool, Error> {
         self.database()
             .execute("DELETE FROM subscriber WHERE domain = ?1 AND name = ?2", [domain, name])
             .map(|removed| removed > 0)
             .map_err(to("remove a user"))
     }
 
-    /// Hands every user, or every user of `domain`, to `each`, by domain and name, until that
-    /// returns false. Who is damaged is left out, and the operator is told.
-    ///
-    /// # Errors
-    /// When the database fails.
-    pub(crate) fn users(
-        &self,
-        domain: Option<&str>,
-        each: &mut dyn FnMut(User) -> bool,
-    ) -> Result<(), Error> {
+    fn users(&self, domain: Option<&str>, each: &mut dyn FnMut(User) -> bool) -> Result<(), Error> {
         let database = self.database();
         let mut damaged = 0_u64;
         let mut read = || -> rusqlite::Result<()> {
@@ -135,11 +96,7 @@ impl Storage {
         Ok(())
     }
 
-    /// The authentication names in `domain`, each with the name of its user.
-    ///
-    /// # Errors
-    /// When the database fails.
-    pub(crate) fn auth_names(&self, domain: &str) -> Result<HashMap<String, String>, Error> {
+    fn auth_names(&self, domain: &str) -> Result<HashMap<String, String>, Error> {
         let database = self.database();
         let read = || -> rusqlite::Result<HashMap<_, _>> {
             let mut select = database.prepare_cached(
@@ -150,11 +107,7 @@ impl Storage {
         read().map_err(to("read the authentication names"))
     }
 
-    /// Whether there is such a user.
-    ///
-    /// # Errors
-    /// When the database fails.
-    pub(crate) fn has_user(&self, name: &str, domain: &str) -> Result<bool, Error> {
+    fn has_user(&self, name: &str, domain: &str) -> Result<bool, Error> {
         let database = self.database();
         let read = || {
             let mut select = database
@@ -164,11 +117,7 @@ impl Storage {
         read().map_err(to("look for a user"))
     }
 
-    /// How many users there are.
-    ///
-    /// # Errors
-    /// When the database fails.
-    pub(crate) fn user_count(&self) -> Result<u64, Error> {
+    fn user_count(&self) -> Result<u64, Error> {
         self.database()
             .query_row("SELECT count(*) FROM subscriber", [], |row| row.get(0))
             .map(i64::cast_unsigned)
@@ -241,7 +190,7 @@ mod tests {
         User { name: name.to_owned(), domain: Arc::from(domain), logins }
     }
 
-    fn all(storage: &Storage, domain: Option<&str>) -> Vec<User> {
+    fn all(storage: &Sqlite, domain: Option<&str>) -> Vec<User> {
         let mut users = Vec::new();
         storage
             .users(domain, &mut |user| {
@@ -264,7 +213,7 @@ mod tests {
         assert_eq!(all(&storage, None), [users[0].clone(), users[2].clone(), users[1].clone()]);
         assert_eq!(all(&storage, Some("a")), [users[0].clone()]);
         let changed = user("bob", "a", "new");
-        let change = storage.put_users([&changed]).unwrap();
+        let change = storage.put_users(std::slice::from_ref(&changed)).unwrap();
         assert_eq!(change, Change { added: 0, changed: 1 });
         assert_eq!(all(&storage, Some("a")), [changed]);
         assert!(storage.remove_user("bob", "a").unwrap());
@@ -309,7 +258,7 @@ mod tests {
             .execute("UPDATE subscriber SET ha1_md5 = x'00' WHERE name = 'b'", [])
             .unwrap();
         assert_eq!(all(&storage, None), [users[0].clone(), users[2].clone()]);
-        storage.put_users([&users[1]]).unwrap();
+        storage.put_users(&users[1..2]).unwrap();
         assert_eq!(all(&storage, None), users);
     }
 

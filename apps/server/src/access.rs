@@ -1,0 +1,78 @@
+//! How commands reach a server: through its socket where it runs, or else what is stored of it.
+
+use crate::admin::Request;
+use crate::admin::ask::Ask;
+use crate::admin::client::Client;
+use crate::admin::sink::Row;
+use crate::admin::stopped::Stopped;
+use crate::cli::Place;
+use crate::data_dir::DataDir;
+use crate::domains::{self, Host};
+use crate::failure::Failure;
+use crate::settings::Settings;
+use crate::storage::served::remembered_domains;
+use crate::storage::sqlite::Sqlite;
+
+/// Whom a command asks.
+pub(crate) enum Access {
+    /// The server.
+    Running(Client),
+    /// Its data.
+    Stopped(Stopped),
+}
+
+impl Access {
+    /// Reaches the data in `place`, and makes the directory if there is none.
+    ///
+    /// # Errors
+    /// When the data cannot be reached.
+    pub(crate) fn open(place: &Place) -> Result<Self, Failure> {
+        Self::of(place, &place.settings()?)
+    }
+
+    /// Like [`Access::open`]; `None` if there is no such directory.
+    ///
+    /// # Errors
+    /// When the data cannot be reached.
+    pub(crate) fn open_existing(place: &Place) -> Result<Option<Self>, Failure> {
+        let settings = place.settings()?;
+        if settings.data()?.exists() { Self::of(place, &settings).map(Some) } else { Ok(None) }
+    }
+
+    fn of(place: &Place, settings: &Settings) -> Result<Self, Failure> {
+        let data = settings.data()?;
+        let directory = match DataDir::open(&data, || Client::connect(&data))? {
+            Ok(directory) => directory,
+            Err(client) => return Ok(Self::Running(client)),
+        };
+        let storage = Box::new(Sqlite::open(directory)?);
+        let remembered = match place.config {
+            Some(_) => None,
+            None => remembered_domains(&*storage)?,
+        };
+        let served = || {
+            let mut domains = domains::served(&settings.engine.domains, &Host::this());
+            if settings.engine.domains.is_empty() {
+                // Which domain the server will serve is not known, so what is said means itself.
+                domains.iter_mut().for_each(|domain| domain.aliases.clear());
+            }
+            domains
+        };
+        let domains = remembered.unwrap_or_else(served);
+        Ok(Self::Stopped(Stopped { data, storage, domains }))
+    }
+}
+
+impl Ask for Access {
+    fn ask_each<T: Row>(
+        self,
+        request: &Request,
+        file: &[u8],
+        each: &mut dyn FnMut(T) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        match self {
+            Self::Running(client) => client.ask_each(request, file, each),
+            Self::Stopped(stopped) => stopped.ask_each(request, file, each),
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! What is done for each request, whoever has asked and wherever the answer goes.
+
+use super::desk::Desk;
+use super::sink::Sink;
+use super::{Request, UserRemoved, UserRow, UsersStored};
+use crate::accounts::{self, Stored};
+use crate::domains;
+use crate::storage;
+use std::io::{self, BufRead, BufReader, Read};
+
+/// Does at `desk` what `request` asks for, with the `file` that follows it, and says in `sink` what came of it.
+///
+/// # Errors
+/// When the answer is not taken.
+pub(crate) fn answer<S: Sink>(
+    desk: &dyn Desk,
+    request: &Request,
+    file: &mut dyn BufRead,
+    sink: &mut S,
+) -> Result<(), S::Error> {
+    match answer_rows(desk, request, file, sink) {
+        Ok(()) => sink.end(),
+        Err(Refusal::Sink(error)) => Err(error),
+        Err(Refusal::Request(text)) => sink.error(&text),
+    }
+}
+
+fn answer_rows<S: Sink>(
+    desk: &dyn Desk,
+    request: &Request,
+    file: &mut dyn BufRead,
+    sink: &mut S,
+) -> Result<(), Refusal<S::Error>> {
+    let mut result = Ok(());
+    match request {
+        Request::Status => result = sink.row(desk.condition()?),
+        Request::Registrations => desk.registrations(&mut |registration| {
+            result = sink.row(registration);
+            result.is_ok()
+        })?,
+        Request::Users { domain } => desk.users().users(domain.as_deref(), &mut |user| {
+            result = sink.row(UserRow::from(user));
+            result.is_ok()
+        })?,
+        Request::AddUser { name, domain, password, auth_name } => {
+            let identity = accounts::identify(name, domain.as_deref(), &desk.domains())?;
+            let stored = accounts::add(desk.users(), &identity, password, auth_name.as_deref())?;
+            let uri = Some(identity.uri());
+            result = sink.row(take_effect(desk, &stored, uri, identity.domain));
+        }
+        Request::ImportUsers { domain, length } => {
+            let mut file = BufReader::new(Exactly { input: file, left: *length });
+            let domain = accounts::domain("the file", domain.as_deref(), &desk.domains())?;
+            let stored = accounts::import(desk.users(), &domain, &mut file)?;
+            result = sink.row(take_effect(desk, &stored, None, domain));
+        }
+        Request::RemoveUser { name, domain } => {
+            let identity = accounts::identify(name, domain.as_deref(), &desk.domains())?;
+            accounts::remove(desk.users(), &identity)?;
+            desk.user_removed(&identity.name, &identity.domain);
+            result = sink.row(UserRemoved { uri: identity.uri() });
+        }
+    }
+    result.map_err(Refusal::Sink)
+}
+
+fn take_effect(
+    desk: &dyn Desk,
+    stored: &Stored,
+    uri: Option<String>,
+    domain: String,
+) -> UsersStored {
+    desk.users_added(&stored.users);
+    let served = domains::find(&desk.domains(), &domain).is_some();
+    let (added, changed) = (stored.change.added, stored.change.changed);
+    UsersStored { added, changed, uri, domain, served }
+}
+
+/// The next `left` bytes of `input`, which are an error if there are fewer.
+struct Exactly<'i> {
+    input: &'i mut dyn BufRead,
+    left: u64,
+}
+
+impl Read for Exactly<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.input.take(self.left).read(buffer)?;
+        self.left -= read as u64;
+        if read == 0 && self.left > 0 && !buffer.is_empty() {
+            let text = format!("the command ended {} bytes early", self.left);
+            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, text));
+        }
+        Ok(read)
+    }
+}
+
+/// Why a request was not fulfilled.
+enum Refusal<E> {
+    /// The answer is not taken.
+    Sink(E),
+    /// It cannot be done.
+    Request(String),
+}
+
+impl<E> From<accounts::Error> for Refusal<E> {
+    fn from(error: accounts::Error) -> Self {
+        Self::Request(error.to_string())
+    }
+}
+
+impl<E> From<storage::Error> for Refusal<E> {
+    fn from(error: storage::Error) -> Self {
+        Self::Request(error.to_string())
+    }
+}

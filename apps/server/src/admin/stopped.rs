@@ -1,0 +1,95 @@
+//! What is stored of a server that does not run.
+
+use super::ask::Ask;
+use super::desk::Desk;
+use super::sink::{Row, Sink};
+use super::{Condition, Registration, Request, StoppedStatus, commands};
+use crate::failure::Failure;
+use crate::storage::{Error, Storage, User, Users};
+use net::wall_clock;
+use sip_server::config::Domain;
+use std::any::Any;
+use std::path::PathBuf;
+
+/// The data of a server that does not run.
+pub(crate) struct Stopped {
+    /// The data directory.
+    pub(crate) data: PathBuf,
+    /// What is in it.
+    pub(crate) storage: Box<dyn Storage>,
+    /// The domains that the server would serve.
+    pub(crate) domains: Vec<Domain>,
+}
+
+impl Desk for Stopped {
+    fn users(&self) -> &dyn Users {
+        &*self.storage
+    }
+
+    fn condition(&self) -> Result<Condition, Error> {
+        let mut status =
+            StoppedStatus { users: self.storage.user_count()?, ..StoppedStatus::new(&self.data) };
+        let mut last = String::new();
+        self.registrations(&mut |registration| {
+            status.contacts += 1;
+            if registration.address_of_record != last {
+                status.registered += 1;
+                last = registration.address_of_record;
+            }
+            true
+        })?;
+        Ok(Condition::Stopped(status))
+    }
+
+    fn domains(&self) -> Vec<Domain> {
+        self.domains.clone()
+    }
+
+    fn registrations(&self, each: &mut dyn FnMut(Registration) -> bool) -> Result<(), Error> {
+        let now = wall_clock();
+        let mut goes_on = true;
+        self.storage.restore(now, &mut |record| {
+            for binding in record.bindings().flatten().filter(|binding| binding.expires > now) {
+                goes_on = goes_on && each(Registration::new(&record, &binding, now));
+            }
+        })?;
+        Ok(())
+    }
+
+    // A server reads them when it starts.
+    fn users_added(&self, _: &[User]) {}
+
+    fn user_removed(&self, _: &str, _: &str) {}
+}
+
+impl Ask for Stopped {
+    fn ask_each<T: Row>(
+        self,
+        request: &Request,
+        mut file: &[u8],
+        each: &mut dyn FnMut(T) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        commands::answer(&self, request, &mut file, &mut Rows(each))
+    }
+}
+
+/// Hands rows to whoever has asked in this program.
+struct Rows<'e, T>(&'e mut dyn FnMut(T) -> Result<(), Failure>);
+
+impl<T: Row> Sink for Rows<'_, T> {
+    type Error = Failure;
+
+    fn row<R: Row>(&mut self, row: R) -> Result<(), Failure> {
+        let row: Box<dyn Any> = Box::new(row);
+        let row = row.downcast().map_err(|_| Failure::said("the answer is of another kind"))?;
+        (self.0)(*row)
+    }
+
+    fn end(&mut self) -> Result<(), Failure> {
+        Ok(())
+    }
+
+    fn error(&mut self, text: &str) -> Result<(), Failure> {
+        Err(Failure::said(text))
+    }
+}

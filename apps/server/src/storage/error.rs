@@ -1,0 +1,99 @@
+//! Why storage fails.
+
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+
+/// Storage that failed.
+#[derive(Debug)]
+pub(crate) enum Error {
+    /// The database refused.
+    Database {
+        /// What was to be done.
+        doing: &'static str,
+        /// Why it was not.
+        source: Box<dyn std::error::Error + Send + Sync>,
+        /// What the operator can do, to be said after the reason; empty where nothing is known to help.
+        remedy: &'static str,
+    },
+    /// A file could not be used.
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// The database was written by a later version of this program.
+    Newer {
+        /// The database.
+        path: PathBuf,
+        /// The version of its tables.
+        version: i64,
+        /// The newest one that this program knows.
+        known: i64,
+    },
+    /// The database is not as it was written.
+    Damaged {
+        /// What was found first.
+        what: String,
+    },
+    /// The database is damaged, and no user can be read.
+    NoUsers {
+        /// The database.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// There is no database, or an empty one, where one was.
+    Gone {
+        /// Where it should be.
+        path: PathBuf,
+    },
+    /// The system gave no random bytes.
+    Random(getrandom::Error),
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Database { doing, source, remedy } => {
+                write!(f, "the database failed to {doing}: {source}{remedy}")
+            }
+            Self::File { path, source } => write!(f, "{}: {source}", path.display()),
+            Self::Newer { path, version, known } => write!(
+                f,
+                "{} is of form {version} and this program knows form {known}: it was \
+                 written by a newer barebell; run that one, or use another directory with --data",
+                path.display()
+            ),
+            Self::Damaged { what } => write!(f, "the database is damaged: {what}"),
+            Self::NoUsers { path, reason } => write!(
+                f,
+                "the database {0} is damaged ({reason}) and no user can be read in it. It is left as it is. Put a backup in its \
+                 place; or, to begin without users, move it and the files journal-* beside it away",
+                path.display()
+            ),
+            Self::Gone { path } => write!(
+                f,
+                "the database {} is gone or empty, though there are journal files beside it: somebody has removed it, with all \
+                 users. Put it or a backup in its place; or, to begin without users, move the files journal-* away, too",
+                path.display()
+            ),
+            Self::Random(source) => write!(f, "the system gives no random bytes: {source}"),
+        }
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Database { source, .. } => Some(&**source),
+            Self::File { source, .. } => Some(source),
+            Self::Newer { .. }
+            | Self::Damaged { .. }
+            | Self::NoUsers { .. }
+            | Self::Gone { .. } => None,
+            Self::Random(source) => Some(source),
+        }
+    }
+}
