@@ -1,0 +1,162 @@
+//! Lists of users as lines of text, and their hashes on all processors.
+
+use super::error::Error;
+use super::logins::{AuthNames, check_password, user};
+use super::names::{check_auth_name, check_name};
+use crate::storage::User;
+use std::io::{self, BufRead};
+use std::sync::Arc;
+
+/// Longest line of an import, in bytes.
+const MAX_LINE: usize = 4096;
+/// Bad lines of an import that are named; the others are counted.
+const MAX_NAMED_LINES: usize = 10;
+/// Lines of an import that a thread hashes at a time.
+const CHUNK: usize = 4096;
+
+/// The users that `input` names, one on a line, in `domain`, where there are the authentication names `known`.
+///
+/// # Errors
+/// When a line cannot be used, or reading fails.
+pub(super) fn read_users(
+    input: &mut dyn BufRead,
+    domain: &Arc<str>,
+    known: &AuthNames,
+) -> Result<Vec<User>, Error> {
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let mut users = Vec::new();
+    let mut named = Vec::new();
+    let mut count = 0;
+    let mut number = 0;
+    loop {
+        let lines = read_lines(input, &mut number, CHUNK * threads).map_err(Error::Read)?;
+        if lines.is_empty() {
+            break;
+        }
+        let parsed = std::thread::scope(|scope| {
+            let parts: Vec<_> = lines
+                .chunks(lines.len().div_ceil(threads))
+                .map(|part| {
+                    scope.spawn(|| part.iter().map(|line| line.user(domain, known)).collect())
+                })
+                .collect();
+            parts
+                .into_iter()
+                .map(|part| part.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+                .collect::<Vec<Vec<_>>>()
+        });
+        for (line, user) in lines.iter().zip(parsed.into_iter().flatten()) {
+            match user {
+                Ok(user) => users.push(user),
+                Err(text) => {
+                    count += 1;
+                    if named.len() < MAX_NAMED_LINES {
+                        named.push((line.number, text));
+                    }
+                }
+            }
+        }
+    }
+    if count > 0 { Err(Error::BadLines { named, count }) } else { Ok(users) }
+}
+
+/// A line of an import that is neither empty nor a comment.
+struct Line {
+    number: u64,
+    bytes: Vec<u8>,
+}
+
+impl Line {
+    fn user(&self, domain: &Arc<str>, known: &AuthNames) -> Result<User, String> {
+        if self.bytes.len() > MAX_LINE {
+            return Err(format!("longer than {MAX_LINE} bytes"));
+        }
+        let colon = self.bytes.iter().position(|&byte| byte == b':');
+        let (name, password) = colon
+            .map(|colon| (&self.bytes[..colon], &self.bytes[colon + 1..]))
+            .ok_or("expected name:password, and there is no colon")?;
+        let name = std::str::from_utf8(name).map_err(|_| "the name is not UTF-8")?;
+        let (name, auth_name) = match name.strip_suffix('>').and_then(|name| name.split_once('<')) {
+            Some((name, auth_name)) => (name, Some(auth_name)),
+            None => (name, None),
+        };
+        check_name(name)?;
+        if let Some(auth_name) = auth_name {
+            check_auth_name(auth_name, domain)?;
+        }
+        check_password(password)?;
+        Ok(user(name, domain, password, auth_name.or_else(|| known.of_user(name))))
+    }
+}
+
+/// Reads up to `most` lines that are to be used. None: the end. `number` counts all lines.
+fn read_lines(input: &mut dyn BufRead, number: &mut u64, most: usize) -> io::Result<Vec<Line>> {
+    let mut lines = Vec::new();
+    while lines.len() < most {
+        let mut bytes = Vec::new();
+        // A line without end must not fill the memory; what is left of it counts as more lines.
+        let mut bounded = io::Read::take(&mut *input, MAX_LINE as u64 + 2);
+        if bounded.read_until(b'\n', &mut bytes)? == 0 {
+            break;
+        }
+        *number += 1;
+        while let Some(b'\n' | b'\r') = bytes.last() {
+            bytes.pop();
+        }
+        if !bytes.is_empty() && bytes[0] != b'#' {
+            lines.push(Line { number: *number, bytes });
+        }
+    }
+    Ok(lines)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn imported(text: &[u8]) -> Result<Vec<User>, Error> {
+        let known = AuthNames::default();
+        read_users(&mut &*text, &Arc::from("a.com"), &known)
+    }
+
+    #[test]
+    fn an_import_passes_over_comments_and_keeps_colons() {
+        let users =
+            imported(b"# users\n\nalice:se:cret\r\nbob: with space \n#x:y\ncarol:\xff").unwrap();
+        let expected: [(&str, &[u8]); 3] =
+            [("alice", b"se:cret"), ("bob", b" with space "), ("carol", b"\xff")];
+        let domain = Arc::from("a.com");
+        assert_eq!(users, expected.map(|(name, password)| user(name, &domain, password, None)));
+        assert_eq!(imported(b"").unwrap(), []);
+    }
+
+    #[test]
+    fn bad_lines_are_named_and_counted() {
+        let mut text = b"alice:x\nnobody\n:x\nbob:\n\xff:x\n".to_vec();
+        text.extend_from_slice(&[b'x'; 5000]);
+        let Err(Error::BadLines { named, count }) = imported(&text) else { panic!("imported") };
+        let numbers: Vec<u64> = named.iter().map(|(number, _)| *number).collect();
+        assert_eq!(numbers, [2, 3, 4, 5, 6, 7]);
+        assert_eq!(count, 6);
+        let Err(error) = imported(&b"x\n".repeat(25)) else { panic!("imported") };
+        assert!(
+            error
+                .to_string()
+                .ends_with("line 10: expected name:password, and there is no colon\n  and 15 more"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn lines_beyond_one_chunk_keep_their_order() {
+        let count = CHUNK * 5 + 7;
+        let text: String = (0..count).map(|i| format!("u{i}:p\n")).collect();
+        let users = imported(text.as_bytes()).unwrap();
+        assert!(
+            users
+                .iter()
+                .map(|user| &user.name)
+                .eq((0..count).map(|i| format!("u{i}")).collect::<Vec<_>>().iter())
+        );
+    }
+}

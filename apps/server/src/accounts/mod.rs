@@ -1,0 +1,156 @@
+//! Managing users: the same for a running server and for commands on a stopped one.
+
+mod error;
+mod import;
+mod logins;
+mod names;
+
+pub(crate) use error::Error;
+pub(crate) use names::{Identity, domain, identify};
+
+use crate::storage::{Change, User, Users};
+use import::read_users;
+use logins::{AuthNames, check_password, user};
+use names::check_auth_name;
+use std::io::BufRead;
+use std::sync::Arc;
+
+/// Users that were stored.
+#[derive(Debug)]
+pub(crate) struct Stored {
+    /// What they are now.
+    pub(crate) users: Vec<User>,
+    /// What that changed.
+    pub(crate) change: Change,
+}
+
+/// Adds the user, or changes the password of the one there is, who keeps an authentication name where none is given.
+///
+/// # Errors
+/// When the password is none, the authentication name is none or somebody else's, or storage fails.
+pub(crate) fn add(
+    storage: &dyn Users,
+    identity: &Identity,
+    password: &str,
+    auth_name: Option<&str>,
+) -> Result<Stored, Error> {
+    check_password(password.as_bytes()).map_err(|_| Error::BadPassword)?;
+    if let Some(auth_name) = auth_name {
+        check_auth_name(auth_name, &identity.domain).map_err(Error::BadName)?;
+    }
+    let domain = Arc::from(identity.domain.as_str());
+    let known = AuthNames::of(storage, &domain)?;
+    let auth_name = auth_name.or_else(|| known.of_user(&identity.name));
+    let users = vec![user(&identity.name, &domain, password.as_bytes(), auth_name)];
+    known.check(storage, &users)?;
+    let change = storage.put_users(&users)?;
+    Ok(Stored { users, change })
+}
+
+/// Removes the user.
+///
+/// # Errors
+/// When there is none, or storage fails.
+pub(crate) fn remove(storage: &dyn Users, identity: &Identity) -> Result<(), Error> {
+    match storage.remove_user(&identity.name, &identity.domain)? {
+        true => Ok(()),
+        false => Err(Error::Unknown(identity.uri())),
+    }
+}
+
+/// Adds the users that `input` names, one `name:password` or `name<authentication name>:password` on a line, to `domain`;
+/// all, or on an error none.
+///
+/// # Errors
+/// When a line cannot be used, or reading or storage fails.
+pub(crate) fn import(
+    storage: &dyn Users,
+    domain: &str,
+    input: &mut dyn BufRead,
+) -> Result<Stored, Error> {
+    let domain: Arc<str> = Arc::from(domain);
+    let known = AuthNames::of(storage, &domain)?;
+    let mut users = read_users(input, &domain, &known)?;
+    // In the order of the database's tree its pages are written once. The sort is stable, so of
+    // two lines with one name the later still counts.
+    users.sort_by(|a, b| a.name.cmp(&b.name));
+    known.check(storage, &users)?;
+    let change = storage.put_users(&users)?;
+    Ok(Stored { users, change })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::storage::sqlite::tests::open;
+
+    fn identity(name: &str, domain: &str) -> Identity {
+        Identity { name: name.to_owned(), domain: domain.to_owned() }
+    }
+
+    #[test]
+    fn a_bad_line_imports_nothing_and_the_last_of_a_name_counts() {
+        let directory = tempfile::tempdir().unwrap();
+        let storage = open(directory.path());
+        assert!(import(&storage, "a.com", &mut &b"alice:1\nbob\n"[..]).is_err());
+        assert_eq!(storage.user_count().unwrap(), 0);
+        let stored =
+            import(&storage, "a.com", &mut &b"bob:1\nalice:1\nbob:2\nalice:3\n"[..]).unwrap();
+        assert_eq!(stored.change, Change { added: 2, changed: 2 });
+        let mut users = Vec::new();
+        storage
+            .users(None, &mut |user| {
+                users.push(user);
+                true
+            })
+            .unwrap();
+        let domain = Arc::from("a.com");
+        assert_eq!(users, [user("alice", &domain, b"3", None), user("bob", &domain, b"2", None)]);
+    }
+
+    #[test]
+    fn a_user_is_added_changed_and_removed() {
+        let directory = tempfile::tempdir().unwrap();
+        let storage = open(directory.path());
+        let alice = identity("alice", "a.com");
+        assert_eq!(add(&storage, &alice, "1", None).unwrap().change.added, 1);
+        assert_eq!(add(&storage, &alice, "2", None).unwrap().change.changed, 1);
+        assert!(matches!(add(&storage, &alice, "", None), Err(Error::BadPassword)));
+        remove(&storage, &alice).unwrap();
+        assert!(matches!(remove(&storage, &alice), Err(Error::Unknown(_))));
+    }
+
+    #[test]
+    fn an_authentication_name_stays_until_there_is_another_and_is_one_users_alone() {
+        let directory = tempfile::tempdir().unwrap();
+        let storage = open(directory.path());
+        let add = |name: &str, auth: Option<&str>| {
+            add(&storage, &identity(name, "a.com"), "secret", auth).map(|stored| {
+                stored.users[0].logins.by_auth_name.as_ref().map(|auth| auth.name.to_vec())
+            })
+        };
+        let is_taken = |result| matches!(result, Err(Error::Taken { .. }));
+        assert_eq!(add("alice", Some("x")).unwrap().unwrap(), b"x");
+        assert_eq!(add("alice", None).unwrap().unwrap(), b"x", "with another password");
+        assert!(is_taken(add("bob", Some("x"))));
+        assert!(is_taken(add("x", None)), "alice logs in as x");
+        assert!(is_taken(add("bob", Some("alice"))));
+        assert_eq!(add("alice", Some("y")).unwrap().unwrap(), b"y");
+        assert_eq!(add("bob", Some("x")).unwrap().unwrap(), b"x", "it is free again");
+        for bad in ["", "a b", "bob@a.com", "a@b@c"] {
+            assert!(matches!(add("bob", Some(bad)), Err(Error::BadName(_))), "{bad}");
+        }
+        assert_eq!(add("bob", Some("7@isp.example")).unwrap().unwrap(), b"7@isp.example");
+        let import = |text: &str| import(&storage, "a.com", &mut text.as_bytes());
+        assert!(is_taken(import("carol<y>:p\n").map(|_| None)));
+        assert!(is_taken(import("carol<d>:p\ndave<d>:p\n").map(|_| None)));
+        assert!(is_taken(import("carol<dave>:p\ndave:p\n").map(|_| None)));
+        let stored = import("carol<y>:p<q>:r\nalice<z>:p\nbob:p\n").unwrap();
+        let names: Vec<_> = stored
+            .users
+            .iter()
+            .map(|user| String::from_utf8_lossy(&user.logins.by_auth_name.as_ref().unwrap().name))
+            .collect();
+        assert_eq!(names, ["z", "7@isp.example", "y"], "alice makes room for carol");
+    }
+}

@@ -1,0 +1,143 @@
+//! What users are called.
+
+use super::error::Error;
+use crate::domains::{self, sip_uri};
+use sip_server::config::Domain;
+
+/// Longest user name, in bytes.
+const MAX_NAME: usize = 128;
+
+/// A user's name and domain.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Identity {
+    /// The user part.
+    pub(crate) name: String,
+    /// The domain, in canonical form.
+    pub(crate) domain: String,
+}
+
+impl Identity {
+    /// The SIP URI, to be shown.
+    pub(crate) fn uri(&self) -> String {
+        sip_uri(&self.name, &self.domain)
+    }
+}
+
+/// The identity that `name`, which may contain a domain, and the flag `--domain` mean. An alias
+/// means its domain.
+///
+/// # Errors
+/// When the name is no user name, or the domain is not clear.
+pub(crate) fn identify(
+    name: &str,
+    flag: Option<&str>,
+    served: &[Domain],
+) -> Result<Identity, Error> {
+    let (user, written) = match name.rsplit_once('@') {
+        Some((user, domain)) => (user, Some(domains::canonical(domain).map_err(Error::BadName)?)),
+        None => (name, None),
+    };
+    let user = user.strip_prefix("sip:").unwrap_or(user);
+    check_name(user).map_err(Error::BadName)?;
+    let domain = match (written, flag) {
+        (Some(written), Some(flag)) if written != flag => {
+            return Err(Error::TwoDomains(written, flag.to_owned()));
+        }
+        (Some(domain), _) => unalias(domain, served),
+        (None, flag) => domain(user, flag, served)?,
+    };
+    Ok(Identity { name: user.to_owned(), domain })
+}
+
+/// The domain of users that are named without one; `what` names them in the error.
+///
+/// # Errors
+/// When `flag` names none and several are served.
+pub(crate) fn domain(what: &str, flag: Option<&str>, served: &[Domain]) -> Result<String, Error> {
+    match (flag, served) {
+        (Some(flag), _) => Ok(unalias(flag.to_owned(), served)),
+        (None, [only]) => Ok(only.name.clone()),
+        (None, _) => Err(Error::WhichDomain {
+            name: what.to_owned(),
+            served: served.iter().map(|domain| domain.name.clone()).collect(),
+        }),
+    }
+}
+
+fn unalias(name: String, served: &[Domain]) -> String {
+    domains::find(served, &name).map_or(name, |domain| domain.name.clone())
+}
+
+/// An authentication name may be much, but not what means a user already.
+pub(super) fn check_auth_name(name: &str, domain: &str) -> Result<(), String> {
+    let (local, rest) = name.split_once('@').unwrap_or((name, ""));
+    if rest == domain {
+        return Err(format!(
+            "`{name}` means the user {local}, who logs in under it in any case; expected a name without @{domain}"
+        ));
+    }
+    check_name(local)?;
+    if rest.is_empty() { Ok(()) } else { check_name(rest) }
+}
+
+/// A name is written in a URI as it is, and between quotes and brackets.
+pub(super) fn check_name(name: &str) -> Result<(), String> {
+    if name.is_empty() {
+        return Err("the user name is empty".to_owned());
+    }
+    if name.len() > MAX_NAME {
+        return Err(format!("the user name is longer than {MAX_NAME} bytes"));
+    }
+    let is_bad = |c: char| c.is_whitespace() || c.is_control() || "@:\"\\<>%".contains(c);
+    match name.chars().find(|&c| is_bad(c)) {
+        Some(c) => Err(format!(
+            "the user name `{}` contains {c:?}; expected no spaces, no control characters and \
+             none of @ : \" \\ < > %",
+            name.escape_debug()
+        )),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn served(names: &[&str]) -> Vec<Domain> {
+        let alias = |name: &str| vec![format!("alias.{name}")];
+        names.iter().map(|&name| Domain { name: name.to_owned(), aliases: alias(name) }).collect()
+    }
+
+    fn identity(name: &str, domain: &str) -> Identity {
+        Identity { name: name.to_owned(), domain: domain.to_owned() }
+    }
+
+    #[test]
+    fn a_name_means_a_user_of_a_domain() {
+        let one = served(&["a.com"]);
+        let two = served(&["a.com", "b.com"]);
+        let identify = |name, flag, served| super::identify(name, flag, served);
+        assert_eq!(identify("al", None, &one).unwrap(), identity("al", "a.com"));
+        assert_eq!(identify("al@B.com", None, &two).unwrap(), identity("al", "b.com"));
+        assert_eq!(identify("sip:al@b.com", None, &two).unwrap(), identity("al", "b.com"));
+        assert_eq!(identify("al", Some("b.com"), &two).unwrap(), identity("al", "b.com"));
+        assert_eq!(identify("al@alias.b.com", None, &two).unwrap(), identity("al", "b.com"));
+        assert_eq!(identify("al@else.com", None, &two).unwrap(), identity("al", "else.com"));
+        let error = identify("al", None, &two).unwrap_err().to_string();
+        assert!(error.contains("a.com, b.com"), "{error}");
+        assert!(matches!(identify("al@a.com", Some("b.com"), &two), Err(Error::TwoDomains(..))));
+    }
+
+    #[test]
+    fn what_is_no_name_is_refused() {
+        let one = served(&["a.com"]);
+        for name in
+            ["", "@a.com", "a b", "a:b", "a@b@a.com", "a\n", "a\"", "a%20", "al@", "a\u{a0}b"]
+        {
+            assert!(matches!(identify(name, None, &one), Err(Error::BadName(_))), "{name}");
+        }
+        for name in ["alice", "+49-30/123", "Jürgen", "a.b_c~d!e*f'g(h)", "a;b?c=d&e,f$g", "#1"] {
+            assert!(identify(name, None, &one).is_ok(), "{name}");
+        }
+    }
+}
