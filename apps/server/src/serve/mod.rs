@@ -3,6 +3,8 @@
 mod connections;
 mod desk;
 mod hub;
+mod listening;
+mod load;
 mod local;
 mod lookups;
 mod roster;
@@ -11,21 +13,23 @@ mod workers;
 
 use crate::admin::server::Server as Admin;
 use crate::descriptors::{self, Shares};
-use crate::failure::{Failure, during};
+use crate::failure::Failure;
 use crate::listen::Listen;
 use crate::log;
 use crate::settings::Settings;
 use crate::storage::Storage;
 use crate::storage::served::remember_domains;
 use connections::{Bounds, Connections};
-use desk::{Running, add_user};
-use hub::{Hub, MAX_LOOKUPS};
+use desk::Running;
+use hub::{Hub, Lookup, MAX_LOOKUPS};
+use listening::{Bound, bind, set_listeners};
+use load::{Loaded, load};
 use local::Engine;
 use lookups::Lookups;
-use net::{Clock, Dns, Socket, wall_clock};
+use net::{Clock, Dns};
 use sip::Transport;
 use sip::locate::Families;
-use sip_server::config::{Advertised, Config, Listener};
+use sip_server::config::Config;
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -64,84 +68,14 @@ pub(crate) fn run(setup: Setup) -> Result<(), Failure> {
     log::set_limit(settings.log_lines_per_second);
     let limit = descriptors::raise_limit()?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let local_set = tokio::task::LocalSet::new();
     let workers = settings.workers();
-
-    let (mut sockets, mut listeners, mut listens) = (Vec::new(), Vec::new(), Vec::new());
-    for listen in settings.listens() {
-        let bound = match listen.transport.is_stream() {
-            false => {
-                let group =
-                    Socket::bind_group(listen.address, workers).map_err(cannot_listen(&listen))?;
-                let address = group.first().map_or(listen.address, Socket::address);
-                sockets.push(group);
-                address
-            }
-            true => {
-                let listener = net::listen(listen.address).map_err(cannot_listen(&listen))?;
-                let address = listener.local_addr()?;
-                listeners.push((listen.transport, listener));
-                address
-            }
-        };
-        listens.push(Listen { address: bound, ..listen });
-    }
-
+    let bound = bind(&settings.listens(), workers)?;
+    let listens = bound.listens.clone();
     let mut config = settings.engine_config();
     set_listeners(&mut config, &listens);
     remember_domains(&*storage, &config.domains)?;
-    let engine = Arc::new(Engine::new(config.clone(), &storage.secret()?));
-    let mut domains_of_users = std::collections::BTreeMap::<Arc<str>, u64>::new();
-    storage.users(None, &mut |user| {
-        add_user(&engine, &user);
-        *domains_of_users.entry(user.domain).or_default() += 1;
-        true
-    })?;
-    if !settings.registrations {
-        // What is there from before will not be what is so when the server is told to keep them again.
-        storage.forget_registrations()?;
-    }
-    let restored = storage.restore(wall_clock(), &mut |record| {
-        engine.restore(&record, wall_clock());
-    })?;
-    engine.continue_after(restored.sequence);
-    engine.forget_nonces_before(wall_clock());
-
-    let (lookups, lookup_queue) = mpsc::channel(MAX_LOOKUPS);
-    let journal = settings
-        .registrations
-        .then(|| Arc::clone(&storage).journal(settings.sync, workers))
-        .transpose()?;
-    let clock = Clock::start();
-    let Shares { connections, lookups: most_lookups } =
-        descriptors::share(limit, descriptors::open()?, workers, settings.max_connections)?;
-    if connections < settings.max_connections {
-        log::warn("start", || {
-            format!(
-                "at most {connections} TCP connections are taken, not the {} of limits.max_connections: only {limit} files may \
-                 be open; to have more, raise that limit (LimitNOFILE= in the systemd unit, or ulimit -n)",
-                settings.max_connections
-            )
-        });
-    }
-    let bounds = Bounds { connections, per_source: settings.max_connections_per_source };
-    let connections = Connections::new(Arc::clone(&engine), listeners, workers, bounds, clock)?;
-    let hub = Arc::new(Hub {
-        engine,
-        clock,
-        journal,
-        sockets,
-        connections,
-        lookups,
-        listens: listens.clone(),
-        dropped_lookups: AtomicU64::new(0),
-        unstored: AtomicU64::new(0),
-    });
-    let transports = config.listeners.iter().map(|listener| listener.transport);
-    let mut transports: Vec<Transport> = transports.collect();
-    transports.sort_unstable();
-    transports.dedup();
-    let has_v6 = listens.iter().any(|listen| listen.address.is_ipv6());
+    let Loaded { engine, users } = load(&*storage, &config, settings.registrations)?;
+    let (hub, lookups) = open(&settings, limit, bound, engine, &storage)?;
     let desk = Arc::new(Running::new(
         Arc::clone(&hub),
         Arc::clone(&storage),
@@ -153,52 +87,16 @@ pub(crate) fn run(setup: Setup) -> Result<(), Failure> {
     welcome::welcome(&listens, &config.domains, hub.engine.users(), place)
         .lines()
         .for_each(|line| log::info("start", || line.to_owned()));
-    if !config.authentication.required {
-        log::warn("start", || {
-            "AUTHENTICATION IS OFF: anybody may register as anybody, take other users' calls and call in their names; \
-             others than users are called from limits.trusted alone. For anything but a laboratory leave \
-             authentication.required out of the configuration"
-                .to_owned()
-        });
-    }
-    for (domain, users) in &domains_of_users {
-        if !config.domains.iter().any(|served| *served.name == **domain) {
-            log::warn("start", || {
-                format!(
-                    "{users} users are in the domain {domain}, which is not served; to serve it \
-                     start with --domain {domain}"
-                )
-            });
-        }
-    }
-
+    welcome::warn(&config, &users);
     // A command may have found the damage, and said so to nobody who reads this.
     if let Some(damage) = storage.damage()? {
         log::warn("start", || damage);
     }
-
-    let lookups_hub = Arc::clone(&hub);
-    local_set.block_on(&runtime, async move {
-        let families = if has_v6 { Families::V4First } else { Families::V4 };
-        let dns = Dns::new(transports, families, |text| log::warn("dns", || text.to_owned()));
-        let lookups = Rc::new(Lookups::new(lookups_hub, dns, most_lookups));
-        let looking_up = tokio::task::spawn_local(lookups.run(lookup_queue));
-        let mut terminate = signal(SignalKind::terminate())?;
-        let mut interrupt = signal(SignalKind::interrupt())?;
-        let mut hangup = signal(SignalKind::hangup())?;
-        loop {
-            tokio::select! {
-                _ = terminate.recv() => break,
-                _ = interrupt.recv() => break,
-                _ = hangup.recv() => reload(&read_again, &listens, &desk, &*storage),
-            }
-        }
+    tokio::task::LocalSet::new().block_on(&runtime, async {
+        let looking_up = tokio::task::spawn_local(lookups.start(&hub, dns(&config)));
+        until_told_to_end(|| reload(&read_again, &listens, &desk, &*storage)).await?;
         log::info("stop", || "stopping: no new calls are taken".to_owned());
-        hub.engine.drain();
-        let deadline = tokio::time::Instant::now() + DRAIN_TIME;
-        while hub.engine.unanswered() > 0 && tokio::time::Instant::now() < deadline {
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
+        drain(&hub.engine).await;
         drop(threads);
         looking_up.abort();
         drop(admin);
@@ -206,6 +104,105 @@ pub(crate) fn run(setup: Setup) -> Result<(), Failure> {
     })?;
     log::info("stop", || "stopped".to_owned());
     Ok(())
+}
+
+/// The look-ups that are asked for, and how many may be under way.
+struct Asked {
+    queue: mpsc::Receiver<Lookup>,
+    most: usize,
+}
+
+impl Asked {
+    /// Has them done by `dns` until the queue ends. To be called on a `LocalSet`.
+    fn start(self, hub: &Arc<Hub>, dns: Dns) -> impl Future<Output = ()> + use<> {
+        Rc::new(Lookups::new(Arc::clone(hub), dns, self.most)).run(self.queue)
+    }
+}
+
+/// Opens what all threads share: the journal, the connections, and the queue of look-ups.
+fn open(
+    settings: &Settings,
+    limit: usize,
+    bound: Bound,
+    engine: Arc<Engine>,
+    storage: &Arc<dyn Storage>,
+) -> Result<(Arc<Hub>, Asked), Failure> {
+    let workers = settings.workers();
+    let (lookups, queue) = mpsc::channel(MAX_LOOKUPS);
+    let journal = settings
+        .registrations
+        .then(|| Arc::clone(storage).journal(settings.sync, workers))
+        .transpose()?;
+    let clock = Clock::start();
+    let shares = share(settings, limit)?;
+    let bounds =
+        Bounds { connections: shares.connections, per_source: settings.max_connections_per_source };
+    let Bound { sockets, listeners, listens } = bound;
+    let connections = Connections::new(Arc::clone(&engine), listeners, workers, bounds, clock)?;
+    let hub = Hub {
+        engine,
+        clock,
+        journal,
+        sockets,
+        connections,
+        lookups,
+        listens,
+        dropped_lookups: AtomicU64::new(0),
+        unstored: AtomicU64::new(0),
+    };
+    Ok((Arc::new(hub), Asked { queue, most: shares.lookups }))
+}
+
+/// How many of the `limit` files that may be open are for what.
+fn share(settings: &Settings, limit: usize) -> Result<Shares, Failure> {
+    let workers = settings.workers();
+    let shares =
+        descriptors::share(limit, descriptors::open()?, workers, settings.max_connections)?;
+    let connections = shares.connections;
+    if connections < settings.max_connections {
+        log::warn("start", || {
+            format!(
+                "at most {connections} TCP connections are taken, not the {} of limits.max_connections: only {limit} files may \
+                 be open; to have more, raise that limit (LimitNOFILE= in the systemd unit, or ulimit -n)",
+                settings.max_connections
+            )
+        });
+    }
+    Ok(shares)
+}
+
+/// What asks the DNS for what is listened to.
+fn dns(config: &Config) -> Dns {
+    let transports = config.listeners.iter().map(|listener| listener.transport);
+    let mut transports: Vec<Transport> = transports.collect();
+    transports.sort_unstable();
+    transports.dedup();
+    let has_v6 = config.listeners.iter().any(|listener| listener.address.is_ipv6());
+    let families = if has_v6 { Families::V4First } else { Families::V4 };
+    Dns::new(transports, families, |text| log::warn("dns", || text.to_owned()))
+}
+
+/// Waits for SIGTERM or SIGINT, and does `reload` for each SIGHUP.
+async fn until_told_to_end(reload: impl Fn()) -> std::io::Result<()> {
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut hangup = signal(SignalKind::hangup())?;
+    loop {
+        tokio::select! {
+            _ = terminate.recv() => return Ok(()),
+            _ = interrupt.recv() => return Ok(()),
+            _ = hangup.recv() => reload(),
+        }
+    }
+}
+
+/// Takes no new calls, and waits for those that are being set up, for a while.
+async fn drain(engine: &Engine) {
+    engine.drain();
+    let deadline = tokio::time::Instant::now() + DRAIN_TIME;
+    while engine.unanswered() > 0 && tokio::time::Instant::now() < deadline {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
 }
 
 /// Reads the configuration again and uses what can be changed while running.
@@ -229,32 +226,4 @@ fn reload(read_again: &ReadSettings, listens: &[Listen], desk: &Running, storage
          connections stay as they were until a restart"
             .to_owned()
     });
-}
-
-fn set_listeners(config: &mut Config, listens: &[Listen]) {
-    let listener =
-        |listen: &Listen| Listener { transport: listen.transport, address: listen.address };
-    config.listeners = listens.iter().map(listener).collect();
-    let advertised = listens.iter().filter_map(|listen| {
-        Some(Advertised { listener: listener(listen), address: listen.advertised? })
-    });
-    config.advertised = advertised.collect();
-}
-
-fn cannot_listen(listen: &Listen) -> impl FnOnce(std::io::Error) -> Failure + use<> {
-    let listen = *listen;
-    move |error| match error.kind() {
-        std::io::ErrorKind::AddrInUse => Failure::said(format!(
-            "cannot listen on {listen}: another program does; stop it, or choose another address \
-             with --listen"
-        )),
-        std::io::ErrorKind::PermissionDenied => Failure::said(format!(
-            "cannot listen on {listen}: ports below 1024 are for root, or for a program with \
-             CAP_NET_BIND_SERVICE"
-        )),
-        std::io::ErrorKind::AddrNotAvailable => Failure::said(format!(
-            "cannot listen on {listen}: no interface of this machine has that address"
-        )),
-        _ => during(format!("cannot listen on {listen}"))(error),
-    }
 }

@@ -1,7 +1,10 @@
 //! What the server says when it has started.
 
 use crate::listen::Listen;
-use sip_server::config::Domain;
+use crate::log;
+use sip_server::config::{Config, Domain};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// What it listens on, which domains it serves, how many users it has, and the command that adds one to the data that it
 /// uses, which the flags `place` name.
@@ -33,4 +36,26 @@ pub(super) fn welcome(
     let are = if users == 1 { "is 1 user" } else { &format!("are {users} users") };
     text.push_str(&format!("\nthere {are}; this command adds one: {}\n", command.join(" ")));
     text
+}
+
+/// Warns of what is odd in `config`, where domains have so many `users`.
+pub(super) fn warn(config: &Config, users: &BTreeMap<Arc<str>, u64>) {
+    if !config.authentication.required {
+        log::warn("start", || {
+            "AUTHENTICATION IS OFF: anybody may register as anybody, take other users' calls and call in their names; \
+             others than users are called from limits.trusted alone. For anything but a laboratory leave \
+             authentication.required out of the configuration"
+                .to_owned()
+        });
+    }
+    for (domain, users) in users {
+        if !config.domains.iter().any(|served| *served.name == **domain) {
+            log::warn("start", || {
+                format!(
+                    "{users} users are in the domain {domain}, which is not served; to serve it \
+                     start with --domain {domain}"
+                )
+            });
+        }
+    }
 }

@@ -174,93 +174,159 @@ fn run(hub: &Hub, index: usize, roster: &Roster, ending: &AtomicBool) {
     if let Err(error) = net::take_short_turns() {
         log::info("turns", || format!("worker {index} may wait for the processor: {error}"));
     }
-    let mut local = Local::new(index, &hub.engine);
-    local.worker.set_clock(net::nanoseconds);
-    let mut inbox = Inbox::new(PLACES, MAX_DATAGRAM);
-    let mut places = PLACES;
-    let mut chunk = [0; READ_SIZE];
     let mut served = match Served::new(hub, index, roster) {
         Ok(served) => served,
         Err(error) => return cannot_wait(index, &error),
     };
-    let mut is_incomplete = false;
-    let mut timesheet = Timesheet::new(hub.clock.now());
-    // Bindings may have been restored, with their expiries. One that serves nobody leaves timers to the
-    // others.
-    let next_tick = |local: &Local, served: &Served<'_>| {
-        local.worker.next_timer().filter(|_| !served.owners.is_empty()).map(tick_after)
-    };
-    let mut next_timer = next_tick(&local, &served);
-    let mut now = hub.clock.now();
+    let mut bench = Bench::new(&served);
     while !ending.load(Ordering::SeqCst) {
+        let ready = match served.wait(bench.sleep(&served)) {
+            Ok(ready) => ready,
+            Err(error) => return cannot_wait(index, &error),
+        };
+        let woken = hub.clock.now();
+        let (share, was_shedding) = (bench.local.worker.share(), bench.local.worker.is_shedding());
+        let was_woken = bench.serve(&served, ready, woken);
+        bench.work_off(&served, woken);
+        bench.run_timers(&served);
+        let is_reassigned = bench.has_other_duties(&served, was_woken, woken);
+        if is_reassigned {
+            bench.renew(&mut served);
+        }
+        if is_reassigned || bench.local.worker.share() != share {
+            admit(&served, bench.local.worker.share());
+        }
+        tell(was_shedding, bench.local.worker.is_shedding());
+    }
+}
+
+/// What a worker works with.
+struct Bench {
+    local: Local,
+    inbox: Inbox,
+    /// What is asked for at once of a socket.
+    places: usize,
+    chunk: [u8; READ_SIZE],
+    timesheet: Timesheet,
+    /// When the engine's timers are to run; never, where the worker leaves them to others.
+    next_timer: Option<Instant>,
+    /// When the last turn ended.
+    now: Instant,
+    /// Whether not all that is served can be waited for.
+    is_incomplete: bool,
+}
+
+impl Bench {
+    fn new(served: &Served<'_>) -> Self {
+        let hub = served.hub;
+        let mut local = Local::new(served.index, &hub.engine);
+        local.worker.set_clock(net::nanoseconds);
+        let now = hub.clock.now();
+        let mut bench = Self {
+            local,
+            inbox: Inbox::new(PLACES, MAX_DATAGRAM),
+            places: PLACES,
+            chunk: [0; READ_SIZE],
+            timesheet: Timesheet::new(now),
+            next_timer: None,
+            now,
+            is_incomplete: false,
+        };
+        // Bindings may have been restored, with their expiries.
+        bench.next_timer = bench.next_tick(served);
+        bench
+    }
+
+    /// When the engine's timers are to run. One that serves nobody leaves them to the others.
+    fn next_tick(&self, served: &Served<'_>) -> Option<Instant> {
+        self.local.worker.next_timer().filter(|_| !served.owners.is_empty()).map(tick_after)
+    }
+
+    /// How many milliseconds to sleep where nothing comes.
+    fn sleep(&self, served: &Served<'_>) -> u64 {
         // What is idle after an overload serves all again at once, also where all is read.
-        let longest = match local.worker.is_throttling() {
+        let longest = match self.local.worker.is_throttling() {
             _ if served.has_backlog() => 0,
             true => Throttle::step().as_millis(),
             false => LONGEST_SLEEP_MS,
         };
         // Connections have their times a little later rather than wake this thread for each of them.
-        let next_due = served.next_due().map(|when| when.max(now + SHORTEST_SLEEP));
-        let next = [next_timer, next_due].into_iter().flatten().min();
-        let sleep =
-            next.map_or(longest, |when| when.since(now).as_micros().div_ceil(1000).min(longest));
-        let ready = match served.wait(sleep) {
-            Ok(ready) => ready,
-            Err(error) => return cannot_wait(index, &error),
-        };
-        let woken = hub.clock.now();
-        let (share, was_shedding) = (local.worker.share(), local.worker.is_shedding());
+        let next_due = served.next_due().map(|when| when.max(self.now + SHORTEST_SLEEP));
+        let next = [self.next_timer, next_due].into_iter().flatten().min();
+        next.map_or(longest, |when| when.since(self.now).as_micros().div_ceil(1000).min(longest))
+    }
+
+    /// Takes what has come, as `ready` says. True where the worker was woken for other duties.
+    fn serve<'h>(
+        &mut self,
+        served: &Served<'h>,
+        ready: impl Iterator<Item = Source<'h>> + Clone,
+        woken: Instant,
+    ) -> bool {
+        let Self { local, inbox, places, chunk, .. } = self;
+        let hub = served.hub;
         if !ready.clone().any(|source| matches!(source, Source::Datagrams(_))) {
             local.worker.note_wait(Transport::Udp, woken, Duration::ZERO);
         }
         let mut was_woken = false;
         for source in ready {
             match source {
-                Source::Datagrams(socket) => {
-                    receive_all(hub, socket, &mut inbox, &mut places, &mut local);
-                }
-                Source::Connections(owner) => {
-                    hub.connections.serve(hub, owner, &mut local, &mut chunk);
-                }
+                Source::Datagrams(socket) => receive_all(hub, socket, inbox, places, local),
+                Source::Connections(owner) => hub.connections.serve(hub, owner, local, chunk),
                 Source::Waker => {
-                    roster.awake(index);
+                    served.roster.awake(served.index);
                     was_woken = true;
                 }
             }
         }
+        was_woken
+    }
+
+    /// Works on what waits on connections, and looks after them.
+    fn work_off(&mut self, served: &Served<'_>, woken: Instant) {
+        let (hub, local) = (served.hub, &mut self.local);
         if served.has_backlog() {
             let now = hub.clock.now();
             local.worker.note_wait(Transport::Tcp, now, served.longest_wait(now));
             for &owner in &served.owners {
-                hub.connections.work_off(hub, owner, &mut local);
+                hub.connections.work_off(hub, owner, local);
             }
         } else {
             local.worker.note_wait(Transport::Tcp, woken, Duration::ZERO);
         }
         for &owner in &served.owners {
-            hub.connections.look_after(hub, owner, woken, &mut local);
+            hub.connections.look_after(hub, owner, woken, local);
         }
-        now = hub.clock.now();
-        next_timer = next_tick(&local, &served);
-        if next_timer.is_some_and(|when| when <= now) {
-            local.worker.on_timer(now, &mut local.out);
-            hub.carry_out(&mut local);
-            // What another thread is at stays due, and is not waited for in a circle.
-            next_timer = next_tick(&local, &served).map(|when| when.max(now + TICK));
-            now = hub.clock.now();
+    }
+
+    /// Runs the engine's timers, if that is due.
+    fn run_timers(&mut self, served: &Served<'_>) {
+        let hub = served.hub;
+        self.now = hub.clock.now();
+        self.next_timer = self.next_tick(served);
+        if self.next_timer.is_none_or(|when| when > self.now) {
+            return;
         }
+        self.local.worker.on_timer(self.now, &mut self.local.out);
+        hub.carry_out(&mut self.local);
+        // What another thread is at stays due, and is not waited for in a circle.
+        self.next_timer = self.next_tick(served).map(|when| when.max(self.now + TICK));
+        self.now = hub.clock.now();
+    }
+
+    /// Whether what is served is something else from now on, or not all of it could be waited for.
+    fn has_other_duties(&mut self, served: &Served<'_>, was_woken: bool, woken: Instant) -> bool {
+        let Served { roster, index, .. } = *served;
         let has_left = roster.leave(index);
-        let was_reassigned = timesheet.note(roster, index, woken, now);
-        let is_reassigned = was_woken || has_left || was_reassigned || is_incomplete;
-        if is_reassigned {
-            let renewed = served.renew().inspect_err(|error| cannot_wait(index, error));
-            is_incomplete = renewed.is_err();
-            next_timer = next_tick(&local, &served);
-        }
-        if is_reassigned || local.worker.share() != share {
-            admit(&served, local.worker.share());
-        }
-        tell(was_shedding, local.worker.is_shedding());
+        let was_reassigned = self.timesheet.note(roster, index, woken, self.now);
+        was_woken || has_left || was_reassigned || self.is_incomplete
+    }
+
+    /// Serves what the roster says now.
+    fn renew(&mut self, served: &mut Served<'_>) {
+        let renewed = served.renew().inspect_err(|error| cannot_wait(served.index, error));
+        self.is_incomplete = renewed.is_err();
+        self.next_timer = self.next_tick(served);
     }
 }
 

@@ -1,0 +1,74 @@
+//! The sockets that the server listens on.
+
+use crate::failure::{Failure, during};
+use crate::listen::Listen;
+use net::Socket;
+use sip::Transport;
+use sip_server::config::{Advertised, Config, Listener};
+use std::net::TcpListener;
+
+/// Sockets that are bound.
+pub(super) struct Bound {
+    /// For each address that datagrams come to, a socket for each worker.
+    pub(super) sockets: Vec<Vec<Socket>>,
+    /// Where connections come.
+    pub(super) listeners: Vec<(Transport, TcpListener)>,
+    /// Where all of them listen, with the ports that the system has chosen.
+    pub(super) listens: Vec<Listen>,
+}
+
+/// Listens on all of `listens`, for so many workers.
+///
+/// # Errors
+/// When one of them cannot be listened on.
+pub(super) fn bind(listens: &[Listen], workers: usize) -> Result<Bound, Failure> {
+    let mut bound = Bound { sockets: Vec::new(), listeners: Vec::new(), listens: Vec::new() };
+    for listen in listens {
+        let address = match listen.transport.is_stream() {
+            false => {
+                let group =
+                    Socket::bind_group(listen.address, workers).map_err(cannot_listen(listen))?;
+                let address = group.first().map_or(listen.address, Socket::address);
+                bound.sockets.push(group);
+                address
+            }
+            true => {
+                let listener = net::listen(listen.address).map_err(cannot_listen(listen))?;
+                let address = listener.local_addr()?;
+                bound.listeners.push((listen.transport, listener));
+                address
+            }
+        };
+        bound.listens.push(Listen { address, ..*listen });
+    }
+    Ok(bound)
+}
+
+/// Tells in `config` where the server listens.
+pub(super) fn set_listeners(config: &mut Config, listens: &[Listen]) {
+    let listener =
+        |listen: &Listen| Listener { transport: listen.transport, address: listen.address };
+    config.listeners = listens.iter().map(listener).collect();
+    let advertised = listens.iter().filter_map(|listen| {
+        Some(Advertised { listener: listener(listen), address: listen.advertised? })
+    });
+    config.advertised = advertised.collect();
+}
+
+fn cannot_listen(listen: &Listen) -> impl FnOnce(std::io::Error) -> Failure + use<> {
+    let listen = *listen;
+    move |error| match error.kind() {
+        std::io::ErrorKind::AddrInUse => Failure::said(format!(
+            "cannot listen on {listen}: another program does; stop it, or choose another address \
+             with --listen"
+        )),
+        std::io::ErrorKind::PermissionDenied => Failure::said(format!(
+            "cannot listen on {listen}: ports below 1024 are for root, or for a program with \
+             CAP_NET_BIND_SERVICE"
+        )),
+        std::io::ErrorKind::AddrNotAvailable => Failure::said(format!(
+            "cannot listen on {listen}: no interface of this machine has that address"
+        )),
+        _ => during(format!("cannot listen on {listen}"))(error),
+    }
+}
