@@ -8,6 +8,7 @@ mod load;
 mod local;
 mod lookups;
 mod roster;
+mod served;
 mod welcome;
 mod workers;
 

@@ -4,14 +4,12 @@ use super::connections::READ_SIZE;
 use super::hub::Hub;
 use super::local::{AT_ONCE, CarryOut, Local};
 use super::roster::{Roster, Timesheet};
+use super::served::{Served, Source};
 use crate::log;
 use net::{Inbox, MAX_DATAGRAM, Socket, wall_clock};
-use nix::errno::Errno;
-use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use sip::{Duration, Instant, Transport};
 use sip_server::Flow;
 use sip_server::overload::{BEGUN, Share, Throttle};
-use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -25,9 +23,6 @@ pub(crate) const TICK: Duration = Duration::from_millis(10);
 
 /// The shortest sleep for the sake of a connection that may have to be closed.
 const SHORTEST_SLEEP: Duration = Duration::from_millis(100);
-
-/// Sources that are told of at once.
-const EVENTS: usize = 16;
 
 /// What is taken from a socket at once, at most. Each may be several datagrams that came as one, a hundred and more.
 const PLACES: usize = 16;
@@ -75,101 +70,6 @@ impl Drop for Workers {
     }
 }
 
-/// Something that a worker waits for.
-#[derive(Clone, Copy)]
-enum Source<'h> {
-    Datagrams(&'h Socket),
-    /// Those of this worker.
-    Connections(usize),
-    /// To be woken.
-    Waker,
-}
-
-/// What a worker serves.
-struct Served<'h> {
-    hub: &'h Hub,
-    index: usize,
-    roster: &'h Roster,
-    /// Whose connections, and whose sockets' overload is this worker's to meet; nobody's, where it is off duty.
-    owners: Vec<usize>,
-    /// All that there is, and whether it is waited for now.
-    sources: Vec<(Source<'h>, bool)>,
-    /// Has those of `sources` that are waited for, by their places.
-    epoll: Epoll,
-}
-
-impl<'h> Served<'h> {
-    /// What the worker at `index` serves now.
-    fn new(hub: &'h Hub, index: usize, roster: &'h Roster) -> std::io::Result<Self> {
-        let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
-        let datagrams = hub.sockets.iter().flatten().map(Source::Datagrams);
-        let connections = (0..hub.connections.owners()).map(Source::Connections);
-        let all = [Source::Waker].into_iter().chain(datagrams).chain(connections);
-        let sources = all.map(|source| (source, false)).collect();
-        let mut served = Self { hub, index, roster, owners: Vec::new(), sources, epoll };
-        served.renew()?;
-        Ok(served)
-    }
-
-    /// Serves what the roster says now: datagrams with all others on duty, connections alone.
-    ///
-    /// # Errors
-    /// When not all can be waited for; to be tried again.
-    fn renew(&mut self) -> std::io::Result<()> {
-        self.owners = self.roster.served_by(self.index);
-        for (place, (source, is_awaited)) in self.sources.iter_mut().enumerate() {
-            let (fd, flags, is_wanted) = match *source {
-                // Of those who wait for datagrams, one is woken by each.
-                Source::Datagrams(socket) => {
-                    let flags = EpollFlags::EPOLLIN | EpollFlags::EPOLLEXCLUSIVE;
-                    (socket.as_fd(), flags, !self.owners.is_empty())
-                }
-                Source::Connections(owner) => {
-                    let fd = self.hub.connections.as_fd(owner);
-                    (fd, EpollFlags::EPOLLIN, self.owners.contains(&owner))
-                }
-                Source::Waker => (self.roster.waker(self.index), EpollFlags::EPOLLIN, true),
-            };
-            match (is_wanted, *is_awaited) {
-                (true, false) => self.epoll.add(fd, EpollEvent::new(flags, place as u64))?,
-                (false, true) => self.epoll.delete(fd)?,
-                _ => {}
-            }
-            *is_awaited = is_wanted;
-        }
-        Ok(())
-    }
-
-    /// When one of the connections is to be looked after.
-    fn next_due(&self) -> Option<Instant> {
-        self.owners.iter().filter_map(|&owner| self.hub.connections.next_due(owner)).min()
-    }
-
-    /// Whether something has come that waits.
-    fn has_backlog(&self) -> bool {
-        self.owners.iter().any(|&owner| self.hub.connections.has_backlog(owner))
-    }
-
-    /// How long the oldest has waited of what waits on its connections.
-    fn longest_wait(&self, now: Instant) -> Duration {
-        let waits = self.owners.iter().map(|&owner| self.hub.connections.longest_wait(owner, now));
-        waits.max().unwrap_or(Duration::ZERO)
-    }
-
-    /// Waits until there is something to do, for so many milliseconds at most, and says where.
-    fn wait(&self, milliseconds: u64) -> std::io::Result<impl Iterator<Item = Source<'h>> + Clone> {
-        let mut events = [EpollEvent::empty(); EVENTS];
-        let timeout = EpollTimeout::try_from(milliseconds).unwrap_or(EpollTimeout::ZERO);
-        let count = match self.epoll.wait(&mut events, timeout) {
-            Ok(count) => count,
-            Err(Errno::EINTR) => 0,
-            Err(error) => return Err(error.into()),
-        };
-        let places = events.into_iter().take(count).map(|event| event.data() as usize);
-        Ok(places.filter_map(|place| self.sources.get(place).map(|(source, _)| *source)))
-    }
-}
-
 fn run(hub: &Hub, index: usize, roster: &Roster, ending: &AtomicBool) {
     if let Err(error) = net::take_short_turns() {
         log::info("turns", || format!("worker {index} may wait for the processor: {error}"));
@@ -189,7 +89,7 @@ fn run(hub: &Hub, index: usize, roster: &Roster, ending: &AtomicBool) {
         let was_woken = bench.serve(&served, ready, woken);
         bench.work_off(&served, woken);
         bench.run_timers(&served);
-        let is_reassigned = bench.has_other_duties(&served, was_woken, woken);
+        let is_reassigned = bench.report(&served, was_woken, woken);
         if is_reassigned {
             bench.renew(&mut served);
         }
@@ -314,8 +214,9 @@ impl Bench {
         self.now = hub.clock.now();
     }
 
-    /// Whether what is served is something else from now on, or not all of it could be waited for.
-    fn has_other_duties(&mut self, served: &Served<'_>, was_woken: bool, woken: Instant) -> bool {
+    /// Tells the roster how busy the worker was since it was `woken`, and leaves what it is to leave. True where what it
+    /// serves is something else from now on, or could not all be waited for.
+    fn report(&mut self, served: &Served<'_>, was_woken: bool, woken: Instant) -> bool {
         let Served { roster, index, .. } = *served;
         let has_left = roster.leave(index);
         let was_reassigned = self.timesheet.note(roster, index, woken, self.now);

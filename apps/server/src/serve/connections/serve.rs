@@ -191,9 +191,21 @@ impl Connections {
                 return;
             }
         }
-        if !flags.intersects(EpollFlags::EPOLLIN | is_broken) {
-            return;
+        if flags.intersects(EpollFlags::EPOLLIN | is_broken) {
+            self.read(doer, stream, now, backlog, room, local);
         }
+    }
+
+    /// Reads of `stream` as much as there is room for, and hands it on or has it wait.
+    fn read(
+        &self,
+        doer: &dyn CarryOut,
+        stream: &Arc<Stream>,
+        now: Instant,
+        backlog: &mut Waiters,
+        room: &mut Room<'_>,
+        local: &mut Local,
+    ) {
         for number in 0..CHUNKS {
             if !backlog.has_room_for(stream.connection) {
                 return stream.excuse(now);
