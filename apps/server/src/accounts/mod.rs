@@ -82,7 +82,7 @@ pub(crate) fn import(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::storage::sqlite::tests::open;
+    use crate::storage::sqlite::tests::{all, open};
 
     fn identity(name: &str, domain: &str) -> Identity {
         Identity { name: name.to_owned(), domain: domain.to_owned() }
@@ -97,14 +97,8 @@ mod tests {
         let stored =
             import(&storage, "a.com", &mut &b"bob:1\nalice:1\nbob:2\nalice:3\n"[..]).unwrap();
         assert_eq!(stored.change, Change { added: 2, changed: 2 });
-        let mut users = Vec::new();
-        storage
-            .users(None, &mut |user| {
-                users.push(user);
-                true
-            })
-            .unwrap();
         let domain = Arc::from("a.com");
+        let users = all(&storage, None);
         assert_eq!(users, [user("alice", &domain, b"3", None), user("bob", &domain, b"2", None)]);
     }
 

@@ -276,7 +276,7 @@ fn make_tables(database: &Connection, steps: &[&str]) -> Result<(), Error> {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::storage::Users;
+    use crate::storage::{User, Users};
     use std::os::unix::fs::PermissionsExt;
 
     pub(crate) fn open(path: &Path) -> Sqlite {
@@ -286,6 +286,18 @@ pub(crate) mod tests {
     /// Waits for the lock: a process that another test starts holds a copy for a moment.
     pub(crate) fn locked(path: &Path) -> DataDir {
         DataDir::open(path, || Ok(None::<()>)).unwrap().unwrap()
+    }
+
+    /// All users, or those of one domain, in their order.
+    pub(crate) fn all(storage: &Sqlite, domain: Option<&str>) -> Vec<User> {
+        let mut users = Vec::new();
+        storage
+            .users(domain, &mut |user| {
+                users.push(user);
+                true
+            })
+            .unwrap();
+        users
     }
 
     #[test]
@@ -331,13 +343,7 @@ pub(crate) mod tests {
         .unwrap();
         drop(old);
         let storage = open(directory.path());
-        let mut users = Vec::new();
-        storage
-            .users(None, &mut |user| {
-                users.push(user);
-                true
-            })
-            .unwrap();
+        let users = all(&storage, None);
         let [alice] = &users[..] else { panic!("{users:?}") };
         assert_eq!((&alice.name[..], &alice.logins.by_address), ("alice", &None));
         assert_eq!(storage.put_users(&users).unwrap().changed, 1);

@@ -172,7 +172,7 @@ fn text(name: &[u8]) -> Cow<'_, str> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::open;
+    use super::super::tests::{all, open};
     use super::*;
 
     fn user(name: &str, domain: &str, password: &str) -> User {
@@ -188,17 +188,6 @@ mod tests {
             by_auth_name: None,
         };
         User { name: name.to_owned(), domain: Arc::from(domain), logins }
-    }
-
-    fn all(storage: &Sqlite, domain: Option<&str>) -> Vec<User> {
-        let mut users = Vec::new();
-        storage
-            .users(domain, &mut |user| {
-                users.push(user);
-                true
-            })
-            .unwrap();
-        users
     }
 
     #[test]

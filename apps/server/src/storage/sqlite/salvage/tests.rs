@@ -1,4 +1,4 @@
-use super::super::tests::{locked, open};
+use super::super::tests::{all, locked, open};
 use super::super::{DATABASE, Error, SECRET_LENGTH, Sqlite};
 use super::*;
 use crate::storage::{Storage, User, Users};
@@ -37,17 +37,6 @@ fn root(path: &Path, table: &str) -> u64 {
     root.cast_unsigned() - 1
 }
 
-fn users(storage: &Sqlite) -> Vec<User> {
-    let mut users = Vec::new();
-    storage
-        .users(None, &mut |user| {
-            users.push(user);
-            true
-        })
-        .unwrap();
-    users
-}
-
 #[test]
 fn users_on_either_side_of_a_damaged_page_are_saved() {
     let directory = tempfile::tempdir().unwrap();
@@ -57,7 +46,7 @@ fn users_on_either_side_of_a_damaged_page_are_saved() {
     overwrite(&path, middle, &[0; PAGE as usize]);
     let damaged = fs::read(&path).unwrap();
     let storage = open(directory.path());
-    let saved = users(&storage);
+    let saved = all(&storage, None);
     assert!((USERS - 60..USERS).contains(&saved.len()), "{} users", saved.len());
     assert!(saved.contains(&user(0)) && saved.contains(&user(USERS - 1)));
     assert_eq!(storage.secret().unwrap(), secret);
@@ -67,7 +56,7 @@ fn users_on_either_side_of_a_damaged_page_are_saved() {
     // The new one is whole, and for its owner alone.
     storage.put_users(&saved).unwrap();
     drop(storage);
-    assert_eq!(users(&open(directory.path())).len(), saved.len());
+    assert_eq!(all(&open(directory.path()), None).len(), saved.len());
     assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
 }
 
@@ -78,7 +67,7 @@ fn damaged_registrations_and_settings_cost_no_user() {
         let (path, secret) = database(directory.path());
         overwrite(&path, root(&path, table), &[0x5a; PAGE as usize]);
         let storage = open(directory.path());
-        assert_eq!(users(&storage).len(), USERS, "{table}");
+        assert_eq!(all(&storage, None).len(), USERS, "{table}");
         assert_eq!(storage.secret().unwrap() == secret, keeps_secret, "{table}");
         assert_eq!(storage.kept_files().unwrap().len(), 1, "{table}");
     }
@@ -97,7 +86,7 @@ fn users_are_saved_where_the_beginning_is_overwritten_or_the_end_is_missing() {
         }
         let damaged = fs::read(&path).unwrap();
         let storage = open(directory.path());
-        let saved = users(&storage);
+        let saved = all(&storage, None);
         let wanted = if is_cut { USERS / 4..USERS } else { USERS..USERS + 1 };
         assert!(wanted.contains(&saved.len()), "{} users", saved.len());
         let [kept] = &storage.kept_files().unwrap()[..] else { panic!("one file is kept") };
@@ -121,7 +110,7 @@ fn where_no_user_can_be_read_nothing_is_touched() {
         assert!(names.all(|name| name == DATABASE || name == "lock"), "something is left");
     }
     fs::write(&path, whole).unwrap();
-    assert_eq!(users(&open(directory.path())).len(), USERS);
+    assert_eq!(all(&open(directory.path()), None).len(), USERS);
 }
 
 #[test]
@@ -131,7 +120,7 @@ fn a_damaged_database_without_users_is_made_anew() {
     let path = directory.path().join(DATABASE);
     overwrite(&path, root(&path, "binding"), &[0x5a; PAGE as usize]);
     let storage = open(directory.path());
-    assert!(users(&storage).is_empty());
+    assert!(all(&storage, None).is_empty());
     assert_eq!(storage.kept_files().unwrap().len(), 1);
 }
 
@@ -150,7 +139,7 @@ fn a_database_that_is_gone_is_not_taken_for_a_new_one() {
         assert!(matches!(error, Error::Gone { .. }), "{error}");
     }
     fs::remove_file(&journal).unwrap();
-    assert!(users(&open(directory.path())).is_empty());
+    assert!(all(&open(directory.path()), None).is_empty());
 }
 
 #[test]
