@@ -90,11 +90,11 @@ pub(crate) fn route<R: RawMutex>(
         Destination::Elsewhere { uri, .. }
             if grant.is_none() && *uri == found.uri_bytes && found.left().is_empty() =>
         {
-            registered_target(server, incoming, found, env)
+            registered_targets(server, incoming, found, env)
         }
-        _ => None,
+        _ => Targets::new(),
     };
-    let is_for_us = registered.is_some() || matches!(destination, Destination::User { .. });
+    let is_for_us = !registered.is_empty() || matches!(destination, Destination::User { .. });
     let follows_invite = grant.is_none()
         && config.state == State::Stateless
         && matches!(head.method, Method::Ack | Method::Cancel)
@@ -109,6 +109,11 @@ pub(crate) fn route<R: RawMutex>(
     if let Some(grant) = grant {
         grant.note_move(server, message, head, flow, env);
     }
+    // Else, however few it opens at once, it could go on for ever with what is left each time it comes by.
+    let most_at_once = match visit {
+        Visit::Spiral => max_breadth(message) as usize,
+        _ => usize::MAX,
+    };
     let user = match destination {
         Destination::Server | Destination::Nobody(_) => return,
         Destination::Elsewhere { next_hop, flow_bound, uri, routes } => {
@@ -117,18 +122,24 @@ pub(crate) fn route<R: RawMutex>(
             }
             // The request URI for a strict router is that router's.
             let is_phones = flow_bound && uri == found.uri_bytes;
-            let newer = is_phones.then(|| newer_flow(server, head, found, env)).flatten();
-            let target = registered.unwrap_or_else(|| Target {
-                uri: SmallVec::from_slice(uri),
-                path: Vec::new(),
-                next_hop: newer.map_or(next_hop, NextHop::Flow),
-                q: 1000,
-                flow_bound,
-                origin: grant.map_or(env.settings.scope(flow.remote.ip()), |grant| grant.scope),
-            });
+            let to_end = flow_to_end.filter(|_| is_phones);
+            let now_on = to_end.and_then(|known| flow_now(server, head, found, known, env));
+            let mut targets = if registered.is_empty() {
+                Targets::from_iter([Target {
+                    uri: SmallVec::from_slice(uri),
+                    path: Vec::new(),
+                    next_hop: now_on.map_or(next_hop, NextHop::Flow),
+                    q: 1000,
+                    flow_bound,
+                    origin: grant.map_or(env.settings.scope(flow.remote.ip()), |grant| grant.scope),
+                }])
+            } else {
+                at_most_as_many_as_may_be(registered, env)
+            };
+            targets.truncate(most_at_once);
             let answerer = grant.map_or(Identity::NOBODY, |grant| grant.other_identity);
             let plan = plan(routes, hash(), &sponsor, answerer, &asked, env);
-            return forward(server, incoming, plan, Targets::from_iter([target]), payers, env);
+            return forward(server, incoming, plan, targets, payers, env);
         }
         Destination::User { user, domain } => {
             let name = env.settings.domain_name(domain);
@@ -142,10 +153,7 @@ pub(crate) fn route<R: RawMutex>(
     let targets = timed(env.stopwatch, Step::FindUser, || targets_of(server, &user, env));
     let targets = match targets {
         Ok(mut targets) => {
-            if visit == Visit::Spiral {
-                // Else, however few it opens at once, it could go on for ever with what is left each time.
-                targets.truncate(max_breadth(message) as usize);
-            }
+            targets.truncate(most_at_once);
             targets
         }
         Err(status) => {
@@ -189,12 +197,15 @@ pub(crate) fn address_of<R: RawMutex>(
     Some(server.subscribers.address_of_record(&user, name))
 }
 
-/// The flow on which the phone that the request URI names is registered now, by the user that the request is
-/// to: within a dialog it may have lost the one on which the dialog began (RFC 5626 section 5.3.1).
-fn newer_flow<R: RawMutex>(
+/// The flow to the phone that the request URI names, of the user that the request is to: within a dialog it may have
+/// lost the one that is `known`, on which the dialog began, and have registered anew (RFC 5626 section 5.3.1). Another
+/// phone of that user may have the same private contact, behind another NAT: so who is on the known flow is the one, then
+/// who has its address, then who has registered last.
+fn flow_now<R: RawMutex>(
     server: &Server<R>,
     head: &RequestHead<'_>,
     found: &Preprocessed<'_>,
+    known: Flow,
     env: &Env<'_>,
 ) -> Option<Flow> {
     let (Uri::Sip(to), Uri::Sip(wanted)) = (head.to_uri, found.uri) else { return None };
@@ -207,8 +218,12 @@ fn newer_flow<R: RawMutex>(
     server.subscribers.look_up(&user, |subscriber| {
         subscriber?
             .current(env.now)
-            .find(|binding| binding.flow_bound && is_wanted(&binding.contact))
+            .filter(|binding| {
+                binding.flow == known || (binding.flow_bound && is_wanted(&binding.contact))
+            })
             .map(|binding| binding.flow)
+            // Of those that are as good, the last.
+            .max_by_key(|flow| (*flow == known, flow.remote.ip() == known.remote.ip()))
     })
 }
 
@@ -218,33 +233,34 @@ fn passed_key<R: RawMutex>(server: &Server<R>, request: &Message<'_>, loop_hash:
     server.transactions.key_of(request).wrapping_add(loop_hash.into())
 }
 
-/// The phone whose contact is the request URI. An address in a private network may be another's as well: whoever can send
-/// there himself means that one, unless the phone has been seen at it.
-fn registered_target<R: RawMutex>(
+/// The phone whose contact is the request URI, or the phones of one user who have the same. An address in a private
+/// network may be another's as well: whoever can send there himself means that one, unless the phone has been seen at it.
+fn registered_targets<R: RawMutex>(
     server: &Server<R>,
     incoming: &Incoming<'_, '_>,
     found: &Preprocessed<'_>,
     env: &Env<'_>,
-) -> Option<Target> {
-    let Uri::Sip(uri) = &found.uri else { return None };
+) -> Targets {
+    let Uri::Sip(uri) = &found.uri else { return Targets::new() };
     let origin = env.settings.scope(incoming.flow.remote.ip());
     let called = match incoming.head.to_uri {
         Uri::Sip(to) => address_of(server, &to, env),
         _ => None,
     };
-    let target = server.subscribers.look_up_contact(uri, called.as_ref(), env.now, |binding| {
+    server.subscribers.look_up_contact(uri, called.as_ref(), env.now, |binding| {
         let flow = binding.flow;
         let is_elsewhere = uri.host.ip().is_none_or(|ip| {
             let there = SocketAddr::new(ip, uri.port.unwrap_or(5060));
             ip.to_canonical() == flow.remote.ip() || !env.settings.may_reach(origin, there)
         });
         match Target::of_binding(binding, env.settings) {
-            Ok(Leads::Away(target)) if is_elsewhere => Some(target),
+            // With the parameters that were asked for, too. All are as likely meant.
+            Ok(Leads::Away(target)) if is_elsewhere => {
+                Some(Target { uri: SmallVec::from_slice(found.uri_bytes), q: 1000, ..target })
+            }
             _ => None,
         }
-    });
-    // With the parameters that were asked for, too.
-    Some(Target { uri: SmallVec::from_slice(found.uri_bytes), ..target?? })
+    })
 }
 
 fn plan(
@@ -290,7 +306,7 @@ fn forward<R: RawMutex>(
     server: &Server<R>,
     incoming: &Incoming<'_, '_>,
     plan: Plan,
-    mut targets: Targets,
+    targets: Targets,
     payers: Payers,
     env: &mut Env<'_>,
 ) {
@@ -306,10 +322,9 @@ fn forward<R: RawMutex>(
             let max = env.settings.config.limits.max_transactions;
             server.passed.note(passed_key(server, message, plan.loop_hash), max);
         }
-        let best = targets.iter().enumerate().rev().max_by_key(|(_, target)| target.q);
-        if let Some((at, _)) = best {
-            let target = targets.swap_remove(at);
-            let forwarded = stateless::forward(message, head, &plan, &target, env);
+        // The best is the first.
+        if let Some(target) = targets.first() {
+            let forwarded = stateless::forward(message, head, &plan, target, env);
             if let Err(stuck) = forwarded
                 && head.method != Method::Ack
             {
@@ -357,8 +372,8 @@ fn is_too_much(head: &RequestHead<'_>, env: &Env<'_>) -> bool {
 /// How many users one after the other a request may be led to by contacts that are addresses of record of ours.
 const MOST_USERS: usize = 10;
 
-/// The targets that a user's bindings are (RFC 3261 section 16.5), at most as many as may be. A contact that leads to
-/// this server again means the bindings of another user.
+/// The targets that a user's bindings are (RFC 3261 section 16.5), at most as many as may be, the best first. A contact
+/// that leads to this server again means the bindings of another user.
 fn targets_of<R: RawMutex>(
     server: &Server<R>,
     user: &AddressOfRecord,
@@ -390,17 +405,23 @@ fn targets_of<R: RawMutex>(
         }
         looked_at += 1;
     }
-    let max = env.settings.config.limits.max_forks;
-    if targets.len() > max {
+    if targets.len() > 1 {
         // Of those that are as good, the newest are most likely there.
         targets.reverse();
         targets.sort_by_key(|target| core::cmp::Reverse(target.q));
-        for _ in max..targets.len() {
-            env.counters.fork_limit.add();
-        }
-        targets.truncate(max);
     }
+    let targets = at_most_as_many_as_may_be(targets, env);
     if targets.is_empty() { Err(480) } else { Ok(targets) }
+}
+
+/// `targets` without the last of them, where there are too many.
+fn at_most_as_many_as_may_be(mut targets: Targets, env: &Env<'_>) -> Targets {
+    let max = env.settings.config.limits.max_forks;
+    for _ in max..targets.len() {
+        env.counters.fork_limit.add();
+    }
+    targets.truncate(max);
+    targets
 }
 
 /// Says where the user is (RFC 3261 section 8.3).
@@ -412,9 +433,7 @@ fn redirect(incoming: &Incoming<'_, '_>, targets: &[Target], env: &mut Env<'_>) 
         _ => {
             env.counters.redirects.add();
             reply(message, flow, 302, reason_phrase(302), env, |out, _| {
-                let mut sorted: SmallVec<[&Target; 4]> = targets.iter().collect();
-                sorted.sort_by_key(|target| core::cmp::Reverse(target.q));
-                for target in sorted {
+                for target in targets {
                     registrar::write_contact(out, &target.uri, target.q);
                     out.extend_from_slice(b"\r\n");
                 }

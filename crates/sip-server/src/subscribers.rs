@@ -72,7 +72,7 @@ impl Subscriber {
     }
 
     /// The bindings that have not expired, in the order in which they were last registered.
-    pub(crate) fn current(&self, now: Instant) -> impl Iterator<Item = &Binding> {
+    pub(crate) fn current(&self, now: Instant) -> impl DoubleEndedIterator<Item = &Binding> {
         self.bindings.iter().filter(move |binding| binding.expires > now)
     }
 }
@@ -279,24 +279,27 @@ impl<R: RawMutex> Subscribers<R> {
         if binding.flow_bound { self.contacts.claim(uri, &binding.flow) } else { 0 }
     }
 
-    /// Lets `look` see the binding of the one phone that is registered at `uri`. Where several claim to be, it is that of
-    /// the user who is `called`, or none.
+    /// What `look` makes of the bindings of the phone that is registered at `uri`, the newest first: one user may have
+    /// several there, each behind a NAT of its own. Where several users claim to be there, it is the one who is `called`,
+    /// or none.
     pub(crate) fn look_up_contact<T>(
         &self,
         uri: &SipUri<'_>,
         called: Option<&AddressOfRecord>,
         now: Instant,
-        look: impl FnOnce(&Binding) -> T,
-    ) -> Option<T> {
+        look: impl FnMut(&Binding) -> Option<T>,
+    ) -> SmallVec<[T; 1]> {
         let (claim, addresses) = self.contacts.find(uri);
         let address = match addresses[..] {
-            [address] => address,
-            _ => called.map(|called| called.hash).filter(|hash| addresses.contains(hash))?,
+            [address] => Some(address),
+            _ => called.map(|called| called.hash).filter(|hash| addresses.contains(hash)),
         };
+        let Some(address) = address else { return SmallVec::new() };
         let shard = self.shard(address).lock();
         let is_it = |found: &Subscriber| self.key.hash_one(&found.address_of_record) == address;
-        let subscriber = shard.table.find(address, is_it)?;
-        subscriber.current(now).find(|binding| binding.claim == claim).map(look)
+        let bindings = shard.table.find(address, is_it).map(|found| found.current(now).rev());
+        let there = bindings.into_iter().flatten().filter(|binding| binding.claim == claim);
+        there.filter_map(look).collect()
     }
 
     /// Takes in a record that was stored before, unless a later one is already here. No binding lasts beyond `latest`.

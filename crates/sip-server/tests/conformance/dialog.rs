@@ -49,6 +49,11 @@ impl Call {
         let mut rig = Rig::closed_with(config);
         let bob_contact = format!("sip:bob@{}", bob.remote);
         rig.register("bob", &bob, &format!("<{bob_contact}>"));
+        Self::answered_on(rig, bob, bob_contact)
+    }
+
+    /// Bob is called, and his phone on `bob`, at `bob_contact`, answers.
+    fn answered_on(mut rig: Rig, bob: Flow, bob_contact: String) -> Self {
         let alice = udp(NAT);
         let draft = invite();
         let mut reaction = rig.send(&alice, &draft);
@@ -58,8 +63,8 @@ impl Call {
                 draft.next().with("Via", "SIP/2.0/UDP 192.168.1.5:5060;rport;branch=z9hG4bKn2");
             reaction = rig.send(&alice, &again.answering(&asked, "alice", "alice"));
         }
-        let forwarded = reaction.forwarded().clone();
-        assert_eq!(forwarded.flow, bob);
+        let forwarded = reaction.requests().find(|sent| sent.flow == bob).cloned();
+        let forwarded = forwarded.expect("it rings there");
         let bob_routes = forwarded.values(HeaderName::RecordRoute);
         let answered = answer(&mut rig, &forwarded, 200, &bob_contact);
         assert_eq!(answered.flow.remote, NAT.parse().unwrap(), "rport");
@@ -171,6 +176,60 @@ fn a_phone_that_connects_anew_during_a_call_is_reached_there() {
     call.rig.register("bob", &anew, &contact);
     let reaction = call.rig.send(&call.alice, &call.by_alice("BYE"));
     assert_eq!(reaction.forwarded().flow, anew);
+}
+
+/// Phones of bob behind two NATs, which have the same address there.
+const SAME: &str = "sip:bob@192.168.1.10:5060";
+const HOME: &str = "198.51.100.20:40001";
+const OFFICE: &str = "192.0.2.20:40002";
+
+fn register_at_same(rig: &mut Rig, flow: &Flow, number: u32) {
+    rig.register("bob", flow, &format!("<{SAME}>;+sip.instance=\"<urn:uuid:{number}>\""));
+}
+
+#[test]
+fn of_two_phones_with_one_contact_the_one_that_answered_is_reached() {
+    let (home, office) = (udp(HOME), udp(OFFICE));
+    for config in configs() {
+        for is_home in [true, false] {
+            let mut rig = Rig::closed_with(config.clone());
+            let (answers, other) = if is_home { (home, office) } else { (office, home) };
+            register_at_same(&mut rig, &other, 1);
+            // A stateless proxy calls the newest.
+            register_at_same(&mut rig, &answers, 2);
+            let mut call = Call::answered_on(rig, answers, SAME.into());
+            let said = format!("{:?} {is_home}", config.state);
+            for _ in 0..2 {
+                for method in ["ACK", "INFO"] {
+                    let reaction = call.rig.send(&call.alice, &call.by_alice(method));
+                    assert_eq!(reaction.forwarded().flow, answers, "{said} {method}");
+                }
+                // The other one is now the newer.
+                register_at_same(&mut call.rig, &other, 1);
+            }
+            // The NAT has given it another port.
+            let moved = Flow { remote: (answers.remote.ip(), 50_000).into(), ..answers };
+            register_at_same(&mut call.rig, &moved, 2);
+            register_at_same(&mut call.rig, &other, 1);
+            let reaction = call.rig.send(&call.alice, &call.by_alice("BYE"));
+            assert_eq!(reaction.forwarded().flow, moved, "{said}");
+        }
+    }
+}
+
+#[test]
+fn a_transfer_to_the_contact_of_two_phones_rings_at_both() {
+    let mut rig = Rig::closed();
+    register_at_same(&mut rig, &udp(HOME), 1);
+    register_at_same(&mut rig, &udp(OFFICE), 2);
+    let reaction = rig.send_as("alice", &udp(ALICE), &Draft::invite(SAME));
+    let flows: Vec<_> = reaction.requests().map(|sent| sent.flow).collect();
+    assert_eq!(flows, [udp(OFFICE), udp(HOME)]);
+    let mut rig = Rig::closed_with(Config { state: State::Stateless, ..closed_config() });
+    register_at_same(&mut rig, &udp(HOME), 1);
+    register_at_same(&mut rig, &udp(OFFICE), 2);
+    let reaction = rig.send_as("alice", &udp(ALICE), &Draft::invite(SAME));
+    assert_eq!(reaction.forwarded().flow, udp(OFFICE), "the newest");
 }
 
 #[test]

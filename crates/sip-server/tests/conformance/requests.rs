@@ -321,6 +321,20 @@ fn a_request_may_come_by_again_on_another_way() {
 }
 
 #[test]
+fn what_comes_by_again_goes_to_the_newest_where_it_may_not_go_to_all() {
+    let mut rig = Rig::open();
+    rig.register("alice", &udp(ALICE), "<sip:bob@192.0.2.5>");
+    rig.register("bob", &udp(BOB), "<sip:bob@192.0.2.6>");
+    rig.register("bob", &udp(BOB), &format!("<sip:bob@{BOB}>"));
+    let draft = Draft::invite("sip:alice@example.com").and("Max-Breadth", "1");
+    let reaction = rig.send(&udp(STRANGER), &draft);
+    let back =
+        text(&reaction.forwarded().bytes).replace("sip:bob@192.0.2.5", "sip:bob@example.com");
+    let spiral = rig.receive(&udp("192.0.2.5:5060"), back.as_bytes());
+    assert_eq!(spiral.forwarded().request_uri(), format!("sip:bob@{BOB}"));
+}
+
+#[test]
 fn responses_go_where_the_via_and_the_source_say() {
     const SOURCE: &str = "198.51.100.10:4000";
     for (via, expected, written) in [

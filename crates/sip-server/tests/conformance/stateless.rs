@@ -101,3 +101,28 @@ fn the_best_of_several_contacts_is_taken() {
     let reaction = rig.send(&udp(ALICE), &Draft::invite("sip:bob@example.com"));
     assert_eq!(reaction.forwarded().flow, udp(BOB), "it has the preference 1");
 }
+
+#[test]
+fn of_those_that_are_as_good_the_newest_is_taken() {
+    let mut rig = with_bob();
+    let register = |rig: &mut Rig, hosts: &[&str]| {
+        for host in hosts {
+            let contact = format!("<sip:bob@{host}>");
+            assert_eq!(
+                rig.send(&udp(BOB), &Draft::register("bob").and("Contact", &contact)).status(),
+                200
+            );
+        }
+    };
+    register(&mut rig, &["192.0.2.7", "192.0.2.8"]);
+    let mut called = |host: &str, registers: &[&str]| {
+        register(&mut rig, registers);
+        let reaction = rig.send(&udp(ALICE), &Draft::invite("sip:bob@example.com"));
+        assert_eq!(reaction.forwarded().request_uri(), format!("sip:bob@{host}"));
+    };
+    called("192.0.2.8", &[]);
+    called("192.0.2.7", &["192.0.2.7"]);
+    // Also where there are too many to be tried.
+    let more: Vec<_> = (20..40).map(|number| format!("192.0.2.{number}")).collect();
+    called("192.0.2.39", &more.iter().map(String::as_str).collect::<Vec<_>>());
+}

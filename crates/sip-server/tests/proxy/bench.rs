@@ -87,14 +87,14 @@ impl Bench {
         }
     }
 
-    /// A server at which bob is registered at each of `ends`, with these q values.
+    /// A server at which bob is registered at each of `ends`, with these q values, at the first of them last.
     pub(crate) fn with_bob(ends: &[(&'static str, &str)]) -> Self {
         Self::with_config_and_bob(config(), ends)
     }
 
     pub(crate) fn with_config_and_bob(config: Config, ends: &[(&'static str, &str)]) -> Self {
         let mut bench = Self::new(config);
-        for (number, (end, q)) in ends.iter().enumerate() {
+        for (number, (end, q)) in ends.iter().enumerate().rev() {
             let address = format!("192.0.2.{}:5060", 20 + number);
             bench.end(end, udp(&address));
             let contact = format!("<sip:{end}@{address}>;q={q}");

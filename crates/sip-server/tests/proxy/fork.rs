@@ -212,7 +212,7 @@ fn no_more_targets_are_tried_than_may_be_and_those_are_the_best() {
 fn of_those_that_are_as_good_the_newest_are_tried() {
     let mut config = config();
     config.limits.max_forks = 2;
-    let ends = [("first", "1"), ("one", "1"), ("two", "1")];
+    let ends = [("newest", "1"), ("one", "1"), ("oldest", "1")];
     let mut bench = Bench::with_config_and_bob(config, &ends);
-    assert_eq!(bench.call("INVITE"), ["alice 100", "two INVITE", "one INVITE"]);
+    assert_eq!(bench.call("INVITE"), ["alice 100", "newest INVITE", "one INVITE"]);
 }

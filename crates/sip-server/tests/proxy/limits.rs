@@ -70,11 +70,7 @@ fn bindings_end_when_they_expire() {
     bench.register("bob", "bob", "<sip:bob@192.0.2.20:5060>;expires=60");
     bench.register("bob", "bob", "<sip:desk@192.0.2.21:5060>;expires=90");
     bench.wait(59_000);
-    assert_eq!(
-        bench.call("MESSAGE"),
-        ["bob MESSAGE", "192.0.2.21:5060 MESSAGE"]
-            .map(|note| { note.replace("192.0.2.21", "udp:192.0.2.21") })
-    );
+    assert_eq!(bench.call("MESSAGE"), ["udp:192.0.2.21:5060 MESSAGE", "bob MESSAGE"]);
     bench.journal.clear();
     bench.wait(3_000);
     let journal: Vec<_> = record::read(&bench.journal).map(Result::unwrap).collect();
