@@ -121,6 +121,11 @@ impl Settings {
         Some((user, domain))
     }
 
+    /// All that are served.
+    pub(crate) fn domains(&self) -> impl Iterator<Item = DomainIndex> {
+        (0..).zip(&self.config.domains).map(|(index, _)| DomainIndex(index))
+    }
+
     /// Whether `value`, of a header field with challenges or credentials, is of a realm of ours, by any reading.
     pub(crate) fn has_own_realm(&self, value: &[u8]) -> bool {
         let is_own = |realm: &[u8]| {

@@ -115,17 +115,20 @@ fn claim<R: RawMutex>(server: &Server<R>, from: &Uri<'_>, env: &Env<'_>) -> Clai
             },
             None => Claim::Foreign,
         },
-        // A number may be anybody's, but not that of a user: phones show it without what it is local to.
+        // A number may be anybody's, but not that of a user in whatever domain of ours: phones show it without what it is
+        // local to.
         Uri::Tel(tel) => {
             let mut number = Vec::new();
             tel.write_canonical_number(&mut number);
             let default = DomainIndex::DEFAULT;
-            let domain = env.settings.domain_of_number(tel, default).unwrap_or(default);
-            let user = user_of(&number, domain);
-            match server.subscribers.look_up(&user, |subscriber| subscriber.is_some()) {
-                true => Claim::User(user, domain),
-                false => Claim::Foreign,
-            }
+            let likely = env.settings.domain_of_number(tel, default).unwrap_or(default);
+            let mut domains = core::iter::once(likely).chain(env.settings.domains());
+            let user = domains.find_map(|domain| {
+                let user = user_of(&number, domain);
+                let is_there = server.subscribers.look_up(&user, |found| found.is_some());
+                is_there.then_some(Claim::User(user, domain))
+            });
+            user.unwrap_or(Claim::Foreign)
         }
         // Phones show im:alice@example.com like any other.
         Uri::Other { scheme, uri } => {

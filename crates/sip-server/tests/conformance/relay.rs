@@ -2,6 +2,7 @@
 
 use crate::rig::{ALICE, BOB, Draft, Rig, STRANGER, closed_config, tcp, text, udp};
 use sip::HeaderName;
+use sip::digest::Ha1Set;
 use sip_server::config::{Mode, Network, State};
 use sip_server::{Config, Event};
 
@@ -131,6 +132,29 @@ fn a_number_of_a_user_needs_credentials_however_it_is_written() {
         assert_eq!(fate(&rig.send(&udp(STRANGER), &draft)), expected, "{from}");
         let reaction = rig.send_as("100", &udp(ALICE), &draft.next());
         assert_eq!(fate(&reaction), ToBob, "{from}");
+    }
+}
+
+#[test]
+fn a_number_of_a_user_in_any_domain_needs_that_users_credentials() {
+    for (user, domain) in [("100", "example.com"), ("200", "example.org")] {
+        for context in ["", ";phone-context=example.com", ";phone-context=EXAMPLE.org"]
+            .into_iter()
+            .chain([";phone-context=foreign.example", ";phone-context=+49", ";phone-context="])
+        {
+            let mut rig = with_bob(State::Stateful);
+            let ha1 = Ha1Set::new(user.as_bytes(), domain.as_bytes(), user.as_bytes());
+            rig.server.add_user(format!("{user}@{domain}").as_bytes(), ha1);
+            let from = format!("<tel:{user}{context}>;tag=1");
+            let draft = Draft::invite("sip:bob@example.com").with("From", &from);
+            let reaction = rig.send(&udp(STRANGER), &draft);
+            assert_eq!(fate(&reaction), Refused(407), "{from}");
+            let asked = reaction.response();
+            assert!(asked.value(HeaderName::ProxyAuthenticate).contains(domain), "{from}");
+            assert_eq!(fate(&rig.send_as(user, &udp(ALICE), &draft.next())), ToBob, "{from}");
+            let other = draft.with("From", &from.replace("00", "01"));
+            assert_eq!(fate(&rig.send(&udp(STRANGER), &other.next())), ToBob, "{from}");
+        }
     }
 }
 
