@@ -35,17 +35,21 @@ impl Binding {
         self.extra.as_ref().map_or(&[], |extra| &extra.path)
     }
 
+    /// `+sip.instance` (RFC 5626), empty for none.
+    pub(crate) fn instance(&self) -> &[u8] {
+        self.extra.as_ref().map_or(&[], |extra| &extra.instance)
+    }
+
     /// The connection with which it ends.
     pub(crate) fn connection(&self) -> Option<Connection> {
         self.flow.connection.filter(|_| self.flow_bound)
     }
 
     pub(crate) fn as_stored(&self) -> StoredBinding<'_> {
-        let instance = self.extra.as_ref().map_or(&[][..], |extra| &extra.instance);
         StoredBinding {
             contact: &self.contact,
             path: self.path(),
-            instance,
+            instance: self.instance(),
             call_id: self.call_id,
             cseq: self.cseq,
             q: self.q,

@@ -25,6 +25,7 @@ mod logins;
 mod nonce;
 mod output;
 pub mod overload;
+mod past;
 mod proxy;
 mod rates;
 mod reach;

@@ -2,9 +2,10 @@
 
 use crate::binding::{Binding, Extra};
 use crate::flow::{Flow, is_sendable};
+use crate::past::Undone;
 use crate::proxy::{Env, NextHop, is_flow_bound};
 use crate::settings::Settings;
-use crate::subscribers::{AddressOfRecord, Changed, Removal, Subscriber, Subscribers};
+use crate::subscribers::{AddressOfRecord, Changed, Subscriber, Subscribers};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::net::SocketAddr;
@@ -113,29 +114,33 @@ pub(crate) fn register<R: RawMutex>(
         (subscriber.bindings.len()..before).for_each(|_| env.counters.expired_bindings.add());
         let is_late =
             |binding: &Binding| binding.call_id == call_id && binding.cseq > head.cseq.number;
-        subscriber.removal.take_if(|removal| removal.until <= now);
-        let follows_removal = subscriber
-            .removal
-            .as_ref()
-            .is_some_and(|removal| removal.call_id == call_id && removal.cseq > head.cseq.number);
-        let removal = Removal {
-            call_id,
-            cseq: head.cseq.number,
+        let is_copy =
+            |binding: &Binding| binding.call_id == call_id && binding.cseq == head.cseq.number;
+        subscriber.past.forget(now);
+        let adds_again = subscriber.past.adds_again(call_id, head.cseq.number);
+        let removes_again = subscriber.past.removes_again(call_id, head.cseq.number);
+        let undone = |call_id, cseq, removes| {
             // No longer does a request travel (RFC 3261 section 17.1.2.2, timer F).
-            until: now + env.settings.config.timers.t1.times(64),
+            let until = now + env.settings.config.timers.t1.times(64);
+            Undone { call_id, cseq, removes, until }
         };
+        let mut gone: SmallVec<[Undone; 2]> = SmallVec::new();
         // Those of this REGISTER stand at the end.
         let mut own = 0;
         let changed = match &wish {
             Wish::Fetch => Changed::No,
             Wish::RemoveAll => {
-                if subscriber.bindings.iter().any(is_late) {
+                let is_unwanted =
+                    |binding: &Binding| is_late(binding) || (removes_again && !is_copy(binding));
+                if subscriber.bindings.iter().any(is_unwanted) {
                     return (OUT_OF_ORDER, Changed::No);
                 }
                 if !subscriber.bindings.is_empty() {
-                    subscriber.removal = Some(Box::new(removal));
+                    gone.push(undone(call_id, head.cseq.number, true));
                 }
-                subscriber.bindings.clear();
+                for binding in subscriber.bindings.drain(..) {
+                    gone.push(undone(binding.call_id, binding.cseq, false));
+                }
                 Changed::Yes
             }
             Wish::Update(contacts) => {
@@ -146,23 +151,29 @@ pub(crate) fn register<R: RawMutex>(
                 for contact in contacts {
                     let bindings = &mut subscriber.bindings;
                     let old = bindings.len() - own;
-                    let replaced = replaced_by(contact, bindings, old);
-                    // A late copy of an earlier REGISTER must not bring back what is gone.
-                    let is_unwanted = match replaced[..] {
-                        [] => follows_removal && contact.expires > Duration::ZERO,
-                        _ => replaced.iter().any(|&at| is_late(&bindings[at])),
-                    };
+                    let is_flow_bound = is_new_flow_bound(&contact.uri);
+                    let place = Place { flow, path: &path, is_flow_bound, call_id };
+                    let replaced = replaced_by(contact, &place, bindings, old);
+                    let removes = contact.expires == Duration::ZERO;
+                    // A late copy of an earlier REGISTER must not bring back what is gone, nor take what has come since.
+                    let is_unwanted = !removes && adds_again
+                        || replaced.iter().map(|&at| &bindings[at]).any(|binding| {
+                            is_late(binding) || (removes && removes_again && !is_copy(binding))
+                        });
                     if is_unwanted {
                         refusal = Some(OUT_OF_ORDER);
                         break;
                     }
                     for &at in replaced.iter().rev() {
-                        bindings.remove(at);
+                        let binding = bindings.remove(at);
                         own -= usize::from(at >= old);
+                        if binding.call_id != call_id {
+                            gone.push(undone(binding.call_id, binding.cseq, false));
+                        }
                     }
-                    if contact.expires == Duration::ZERO {
+                    if removes {
                         if !replaced.is_empty() {
-                            subscriber.removal = Some(Box::new(removal));
+                            gone.push(undone(call_id, head.cseq.number, true));
                         }
                         continue;
                     }
@@ -172,7 +183,7 @@ pub(crate) fn register<R: RawMutex>(
                         call_id,
                         cseq: head.cseq.number,
                         q: contact.q,
-                        flow_bound: is_new_flow_bound(&contact.uri),
+                        flow_bound: is_flow_bound,
                         claim: 0,
                         expires: now + contact.expires,
                         flow: *flow,
@@ -198,10 +209,14 @@ pub(crate) fn register<R: RawMutex>(
                     true => subscriber.bindings.len().saturating_sub(max_contacts),
                     false => 0,
                 };
-                subscriber.bindings.drain(..excess).for_each(|_| env.counters.contact_limit.add());
+                for binding in subscriber.bindings.drain(..excess) {
+                    env.counters.contact_limit.add();
+                    gone.push(undone(binding.call_id, binding.cseq, false));
+                }
                 Changed::Yes
             }
         };
+        gone.into_iter().for_each(|undone| subscriber.past.note(undone));
         (Outcome::Done(contact_lines(subscriber, own, now)), changed)
     });
     // Without a user of that name there is nothing to fetch and nothing to remove.
@@ -317,35 +332,70 @@ fn read_wish<'m>(request: &Message<'m>, settings: &Settings) -> Result<Wish<'m>,
     Ok(Wish::Update(contacts))
 }
 
-/// The places, in order, of the bindings that `contact` takes the place of: that of the same URI (RFC 3261 section
-/// 19.1.4), unless another phone says that it is another one, or of the same phone and flow (RFC 5626 section 6). A phone that has a new URI is the same phone also
-/// where it does not number its flows: then it takes the place of all that it had, which are the first `old`; several
-/// contacts of one REGISTER stay beside one another. Call-ID and CSeq do not matter: phones change them.
-fn replaced_by(contact: &Contact<'_>, bindings: &[Binding], old: usize) -> SmallVec<[usize; 2]> {
+/// Where a REGISTER says that a contact is, and what it belongs to.
+struct Place<'a> {
+    flow: &'a Flow,
+    path: &'a [u8],
+    /// Whether requests to the contact follow the flow.
+    is_flow_bound: bool,
+    call_id: u64,
+}
+
+/// The indices, in order, of the bindings that `contact` takes the place of: that of the same URI (RFC 3261 section
+/// 19.1.4), unless another phone says that it is another one, elsewhere, or of the same phone and flow (RFC 5626 section
+/// 6). A phone that has a new URI is the same phone also where it does not number its flows: then it takes the place of
+/// all that it had, which are among the first `old`; several contacts of one REGISTER stay beside one another. Call-ID and
+/// CSeq do not matter: phones change them.
+fn replaced_by(
+    contact: &Contact<'_>,
+    place: &Place<'_>,
+    bindings: &[Binding],
+    old: usize,
+) -> SmallVec<[usize; 2]> {
     let is_of_phone = |binding: &Binding| {
         !contact.instance.is_empty()
             && binding.extra.as_ref().is_some_and(|extra| {
                 extra.reg_id == contact.reg_id && *extra.instance == *contact.instance
             })
     };
-    // Two phones behind two NATs may well have the same private address.
+    // Two phones behind two NATs may well have the same private address. Where requests would come to one place there is
+    // one phone, which was set up anew or replaced.
     let is_of_other = |binding: &Binding| {
-        let extra = binding.extra.as_ref().filter(|extra| !extra.instance.is_empty());
+        let instance = binding.instance();
+        let is_elsewhere = || {
+            let follows = binding.flow_bound || place.is_flow_bound;
+            (follows && binding.flow.remote != place.flow.remote) || binding.path() != place.path
+        };
         !contact.instance.is_empty()
-            && extra.is_some_and(|extra| *extra.instance != *contact.instance)
+            && !instance.is_empty()
+            && *instance != *contact.instance
+            && is_elsewhere()
     };
     let is_at_uri = |binding: &Binding| {
         *binding.contact == *contact.uri_bytes
             || matches!(Uri::parse(&binding.contact), Ok(Uri::Sip(uri)) if uri.is_same(&contact.uri))
     };
-    let renewed = bindings.iter().position(|binding| {
+    let is_renewed = |binding: &Binding| {
         (contact.reg_id != 0 && is_of_phone(binding))
             || (is_at_uri(binding) && !is_of_other(binding))
-    });
-    if renewed.is_some() || contact.reg_id != 0 || contact.expires == Duration::ZERO {
-        return renewed.into_iter().collect();
+    };
+    let all = 0..bindings.len();
+    let renewed: SmallVec<[usize; 2]> =
+        all.clone().filter(|&at| is_renewed(&bindings[at])).collect();
+    if contact.instance.is_empty() {
+        // Of several at the URI it is the one that it looks like most.
+        let likeness = |&at: &usize| {
+            let binding: &Binding = &bindings[at];
+            let is_same_call = binding.call_id == place.call_id;
+            (binding.flow == *place.flow, is_same_call, binding.instance().is_empty())
+        };
+        return renewed.into_iter().max_by_key(likeness).into_iter().collect();
     }
-    (0..old).filter(|&at| is_of_phone(&bindings[at])).collect()
+    let is_refresh = renewed.iter().any(|&at| is_of_phone(&bindings[at]));
+    if is_refresh || contact.reg_id != 0 || contact.expires == Duration::ZERO {
+        return renewed;
+    }
+    all.filter(|&at| renewed.contains(&at) || (at < old && is_of_phone(&bindings[at]))).collect()
 }
 
 fn extra(path: &[u8], contact: &Contact<'_>) -> Option<Box<Extra>> {

@@ -9,6 +9,7 @@ use crate::flow::Connection;
 use crate::keys::Key;
 use crate::logins::{AuthNames, Logins};
 use crate::output::Output;
+use crate::past::Past;
 use crate::record::{self, Record};
 use crate::timer::TimerQueue;
 use alloc::boxed::Box;
@@ -34,21 +35,11 @@ pub(crate) struct Subscriber {
     logins: Option<Box<Logins>>,
     /// In the order in which they were last registered.
     pub(crate) bindings: Vec<Binding>,
-    /// The last REGISTER that removed a binding, while copies of earlier ones may still arrive.
-    pub(crate) removal: Option<Box<Removal>>,
+    pub(crate) past: Past,
     sequence: u64,
     /// The one reminder in the queue that counts, [`Instant::MAX`] if there is none. It is no later than a second after
     /// the first expiry; others are passed over.
     reminder: Instant,
-}
-
-/// A REGISTER that removed a binding.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Removal {
-    pub(crate) call_id: u64,
-    pub(crate) cseq: u32,
-    /// Copies of earlier ones are not expected after this.
-    pub(crate) until: Instant,
 }
 
 /// What other tables know of the bindings of a subscriber.
@@ -218,7 +209,7 @@ impl<R: RawMutex> Subscribers<R> {
                     address_of_record: SmallVec::from_slice(&address.bytes),
                     logins: None,
                     bindings: Vec::new(),
-                    removal: None,
+                    past: Past::default(),
                     sequence: 0,
                     reminder: Instant::MAX,
                 },

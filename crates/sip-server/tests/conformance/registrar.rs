@@ -381,6 +381,149 @@ fn two_phones_at_one_private_address_are_two() {
     assert_eq!(rig.contacts("alice@example.com").len(), 1);
 }
 
+/// The instances that are registered, in the order of their ports.
+fn instances(rig: &mut Rig) -> String {
+    let shown = register(rig, &Draft::register("alice"));
+    let mut numbers: Vec<_> = shown
+        .iter()
+        .map(|contact| contact.split_once("uuid:").unwrap().1[..1].to_owned())
+        .collect();
+    numbers.sort();
+    numbers.concat()
+}
+
+#[test]
+fn of_two_phones_at_one_address_that_is_meant_which_it_looks_like() {
+    let contact = "<sip:alice@192.168.1.10:5060>";
+    let (home, office) = (udp("198.51.100.10:40001"), udp("192.0.2.20:40002"));
+    let elsewhere = udp("192.0.2.30:40003");
+    for first in [0, 1] {
+        // The one that sends, with the Call-ID of a phone; which one is meant.
+        for (flow, call, meant) in [
+            (home, "x", 1),
+            (home, "2", 1),
+            (office, "1", 2),
+            (elsewhere, "1", 1),
+            (elsewhere, "2", 2),
+        ] {
+            for expires in ["0", "3600"] {
+                let mut rig = Rig::open();
+                for (flow, number) in
+                    [(home, 1), (office, 2), (home, 1), (office, 2)].into_iter().skip(first).take(3)
+                {
+                    let phone = format!("{contact};+sip.instance=\"<urn:uuid:{number}>\"");
+                    let draft = contacts(&[&phone]).with("Call-ID", &number.to_string());
+                    assert_eq!(rig.send(&flow, &draft).status(), 200);
+                }
+                let draft = contacts(&[contact]).with("Call-ID", call).and("Expires", expires);
+                let answer = rig.send(&flow, &draft.with_cseq(2));
+                let shown = granted(answer.response());
+                let is_there = |number: u32| {
+                    shown.iter().any(|shown| shown.contains(&format!("uuid:{number}")))
+                };
+                assert_eq!(shown.len(), if expires == "0" { 1 } else { 2 }, "{flow} {call}");
+                assert_eq!((is_there(meant), is_there(3 - meant)), (false, true), "{flow} {call}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_phone_that_was_set_up_anew_at_its_place_takes_that_place() {
+    const PATH: &str = "<sip:192.0.2.5;lr>";
+    let place = udp("198.51.100.10:40001");
+    let plain = |uri: &str| contacts(&[uri]);
+    let phone = |number: u32, contact: &str| {
+        plain(&format!("<sip:alice@{contact}>;+sip.instance=\"<urn:uuid:{number}>\""))
+    };
+    for (contact, flow, path, expected) in [
+        // At the same place, behind a NAT and where it is seen.
+        ("192.168.1.10:5060", place, "", "2"),
+        ("198.51.100.10:40001", place, "", "2"),
+        // Elsewhere.
+        ("192.168.1.10:5060", udp("198.51.100.10:40009"), "", "12"),
+        ("192.168.1.10:5060", udp("198.51.100.11:40001"), "", "12"),
+        // It is sent to the contact, whatever port it sends from.
+        ("198.51.100.10:5070", udp("198.51.100.10:40009"), "", "2"),
+        // Behind a proxy, which says where it is.
+        ("192.168.1.10:5060", place, PATH, "12"),
+    ] {
+        let mut rig = Rig::open();
+        assert_eq!(rig.send(&place, &phone(1, contact)).status(), 200);
+        let anew = match path {
+            "" => phone(2, contact),
+            path => phone(2, contact).and("Path", path),
+        };
+        assert_eq!(rig.send(&flow, &anew).status(), 200);
+        assert_eq!(instances(&mut rig), expected, "{contact} {flow} {path}");
+    }
+    // It has given up its own place for that of another one.
+    let mut rig = Rig::open();
+    for (flow, draft) in [
+        (udp("198.51.100.11:5060"), phone(1, "198.51.100.11")),
+        (udp("198.51.100.12:5060"), phone(2, "198.51.100.12")),
+        (udp("198.51.100.12:5060"), phone(1, "198.51.100.12")),
+    ] {
+        assert_eq!(rig.send(&flow, &draft).status(), 200);
+    }
+    assert_eq!(instances(&mut rig), "1");
+}
+
+#[test]
+fn a_late_copy_from_before_a_restart_of_the_phone_changes_nothing() {
+    const PHONE: &str = ";+sip.instance=\"<urn:uuid:1>\"";
+    let (old, new) = (udp("198.51.100.10:40001"), udp("198.51.100.10:40002"));
+    let draft =
+        |id: &str, cseq: u32, value: &str| contacts(&[value]).with("Call-ID", id).with_cseq(cseq);
+    let at = |flow: &sip_server::Flow, more: &str| format!("<sip:alice@{}>{more}", flow.remote);
+    let user = || {
+        let rig = Rig::open();
+        rig.server.add_user(b"alice@example.com", sip::digest::Ha1Set::new(b"alice", b"x", b"y"));
+        rig
+    };
+    for (first, second) in [
+        // It has a new port.
+        (at(&old, PHONE), at(&new, PHONE)),
+        // It does not say who it is, and has the same one.
+        (at(&old, ""), at(&old, "")),
+    ] {
+        let mut rig = user();
+        let before = draft("before", 7, &first);
+        assert_eq!(rig.send(&old, &before).status(), 200);
+        assert_eq!(rig.send(&new, &draft("after", 1, &second)).status(), 200);
+        let shown = rig.contacts("alice@example.com");
+        for late in
+            [&before, &draft("before", 6, &first), &draft("before", 7, "*").and("Expires", "0")]
+        {
+            let reaction = rig.send(&old, late);
+            assert_eq!((reaction.status(), reaction.journal.len()), (500, 0), "{late:?}");
+        }
+        assert_eq!(rig.contacts("alice@example.com"), shown);
+        assert_eq!(rig.send(&new, &draft("after", 1, &second)).status(), 200, "no late one");
+        // It is another phone that goes on, or is on its way for too long to be a copy.
+        assert_eq!(rig.send(&old, &draft("before", 8, &first)).status(), 200);
+        assert_eq!(rig.send(&new, &draft("after", 2, &second)).status(), 200);
+        rig.wait(Duration::from_secs(32));
+        assert_eq!(rig.send(&old, &before).status(), 200);
+    }
+    // Those that were removed by another Call-ID, or had to make room.
+    let mut rig = user();
+    let before = draft("before", 7, &at(&old, ""));
+    assert_eq!(rig.send(&old, &before).status(), 200);
+    let removal = draft("after", 1, "*").and("Expires", "0");
+    assert_eq!(rig.send(&new, &removal).status(), 200);
+    assert_eq!(rig.send(&old, &before).status(), 500);
+    assert_eq!(rig.send(&new, &removal).status(), 200, "nothing is there");
+    assert_eq!(rig.send(&old, &draft("third", 1, &at(&old, ""))).status(), 200);
+    assert_eq!(rig.send(&new, &removal).status(), 500, "what has come since stays");
+    for number in 0..11 {
+        let other = draft(&format!("n{number}"), 1, &format!("<sip:alice@n{number}.example>"));
+        assert_eq!(rig.send(&new, &other).status(), 200);
+    }
+    assert_eq!(rig.send(&old, &draft("third", 1, &at(&old, ""))).status(), 500);
+    assert_eq!(rig.send(&new, &removal).status(), 500);
+}
+
 #[test]
 fn the_answer_says_what_time_it_is() {
     let mut rig = Rig::open();
