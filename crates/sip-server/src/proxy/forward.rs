@@ -266,7 +266,13 @@ pub(crate) fn write_via(out: &mut Vec<u8>, flow: &Flow, branch: &Branch, setting
     out.extend_from_slice(b"Via: SIP/2.0/");
     out.extend_from_slice(flow.transport.via_name().as_bytes());
     out.push(b' ');
-    write_address(out, settings.called(flow));
+    let called = settings.called(flow);
+    write_address(out, called);
+    if called != flow.local && !flow.transport.is_stream() {
+        // Who is on this side of the translation answers to the address that the request came from, and would take the
+        // outer port (RFC 3581 section 3).
+        out.extend_from_slice(b";rport");
+    }
     out.extend_from_slice(b";branch=");
     branch.write(out);
     out.extend_from_slice(b"\r\n");
