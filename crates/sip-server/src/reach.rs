@@ -6,6 +6,7 @@ use crate::settings::Settings;
 use alloc::boxed::Box;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use core::sync::atomic::{AtomicU64, Ordering};
+use sip::Transport;
 
 /// How far an address means the same: the narrower the later. Whoever is in a network may have messages sent there, and
 /// to all wider ones.
@@ -80,11 +81,16 @@ impl Settings {
         if self.is_own(address) { Scope::Host } else { Scope::of(address) }
     }
 
-    /// Whether a request may go to `remote` on the wish of somebody who is in a network of scope `origin`. What would
-    /// come back to this server goes nowhere.
-    pub(crate) fn may_reach(&self, origin: Scope, remote: SocketAddr) -> bool {
+    /// Whether a request may go to `remote` by `transport` on the wish of somebody who is in a network of scope `origin`.
+    /// What would come back to this server goes nowhere.
+    pub(crate) fn may_reach(
+        &self,
+        origin: Scope,
+        transport: Transport,
+        remote: SocketAddr,
+    ) -> bool {
         is_sendable(remote)
-            && !self.is_own_end(remote)
+            && !self.is_own_end(transport, remote)
             && (self.scope(remote.ip()) <= origin
                 || self.config.limits.reachable.iter().any(|net| net.contains(remote.ip())))
     }
@@ -126,7 +132,6 @@ impl Answered {
 mod tests {
     use super::*;
     use crate::config::{Config, Listener, Network};
-    use sip::Transport;
 
     #[test]
     fn scopes_are_those_of_the_registries() {
@@ -189,7 +194,8 @@ mod tests {
             (Scope::Private, "192.0.2.1:5070", false),
         ] {
             let remote = remote.parse().unwrap();
-            assert_eq!(settings.may_reach(origin, remote), expected, "{origin:?} {remote}");
+            let may = settings.may_reach(origin, Transport::Udp, remote);
+            assert_eq!(may, expected, "{origin:?} {remote}");
         }
     }
 }

@@ -23,7 +23,7 @@ use core::net::SocketAddr;
 use core::sync::atomic::Ordering;
 use lock_api::RawMutex;
 use sip::message::{RequestHead, reason_phrase};
-use sip::{Duration, HeaderName, Message, Method, SipUri, Uri};
+use sip::{Duration, HeaderName, Message, Method, SipUri, Transport, Uri};
 use smallvec::SmallVec;
 
 /// Max-Breadth of a request that has none (RFC 5393 section 5.3.3), and the most that any has: the sender chooses it.
@@ -250,8 +250,10 @@ fn registered_targets<R: RawMutex>(
     server.subscribers.look_up_contact(uri, called.as_ref(), env.now, |binding| {
         let flow = binding.flow;
         let is_elsewhere = uri.host.ip().is_none_or(|ip| {
+            let transport = uri.transport().flatten().unwrap_or(Transport::Udp);
             let there = SocketAddr::new(ip, uri.port.unwrap_or(5060));
-            ip.to_canonical() == flow.remote.ip() || !env.settings.may_reach(origin, there)
+            ip.to_canonical() == flow.remote.ip()
+                || !env.settings.may_reach(origin, transport, there)
         });
         match Target::of_binding(binding, env.settings) {
             // With the parameters that were asked for, too. All are as likely meant.

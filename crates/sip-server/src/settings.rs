@@ -185,15 +185,20 @@ impl Settings {
         }
     }
 
-    /// Whether `end` is where this server listens.
-    pub(crate) fn is_own_end(&self, end: SocketAddr) -> bool {
-        let listens = |address: SocketAddr| {
-            address.port() == end.port()
-                && (address.ip().is_unspecified() || address.ip() == end.ip().to_canonical())
+    /// Whether `end` is where this server listens on `transport`. On another one another program may.
+    pub(crate) fn is_own_end(&self, transport: Transport, end: SocketAddr) -> bool {
+        let end = SocketAddr::new(end.ip().to_canonical(), end.port());
+        let listens = |listener: &Listener| {
+            let ip = listener.address.ip().to_canonical();
+            listener.transport == transport
+                && listener.address.port() == end.port()
+                && (ip == end.ip() || (ip.is_unspecified() && ip.is_ipv4() == end.is_ipv4()))
+        };
+        let is_outer = |advertised: &Advertised| {
+            advertised.listener.transport == transport && advertised.address == end
         };
         let Config { listeners, advertised, .. } = &self.config;
-        listeners.iter().any(|listener| listens(listener.address)) && self.is_own(end.ip())
-            || advertised.iter().any(|advertised| advertised.address == end)
+        listeners.iter().any(listens) && self.is_own(end.ip()) || advertised.iter().any(is_outer)
     }
 
     /// Whether `address`, to which a message came, is not known to be ours yet: it was given to this machine after
@@ -335,6 +340,25 @@ mod tests {
     }
 
     #[test]
+    fn where_we_listen_on_one_transport_another_program_may_on_another() {
+        use Transport::{Tcp, Udp};
+        let settings = settings();
+        for (transport, end, expected) in [
+            (Udp, "192.0.2.1:5060", true),
+            (Udp, "[::ffff:192.0.2.1]:5060", true),
+            (Tcp, "192.0.2.1:5060", false),
+            (Tcp, "192.0.2.1:5070", true),
+            (Udp, "192.0.2.1:5070", false),
+            // Of the other kind of address there is no listener.
+            (Udp, "[2001:db8::1]:5060", false),
+            (Udp, "192.0.2.9:5060", false),
+        ] {
+            let is_own = settings.is_own_end(transport, end.parse().unwrap());
+            assert_eq!(is_own, expected, "{transport:?} {end}");
+        }
+    }
+
+    #[test]
     fn an_address_that_came_later_is_us() {
         let settings = settings();
         let local = "203.0.113.5".parse().unwrap();
@@ -375,7 +399,8 @@ mod tests {
         assert_eq!(settings.is_us(&host, Some(15060)), Some(DomainIndex::DEFAULT));
         assert_eq!(settings.is_us(&Host::Name(b"example.com"), Some(15060)).map(|i| i.0), Some(0));
         assert_eq!(settings.is_us(&host, Some(15061)), None);
-        assert!(settings.is_own_end(address) && !settings.is_own(address.ip()));
+        assert!(settings.is_own_end(Transport::Udp, address) && !settings.is_own(address.ip()));
+        assert!(!settings.is_own_end(Transport::Tcp, address));
         let flow = |transport, local: &str, remote: &str| Flow {
             transport,
             local: local.parse().unwrap(),

@@ -79,7 +79,7 @@ impl<R: RawMutex> Worker<R> {
                 return env.counters.overload_dropped.add();
             }
             // Nothing is sent to ourselves, so whoever says that he is us is not.
-            if flow.connection.is_none() && env.settings.is_own_end(flow.remote) {
+            if flow.connection.is_none() && env.settings.is_own_end(flow.transport, flow.remote) {
                 return env.counters.dropped.add();
             }
             env.stopwatch =

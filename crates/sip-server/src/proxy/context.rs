@@ -237,7 +237,7 @@ impl Context {
             let Some(aim) = search.aims.get_mut(index) else { return };
             // Decided before anything is sent or opened, so that nothing is found out by it.
             let origin = aim.target.origin;
-            let mut open = locations.iter().filter(|place| env.may_reach(origin, place.remote));
+            let mut open = locations.iter().filter(|place| env.may_reach(origin, place));
             match open.next() {
                 Some(_) if context.is_closing => {}
                 Some(&first) => {
@@ -350,7 +350,7 @@ impl Context {
         let aim = Aim { target, breadth, alternatives: Vec::new(), tcp_tried: None };
         let index = self.push_branch(search, aim);
         match next_hop {
-            NextHop::Flow(flow) if env.settings.is_own_end(flow.remote) => {
+            NextHop::Flow(flow) if env.settings.is_own_end(flow.transport, flow.remote) => {
                 env.counters.unreachable.add();
                 search.fail(503);
             }
@@ -358,7 +358,7 @@ impl Context {
             NextHop::Address { transport, remote, .. } => {
                 let transport = transport.unwrap_or(Transport::Udp);
                 let location = Location { transport, remote, local: None };
-                if env.may_reach(search.aims[index].target.origin, remote) {
+                if env.may_reach(search.aims[index].target.origin, &location) {
                     self.send_to(search, index, location, request, env);
                 } else {
                     search.fail(503);

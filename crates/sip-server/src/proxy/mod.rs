@@ -31,13 +31,12 @@ pub(crate) use way_back::Heard;
 use crate::counters::Counters;
 use crate::flow::Flow;
 use crate::keys::Key;
-use crate::output::Output;
+use crate::output::{Location, Output};
 use crate::overload::Share;
 use crate::reach::{Answered, Scope};
 use crate::settings::Settings;
 use crate::timings::Stopwatch;
 use alloc::vec::Vec;
-use core::net::SocketAddr;
 use core::ops::Range;
 use sip::header::Via;
 use sip::{Duration, HeaderName, Instant, Message};
@@ -85,8 +84,8 @@ pub(crate) struct Env<'e> {
 
 impl Env<'_> {
     /// [`Settings::may_reach`], counted where not.
-    pub(crate) fn may_reach(&self, origin: Scope, remote: SocketAddr) -> bool {
-        let may = self.settings.may_reach(origin, remote);
+    pub(crate) fn may_reach(&self, origin: Scope, place: &Location) -> bool {
+        let may = self.settings.may_reach(origin, place.transport, place.remote);
         if !may {
             self.counters.unreachable.add();
         }

@@ -55,7 +55,7 @@ pub(crate) fn forward(
     };
     match &target.next_hop {
         NextHop::Flow(flow) => {
-            if env.settings.is_own_end(flow.remote) {
+            if env.settings.is_own_end(flow.transport, flow.remote) {
                 env.counters.unreachable.add();
                 return Err(Stuck::Unreachable);
             }
@@ -64,7 +64,7 @@ pub(crate) fn forward(
         NextHop::Address { transport, remote, .. } => {
             let transport = transport.unwrap_or(Transport::Udp);
             let place = Location { transport, remote: *remote, local: None };
-            if !env.may_reach(target.origin, *remote) {
+            if !env.may_reach(target.origin, &place) {
                 return Err(Stuck::Unreachable);
             }
             let (length, arrived_at) = (request.as_bytes().len(), plan.arrived_on.local);
@@ -108,7 +108,7 @@ pub(crate) fn send_located(
 ) {
     let Ok(message) = Message::parse(bytes) else { return };
     let near = [arrived_on.local];
-    let mut open = locations.iter().filter(|place| env.may_reach(origin, place.remote));
+    let mut open = locations.iter().filter(|place| env.may_reach(origin, place));
     let flow = open.find_map(|place| {
         flows_to(place, leaves_transport, bytes.len(), &near, env).first().copied()
     });

@@ -147,6 +147,8 @@ pub(super) fn flows_to(
     let prefers_tcp =
         transport == Transport::Udp && leaves_transport && length + OUR_LINES > MAX_UDP_REQUEST;
     let by_tcp = prefers_tcp.then(|| local_for(Transport::Tcp, &[local])).flatten();
+    // A listener of ours may be there, and not on the other transport.
+    let by_tcp = by_tcp.filter(|_| !env.settings.is_own_end(Transport::Tcp, remote));
     let by_tcp = by_tcp.map(|local| flow(Transport::Tcp, local));
     by_tcp.into_iter().chain([flow(transport, local)]).collect()
 }
