@@ -211,10 +211,19 @@ impl<R: RawMutex> Worker<R> {
                 }
                 return;
             }
-            if let Some(branch) = via.branch().and_then(Branch::parse) {
-                server.transactions.with_branch(&branch, &message, env, |context, index, env| {
-                    context.on_undeliverable(index, env);
-                });
+            match via.branch().and_then(Branch::parse) {
+                Some(branch @ Branch::Stateful { .. }) => {
+                    server.transactions.with_branch(
+                        &branch,
+                        &message,
+                        env,
+                        |context, index, env| {
+                            context.on_undeliverable(index, env);
+                        },
+                    );
+                }
+                Some(Branch::Stateless { .. }) => stateless::send_as_datagram(&message, flow, env),
+                None => {}
             }
         });
     }

@@ -189,18 +189,45 @@ pub(super) fn write_record_route(
     let mut line = |flow: &Flow| {
         lines.extend_from_slice(b"Record-Route: <sip:");
         lines.extend_from_slice(&user);
-        lines.push(b'@');
-        write_address(lines, env.settings.called(flow));
-        if flow.transport.is_stream() {
-            lines.extend_from_slice(b";transport=");
-            lines.extend_from_slice(flow.transport.uri_name().as_bytes());
-        }
-        lines.extend_from_slice(b";lr>\r\n");
+        write_own_end(flow, env.settings, lines);
     };
     line(to);
     if (from.transport, from.local) != (to.transport, to.local) {
         line(from);
     }
+}
+
+/// Appends what follows the token in a Record-Route: our end of `flow`.
+fn write_own_end(flow: &Flow, settings: &Settings, lines: &mut Vec<u8>) {
+    lines.push(b'@');
+    write_address(lines, settings.called(flow));
+    if flow.transport.is_stream() {
+        lines.extend_from_slice(b";transport=");
+        lines.extend_from_slice(flow.transport.uri_name().as_bytes());
+    }
+    lines.extend_from_slice(b";lr>\r\n");
+}
+
+/// Appends `lines`, which begin with the Record-Route that was written for the flow `before`, for the flow `now`.
+pub(super) fn write_record_route_anew(
+    lines: &[u8],
+    before: &Flow,
+    now: &Flow,
+    settings: &Settings,
+    out: &mut Vec<u8>,
+) {
+    let mut old = Vec::new();
+    write_own_end(before, settings, &mut old);
+    let first = memchr::memchr(b'\n', lines).map_or(0, |end| end + 1);
+    let (line, rest) = lines.split_at(first);
+    match line.strip_suffix(&old[..]) {
+        Some(start) if start.starts_with(b"Record-Route: ") => {
+            out.extend_from_slice(start);
+            write_own_end(now, settings, out);
+        }
+        _ => out.extend_from_slice(line),
+    }
+    out.extend_from_slice(rest);
 }
 
 /// The token in `request`, which was written before it was known where it goes, once it goes to `to`.

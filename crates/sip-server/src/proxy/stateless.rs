@@ -3,7 +3,7 @@
 
 use super::branch::{Branch, Said};
 use super::forward::{NO_CHALLENGE, ResponseChanges};
-use super::grant::{token_for_place, token_for_sender};
+use super::grant::{token_for_place, token_for_sender, write_record_route_anew};
 use super::plan::{Plan, write_request};
 use super::search::MOST_UNASKED;
 use super::target::{NextHop, Target, flows_to};
@@ -14,9 +14,10 @@ use crate::output::{Event, Location, Ticket, TicketKind};
 use crate::reach::Scope;
 use alloc::vec::Vec;
 use core::net::{IpAddr, SocketAddr};
-use sip::header::Via;
+use sip::header::{NameAddr, Via};
 use sip::message::{RequestHead, Response, reason_phrase};
-use sip::{HeaderName, Message, Method, Transport};
+use sip::{HeaderName, Message, Method, StartLine, Transport, Uri};
+use smallvec::SmallVec;
 
 /// Why a request does not go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -137,6 +138,49 @@ pub(crate) fn send_located(
             None => out.extend_from_slice(rest),
         }
     });
+}
+
+/// Sends `forwarded` as a datagram: it could not be delivered on `refused`, and nobody knows of it any more. Only where it
+/// went by TCP for its length (RFC 3261 section 18.1.1), which it did where its next hop leaves the transport to us.
+pub(crate) fn send_as_datagram(forwarded: &Message<'_>, refused: &Flow, env: &mut Env<'_>) {
+    let near = [refused.local];
+    let local = env.settings.local_for(Transport::Udp, refused.remote.ip(), &near);
+    let is_own = env.settings.is_own_end(Transport::Udp, refused.remote);
+    let left = refused.transport == Transport::Tcp && refused.connection.is_none();
+    let Some(local) = local.filter(|_| left && !is_own && leaves_transport(forwarded)) else {
+        return;
+    };
+    let flow = Flow { transport: Transport::Udp, local, ..*refused };
+    let fields = forwarded.fields_of(&[HeaderName::Via]);
+    let ends: SmallVec<[(usize, usize); 2]> =
+        fields.take(2).map(|via| (via.offset, via.offset + via.line.len())).collect();
+    let [(via, head_end), (received, _)] = ends[..] else { return };
+    let branch = forwarded.top_via().ok().and_then(|via| Branch::parse(via.branch()?));
+    let Some(branch) = branch else { return };
+    let bytes = forwarded.as_bytes();
+    // All that stands before the sender's Via may be of our making.
+    if !env.is_asked(&flow) && bytes.len() > MOST_UNASKED * (bytes.len() - received) {
+        return env.counters.unasked.add();
+    }
+    env.counters.forwarded.add();
+    env.out.send(flow, |out| {
+        out.extend_from_slice(&bytes[..via]);
+        super::forward::write_via(out, &flow, &branch, env.settings);
+        write_record_route_anew(&bytes[head_end..received], refused, &flow, env.settings, out);
+        out.extend_from_slice(&bytes[received..]);
+    });
+}
+
+/// Whether the next hop of `forwarded` does not say by which transport it is reached.
+fn leaves_transport(forwarded: &Message<'_>) -> bool {
+    let route = forwarded.elements(HeaderName::Route).next();
+    let route = route.map(|route| NameAddr::parse(HeaderName::Route, route));
+    let next = match (route, forwarded.start_line()) {
+        (Some(Ok(route)), _) => route.uri(),
+        (None, StartLine::Request { uri, .. }) => Uri::parse(uri),
+        _ => return false,
+    };
+    matches!(next, Ok(Uri::Sip(uri)) if uri.transport().is_none())
 }
 
 /// Answers what can go nowhere. It has our Via already.

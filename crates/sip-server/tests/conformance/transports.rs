@@ -2,7 +2,7 @@
 //! section 18, RFC 3263).
 
 use crate::rig::{
-    ALICE, BOB, Draft, Rig, SERVER, SERVER_V6, STRANGER, open_config, serial, tcp, udp,
+    ALICE, BOB, Draft, Rig, SERVER, SERVER_V6, STRANGER, Sent, open_config, serial, tcp, udp,
 };
 use sip::locate::{Destination, Host};
 use sip::{Duration, HeaderName, Transport};
@@ -358,6 +358,144 @@ fn a_long_request_goes_by_tcp_with_and_without_a_transaction() {
         let place = Location { transport: Transport::Udp, remote, local: None };
         let sent = rig.located(ticket, &[place]).forwarded().clone();
         assert_eq!(sent.flow.transport, Transport::Tcp, "{state:?} by name");
+    }
+}
+
+#[test]
+fn without_a_transaction_a_long_request_is_sent_as_a_datagram_where_no_stream_can_be_opened() {
+    let long = "x".repeat(1300);
+    let by_udp = flow(Transport::Udp, SERVER, "198.51.100.21:5060");
+    // Also for what has a Route to a proxy, or a name.
+    for (uri, route) in [
+        ("sip:bob@example.com", ""),
+        ("sip:x@192.0.2.50", "<sip:198.51.100.21;lr>"),
+        ("sip:x@far.example", ""),
+    ] {
+        let mut rig = with_contact("<sip:bob@198.51.100.21>", State::Stateless);
+        let mut invite = Draft::invite(uri).with_body(&long);
+        if !route.is_empty() {
+            invite = invite.and("Route", route);
+        }
+        let mut reaction = rig.send(&udp(ALICE), &invite);
+        if !reaction.events.is_empty() {
+            let (_, ticket) = reaction.wants_location();
+            let remote = by_udp.remote;
+            let place = Location { transport: Transport::Udp, remote, local: None };
+            reaction = rig.located(ticket, &[place]);
+        }
+        let by_tcp = reaction.forwarded().clone();
+        assert_eq!(by_tcp.flow, Flow { transport: Transport::Tcp, ..by_udp }, "{uri}");
+        let reaction = rig.undeliverable(&by_tcp.flow, &by_tcp.bytes);
+        let again = reaction.forwarded().clone();
+        assert_eq!(again.flow, by_udp, "{uri}");
+        let via = |sent: &Sent| sent.values(HeaderName::Via)[0].clone();
+        assert_eq!(via(&again), via(&by_tcp).replace("/TCP", "/UDP"), "{uri}");
+        for route in again.values(HeaderName::RecordRoute) {
+            assert!(route.ends_with("@203.0.113.1:5060;lr>"), "who has no TCP gets here: {route}");
+        }
+        let below = |sent: &Sent| {
+            let text = crate::rig::text(&sent.bytes);
+            text[text.rfind("\r\nVia").unwrap()..].to_owned()
+        };
+        assert_eq!(below(&again), below(&by_tcp), "{uri}");
+        assert!(rig.undeliverable(&again.flow, &again.bytes).is_silent(), "once");
+        let answer = rig.receive(&by_udp, &again.answer(200, "b", ""));
+        assert_eq!(answer.response().flow, udp(ALICE), "{uri}");
+    }
+}
+
+#[test]
+fn the_ack_of_a_2xx_is_sent_as_a_datagram_where_no_stream_can_be_opened() {
+    let mut rig = with_contact("<sip:bob@198.51.100.21>", State::Stateful);
+    let invite = Draft::invite("sip:bob@example.com");
+    let forwarded = rig.send(&udp(ALICE), &invite).forwarded().clone();
+    let routes = format!("Record-Route: {}\r\n", forwarded.value(HeaderName::RecordRoute));
+    let fields = format!("{routes}Contact: <sip:bob@198.51.100.21>\r\n");
+    let answer = rig.receive(&forwarded.flow, &forwarded.answer(200, "b", &fields));
+    let ack = invite
+        .with_method("ACK")
+        .with_uri("sip:bob@198.51.100.21")
+        .with("To", &answer.response().value(HeaderName::To))
+        .and("Route", &answer.response().value(HeaderName::RecordRoute))
+        .with_body(&"x".repeat(1300));
+    let by_tcp = rig.send(&udp(ALICE), &ack).forwarded().clone();
+    assert_eq!(by_tcp.flow.transport, Transport::Tcp);
+    let again = rig.undeliverable(&by_tcp.flow, &by_tcp.bytes).forwarded().clone();
+    assert_eq!(again.flow, flow(Transport::Udp, SERVER, "198.51.100.21:5060"));
+    assert!(again.bytes.ends_with(&[b'x'; 1300]));
+}
+
+#[test]
+fn what_is_to_go_by_tcp_is_not_sent_as_a_datagram() {
+    for (contact, remote) in [
+        // The contact says so, or the connection is the phone's own.
+        ("<sip:bob@198.51.100.21;transport=tcp>", udp(BOB)),
+        ("<sip:bob@198.51.100.20>", tcp("198.51.100.20:49152", 3)),
+    ] {
+        let mut rig = Rig::new(Config { state: State::Stateless, ..open_config() });
+        rig.register("bob", &remote, contact);
+        let long = Draft::invite("sip:bob@example.com").with_body(&"x".repeat(1300));
+        let sent = rig.send(&udp(ALICE), &long).forwarded().clone();
+        assert_eq!(sent.flow.transport, Transport::Tcp, "{contact}");
+        assert!(rig.undeliverable(&sent.flow, &sent.bytes).is_silent(), "{contact}");
+    }
+    // Who has never answered is not sent much more than was received.
+    let mut rig = Rig::new(Config { state: State::Stateless, ..open_config() });
+    rig.register("bob", &udp(BOB), &format!("<sip:{}@198.51.100.21>", "b".repeat(2000)));
+    let mut config = open_config();
+    (config.state, config.limits.trusted) = (State::Stateless, Vec::new());
+    rig.server.configure(config);
+    for (length, expected) in [(500, 0), (1300, 1)] {
+        let invite = Draft::invite("sip:bob@example.com").with_body(&"x".repeat(length));
+        let reaction = rig.send(&udp(STRANGER), &invite);
+        let sent = reaction.requests().next().cloned();
+        let again = sent.map(|sent| rig.undeliverable(&sent.flow, &sent.bytes).requests().count());
+        assert_eq!(again.unwrap_or(0), expected, "{length}");
+    }
+}
+
+#[test]
+fn who_sends_from_a_port_of_ours_on_another_transport_is_not_us() {
+    const PHONE: &str = "203.0.113.1:5070";
+    for state in STATES {
+        let mut config = Config { state, ..open_config() };
+        let address = PHONE.parse().unwrap();
+        config.listeners.push(Listener { transport: Transport::Tcp, address });
+        let mut rig = Rig::new(config);
+        // It is on this machine, where such a port may be another program's.
+        rig.register("bob", &udp(PHONE), &format!("<sip:bob@{PHONE}>"));
+        let invite = Draft::invite("sip:bob@example.com");
+        assert_eq!(rig.send(&udp(ALICE), &invite).forwarded().flow, udp(PHONE), "{state:?}");
+        rig.register("carol", &udp(PHONE), &format!("<sip:carol@{PHONE}>"));
+        // Nobody else sends from where we listen.
+        let options = Draft::new("OPTIONS", "sip:example.com");
+        assert!(rig.send(&udp(SERVER), &options).is_silent(), "{state:?}");
+    }
+}
+
+#[test]
+fn who_is_on_this_side_of_a_translated_port_answers_to_where_the_request_came_from() {
+    for outer in ["192.0.2.77:15060", "192.0.2.77:5060", SERVER] {
+        for state in STATES {
+            let mut config = Config { state, ..open_config() };
+            let listener = config.listeners[0];
+            config.advertised.push(Advertised { listener, address: outer.parse().unwrap() });
+            let mut rig = Rig::new(config);
+            rig.register("bob", &udp(BOB), &format!("<sip:bob@{BOB}>"));
+            rig.register("carol", &tcp(BOB, 3), &format!("<sip:carol@{BOB};transport=tcp>"));
+            for (user, asks) in [("bob", outer != SERVER), ("carol", false)] {
+                let invite = Draft::invite(&format!("sip:{user}@example.com"));
+                let forwarded = rig.send(&udp(ALICE), &invite).forwarded().clone();
+                let via = forwarded.values(HeaderName::Via)[0].clone();
+                assert_eq!(via.contains(";rport;"), asks, "{via}");
+                // As a phone does it.
+                let filled = ";received=203.0.113.1;rport=5060;branch";
+                let answer = crate::rig::text(&forwarded.answer(200, "b", ""));
+                let answer = answer.replacen(";rport;branch", filled, 1);
+                let back = rig.receive(&forwarded.flow, answer.as_bytes());
+                assert_eq!(back.response().flow, udp(ALICE), "{outer} {user} {state:?}");
+            }
+        }
     }
 }
 
