@@ -4,7 +4,7 @@
 use super::Env;
 use super::branch::{self, Branch, Handle, Said};
 use super::fork::{Cancel, ELSEWHERE, Fork, ForkState, Sent, reason_line, reason_lines};
-use super::forward::{NO_CHALLENGE, ResponseChanges};
+use super::forward::{NO_CHALLENGE, ResponseChanges, SenderFields};
 use super::plan::{Plan, write_request};
 use super::search::{Aim, Search};
 use super::target::{NextHop, Target, Targets};
@@ -115,13 +115,19 @@ impl Context {
         self.back.server.on_ack(&env.settings.config.timers, env.now)
     }
 
-    /// The CANCEL `cancel` came (RFC 3261 section 16.10). What it says of its reason goes on (RFC 3326 section 2).
+    /// The CANCEL `cancel` came (RFC 3261 section 16.10). What it says of its reason goes on (RFC 3326 section 2), but not
+    /// from strangers, who could hide from the user that they have called.
     pub(crate) fn on_cancel(&mut self, cancel: &Message<'_>, env: &mut Env<'_>) {
         if self.kind == Kind::NonInvite || self.has_final() {
             return;
         }
         self.is_cancelled = true;
-        self.close_others(None, &reason_lines(cancel), env);
+        let is_known = self
+            .search
+            .as_ref()
+            .is_some_and(|search| search.plan.sender_fields != SenderFields::Removed);
+        let reason = if is_known { reason_lines(cancel) } else { Vec::new() };
+        self.close_others(None, &reason, env);
         self.conclude(env);
     }
 

@@ -47,7 +47,7 @@ const SENDER_NAMES: [HeaderName; 3] =
     [HeaderName::PAssertedIdentity, HeaderName::PPreferredIdentity, HeaderName::RemotePartyId];
 
 /// What a proxy may have to change in a request.
-const REWRITTEN: [HeaderName; 16] = [
+const REWRITTEN: [HeaderName; 17] = [
     HeaderName::Via,
     HeaderName::MaxForwards,
     HeaderName::Route,
@@ -66,6 +66,8 @@ const REWRITTEN: [HeaderName; 16] = [
     HeaderName::Diversion,
     HeaderName::HistoryInfo,
     HeaderName::ReferredBy,
+    // A phone lists a call as missed, or not, by what it says.
+    HeaderName::Reason,
 ];
 
 /// Max-Forwards for a request that has none.
@@ -108,6 +110,10 @@ impl Changes<'_> {
             let changed = match field.name {
                 HeaderName::Via => core::mem::take(&mut is_top_via),
                 HeaderName::MaxForwards => true,
+                HeaderName::Reason => {
+                    *self.sender_fields == SenderFields::Removed
+                        && request.method() == Some(Method::Cancel)
+                }
                 HeaderName::Route => self.routes.is_some(),
                 HeaderName::MaxBreadth => self.max_breadth.is_some(),
                 HeaderName::Authorization | HeaderName::ProxyAuthorization => {

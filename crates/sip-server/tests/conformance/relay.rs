@@ -211,6 +211,50 @@ fn what_strangers_say_of_themselves_is_taken_off_and_of_users_what_they_prove_is
     }
 }
 
+/// Else a phone would not list a call as missed, for the caller says that it was answered.
+#[test]
+fn a_strangers_reason_does_not_hide_that_he_has_called() {
+    const REASON: &str = "SIP;cause=200;text=\"Call completed elsewhere\"";
+    let network = Network { address: "192.0.2.0".parse().unwrap(), prefix: 24 };
+    for state in STATES {
+        // A CANCEL has no credentials: who it is from is only known as long as its INVITE is.
+        let of_user = state == State::Stateful;
+        for (from, source, trusted, passed) in [
+            ("x@foreign.example", STRANGER, None, false),
+            ("x@foreign.example", STRANGER, Some(network), true),
+            ("alice@example.com", ALICE, None, of_user),
+        ] {
+            let mut config = Config { state, ..closed_config() };
+            config.limits.trusted = trusted.into_iter().collect();
+            let mut rig = Rig::closed_with(config);
+            rig.register("bob", &udp(BOB), &format!("<sip:bob@{BOB}>"));
+            let draft = Draft::invite("sip:bob@example.com")
+                .with("From", &format!("<sip:{from}>;tag=1"))
+                .and("Reason", REASON);
+            let mut reaction = rig.send(&udp(source), &draft);
+            let asked = reaction.responses().next().cloned();
+            let mut invite = draft.clone();
+            if let Some(asked) = asked {
+                invite = draft.next().answering(&asked, "alice", "alice");
+                reaction = rig.send(&udp(source), &invite);
+            }
+            let forwarded = reaction.forwarded().clone();
+            assert_eq!(
+                forwarded.values(HeaderName::Reason),
+                [REASON],
+                "of other requests it stays"
+            );
+            rig.receive(&forwarded.flow, &forwarded.answer(180, "b", ""));
+            let cancel = invite.with_method("CANCEL").without("Proxy-Authorization");
+            let reaction = rig.send(&udp(source), &cancel);
+            let cancel = reaction.requests().next().unwrap();
+            let reasons = cancel.values(HeaderName::Reason);
+            let expected: &[&str] = if passed { &[REASON] } else { &[] };
+            assert_eq!(reasons, expected, "{state:?} {from} {trusted:?}");
+        }
+    }
+}
+
 #[test]
 fn who_answers_says_nothing_of_himself_that_is_not_known() {
     for (state, trusted) in
