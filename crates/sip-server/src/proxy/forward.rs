@@ -47,8 +47,9 @@ const SENDER_NAMES: [HeaderName; 3] =
     [HeaderName::PAssertedIdentity, HeaderName::PPreferredIdentity, HeaderName::RemotePartyId];
 
 /// What a proxy may have to change in a request.
-const REWRITTEN: [HeaderName; 17] = [
+const REWRITTEN: [HeaderName; 18] = [
     HeaderName::Via,
+    HeaderName::To,
     HeaderName::MaxForwards,
     HeaderName::Route,
     HeaderName::MaxBreadth,
@@ -110,6 +111,8 @@ impl Changes<'_> {
             let changed = match field.name {
                 HeaderName::Via => core::mem::take(&mut is_top_via),
                 HeaderName::MaxForwards => true,
+                // Whoever answers would put one more before the tag.
+                HeaderName::To => field.value.ends_with(b";"),
                 HeaderName::Reason => {
                     *self.sender_fields == SenderFields::Removed
                         && request.method() == Some(Method::Cancel)
@@ -133,6 +136,10 @@ impl Changes<'_> {
             copied = start + field.line.len();
             match field.name {
                 HeaderName::Via => request.write_top_via(&field, self.source, out),
+                HeaderName::To => {
+                    let to = field.value.strip_suffix(b";").unwrap_or(field.value);
+                    write_line(out, b"To", to.trim_ascii_end());
+                }
                 HeaderName::MaxForwards => {
                     let left = max_forwards.unwrap_or(DEFAULT_MAX_FORWARDS).saturating_sub(1);
                     write_number_line(out, b"Max-Forwards", left.into());

@@ -337,3 +337,34 @@ fn those_abroad_send_within_the_calls_they_were_called_in() {
     let reaction = rig.send(&udp("192.0.2.5:5060"), &bye);
     assert_eq!(reaction.forwarded().flow, udp(NAT));
 }
+
+/// A phone puts its tag behind what it got.
+#[test]
+fn a_semicolon_too_many_in_to_loses_no_call() {
+    for state in [State::Stateful, State::Stateless] {
+        for (to, forwarded_to) in [
+            ("<sip:bob@example.com>;", "<sip:bob@example.com>"),
+            ("\"Bob\" <sip:bob@example.com> ;", "\"Bob\" <sip:bob@example.com>"),
+            ("sip:bob@example.com;x=y;", "sip:bob@example.com;x=y"),
+            ("<sip:bob@example.com;x=y>;z", "<sip:bob@example.com;x=y>;z"),
+        ] {
+            let mut rig = Rig::new(Config { state, ..open_config() });
+            rig.register("bob", &udp(BOB), &format!("<sip:bob@{BOB}>"));
+            let draft = Draft::invite("sip:bob@example.com")
+                .with("To", to)
+                .with("From", "<sip:alice@example.com>;tag=a;");
+            let forwarded = rig.send(&udp(ALICE), &draft).forwarded().clone();
+            assert_eq!(forwarded.value(HeaderName::To), forwarded_to, "{state:?}");
+            let answer = text(&forwarded.answer(200, "b", ""));
+            let tagged = format!("To: {forwarded_to};tag=b\r\n");
+            assert!(answer.contains(&tagged), "as phones write it");
+            let back = rig.receive(&forwarded.flow, answer.as_bytes());
+            assert_eq!(back.status(), 200, "{state:?} {to}");
+            let ack = draft
+                .with_method("ACK")
+                .with_uri(&format!("sip:bob@{BOB}"))
+                .with("To", &back.response().value(HeaderName::To));
+            assert_eq!(rig.send(&udp(ALICE), &ack).forwarded().flow, udp(BOB), "{state:?} {to}");
+        }
+    }
+}
