@@ -84,9 +84,10 @@ impl<'o> Writer<'o> {
         self.body("", b"");
     }
 
-    /// Ends the message with a body of the media type `kind`. An empty body has no type.
+    /// Ends the message with a body of the media type `kind`. An empty body has no type; neither is one
+    /// written where `kind` is empty, since it is among the header fields.
     pub fn body(mut self, kind: &str, body: &[u8]) {
-        if !body.is_empty() {
+        if !body.is_empty() && !kind.is_empty() {
             self = self.field(HeaderName::ContentType, kind);
         }
         self.field(HeaderName::ContentLength, body.len() as u64).lines(("\r\n", body)).done();
@@ -122,6 +123,18 @@ mod tests {
         assert_eq!(message.elements(HeaderName::RecordRoute).count(), 2);
         assert_eq!(message.value(HeaderName::ContentType), Some(&b"application/sdp"[..]));
         assert_eq!(message.body(), b"v=0\r\n");
+    }
+
+    #[test]
+    fn a_media_type_that_is_there_already_is_not_written_again() {
+        let mut out = Vec::new();
+        Writer::response(&mut out, 200, "OK")
+            .field(HeaderName::ContentType, "text/plain")
+            .field(HeaderName::Subject, "x")
+            .body("", b"hello");
+        let message = Message::parse(&out).unwrap();
+        assert_eq!(message.values(HeaderName::ContentType).collect::<Vec<_>>(), [b"text/plain"]);
+        assert_eq!((message.flaw(), message.body()), (None, &b"hello"[..]));
     }
 
     #[test]
