@@ -91,6 +91,18 @@ fn state(state: &str) -> String {
     format!("{EVENT}Subscription-State: {state}\r\n")
 }
 
+/// Alice subscribes to bob, who says so with this status.
+fn subscribe(exchange: &Exchange, status: u16) -> (End, End) {
+    let (mut alice, mut bob) = (exchange.agent("alice"), exchange.agent("bob"));
+    let mut subscribing = alice.dialog(&bob.address_of_record());
+    alice.ask(&mut subscribing, "SUBSCRIBE", &format!("{EVENT}Expires: 600\r\n"), "");
+    let subscribe = bob.request("SUBSCRIBE");
+    let dialog = bob.dialog_with(&subscribe);
+    bob.answer(&subscribe, &dialog, status, "Expires: 600\r\n", "");
+    let dialog_of_alice = alice.response("SUBSCRIBE", status).dialog();
+    (End { agent: alice, dialog: dialog_of_alice }, End { agent: bob, dialog })
+}
+
 /// Refreshes a subscription that stands, with a notification each time, and ends it.
 fn refresh_and_unsubscribe(mut subscriber: End, mut notifier: End) {
     for _ in 0..3 {
@@ -104,15 +116,7 @@ fn refresh_and_unsubscribe(mut subscriber: End, mut notifier: End) {
 #[test]
 fn a_subscription_is_refreshed_and_ended_by_the_subscriber() {
     let exchange = Exchange::that_trusts_nobody();
-    let (mut alice, mut bob) = (exchange.agent("alice"), exchange.agent("bob"));
-    let mut subscribing = alice.dialog(&bob.address_of_record());
-    alice.ask(&mut subscribing, "SUBSCRIBE", &format!("{EVENT}Expires: 600\r\n"), "");
-    let subscribe = bob.request("SUBSCRIBE");
-    let dialog = bob.dialog_with(&subscribe);
-    bob.answer(&subscribe, &dialog, 200, "Expires: 600\r\n", "");
-    let dialog_of_alice = subscribing.with(&alice.response("SUBSCRIBE", 200));
-    let mut bob = End { agent: bob, dialog };
-    let mut alice = End { agent: alice, dialog: dialog_of_alice };
+    let (mut alice, mut bob) = subscribe(&exchange, 200);
     bob.pass(&mut alice, "NOTIFY", &state("active;expires=600"));
     refresh_and_unsubscribe(alice, bob);
 }
@@ -128,7 +132,8 @@ fn a_subscription_whose_first_notification_is_before_its_answer_is_refreshed() {
     let mut dialog = bob.dialog_with(&subscribe);
     bob.send(&mut dialog, "NOTIFY", &state("active;expires=600"), "");
     let notify = alice.request("NOTIFY");
-    let dialog_of_alice = subscribing.with(&notify);
+    let mut dialog_of_alice = alice.dialog_with(&notify);
+    dialog_of_alice.skip_cseq(subscribing.local_cseq());
     alice.answer(&notify, &dialog_of_alice, 200, "", "");
     bob.response("NOTIFY", 200);
     bob.answer(&subscribe, &dialog, 200, "Expires: 600\r\n", "");
@@ -140,15 +145,7 @@ fn a_subscription_whose_first_notification_is_before_its_answer_is_refreshed() {
 #[test]
 fn a_subscription_is_ended_by_the_notifier_who_moved() {
     let exchange = Exchange::that_trusts_nobody();
-    let (mut alice, mut bob) = (exchange.agent("alice"), exchange.agent("bob"));
-    let mut subscribing = alice.dialog(&bob.address_of_record());
-    alice.ask(&mut subscribing, "SUBSCRIBE", &format!("{EVENT}Expires: 600\r\n"), "");
-    let subscribe = bob.request("SUBSCRIBE");
-    let dialog = bob.dialog_with(&subscribe);
-    bob.answer(&subscribe, &dialog, 202, "Expires: 600\r\n", "");
-    let dialog_of_alice = subscribing.with(&alice.response("SUBSCRIBE", 202));
-    let mut bob = End { agent: bob, dialog };
-    let mut alice = End { agent: alice, dialog: dialog_of_alice };
+    let (mut alice, mut bob) = subscribe(&exchange, 202);
     bob.pass(&mut alice, "NOTIFY", &state("pending;expires=600"));
     bob.agent.move_away();
     bob.pass(&mut alice, "NOTIFY", &state("active;expires=500"));

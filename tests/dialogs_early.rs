@@ -1,15 +1,16 @@
 //! Early dialogs at a server that takes nobody's word: two phones of one user ring, each in an early
 //! dialog of its own, with reliable provisional responses (RFC 3262) and UPDATE (RFC 3311).
 
-use peers::agent::{Agent, Dialog, SESSION};
 use peers::call::End;
 use peers::exchange::Exchange;
-use peers::message::Message;
+use sip::HeaderName;
+use sip::dialog::Dialog;
+use test_support::agent::{Agent, Received, SESSION};
 
 /// A phone of bob that rings, and what it was asked.
 struct Ringing {
     phone: End,
-    invite: Message,
+    invite: Received,
 }
 
 const RELIABLE: &str = "Require: 100rel\r\nRSeq: 7\r\n";
@@ -23,10 +24,11 @@ fn ring(mut agent: Agent) -> Ringing {
 }
 
 /// Alice acknowledges the provisional response of a phone: her view of the early dialog.
-fn acknowledge(alice: &mut Agent, calling: &Dialog, ringing: &mut Ringing) -> Dialog {
-    let progress = alice.response_from("INVITE", 183, ringing.phone.dialog.local_tag());
-    let mut early = calling.with(&progress);
-    let acknowledged = format!("RAck: {} {}\r\n", progress.value("RSeq"), progress.value("CSeq"));
+fn acknowledge(alice: &mut Agent, ringing: &mut Ringing) -> Dialog {
+    let progress = alice.response_from("INVITE", 183, ringing.phone.dialog.id().local_tag);
+    let mut early = progress.dialog();
+    let [rseq, cseq] = [HeaderName::RSeq, HeaderName::CSeq].map(|name| progress.value(name));
+    let acknowledged = format!("RAck: {rseq} {cseq}\r\n");
     alice.send(&mut early, "PRACK", &acknowledged, "");
     let End { agent, dialog } = &mut ringing.phone;
     let prack = agent.request("PRACK");
@@ -48,7 +50,7 @@ fn two_ring(exchange: &Exchange) -> (Agent, [Ringing; 2], [Dialog; 2]) {
     let mut calling = alice.dialog(&phones[0].address_of_record());
     alice.ask(&mut calling, "INVITE", "Supported: 100rel\r\n", SESSION);
     let mut ringing = phones.map(ring);
-    let early = ringing.each_mut().map(|phone| acknowledge(&mut alice, &calling, phone));
+    let early = ringing.each_mut().map(|phone| acknowledge(&mut alice, phone));
     (alice, ringing, early)
 }
 
@@ -56,8 +58,9 @@ fn two_ring(exchange: &Exchange) -> (Agent, [Ringing; 2], [Dialog; 2]) {
 fn answer(alice: &mut Agent, early: &Dialog, ringing: &mut Ringing) -> Dialog {
     let End { agent, dialog } = &mut ringing.phone;
     agent.answer(&ringing.invite, dialog, 200, "", SESSION);
-    let answered = alice.response_from("INVITE", 200, dialog.local_tag());
-    let confirmed = early.with(&answered);
+    let answered = alice.response_from("INVITE", 200, dialog.id().local_tag);
+    let mut confirmed = early.clone();
+    confirmed.confirm_by(&answered.message()).expect("a 2xx");
     alice.acknowledge(&confirmed, &answered);
     agent.request("ACK");
     confirmed

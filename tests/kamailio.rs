@@ -1,11 +1,11 @@
 //! Kamailio stays in the path of a call, in front of a server that takes nobody's word or behind it,
 //! with two entries in Record-Route.
 
-use peers::agent::Agent;
 use peers::call::{End, establish, establish_with};
 use peers::exchange::Exchange;
 use peers::kamailio::{Kamailio, Nat};
 use std::net::Ipv4Addr;
+use test_support::agent::Agent;
 
 /// Both change the session and hang up within the call; one of them moves before.
 fn goes_on(mover: &mut End, other: &mut End) {
@@ -28,7 +28,7 @@ fn in_front(nat: Nat) {
             alice.hidden_behind = Some("192.168.77.1:5060".to_owned());
         }
         let (mut alice, mut bob) = establish(alice, exchange.agent("bob"));
-        assert_eq!(bob.dialog.routes.len(), 3, "the server's, and two of Kamailio");
+        assert_eq!(bob.dialog.routes().len(), 3, "the server's, and two of Kamailio");
         goes_on(&mut alice, &mut bob);
         match caller_hangs_up {
             true => alice.pass(&mut bob, "BYE", ""),
@@ -61,7 +61,7 @@ fn a_user_calls_somebody_behind_it() {
         let kamailio = Kamailio::start(dave.address(), Nat::Ignored);
         let uri = format!("sip:dave@{}", kamailio.outside);
         let (mut alice, mut dave) = establish_with(exchange.agent("alice"), dave, &uri);
-        assert_eq!(alice.dialog.routes.len(), 3, "the server's, and two of Kamailio");
+        assert_eq!(alice.dialog.routes().len(), 3, "the server's, and two of Kamailio");
         goes_on(&mut dave, &mut alice);
         goes_on(&mut alice, &mut dave);
         match caller_hangs_up {

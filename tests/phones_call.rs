@@ -23,14 +23,7 @@ fn talk(from: (Kind, Transport), to: (Kind, Transport), hangs_up: Side) {
 }
 
 fn talk_and_hang_up(exchange: &Exchange, alice: &mut Phone, bob: &mut Phone, hangs_up: Side) {
-    alice.dial_until_it_rings(&exchange.server.uri("bob"));
-    bob.wait_for(Event::Incoming);
-    bob.act(&Action::Answer);
-    alice.wait_for(Event::Established);
-    bob.wait_for(Event::Established);
-
-    alice.wait_until_it_hears(bob.account.tone);
-    bob.wait_until_it_hears(alice.account.tone);
+    exchange.connect(alice, bob);
     assert!(!alice.has_seen(Event::Ended) && !bob.has_seen(Event::Ended));
 
     match hangs_up {

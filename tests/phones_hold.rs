@@ -24,13 +24,7 @@ fn both_hold(from: (Kind, Transport), to: (Kind, Transport)) {
     let exchange = Exchange::that_trusts_nobody();
     let mut bob = exchange.phone(to.0, "bob", to.1);
     let mut alice = exchange.phone(from.0, "alice", from.1);
-    alice.dial_until_it_rings(&exchange.server.uri("bob"));
-    bob.wait_for(Event::Incoming);
-    bob.act(&Action::Answer);
-    alice.wait_for(Event::Established);
-    bob.wait_for(Event::Established);
-    alice.wait_until_it_hears(bob.account.tone);
-    bob.wait_until_it_hears(alice.account.tone);
+    exchange.connect(&mut alice, &mut bob);
 
     hold_and_resume(&mut alice, &mut bob);
     hold_and_resume(&mut bob, &mut alice);

@@ -20,12 +20,7 @@ fn talk(alice: (Kind, Transport), bob: (Kind, Transport), carol: (Kind, Transpor
     let carol = exchange.phone(carol.0, "carol", carol.1);
     let mut bob = exchange.phone(bob.0, "bob", bob.1);
     let mut alice = exchange.phone(alice.0, "alice", alice.1);
-    alice.dial_until_it_rings(&exchange.server.uri("bob"));
-    bob.wait_for(Event::Incoming);
-    bob.act(&Action::Answer);
-    alice.wait_for(Event::Established);
-    bob.wait_for(Event::Established);
-    alice.wait_until_it_hears(bob.account.tone);
+    exchange.connect(&mut alice, &mut bob);
     Three { exchange, alice, bob, carol }
 }
 

@@ -4,7 +4,6 @@
 
 use crate::folder::Folder;
 use crate::phone::{Account, Action, Driver, Event};
-use crate::ports::free_ports;
 use crate::process::{Process, Program, create, wait_until};
 use crate::tone::Recording;
 use serde_json::{Value, json};
@@ -12,6 +11,7 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, TcpStream};
 use std::path::PathBuf;
+use test_support::ports::free_ports;
 
 const BARESIP: Program = Program { name: "baresip", packages: "baresip-core" };
 /// The longest frame that is taken from the control connection.

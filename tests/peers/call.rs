@@ -1,7 +1,7 @@
 //! A call between two small user agents, step by step.
 
-use crate::agent::{Agent, Dialog, SESSION};
-use crate::message::Message;
+use sip::dialog::Dialog;
+use test_support::agent::{Agent, Received, SESSION};
 
 /// One end of a call.
 #[derive(Debug)]
@@ -30,7 +30,7 @@ pub fn establish_with(mut caller: Agent, mut callee: Agent, uri: &str) -> (End, 
     caller.response("INVITE", 180);
     callee.answer(&invite, &called, 200, "", SESSION);
     let answered = caller.response("INVITE", 200);
-    let calling = calling.with(&answered);
+    let calling = answered.dialog();
     caller.acknowledge(&calling, &answered);
     callee.request("ACK");
     (End { agent: caller, dialog: calling }, End { agent: callee, dialog: called })
@@ -39,19 +39,20 @@ pub fn establish_with(mut caller: Agent, mut callee: Agent, uri: &str) -> (End, 
 impl End {
     /// Sends a request within the dialog to `other`, who answers 200. Each takes the other's Contact for
     /// where it is from then on, where the method says so. Gives the answer.
-    pub fn pass(&mut self, other: &mut Self, method: &str, fields: &str) -> Message {
+    pub fn pass(&mut self, other: &mut Self, method: &str, fields: &str) -> Received {
         let has_session = matches!(method, "INVITE" | "UPDATE");
         let body = if has_session { SESSION } else { "" };
         self.agent.send(&mut self.dialog, method, fields, body);
         let request = other.agent.request(method);
+        other.dialog.receive(&request.message()).expect("a request in its order");
         let refreshes = matches!(method, "INVITE" | "UPDATE" | "SUBSCRIBE" | "NOTIFY");
         if refreshes {
-            other.dialog.refresh_target(&request);
+            other.dialog.refresh_target(&request.message());
         }
         other.agent.answer(&request, &other.dialog, 200, fields, body);
         let answer = self.agent.response(method, 200);
         if refreshes {
-            self.dialog.refresh_target(&answer);
+            self.dialog.refresh_target(&answer.message());
         }
         if method == "INVITE" {
             self.agent.acknowledge(&self.dialog, &answer);

@@ -1,10 +1,10 @@
 //! A server with a few users and their phones.
 
-use crate::agent::Agent;
-use crate::phone::{Account, Kind, Phone};
+use crate::phone::{Account, Action, Event, Kind, Phone};
 use crate::server::{Barebell, DOMAIN, Options, TRUSTS_NOBODY};
 use crate::transport::Transport;
 use std::net::SocketAddr;
+use test_support::agent::Agent;
 
 /// The users of every exchange, each with the tone that their phones send, in Hz.
 const USERS: [(&str, u32); 3] = [("alice", 440), ("bob", 1000), ("carol", 620)];
@@ -74,6 +74,17 @@ impl Exchange {
     #[must_use]
     pub fn phone(&self, kind: Kind, user: &str, transport: Transport) -> Phone {
         Phone::registered(kind, self.account(user, transport))
+    }
+
+    /// `caller` calls `callee`, who answers, and each hears the other's tone.
+    pub fn connect(&self, caller: &mut Phone, callee: &mut Phone) {
+        caller.dial_until_it_rings(&self.server.uri(&callee.account.user));
+        callee.wait_for(Event::Incoming);
+        callee.act(&Action::Answer);
+        caller.wait_for(Event::Established);
+        callee.wait_for(Event::Established);
+        caller.wait_until_it_hears(callee.account.tone);
+        callee.wait_until_it_hears(caller.account.tone);
     }
 }
 

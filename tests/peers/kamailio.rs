@@ -3,10 +3,10 @@
 //! behind NATs.
 
 use crate::folder::Folder;
-use crate::ports::free_ports;
 use crate::process::{Process, Program, wait_until};
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::time::Duration;
+use test_support::ports::free_ports;
 
 const KAMAILIO: Program = Program { name: "kamailio", packages: "kamailio" };
 /// Its own address: it is another machine than the server under test.

@@ -1,15 +1,12 @@
 //! Drivers of the real programs that the tests start.
 
-pub mod agent;
 pub mod baresip;
 pub mod call;
 pub mod exchange;
 pub mod folder;
 pub mod kamailio;
 pub mod linphone;
-pub mod message;
 pub mod phone;
-pub mod ports;
 pub mod process;
 pub mod pulse;
 pub mod server;

@@ -2,11 +2,11 @@
 
 use crate::folder::Folder;
 use crate::phone::{Account, Action, Driver, Event};
-use crate::ports::free_ports;
 use crate::process::{Process, Program};
 use crate::tone::{Recording, write_tone};
 use crate::transport::Transport;
 use std::path::PathBuf;
+use test_support::ports::free_ports;
 
 const LINPHONE: Program = Program { name: "linphonec", packages: "linphone-cli" };
 /// How long the tone that it plays lasts: longer than any call of a test.

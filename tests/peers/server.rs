@@ -1,7 +1,6 @@
 //! The server under test: `barebell serve` with its data in a folder of its own.
 
 use crate::folder::Folder;
-use crate::ports::free_ports;
 use crate::process::{Process, Program, run, wait_until};
 use parking_lot::{ReentrantMutex, ReentrantMutexGuard};
 use serde_json::Value;
@@ -10,6 +9,7 @@ use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, SystemTime};
+use test_support::ports::free_ports;
 
 /// The domain that is served, and so the digest realm of its users.
 pub const DOMAIN: &str = "barebell.test";

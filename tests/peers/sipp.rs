@@ -12,7 +12,6 @@ mod scenario;
 pub mod users;
 
 use crate::folder::{Folder, is_kept};
-use crate::ports::free_ports;
 use crate::process::{Process, Program, wait_until};
 use crate::server::Barebell;
 use crate::transport::Transport;
@@ -20,6 +19,7 @@ pub use running::Running;
 use std::collections::HashMap;
 use std::path::Path;
 use std::time::Duration;
+use test_support::ports::free_ports;
 use users::{T1, USERS, domain, password, row, user};
 
 const SIPP: Program = Program { name: "sipp", packages: "sip-tester" };

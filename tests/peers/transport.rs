@@ -37,8 +37,8 @@ impl Transport {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ports::free_ports;
     use std::net::{Ipv4Addr, TcpListener, UdpSocket};
+    use test_support::ports::free_ports;
 
     #[test]
     fn tells_who_listens() {

@@ -4,11 +4,11 @@
 
 use crate::folder::Folder;
 use crate::phone::{Account, Action, Driver, Event};
-use crate::ports::free_ports;
 use crate::process::{Process, Program};
 use crate::pulse::Pulse;
 use crate::tone::Recording;
 use std::path::PathBuf;
+use test_support::ports::free_ports;
 
 const TWINKLE: Program =
     Program { name: "twinkle-console", packages: "twinkle-console libasound2-plugins" };

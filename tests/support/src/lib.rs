@@ -1,9 +1,11 @@
 //! What the tests of several crates share.
 
+pub mod agent;
 pub mod dns;
 pub mod fuzz;
 pub mod network;
 pub mod pcap;
+pub mod ports;
 mod random;
 
 pub use random::Random;

@@ -312,6 +312,4 @@ fn wait_until_ready(
 }
 
 #[cfg(test)]
-mod client;
-#[cfg(test)]
 mod tests;

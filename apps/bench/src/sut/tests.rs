@@ -1,14 +1,15 @@
 //! Barebell and Kamailio, started by their profiles, do what each operation of the benchmark expects of
 //! them, in each mode, with credentials and without.
 
-use super::client::{Dialog, Message, Phone};
 use super::*;
+use sip::{HeaderName, StartLine};
 use std::env;
 use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use test_support::agent::{Agent, Received, SESSION};
 
 /// Held by the test that has a system running: several take more than a small machine has.
 static TURN: Mutex<()> = Mutex::new(());
@@ -53,86 +54,81 @@ fn users() -> Users {
     Users::from_pattern(Users::DEFAULT_PATTERN, 20).expect("users")
 }
 
-/// Registers, refreshes and removes a binding; leaves one of `callee`.
-fn registrations(running: &Running, callee: &mut Phone) {
-    let registrar = format!("sip:{}", running.domain);
-    let mut dialog = callee.dialog(&registrar, &callee.user);
-    let contact = callee.contact();
-    let mut register = |callee: &mut Phone, expires: &str| -> Message {
-        let more = format!("Expires: {expires}\r\n");
-        let (_, answer) = callee.ask(&mut dialog, "REGISTER", &more);
-        assert_eq!(answer.status(), Some(200), "{}", answer.0);
-        answer
-    };
-    for _ in 0..2 {
-        let answer = register(callee, "3600");
-        assert!(answer.only("Contact").contains(&contact), "{}", answer.0);
+/// A phone of the user at `index`, who is asked for the password if `authentication` says so.
+fn phone(running: &Running, users: &Users, index: usize, authentication: bool) -> Agent {
+    let (name, password) = users.get(index);
+    match authentication {
+        true => Agent::new(&name, &password, &running.domain, running.target),
+        false => Agent::stranger(&name, &running.domain, running.target),
     }
-    let answer = register(callee, "0");
-    assert!(answer.all("Contact").is_empty(), "{}", answer.0);
-    register(callee, "3600");
+}
+
+fn elements(message: &Received, name: HeaderName) -> Vec<String> {
+    let message = message.message();
+    message.elements(name).map(|value| String::from_utf8_lossy(value).into_owned()).collect()
+}
+
+/// Registers, refreshes and removes a binding; leaves one.
+fn registrations(phone: &mut Agent) {
+    let contact = phone.contact();
+    for (seconds, is_there) in [(3600, true), (3600, true), (0, false), (3600, true)] {
+        let answer = phone.register_for(seconds);
+        assert_eq!(answer.status(), Some(200), "{answer}");
+        match &elements(&answer, HeaderName::Contact)[..] {
+            [found] if is_there => assert!(found.contains(&contact), "{answer}"),
+            found => assert!(!is_there && found.is_empty(), "{answer}"),
+        }
+    }
 }
 
 /// Calls `callee` and hangs up; the INVITE is sent twice.
-fn call(running: &Running, mode: Mode, caller: &mut Phone, callee: &Phone) {
-    let mut dialog =
-        caller.dialog(&format!("sip:{}@{}", callee.user, running.domain), &callee.user);
-    let mut text = caller.request(&mut dialog, "INVITE", "");
-    caller.send(&text);
-    if caller.challenges > 0 {
-        let challenge = caller.receive();
-        text = caller.authorize(&mut dialog, ("INVITE", ""), &text, &challenge);
-    }
-    let invite = callee.receive();
-    assert_eq!(invite.expect("INVITE"), callee.contact());
-    assert_eq!(invite.all("Via").len(), 2, "{}", invite.0);
-    assert_eq!(invite.only("Max-Forwards"), "69");
-    let leads_there =
-        |route: &str| route.contains(&running.target.to_string()) && route.contains(";lr");
-    let route = invite.only("Record-Route");
-    assert!(leads_there(route), "{route}");
-    caller.send(&text);
+fn call(running: &Running, mode: Mode, caller: &mut Agent, callee: &mut Agent) {
+    let mut dialog = caller.dialog(&callee.address_of_record());
+    caller.ask(&mut dialog, "INVITE", "", SESSION);
+    let is_for_callee = |callee: &Agent, request: &Received| {
+        let StartLine::Request { uri, .. } = request.message().start_line() else { return false };
+        uri == callee.contact().as_bytes()
+    };
+    let invite = callee.request("INVITE");
+    assert!(is_for_callee(callee, &invite), "{invite}");
+    assert_eq!(elements(&invite, HeaderName::Via).len(), 2, "{invite}");
+    assert_eq!(invite.value(HeaderName::MaxForwards), "69");
+    let leads_there = |message: &Received| match &elements(message, HeaderName::RecordRoute)[..] {
+        [route] => route.contains(&running.target.to_string()) && route.contains(";lr"),
+        _ => false,
+    };
+    assert!(leads_there(&invite), "{invite}");
+    caller.send_invite_again();
     if mode == Mode::Stateless {
-        let again = callee.receive_also_again();
-        assert_eq!(again.expect("INVITE"), callee.contact());
+        callee.repeated_request("INVITE");
     } else {
-        let answer = caller.receive();
-        assert_eq!(answer.status(), Some(100), "{}", answer.0);
+        caller.response("INVITE", 100);
     }
-    callee.answer(&invite, "180 Ringing");
-    while caller.receive().status() != Some(180) {}
-    callee.answer(&invite, "200 OK");
-    let answer = caller.final_response();
-    assert_eq!(answer.status(), Some(200), "{}", answer.0);
-    assert_eq!(answer.all("Via").len(), 1, "{}", answer.0);
+    let called = callee.dialog_with(&invite);
+    callee.answer(&invite, &called, 180, "", "");
+    caller.response("INVITE", 180);
+    callee.answer(&invite, &called, 200, "", SESSION);
+    let answer = caller.response("INVITE", 200);
+    assert_eq!(elements(&answer, HeaderName::Via).len(), 1, "{answer}");
     // A proxy may write another one for the caller (RFC 3261 section 16.7 step 8).
-    let route = answer.only("Record-Route").to_owned();
-    assert!(leads_there(&route), "{route}");
-    dialog.uri = answer.only("Contact").trim_matches(['<', '>']).to_owned();
-    dialog.to = answer.only("To").to_owned();
-    dialog.routes = format!("Route: {route}\r\n");
-    let ack = caller.request(&mut dialog, "ACK", "");
-    caller.send(&ack);
-    let ack = callee.receive();
-    assert_eq!(ack.expect("ACK"), callee.contact());
-    assert!(ack.all("Route").is_empty(), "{}", ack.0);
-    let bye = caller.request(&mut dialog, "BYE", "");
-    caller.send(&bye);
-    let bye = callee.receive();
-    assert_eq!(bye.expect("BYE"), callee.contact());
-    callee.answer(&bye, "200 OK");
-    let answer = caller.final_response();
-    assert_eq!((answer.status(), answer.only("CSeq").ends_with("BYE")), (Some(200), true));
+    assert!(leads_there(&answer), "{answer}");
+    let mut dialog = answer.dialog();
+    caller.acknowledge(&dialog, &answer);
+    let ack = callee.request("ACK");
+    assert!(is_for_callee(callee, &ack), "{ack}");
+    assert_eq!(elements(&ack, HeaderName::Route), [""; 0], "{ack}");
+    caller.send(&mut dialog, "BYE", "", "");
+    let bye = callee.request("BYE");
+    assert!(is_for_callee(callee, &bye), "{bye}");
+    callee.answer(&bye, &called, 200, "", "");
+    caller.response("BYE", 200);
 }
 
-/// Calls and gives the final response, which is no success and is acknowledged.
-fn refused(caller: &mut Phone, mut dialog: Dialog) -> Message {
-    let (text, mut answer) = caller.ask(&mut dialog, "INVITE", "");
-    if answer.status() < Some(200) {
-        answer = caller.final_response();
-    }
-    caller.acknowledge(&text, &answer);
-    answer
+/// Calls `uri` and gives the final response, which has this status and is acknowledged.
+fn refused(caller: &mut Agent, uri: &str, status: u16) -> Received {
+    let mut dialog = caller.dialog(uri);
+    caller.ask(&mut dialog, "INVITE", "", SESSION);
+    caller.response("INVITE", status)
 }
 
 /// Every operation of the benchmark.
@@ -144,32 +140,25 @@ fn operations(profile: &Profile, mode: Mode, authentication: bool) {
     assert_eq!(running.system.name, profile.name);
     let version = running.system.version.clone().expect("a version");
     assert!(version.contains(&profile.name) && version.contains('.'), "{version}");
-    let phone = |running: &Running, index| {
-        let (name, password) = users.get(index);
-        Phone::new(running.target, &running.domain, &name, &password)
-    };
-    let (mut caller, mut callee) = (phone(&running, 1), phone(&running, 2));
-    registrations(&running, &mut callee);
-    registrations(&running, &mut caller);
-    assert_eq!(callee.challenges, if authentication { 4 } else { 0 });
+    let [mut caller, mut callee] =
+        [1, 2].map(|index| phone(&running, &users, index, authentication));
+    registrations(&mut callee);
+    registrations(&mut caller);
 
-    let to_callee = caller.dialog(&format!("sip:{}@{}", callee.user, running.domain), &callee.user);
     if mode == Mode::Redirect {
-        let answer = refused(&mut caller, to_callee);
-        assert_eq!(answer.status(), Some(302), "{}", answer.0);
-        assert!(answer.only("Contact").contains(&callee.contact()), "{}", answer.0);
+        let answer = refused(&mut caller, &callee.address_of_record(), 302);
+        assert!(answer.value(HeaderName::Contact).contains(&callee.contact()), "{answer}");
     } else {
-        call(&running, mode, &mut caller, &callee);
+        call(&running, mode, &mut caller, &mut callee);
     }
-    let nobody = caller.dialog(&format!("sip:nobody@{}", running.domain), "nobody");
-    let answer = refused(&mut caller, nobody);
-    assert_eq!(answer.status(), Some(404), "{}", answer.0);
-    assert_eq!(caller.challenges, if authentication { 6 } else { 0 });
+    refused(&mut caller, &format!("sip:nobody@{}", running.domain), 404);
 
-    let mut stranger = Phone::new(running.target, &running.domain, &users.get(3).0, "guessed");
-    let mut dialog = stranger.dialog(&format!("sip:{}", running.domain), &stranger.user);
-    let (_, answer) = stranger.ask(&mut dialog, "REGISTER", "Expires: 60\r\n");
-    assert_eq!(answer.status() == Some(200), !authentication, "{}", answer.0);
+    if authentication {
+        let (name, _) = users.get(3);
+        let mut guesser = Agent::new(&name, "guessed", &running.domain, running.target);
+        let answer = guesser.register_for(60);
+        assert_ne!(answer.status(), Some(200), "{answer}");
+    }
     assert_eq!(running.has_ended(), None);
 
     let Some(Subject::Local(pids)) = &running.watch else { panic!("nothing to watch") };
