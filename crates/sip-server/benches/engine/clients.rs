@@ -3,15 +3,22 @@
 use crate::Server;
 use crate::lock::Counting;
 use nix::time::{ClockId, clock_gettime};
-use sip::digest::{Challenge, Ha1Set, Request};
-use sip::{HeaderName, Instant, Message, Transport};
+use sip::dialog::Dialog;
+use sip::digest::{Ha1Set, Request};
+use sip::header::CSeq;
+use sip::message::{Writer, reason_phrase};
+use sip::{Emit, HeaderName, Instant, Message, Method, StartLine, Transport};
 use sip_server::config::{Config, Domain, Listener, Mode, State};
 use sip_server::{Flow, Output, Worker};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
+use test_support::agent::credentials;
 
 const DOMAIN: &str = "example.com";
 const SERVER: &str = "192.0.2.1:5060";
+const SDP: &str = "application/sdp";
+const USER_AGENT: &str = "bench";
 /// How long transactions are remembered (RFC 3261, timers H, J and L), so that after this time as many
 /// are there as will ever be.
 const REMEMBERED: u64 = 33;
@@ -92,7 +99,7 @@ pub(crate) fn server(work: Work, users: usize) -> Arc<Server> {
     server
 }
 
-fn address(text: &str) -> std::net::SocketAddr {
+fn address(text: &str) -> SocketAddr {
     text.parse().expect("an address")
 }
 
@@ -243,105 +250,84 @@ impl Client {
         for (operation, _, bytes) in &sent {
             let response = Message::parse(bytes).expect("a message");
             let (_, flow, request) = &requests[*operation];
-            let user = name(self.first + users[*operation]);
-            let text = std::str::from_utf8(request).expect("text");
+            let request = Message::parse(request).expect("a message");
             if response.status() == Some(407) {
-                acks.push((*operation, *flow, ack_of(text, &response)));
+                acks.push((*operation, *flow, ack_of(&request, &response)));
             }
-            let credentials = credentials(text, &response, &user);
-            let number: u64 = between(text, "CSeq: ", " ").parse().expect("a number");
-            let text = text
-                .replace(&format!("CSeq: {number}"), &format!("CSeq: {}", number + 1))
-                .replace(";branch=z9hG4bK", ";branch=z9hG4bKa");
-            let (head, body) = text.split_once("\r\n\r\n").expect("an empty line");
-            again.push((
-                *operation,
-                *flow,
-                format!("{head}\r\n{credentials}\r\n\r\n{body}").into(),
-            ));
+            let user = name(self.first + users[*operation]);
+            again.push((*operation, *flow, with_credentials(&request, &response, &user)));
         }
         assert_eq!(again.len(), users.len(), "each is challenged once");
         self.feed(&acks);
         self.feed(&again)
     }
 
-    fn serials(&mut self, users: &[usize]) -> Vec<(usize, usize, u64)> {
+    /// What users send outside of dialogs: for each the [`Phone`] that writes it.
+    fn requests(&mut self, users: &[usize], write: impl Fn(&Phone, &mut Vec<u8>)) -> Vec<Sent> {
         self.now += sip::Duration::from_micros(users.len() as u64 * 1_000_000 / self.rate);
-        let first = self.serial;
+        let request = |(at, user): (usize, &usize)| {
+            let user = self.first + user;
+            let serial = self.serial + at as u64;
+            let mut out = Vec::new();
+            write(&Phone { user, name: name(user), serial }, &mut out);
+            (at, flow(user), out)
+        };
+        let requests = users.iter().enumerate().map(request).collect();
         self.serial += users.len() as u64;
-        users
-            .iter()
-            .enumerate()
-            .map(|(at, &user)| (at, self.first + user, first + at as u64))
-            .collect()
+        requests
     }
 
     fn register(&mut self, users: &[usize]) {
-        let requests: Vec<Sent> = self
-            .serials(users)
-            .into_iter()
-            .map(|(at, user, serial)| {
-                let (name, flow) = (name(user), flow(user));
-                let host = flow.remote;
-                let text = format!(
-                    "REGISTER sip:{DOMAIN} SIP/2.0\r\nVia: SIP/2.0/UDP {host};rport;branch=z9hG4bK{serial:024x}\r\n\
-                     Max-Forwards: 70\r\nFrom: <sip:{name}@{DOMAIN}>;tag={serial:x}\r\nTo: <sip:{name}@{DOMAIN}>\r\n\
-                     Call-ID: r{user:08}@{host}\r\nCSeq: {} REGISTER\r\nContact: <sip:{name}@{host}>\r\n\
-                     Expires: 3600\r\nUser-Agent: bench\r\nContent-Length: 0\r\n\r\n",
-                    // A client's serial numbers begin high up, where no CSeq reaches.
-                    (2 * serial + 1) & 0x7fff_ffff
-                );
-                (at, flow, text.into_bytes())
-            })
-            .collect();
-        for (_, _, bytes) in self.ask(&requests, users) {
-            assert!(bytes.starts_with(b"SIP/2.0 200 "), "{}", bytes.escape_ascii());
-        }
+        let requests = self.requests(users, |phone, out| {
+            let call_id = (format!("r{:08}", phone.user), "@", phone.host());
+            // A client's serial numbers begin high up, where no CSeq reaches.
+            let cseq = (2 * phone.serial as u32 + 1) & 0x7fff_ffff;
+            phone
+                .outside(("sip:", DOMAIN), ("<", phone.address_of_record(), ">"), call_id)
+                .request(Method::Register, cseq, phone.via(), out)
+                .field(HeaderName::Contact, phone.contact())
+                .field(HeaderName::Expires, 3600_u32)
+                .field(HeaderName::UserAgent, USER_AGENT)
+                .end();
+        });
+        self.succeed(&requests, users);
     }
 
     fn options(&mut self, users: &[usize]) {
-        let requests: Vec<Sent> = self
-            .serials(users)
-            .into_iter()
-            .map(|(at, user, serial)| {
-                let (name, flow) = (name(user), flow(user));
-                let host = flow.remote;
-                let text = format!(
-                    "OPTIONS sip:{DOMAIN} SIP/2.0\r\nVia: SIP/2.0/UDP {host};rport;branch=z9hG4bK{serial:024x}\r\n\
-                     Max-Forwards: 70\r\nFrom: <sip:{name}@{DOMAIN}>;tag={serial:x}\r\nTo: <sip:{DOMAIN}>\r\n\
-                     Call-ID: {serial:024x}@{host}\r\nCSeq: 1 OPTIONS\r\nAccept: application/sdp\r\n\
-                     User-Agent: bench\r\nContent-Length: 0\r\n\r\n"
-                );
-                (at, flow, text.into_bytes())
-            })
-            .collect();
-        for (_, _, bytes) in self.ask(&requests, users) {
+        let requests = self.requests(users, |phone, out| {
+            phone
+                .outside(("sip:", DOMAIN), ("<sip:", DOMAIN, ">"), phone.call_id())
+                .request(Method::Options, 1, phone.via(), out)
+                .field(HeaderName::Accept, SDP)
+                .field(HeaderName::UserAgent, USER_AGENT)
+                .end();
+        });
+        self.succeed(&requests, users);
+    }
+
+    fn succeed(&mut self, requests: &[Sent], users: &[usize]) {
+        for (_, _, bytes) in self.ask(requests, users) {
             assert!(bytes.starts_with(b"SIP/2.0 200 "), "{}", bytes.escape_ascii());
         }
     }
 
     fn invites(&mut self, users: &[usize], callee: impl Fn(usize) -> String) -> Vec<Sent> {
         let first = self.first;
-        self.serials(users)
-            .into_iter()
-            .map(|(at, user, serial)| {
-                let (name, callee, flow) = (name(user), callee(user - first), flow(user));
-                let host = flow.remote;
-                let session = format!(
-                    "v=0\r\no=- 1 1 IN IP4 {ip}\r\ns=-\r\nc=IN IP4 {ip}\r\nt=0 0\r\nm=audio 40000 RTP/AVP 0\r\n\
-                     a=rtpmap:0 PCMU/8000\r\n",
-                    ip = host.ip()
-                );
-                let text = format!(
-                    "INVITE sip:{callee}@{DOMAIN} SIP/2.0\r\nVia: SIP/2.0/UDP {host};rport;branch=z9hG4bK{serial:024x}\r\n\
-                     Max-Forwards: 70\r\nFrom: <sip:{name}@{DOMAIN}>;tag={serial:x}\r\nTo: <sip:{callee}@{DOMAIN}>\r\n\
-                     Call-ID: {serial:024x}@{host}\r\nCSeq: 1 INVITE\r\nContact: <sip:{name}@{host}>\r\n\
-                     Content-Type: application/sdp\r\nUser-Agent: bench\r\nContent-Length: {}\r\n\r\n{session}",
-                    session.len()
-                );
-                (at, flow, text.into_bytes())
-            })
-            .collect()
+        self.requests(users, |phone, out| {
+            let uri = ("sip:", callee(phone.user - first), "@", DOMAIN);
+            let session = format!(
+                "v=0\r\no=- 1 1 IN IP4 {ip}\r\ns=-\r\nc=IN IP4 {ip}\r\nt=0 0\r\nm=audio 40000 RTP/AVP 0\r\n\
+                 a=rtpmap:0 PCMU/8000\r\n",
+                ip = phone.host().ip()
+            );
+            phone
+                .outside(&uri, ("<", &uri, ">"), phone.call_id())
+                .request(Method::Invite, 1, phone.via(), out)
+                .field(HeaderName::Contact, phone.contact())
+                .field(HeaderName::ContentType, SDP)
+                .field(HeaderName::UserAgent, USER_AGENT)
+                .body("", session.as_bytes());
+        })
     }
 
     /// Calls that the server refuses or redirects.
@@ -351,8 +337,9 @@ impl Client {
         for (at, _, bytes) in self.ask(&invites, users) {
             let response = Message::parse(&bytes).expect("a message");
             assert_eq!(response.status(), Some(status), "{}", bytes.escape_ascii());
-            let text = std::str::from_utf8(&invites[at].2).expect("text");
-            acks.push((at, invites[at].1, ack_of(text, &response)));
+            let (_, flow, invite) = &invites[at];
+            let invite = Message::parse(invite).expect("a message");
+            acks.push((at, *flow, ack_of(&invite, &response)));
         }
         assert_eq!(self.feed(&acks).len(), 0);
     }
@@ -372,36 +359,26 @@ impl Client {
             .filter(|(_, _, bytes)| !bytes.starts_with(b"SIP/2.0 100 "))
             .collect();
         assert_eq!(forwarded.len(), users.len());
-        let respond = |client: &Self, requests: &[Sent], status: &str, more: &str| -> Vec<Sent> {
+        let respond = |client: &Self, requests: &[Sent], status| -> Vec<Sent> {
             let answer = |(at, _, bytes): &Sent| {
                 let to = callee(client, *at);
-                (
-                    *at,
-                    to,
-                    response_to(bytes, status, &more.replace("{host}", &to.remote.to_string())),
-                )
+                (*at, to, response_to(bytes, status, to.remote))
             };
             requests.iter().map(answer).collect()
         };
-        let ringing = self.feed(&respond(
-            self,
-            &forwarded,
-            "180 Ringing",
-            "Contact: <sip:callee@{host}>\r\n",
-        ));
+        let ringing = self.feed(&respond(self, &forwarded, 180));
         assert_eq!(ringing.len(), users.len());
-        let answers =
-            self.feed(&respond(self, &forwarded, "200 OK", "Contact: <sip:callee@{host}>\r\n"));
+        let answers = self.feed(&respond(self, &forwarded, 200));
         assert_eq!(answers.len(), users.len());
-        for method in ["ACK", "BYE"] {
+        for (method, cseq) in [(Method::Ack, 1), (Method::Bye, 3)] {
             let requests: Vec<Sent> = answers
                 .iter()
-                .map(|(at, _, bytes)| (*at, caller(self, *at), in_dialog(method, bytes)))
+                .map(|(at, _, bytes)| (*at, caller(self, *at), in_dialog(method, cseq, bytes)))
                 .collect();
             let forwarded = self.feed(&requests);
             assert_eq!(forwarded.len(), users.len(), "{method}");
-            if method == "BYE" {
-                let ended = self.feed(&respond(self, &forwarded, "200 OK", ""));
+            if method == Method::Bye {
+                let ended = self.feed(&respond(self, &forwarded, 200));
                 assert_eq!(ended.len(), users.len());
             }
         }
@@ -413,74 +390,113 @@ fn cpu_time() -> Duration {
     clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map(Duration::from).unwrap_or_default()
 }
 
-/// The lines of `text` whose names are `names`, in the order they stand in.
-fn lines(text: &str, names: &[&str]) -> String {
-    text.split("\r\n")
-        .take_while(|line| !line.is_empty())
-        .filter(|line| names.iter().any(|name| line.starts_with(name)))
-        .map(|line| format!("{line}\r\n"))
-        .collect()
+/// Who sends a request outside of dialogs.
+struct Phone {
+    user: usize,
+    name: String,
+    serial: u64,
 }
 
-/// What stands between `start` and `end`.
-fn between<'t>(text: &'t str, start: &str, end: &str) -> &'t str {
-    let (_, rest) = text.split_once(start).expect(start);
-    rest.split_once(end).expect(end).0
-}
-
-/// What the callee answers to `request`.
-fn response_to(request: &[u8], status: &str, more: &str) -> Vec<u8> {
-    let text = std::str::from_utf8(request).expect("text");
-    let mut head = lines(text, &["Via:", "Record-Route:", "From:", "To:", "Call-ID:", "CSeq:"]);
-    if !head.split("\r\n").any(|line| line.starts_with("To:") && line.contains(";tag=")) {
-        let to = lines(text, &["To:"]);
-        head = head.replace(&to, &format!("{};tag=callee\r\n", to.trim_end()));
+impl Phone {
+    fn host(&self) -> SocketAddr {
+        flow(self.user).remote
     }
-    format!("SIP/2.0 {status}\r\n{head}{more}Content-Length: 0\r\n\r\n").into_bytes()
+
+    fn address_of_record(&self) -> impl Emit {
+        ("sip:", &self.name, "@", DOMAIN)
+    }
+
+    fn contact(&self) -> impl Emit {
+        ("<sip:", &self.name, "@", self.host(), ">")
+    }
+
+    fn call_id(&self) -> impl Emit {
+        (format!("{:024x}", self.serial), "@", self.host())
+    }
+
+    fn via(&self) -> impl Emit {
+        via(self.host(), format!("{:024x}", self.serial))
+    }
+
+    fn outside(&self, uri: impl Emit, to: impl Emit, call_id: impl Emit) -> Dialog {
+        let from = ("<", self.address_of_record(), ">");
+        Dialog::new(call_id, from, format!("{:x}", self.serial), to, uri)
+    }
+}
+
+fn via(host: impl Emit, branch: impl Emit) -> impl Emit {
+    ("SIP/2.0/UDP ", host, ";rport;branch=z9hG4bK", branch)
+}
+
+/// What the callee at `host` answers to `request`.
+fn response_to(request: &[u8], status: u16, host: SocketAddr) -> Vec<u8> {
+    let request = Message::parse(request).expect("a message");
+    let is_invite = request.method() == Some(Method::Invite);
+    let copied = [
+        HeaderName::Via,
+        HeaderName::RecordRoute,
+        HeaderName::From,
+        HeaderName::To,
+        HeaderName::CallId,
+        HeaderName::CSeq,
+    ];
+    let mut out = Vec::new();
+    let mut writer = Writer::response(&mut out, status, reason_phrase(status));
+    for field in request.fields_of(&copied) {
+        writer = match field.name {
+            HeaderName::To if is_invite => writer.field(field.name, (field.value, ";tag=callee")),
+            _ => writer.lines(field.line),
+        };
+    }
+    writer.lines(is_invite.then_some(("Contact: <sip:callee@", host, ">\r\n"))).end();
+    out
 }
 
 /// The caller's request within the dialog that `answer` begins.
-fn in_dialog(method: &str, answer: &[u8]) -> Vec<u8> {
-    let text = std::str::from_utf8(answer).expect("text");
-    let target = between(text, "Contact: <", ">");
-    let call = between(text, "Call-ID: ", "@");
-    let sent_by = between(text, "Via: SIP/2.0/UDP ", ";");
-    let routes = lines(text, &["Record-Route:"]).replace("Record-Route:", "Route:");
-    let dialog = lines(text, &["From:", "To:", "Call-ID:"]);
-    let number = if method == "ACK" { 1 } else { 3 };
-    format!(
-        "{method} {target} SIP/2.0\r\nVia: SIP/2.0/UDP {sent_by};rport;branch=z9hG4bK{call}{method}\r\nMax-Forwards: 70\r\n\
-         {routes}{dialog}CSeq: {number} {method}\r\nUser-Agent: bench\r\nContent-Length: 0\r\n\r\n"
-    )
-    .into_bytes()
+fn in_dialog(method: Method<'_>, cseq: u32, answer: &[u8]) -> Vec<u8> {
+    let answer = Message::parse(answer).expect("a message");
+    let dialog = Dialog::of_response(&answer).expect("a dialog");
+    let call = dialog.id().call_id.split(|&byte| byte == b'@').next();
+    let sent_by = answer.top_via().map(|via| (via.host, ":", via.port)).expect("a Via");
+    let mut out = Vec::new();
+    dialog
+        .request(method, cseq, via(sent_by, (call, method)), &mut out)
+        .field(HeaderName::UserAgent, USER_AGENT)
+        .end();
+    out
 }
 
 /// The ACK of a refusal.
-fn ack_of(invite: &str, response: &Message<'_>) -> Vec<u8> {
-    let start = invite.replacen("INVITE", "ACK", 1);
-    let start = start.split("\r\n").next().unwrap_or_default();
-    let kept = lines(invite, &["Via:", "From:", "Call-ID:"]);
-    let to = response.value(HeaderName::To).unwrap_or_default().escape_ascii();
-    let number = lines(invite, &["CSeq:"]).replace("INVITE", "ACK");
-    format!("{start}\r\n{kept}To: {to}\r\n{number}Max-Forwards: 70\r\nContent-Length: 0\r\n\r\n")
-        .into_bytes()
+fn ack_of(invite: &Message<'_>, response: &Message<'_>) -> Vec<u8> {
+    let StartLine::Request { uri, .. } = invite.start_line() else { panic!("no request") };
+    let number = cseq_of(invite);
+    let mut out = Vec::new();
+    Writer::request(&mut out, Method::Ack, uri)
+        .field(HeaderName::Via, invite.value(HeaderName::Via))
+        .field(HeaderName::From, invite.value(HeaderName::From))
+        .field(HeaderName::CallId, invite.value(HeaderName::CallId))
+        .field(HeaderName::To, response.value(HeaderName::To))
+        .field(HeaderName::CSeq, CSeq { number, method: Method::Ack })
+        .field(HeaderName::MaxForwards, 70_u32)
+        .end();
+    out
 }
 
-/// The header field line that answers the first challenge of `response`.
-fn credentials(request: &str, response: &Message<'_>, user: &str) -> String {
-    let (from, to) = match response.status() {
-        Some(401) => (HeaderName::WwwAuthenticate, "Authorization"),
-        _ => (HeaderName::ProxyAuthenticate, "Proxy-Authorization"),
-    };
-    let value = response.values(from).next().expect("a challenge");
-    let challenge = Challenge::parse(value).expect("sound").expect("digest");
-    let ha1 = Ha1Set::new(user.as_bytes(), challenge.realm, b"secret");
-    let mut words = request.split(' ');
-    let (method, uri) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
-    let about = Request { method: method.as_bytes(), uri: uri.as_bytes(), body: b"" };
-    let mut value = Vec::new();
-    challenge
-        .answer(user.as_bytes(), ha1.get(challenge.algorithm), &about, b"0a4f113b", 1)
-        .write(&mut value);
-    format!("{to}: {}", String::from_utf8_lossy(&value))
+fn cseq_of(message: &Message<'_>) -> u32 {
+    let value = message.value(HeaderName::CSeq).expect("a CSeq");
+    CSeq::parse(value).expect("a CSeq").number
+}
+
+/// The `request` that `user` sends once more, with an answer to the challenge.
+fn with_credentials(request: &Message<'_>, challenged: &Message<'_>, user: &str) -> Vec<u8> {
+    let StartLine::Request { method, uri, .. } = request.start_line() else { panic!("no request") };
+    let about = Request { method: method.as_bytes(), uri, body: b"" };
+    let credentials = credentials(challenged, user, "secret", &about, b"0a4f113b");
+    let number = cseq_of(request);
+    let text = std::str::from_utf8(request.as_bytes()).expect("text");
+    let text = text
+        .replace(&format!("CSeq: {number}"), &format!("CSeq: {}", number + 1))
+        .replace(";branch=z9hG4bK", ";branch=z9hG4bKa");
+    let (head, body) = text.split_once("\r\n\r\n").expect("an empty line");
+    format!("{head}\r\n{credentials}\r\n{body}").into()
 }
