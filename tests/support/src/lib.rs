@@ -7,6 +7,7 @@ pub mod network;
 pub mod pcap;
 pub mod ports;
 mod random;
+pub mod rig;
 
 pub use random::Random;
 

@@ -1,15 +1,14 @@
 //! What must hold.
 
-use crate::instant;
 use crate::phone::{Call, Leg, LegEnd, Outcome, Phone};
-use crate::world::{Tables, World};
+use crate::world::{Tables, World, number_of};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Every binding that the server answered 200 is there, with the flow to the phone, unless it was
 /// removed, has expired, was on a stream that is closed, or made room for a newer one; and what was removed is not there.
 pub(crate) fn bindings(world: &World) {
-    let Some(server) = world.host.server() else { return };
-    let now = instant(world.net.now());
+    let Some(server) = world.ends.host.server() else { return };
+    let now = world.rig.now();
     let mut bindings = BTreeMap::new();
     server.for_each_binding(now, &mut |binding| {
         let key = (binding.address_of_record.to_vec(), binding.contact.to_vec());
@@ -17,15 +16,13 @@ pub(crate) fn bindings(world: &World) {
         assert_eq!(double, None, "a contact has one binding");
     });
     assert!(server.bindings() >= bindings.len(), "what expired may wait to be taken away");
-    for phone in &world.phones {
+    for (at, phone) in world.ends.phones.iter().enumerate() {
         let key = (phone.address_of_record().into_bytes(), phone.contact().into_bytes());
         let found = bindings.get(&key);
-        let is_cut_off = phone.on_stream
-            && !phone
-                .stream
-                .is_some_and(|stream| world.net.streams_of(phone.address).contains(&stream));
+        let is_cut_off = phone.on_stream && !world.rig.has_stream(number_of(at));
         let of_user = |other: &&Phone| other.address_of_record().as_bytes() == key.0;
-        let may_make_room = world.phones.iter().filter(of_user).count() > world.host.max_contacts();
+        let may_make_room =
+            world.ends.phones.iter().filter(of_user).count() > world.ends.host.max_contacts();
         let made_room = found.is_none() && may_make_room;
         let granted = phone.registration.granted.filter(|granted| *granted > now);
         if let Some(granted) = granted.filter(|_| !is_cut_off && !made_room) {
@@ -45,12 +42,13 @@ pub(crate) fn bindings(world: &World) {
 
 /// Every call has come to an end that RFC 3261 knows, and both sides agree on it.
 pub(crate) fn calls(world: &World) {
-    let all_legs = || world.phones.iter().flat_map(|phone| &phone.legs);
+    let all_legs = || world.ends.phones.iter().flat_map(|phone| &phone.legs);
     let silent: BTreeSet<&str> = all_legs()
         .filter(|leg| leg.end == Some(LegEnd::Silent))
         .map(|leg| &leg.invite[..])
         .collect();
     let unheard: BTreeSet<&str> = world
+        .ends
         .host
         .unheard()
         .filter(|(invite, _)| !silent.contains(invite))
@@ -61,17 +59,17 @@ pub(crate) fn calls(world: &World) {
         assert!(leg.is_over(), "a callee is left behind: {:?} {:?}", leg.answered, leg.end);
         legs.entry(&leg.call_id).or_default().push(leg);
     }
-    for phone in &world.phones {
+    for phone in &world.ends.phones {
         for (call_id, call) in &phone.calls {
             let legs = legs.get(&call_id[..]).map_or(&[][..], |legs| legs);
             assert!(call.is_over(), "a caller is left behind: {call:?}");
-            for (dialog, _) in &call.dialogs {
-                let leg = legs.iter().find(|leg| leg.tag == dialog.peer_tag);
+            for (session, _) in &call.sessions {
+                let leg = legs.iter().find(|leg| session.is_with(&leg.tag));
                 let leg = leg.expect("a 2xx comes from a phone");
                 assert_eq!(leg.answered, Some(200));
             }
             for leg in legs.iter().filter(|leg| leg.is_confirmed()) {
-                let known = call.dialogs.iter().any(|(dialog, _)| dialog.peer_tag == leg.tag);
+                let known = call.sessions.iter().any(|(session, _)| session.is_with(&leg.tag));
                 assert!(known, "a callee talks to nobody");
                 assert_eq!(call.outcome, Some(Outcome::Answered));
             }
@@ -93,19 +91,23 @@ fn undisturbed_call(world: &World, call: &Call, legs: &[&Leg], is_unheard: bool)
         format!("{call:?}\n{legs:?}")
     };
     if is_unheard {
-        assert!(world.net.link.loss > 0, "{}", context());
+        assert!(world.rig.link().loss > 0, "{}", context());
         return;
     }
     if call.outcome == Some(Outcome::Refused(480)) {
         // It was refused without a transaction (RFC 3261 section 8.2.7): a copy of the INVITE that
         // comes when the callee has just registered goes on.
-        return assert!(legs.is_empty() || world.net.link.jitter.as_millis() > 1, "{}", context());
+        return assert!(
+            legs.is_empty() || world.rig.link().jitter.as_millis() > 1,
+            "{}",
+            context()
+        );
     }
     let sent = |status| legs.iter().any(|leg| leg.answered == Some(status));
     for leg in legs {
         assert_ne!(leg.end, Some(LegEnd::RangTooLong), "{}", context());
         if leg.answered == Some(200) {
-            let known = call.dialogs.iter().any(|(dialog, _)| dialog.peer_tag == leg.tag);
+            let known = call.sessions.iter().any(|(session, _)| session.is_with(&leg.tag));
             assert!(known, "a 2xx is lost: {}", context());
         }
     }
@@ -119,8 +121,8 @@ fn undisturbed_call(world: &World, call: &Call, legs: &[&Leg], is_unheard: bool)
         Some(Outcome::Refused(408)) => legs.iter().all(|leg| leg.end == Some(LegEnd::Silent)),
         Some(Outcome::Refused(status)) => sent(status),
         // The branch to a silent phone ends with its own timer B.
-        Some(Outcome::GivenUp) => world.net.link.loss > 0 || has_silent,
-        Some(Outcome::Silence) => world.net.link.loss > 0,
+        Some(Outcome::GivenUp) => world.rig.link().loss > 0 || has_silent,
+        Some(Outcome::Silence) => world.rig.link().loss > 0,
         Some(Outcome::Off) | None => false,
     };
     assert!(fits, "{}", context());
@@ -131,9 +133,9 @@ fn undisturbed_call(world: &World, call: &Call, legs: &[&Leg], is_unheard: bool)
 
 /// No transaction is stuck anywhere.
 pub(crate) fn transactions(world: &World) {
-    let server = world.host.server().expect("the power is on");
+    let server = world.ends.host.server().expect("the power is on");
     assert_eq!(server.transactions(), 0);
-    let tally = world.host.tally();
+    let tally = world.ends.host.tally();
     let counter = |name| tally.counters[name];
     assert_eq!(counter("requests") + counter("responses"), tally.received);
     assert_eq!(counter("sent"), tally.sent);
@@ -164,10 +166,10 @@ const LIMITS: [&str; 4] =
 
 /// Nothing is left at all.
 pub(crate) fn rest(world: &World) {
-    let server = world.host.server().expect("the power is on");
+    let server = world.ends.host.server().expect("the power is on");
     assert_eq!(server.transactions(), 0);
     assert_eq!((server.registered(), server.bindings()), (0, 0));
-    assert!(world.phones.iter().all(Phone::is_at_rest));
+    assert!(world.ends.phones.iter().all(Phone::is_at_rest));
 }
 
 /// What happened in all runs together: enough of everything.
@@ -190,14 +192,14 @@ pub(crate) struct Sum {
 
 impl Sum {
     pub(crate) fn add(&mut self, world: &World) {
-        let tally = world.host.tally();
+        let tally = world.ends.host.tally();
         self.runs += 1;
         self.calm_runs += u32::from(world.is_calm);
         self.kills += tally.kills;
         for (name, count) in tally.counters {
             *self.counters.entry(name).or_default() += count;
         }
-        for phone in &world.phones {
+        for phone in &world.ends.phones {
             self.registrations += u64::from(phone.registration.successes);
             for call in phone.calls.values() {
                 self.calls += 1;
@@ -210,7 +212,7 @@ impl Sum {
                     Some(Outcome::GivenUp) => self.given_up += 1,
                     Some(Outcome::Off) | None => {}
                 }
-                self.two_answers += u64::from(call.dialogs.len() > 1);
+                self.two_answers += u64::from(call.sessions.len() > 1);
             }
             for leg in &phone.legs {
                 *self.ends_of_legs.entry(format!("{:?}", leg.end)).or_default() += 1;

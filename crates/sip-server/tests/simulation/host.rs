@@ -1,15 +1,16 @@
 //! The machine that the server runs on: its workers, its disk, its power switch.
 
-use crate::{Net, Wake, instant, since_start, wire};
+use crate::wire;
 use parking_lot::RawMutex;
 use sip::digest::Ha1Set;
 use sip::{HeaderName, Instant, Message, Method, Transport};
 use sip_server::{Config, Connection, Event, Flow, Output, Server, Worker, record};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::SocketAddr;
 use std::num::NonZeroU64;
 use std::sync::Arc;
-use std::time::Duration;
+use test_support::Random;
+use test_support::rig::{End, Outgoing, Peer, Way};
 
 const SECRET: [u8; 32] = *b"The server keeps it on its disk.";
 
@@ -17,7 +18,7 @@ const SECRET: [u8; 32] = *b"The server keeps it on its disk.";
 const WORKERS: usize = 3;
 
 /// How long a worker collects before it writes and sends.
-const BATCH: Duration = Duration::from_millis(2);
+const BATCH: sip::Duration = sip::Duration::from_millis(2);
 
 pub(crate) struct Host {
     pub(crate) address: SocketAddr,
@@ -26,8 +27,7 @@ pub(crate) struct Host {
     /// All records that were written, and nothing else, outlives a power cut.
     disk: Vec<u8>,
     life: Option<Life>,
-    lives: u32,
-    alarm: Option<Duration>,
+    random: Random,
     /// What happened in all lives.
     pub(crate) tally: Tally,
 }
@@ -37,7 +37,10 @@ struct Life {
     server: Arc<Server<RawMutex>>,
     workers: Vec<Worker<RawMutex>>,
     outputs: Vec<Output>,
-    is_collecting: Vec<bool>,
+    /// When each worker has collected enough, where it has something.
+    due: Vec<Option<Instant>>,
+    /// What was written down, and so may go.
+    outbox: VecDeque<Outgoing>,
     /// Streams that something came on.
     streams: BTreeSet<u64>,
     /// Every INVITE that was forwarded, by its branch.
@@ -77,15 +80,19 @@ pub(crate) struct Tally {
 }
 
 impl Host {
-    pub(crate) fn new(address: SocketAddr, config: Config, users: Vec<(String, Ha1Set)>) -> Self {
+    pub(crate) fn new(
+        address: SocketAddr,
+        config: Config,
+        users: Vec<(String, Ha1Set)>,
+        seed: u64,
+    ) -> Self {
         let mut host = Self {
             address,
             config,
             users,
             disk: Vec::new(),
             life: None,
-            lives: 0,
-            alarm: None,
+            random: Random::new(seed),
             tally: Tally::default(),
         };
         host.life = Some(Life::new(&host.config, &host.users, &[], Instant::ZERO));
@@ -110,13 +117,13 @@ impl Host {
     }
 
     /// Cuts the power: of what each worker had not yet sent, nothing, all or a part is on disk.
-    pub(crate) fn kill(&mut self, net: &mut Net) {
+    pub(crate) fn kill(&mut self) {
         let Some(life) = self.life.take() else { return };
         for output in &life.outputs {
-            let written = match net.random().below(3) {
+            let written = match self.random.below(3) {
                 0 => 0,
                 1 => output.journal.len(),
-                _ => net.random().below(output.journal.len() as u64 + 1) as usize,
+                _ => self.random.below(output.journal.len() as u64 + 1) as usize,
             };
             self.disk.extend_from_slice(&output.journal[..written]);
             // A record that is cut off is the last: nothing can be read after it.
@@ -126,20 +133,17 @@ impl Host {
         }
         self.tally.kills += 1;
         self.tally.count(&life.server);
-        for stream in net.streams_of(self.address) {
-            net.close(stream);
-        }
     }
 
     /// Switches the power on again, if it is off.
-    pub(crate) fn start(&mut self, net: &mut Net) {
+    pub(crate) fn start(&mut self, now: Instant) {
         if self.life.is_some() {
             return;
         }
         let mut records: Vec<&[u8]> = record::read(&self.disk)
             .map(|record| record.expect("the disk is good").bytes)
             .collect();
-        if net.random().chance(500) {
+        if self.random.chance(500) {
             // As a storage that keeps one record for each address of record gives them.
             let mut latest = BTreeMap::new();
             for record in record::read(&self.disk).map_while(Result::ok) {
@@ -151,98 +155,8 @@ impl Host {
             records = latest.into_values().map(|record| record.bytes).collect();
         }
         let records = records.concat();
-        self.life = Some(Life::new(&self.config, &self.users, &records, instant(net.now())));
-        self.lives += 1;
-        for stream in net.streams_of(self.address) {
-            net.close(stream);
-        }
+        self.life = Some(Life::new(&self.config, &self.users, &records, now));
         self.disk = records;
-        self.alarm = None;
-        self.set_alarm(net);
-    }
-
-    /// A message came from `remote`.
-    pub(crate) fn receive(
-        &mut self,
-        net: &mut Net,
-        remote: SocketAddr,
-        stream: Option<u64>,
-        bytes: &[u8],
-    ) {
-        let Some(life) = &mut self.life else { return };
-        let connection = stream.and_then(NonZeroU64::new).map(Connection);
-        let transport = if connection.is_some() { Transport::Tcp } else { Transport::Udp };
-        let flow = Flow { transport, local: self.address, remote, connection };
-        let number = net.random().below(WORKERS as u64) as usize;
-        let output = &mut life.outputs[number];
-        let before = output.transmits.len();
-        if let (Some(stream), Some(connection)) = (stream, connection)
-            && life.streams.insert(stream)
-        {
-            life.server.connection_opened(connection);
-        }
-        life.workers[number].receive(instant(net.now()), &flow, bytes, output);
-        self.tally.received += 1;
-        self.after_event(net, number, before, bytes);
-    }
-
-    /// A stream was closed.
-    pub(crate) fn closed(&mut self, net: &mut Net, stream: u64) {
-        let Some(life) = &mut self.life else { return };
-        let Some(connection) = NonZeroU64::new(stream).map(Connection) else { return };
-        let number = net.random().below(WORKERS as u64) as usize;
-        let output = &mut life.outputs[number];
-        let before = output.transmits.len();
-        life.workers[number].connection_ended(instant(net.now()), connection, output);
-        self.after_event(net, number, before, &[]);
-    }
-
-    /// A worker has collected enough.
-    pub(crate) fn flush(&mut self, net: &mut Net, number: usize, life_number: u32) {
-        if life_number != self.lives {
-            return;
-        }
-        let Some(life) = &mut self.life else { return };
-        life.is_collecting[number] = false;
-        let output = std::mem::take(&mut life.outputs[number]);
-        self.disk.extend_from_slice(&output.journal);
-        let mut failed = Vec::new();
-        for transmit in &output.transmits {
-            let bytes = &output.bytes[transmit.range.clone()];
-            if !deliver(net, &transmit.flow, bytes) {
-                failed.push((transmit.flow, bytes));
-            }
-        }
-        for (flow, bytes) in failed {
-            let Some(life) = &mut self.life else { return };
-            let now = instant(net.now());
-            let output = &mut life.outputs[number];
-            let before = output.transmits.len();
-            life.workers[number].undeliverable(now, &flow, bytes, output);
-            self.tally.undeliverable += 1;
-            self.note(now, number, before, &[]);
-        }
-        for event in output.events {
-            if let Event::Locate { destination, .. } = event {
-                panic!("nobody here has a name: {destination:?}");
-            }
-        }
-        self.set_batch(net, number);
-        self.set_alarm(net);
-    }
-
-    /// The alarm for the timers rings.
-    pub(crate) fn on_alarm(&mut self, net: &mut Net) {
-        if self.alarm.is_none_or(|alarm| alarm > net.now()) {
-            return;
-        }
-        self.alarm = None;
-        let Some(life) = &mut self.life else { return };
-        let number = net.random().below(WORKERS as u64) as usize;
-        let output = &mut life.outputs[number];
-        let before = output.transmits.len();
-        life.workers[number].on_timer(instant(net.now()), output);
-        self.after_event(net, number, before, &[]);
     }
 
     /// The tally with the counters of this life.
@@ -254,40 +168,90 @@ impl Host {
         tally
     }
 
-    fn after_event(&mut self, net: &mut Net, number: usize, before: usize, bytes: &[u8]) {
-        self.note(instant(net.now()), number, before, bytes);
-        self.set_batch(net, number);
-        self.set_alarm(net);
-    }
-
-    /// Looks at what `bytes` made a worker send, after `before` other messages.
-    fn note(&mut self, now: Instant, number: usize, before: usize, bytes: &[u8]) {
-        if let Some(life) = &mut self.life {
-            self.tally.note_sent(&life.outputs[number], before);
-            life.watch(number, before, bytes, now);
-        }
-    }
-
-    /// Sees to it that what a worker has to send is sent.
-    fn set_batch(&mut self, net: &mut Net, number: usize) {
+    /// Has some worker do something, and looks at what it sends for `bytes`.
+    fn work(
+        &mut self,
+        now: Instant,
+        bytes: &[u8],
+        act: impl FnOnce(&mut Worker<RawMutex>, &mut Output),
+    ) {
+        let number = self.random.below(WORKERS as u64) as usize;
         let Some(life) = &mut self.life else { return };
-        let output = &life.outputs[number];
+        let output = &mut life.outputs[number];
+        let before = output.transmits.len();
+        act(&mut life.workers[number], output);
+        self.tally.note_sent(output, before);
         let is_idle =
             output.journal.is_empty() && output.transmits.is_empty() && output.events.is_empty();
-        if !is_idle && !life.is_collecting[number] {
-            life.is_collecting[number] = true;
-            net.wake_at(net.now() + BATCH, Wake::Flush { worker: number, life: self.lives });
+        if !is_idle && life.due[number].is_none() {
+            life.due[number] = Some(now + BATCH);
+        }
+        life.watch(number, before, bytes, now);
+    }
+
+    fn flow(&self, remote: SocketAddr, stream: Option<u64>) -> Flow {
+        let connection = stream.and_then(NonZeroU64::new).map(Connection);
+        let transport = if connection.is_some() { Transport::Tcp } else { Transport::Udp };
+        Flow { transport, local: self.address, remote, connection }
+    }
+}
+
+impl End for Host {
+    fn receive(&mut self, now: Instant, from: Peer, bytes: &[u8]) {
+        let flow = self.flow(from.address, from.stream);
+        let Some(life) = &mut self.life else { return };
+        if let (Some(stream), Some(connection)) = (from.stream, flow.connection)
+            && life.streams.insert(stream)
+        {
+            life.server.connection_opened(connection);
+        }
+        self.tally.received += 1;
+        self.work(now, bytes, |worker, output| worker.receive(now, &flow, bytes, output));
+    }
+
+    fn next_timer(&self) -> Option<Instant> {
+        let life = self.life.as_ref()?;
+        life.due.iter().copied().flatten().chain(life.workers[0].next_timer()).min()
+    }
+
+    fn on_timer(&mut self, now: Instant) {
+        let Some(life) = &mut self.life else { return };
+        for (due, output) in life.due.iter_mut().zip(&mut life.outputs) {
+            if due.take_if(|due| *due <= now).is_some() {
+                self.disk.extend_from_slice(&output.journal);
+                life.outbox.extend(output.transmits.iter().map(|transmit| Outgoing {
+                    to: transmit.flow.remote,
+                    way: way(&transmit.flow),
+                    bytes: output.bytes[transmit.range.clone()].to_vec(),
+                }));
+                for event in &output.events {
+                    if let Event::Locate { destination, .. } = event {
+                        panic!("nobody here has a name: {destination:?}");
+                    }
+                }
+                output.clear();
+            }
+        }
+        if life.workers[0].next_timer().is_some_and(|next| next <= now) {
+            self.work(now, &[], |worker, output| worker.on_timer(now, output));
         }
     }
 
-    fn set_alarm(&mut self, net: &mut Net) {
-        let Some(life) = &self.life else { return };
-        let Some(next) = life.workers[0].next_timer() else { return };
-        let next = since_start(next).max(net.now());
-        if self.alarm.is_none_or(|alarm| next < alarm) {
-            self.alarm = Some(next);
-            net.wake_at(next, Wake::Server);
-        }
+    fn next_output(&mut self) -> Option<Outgoing> {
+        self.life.as_mut()?.outbox.pop_front()
+    }
+
+    fn stream_closed(&mut self, now: Instant, stream: u64) {
+        let Some(connection) = NonZeroU64::new(stream).map(Connection) else { return };
+        self.work(now, &[], |worker, output| worker.connection_ended(now, connection, output));
+    }
+
+    fn undeliverable(&mut self, now: Instant, outgoing: Outgoing) {
+        let Outgoing { to, way, bytes } = outgoing;
+        let stream = if let Way::Stream(stream) = way { Some(stream) } else { None };
+        let flow = Flow { transport: Transport::Tcp, ..self.flow(to, stream) };
+        self.tally.undeliverable += 1;
+        self.work(now, &[], |worker, output| worker.undeliverable(now, &flow, &bytes, output));
     }
 }
 
@@ -303,7 +267,8 @@ impl Life {
         Self {
             workers: (0..WORKERS).map(|_| server.worker()).collect(),
             outputs: (0..WORKERS).map(|_| Output::default()).collect(),
-            is_collecting: vec![false; WORKERS],
+            due: vec![None; WORKERS],
+            outbox: VecDeque::new(),
             streams: BTreeSet::new(),
             invites: BTreeMap::new(),
             server,
@@ -380,18 +345,11 @@ impl Tally {
     }
 }
 
-/// Sends on the flow. False where that is known to be in vain.
-fn deliver(net: &mut Net, flow: &Flow, bytes: &[u8]) -> bool {
+/// How what is for this flow is sent. Phones do not listen, so there are only the streams that they opened.
+const fn way(flow: &Flow) -> Way {
     match (flow.transport, flow.connection) {
-        (Transport::Udp, _) => {
-            net.send(flow.local, flow.remote, bytes);
-            true
-        }
-        (_, Some(connection)) => net.write(connection.0.get(), flow.local, bytes),
-        // Phones do not listen, so there is only what they opened.
-        (_, None) => match net.streams_of(flow.remote).first() {
-            Some(&stream) => net.write(stream, flow.local, bytes),
-            None => false,
-        },
+        (Transport::Udp, _) => Way::Datagram,
+        (_, Some(connection)) => Way::Stream(connection.0.get()),
+        (_, None) => Way::OpenStream,
     }
 }

@@ -12,40 +12,7 @@ mod phone;
 mod wire;
 mod world;
 
-use sip::Instant;
-use std::time::Duration;
-use test_support::network::Network;
 use world::{Tables, World};
-
-/// What things are woken up for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Wake {
-    /// The phone of this number.
-    Phone(usize),
-    /// The server's timers.
-    Server,
-    /// A worker in one life of the server, to send what it has collected.
-    Flush { worker: usize, life: u32 },
-    /// The power comes back.
-    PowerOn,
-    /// The step of this number of the plan.
-    Step(usize),
-}
-
-pub(crate) type Net = Network<Wake>;
-
-/// When the simulation begins.
-const START: Instant = Instant::from_micros(1_700_000_000_000_000);
-
-/// The time of the engine and the phones.
-pub(crate) fn instant(since_start: Duration) -> Instant {
-    START + sip::Duration::from_micros(since_start.as_micros() as u64)
-}
-
-/// The time of the network.
-pub(crate) fn since_start(instant: Instant) -> Duration {
-    Duration::from_micros(instant.since(START).as_micros())
-}
 
 fn seeds() -> Vec<u64> {
     let number = |name| std::env::var(name).ok().and_then(|text| text.parse().ok());
@@ -91,7 +58,7 @@ fn the_same_seed_gives_the_same_run() {
     let run = |seed| {
         let mut world = World::new(seed, Tables::Ample);
         world.run();
-        (world.net.trace(), world.host.tally().counters)
+        (world.rig.trace(), world.ends.host.tally().counters)
     };
     let seed = seeds()[0];
     assert_eq!(run(seed), run(seed));

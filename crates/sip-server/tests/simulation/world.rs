@@ -1,19 +1,18 @@
 //! Phones, network and server, and what they are put through.
 
+use crate::check;
 use crate::host::Host;
 use crate::phone::{CallPlan, DOMAIN, PASSWORD, Phone, Registration};
-use crate::{Net, Wake, check, instant, since_start};
 use sip::Transport;
 use sip::digest::Ha1Set;
 use sip_server::Config;
 use sip_server::config::{Domain, Listener};
-use std::collections::BTreeMap;
-use std::net::SocketAddr;
 use std::time::Duration;
 use test_support::Random;
-use test_support::network::{Event, Link, Network};
+use test_support::network::Link;
+use test_support::rig::{End, Ends, Rig, instant};
 
-const SERVER: ([u8; 4], u16) = ([192, 0, 2, 1], 5060);
+pub(crate) const SERVER: ([u8; 4], u16) = ([192, 0, 2, 1], 5060);
 const USERS: u64 = 40;
 /// Users who have no phone.
 const ABSENT: u64 = 3;
@@ -27,13 +26,46 @@ const CALM_DOWN: Duration = Duration::from_secs(700);
 
 /// Something that is done.
 #[derive(Clone, Debug)]
-enum Step {
-    Call { caller: usize, callee: String, plan: CallPlan },
-    Message { sender: usize, receiver: String },
+pub(crate) enum Step {
+    Call {
+        caller: usize,
+        callee: String,
+        plan: CallPlan,
+    },
+    Message {
+        sender: usize,
+        receiver: String,
+    },
     LogOut(usize),
     PowerOff(usize),
     BreakStream(usize),
-    Kill { for_millis: u64 },
+    Kill {
+        for_millis: u64,
+    },
+    /// The power comes back.
+    PowerOn,
+}
+
+/// The server and the phones, in this order.
+pub(crate) struct Parties {
+    pub(crate) host: Host,
+    pub(crate) phones: Vec<Phone>,
+}
+
+const HOST: usize = 0;
+
+/// The number by which the rig knows the phone at this place.
+pub(crate) const fn number_of(phone: usize) -> usize {
+    HOST + 1 + phone
+}
+
+impl Ends for Parties {
+    fn end(&mut self, number: usize) -> &mut dyn End {
+        match number.checked_sub(number_of(0)) {
+            None => &mut self.host,
+            Some(phone) => &mut self.phones[phone],
+        }
+    }
 }
 
 /// How large the server's tables are.
@@ -44,17 +76,11 @@ pub(crate) enum Tables {
 }
 
 pub(crate) struct World {
-    pub(crate) net: Net,
-    pub(crate) host: Host,
-    pub(crate) phones: Vec<Phone>,
+    pub(crate) rig: Rig<Step>,
+    pub(crate) ends: Parties,
     /// Nothing but the network does harm.
     pub(crate) is_calm: bool,
     pub(crate) tables: Tables,
-    addresses: BTreeMap<SocketAddr, usize>,
-    alarms: Vec<Option<Duration>>,
-    steps: Vec<Step>,
-    /// Messages with this in them are shown as they arrive.
-    trace: Option<String>,
 }
 
 impl World {
@@ -68,31 +94,22 @@ impl World {
             jitter: Duration::from_millis(*random.pick(&[1, 30, 300, 900])),
         };
         let is_calm = random.chance(500) && tables == Tables::Ample;
-        let mut world = Self {
-            net: Network::new(random.number(), link),
-            host: host(tables),
-            phones: phones(&mut random),
-            is_calm,
-            tables,
-            addresses: BTreeMap::new(),
-            alarms: Vec::new(),
-            steps: Vec::new(),
-            trace: std::env::var("BAREBELL_SIMULATION_TRACE").ok(),
-        };
-        for (number, phone) in world.phones.iter().enumerate() {
-            world.addresses.insert(phone.address, number);
-            world.alarms.push(None);
+        let mut rig = Rig::new(random.number(), link);
+        rig.shown = std::env::var("BAREBELL_SIMULATION_TRACE").ok();
+        let ends = Parties { phones: phones(&mut random), host: host(tables, random.number()) };
+        rig.attach(SERVER.into());
+        for phone in &ends.phones {
+            rig.attach(phone.address);
         }
+        let mut world = Self { rig, ends, is_calm, tables };
         world.plan(&mut random);
         world
     }
 
     fn plan(&mut self, random: &mut Random) {
-        let phones = self.phones.len() as u64;
-        let mut at = |net: &mut Net, random: &mut Random, step: Step| {
-            let when = random.duration(Duration::from_secs(5), ACTION);
-            net.wake_at(when, Wake::Step(self.steps.len()));
-            self.steps.push(step);
+        let phones = self.ends.phones.len() as u64;
+        let mut at = |random: &mut Random, step| {
+            self.rig.plan(random.duration(Duration::from_secs(5), ACTION), step);
         };
         let anybody = |random: &mut Random| format!("u{}", random.below(USERS + ABSENT + 1));
         for _ in 0..CALLS {
@@ -107,180 +124,105 @@ impl World {
             };
             let caller = random.below(phones) as usize;
             let callee = anybody(random);
-            at(&mut self.net, random, Step::Call { caller, callee, plan });
+            at(random, Step::Call { caller, callee, plan });
         }
         for _ in 0..MESSAGES {
             let sender = random.below(phones) as usize;
             let receiver = anybody(random);
-            at(&mut self.net, random, Step::Message { sender, receiver });
+            at(random, Step::Message { sender, receiver });
         }
         for _ in 0..5 {
             let phone = random.below(phones) as usize;
-            at(&mut self.net, random, Step::LogOut(phone));
+            at(random, Step::LogOut(phone));
         }
         if self.is_calm {
             return;
         }
         for _ in 0..random.below(4) {
             let for_millis = random.below(4000);
-            at(&mut self.net, random, Step::Kill { for_millis });
+            at(random, Step::Kill { for_millis });
         }
         for _ in 0..12 {
             let phone = random.below(phones) as usize;
-            at(&mut self.net, random, Step::BreakStream(phone));
+            at(random, Step::BreakStream(phone));
         }
         for _ in 0..3 {
             let phone = random.below(phones) as usize;
-            at(&mut self.net, random, Step::PowerOff(phone));
+            at(random, Step::PowerOff(phone));
         }
     }
 
     /// Whether a message may come twice, be it that the network doubles it or that the answer takes
     /// longer than T1.
     pub(crate) fn has_copies(&self) -> bool {
-        self.net.link.loss > 0 || self.net.link.jitter.as_millis() > 200
+        let link = self.rig.link();
+        link.loss > 0 || link.jitter.as_millis() > 200
     }
 
     /// Runs to the very end, and looks on the way whether all is as it should be.
     pub(crate) fn run(&mut self) {
-        for number in 0..self.phones.len() {
-            self.after_phone(number);
+        for number in 0..self.ends.phones.len() {
+            self.rig.after(&mut self.ends, number_of(number));
         }
-        while self.net.next_time().is_some_and(|next| next < ACTION + CALM_DOWN) {
-            self.step();
+        while let Some(step) = self.rig.next(&mut self.ends, ACTION + CALM_DOWN) {
+            self.act(step);
         }
         check::bindings(self);
         check::calls(self);
         check::transactions(self);
         // From now on nobody refreshes, so that all bindings end.
-        self.phones.iter_mut().for_each(Phone::power_off);
-        while self.net.next_time().is_some() {
-            self.step();
-        }
+        self.ends.phones.iter_mut().for_each(Phone::power_off);
+        assert!(self.rig.next(&mut self.ends, Duration::MAX).is_none(), "all steps are done");
         check::rest(self);
     }
 
-    fn step(&mut self) {
-        match self.net.next_event() {
-            Some(Event::Datagram { from, to, bytes }) => self.deliver(from, to, None, &bytes),
-            Some(Event::Stream { stream, from, to, bytes }) => {
-                self.deliver(from, to, Some(stream), &bytes);
-            }
-            Some(Event::Closed { stream, to }) => {
-                if to == self.host.address {
-                    self.host.closed(&mut self.net, stream);
-                } else if let Some(&number) = self.addresses.get(&to) {
-                    self.phones[number].on_closed(instant(self.net.now()), stream);
-                    self.after_phone(number);
-                }
-            }
-            Some(Event::Wake(wake)) => self.wake(wake),
-            None => {}
-        }
-    }
-
-    fn deliver(&mut self, from: SocketAddr, to: SocketAddr, stream: Option<u64>, bytes: &[u8]) {
-        let text = crate::wire::text(bytes);
-        if self.trace.as_ref().is_some_and(|trace| text.contains(trace)) {
-            let line = text.lines().next().unwrap_or_default();
-            let tail = text.lines().find(|line| line.starts_with("CSeq")).unwrap_or_default();
-            println!("{:.6} {from} -> {to} {line} ({tail})", self.net.now().as_secs_f64());
-        }
-        if to == self.host.address {
-            self.host.receive(&mut self.net, from, stream, bytes);
-        } else {
-            let number = self.addresses[&to];
-            self.phones[number].receive(instant(self.net.now()), bytes);
-            self.after_phone(number);
-        }
-    }
-
-    fn wake(&mut self, wake: Wake) {
-        let now = self.net.now();
-        match wake {
-            Wake::Phone(number) if self.alarms[number].is_some_and(|alarm| alarm <= now) => {
-                self.alarms[number] = None;
-                self.phones[number].on_timer(instant(now));
-                self.after_phone(number);
-            }
-            Wake::Phone(_) => {}
-            Wake::Server => self.host.on_alarm(&mut self.net),
-            Wake::Flush { worker, life } => self.host.flush(&mut self.net, worker, life),
-            Wake::PowerOn => {
-                self.host.start(&mut self.net);
-                check::bindings(self);
-            }
-            Wake::Step(number) => self.act(self.steps[number].clone()),
-        }
-    }
-
     fn act(&mut self, step: Step) {
-        let now = instant(self.net.now());
+        let now = self.rig.now();
         check::bindings(self);
+        let Self { rig, ends: Parties { host, phones }, .. } = self;
         let number = match step {
             Step::Call { caller, callee, plan } => {
-                if self.phones[caller].is_on {
-                    self.phones[caller].call(now, &callee, plan);
+                if phones[caller].is_on {
+                    phones[caller].call(now, &callee, plan);
                 }
-                caller
+                number_of(caller)
             }
             Step::Message { sender, receiver } => {
-                if self.phones[sender].is_on {
-                    self.phones[sender].send_message(now, &receiver);
+                if phones[sender].is_on {
+                    phones[sender].send_message(now, &receiver);
                 }
-                sender
+                number_of(sender)
             }
-            Step::LogOut(number) => {
-                self.phones[number].registration.end(now);
-                number
+            Step::LogOut(phone) => {
+                phones[phone].registration.end(now);
+                number_of(phone)
             }
-            Step::PowerOff(number) => {
-                self.phones[number].power_off();
-                number
+            Step::PowerOff(phone) => {
+                phones[phone].power_off();
+                number_of(phone)
             }
-            Step::BreakStream(number) => {
-                if let Some(stream) = self.phones[number].stream {
-                    self.net.close(stream);
-                }
-                number
+            Step::BreakStream(phone) => {
+                rig.cut(number_of(phone));
+                number_of(phone)
             }
             Step::Kill { for_millis } => {
-                self.host.kill(&mut self.net);
-                let back = self.net.now() + Duration::from_millis(for_millis);
-                self.net.wake_at(back, Wake::PowerOn);
-                return;
+                host.kill();
+                rig.cut(HOST);
+                rig.plan_in(Duration::from_millis(for_millis), Step::PowerOn);
+                HOST
+            }
+            Step::PowerOn => {
+                host.start(now);
+                rig.cut(HOST);
+                HOST
             }
         };
-        self.after_phone(number);
-    }
-
-    /// Sends what a phone has to send, and sets its alarm.
-    fn after_phone(&mut self, number: usize) {
-        let server = self.host.address;
-        let phone = &mut self.phones[number];
-        for bytes in std::mem::take(&mut phone.outbox) {
-            if !phone.on_stream {
-                self.net.send(phone.address, server, &bytes);
-                continue;
-            }
-            let stream = match phone.stream {
-                Some(stream) => stream,
-                None => *phone.stream.insert(self.net.open(phone.address, server)),
-            };
-            // Where it is broken the phone will hear of it.
-            let _ = self.net.write(stream, phone.address, &bytes);
-        }
-        if let Some(next) = phone.next_timer() {
-            let next = since_start(next);
-            if self.alarms[number].is_none_or(|alarm| next < alarm) {
-                self.alarms[number] = Some(next);
-                self.net.wake_at(next, Wake::Phone(number));
-            }
-        }
+        self.rig.after(&mut self.ends, number);
+        check::bindings(self);
     }
 }
 
-fn host(tables: Tables) -> Host {
+fn host(tables: Tables, seed: u64) -> Host {
     let address = SERVER.into();
     let listener = |transport| Listener { transport, address };
     let mut config = Config {
@@ -303,7 +245,7 @@ fn host(tables: Tables) -> Host {
             (format!("{user}@{DOMAIN}"), ha1)
         })
         .collect();
-    Host::new(address, config, users)
+    Host::new(address, config, users, seed)
 }
 
 /// A user has one, two or three phones: with a public address, behind a NAT, or on a stream.
@@ -324,10 +266,10 @@ fn phones(random: &mut Random) -> Vec<Phone> {
             };
             let first = random.duration(Duration::ZERO, Duration::from_secs(20));
             let lifetime = 60 + random.below(600);
-            let registration =
-                Registration::new(format!("register{number}"), lifetime, instant(first));
+            let user = format!("u{user}");
+            let registration = Registration::new(&user, number, lifetime, instant(first));
             phones.push(Phone::new(
-                format!("u{user}"),
+                user,
                 address.into(),
                 inside.into(),
                 on_stream,

@@ -1,8 +1,9 @@
 //! Calls from the side that is rung (RFC 3261 section 13.3).
 
 use super::Phone;
-use super::dialog::{Dialog, Phase};
+use super::session::{Phase, Session};
 use crate::wire;
+use sip::dialog::Dialog;
 use sip::header::HeaderName;
 use sip::{Duration, Instant, Message};
 
@@ -27,7 +28,7 @@ pub(crate) struct Leg {
 
 /// A 2xx that was sent.
 struct Success {
-    dialog: Dialog,
+    session: Session,
     response: Vec<u8>,
     again: Instant,
     interval: Duration,
@@ -68,9 +69,9 @@ const RING_LIMIT: Duration = Duration::from_secs(400);
 impl Leg {
     /// Whether nothing more will happen.
     pub(crate) fn is_over(&self) -> bool {
-        let is_dialog_over =
-            self.success.as_ref().is_none_or(|success| success.dialog.phase == Phase::Over);
-        self.end.is_some() && is_dialog_over
+        let is_call_over =
+            self.success.as_ref().is_none_or(|success| success.session.phase == Phase::Over);
+        self.end.is_some() && is_call_over
     }
 
     /// Whether it was answered and the ACK came.
@@ -83,14 +84,14 @@ impl Leg {
         self.end = self.end.or(Some(LegEnd::Talked));
     }
 
-    pub(super) fn dialog_mut(&mut self) -> Option<&mut Dialog> {
-        self.success.as_mut().map(|success| &mut success.dialog)
+    pub(super) fn session_mut(&mut self) -> Option<&mut Session> {
+        self.success.as_mut().map(|success| &mut success.session)
     }
 
     pub(super) fn power_off(&mut self) {
         self.end = self.end.or(Some(LegEnd::Off));
-        if let Some(dialog) = self.dialog_mut() {
-            dialog.phase = Phase::Over;
+        if let Some(session) = self.session_mut() {
+            session.phase = Phase::Over;
         }
     }
 
@@ -98,9 +99,9 @@ impl Leg {
         match &self.success {
             None if self.end.is_some() => None,
             None => Some(self.due.min(self.ring_again).min(self.started + RING_LIMIT)),
-            Some(success) => match success.dialog.phase {
+            Some(success) => match success.session.phase {
                 Phase::Unconfirmed => Some(success.again.min(success.give_up)),
-                _ => success.dialog.next_timer(),
+                _ => success.session.next_timer(),
             },
         }
     }
@@ -155,7 +156,7 @@ impl Phone {
 
     fn ring(&mut self, now: Instant, number: usize) {
         let leg = &self.legs[number];
-        let response = wire::response(&leg.request, 180, Some(&leg.tag), "");
+        let response = wire::response(&leg.request, 180, &leg.tag, "");
         let key = leg.invite.clone();
         self.respond(now, &key, 180, response);
     }
@@ -164,7 +165,7 @@ impl Phone {
         let leg = &mut self.legs[number];
         leg.end = Some(end);
         leg.answered = Some(status);
-        let response = wire::response(&leg.request, status, Some(&leg.tag), "");
+        let response = wire::response(&leg.request, status, &leg.tag, "");
         let key = leg.invite.clone();
         self.respond(now, &key, status, response);
     }
@@ -173,13 +174,12 @@ impl Phone {
         let talk = Duration::from_secs(self.random.below(60) + 1);
         let contact = format!("Contact: <{}>\r\n", self.contact());
         let leg = &mut self.legs[number];
-        let response = wire::response(&leg.request, 200, Some(&leg.tag), &contact);
+        let response = wire::response(&leg.request, 200, &leg.tag, &contact);
         let request = Message::parse(&leg.request).expect("a good request");
-        let own = format!("{};tag={}", wire::value(&request, HeaderName::To), leg.tag);
-        let peer = wire::value(&request, HeaderName::From).to_owned();
+        let dialog = Dialog::of_request(&request, leg.tag.as_bytes()).expect("a good request");
         leg.answered = Some(200);
         leg.success = Some(Success {
-            dialog: Dialog::new(&request, own, peer, Phase::Unconfirmed),
+            session: Session { dialog, phase: Phase::Unconfirmed },
             response: response.clone(),
             again: now + self.timers.t1,
             interval: self.timers.t1,
@@ -191,12 +191,12 @@ impl Phone {
     }
 
     pub(super) fn on_ack(&mut self, ack: &Message<'_>, now: Instant) {
-        let call_id = wire::value(ack, HeaderName::CallId);
-        let tag = wire::tag(ack, HeaderName::To);
-        let leg = self.legs.iter_mut().find(|leg| leg.call_id == call_id && tag == Some(&leg.tag));
+        let id = wire::dialog_id(ack);
+        let (call_id, tag) = (wire::text(id.call_id), wire::text(id.local_tag));
+        let leg = self.legs.iter_mut().find(|leg| leg.call_id == call_id && leg.tag == tag);
         let Some(Leg { success: Some(success), end, .. }) = leg else { return };
-        if success.dialog.phase == Phase::Unconfirmed {
-            success.dialog.phase = Phase::Up(now + success.talk);
+        if success.session.phase == Phase::Unconfirmed {
+            success.session.phase = Phase::Up(now + success.talk);
         }
         *end = end.or(Some(LegEnd::Talked));
     }
@@ -239,7 +239,7 @@ impl Phone {
             }
             return;
         };
-        if success.dialog.phase == Phase::Unconfirmed && now < success.give_up {
+        if success.session.phase == Phase::Unconfirmed && now < success.give_up {
             // RFC 3261 section 13.3.1.4.
             success.interval = success.interval.times(2).min(self.timers.t2);
             success.again = now + success.interval;
@@ -248,13 +248,13 @@ impl Phone {
             self.respond(now, &key, 200, response);
             return;
         }
-        if success.dialog.phase == Phase::Unconfirmed {
+        if success.session.phase == Phase::Unconfirmed {
             leg.end = Some(LegEnd::Unacknowledged);
         }
-        let mut dialog = success.dialog.clone();
-        self.bye(now, &mut dialog);
+        let mut session = success.session.clone();
+        self.bye(now, &mut session);
         if let Some(success) = &mut self.legs[number].success {
-            success.dialog = dialog;
+            success.session = session;
         }
     }
 }

@@ -1,11 +1,11 @@
 //! Calls from the side that makes them (RFC 3261 section 13.2).
 
-use super::dialog::{Dialog, Phase};
-use super::{DOMAIN, Phone, Purpose};
-use crate::wire::{self, Draft};
-use sip::header::HeaderName;
-use sip::transaction::{ClientTransaction, Kind};
-use sip::{Duration, Instant, Message};
+use super::session::{Phase, Session};
+use super::{Phone, Purpose};
+use crate::wire;
+use sip::dialog::Dialog;
+use sip::transaction::Kind;
+use sip::{Duration, Instant, Message, Method};
 
 /// What a caller means to do.
 #[derive(Clone, Copy, Debug)]
@@ -23,10 +23,10 @@ pub(crate) struct Call {
     pub(crate) outcome: Option<Outcome>,
     pub(crate) was_cancelled: bool,
     /// The dialogs of all 2xx, with the ACK of each.
-    pub(crate) dialogs: Vec<(Dialog, Vec<u8>)>,
+    pub(crate) sessions: Vec<(Session, Vec<u8>)>,
     plan: CallPlan,
-    from: String,
-    cseq: u32,
+    /// What its INVITE requests have in common.
+    requests: Dialog,
     /// Key of the transaction.
     invite: String,
     is_proceeding: bool,
@@ -54,38 +54,38 @@ const PATIENCE: Duration = Duration::from_secs(32);
 impl Call {
     /// Whether nothing more will happen.
     pub(crate) fn is_over(&self) -> bool {
-        self.outcome.is_some() && self.dialogs.iter().all(|(dialog, _)| dialog.phase == Phase::Over)
+        self.outcome.is_some()
+            && self.sessions.iter().all(|(session, _)| session.phase == Phase::Over)
     }
 
-    pub(super) fn dialogs_mut(&mut self) -> impl Iterator<Item = &mut Dialog> {
-        self.dialogs.iter_mut().map(|(dialog, _)| dialog)
+    pub(super) fn sessions_mut(&mut self) -> impl Iterator<Item = &mut Session> {
+        self.sessions.iter_mut().map(|(session, _)| session)
     }
 
     pub(super) fn power_off(&mut self) {
         self.outcome = self.outcome.or(Some(Outcome::Off));
-        self.dialogs_mut().for_each(|dialog| dialog.phase = Phase::Over);
+        self.sessions_mut().for_each(|session| session.phase = Phase::Over);
     }
 
     pub(super) fn next_timer(&self) -> Option<Instant> {
         let limit = self.outcome.is_none().then_some(self.limit);
-        let dialogs = self.dialogs.iter().filter_map(|(dialog, _)| dialog.next_timer());
-        limit.filter(|limit| *limit < Instant::MAX).into_iter().chain(dialogs).min()
+        let sessions = self.sessions.iter().filter_map(|(session, _)| session.next_timer());
+        limit.filter(|limit| *limit < Instant::MAX).into_iter().chain(sessions).min()
     }
 }
 
 impl Phone {
     /// Calls a user.
     pub(crate) fn call(&mut self, now: Instant, user: &str, plan: CallPlan) {
-        let (call_id, from) = (self.token("call"), self.from());
+        let call_id = self.token("call");
         let call = Call {
             callee: user.to_owned(),
             outcome: None,
             was_cancelled: false,
-            dialogs: Vec::new(),
+            sessions: Vec::new(),
             limit: now + plan.patience,
             plan,
-            from,
-            cseq: 0,
+            requests: self.begin(&call_id, user),
             invite: String::new(),
             is_proceeding: false,
         };
@@ -96,24 +96,13 @@ impl Phone {
     fn invite(&mut self, now: Instant, call_id: &str) {
         let lines = format!("Contact: <{}>\r\n", self.contact());
         let Some(call) = self.calls.get_mut(call_id) else { return };
-        call.cseq += 1;
         call.is_proceeding = false;
-        let (from, cseq) = (call.from.clone(), call.cseq);
-        let uri = format!("sip:{}@{DOMAIN}", call.callee);
-        let to = format!("<{uri}>");
-        let draft = Draft {
-            method: "INVITE",
-            uri: &uri,
-            from: &from,
-            to: &to,
-            call_id,
-            cseq,
-            routes: &[],
-            lines: &lines,
-        };
-        let key = self.send_request(now, &draft, Purpose::Invite(call_id.to_owned()));
+        let mut requests = call.requests.clone();
+        let purpose = Purpose::Invite(call_id.to_owned());
+        let key = self.send_request(now, &mut requests, Method::Invite, &lines, purpose);
         if let Some(call) = self.calls.get_mut(call_id) {
             call.invite = key;
+            call.requests = requests;
         }
     }
 
@@ -142,20 +131,19 @@ impl Phone {
 
     fn on_success(&mut self, now: Instant, call_id: &str, response: &Message<'_>) {
         let Some(call) = self.calls.get_mut(call_id) else { return };
-        let tag = wire::tag(response, HeaderName::To).expect("a 2xx has a tag");
-        if let Some((_, ack)) = call.dialogs.iter().find(|(known, _)| known.peer_tag == tag) {
-            self.outbox.push(ack.clone());
+        let id = wire::dialog_id(response);
+        if let Some((_, ack)) = call.sessions.iter().find(|(known, _)| known.dialog.id() == id) {
+            self.outbox.push_back(ack.clone());
             return;
         }
-        let is_wanted = call.dialogs.is_empty() && !call.was_cancelled && call.outcome.is_none();
+        let is_wanted = call.sessions.is_empty() && !call.was_cancelled && call.outcome.is_none();
         let phase = Phase::Up(if is_wanted { now + call.plan.talk } else { now });
         call.outcome = Some(Outcome::Answered);
-        let peer = wire::value(response, HeaderName::To).to_owned();
-        let dialog = Dialog::new(response, call.from.clone(), peer, phase);
+        let dialog = Dialog::of_response(response).expect("a 2xx makes a dialog");
         let ack = self.ack(&dialog);
-        self.outbox.push(ack.clone());
+        self.outbox.push_back(ack.clone());
         if let Some(call) = self.calls.get_mut(call_id) {
-            call.dialogs.push((dialog, ack));
+            call.sessions.push((Session { dialog, phase }, ack));
         }
     }
 
@@ -176,13 +164,10 @@ impl Phone {
         call.was_cancelled = true;
         call.limit = now + PATIENCE;
         let Some(client) = self.clients.get(&call.invite) else { return };
-        let cancel = wire::companion("CANCEL", &client.request, None);
-        let machine = ClientTransaction::new(Kind::NonInvite, self.on_stream, &self.timers, now);
-        let key = call.invite.replace(" INVITE", " CANCEL");
-        self.outbox.push(cancel.clone());
-        let client =
-            super::Client { machine, request: cancel, ack: None, purpose: Purpose::Cancel };
-        self.clients.insert(key, client);
+        let mut cancel = Vec::new();
+        let invite = Message::parse(&client.request).expect("an own request");
+        invite.write_cancel(b"", &mut cancel);
+        self.start_client(now, Kind::NonInvite, cancel, Purpose::Cancel);
     }
 
     pub(super) fn poll_calls(&mut self, now: Instant) {
@@ -203,14 +188,14 @@ impl Phone {
                 }
             }
             let Some(call) = self.calls.get_mut(&call_id) else { continue };
-            let mut dialogs = std::mem::take(&mut call.dialogs);
-            for (dialog, _) in &mut dialogs {
-                if dialog.next_timer().is_some_and(|next| next <= now) {
-                    self.bye(now, dialog);
+            let mut sessions = std::mem::take(&mut call.sessions);
+            for (session, _) in &mut sessions {
+                if session.next_timer().is_some_and(|next| next <= now) {
+                    self.bye(now, session);
                 }
             }
             if let Some(call) = self.calls.get_mut(&call_id) {
-                call.dialogs = dialogs;
+                call.sessions = sessions;
             }
         }
     }

@@ -6,21 +6,24 @@
 
 mod callee;
 mod caller;
-mod dialog;
 mod registration;
+mod session;
 
 pub(crate) use callee::{Leg, LegEnd};
 pub(crate) use caller::{Call, CallPlan, Outcome};
 pub(crate) use registration::Registration;
 
-use crate::wire::{self, Draft};
+use crate::wire;
+use crate::world::SERVER;
+use sip::dialog::Dialog;
 use sip::digest::{Challenge, Ha1Set, Request};
 use sip::header::HeaderName;
 use sip::transaction::{ClientTransaction, Kind, ServerTransaction, State, Timeout, Timers};
-use sip::{Instant, Message, Method};
-use std::collections::BTreeMap;
+use sip::{Emit, Instant, Message, Method};
+use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 use test_support::Random;
+use test_support::rig::{End, Outgoing, Peer, Way};
 
 pub(crate) const DOMAIN: &str = "example.com";
 pub(crate) const PASSWORD: &str = "secret";
@@ -33,7 +36,7 @@ pub(crate) struct Phone {
     inside: SocketAddr,
     pub(crate) on_stream: bool,
     /// The open stream.
-    pub(crate) stream: Option<u64>,
+    stream: Option<u64>,
     /// Switched off it hears nothing and says nothing.
     pub(crate) is_on: bool,
     pub(crate) registration: Registration,
@@ -42,7 +45,7 @@ pub(crate) struct Phone {
     /// Messages sent, and the status of the answer once there is one; 0 for silence.
     pub(crate) messages: Vec<Option<u16>>,
     /// What is to be sent.
-    pub(crate) outbox: Vec<Vec<u8>>,
+    outbox: VecDeque<Vec<u8>>,
     random: Random,
     timers: Timers,
     clients: BTreeMap<String, Client>,
@@ -66,12 +69,8 @@ enum Purpose {
     /// The INVITE of the call with this Call-ID.
     Invite(String),
     Cancel,
-    /// The BYE of a dialog of the call with this Call-ID, by the own tag and the peer's.
-    Bye {
-        call_id: String,
-        own_tag: String,
-        peer_tag: String,
-    },
+    /// The BYE of a dialog.
+    Bye(Dialog),
     Message(usize),
 }
 
@@ -101,7 +100,7 @@ impl Phone {
             calls: BTreeMap::new(),
             legs: Vec::new(),
             messages: Vec::new(),
-            outbox: Vec::new(),
+            outbox: VecDeque::new(),
             random: Random::new(seed),
             timers: Timers::default(),
             clients: BTreeMap::new(),
@@ -125,31 +124,6 @@ impl Phone {
         self.clients.is_empty() && self.served.is_empty()
     }
 
-    /// A message from the server.
-    pub(crate) fn receive(&mut self, now: Instant, bytes: &[u8]) {
-        if !self.is_on {
-            return;
-        }
-        let message = Message::parse(bytes).expect("the server sends messages");
-        assert_eq!(message.flaw(), None, "{}", bytes.escape_ascii());
-        match message.method() {
-            None => self.on_response(now, &message),
-            Some(_) => {
-                message.check().expect("the server sends good requests");
-                self.on_request(now, &message);
-            }
-        }
-    }
-
-    /// The stream is closed: it opens another one, and says where it is.
-    pub(crate) fn on_closed(&mut self, now: Instant, stream: u64) {
-        if self.stream == Some(stream) {
-            self.stream = None;
-            self.registration.granted = None;
-            self.registration.hurry(now);
-        }
-    }
-
     /// Hears and says nothing from now on.
     pub(crate) fn power_off(&mut self) {
         self.is_on = false;
@@ -161,69 +135,60 @@ impl Phone {
         self.messages.iter_mut().for_each(|status| *status = status.or(Some(0)));
     }
 
-    pub(crate) fn on_timer(&mut self, now: Instant) {
-        if !self.is_on {
-            return;
-        }
-        self.poll_clients(now);
-        self.poll_served(now);
-        if self.registration.is_due(now) {
-            self.register(now);
-        }
-        self.poll_calls(now);
-        self.poll_legs(now);
-    }
-
-    pub(crate) fn next_timer(&self) -> Option<Instant> {
-        if !self.is_on {
-            return None;
-        }
-        let clients = self.clients.values().filter_map(|client| client.machine.next_timer());
-        let served = self.served.values().filter_map(|served| served.machine.next_timer());
-        let calls = self.calls.values().filter_map(Call::next_timer);
-        let legs = self.legs.iter().filter_map(Leg::next_timer);
-        clients.chain(served).chain(self.registration.next_timer()).chain(calls).chain(legs).min()
-    }
-
     /// Sends a MESSAGE to a user.
     pub(crate) fn send_message(&mut self, now: Instant, user: &str) {
         let number = self.messages.len();
         self.messages.push(None);
-        let (from, to) = (self.from(), format!("<sip:{user}@{DOMAIN}>"));
-        let draft = Draft {
-            method: "MESSAGE",
-            uri: &format!("sip:{user}@{DOMAIN}"),
-            from: &from,
-            to: &to,
-            call_id: &self.token("message"),
-            cseq: 1,
-            routes: &[],
-            lines: "",
-        };
-        self.send_request(now, &draft, Purpose::Message(number));
+        let call_id = self.token("message");
+        let mut requests = self.begin(&call_id, user);
+        self.send_request(now, &mut requests, Method::Message, "", Purpose::Message(number));
     }
 
-    /// Starts a client transaction, with credentials if there is a challenge to answer. Returns its
-    /// key.
-    fn send_request(&mut self, now: Instant, draft: &Draft<'_>, purpose: Purpose) -> String {
-        let branch = format!("z9hG4bK{}", self.token("b"));
+    /// What requests outside of dialogs that go to a user have in common.
+    fn begin(&mut self, call_id: &str, user: &str) -> Dialog {
+        let (tag, uri) = (self.token("t"), ("sip:", user, "@", DOMAIN));
+        let from = ("<sip:", self.address_of_record(), ">");
+        Dialog::new(call_id, from, tag, ("<", uri, ">"), uri)
+    }
+
+    fn via<'v>(&self, branch: &'v str) -> impl Emit + use<'v> {
         let transport = if self.on_stream { "TCP" } else { "UDP" };
-        let via = format!("SIP/2.0/{transport} {};rport;branch={branch}", self.inside);
-        let credentials = self.credentials(draft.method, draft.uri).unwrap_or_default();
-        let lines = format!("{}{credentials}", draft.lines);
-        let request = Draft { lines: &lines, ..*draft }.write(&via);
-        let kind = if draft.method == "INVITE" { Kind::Invite } else { Kind::NonInvite };
+        ("SIP/2.0/", transport, " ", self.inside, ";rport;branch=", branch)
+    }
+
+    /// Starts a client transaction with the next request of `dialog`, with further `lines`, and with
+    /// credentials if there is a challenge to answer. Returns its key.
+    fn send_request(
+        &mut self,
+        now: Instant,
+        dialog: &mut Dialog,
+        method: Method<'static>,
+        lines: &str,
+        purpose: Purpose,
+    ) -> String {
+        let branch = self.token("z9hG4bKb");
+        let credentials = self.credentials(method, dialog.request_uri());
+        let (cseq, mut request) = (dialog.next_cseq(), Vec::new());
+        dialog
+            .request(method, cseq, self.via(&branch), &mut request)
+            .lines((lines, credentials))
+            .end();
+        let kind = if method == Method::Invite { Kind::Invite } else { Kind::NonInvite };
+        self.start_client(now, kind, request, purpose)
+    }
+
+    fn start_client(
+        &mut self,
+        now: Instant,
+        kind: Kind,
+        request: Vec<u8>,
+        purpose: Purpose,
+    ) -> String {
         let machine = ClientTransaction::new(kind, self.on_stream, &self.timers, now);
-        let key = format!("{branch} {}", draft.method);
-        self.outbox.push(request.clone());
+        let key = wire::key(&Message::parse(&request).expect("an own request"), false);
+        self.outbox.push_back(request.clone());
         self.clients.insert(key.clone(), Client { machine, request, ack: None, purpose });
         key
-    }
-
-    /// A value of From with a new tag.
-    fn from(&mut self) -> String {
-        let tag = self.token("t");
-        format!("<sip:{}@{DOMAIN}>;tag={tag}", self.user)
     }
 
     /// A text that nobody had before.
@@ -231,18 +196,19 @@ impl Phone {
         format!("{start}{:016x}", self.random.number())
     }
 
-    fn credentials(&mut self, method: &str, uri: &str) -> Option<String> {
+    fn credentials(&mut self, method: Method<'_>, uri: &[u8]) -> Option<String> {
         let cnonce = self.token("");
         let (challenge, count) = self.challenge.as_mut()?;
         *count += 1;
         let challenge = Challenge::parse(challenge).ok()??;
         let user = self.user.as_bytes();
         let secrets = Ha1Set::new(user, challenge.realm, PASSWORD.as_bytes());
-        let request = Request { method: method.as_bytes(), uri: uri.as_bytes(), body: b"" };
+        let request = Request { method: method.as_bytes(), uri, body: b"" };
         let ha1 = secrets.get(challenge.algorithm);
         let mut value = Vec::new();
         challenge.answer(user, ha1, &request, cnonce.as_bytes(), *count).write(&mut value);
-        let name = if method == "REGISTER" { "Authorization" } else { "Proxy-Authorization" };
+        let is_register = method == Method::Register;
+        let name = if is_register { "Authorization" } else { "Proxy-Authorization" };
         Some(format!("{name}: {}\r\n", wire::text(&value)))
     }
 
@@ -265,10 +231,13 @@ impl Phone {
         let Some(client) = self.clients.get_mut(&key) else { return };
         let action = client.machine.on_response(status, &self.timers, now);
         if action.send_ack {
-            let to = wire::value(response, HeaderName::To);
-            let ack =
-                client.ack.get_or_insert_with(|| wire::companion("ACK", &client.request, Some(to)));
-            self.outbox.push(ack.clone());
+            let ack = client.ack.get_or_insert_with(|| {
+                let invite = Message::parse(&client.request).expect("an own request");
+                let mut ack = Vec::new();
+                invite.write_ack(response, &mut ack);
+                ack
+            });
+            self.outbox.push_back(ack.clone());
         }
         let purpose = client.purpose.clone();
         if client.machine.state() == State::Terminated {
@@ -284,10 +253,8 @@ impl Phone {
             Purpose::Register => self.on_register_response(now, &key, response),
             Purpose::Invite(call_id) => self.on_invite_response(now, &call_id, &key, response),
             Purpose::Cancel => {}
-            Purpose::Bye { call_id, own_tag, peer_tag } if status >= 200 => {
-                self.on_bye_over(&call_id, &own_tag, &peer_tag);
-            }
-            Purpose::Bye { .. } => {}
+            Purpose::Bye(dialog) if status >= 200 => self.on_bye_over(&dialog),
+            Purpose::Bye(_) => {}
             Purpose::Message(number) if status >= 200 => self.messages[number] = Some(status),
             Purpose::Message(_) => {}
         }
@@ -307,7 +274,7 @@ impl Phone {
                 if let Some(served) = self.served.get(&key) {
                     let again = served.machine.on_request_retransmission();
                     if again && !served.response.is_empty() {
-                        self.outbox.push(served.response.clone());
+                        self.outbox.push_back(served.response.clone());
                     }
                     return;
                 }
@@ -337,12 +304,12 @@ impl Phone {
             self.answer(now, &key, cancel, status);
             self.on_invite_cancelled(now, &invite);
         } else if let Some(served) = self.served.get(&key) {
-            self.outbox.push(served.response.clone());
+            self.outbox.push_back(served.response.clone());
         }
     }
 
     fn answer(&mut self, now: Instant, key: &str, request: &Message<'_>, status: u16) {
-        let response = wire::response(request.as_bytes(), status, Some("answer"), "");
+        let response = wire::response(request.as_bytes(), status, "answer", "");
         self.respond(now, key, status, response);
     }
 
@@ -350,7 +317,7 @@ impl Phone {
     fn respond(&mut self, now: Instant, key: &str, status: u16, response: Vec<u8>) {
         let Some(served) = self.served.get_mut(key) else { return };
         if served.machine.on_response(status, &self.timers, now) {
-            self.outbox.push(response.clone());
+            self.outbox.push_back(response.clone());
             served.response = response;
         }
         if served.machine.state() == State::Terminated {
@@ -363,7 +330,7 @@ impl Phone {
         for client in self.clients.values_mut() {
             loop {
                 match client.machine.poll(&self.timers, now) {
-                    Timeout::Retransmit => self.outbox.push(client.request.clone()),
+                    Timeout::Retransmit => self.outbox.push_back(client.request.clone()),
                     Timeout::TimedOut => silent.push(client.purpose.clone()),
                     Timeout::Terminated => {}
                     Timeout::None => break,
@@ -376,9 +343,7 @@ impl Phone {
                 Purpose::Register => self.registration.retry(now),
                 Purpose::Invite(call_id) => self.on_invite_timeout(&call_id),
                 Purpose::Cancel => {}
-                Purpose::Bye { call_id, own_tag, peer_tag } => {
-                    self.on_bye_over(&call_id, &own_tag, &peer_tag);
-                }
+                Purpose::Bye(dialog) => self.on_bye_over(&dialog),
                 Purpose::Message(number) => self.messages[number] = Some(0),
             }
         }
@@ -388,12 +353,78 @@ impl Phone {
         for served in self.served.values_mut() {
             loop {
                 match served.machine.poll(&self.timers, now) {
-                    Timeout::Retransmit => self.outbox.push(served.response.clone()),
+                    Timeout::Retransmit => self.outbox.push_back(served.response.clone()),
                     Timeout::TimedOut | Timeout::Terminated => {}
                     Timeout::None => break,
                 }
             }
         }
         self.served.retain(|_, served| served.machine.state() != State::Terminated);
+    }
+}
+
+impl End for Phone {
+    /// A message from the server.
+    fn receive(&mut self, now: Instant, _: Peer, bytes: &[u8]) {
+        if !self.is_on {
+            return;
+        }
+        let message = Message::parse(bytes).expect("the server sends messages");
+        assert_eq!(message.flaw(), None, "{}", bytes.escape_ascii());
+        match message.method() {
+            None => self.on_response(now, &message),
+            Some(_) => {
+                message.check().expect("the server sends good requests");
+                self.on_request(now, &message);
+            }
+        }
+    }
+
+    fn next_timer(&self) -> Option<Instant> {
+        if !self.is_on {
+            return None;
+        }
+        let clients = self.clients.values().filter_map(|client| client.machine.next_timer());
+        let served = self.served.values().filter_map(|served| served.machine.next_timer());
+        let calls = self.calls.values().filter_map(Call::next_timer);
+        let legs = self.legs.iter().filter_map(Leg::next_timer);
+        clients.chain(served).chain(self.registration.next_timer()).chain(calls).chain(legs).min()
+    }
+
+    fn on_timer(&mut self, now: Instant) {
+        if !self.is_on {
+            return;
+        }
+        self.poll_clients(now);
+        self.poll_served(now);
+        if self.registration.is_due(now) {
+            self.register(now);
+        }
+        self.poll_calls(now);
+        self.poll_legs(now);
+    }
+
+    fn next_output(&mut self) -> Option<Outgoing> {
+        let bytes = self.outbox.pop_front()?;
+        let way = match self.stream {
+            _ if !self.on_stream => Way::Datagram,
+            // Where it is broken the phone will hear of it.
+            Some(stream) => Way::Stream(stream),
+            None => Way::NewStream,
+        };
+        Some(Outgoing { to: SERVER.into(), way, bytes })
+    }
+
+    fn stream_opened(&mut self, stream: u64) {
+        self.stream = Some(stream);
+    }
+
+    /// It opens another one, and says where it is.
+    fn stream_closed(&mut self, now: Instant, stream: u64) {
+        if self.stream == Some(stream) {
+            self.stream = None;
+            self.registration.granted = None;
+            self.registration.hurry(now);
+        }
     }
 }

@@ -1,13 +1,14 @@
 //! How a phone registers and keeps registered.
 
 use super::{DOMAIN, Phone, Purpose};
-use crate::wire::{self, Draft};
+use crate::wire;
+use sip::dialog::Dialog;
 use sip::header::{HeaderName, NameAddr};
-use sip::{Duration, Instant, Message};
+use sip::{Duration, Instant, Message, Method};
 
 pub(crate) struct Registration {
-    call_id: String,
-    cseq: u32,
+    /// What its requests have in common.
+    requests: Dialog,
     /// Seconds that are asked for.
     lifetime: u64,
     is_wanted: bool,
@@ -23,11 +24,12 @@ pub(crate) struct Registration {
 }
 
 impl Registration {
-    /// One that begins at `first`.
-    pub(crate) fn new(call_id: String, lifetime: u64, first: Instant) -> Self {
+    /// That of a user on the phone of this number, which begins at `first`.
+    pub(crate) fn new(user: &str, number: u16, lifetime: u64, first: Instant) -> Self {
+        let address = ("<sip:", user, "@", DOMAIN, ">");
+        let call_id = ("register", number);
         Self {
-            call_id,
-            cseq: 0,
+            requests: Dialog::new(call_id, address, "r", address, ("sip:", DOMAIN)),
             lifetime,
             is_wanted: true,
             next: Some(first),
@@ -73,26 +75,16 @@ impl Registration {
 impl Phone {
     pub(super) fn register(&mut self, now: Instant) {
         self.registration.next = None;
-        let from = self.from();
-        let to = format!("<sip:{}>", self.address_of_record());
         let seconds = if self.registration.is_wanted { self.registration.lifetime } else { 0 };
         let lines = format!("Contact: <{}>;expires={seconds}\r\n", self.contact());
-        self.registration.cseq += 1;
         self.registration.is_gone = false;
         if !self.registration.is_wanted {
             self.registration.granted = None;
         }
-        let draft = Draft {
-            method: "REGISTER",
-            uri: &format!("sip:{DOMAIN}"),
-            from: &from,
-            to: &to,
-            call_id: &self.registration.call_id.clone(),
-            cseq: self.registration.cseq,
-            routes: &[],
-            lines: &lines,
-        };
-        let key = self.send_request(now, &draft, Purpose::Register);
+        let mut requests = self.registration.requests.clone();
+        let key =
+            self.send_request(now, &mut requests, Method::Register, &lines, Purpose::Register);
+        self.registration.requests = requests;
         self.registration.current = Some((key, now));
     }
 

@@ -1,0 +1,461 @@
+//! Ends on a simulated [network](crate::network), each a value without I/O, and the clock that they share.
+//!
+//! An [`End`] is told of what comes and of the time, and is asked what it has to send: a user agent, a server.
+//! The rig delivers, rings alarms and sends; the owner of the ends does the rest, one planned step after the
+//! other:
+//!
+//! ```
+//! use sip::Instant;
+//! use std::time::Duration;
+//! use test_support::network::Link;
+//! use test_support::rig::{End, Outgoing, Peer, Rig, Way};
+//!
+//! /// Sends back what comes.
+//! #[derive(Default)]
+//! struct Echo(Vec<Outgoing>, usize);
+//!
+//! impl End for Echo {
+//!     fn receive(&mut self, _: Instant, from: Peer, bytes: &[u8]) {
+//!         self.1 += 1;
+//!         if self.1 < 10 {
+//!             self.0.push(Outgoing { to: from.address, way: Way::Datagram, bytes: bytes.to_vec() });
+//!         }
+//!     }
+//!     fn next_timer(&self) -> Option<Instant> {
+//!         None
+//!     }
+//!     fn on_timer(&mut self, _: Instant) {}
+//!     fn next_output(&mut self) -> Option<Outgoing> {
+//!         self.0.pop()
+//!     }
+//! }
+//!
+//! let mut ends = (Echo::default(), Echo::default());
+//! let mut rig = Rig::<&str>::new(1, Link { delay: Duration::from_millis(5), ..Link::default() });
+//! let one = rig.attach(([192, 0, 2, 1], 5060).into());
+//! let other = ([192, 0, 2, 2], 5060).into();
+//! rig.attach(other);
+//! rig.plan(Duration::from_secs(1), "serve");
+//! while let Some(step) = rig.next(&mut ends, Duration::MAX) {
+//!     assert_eq!(step, "serve");
+//!     ends.0.0.push(Outgoing { to: other, way: Way::Datagram, bytes: b"ping".to_vec() });
+//!     rig.after(&mut ends, one);
+//! }
+//! assert_eq!((ends.0.1, ends.1.1), (9, 10));
+//! ```
+
+use crate::network::{Event, Link, Network};
+use sip::Instant;
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+/// When the simulated time begins.
+pub const START: Instant = Instant::from_micros(1_700_000_000_000_000);
+
+/// The time of the ends, at this time of the network.
+#[must_use]
+pub fn instant(since_start: Duration) -> Instant {
+    START + sip::Duration::from_micros(since_start.as_micros() as u64)
+}
+
+/// The time of the network, at this time of the ends.
+#[must_use]
+pub fn since_start(instant: Instant) -> Duration {
+    Duration::from_micros(instant.since(START).as_micros())
+}
+
+/// Where something came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Peer {
+    /// The address, as the network sees it.
+    pub address: SocketAddr,
+    /// The stream that it came on, if it was no datagram.
+    pub stream: Option<u64>,
+}
+
+/// How something is to be sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// As a datagram.
+    Datagram,
+    /// On this stream.
+    Stream(u64),
+    /// On any stream between the two that is open.
+    OpenStream,
+    /// On a stream that is opened for it.
+    NewStream,
+}
+
+/// Something that is to be sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outgoing {
+    /// Where to.
+    pub to: SocketAddr,
+    /// How.
+    pub way: Way,
+    /// What.
+    pub bytes: Vec<u8>,
+}
+
+/// One end: a value that is told what happens.
+pub trait End {
+    /// A datagram, or what was sent at once on a stream, has come.
+    fn receive(&mut self, now: Instant, from: Peer, bytes: &[u8]);
+
+    /// When [`End::on_timer`] is to be called next.
+    fn next_timer(&self) -> Option<Instant>;
+
+    /// A time that it asked for has come.
+    fn on_timer(&mut self, now: Instant);
+
+    /// Takes the next thing to be sent. Asked for after each of the other calls, until there is none.
+    fn next_output(&mut self) -> Option<Outgoing>;
+
+    /// The stream that was to be opened with [`Way::NewStream`] is open.
+    fn stream_opened(&mut self, _stream: u64) {}
+
+    /// A stream of this end's is closed.
+    fn stream_closed(&mut self, _now: Instant, _stream: u64) {}
+
+    /// The stream that `outgoing` was to be sent on is closed, or there is none.
+    fn undeliverable(&mut self, _now: Instant, _outgoing: Outgoing) {}
+}
+
+/// The ends of a rig, whoever has them, by the numbers that [`Rig::attach`] gave them.
+pub trait Ends {
+    /// The end of this number.
+    fn end(&mut self, number: usize) -> &mut dyn End;
+}
+
+impl<E: End> Ends for Vec<E> {
+    fn end(&mut self, number: usize) -> &mut dyn End {
+        &mut self[number]
+    }
+}
+
+impl<A: End, B: End> Ends for (A, B) {
+    fn end(&mut self, number: usize) -> &mut dyn End {
+        if number == 0 { &mut self.0 } else { &mut self.1 }
+    }
+}
+
+/// What things are woken up for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wake<S> {
+    /// The alarm of the end of this number.
+    End(usize),
+    /// A step of the owner's.
+    Step(S),
+}
+
+/// The network, and what the rig knows of each end. `S` is a step that the owner has planned.
+#[derive(Debug)]
+pub struct Rig<S> {
+    /// Messages with this in them are printed as they arrive.
+    pub shown: Option<String>,
+    net: Network<Wake<S>>,
+    places: Vec<Place>,
+    numbers: BTreeMap<SocketAddr, usize>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    address: SocketAddr,
+    alarm: Option<Duration>,
+}
+
+impl<S> Rig<S> {
+    /// A network without ends, on which all chance comes from `seed`.
+    #[must_use]
+    pub fn new(seed: u64, link: Link) -> Self {
+        Self {
+            shown: None,
+            net: Network::new(seed, link),
+            places: Vec::new(),
+            numbers: BTreeMap::new(),
+        }
+    }
+
+    /// Connects the next end, which the network sees at `address`: another one than it believes to have where it
+    /// is behind a NAT. Gives its number, from 0 on.
+    pub fn attach(&mut self, address: SocketAddr) -> usize {
+        let number = self.places.len();
+        self.places.push(Place { address, alarm: None });
+        self.numbers.insert(address, number);
+        number
+    }
+
+    /// The network sees an end elsewhere from now on: the NAT before it has forgotten it, or it has moved. What
+    /// comes to the old address is lost.
+    pub fn move_to(&mut self, number: usize, address: SocketAddr) {
+        self.numbers.remove(&self.places[number].address);
+        self.numbers.insert(address, number);
+        self.places[number].address = address;
+    }
+
+    /// Closes all streams of an end: its power is cut, or it was started again.
+    pub fn cut(&mut self, number: usize) {
+        for stream in self.net.streams_of(self.places[number].address) {
+            self.net.close(stream);
+        }
+    }
+
+    /// Whether an end has an open stream.
+    #[must_use]
+    pub fn has_stream(&self, number: usize) -> bool {
+        !self.net.streams_of(self.places[number].address).is_empty()
+    }
+
+    /// How the network treats what is sent.
+    #[must_use]
+    pub const fn link(&self) -> Link {
+        self.net.link
+    }
+
+    /// Has the network treat what is sent from now on in another way.
+    pub const fn set_link(&mut self, link: Link) {
+        self.net.link = link;
+    }
+
+    /// The time of the ends.
+    #[must_use]
+    pub fn now(&self) -> Instant {
+        instant(self.net.now())
+    }
+
+    /// Stands for everything that has arrived until now, in its order: equal for equal runs.
+    #[must_use]
+    pub const fn trace(&self) -> u64 {
+        self.net.trace()
+    }
+
+    /// [`Rig::next`] gives `step` back at `at`, or now if that is over.
+    pub fn plan(&mut self, at: Duration, step: S) {
+        self.net.wake_at(at, Wake::Step(step));
+    }
+
+    /// [`Rig::next`] gives `step` back in so long.
+    pub fn plan_in(&mut self, wait: Duration, step: S) {
+        self.plan(self.net.now() + wait, step);
+    }
+
+    /// Lets everything happen until the owner's next step, which it gives back; `None` where there is nothing
+    /// more before `until`.
+    pub fn next(&mut self, ends: &mut impl Ends, until: Duration) -> Option<S> {
+        while self.net.next_time().is_some_and(|next| next < until) {
+            match self.net.next_event()? {
+                Event::Datagram { from, to, bytes } => {
+                    self.deliver(ends, Peer { address: from, stream: None }, to, &bytes);
+                }
+                Event::Stream { stream, from, to, bytes } => {
+                    self.deliver(ends, Peer { address: from, stream: Some(stream) }, to, &bytes);
+                }
+                Event::Closed { stream, to } => {
+                    if let Some(&number) = self.numbers.get(&to) {
+                        ends.end(number).stream_closed(self.now(), stream);
+                        self.after(ends, number);
+                    }
+                }
+                Event::Wake(Wake::End(number)) => {
+                    let alarm = &mut self.places[number].alarm;
+                    if alarm.take_if(|alarm| *alarm <= self.net.now()).is_some() {
+                        ends.end(number).on_timer(self.now());
+                        self.after(ends, number);
+                    }
+                }
+                Event::Wake(Wake::Step(step)) => return Some(step),
+            }
+        }
+        None
+    }
+
+    fn deliver(&mut self, ends: &mut impl Ends, from: Peer, to: SocketAddr, bytes: &[u8]) {
+        let Some(&number) = self.numbers.get(&to) else { return };
+        if let Some(shown) = &self.shown {
+            let text = String::from_utf8_lossy(bytes);
+            if text.contains(shown) {
+                let line = text.lines().next().unwrap_or_default();
+                let cseq = text.lines().find(|line| line.starts_with("CSeq")).unwrap_or_default();
+                let now = self.net.now().as_secs_f64();
+                println!("{now:.6} {} -> {to} {line} ({cseq})", from.address);
+            }
+        }
+        ends.end(number).receive(self.now(), from, bytes);
+        self.after(ends, number);
+    }
+
+    /// Sends what an end has to send and sets its alarm: after the owner has done something to it.
+    pub fn after(&mut self, ends: &mut impl Ends, number: usize) {
+        let (end, now) = (ends.end(number), self.now());
+        let address = self.places[number].address;
+        while let Some(outgoing) = end.next_output() {
+            let Outgoing { to, way, bytes } = &outgoing;
+            let is_sent = match *way {
+                Way::Datagram => {
+                    self.net.send(address, *to, bytes);
+                    true
+                }
+                Way::Stream(stream) => self.net.write(stream, address, bytes),
+                Way::OpenStream => {
+                    let own = self.net.streams_of(address);
+                    let stream = self.net.streams_of(*to).into_iter().find(|it| own.contains(it));
+                    stream.is_some_and(|stream| self.net.write(stream, address, bytes))
+                }
+                Way::NewStream => {
+                    let stream = self.net.open(address, *to);
+                    end.stream_opened(stream);
+                    self.net.write(stream, address, bytes)
+                }
+            };
+            if !is_sent {
+                end.undeliverable(now, outgoing);
+            }
+        }
+        let Some(next) = end.next_timer().map(|next| since_start(next).max(self.net.now())) else {
+            return;
+        };
+        let alarm = &mut self.places[number].alarm;
+        if alarm.is_none_or(|alarm| next < alarm) {
+            *alarm = Some(next);
+            self.net.wake_at(next, Wake::End(number));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LINK: Link = Link {
+        loss: 300,
+        duplication: 100,
+        delay: Duration::from_millis(10),
+        jitter: Duration::from_millis(300),
+    };
+    const SERVER: SocketAddr =
+        SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1)), 5060);
+
+    /// Sends numbers, each again every second until it comes back; sends back what is no answer.
+    #[derive(Default)]
+    struct Counter {
+        way: Option<Way>,
+        next: u8,
+        again: Option<Instant>,
+        outbox: Vec<Outgoing>,
+        heard: Vec<u8>,
+        lost: usize,
+    }
+
+    impl Counter {
+        fn ask(&mut self, now: Instant) {
+            self.again = Some(now + sip::Duration::from_secs(1));
+            let way = self.way.expect("a way");
+            self.outbox.push(Outgoing { to: SERVER, way, bytes: vec![b'?', self.next] });
+        }
+    }
+
+    impl End for Counter {
+        fn receive(&mut self, now: Instant, from: Peer, bytes: &[u8]) {
+            self.heard.push(bytes[1]);
+            if bytes[0] == b'?' {
+                let way = from.stream.map_or(Way::Datagram, Way::Stream);
+                let answer = vec![b'!', bytes[1]];
+                self.outbox.push(Outgoing { to: from.address, way, bytes: answer });
+            } else if bytes[1] == self.next {
+                self.next += 1;
+                self.ask(now);
+            }
+        }
+
+        fn next_timer(&self) -> Option<Instant> {
+            self.again.filter(|_| self.next < 20)
+        }
+
+        fn on_timer(&mut self, now: Instant) {
+            assert_eq!(Some(now), self.again, "not before its time");
+            self.ask(now);
+        }
+
+        fn next_output(&mut self) -> Option<Outgoing> {
+            self.outbox.pop()
+        }
+
+        fn stream_opened(&mut self, stream: u64) {
+            self.way = Some(Way::Stream(stream));
+        }
+
+        fn stream_closed(&mut self, _: Instant, stream: u64) {
+            if self.way == Some(Way::Stream(stream)) {
+                self.way = Some(Way::NewStream);
+            }
+        }
+
+        fn undeliverable(&mut self, _: Instant, _: Outgoing) {
+            self.lost += 1;
+        }
+    }
+
+    /// A client that asks by `way`, a server, and what `act` does to them in the middle.
+    fn run(
+        seed: u64,
+        way: Way,
+        act: impl Fn(&mut Rig<()>, &mut (Counter, Counter)),
+    ) -> ((Counter, Counter), u64) {
+        let mut rig = Rig::new(seed, LINK);
+        rig.attach(([10, 0, 0, 1], 1).into());
+        rig.attach(SERVER);
+        let mut ends = (Counter { way: Some(way), ..Counter::default() }, Counter::default());
+        ends.0.ask(rig.now());
+        rig.after(&mut ends, 0);
+        rig.plan(Duration::from_secs(3), ());
+        while let Some(()) = rig.next(&mut ends, Duration::from_secs(300)) {
+            act(&mut rig, &mut ends);
+        }
+        let trace = rig.trace();
+        (ends, trace)
+    }
+
+    #[test]
+    fn two_ends_talk_over_a_network_that_loses_and_doubles() {
+        for seed in 0..20 {
+            let ((client, server), trace) = run(seed, Way::Datagram, |_, _| ());
+            assert_eq!(client.next, 20);
+            assert!(server.heard.len() > 20, "what was lost was sent again");
+            assert_eq!(run(seed, Way::Datagram, |_, _| ()).1, trace);
+        }
+    }
+
+    #[test]
+    fn a_network_that_gets_better_loses_no_more() {
+        let ((client, server), _) = run(2, Way::Datagram, |rig, ends| {
+            rig.set_link(Link { loss: 0, duplication: 0, jitter: Duration::ZERO, ..rig.link() });
+            ends.1.heard.clear();
+        });
+        assert_eq!((client.next, server.heard.len() < 22), (20, true));
+    }
+
+    #[test]
+    fn an_end_that_moves_is_found_at_its_new_address_alone() {
+        let ((client, _), _) = run(3, Way::Datagram, |rig, _| {
+            rig.move_to(0, ([10, 0, 0, 1], 2).into());
+            assert_eq!(rig.numbers.len(), 2);
+        });
+        assert_eq!(client.next, 20);
+    }
+
+    #[test]
+    fn an_end_that_begins_anew_has_no_streams() {
+        let ((client, server), _) = run(4, Way::NewStream, |rig, ends| {
+            assert!(rig.has_stream(0) && rig.has_stream(1));
+            ends.1 = Counter::default();
+            rig.cut(1);
+            assert!(!rig.has_stream(0));
+            ends.0.ask(rig.now());
+            rig.after(ends, 0);
+            assert_eq!(ends.0.lost, 1, "it has not heard of it yet");
+        });
+        assert_eq!(client.next, 20);
+        assert!(server.heard[0] > 0 && server.heard.contains(&19));
+    }
+}
