@@ -2,7 +2,9 @@
 //! itself.
 
 use parking_lot::RawMutex;
-use sip::{Duration, HeaderName, Instant, Message, Transport};
+use sip::dialog::Dialog;
+use sip::message::{Response, reason_phrase};
+use sip::{Duration, HeaderName, Instant, Message, Method, Transport};
 use sip_server::config::{Domain, Listener};
 use sip_server::{Config, Flow, Output, Server, Worker};
 use std::net::SocketAddr;
@@ -22,40 +24,36 @@ fn address(user: usize) -> SocketAddr {
     ([203, 0, 113, user as u8], 5060).into()
 }
 
-fn request(method: &str, user: usize, from: usize, call: &str) -> Vec<u8> {
-    let uri =
-        if method == "REGISTER" { "example.com".into() } else { format!("u{user}@example.com") };
-    let source = address(from);
-    format!(
-        "{method} sip:{uri} SIP/2.0\r\nVia: SIP/2.0/UDP {source};branch=z9hG4bK{call}\r\n\
-         Max-Forwards: 70\r\nFrom: <sip:u{from}@example.com>;tag=a\r\n\
-         To: <sip:u{user}@example.com>\r\nCall-ID: {call}\r\nCSeq: 1 {method}\r\n\
-         Contact: <sip:u{from}@{source}>\r\nContent-Length: 0\r\n\r\n"
-    )
-    .into_bytes()
+fn request(method: Method<'static>, user: usize, from: usize, call: &str) -> Vec<u8> {
+    let (source, mut out) = (address(from), Vec::new());
+    let address = |user: usize| ("<sip:u", user as u64, "@example.com>");
+    let to_user = (method != Method::Register).then_some(("u", user as u64, "@"));
+    let uri = ("sip:", to_user, "example.com");
+    Dialog::new(call, address(from), "a", address(user), uri)
+        .request(method, 1, ("SIP/2.0/UDP ", source, ";branch=z9hG4bK", call), &mut out)
+        .field(HeaderName::Contact, ("<sip:u", from as u64, "@", source, ">"))
+        .end();
+    out
 }
 
 /// What the phone of a user says to a message, if anything.
 fn reaction(user: usize, bytes: &[u8]) -> Option<Vec<u8>> {
     let message = Message::parse(bytes).expect("a message");
     let status = match (message.method()?, user % 3) {
-        (sip::Method::Ack, _) => return None,
-        (sip::Method::Invite, 0) => "486 Busy Here",
-        _ => "200 OK",
+        (Method::Ack, _) => return None,
+        (Method::Invite, 0) => 486,
+        _ => 200,
     };
-    let mut response = format!("SIP/2.0 {status}\r\n");
-    for field in message.fields() {
-        let line = std::str::from_utf8(field.line).unwrap();
-        match field.name {
-            HeaderName::Via | HeaderName::From | HeaderName::CallId | HeaderName::CSeq => {
-                response.push_str(line);
-            }
-            HeaderName::To => response.push_str(&line.replace("\r\n", ";tag=b\r\n")),
-            _ => {}
-        }
-    }
-    response.push_str("Content-Length: 0\r\n\r\n");
-    Some(response.into_bytes())
+    let mut out = Vec::new();
+    let response = Response {
+        request: &message,
+        source: SERVER.into(),
+        status,
+        reason: reason_phrase(status),
+        to_tag: Some(b"b"),
+    };
+    response.write(&mut out, |_| ());
+    Some(out)
 }
 
 /// Gives a datagram to the server, and what the phones say to it to some thread.
@@ -93,13 +91,13 @@ fn run(
     let mut worker = server.worker();
     let mut finals = 0;
     for user in (number..USERS).step_by(THREADS) {
-        let register = request("REGISTER", user, user, &format!("register{user}"));
+        let register = request(Method::Register, user, user, &format!("register{user}"));
         work(&mut worker, (address(user), register), threads, &mut finals);
     }
     barrier.wait();
     for call in 0..CALLS {
         let (from, to) = ((number + call) % USERS, (number * 7 + call * 13) % USERS);
-        let method = ["INVITE", "MESSAGE"][call % 2];
+        let method = [Method::Invite, Method::Message][call % 2];
         let request = request(method, to, from, &format!("call{number}-{call}"));
         work(&mut worker, (address(from), request), threads, &mut finals);
         while let Ok(datagram) = inbox.try_recv() {

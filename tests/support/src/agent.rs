@@ -432,6 +432,18 @@ impl Agent {
     }
 }
 
+/// An OPTIONS request from `from`, to see whether `to` answers: the `attempt`th.
+#[must_use]
+pub fn ping(from: SocketAddr, to: SocketAddr, attempt: u32) -> Vec<u8> {
+    let (id, mut out) = (("ready", attempt), Vec::new());
+    let via = ("SIP/2.0/UDP ", from, ";branch=z9hG4bK", id, ";rport");
+    let local = ("<sip:ready@", from, ">");
+    Dialog::new((id, "@", from), local, "ready", ("<sip:", to, ">"), ("sip:", to))
+        .request(Method::Options, attempt, via, &mut out)
+        .end();
+    out
+}
+
 /// The status of a response to this method.
 fn status_to(message: &Received, method: &str) -> Option<u16> {
     message.status().filter(|_| message.cseq().method == Method::new(method.as_bytes()))

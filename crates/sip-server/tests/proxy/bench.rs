@@ -5,7 +5,9 @@
 //! were registered, or made by [`Bench::end`].
 
 use parking_lot::RawMutex;
-use sip::{Duration, HeaderName, Instant, Message, Transport};
+use sip::dialog::Dialog;
+use sip::message::{Response, reason_phrase};
+use sip::{Duration, HeaderName, Instant, Message, Method, Transport};
 use sip_server::config::{Domain, Listener, Network};
 use sip_server::{Config, Connection, Event, Flow, Location, Output, Server, Ticket, Worker};
 use std::collections::BTreeMap;
@@ -139,15 +141,16 @@ impl Bench {
         to: &str,
     ) -> String {
         self.serial += 1;
-        let (serial, flow) = (self.serial, self.ends[end]);
-        let transport = flow.transport.via_name();
-        let remote = flow.remote;
-        format!(
-            "{method} {uri} SIP/2.0\r\nVia: SIP/2.0/{transport} {remote};branch=z9hG4bK{serial}\r\n\
-             Max-Forwards: 70\r\nFrom: <sip:{from}@example.com>;tag={from}\r\nTo: <{to}>\r\n\
-             Call-ID: call\r\nCSeq: {serial} {method}\r\nContact: <sip:{from}@{remote}>\r\n\
-             Content-Length: 0\r\n\r\n"
-        )
+        let (serial, Flow { transport, remote, .. }) = (self.serial, self.ends[end]);
+        let via = ("SIP/2.0/", transport.via_name(), " ", remote, ";branch=z9hG4bK", serial);
+        let dialog =
+            Dialog::new("call", ("<sip:", from, "@example.com>"), from, ("<", to, ">"), uri);
+        written(|out| {
+            dialog
+                .request(Method::new(method.as_bytes()), serial, via, out)
+                .field(HeaderName::Contact, ("<sip:", from, "@", remote, ">"))
+                .end();
+        })
     }
 
     /// What is read waits too long, until the workers let no more than a part in.
@@ -211,11 +214,14 @@ impl Bench {
     /// received last, within the transaction.
     pub(crate) fn follow(&mut self, method: &str) -> Vec<String> {
         let invite = self.last("from alice", "INVITE");
-        let mut follow = invite.replace("INVITE", method);
-        if method == "ACK" {
-            let response = self.last("alice", "response");
-            follow = follow.replace(line(&invite, "To"), line(&response, "To"));
-        }
+        let invite = Message::parse(invite.as_bytes()).unwrap();
+        let follow = match method {
+            "CANCEL" => written(|out| invite.write_cancel(b"", out)),
+            _ => {
+                let response = self.last("alice", "response");
+                written(|out| invite.write_ack(&Message::parse(response.as_bytes()).unwrap(), out))
+            }
+        };
         self.receive("alice", &follow)
     }
 
@@ -331,26 +337,27 @@ pub(crate) fn values(text: &str, name: HeaderName) -> Vec<String> {
     message.elements(name).map(|value| String::from_utf8(value.to_vec()).unwrap()).collect()
 }
 
-/// A response of `end` to a request, with its name for a tag.
+/// A response of `end` to a request of the server's, with its name for a tag.
 pub(crate) fn response(request: &str, status: u16, end: &str, lines: &str) -> String {
-    let mut response = format!("SIP/2.0 {status} X\r\n");
-    let message = Message::parse(request.as_bytes()).unwrap();
-    for field in message.fields() {
-        let text = std::str::from_utf8(field.line).unwrap();
-        match field.name {
-            HeaderName::To if !text.contains(";tag=") && status > 100 => {
-                response.push_str(&text.replace("\r\n", &format!(";tag={end}\r\n")));
-            }
-            HeaderName::Via
-            | HeaderName::From
-            | HeaderName::To
-            | HeaderName::CallId
-            | HeaderName::CSeq
-            | HeaderName::RecordRoute => response.push_str(text),
-            _ => {}
-        }
-    }
-    response.push_str(lines);
-    response.push_str("Content-Length: 0\r\n\r\n");
-    response
+    let request = Message::parse(request.as_bytes()).unwrap();
+    let response = Response {
+        request: &request,
+        source: UDP.parse().unwrap(),
+        status,
+        reason: reason_phrase(status),
+        to_tag: (status > 100).then_some(end.as_bytes()),
+    };
+    written(|out| {
+        response.write(out, |out| {
+            request.write_record_routes(out);
+            out.extend_from_slice(lines.as_bytes());
+        });
+    })
+}
+
+/// What `write` writes, as text.
+pub(crate) fn written(write: impl FnOnce(&mut Vec<u8>)) -> String {
+    let mut out = Vec::new();
+    write(&mut out);
+    String::from_utf8(out).unwrap()
 }

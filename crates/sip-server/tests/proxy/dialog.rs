@@ -1,68 +1,44 @@
 //! Requests within a dialog: along the recorded route, in both directions.
 
-use crate::bench::{ALICE, Bench, config, line, tcp, values};
-use sip::HeaderName;
+use crate::bench::{ALICE, Bench, config, tcp, values, written};
+use sip::dialog::Dialog;
+use sip::{HeaderName, Message, Method};
 use sip_server::Flow;
 
-/// A dialog between alice and bob, as each of them sees it.
-struct Dialog {
-    alice: Side,
-    bob: Side,
+/// A call between alice and bob, as each of them sees it.
+struct Call {
+    alice: (Flow, Dialog),
+    bob: (Flow, Dialog),
 }
 
-struct Side {
-    flow: Flow,
-    uri: String,
-    from: String,
-    to: String,
-    /// Whole lines.
-    routes: String,
-}
-
-impl Side {
-    /// What `message`, an INVITE or the response to it, says for the one who received it.
-    fn new(flow: Flow, message: &str, from: &str, to: &str) -> Self {
-        let contact = line(message, "Contact").trim_start_matches("Contact: ");
-        let mut routes = values(message, HeaderName::RecordRoute);
-        if message.starts_with("SIP/2.0") {
-            routes.reverse();
-        }
-        Self {
-            flow,
-            uri: contact.trim_matches(['<', '>']).to_owned(),
-            from: from.trim_start_matches("From: ").trim_start_matches("To: ").to_owned(),
-            to: to.trim_start_matches("From: ").trim_start_matches("To: ").to_owned(),
-            routes: routes.iter().map(|route| format!("Route: {route}\r\n")).collect(),
-        }
-    }
-}
-
-impl Dialog {
+impl Call {
     /// A call from alice that bob has answered.
     fn new(bench: &mut Bench) -> Self {
         bench.call("INVITE");
         let contact = format!("Contact: <sip:bob@{}>\r\n", bench.flow("bob").remote);
         assert_eq!(bench.respond("bob", "INVITE", 200, &contact), ["alice 200"]);
         let (invite, response) = (bench.last("bob", "INVITE"), bench.last("alice", "response"));
-        let (from, to) = (line(&response, "From"), line(&response, "To"));
-        let dialog = Self {
-            alice: Side::new(bench.flow("alice"), &response, from, to),
-            bob: Side::new(bench.flow("bob"), &invite, to, from),
+        let [invite, response] =
+            [&invite, &response].map(|text| Message::parse(text.as_bytes()).unwrap());
+        let call = Self {
+            alice: (bench.flow("alice"), Dialog::of_response(&response).unwrap()),
+            bob: (bench.flow("bob"), Dialog::of_request(&invite, b"bob").unwrap()),
         };
-        assert_eq!(bench.receive("alice", &dialog.request("alice", "ACK", 1)), ["bob ACK"]);
-        dialog
+        assert_eq!(bench.receive("alice", &call.request("alice", "ACK", 1)), ["bob ACK"]);
+        call
     }
 
     fn request(&self, end: &str, method: &str, cseq: u32) -> String {
-        let side = if end == "alice" { &self.alice } else { &self.bob };
-        let Side { flow, uri, from, to, routes } = side;
+        let (flow, dialog) = if end == "alice" { &self.alice } else { &self.bob };
         let (transport, remote) = (flow.transport.via_name(), flow.remote);
-        format!(
-            "{method} {uri} SIP/2.0\r\n\
-             Via: SIP/2.0/{transport} {remote};branch=z9hG4bK{end}{method}{cseq}\r\n\
-             Max-Forwards: 70\r\n{routes}From: {from}\r\nTo: {to}\r\nCall-ID: call\r\n\
-             CSeq: {cseq} {method}\r\nContact: <sip:{end}@{remote}>\r\nContent-Length: 0\r\n\r\n"
-        )
+        let branch = ("z9hG4bK", end, method, cseq);
+        let via = ("SIP/2.0/", transport, " ", remote, ";branch=", branch);
+        written(|out| {
+            dialog
+                .request(Method::new(method.as_bytes()), cseq, via, out)
+                .field(HeaderName::Contact, ("<sip:", end, "@", remote, ">"))
+                .end();
+        })
     }
 }
 
@@ -76,10 +52,10 @@ fn bob_on_tcp() -> Bench {
 #[test]
 fn requests_of_the_dialog_pass_in_both_directions() {
     for mut bench in [Bench::with_bob(&[("bob", "1")]), bob_on_tcp()] {
-        let dialog = Dialog::new(&mut bench);
+        let call = Call::new(&mut bench);
         for (cseq, method) in (10..).zip(["PRACK", "UPDATE", "INFO", "REFER", "INVITE", "BYE"]) {
             for (from, to) in [("alice", "bob"), ("bob", "alice")] {
-                let request = dialog.request(from, method, cseq);
+                let request = call.request(from, method, cseq);
                 let mut noted = bench.receive(from, &request);
                 if method == "INVITE" {
                     assert_eq!(noted.remove(0), format!("{from} 100"));
@@ -99,8 +75,8 @@ fn requests_of_the_dialog_pass_in_both_directions() {
 #[test]
 fn two_invites_that_cross_both_pass() {
     let mut bench = Bench::with_bob(&[("bob", "1")]);
-    let dialog = Dialog::new(&mut bench);
-    let (one, other) = (dialog.request("alice", "INVITE", 20), dialog.request("bob", "INVITE", 20));
+    let call = Call::new(&mut bench);
+    let (one, other) = (call.request("alice", "INVITE", 20), call.request("bob", "INVITE", 20));
     assert_eq!(bench.receive("alice", &one), ["alice 100", "bob INVITE"]);
     assert_eq!(bench.receive("bob", &other), ["bob 100", "alice INVITE"]);
     assert_eq!(bench.answer("bob", 491), ["bob ACK", "alice 491"]);
@@ -111,15 +87,15 @@ fn two_invites_that_cross_both_pass() {
 #[test]
 fn a_request_of_the_dialog_needs_no_credentials_and_another_does() {
     let mut bench = Bench::with_bob(&[("bob", "1")]);
-    let dialog = Dialog::new(&mut bench);
+    let call = Call::new(&mut bench);
     let mut config = config();
     config.authentication.required = true;
     bench.server.configure(config);
-    let bye = dialog.request("bob", "BYE", 1);
+    let bye = call.request("bob", "BYE", 1);
     assert_eq!(bench.receive("bob", &bye), ["alice BYE"]);
     assert_eq!(bench.respond("alice", "BYE", 200, ""), ["bob 200"]);
     // The proof is of this call alone.
-    let other = dialog.request("bob", "BYE", 2).replace("Call-ID: call", "Call-ID: other");
+    let other = call.request("bob", "BYE", 2).replace("Call-ID: call", "Call-ID: other");
     assert_eq!(bench.receive("bob", &other), ["bob 407"]);
     bench.rest();
 }
@@ -169,11 +145,11 @@ fn a_phone_behind_a_nat_is_reached_where_its_requests_came_from() {
     let register =
         bench.request("REGISTER", "sip:example.com", "bob", "bob", "sip:bob@example.com");
     assert_eq!(bench.receive("bob", &private(register)), ["bob 200"]);
-    let dialog = Dialog::new(&mut bench);
-    let bye = private(dialog.request("alice", "BYE", 5));
+    let call = Call::new(&mut bench);
+    let bye = private(call.request("alice", "BYE", 5));
     assert!(bye.starts_with("BYE sip:bob@192.168.0.2:5060"));
     assert_eq!(bench.receive("alice", &bye), ["bob BYE"]);
-    let bye = private(dialog.request("bob", "BYE", 5));
+    let bye = private(call.request("bob", "BYE", 5));
     assert_eq!(bench.receive("bob", &bye), ["alice BYE"]);
     assert_eq!(bench.respond("alice", "BYE", 200, ""), ["bob 200"]);
     bench.respond("bob", "BYE", 200, "");
@@ -183,8 +159,8 @@ fn a_phone_behind_a_nat_is_reached_where_its_requests_came_from() {
 #[test]
 fn a_strict_router_before_us_is_understood() {
     let mut bench = Bench::with_bob(&[("bob", "1")]);
-    let dialog = Dialog::new(&mut bench);
-    let bye = dialog.request("alice", "BYE", 30);
+    let call = Call::new(&mut bench);
+    let bye = call.request("alice", "BYE", 30);
     let own = values(&bye, HeaderName::Route)[0].clone();
     let uri = own.trim_matches(['<', '>']);
     let strict = bye
@@ -202,8 +178,8 @@ fn a_strict_router_before_us_is_understood() {
 #[test]
 fn a_request_for_a_connection_that_is_gone_is_answered_480() {
     let mut bench = bob_on_tcp();
-    let dialog = Dialog::new(&mut bench);
-    let bye = dialog.request("alice", "BYE", 30);
+    let call = Call::new(&mut bench);
+    let bye = call.request("alice", "BYE", 30);
     assert_eq!(bench.receive("alice", &bye), ["bob BYE"]);
     assert_eq!(bench.undeliverable("bob", "BYE"), ["alice 480"]);
     assert_eq!(bench.counter("undeliverable"), 1);

@@ -1,8 +1,10 @@
 //! Messages under construction, and reading them.
 
+use super::parties::{SERVER, address};
 use sip::digest::{Challenge, Ha1Set, Request};
 use sip::header::{CSeq, NameAddr};
-use sip::{HeaderName, Message, StartLine};
+use sip::message::Response;
+use sip::{Emit, HeaderName, Message, StartLine};
 use sip_server::Flow;
 
 /// A request: header fields in their order. A Content-Length and what tells the oracle which request it is are added.
@@ -85,34 +87,23 @@ pub(super) fn answer(
     Some(text(&value))
 }
 
-/// A response to `request`, with further lines.
+/// A response to `request` of the server's, with further lines.
 pub(super) fn response(
     request: &Message<'_>,
     status: u16,
     tag: Option<&str>,
-    record_routes: &[String],
-    lines: &str,
+    lines: impl Emit,
 ) -> Vec<u8> {
-    let mut response = format!("SIP/2.0 {status} Because\r\n");
-    for field in request.fields() {
-        match field.name {
-            HeaderName::Via | HeaderName::From | HeaderName::CallId | HeaderName::CSeq => {
-                response += &text(field.line);
-            }
-            HeaderName::To => {
-                let has_tag = tag_of(request, HeaderName::To).is_some();
-                let tag = tag.filter(|_| !has_tag).map(|tag| format!(";tag={tag}"));
-                response += &format!("To: {}{}\r\n", text(field.value), tag.unwrap_or_default());
-            }
-            _ => {}
-        }
-    }
-    for route in record_routes {
-        response += &format!("Record-Route: {route}\r\n");
-    }
-    response += lines;
-    response += "Content-Length: 0\r\n\r\n";
-    response.into_bytes()
+    let mut out = Vec::new();
+    let response = Response {
+        request,
+        source: address(SERVER),
+        status,
+        reason: "Because",
+        to_tag: tag.map(str::as_bytes),
+    };
+    response.write(&mut out, |out| lines.emit(out));
+    out
 }
 
 /// What a response copies.

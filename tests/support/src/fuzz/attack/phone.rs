@@ -1,11 +1,10 @@
 //! A phone that does as the RFCs say, and so may be used.
 
-use super::draft::{
-    Draft, branch, challenges, cseq, method, record_routes, response, tag_of, uri_of, value, via,
-};
+use super::draft::{Draft, branch, challenges, cseq, method, response, text, value, via};
 use super::parties::{DOMAIN, Honest};
+use sip::dialog::Dialog;
 use sip::digest::Challenge;
-use sip::{HeaderName, Message};
+use sip::{Emit, HeaderName, Message};
 use sip_server::Flow;
 
 /// Dialogs and requests that a phone remembers.
@@ -20,16 +19,6 @@ pub(super) struct Phone {
     /// It rings and nobody answers.
     pub(super) only_rings: bool,
     serial: u32,
-}
-
-/// A dialog as one end of it has it (RFC 3261 section 12).
-#[derive(Clone, PartialEq, Eq)]
-struct Dialog {
-    call_id: String,
-    local: String,
-    remote: String,
-    target: String,
-    routes: Vec<String>,
 }
 
 /// What a phone sends.
@@ -91,12 +80,15 @@ impl Phone {
         let at =
             self.dialogs.len().checked_sub(1 + usize::from(back) % self.dialogs.len().max(1))?;
         let dialog = self.dialogs[at].clone();
-        let mut draft =
-            self.start(method, &dialog.target, &dialog.local, &dialog.remote, &dialog.call_id);
-        for route in dialog.routes {
-            draft = draft.and("Route", route);
-        }
+        let draft = self.within(&dialog, method);
         Some(self.send(draft, false))
+    }
+
+    fn within(&mut self, dialog: &Dialog, method: &str) -> Draft {
+        let [uri, local, remote, call_id] =
+            [dialog.target(), dialog.local(), dialog.remote(), dialog.id().call_id].map(text);
+        let draft = self.start(method, &uri, &local, &remote, &call_id);
+        dialog.routes().iter().fold(draft, |draft, route| draft.and("Route", text(route)))
     }
 
     fn send(&mut self, draft: Draft, has_credentials: bool) -> Action {
@@ -110,10 +102,7 @@ impl Phone {
     }
 
     fn note(&mut self, dialog: Dialog) {
-        self.dialogs.retain(|known| {
-            (&known.call_id, &known.local, &known.remote)
-                != (&dialog.call_id, &dialog.local, &dialog.remote)
-        });
+        self.dialogs.retain(|known| known.id() != dialog.id());
         self.dialogs.push(dialog);
         if self.dialogs.len() > KEPT {
             self.dialogs.remove(0);
@@ -150,20 +139,9 @@ impl Phone {
             ack.fields.retain(|(name, _)| !name.ends_with("Authorization"));
             return Some(Action::Request(as_ack(ack), None));
         }
-        let mut routes = record_routes(response);
-        routes.reverse();
-        let dialog = Dialog {
-            call_id: value(response, HeaderName::CallId),
-            local: value(response, HeaderName::From),
-            remote: value(response, HeaderName::To),
-            target: uri_of(response, HeaderName::Contact)?,
-            routes,
-        };
-        let mut ack =
-            self.start("ACK", &dialog.target, &dialog.local, &dialog.remote, &dialog.call_id);
-        for route in &dialog.routes {
-            ack = ack.and("Route", route);
-        }
+        let dialog =
+            Dialog::of_response(response).ok().filter(|_| response.has(HeaderName::Contact))?;
+        let ack = self.within(&dialog, "ACK");
         self.note(dialog);
         Some(Action::Request(ack, None))
     }
@@ -196,36 +174,19 @@ impl Phone {
             return Vec::new();
         }
         let tag = format!("{}-tag", self.honest.user);
-        let routes = record_routes(request);
-        let contact = format!("Contact: <{}>\r\n", self.honest.contact);
-        let answer =
-            |status| Action::Response(response(request, status, Some(&tag), &routes, &contact));
-        if matches!(&*method, "INVITE" | "SUBSCRIBE") && self.remembers(request, &tag).is_none() {
-            return Vec::new();
+        let mut lines = Vec::new();
+        request.write_record_routes(&mut lines);
+        ("Contact: <", self.honest.contact, ">\r\n").emit(&mut lines);
+        let answer = |status| Action::Response(response(request, status, Some(&tag), &lines));
+        if matches!(&*method, "INVITE" | "SUBSCRIBE") {
+            let Ok(dialog) = Dialog::of_request(request, tag.as_bytes()) else { return Vec::new() };
+            self.note(dialog);
         }
         match &*method {
             "INVITE" if self.only_rings => vec![answer(180)],
             "INVITE" => vec![answer(180), answer(200)],
             _ => vec![answer(200)],
         }
-    }
-
-    /// Takes `request` for the beginning of a dialog, where it can be one.
-    fn remembers(&mut self, request: &Message<'_>, tag: &str) -> Option<()> {
-        let to = value(request, HeaderName::To);
-        let local = match tag_of(request, HeaderName::To) {
-            Some(_) => to,
-            None => format!("{to};tag={tag}"),
-        };
-        let target = uri_of(request, HeaderName::Contact)?;
-        self.note(Dialog {
-            call_id: value(request, HeaderName::CallId),
-            local,
-            remote: value(request, HeaderName::From),
-            target,
-            routes: record_routes(request),
-        });
-        Some(())
     }
 }
 

@@ -392,9 +392,11 @@ pub(super) fn answer(step: &Step, known: &Known) -> Option<(Flow, Vec<u8>)> {
         6 => own.iter().map(|route| changed(route)).collect(),
         _ => own,
     };
-    let mut lines = contact(step, &flow).map_or(String::new(), |it| format!("Contact: {it}\r\n"));
+    let mut lines: String =
+        routes.iter().map(|route| format!("Record-Route: {route}\r\n")).collect();
+    lines.extend(contact(step, &flow).map(|contact| format!("Contact: {contact}\r\n")));
     lines += &challenge_lines(step, known);
-    let mut answer = response(&request, status, tag, &routes, &lines);
+    let mut answer = response(&request, status, tag, &lines);
     if step.via % 4 > 1 {
         answer = of_other_branch(&answer, &branch(&request), step.via % 4 - 1);
     }
