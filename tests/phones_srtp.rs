@@ -3,18 +3,21 @@
 
 use peers::exchange::Exchange;
 use peers::phone::{Account, Action, Event, Kind, Phone};
-use peers::process::wait_until;
 use peers::tone::Recording;
 use peers::transport::Transport::Udp;
 use rtp::Packet;
 use rtp::packet::Fields;
 use sdp::negotiation::{Agreement, accept, offered};
 use sdp::{Crypto, Session};
+use sip::HeaderName;
+use sip::dialog::Dialog;
+use sip::header::NameAddr;
 use srtp::plus::{Placement, Plus, Scheme};
 use srtp::{Policy, Receiver, Sender, Suite};
 use std::f64::consts::TAU;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
+use test_support::agent::Agent;
 
 /// The tone that we send, in Hz.
 const TONE: u32 = 440;
@@ -23,49 +26,25 @@ const RATE: u32 = 8000;
 /// Samples in a packet.
 const FRAME: u32 = 160;
 
-/// A caller that is nothing but a script, with SRTP of ours.
+/// A caller with SRTP of ours.
 struct Caller {
-    signalling: UdpSocket,
+    agent: Agent,
     media: UdpSocket,
-    phone: SocketAddr,
-    uri: String,
-    /// The To header field, with the phone's tag once that is known.
-    to: String,
+    dialog: Dialog,
 }
 
 impl Caller {
     /// Calls the phone at a contact directly.
     fn new(contact: &str) -> Self {
-        let uri = contact.trim_matches(['<', '>']).split('>').next().expect("a URI").to_owned();
-        let address = uri.split('@').nth(1).and_then(|rest| rest.split(';').next());
-        let phone = address.and_then(|address| address.parse().ok());
-        let phone = phone.unwrap_or_else(|| panic!("no address in {contact}"));
-        let socket = || {
-            let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a UDP socket");
-            socket.set_read_timeout(Some(Duration::from_millis(5))).expect("a time limit");
-            socket
-        };
-        Self { signalling: socket(), media: socket(), phone, to: format!("<{uri}>"), uri }
-    }
-
-    /// Sends a request.
-    fn request(&self, method: &str, number: u32, body: &str) {
-        let here = self.signalling.local_addr().expect("an address");
-        let Self { uri, to, .. } = self;
-        let text = format!(
-            "{method} {uri} SIP/2.0\r\n\
-             Via: SIP/2.0/UDP {here};branch=z9hG4bK{method}{number};rport\r\n\
-             Max-Forwards: 70\r\n\
-             From: <sip:caller@{here}>;tag=1\r\n\
-             To: {to}\r\n\
-             Call-ID: srtp\r\n\
-             CSeq: {number} {method}\r\n\
-             Contact: <sip:caller@{here}>\r\n\
-             Content-Type: application/sdp\r\n\
-             Content-Length: {}\r\n\r\n{body}",
-            body.len()
-        );
-        self.signalling.send_to(text.as_bytes(), self.phone).expect("sent");
+        let contact = NameAddr::parse(HeaderName::Contact, contact.as_bytes()).expect("a contact");
+        let uri = contact.uri().expect("a URI");
+        let address = uri.as_sip().and_then(|uri| Some((uri.host.ip()?, uri.port?)));
+        let phone = address.unwrap_or_else(|| panic!("no address and port in {uri:?}"));
+        let media = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a UDP socket");
+        media.set_read_timeout(Some(Duration::from_millis(5))).expect("a time limit");
+        let mut agent = Agent::stranger("caller", "127.0.0.1", phone.into());
+        let dialog = agent.dialog(&String::from_utf8_lossy(contact.uri_bytes));
+        Self { agent, media, dialog }
     }
 
     /// Calls with an offer of these attributes; gives the answer's session description.
@@ -77,24 +56,17 @@ impl Caller {
             "v=0\r\no=- 1 1 IN IP4 127.0.0.1\r\ns=-\r\nc=IN IP4 127.0.0.1\r\nt=0 0\r\n\
              m=audio {port} RTP/SAVP 0\r\na=rtpmap:0 PCMU/8000\r\n{attributes}a=sendrecv\r\n"
         );
-        self.request("INVITE", 1, &offer);
+        self.agent.send(&mut self.dialog, "INVITE", "", &offer);
         phone.wait_for(Event::Incoming);
         phone.act(&Action::Answer);
-        let answer = wait_until("the phone's answer", || {
-            let mut buffer = [0; 65_536];
-            let size = self.signalling.recv(&mut buffer).ok()?;
-            let text = String::from_utf8_lossy(&buffer[..size]).into_owned();
-            if text.starts_with("SIP/2.0 1") {
-                return None;
-            }
-            assert!(text.starts_with("SIP/2.0 200"), "{text}");
-            Some(text)
-        });
-        let (head, body) = answer.split_once("\r\n\r\n").expect("a body");
-        let to = head.lines().find_map(|line| line.strip_prefix("To: "));
-        self.to = to.expect("a To header field").to_owned();
-        self.request("ACK", 1, "");
-        body.to_owned()
+        let answer = self.agent.response("INVITE", 200);
+        self.dialog = answer.dialog();
+        self.agent.acknowledge(&self.dialog, &answer);
+        String::from_utf8_lossy(answer.message().body()).into_owned()
+    }
+
+    fn hang_up(&mut self) {
+        self.agent.send(&mut self.dialog, "BYE", "", "");
     }
 
     /// Sends our tone and hears the phone's, until both have been heard for a second.
@@ -188,7 +160,7 @@ fn talk_to(kind: Kind, suite: Suite, plus: bool) {
         agreement.send.policy.plus = Some(wanted);
     }
     caller.talk(&answer, &agreement, &mut bob);
-    caller.request("BYE", 2, "");
+    caller.hang_up();
     bob.wait_for(Event::Ended);
 }
 

@@ -6,6 +6,7 @@ use crate::folder::Folder;
 use crate::process::{Process, Program, wait_until};
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::time::Duration;
+use test_support::agent::ping;
 use test_support::ports::free_ports;
 
 const KAMAILIO: Program = Program { name: "kamailio", packages: "kamailio" };
@@ -127,16 +128,6 @@ fn answers(address: SocketAddr) -> bool {
     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a UDP socket");
     socket.set_read_timeout(Some(Duration::from_millis(250))).expect("a socket that can wait");
     let from = socket.local_addr().expect("a bound UDP socket");
-    let options = format!(
-        "OPTIONS sip:{address} SIP/2.0\r\n\
-         Via: SIP/2.0/UDP {from};branch=z9hG4bKready;rport\r\n\
-         Max-Forwards: 70\r\n\
-         From: <sip:ready@{from}>;tag=ready\r\n\
-         To: <sip:{address}>\r\n\
-         Call-ID: ready@{from}\r\n\
-         CSeq: 1 OPTIONS\r\n\
-         Content-Length: 0\r\n\r\n"
-    );
-    let sent = socket.send_to(options.as_bytes(), address);
+    let sent = socket.send_to(&ping(from, address, 1), address);
     sent.is_ok() && socket.recv(&mut [0; 2048]).is_ok()
 }

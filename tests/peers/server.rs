@@ -9,6 +9,7 @@ use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, SystemTime};
+use test_support::agent::ping;
 use test_support::ports::free_ports;
 
 /// The domain that is served, and so the digest realm of its users.
@@ -159,19 +160,8 @@ impl Barebell {
         wait_until("an answer of the server to OPTIONS", || {
             self.process.assert_running();
             attempt += 1;
-            let options = format!(
-                "OPTIONS sip:{to} SIP/2.0\r\n\
-                 Via: SIP/2.0/UDP {from};branch=z9hG4bKready{attempt};rport\r\n\
-                 Max-Forwards: 70\r\n\
-                 From: <sip:ready@{from}>;tag=ready\r\n\
-                 To: <sip:{to}>\r\n\
-                 Call-ID: ready{attempt}@{from}\r\n\
-                 CSeq: {attempt} OPTIONS\r\n\
-                 Content-Length: 0\r\n\r\n",
-                to = self.address()
-            );
             // Sending fails with the report that an earlier request met a closed port.
-            let _ = socket.send(options.as_bytes());
+            let _ = socket.send(&ping(from, self.address(), attempt));
             let mut answer = [0; 2048];
             socket.recv(&mut answer).ok().filter(|&size| answer[..size].starts_with(b"SIP/2.0"))
         });
