@@ -3,6 +3,7 @@
 
 use super::{contacts, granted, register};
 use crate::rig::{ALICE, BOB, Draft, Rig, open_config, udp};
+use sip::Duration;
 use sip_server::record;
 
 #[test]
