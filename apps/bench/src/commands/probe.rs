@@ -6,6 +6,7 @@ use crate::cli::load::LoadArgs;
 use crate::cli::target::Target;
 use crate::console::complain;
 use crate::measure::MeasureError;
+use crate::sut::options;
 use sip::{Message, Transport};
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
@@ -76,7 +77,7 @@ fn ask_by_udp(target: SocketAddr, domain: &str, buffer: &mut [u8]) -> io::Result
     let socket = UdpSocket::bind(any)?;
     socket.connect(target)?;
     socket.set_read_timeout(Some(WAIT))?;
-    let request = request("UDP", socket.local_addr()?, domain);
+    let request = options("UDP", socket.local_addr()?, domain);
     let mut last = io::ErrorKind::TimedOut.into();
     for _ in 0..ATTEMPTS {
         socket.send(&request)?;
@@ -96,21 +97,11 @@ fn ask_by_udp(target: SocketAddr, domain: &str, buffer: &mut [u8]) -> io::Result
 fn ask_by_tcp(target: SocketAddr, domain: &str, buffer: &mut [u8]) -> io::Result<usize> {
     let mut stream = TcpStream::connect_timeout(&target, WAIT * ATTEMPTS as u32)?;
     stream.set_read_timeout(Some(WAIT * ATTEMPTS as u32))?;
-    stream.write_all(&request("TCP", stream.local_addr()?, domain))?;
+    stream.write_all(&options("TCP", stream.local_addr()?, domain))?;
     stream.read(buffer).map_err(|error| match error.kind() {
         io::ErrorKind::WouldBlock => io::ErrorKind::TimedOut.into(),
         _ => error,
     })
-}
-
-fn request(transport: &str, local: SocketAddr, domain: &str) -> Vec<u8> {
-    let id = getrandom::u64().unwrap_or_default();
-    format!(
-        "OPTIONS sip:{domain} SIP/2.0\r\nVia: SIP/2.0/{transport} {local};rport;branch=z9hG4bK{id:x}\r\n\
-         Max-Forwards: 70\r\nFrom: <sip:bench@{domain}>;tag={id:x}\r\nTo: <sip:{domain}>\r\n\
-         Call-ID: {id:x}\r\nCSeq: 1 OPTIONS\r\nUser-Agent: barebell-bench\r\nContent-Length: 0\r\n\r\n"
-    )
-    .into_bytes()
 }
 
 #[cfg(test)]

@@ -11,7 +11,8 @@ use crate::watch::{Subject, WatchError};
 use process::Server;
 use profile::Profile;
 use serde::Deserialize;
-use sip::Transport;
+use sip::dialog::Dialog;
+use sip::{HeaderName, Method, Transport};
 use spec::Spec;
 use std::fmt;
 use std::io;
@@ -259,6 +260,18 @@ fn free_port(address: IpAddr) -> io::Result<SocketAddr> {
     Err(last.unwrap_or_else(|| io::Error::other("none found")))
 }
 
+/// An OPTIONS request from `local` to `host`: a domain, or an address.
+pub(crate) fn options(transport: &str, local: SocketAddr, host: &str) -> Vec<u8> {
+    let (id, mut out) = (format!("{:x}", getrandom::u64().unwrap_or_default()), Vec::new());
+    let via = ("SIP/2.0/", transport, " ", local, ";rport;branch=z9hG4bK", &id);
+    let from = ("<sip:bench@", host, ">");
+    Dialog::new(&id, from, &id, ("<sip:", host, ">"), ("sip:", host))
+        .request(Method::Options, 1, via, &mut out)
+        .field(HeaderName::UserAgent, "barebell-bench")
+        .end();
+    out
+}
+
 /// Waits for an answer to OPTIONS over UDP, or for a text that it prints.
 fn wait_until_ready(
     name: &str,
@@ -272,7 +285,7 @@ fn wait_until_ready(
     socket.set_read_timeout(Some(Duration::from_millis(100))).map_err(failed)?;
     let from = socket.local_addr().map_err(failed)?;
     let begin = Instant::now();
-    for number in 1.. {
+    loop {
         let not_ready = |what: String, server: &Server| {
             Err(SutError::NotReady(name.to_owned(), what, server.printed()))
         };
@@ -289,18 +302,8 @@ fn wait_until_ready(
             thread::sleep(Duration::from_millis(50));
             continue;
         }
-        let options = format!(
-            "OPTIONS sip:{target} SIP/2.0\r\n\
-             Via: SIP/2.0/UDP {from};branch=z9hG4bKready{number};rport\r\n\
-             Max-Forwards: 70\r\n\
-             From: <sip:ready@{from}>;tag=ready\r\n\
-             To: <sip:{target}>\r\n\
-             Call-ID: ready{number}@{from}\r\n\
-             CSeq: {number} OPTIONS\r\n\
-             Content-Length: 0\r\n\r\n"
-        );
         // Sending fails with the report that an earlier request met a closed port.
-        let _ = socket.send(options.as_bytes());
+        let _ = socket.send(&options("UDP", from, &target.to_string()));
         let mut answer = [0; 2048];
         match socket.recv(&mut answer) {
             Ok(size) if answer[..size].starts_with(b"SIP/2.0") => break,

@@ -2,7 +2,7 @@
 //! them, in each mode, with credentials and without.
 
 use super::*;
-use sip::{HeaderName, StartLine};
+use sip::StartLine;
 use std::env;
 use std::fs;
 use std::io::{Read, Write};
@@ -203,13 +203,7 @@ fn both_listen_on_tcp_if_wanted() {
         assert_eq!(running.system.target, format!("tcp:{}", running.target));
         let mut stream = TcpStream::connect(running.target).expect("a connection");
         let here = stream.local_addr().expect("an address");
-        let there = running.target;
-        let options = format!(
-            "OPTIONS sip:{there} SIP/2.0\r\nVia: SIP/2.0/TCP {here};branch=z9hG4bK1\r\n\
-             Max-Forwards: 70\r\nFrom: <sip:a@{here}>;tag=1\r\nTo: <sip:{there}>\r\nCall-ID: 1\r\n\
-             CSeq: 1 OPTIONS\r\nContent-Length: 0\r\n\r\n"
-        );
-        stream.write_all(options.as_bytes()).expect("sent");
+        stream.write_all(&options("TCP", here, &running.target.to_string())).expect("sent");
         stream.set_read_timeout(Some(Duration::from_secs(60))).expect("a time limit");
         let mut begin = [0; 11];
         stream.read_exact(&mut begin).expect("an answer");
