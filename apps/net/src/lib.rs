@@ -5,11 +5,13 @@ mod clock;
 mod dns;
 mod filter;
 mod priority;
+mod route;
 mod tcp;
 mod udp;
 
 pub use clock::{Clock, nanoseconds, wall_clock};
 pub use dns::Dns;
 pub use priority::{give_way, take_short_turns};
+pub use route::source_for;
 pub use tcp::{connect, listen};
 pub use udp::{BATCH, Inbox, MAX_DATAGRAM, Options, Outbox, Outgoing, Received, Socket};

@@ -105,6 +105,12 @@ impl Agent {
         self.core.clients.len() + self.core.servers.len()
     }
 
+    /// Whether a request of ours waits for its answer.
+    #[must_use]
+    pub fn is_asking(&self) -> bool {
+        self.core.clients.is_waiting()
+    }
+
     /// Registers an account and keeps it registered.
     pub fn register(&mut self, now: Instant, account: AccountId) {
         if let Some(registration) = self.registrations.get_mut(account.0) {

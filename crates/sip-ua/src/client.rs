@@ -114,8 +114,10 @@ pub(crate) fn refusal(response: &Message<'_>) -> Failure {
     Failure::Refused { status, reason: String::from_utf8_lossy(reason).into_owned() }
 }
 
-/// Where requests to `uri` go, or why not (RFC 3263 section 4).
-pub(crate) fn destination(uri: &[u8]) -> Option<Destination> {
+/// What is to be located for requests to `uri` (RFC 3263 section 4); `None` where it is no SIP URI, or names a
+/// transport that is not known.
+#[must_use]
+pub fn destination(uri: &[u8]) -> Option<Destination> {
     let Ok(Uri::Sip(uri)) = Uri::parse(uri) else { return None };
     let maddr = uri.params.value("maddr").and_then(Host::parse);
     let host = match (maddr, uri.host) {
@@ -132,6 +134,15 @@ pub(crate) fn destination(uri: &[u8]) -> Option<Destination> {
 }
 
 impl Clients {
+    /// Whether a request waits for its answer.
+    pub(crate) fn is_waiting(&self) -> bool {
+        let is_waiting = |client: &Client| match &client.state {
+            State::Locating(_) => true,
+            State::Sent(sent) => !sent.machine.only_waits(),
+        };
+        self.all.values().any(is_waiting)
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.all.len()
     }

@@ -130,6 +130,8 @@ pub enum Event {
         account: Option<AccountId>,
         /// From, as it stands in the INVITE.
         from: String,
+        /// The way that it came.
+        flow: Flow,
         /// The session description that it offers; `None`: an offer is wanted of us.
         offer: Option<Vec<u8>>,
     },

@@ -25,5 +25,6 @@ mod token;
 
 pub use agent::Agent;
 pub use call::{CallError, Offer};
+pub use client::destination;
 pub use config::{Account, AccountId, Config, Password};
 pub use event::{CallId, End, Event, Failure, Location, RegistrationState, Ticket, Transmit};

@@ -7,7 +7,7 @@ use net::Dns;
 use sip::Instant;
 use sip_server::{Location, Ticket};
 use std::cell::RefCell;
-use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 use tokio::sync::{Notify, Semaphore, mpsc};
@@ -59,7 +59,7 @@ impl Lookups {
             .iter()
             .map(|target| {
                 let port = self.hub.port_of(target.transport, target.address.is_ipv4());
-                let local = source_for(target.address).zip(port).map(SocketAddr::from);
+                let local = net::source_for(target.address).zip(port).map(SocketAddr::from);
                 Location { transport: target.transport, remote: target.address, local }
             })
             .collect();
@@ -91,13 +91,4 @@ impl Lookups {
             }
         }
     }
-}
-
-/// The address that this machine sends to `remote` from, by its routes.
-fn source_for(remote: SocketAddr) -> Option<IpAddr> {
-    let any: IpAddr = if remote.is_ipv4() { [0; 4].into() } else { [0u16; 8].into() };
-    // Connecting a datagram socket sends nothing.
-    let socket = UdpSocket::bind((any, 0)).ok()?;
-    socket.connect(remote).ok()?;
-    socket.local_addr().ok().map(|address| address.ip())
 }

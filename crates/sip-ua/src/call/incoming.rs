@@ -31,8 +31,13 @@ impl Call {
         }
         core.belongs(key, id);
         let from = String::from_utf8_lossy(invite.value(HeaderName::From).unwrap_or_default());
-        let event =
-            Event::Incoming { call: id, account, from: from.into_owned(), offer: offer.clone() };
+        let event = Event::Incoming {
+            call: id,
+            account,
+            from: from.into_owned(),
+            flow: *flow,
+            offer: offer.clone(),
+        };
         core.tell(event);
         let ringing = Ringing {
             invite: Asked { request: invite.as_bytes().to_vec(), flow: *flow, key },

@@ -1,0 +1,145 @@
+//! What is sent, and where what is heard goes.
+
+use media::tone::Tone;
+use std::fs::File;
+use std::io::BufWriter;
+use std::path::Path;
+
+/// Samples in a second, of all that is played and recorded.
+pub(crate) const RATE: u32 = 8000;
+
+/// How loud a tone is: 6 dB below the loudest.
+const LOUDNESS: i16 = 16_000;
+
+/// Something that sounds.
+#[derive(Clone, Debug)]
+pub(crate) enum Source {
+    Silence,
+    Tone(Tone),
+    /// Played once, and then silence.
+    Samples {
+        samples: Vec<i16>,
+        at: usize,
+    },
+}
+
+impl Source {
+    /// What `text` names: `silence`, `tone:HERTZ`, or a WAV file.
+    ///
+    /// # Errors
+    /// What is wrong with it, in words.
+    pub(crate) fn named(text: &str) -> Result<Self, String> {
+        if text == "silence" {
+            return Ok(Self::Silence);
+        }
+        if let Some(hertz) = text.strip_prefix("tone:") {
+            let hertz: f64 =
+                hertz.parse().ok().filter(|hertz| *hertz > 0.0 && *hertz < 4000.0).ok_or(
+                    format!("{text}: expected a frequency from 1 to 3999 hertz, such as tone:1000"),
+                )?;
+            return Ok(Self::Tone(Tone::new(hertz, RATE, LOUDNESS)));
+        }
+        let samples = read_wav(Path::new(text))?;
+        Ok(Self::Samples { samples, at: 0 })
+    }
+
+    /// The next `count` samples.
+    pub(crate) fn next(&mut self, count: usize) -> Vec<i16> {
+        let mut out = Vec::with_capacity(count);
+        match self {
+            Self::Silence => {}
+            Self::Tone(tone) => tone.fill(count, &mut out),
+            Self::Samples { samples, at } => {
+                let end = (*at + count).min(samples.len());
+                out.extend_from_slice(&samples[*at..end]);
+                *at = end;
+            }
+        }
+        out.resize(count, 0);
+        out
+    }
+}
+
+fn read_wav(path: &Path) -> Result<Vec<i16>, String> {
+    let wrong = |text: String| format!("{}: {text}", path.display());
+    let mut reader = hound::WavReader::open(path).map_err(|error| wrong(error.to_string()))?;
+    let spec = reader.spec();
+    let is_plain = spec.channels == 1
+        && spec.sample_rate == RATE
+        && spec.bits_per_sample == 16
+        && spec.sample_format == hound::SampleFormat::Int;
+    if !is_plain {
+        return Err(wrong(format!(
+            "expected one channel of {RATE} samples a second with 16 bits; it has {} channels, {} samples, {} bits \
+             (sox FILE -r {RATE} -c 1 -b 16 OUT.wav)",
+            spec.channels, spec.sample_rate, spec.bits_per_sample
+        )));
+    }
+    reader.samples::<i16>().collect::<Result<_, _>>().map_err(|error| wrong(error.to_string()))
+}
+
+/// A WAV file that is being written. It is whole when this is dropped.
+pub(crate) struct Recording {
+    writer: Option<hound::WavWriter<BufWriter<File>>>,
+}
+
+impl Recording {
+    /// Begins the file at `path`.
+    ///
+    /// # Errors
+    /// Why it cannot be written, in words.
+    pub(crate) fn begin(path: &Path) -> Result<Self, String> {
+        let spec = hound::WavSpec {
+            channels: 1,
+            sample_rate: RATE,
+            bits_per_sample: 16,
+            sample_format: hound::SampleFormat::Int,
+        };
+        let writer = hound::WavWriter::create(path, spec)
+            .map_err(|error| format!("{} cannot be written: {error}", path.display()))?;
+        Ok(Self { writer: Some(writer) })
+    }
+
+    /// Appends `samples`. After a failure, such as a full disk, nothing more is written.
+    pub(crate) fn write(&mut self, samples: &[i16]) {
+        let Some(writer) = &mut self.writer else { return };
+        let written = samples.iter().try_for_each(|&sample| writer.write_sample(sample));
+        if let Err(error) = written {
+            eprintln!("barebell-phone: the recording ends here: {error}");
+            self.writer = None;
+        }
+    }
+}
+
+impl Drop for Recording {
+    fn drop(&mut self) {
+        if let Some(writer) = self.writer.take()
+            && let Err(error) = writer.finalize()
+        {
+            eprintln!("barebell-phone: the recording is not whole: {error}");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_recorded_can_be_played() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.wav");
+        let mut recording = Recording::begin(&path).unwrap();
+        recording.write(&[1, -2, 3]);
+        drop(recording);
+        let mut source = Source::named(path.to_str().unwrap()).unwrap();
+        assert_eq!(source.next(2), [1, -2]);
+        assert_eq!(source.next(2), [3, 0]);
+    }
+
+    #[test]
+    fn what_cannot_be_played_says_why() {
+        assert!(Source::named("tone:9000").unwrap_err().contains("3999"));
+        assert!(Source::named("/no/such.wav").unwrap_err().starts_with("/no/such.wav: "));
+    }
+}
