@@ -38,6 +38,14 @@ pub(crate) enum Task {
     Answer { auto: bool, calls: Option<u64> },
 }
 
+/// An account, as far as the phone has to know it.
+struct Line {
+    uri: String,
+    /// Where its requests go first.
+    proxy: Option<String>,
+    is_registered: bool,
+}
+
 struct Call {
     leg: Leg,
     party: String,
@@ -59,7 +67,7 @@ pub(crate) struct Phone {
     waker: UnixStream,
     stopping: Arc<AtomicBool>,
     report: Report,
-    accounts: Vec<String>,
+    accounts: Vec<Line>,
     wishes: Wishes,
     sound: Sound,
     record: Option<PathBuf>,
@@ -83,7 +91,12 @@ impl Phone {
             }
             None => Vec::new(),
         };
-        let names = accounts.iter().map(|account| account.uri.clone()).collect();
+        let line_of = |account: &sip_ua::Account| Line {
+            uri: account.uri.clone(),
+            proxy: account.proxy.clone(),
+            is_registered: false,
+        };
+        let lines = accounts.iter().map(line_of).collect();
         let sound = match echo {
             true => Sound::Echo,
             false => Sound::Source(Source::named(&line.play).map_err(Outcome::Usage)?),
@@ -121,7 +134,7 @@ impl Phone {
             waker,
             stopping,
             report: Report::new(line.json),
-            accounts: names,
+            accounts: lines,
             wishes: Wishes { security: line.srtp.into(), ..Wishes::default() },
             sound,
             record: line.record.clone(),
@@ -198,7 +211,8 @@ impl Phone {
 
     /// Where the first request goes: our address in the offer depends on it.
     fn first_hop(&self, uri: &str) -> Option<SocketAddr> {
-        let destination = sip_ua::destination(uri.as_bytes())?;
+        let proxy = self.accounts.first().and_then(|account| account.proxy.as_deref());
+        let destination = sip_ua::destination(proxy.unwrap_or(uri).as_bytes())?;
         let found = crate::lookups::resolver().locate_and_wait(destination).ok()?;
         found.first().map(|target| target.address)
     }
@@ -251,7 +265,9 @@ impl Phone {
     }
 
     fn on_registration(&mut self, account: AccountId, state: &RegistrationState) {
-        let name = self.accounts.get(account.0).cloned().unwrap_or_default();
+        let Some(line) = self.accounts.get_mut(account.0) else { return };
+        line.is_registered = matches!(state, RegistrationState::Registered { .. });
+        let name = line.uri.clone();
         match state {
             RegistrationState::Registered { expires } => {
                 let seconds = expires.as_secs();
@@ -545,8 +561,10 @@ impl Phone {
     /// Ends registrations, and waits a little for what is on its way.
     fn say_goodbye(&mut self) {
         let now = self.clock.now();
-        for account in 0..self.accounts.len() {
-            self.agent.unregister(now, AccountId(account));
+        for (number, account) in self.accounts.iter().enumerate() {
+            if account.is_registered {
+                self.agent.unregister(now, AccountId(number));
+            }
         }
         let end = Instant::now() + FAREWELL;
         self.drain();

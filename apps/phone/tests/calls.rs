@@ -1,0 +1,139 @@
+//! Two phones on loopback, as people run them.
+
+use media::tone::amplitude_of;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
+
+const PHONE: &str = env!("CARGO_BIN_EXE_barebell-phone");
+
+/// A phone that waits for one call, and is killed if it does not end.
+struct Callee {
+    child: Child,
+    lines: std::io::Lines<BufReader<ChildStdout>>,
+    address: String,
+}
+
+impl Callee {
+    fn start(more: &[&str]) -> Self {
+        let mut child = Command::new(PHONE)
+            .args(["answer", "--auto", "--calls", "1", "--listen", "127.0.0.1:0", "--json"])
+            .args(more)
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("the phone starts");
+        let mut lines = BufReader::new(child.stdout.take().expect("its output")).lines();
+        let first = lines.next().expect("a line").expect("text");
+        let told: serde_json::Value = serde_json::from_str(&first).expect("JSON");
+        let address = told["address"].as_str().expect("an address");
+        let address = address.strip_prefix("udp:").expect("UDP").to_owned();
+        Self { child, lines, address }
+    }
+
+    fn call(&self, more: &[&str]) -> Output {
+        let uri = format!("sip:bob@{}", self.address);
+        Command::new(PHONE)
+            .args(["call", &uri, "--listen", "127.0.0.1:0", "--json"])
+            .args(more)
+            .output()
+            .expect("the phone runs")
+    }
+
+    /// What it has told, once it has ended.
+    fn told(mut self) -> Vec<serde_json::Value> {
+        let lines = self.lines.by_ref().map(|line| line.expect("text"));
+        lines.map(|line| serde_json::from_str(&line).expect("JSON")).collect()
+    }
+}
+
+impl Drop for Callee {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn told(output: &Output) -> Vec<serde_json::Value> {
+    let text = String::from_utf8_lossy(&output.stdout);
+    text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
+}
+
+fn events(told: &[serde_json::Value]) -> Vec<&str> {
+    let names = told.iter().filter_map(|told| told["event"].as_str());
+    names.filter(|name| *name != "media").collect()
+}
+
+/// How loud a tone is in a recording, of what came after the first half second.
+fn level(path: &Path, hertz: f64) -> f64 {
+    let mut reader = hound::WavReader::open(path).expect("a recording");
+    let samples: Vec<i16> = reader.samples().map(|sample| sample.expect("a sample")).collect();
+    // Whole periods of both tones, away from what was concealed at the end.
+    amplitude_of(hertz, 8000, &samples[4000..12_000])
+}
+
+#[test]
+fn a_tone_is_heard_both_ways_in_clear_and_encrypted() {
+    for (srtp, suite) in [("off", None), ("required", Some("AES_CM_128_HMAC_SHA1_80"))] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let [here, there] = ["a.wav", "b.wav"].map(|name| folder.path().join(name));
+        let record = there.to_str().expect("text");
+        let callee =
+            Callee::start(&["--play", "tone:440", "--record", record, "--srtp", srtp]);
+        let record = here.to_str().expect("text");
+        let output = callee.call(&[
+            "--play", "tone:1000", "--record", record, "--duration", "2s", "--srtp", srtp,
+        ]);
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        let caller = told(&output);
+        assert_eq!(events(&caller), ["ringing", "answered", "ended"]);
+        assert_eq!(caller[1]["srtp"].as_str(), suite);
+        assert_eq!(events(&callee.told()), ["incoming", "answered", "ended"]);
+        for (path, hertz) in [(&here, 440.0), (&there, 1000.0)] {
+            // Within 1 dB of what was sent.
+            let level = level(path, hertz);
+            assert!((14_260.0..17_950.0).contains(&level), "{hertz} Hz at {level}");
+        }
+    }
+}
+
+#[test]
+fn an_echo_comes_back() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("a.wav");
+    let callee = Callee::start(&["--echo"]);
+    let record = path.to_str().expect("text");
+    let output = callee.call(&["--play", "tone:1000", "--record", record, "--duration", "2s"]);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert!(level(&path, 1000.0) > 12_000.0);
+}
+
+#[test]
+fn what_does_not_fit_ends_with_a_status_of_its_own() {
+    // The caller is told why by a status alone.
+    let callee = Callee::start(&["--srtp", "required"]);
+    assert_eq!(callee.call(&["--srtp", "off"]).status.code(), Some(17));
+    let callee = Callee::start(&["--srtp", "off"]);
+    assert_eq!(callee.call(&["--srtp", "required"]).status.code(), Some(17));
+    for (uri, code) in [("sip:bob@nowhere.invalid", 15), ("tel:123", 15)] {
+        let output = Command::new(PHONE)
+            .args(["call", uri, "--listen", "127.0.0.1:0"])
+            .output()
+            .expect("the phone runs");
+        assert_eq!(output.status.code(), Some(code), "{uri}: {output:?}");
+    }
+}
+
+#[test]
+fn a_command_line_that_cannot_be_meant_is_refused() {
+    for (args, text) in [
+        (&["call", "sip:a@b", "--play", "tone:0"][..], "tone:1000"),
+        (&["call", "sip:a@b", "--play", "/no/such.wav"], "/no/such.wav"),
+        (&["call", "sip:a@b", "--config", "/no/such.toml"], "/no/such.toml"),
+        (&["call"], "<URI>"),
+    ] {
+        let output = Command::new(PHONE).args(args).output().expect("the phone runs");
+        assert_eq!(output.status.code(), Some(2), "{args:?}");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(said.contains(text), "{args:?}: {said}");
+    }
+}
