@@ -77,6 +77,12 @@ fn an_authentication_name_is_given_shown_and_kept() {
     assert!(stdout(&output).starts_with("imported 1 users"), "{}", stderr(&output));
     let shown = "alice@a.com (logs in as 4711, too)\nbob@a.com (logs in as 4712, too)\n";
     assert_eq!(site.good("user list"), shown);
+    // Handed on in one import, and back.
+    for lines in ["alice<4712>:z\nbob<4711>:z\n", "bob<4712>:z\nalice<4711>:z\n"] {
+        let output = with_input(site.command("user import -"), lines);
+        assert!(stdout(&output).starts_with("imported 2 users"), "{}", stderr(&output));
+    }
+    assert_eq!(site.good("user list"), shown);
     drop(server);
     assert_eq!(site.good("user list"), shown);
     let row = "{\"name\":\"bob\",\"domain\":\"a.com\",\"auth_name\":\"4712\"}";

@@ -17,6 +17,14 @@ impl Users for Sqlite {
         let mut store = || -> rusqlite::Result<()> {
             let transaction = database.transaction()?;
             {
+                // One user may be given the authentication name that another one of them gives up, in whatever order.
+                let mut give_up = transaction.prepare_cached(
+                    "UPDATE subscriber SET auth_name = NULL, auth_ha1 = NULL
+                     WHERE domain = ?1 AND name = ?2 AND auth_name IS NOT NULL",
+                )?;
+                for user in users {
+                    give_up.execute(params![&*user.domain, user.name])?;
+                }
                 let mut insert = transaction.prepare_cached(
                     "INSERT INTO subscriber VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
                      ON CONFLICT (domain, name) DO NOTHING",
@@ -231,6 +239,23 @@ mod tests {
         storage.put_users(&[with("al", "a", Some("y"))]).unwrap();
         storage.put_users(&[with("bo", "a", Some("x"))]).unwrap();
         assert_eq!(names("a").len(), 2);
+        // Handed on in one step, around in a circle, too.
+        for handed in
+            [[("al", Some("z")), ("bo", Some("y"))], [("al", Some("y")), ("bo", Some("z"))]]
+        {
+            for order in [[0, 1], [1, 0]] {
+                storage
+                    .put_users(&[with("al", "a", Some("y")), with("bo", "a", Some("z"))])
+                    .unwrap();
+                storage
+                    .put_users(&order.map(|at: usize| with(handed[at].0, "a", handed[at].1)))
+                    .unwrap();
+                let owners =
+                    handed.map(|(owner, name)| (name.unwrap().to_owned(), owner.to_owned()));
+                assert_eq!(names("a"), HashMap::from(owners), "{order:?}");
+            }
+        }
+        storage.put_users(&[with("al", "a", Some("y")), with("bo", "a", Some("x"))]).unwrap();
         storage.remove_user("al", "a").unwrap();
         assert_eq!(names("a"), HashMap::from([("x".to_owned(), "bo".to_owned())]));
         assert!(storage.has_user("bo", "a").unwrap() && !storage.has_user("al", "a").unwrap());
