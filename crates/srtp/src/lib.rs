@@ -23,6 +23,17 @@
 #![no_std]
 #![forbid(unsafe_code)]
 
+// Said here, since the compiler says of it no more than that its back end has failed.
+#[cfg(all(
+    target_arch = "x86_64",
+    not(target_feature = "sse2"),
+    not(all(aes_backend = "soft", polyval_backend = "soft"))
+))]
+compile_error!(
+    "a target without vector registers needs \
+     RUSTFLAGS='--cfg aes_backend=\"soft\" --cfg polyval_backend=\"soft\"'"
+);
+
 extern crate alloc;
 #[cfg(test)]
 extern crate std;

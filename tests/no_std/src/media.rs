@@ -1,0 +1,70 @@
+//! Media: keys are agreed on, packets protected, received and played.
+
+use alloc::string::ToString;
+use alloc::vec::Vec;
+use core::time::Duration;
+use rtp::jitter_buffer::{Config, Insertion, JitterBuffer, Playout};
+use rtp::packet::Fields;
+use rtp::quality::{CodecQuality, mean_opinion_score, rating};
+use rtp::{Packet, Reception};
+use sdp::negotiation::{Preferences, accept, answer, offered};
+use sdp::{Crypto, Session};
+use srtp::{MasterKey, Policy, Receiver, Sender, Suite};
+
+/// An RTP packet of 20 ms of G.711, with room behind it.
+fn packet(number: u16) -> Option<(Vec<u8>, usize)> {
+    let mut buffer = alloc::vec![0; 300];
+    let timestamp = 160 * u32::from(number);
+    let fields = Fields { sequence_number: number, timestamp, ssrc: 1, ..Fields::default() };
+    let length = fields.write(&[0x5a; 160], &mut buffer)?;
+    Some((buffer, length))
+}
+
+pub(crate) fn negotiate() -> Option<()> {
+    let ours = Crypto::new(1, Policy::new(Suite::AesCm128HmacSha1_80), &[7; 30]).ok()?;
+    let attribute = ours.to_string();
+    let text = [b"v=0\r\nm=audio 4000 RTP/SAVP 0\r\na=crypto:", attribute.as_bytes()].concat();
+    let session = Session::parse(&text).ok()?;
+    let offer = offered(session.media.first()?);
+    let theirs = answer(&offer, &Preferences::secure(), |key| key.fill(8))?;
+    let agreed = accept(&[ours], core::slice::from_ref(&theirs.send))?;
+    (agreed.receive.to_string() == theirs.send.to_string()).then_some(())
+}
+
+pub(crate) fn receive() -> Option<()> {
+    let mut jitter_buffer = JitterBuffer::new(Config::new(8000));
+    let mut reception = None;
+    for number in [0, 1, 2, 4] {
+        let (buffer, length) = packet(number)?;
+        let packet = Packet::parse(&buffer[..length]).ok()?;
+        let now = Duration::from_millis(20 * u64::from(number));
+        let reception = reception.get_or_insert_with(|| Reception::new(&packet.header, 8000));
+        reception.receive(&packet.header, now);
+        let inserted = jitter_buffer.insert(packet.header.timestamp(), now, number);
+        (inserted == Insertion::Kept).then_some(())?;
+    }
+    let lost = reception?.lost();
+    let played = jitter_buffer.play(Duration::from_millis(200));
+    let loss = lost as f64 / 5.0;
+    let score =
+        mean_opinion_score(rating(CodecQuality::G711, Duration::from_millis(200), loss, 1.0));
+    (lost == 1 && matches!(played, Playout::Frame(_)) && score < 4.0).then_some(())
+}
+
+pub(crate) fn protect() -> Option<()> {
+    Suite::ALL.into_iter().try_for_each(|suite| {
+        let policy = Policy::new(suite);
+        let bytes = alloc::vec![7; suite.key_length() + suite.salt_length()];
+        let key = MasterKey::new(suite, &bytes).ok()?;
+        let mut sender = Sender::new(&policy, alloc::vec![key.clone()]).ok()?;
+        let mut receiver = Receiver::new(&policy, alloc::vec![key]).ok()?;
+        let (mut buffer, length) = packet(1)?;
+        let plain = buffer[..length].to_vec();
+        let length = sender.protect(&mut buffer, length).ok()?;
+        let mut forged = buffer[..length].to_vec();
+        *forged.last_mut()? ^= 1;
+        receiver.unprotect(&mut forged).is_err().then_some(())?;
+        let is_hidden = !buffer.starts_with(&plain);
+        (is_hidden && receiver.unprotect(&mut buffer[..length]).ok()? == plain).then_some(())
+    })
+}
