@@ -53,6 +53,8 @@ mod suite;
 #[cfg(test)]
 mod tests;
 mod transform;
+#[cfg(test)]
+mod vectors;
 
 pub use error::{PolicyError, ProtectError, UnprotectError};
 pub use key::MasterKey;

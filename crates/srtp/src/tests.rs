@@ -2,29 +2,15 @@
 
 use crate::crypto::{Gcm, HmacSha1};
 use crate::transform::{INDEX, Transform};
+use crate::vectors::{self, hex};
 use crate::*;
 use proptest::prelude::*;
 use rtp::packet::Fields;
-use serde_json::Value;
 use std::collections::BTreeSet;
 use std::string::ToString;
 use std::vec;
 use std::vec::Vec;
 use zeroize::Zeroizing;
-
-/// The bytes that a string of a vector stands for.
-pub(crate) fn hex(value: &Value) -> Vec<u8> {
-    let text = value.as_str().expect("a string");
-    let digits = |at: usize| u8::from_str_radix(&text[at..at + 2], 16).expect("hexadecimal digits");
-    (0..text.len()).step_by(2).map(digits).collect()
-}
-
-/// The vectors of the RFCs, where the corpora are at hand.
-pub(crate) fn vectors() -> Option<Value> {
-    let path = test_support::corpora()?.join("srtp/rfc-vectors.json");
-    let text = std::fs::read_to_string(path).expect("vectors");
-    Some(serde_json::from_str(&text).expect("JSON"))
-}
 
 pub(crate) fn key(suite: Suite) -> MasterKey {
     let bytes: Vec<u8> = (1..).take(suite.key_length() + suite.salt_length()).collect();
@@ -72,16 +58,10 @@ fn protected_rtcp(sender: &mut Sender, ssrc: u32, more: &[u8]) -> Vec<u8> {
 
 #[test]
 fn packets_of_libsrtp_are_ours() {
-    let Some(vectors) = vectors() else { return };
-    for vector in vectors["libsrtp_packets"].as_array().unwrap() {
-        let suite = match vector["profile"].as_str().unwrap() {
-            "AES_128_CM_HMAC_SHA1_80" => Suite::AesCm128HmacSha1_80,
-            name => Suite::from_name(name).unwrap(),
-        };
-        let key = [hex(&vector["master_key"]), hex(&vector["master_salt"])].concat();
+    for (suite, key, plain, srtp) in vectors::PACKETS {
+        let [key, plain, mut srtp] = [key, plain, srtp].map(hex);
         let policy = Policy::new(suite);
         let keys = || vec![MasterKey::new(suite, &key).unwrap()];
-        let (plain, mut srtp) = (hex(&vector["rtp"]), hex(&vector["srtp"]));
         let mut buffer = plain.clone();
         buffer.resize(srtp.len(), 0);
         let mut sender = Sender::new(&policy, keys()).unwrap();
@@ -94,16 +74,10 @@ fn packets_of_libsrtp_are_ours() {
 
 #[test]
 fn packets_of_rfc_7714_are_ours() {
-    let Some(vectors) = vectors() else { return };
-    for vector in vectors["rfc7714"].as_array().unwrap() {
-        let salt = hex(&vector["session_salt"]);
-        let salt = salt.iter().fold(0, |number, byte| number << 8 | u128::from(*byte));
-        let mut transform =
-            Transform::Gcm(Zeroizing::new(salt), Gcm::new(&hex(&vector["session_key"])));
-        let plain = hex(&vector["decryptedRTPPacket"]);
-        // In "encrypted" packets what follows the header is encrypted, in "authenticated" ones nothing:
-        // those are RTCP's only.
-        let sealed = hex(&vector["encryptedRTPPacket"]);
+    let salt = u128::from_str_radix(vectors::GCM_SALT, 16).unwrap();
+    for vector in &vectors::GCM {
+        let mut transform = Transform::Gcm(Zeroizing::new(salt), Gcm::new(&hex(vector.key)));
+        let (plain, sealed) = (hex(vector.rtp), hex(vector.srtp));
         let index = u64::from(u16::from_be_bytes([plain[2], plain[3]]));
         let mut packet = plain.clone();
         let mut tag = [0; 16];
@@ -113,19 +87,18 @@ fn packets_of_rfc_7714_are_ours() {
         assert!(transform.unprotect_rtp(&mut packet, 12, index, &tag, code));
         assert_eq!(packet, plain);
 
-        let plain = hex(&vector["decryptedRTCPPacket"]);
-        let index = vector["srtcp_index"].as_u64().unwrap() as u32;
-        for (name, word) in
-            [("encryptedRTCPPacket", index | 1 << 31), ("authenticatedRTCPPacket", index)]
+        let (plain, index) = (hex(vector.rtcp), vectors::GCM_RTCP_INDEX);
+        for (sealed, word) in
+            [(vector.encrypted_rtcp, index | 1 << 31), (vector.tagged_rtcp, index)]
         {
-            let sealed = hex(&vector[name]);
+            let sealed = hex(sealed);
             let mut buffer = plain.clone();
             buffer.resize(sealed.len(), 0);
             transform.protect_rtcp(&mut buffer, plain.len(), word, 0);
-            assert_eq!(buffer, sealed, "{name}");
+            assert_eq!(buffer, sealed, "{word:x}");
             let tag = sealed[plain.len()..][..16].to_vec();
             assert!(transform.unprotect_rtcp(&mut buffer, plain.len(), word, &tag));
-            assert_eq!(buffer[..plain.len()], plain, "{name}");
+            assert_eq!(buffer[..plain.len()], plain, "{word:x}");
         }
     }
 }

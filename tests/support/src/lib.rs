@@ -11,14 +11,19 @@ pub mod rig;
 
 pub use random::Random;
 
+use std::fs::OpenOptions;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 /// The folder of public test corpora: `BAREBELL_CORPORA`, or `../shared/corpora` beside the
-/// repository. `None`, with a line on standard error, where it is absent; under `CI=true` absence
-/// is a failure.
+/// repository.
+///
+/// Where it is absent, `None`: the test is not run then. It is told on standard error, also where
+/// that of tests is captured, and in the file `BAREBELL_NOT_RUN`, of which `./test` makes one line.
 ///
 /// # Panics
-/// Under `CI=true`, when the folder is absent.
+/// When the folder is absent under `CI=true`.
+#[must_use]
 pub fn corpora() -> Option<PathBuf> {
     let root = std::env::var_os("BAREBELL_CORPORA").map_or_else(
         || PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/corpora")),
@@ -27,12 +32,25 @@ pub fn corpora() -> Option<PathBuf> {
     if root.is_dir() {
         return Some(root);
     }
-    assert!(
-        std::env::var("CI").as_deref() != Ok("true"),
-        "the test corpora are not at {}: set BAREBELL_CORPORA to their folder",
+    let is_ci = std::env::var_os("CI").is_some_and(|ci| ci == "true");
+    assert!(!is_ci, "no test corpora in {}: set BAREBELL_CORPORA to their folder", root.display());
+    let thread = std::thread::current();
+    let test = format!(
+        "{} {}",
+        std::env::var("CARGO_PKG_NAME").unwrap_or_default(),
+        thread.name().unwrap_or_default()
+    );
+    // Not by `eprintln!`, which libtest captures.
+    let told = writeln!(
+        std::io::stderr(),
+        "not run: {test}: no test corpora in {}, set BAREBELL_CORPORA",
         root.display()
     );
-    eprintln!("SKIPPED: the test corpora are not at {}: set BAREBELL_CORPORA", root.display());
+    told.expect("standard error takes a line");
+    if let Some(list) = std::env::var_os("BAREBELL_NOT_RUN") {
+        let list = OpenOptions::new().append(true).create(true).open(list);
+        list.and_then(|mut list| writeln!(list, "{test}")).expect("BAREBELL_NOT_RUN is written");
+    }
     None
 }
 

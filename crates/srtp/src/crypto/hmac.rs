@@ -108,25 +108,17 @@ pub(super) fn bytes(state: State) -> Code {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tests::{hex, vectors};
+    use crate::vectors::{HMAC_SHA1, hex};
 
     #[test]
     fn codes_are_those_of_rfc_2202() {
-        let Some(vectors) = vectors() else { return };
-        let mut count = 0;
-        for vector in vectors["rfc2202_hmac_sha1"].as_array().unwrap() {
-            let (key, data) = (hex(&vector["key"]), hex(&vector["data"]));
-            if key.len() > BLOCK {
-                continue;
-            }
-            let hmac = HmacSha1::new(&key);
+        for [key, data, code] in HMAC_SHA1 {
+            let (hmac, data) = (HmacSha1::new(&hex(key)), hex(data));
             for more in 0..=data.len().min(8) {
                 let (data, more) = data.split_at(data.len() - more);
-                assert_eq!(hmac.code(data, more)[..], hex(&vector["digest"]));
+                assert_eq!(hmac.code(data, more)[..], hex(code));
             }
-            count += 1;
         }
-        assert_eq!(count, 5);
     }
 
     #[test]

@@ -311,7 +311,7 @@ proptest! {
 #[test]
 fn tags_are_those_of_the_specification() {
     const KEY: &str = "e1f97a0d3e018be0d64fa32c06de41390ec675ad498afeebb6960b3aabe6";
-    let bytes = crate::tests::hex(&KEY.into());
+    let bytes = crate::vectors::hex(KEY);
     let suite = Suite::AesCm128HmacSha1_80;
     let vectors: [(Scheme, [&str; 3]); 4] = [
         (Scheme::SEQUENCE, ["4a8b0755", "3ea077fe", "1a97fe4b"]),
@@ -338,7 +338,7 @@ fn tags_are_those_of_the_specification() {
             let length = fields.write(b"payload", &mut buffer).unwrap();
             let length = sender.protect(&mut buffer, length).unwrap();
             let tag = &buffer[length - scheme.tag_length()..length];
-            assert_eq!(tag, crate::tests::hex(&expected.into()), "{scheme:?}");
+            assert_eq!(tag, crate::vectors::hex(expected), "{scheme:?}");
         }
     }
 }
