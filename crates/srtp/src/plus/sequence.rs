@@ -1,7 +1,7 @@
 //! Scheme 1 (seed B1): numbers of a generator, in the order of the packets' indices.
 
 use crate::crypto::{Aes, sha1_compress};
-use zeroize::{Zeroize, Zeroizing};
+use zeroize::Zeroizing;
 
 /// How many packets get their numbers from one key: a receiver that comes late runs through no more.
 const EPOCH: usize = 32;
@@ -21,7 +21,7 @@ impl Generator {
     }
 
     /// The numbers of an epoch.
-    fn epoch(&self, ssrc: u32, epoch: u64) -> [u32; EPOCH] {
+    fn epoch(&self, ssrc: u32, epoch: u64) -> Zeroizing<[u32; EPOCH]> {
         let mut bytes = Zeroizing::new([0; 64]);
         let bytes = &mut bytes[..4 * self.key_words];
         self.aes.counter(u128::from(ssrc) << 96 | u128::from(epoch) << 32, bytes);
@@ -29,7 +29,7 @@ impl Generator {
         for (word, bytes) in key.iter_mut().zip(bytes.as_chunks().0) {
             *word = u32::from_be_bytes(*bytes);
         }
-        core::array::from_fn(|_| next_number(&mut key[..self.key_words])[0])
+        Zeroizing::new(core::array::from_fn(|_| next_number(&mut key[..self.key_words])[0]))
     }
 }
 
@@ -66,18 +66,12 @@ pub(crate) struct Window {
 
 struct Epoch {
     number: u64,
-    tags: [u32; EPOCH],
+    tags: Zeroizing<[u32; EPOCH]>,
 }
 
 impl Default for Epoch {
     fn default() -> Self {
-        Self { number: u64::MAX, tags: [0; EPOCH] }
-    }
-}
-
-impl Drop for Epoch {
-    fn drop(&mut self) {
-        self.tags.zeroize();
+        Self { number: u64::MAX, tags: Zeroizing::new([0; EPOCH]) }
     }
 }
 
@@ -106,8 +100,9 @@ impl Window {
         }
         let number = index / EPOCH as u64;
         let tags = generator.epoch(ssrc, number);
+        let tag = tags[(index % EPOCH as u64) as usize].to_be_bytes();
         self.other = Epoch { number, tags };
-        tags[(index % EPOCH as u64) as usize].to_be_bytes()
+        tag
     }
 
     /// The number of a packet that is sent.
