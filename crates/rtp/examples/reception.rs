@@ -1,0 +1,34 @@
+//! What a receiver tells of a source whose packets come at odd times, one of them never:
+//!
+//! ```sh
+//! cargo run -p barebell-rtp --example reception
+//! ```
+
+use rtp::packet::Fields;
+use rtp::quality::{CodecQuality, mean_opinion_score, rating};
+use rtp::{Packet, Reception};
+use std::time::Duration;
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let mut reception: Option<Reception> = None;
+    for (number, delay) in [(0, 10), (1, 14), (2, 9), (4, 30), (5, 11), (6, 10)] {
+        // As it would come from a socket: 20 ms of G.711, 8,000 samples a second.
+        let mut buffer = [0; 200];
+        let timestamp = 160 * u32::from(number);
+        let fields = Fields { sequence_number: number, timestamp, ssrc: 7, ..Fields::default() };
+        let length = fields.write(&[0xff; 160], &mut buffer).ok_or("no room")?;
+
+        let packet = Packet::parse(&buffer[..length])?;
+        let now = Duration::from_millis(20 * u64::from(number) + delay);
+        let reception = reception.get_or_insert_with(|| Reception::new(&packet.header, 8000));
+        println!("{number}: {:?}", reception.receive(&packet.header, now));
+    }
+    let mut reception = reception.ok_or("no packet")?;
+    let (expected, lost) = (reception.expected(), reception.lost());
+    println!("{lost} of {expected} lost, jitter {:?}", reception.spacing().jitter());
+    println!("for a receiver report: {:?}", reception.report(Duration::from_millis(200)));
+    let loss = lost as f64 / expected as f64;
+    let rating = rating(CodecQuality::G711_CONCEALED, Duration::from_millis(100), loss, 1.0);
+    println!("R {rating:.1}, MOS {:.2}", mean_opinion_score(rating));
+    Ok(())
+}

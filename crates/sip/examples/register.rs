@@ -1,0 +1,44 @@
+//! Reads a REGISTER and answers it, as a registrar does that takes every contact for an hour:
+//!
+//! ```sh
+//! cargo run -p barebell-sip --example register
+//! ```
+
+use sip::message::Response;
+use sip::{HeaderName, Message};
+
+const REGISTER: &[u8] = b"REGISTER sip:example.com SIP/2.0\r\n\
+    Via: SIP/2.0/UDP 192.0.2.9:5060;branch=z9hG4bK776asdhds;rport\r\n\
+    Max-Forwards: 70\r\n\
+    From: <sip:alice@example.com>;tag=456248\r\n\
+    To: <sip:alice@example.com>\r\n\
+    Call-ID: 843817637684230@998sdasdh09\r\n\
+    CSeq: 1826 REGISTER\r\n\
+    Contact: <sip:alice@192.0.2.9>\r\n\
+    Content-Length: 0\r\n\r\n";
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let message = Message::parse(REGISTER)?;
+    // What is wrong with a request has to be answered, so it is found apart from what cannot be read.
+    let (status, reason) = match message.check() {
+        Ok(_) => (200, "OK".to_string()),
+        Err(fault) => (fault.status(), fault.to_string()),
+    };
+    let response = Response {
+        request: &message,
+        source: "203.0.113.5:40123".parse()?,
+        status,
+        reason: &reason,
+        to_tag: Some(b"2493k59kd"),
+    };
+    let mut answer = Vec::new();
+    response.write(&mut answer, |fields| {
+        for contact in message.elements(HeaderName::Contact) {
+            fields.extend_from_slice(b"Contact: ");
+            fields.extend_from_slice(contact);
+            fields.extend_from_slice(b";expires=3600\r\n");
+        }
+    });
+    print!("{}", String::from_utf8(answer)?);
+    Ok(())
+}
