@@ -1,4 +1,4 @@
-//! The twelve operations of seed row A2, by SIPp: register, register update, register logout,
+//! The twelve operations of row A2 of docs/sources.md, by SIPp: register, register update, register logout,
 //! invite, invite not found, invite redirect; each without and with digest authentication; with
 //! 10,000 users, and checks on every message.
 

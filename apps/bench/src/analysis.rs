@@ -1,4 +1,4 @@
-//! Cleaning and reading of repeated measurements (seed D5): the middle of repeats and how sure it is,
+//! Cleaning and reading of repeated measurements (row D5 of docs/sources.md): the middle of repeats and how sure it is,
 //! which repeats stand out, and where a curve leaves its flat part.
 
 /// The confidence that [`Spread`] asks of its interval.

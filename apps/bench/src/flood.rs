@@ -1,5 +1,5 @@
 //! A flood of forged SRTP packets on loopback: how many of them a receiver bears beside the legitimate
-//! ones (seed B5), with SRTP alone and with what SRTP+ adds.
+//! ones (row B5 of docs/sources.md), with SRTP alone and with what SRTP+ adds.
 //!
 //! One thread sends, another receives; each has a processor to itself where there are two. Forged packets
 //! are those of somebody who sees the headers of a source: its SSRC, and sequence numbers that come

@@ -1,4 +1,4 @@
-//! What follows from what was counted: the figures of RFC 6076, of seed A10, and costs.
+//! What follows from what was counted: the figures of RFC 6076, of row A10 of docs/sources.md, and costs.
 //!
 //! Shares are in percent, and `None` where nothing was attempted. How each figure is made is told by
 //! [`DEFINITIONS`], for the reports and for those who ask.
@@ -72,7 +72,7 @@ pub(crate) fn scr(counts: &Counts) -> Option<f64> {
 }
 
 /// The shares (of 1) of replies that took 0-30, 31-60, 61-90, 91-120, 121-150 and more than 150
-/// milliseconds (seed A10).
+/// milliseconds (row A10).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Bands {
     /// In the order of the bands.
@@ -105,14 +105,14 @@ impl Bands {
         Some(Self { shares: counts.map(|count| count as f64 / whole) })
     }
 
-    /// The bands of a run: of latencies as the seed sums them. (Records from before there were those of
+    /// The bands of a run: of latencies as row A10 sums them. (Records from before there were those of
     /// calls have their `Response`, which is without the BYE.)
     pub(crate) fn of_run(run: &Run) -> Option<Self> {
         let delay = |delay| run.delays.get(&delay);
         Self::of(delay(Delay::Latency).or_else(|| delay(Delay::Response))?)
     }
 
-    /// The latency coefficient of seed A10, from 0.55 (all replies at once) to -1 (all too late).
+    /// The latency coefficient of row A10, from 0.55 (all replies at once) to -1 (all too late).
     pub(crate) fn coefficient(&self) -> f64 {
         let [timely @ .., late] = self.shares;
         let weighted = timely.iter().zip(Self::WEIGHTS).map(|(share, weight)| share * weight);
@@ -259,35 +259,35 @@ pub(crate) const DEFINITIONS: &[Definition] = &[
         name: "invite",
         title: "Invite delay",
         formula: "time of the INVITE received at the callee - time of the INVITE sent by the caller",
-        source: "seed C2",
+        source: "docs/sources.md, C2",
     },
     Definition {
         name: "setup",
         title: "Call setup delay",
         formula: "time of the 200 received by the caller (TSDP_OK2) - time of its INVITE sent (TInv1); the \
                   ACK follows at once",
-        source: "seed C2",
+        source: "docs/sources.md, C2",
     },
     Definition {
         name: "latency",
         title: "Latency of a call",
         formula: "INVITE to its 200 + BYE to its 200; with authentication also INVITE to 407; of calls that \
                   succeeded. Of other operations it is the response delay",
-        source: "seed A10",
+        source: "docs/sources.md, A10",
     },
     Definition {
         name: "coefficient",
         title: "Latency coefficient",
         formula: "0.55 p1 + 0.445 p2 + 0.004 p3 + 0.0007 p4 + 0.0003 p5 - p6, with p1 to p6 the shares \
                   of latencies within 0-30, 31-60, 61-90, 91-120, 121-150 and more than 150 ms",
-        source: "seed A10",
+        source: "docs/sources.md, A10",
     },
     Definition {
         name: "cpu",
         title: "CPU time an operation",
         formula: "CPU time of the system under test, user and system / operations that ended as they \
                   should",
-        source: "seed D1",
+        source: "docs/sources.md, D1",
     },
     Definition {
         name: "generator_cpu",

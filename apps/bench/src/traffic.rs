@@ -1,4 +1,4 @@
-//! Other traffic, which keeps a link busy (seed C4).
+//! Other traffic, which keeps a link busy (row C4 of docs/sources.md).
 
 use net::{Options, Outbox, Outgoing, Socket};
 use std::io;

@@ -2,7 +2,7 @@
 
 use crate::server::{Barebell, DOMAIN, Options};
 
-/// Users of the server (seed row A3), numbered from 1.
+/// Users of the server (row A3 of docs/sources.md), numbered from 1.
 pub const USERS: usize = 10_000;
 
 /// A configuration for authentication by SIPp: it knows MD5 only, and fails when another algorithm

@@ -1,4 +1,4 @@
-//! Several load machines and one controller (seed D4).
+//! Several load machines and one controller (row D4 of docs/sources.md).
 //!
 //! The controller starts this program on the other machines through `ssh`, as agents, and talks with
 //! them over its standard input and output ([`protocol`]). To what measures, the agents are more workers:

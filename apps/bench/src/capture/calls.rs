@@ -71,7 +71,7 @@ pub(crate) enum CallOutcome {
     Pending,
 }
 
-/// The message times of seed C3 and those that RFC 6076 needs, in microseconds since the Unix epoch.
+/// The message times of row C3 of docs/sources.md and those that RFC 6076 needs, in microseconds since the Unix epoch.
 /// What was not seen is absent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct CallTimes {

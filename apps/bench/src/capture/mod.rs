@@ -1,4 +1,4 @@
-//! `barebell-bench capture`: what captures show of SIP and RTP (seeds C2, C3, D2 and A13).
+//! `barebell-bench capture`: what captures show of SIP and RTP (rows C2, C3, D2 and A13 of docs/sources.md).
 //!
 //! Each table has a limit in the file that keeps it, and a count of what was left out; together they
 //! take less than 2 GiB, whatever a capture holds.

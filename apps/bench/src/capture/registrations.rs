@@ -1,4 +1,4 @@
-//! Registrations: TReg and T200_OK of seed C3, RRD of RFC 6076 section 4.1.
+//! Registrations: TReg and T200_OK of row C3 of docs/sources.md, RRD of RFC 6076 section 4.1.
 
 use super::seen::{Keys, Seen, text};
 use super::transactions::{Owner, Place, T1};
@@ -63,7 +63,7 @@ pub(crate) struct Registrations {
     pub(crate) succeeded: u64,
     /// Those refused (ineffective registration attempts, RFC 6076 section 4.2).
     pub(crate) failed: u64,
-    /// Those without a final response (seed C2).
+    /// Those without a final response (row C2).
     pub(crate) lost: u64,
     /// Those that cannot be told to be lost, at the end of the capture.
     pub(crate) pending: u64,

@@ -1,4 +1,4 @@
-//! RTP streams: which packets are one, and what is told of each (RFC 3550; seeds A13 and D2).
+//! RTP streams: which packets are one, and what is told of each (RFC 3550; rows A13 and D2 of docs/sources.md).
 
 use super::endpoints::Endpoints;
 use super::packet::Transported;

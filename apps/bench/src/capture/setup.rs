@@ -23,9 +23,9 @@ pub(crate) struct Calls {
     pub(crate) refused: u64,
     /// Those with provisional responses only.
     pub(crate) unfinished: u64,
-    /// Lost invites (seed C2): no response at all.
+    /// Lost invites (row C2 of docs/sources.md): no response at all.
     pub(crate) lost_invites: u64,
-    /// Lost calls (seed C2): no final response, lost invites among them.
+    /// Lost calls (row C2): no final response, lost invites among them.
     pub(crate) lost: u64,
     /// Those that cannot be told to be lost, at the end of the capture.
     pub(crate) pending: u64,

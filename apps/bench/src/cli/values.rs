@@ -85,7 +85,7 @@ impl FromStr for Rates {
 pub(crate) struct Counts(pub(crate) Vec<u32>);
 
 impl Counts {
-    /// The steps of seed C1.
+    /// The steps of row C1 of docs/sources.md.
     const STEPS: [u32; 9] = [1, 10, 50, 100, 200, 300, 500, 700, 1000];
 }
 

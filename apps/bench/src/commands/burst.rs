@@ -1,5 +1,5 @@
 //! `burst`: registrations in five one-second bursts, each user registering anew time and again, and
-//! waiting after an error (seed D3).
+//! waiting after an error (row D3 of docs/sources.md).
 
 use super::output::{self, finding};
 use super::progress::time;

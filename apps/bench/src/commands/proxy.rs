@@ -1,4 +1,4 @@
-//! `proxy`: steps of rising call rate through a proxy, each with a measured middle (seed D1).
+//! `proxy`: steps of rising call rate through a proxy, each with a measured middle (row D1 of docs/sources.md).
 
 use super::output::{self, finding};
 use super::session::Means;
@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 /// The delay at which a call is no longer set up quickly enough not to be noticed, in microseconds
-/// (seed D1: about 300 ms).
+/// (row D1: about 300 ms).
 const NOTICED: u64 = 300_000;
 
 pub(crate) fn execute(args: &ProxyArgs, ending: &Arc<AtomicBool>) -> Result<bool, CommandError> {

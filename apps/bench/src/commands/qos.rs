@@ -1,5 +1,5 @@
 //! `qos`: parallel users with a port each, who all register and then all call at the same moment, on
-//! an idle link and, if wanted, on a busy one (seeds C1 to C5).
+//! an idle link and, if wanted, on a busy one (rows C1 to C5 of docs/sources.md).
 
 use super::output::{self, finding};
 use super::session::{Ceilings, Means, Session};
@@ -117,7 +117,7 @@ fn at_once(
     })
 }
 
-/// What the seed tells: mean delays, and what was lost, by the number of users.
+/// What the source tells: mean delays, and what was lost, by the number of users.
 fn conclude(record: &mut Record) {
     for system in &record.systems {
         let mut labels: Vec<&str> = Vec::new();

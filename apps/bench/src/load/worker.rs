@@ -69,7 +69,7 @@ pub(crate) enum Bound {
     For(Duration),
 }
 
-/// Users who do something again and again, each by themselves (seed D3).
+/// Users who do something again and again, each by themselves (row D3 of docs/sources.md).
 #[derive(Clone, Debug)]
 pub(crate) struct CyclePlan {
     pub(crate) task: Task,

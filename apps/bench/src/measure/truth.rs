@@ -393,7 +393,7 @@ fn a_stall_is_seen_in_all_that_it_held_up() {
         assert!((450_000..=600_000).contains(&p99), "{p99} us: {delay:?}");
         assert!(histogram.percentile(50.0) < 100_000);
     }
-    // The coefficient of seed A10: a fifth of all replies is too late for any weight.
+    // The coefficient of row A10 of docs/sources.md: a fifth of all replies is too late for any weight.
     let bands = metrics::Bands::of(&run.delays[&Delay::Response]).unwrap();
     assert!((0.15..=0.25).contains(&bands.shares[5]), "{bands:?}");
     assert!(bands.coefficient() < 0.4, "{bands:?}");

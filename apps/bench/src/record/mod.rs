@@ -74,11 +74,11 @@ pub(crate) enum Kind {
     Sweep,
     /// The search for the highest rate without a failure (RFC 7502).
     Limit,
-    /// Registrations in bursts (seed D3).
+    /// Registrations in bursts (row D3 of docs/sources.md).
     Burst,
-    /// Parallel users with a port each (seeds C1 to C5).
+    /// Parallel users with a port each (rows C1 to C5).
     Qos,
-    /// Steps of rising call rate through a proxy (seed D1).
+    /// Steps of rising call rate through a proxy (row D1).
     Proxy,
     /// The same work on several systems, interleaved.
     Compare,
@@ -99,7 +99,7 @@ pub(crate) struct Machine {
     pub(crate) system: String,
 }
 
-/// A machine that puts a share of the load on (seed D4).
+/// A machine that puts a share of the load on (row D4).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Agent {
     /// As it was named on the command line, such as `ssh:HOST`.
@@ -158,7 +158,7 @@ pub(crate) struct Run {
     /// What it cost on the other, if it was watched.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) watch: Option<Watch>,
-    /// How long the steps of its work took by its own account, if it gave one (seed row A11).
+    /// How long the steps of its work took by its own account, if it gave one (row A11).
     #[serde(default, skip_serializing_if = "Steps::is_empty")]
     pub(crate) steps: Steps,
 }
@@ -220,7 +220,7 @@ pub(crate) struct Load {
     pub(crate) hold: f64,
 }
 
-/// The operations of seed A2, each with or without authentication, and OPTIONS.
+/// The operations of row A2, each with or without authentication, and OPTIONS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[derive(clap::ValueEnum)]
@@ -335,12 +335,12 @@ pub(crate) enum Delay {
     Sdd,
     /// Session duration (section 4.5): 200 to INVITE, to BYE.
     Sdt,
-    /// INVITE at the caller to INVITE at the callee (seed C2).
+    /// INVITE at the caller to INVITE at the callee (row C2).
     Invite,
-    /// Call setup (seed C2): the caller's INVITE sent (TInv1) to its 200 received (TSDP_OK2). The ACK follows
+    /// Call setup (row C2): the caller's INVITE sent (TInv1) to its 200 received (TSDP_OK2). The ACK follows
     /// at once, and its time would be that of the caller.
     Setup,
-    /// Of calls that succeeded, the sum of what their requests took, as seed A10 has it: INVITE to the
+    /// Of calls that succeeded, the sum of what their requests took, as row A10 has it: INVITE to the
     /// challenge, if there was one, INVITE to 200, and BYE to 200. Of other operations `Response` is that sum.
     Latency,
 }

@@ -137,8 +137,8 @@ pub(crate) struct Status {
     pub(crate) uptime: u64,
     /// Everything that is counted since the start, by name.
     pub(crate) counters: BTreeMap<String, u64>,
-    /// How long the steps of handling a message took since the start, where that is measured (seed row
-    /// A11).
+    /// How long the steps of handling a message took since the start, where that is measured (row
+    /// A11 of docs/sources.md).
     #[serde(default)]
     pub(crate) timings: BTreeMap<String, StepTiming>,
 }
@@ -152,7 +152,7 @@ pub(crate) struct StepTiming {
     pub(crate) nanoseconds: u64,
 }
 
-/// One binding (seed row A5).
+/// One binding (row A5 of docs/sources.md).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Registration {
     /// `user@domain`.

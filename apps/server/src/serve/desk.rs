@@ -1,4 +1,4 @@
-//! The running server as the administration sees it (seed row A5).
+//! The running server as the administration sees it (row A5 of docs/sources.md).
 
 use super::hub::Hub;
 use super::local::Engine;

@@ -1,6 +1,6 @@
 //! What SRTP costs, beside libsrtp in the same run: `cargo bench -p barebell-srtp`, or for one suite alone
 //! `cargo bench -p barebell-srtp -- AEAD_AES_128_GCM`, with a number behind it for so many sessions, and `scattered` for
-//! sessions that do not follow one another in memory; `-- parts` and `-- plus` are what seeds A12 and B5 measured.
+//! sessions that do not follow one another in memory; `-- parts` and `-- plus` are what rows A12 and B5 of docs/sources.md measured.
 //!
 //! Each figure is the median over rounds in which all that are compared take turns, in nanoseconds of
 //! the thread's CPU time for one packet of G.711: 12 bytes of header, 160 of payload.

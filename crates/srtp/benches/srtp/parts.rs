@@ -1,4 +1,4 @@
-//! What the parts of SRTP cost: seed A12.
+//! What the parts of SRTP cost: row A12 of docs/sources.md.
 
 use crate::peers::{Ours, Packet, Peer};
 use crate::{ROUNDS, measure, median, nanos};
@@ -19,7 +19,9 @@ fn costs(policy: Policy) -> [f64; 3] {
 }
 
 pub(crate) fn print() {
-    println!("\nns for the parts of protecting and checking a packet (seed A12)\n");
+    println!(
+        "\nns for the parts of protecting and checking a packet (row A12 of docs/sources.md)\n"
+    );
     println!(
         "| suite | derivation of all keys | encryption | decryption | authentication | its check | replay check | header |"
     );

@@ -1,4 +1,4 @@
-//! What SRTP+ costs and saves: seed B5, its Tables 2 and 3 and Figure 8.
+//! What SRTP+ costs and saves: row B5 of docs/sources.md, its Tables 2 and 3 and Figure 8.
 
 use crate::measure;
 use crate::parts::time;
@@ -24,7 +24,7 @@ pub(crate) fn print() {
 /// Table 2, with whole packets: what receiving costs more with each scheme, and how many times as fast a
 /// forged packet is refused.
 fn schemes() {
-    println!("\nSRTP+ over whole packets, ns (Table 2 of seed B5)\n");
+    println!("\nSRTP+ over whole packets, ns (Table 2 of row B5)\n");
     println!(
         "| suite | scheme | tag | protect | unprotect | refuse | steady-state overhead | attack speed-up | theirs, Pentium 4 |"
     );
@@ -68,7 +68,7 @@ fn schemes() {
 
 /// Functions over a block of 16 bytes or less, among which scheme 4 chose; and Table 3.
 fn functions() {
-    println!("\nns for a tag over one header, by function; Table 3 of seed B5 is SHA-1's block\n");
+    println!("\nns for a tag over one header, by function; Table 3 of row B5 is SHA-1's block\n");
     println!("| function | ns | theirs |\n| --- | --: | --: |");
     let block = [7_u8; 16];
     let aes128 = aes::Aes128Enc::new(&block.into());
@@ -135,7 +135,7 @@ fn functions() {
 
 /// Figure 8: the time to make a number of scheme 1, by the length of its key.
 fn key_sizes() {
-    println!("\nns to make one number of scheme 1, by its key's length (Figure 8 of seed B5)\n");
+    println!("\nns to make one number of scheme 1, by its key's length (Figure 8 of row B5)\n");
     println!("| bits | ns |\n| --: | --: |");
     let sizes = [160, 192, 224, 256, 288, 320, 352, 384, 416, 448, 480, 512];
     let suite = Suite::AesCm128HmacSha1_80;

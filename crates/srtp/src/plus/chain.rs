@@ -1,4 +1,4 @@
-//! Scheme 3 (seed B3): random numbers that the packets before have announced.
+//! Scheme 3 (row B3 of docs/sources.md): random numbers that the packets before have announced.
 
 use super::Verdict;
 use crate::crypto::{Aes, begins_with};

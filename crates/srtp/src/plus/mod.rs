@@ -1,4 +1,4 @@
-//! SRTP+ (seeds B1 to B5): a short tag that tells forged packets from others for far less than SRTP's
+//! SRTP+ (rows B1 to B5 of docs/sources.md): a short tag that tells forged packets from others for far less than SRTP's
 //! own, which stays as it is. `docs/srtp-plus.md` specifies it.
 
 mod chain;
@@ -49,9 +49,9 @@ pub enum Scheme {
 }
 
 impl Scheme {
-    /// Scheme 1 with the seeds' key.
+    /// Scheme 1 with the paper's key.
     pub const SEQUENCE: Self = Self::Sequence { key_bits: 160 };
-    /// Scheme 3 with the seeds' numbers.
+    /// Scheme 3 with the paper's numbers.
     pub const CHAIN: Self = Self::Chain { numbers: 32, bits: 4 };
 
     /// The length of a tag in bytes.

@@ -1,4 +1,4 @@
-//! Where tags stand in a packet (seed B4).
+//! Where tags stand in a packet (row B4 of docs/sources.md).
 
 use super::Placement;
 use rtp::Header;

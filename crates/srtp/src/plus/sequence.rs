@@ -1,4 +1,4 @@
-//! Scheme 1 (seed B1): numbers of a generator, in the order of the packets' indices.
+//! Scheme 1 (row B1 of docs/sources.md): numbers of a generator, in the order of the packets' indices.
 
 use crate::crypto::{Aes, sha1_compress};
 use zeroize::Zeroizing;

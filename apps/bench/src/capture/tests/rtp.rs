@@ -51,7 +51,7 @@ fn a_steady_stream_has_no_jitter() {
     assert_ms(stream.max_delta_ms, 20.0);
     assert_ms(stream.mean_delta_ms, 20.0);
     assert_ms(stream.max_jitter_ms, 0.0);
-    // 200 bytes of IP every 20 ms (seed A13 has 204: RTP behind a longer header).
+    // 200 bytes of IP every 20 ms (row A13 of docs/sources.md has 204: RTP behind a longer header).
     assert_ms(stream.kbit_per_s, 80.0);
     assert_eq!(stream.started_us, START / 1_000);
     assert_eq!(stream.ended_us, START / 1_000 + 1_000_000);

@@ -49,7 +49,7 @@ pub(crate) struct Settings {
     pub(crate) hold: Duration,
     /// How long registrations are to last, in seconds, unless the server wants them longer.
     pub(crate) expires: u32,
-    /// Whether each caller registers before it calls (seed D1).
+    /// Whether each caller registers before it calls (row D1 of docs/sources.md).
     pub(crate) register_first: bool,
     /// Whether the nonce of a challenge is used again, as long as the server takes it (RFC 7616 section
     /// 3.3), or each operation waits for a challenge.

@@ -1,4 +1,4 @@
-//! Registrations in bursts (seed row D3), and parallel users (seed rows C1 to C5).
+//! Registrations in bursts (row D3 of docs/sources.md), and parallel users (rows C1 to C5).
 
 use super::{Report, delay_name, unless_empty};
 use crate::metrics;
@@ -8,7 +8,7 @@ use crate::report::document::{Section, Table};
 use crate::report::groups::{Group, Pooled, state};
 use crate::report::words;
 
-/// The share of timeouts, in percent, that a server may have and pass (seed D3): of fifteen attempts in
+/// The share of timeouts, in percent, that a server may have and pass (row D3): of fifteen attempts in
 /// as many minutes two may be in vain.
 pub(super) const TIMEOUT_LIMIT: f64 = 100.0 * 2.0 / 15.0;
 

@@ -1,4 +1,4 @@
-//! Curves over the rate (seed rows A9 and D1).
+//! Curves over the rate (rows A9 and D1 of docs/sources.md).
 
 use super::limits::{self, Curve};
 use super::{Report, delay_name, request_delay, unless_empty};
@@ -144,7 +144,7 @@ fn costs(report: &Report<'_>, curves: &[&Curve<'_>], section: &mut Section) {
     }
 }
 
-/// What the steps of the work take by the systems' own account (seed row A11).
+/// What the steps of the work take by the systems' own account (row A11).
 fn inside(report: &Report<'_>, curves: &[&Curve<'_>], section: &mut Section) {
     for curve in curves {
         let runs = curve.groups.iter().flat_map(|group| &group.runs);

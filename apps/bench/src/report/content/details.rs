@@ -51,12 +51,12 @@ fn total(group: &Group<'_>, count: impl Fn(&Run) -> u64) -> u64 {
     group.used().into_iter().map(count).fold(0, u64::saturating_add)
 }
 
-/// The bands of seed A10.
+/// The bands of row A10 of docs/sources.md.
 pub(super) fn bands(report: &Report<'_>) -> Option<Section> {
     let mut section = Section::new(
         "bands",
         "Latency bands and coefficient",
-        "Of latencies as the seed sums them: of a call INVITE to 200 and BYE to 200, with authentication also \
+        "Of latencies as the source sums them (docs/sources.md, A10): of a call INVITE to 200 and BYE to 200, with authentication also \
          request to challenge. The coefficient is 0.55 if all are within 30 ms, and falls to −1 if all take \
          longer than 150 ms.",
     );
@@ -169,7 +169,7 @@ fn response(status: u16) -> String {
     }
 }
 
-/// What the steps of the work take by the systems' own account (seed row A11).
+/// What the steps of the work take by the systems' own account (row A11).
 pub(super) fn steps(report: &Report<'_>) -> Option<Section> {
     let mut section = Section::new(
         "steps",

@@ -1,4 +1,4 @@
-//! What each system carries at most: the table of seed row D5, and the search of RFC 7502.
+//! What each system carries at most: the table of row D5 of docs/sources.md, and the search of RFC 7502.
 
 use super::bursts::{self, TIMEOUT_LIMIT};
 use super::{Report, is_whole, request_delay, unless_empty};
@@ -10,7 +10,7 @@ use crate::report::document::{Section, Table};
 use crate::report::groups::{Group, Subject, operation, percentile};
 use crate::report::words;
 
-/// The delay that nobody should have to wait (seed D1), in microseconds.
+/// The delay that nobody should have to wait (row D1), in microseconds.
 pub(super) const DELAY_LIMIT_US: f64 = 300_000.0;
 
 /// With fewer points no curve has a knee.

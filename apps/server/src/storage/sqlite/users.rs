@@ -1,4 +1,4 @@
-//! Users: names and HA1, never passwords (seed row C6).
+//! Users: names and HA1, never passwords (row C6 of docs/sources.md).
 
 use super::{DATABASE, Error, Sqlite, to};
 use crate::log;
