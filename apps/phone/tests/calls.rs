@@ -77,11 +77,17 @@ fn a_tone_is_heard_both_ways_in_clear_and_encrypted() {
         let folder = tempfile::tempdir().expect("a folder");
         let [here, there] = ["a.wav", "b.wav"].map(|name| folder.path().join(name));
         let record = there.to_str().expect("text");
-        let callee =
-            Callee::start(&["--play", "tone:440", "--record", record, "--srtp", srtp]);
+        let callee = Callee::start(&["--play", "tone:440", "--record", record, "--srtp", srtp]);
         let record = here.to_str().expect("text");
         let output = callee.call(&[
-            "--play", "tone:1000", "--record", record, "--duration", "2s", "--srtp", srtp,
+            "--play",
+            "tone:1000",
+            "--record",
+            record,
+            "--duration",
+            "2s",
+            "--srtp",
+            srtp,
         ]);
         assert_eq!(output.status.code(), Some(0), "{output:?}");
         let caller = told(&output);
