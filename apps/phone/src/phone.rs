@@ -7,7 +7,7 @@ use crate::exit::Outcome;
 use crate::leg::{Leg, Sound, random};
 use crate::lookups::Lookups;
 use crate::report::{Answered, Media, Report, Told};
-use media::{Heard, Refusal, Wishes};
+use media::{Heard, Refusal, Security, Wishes};
 use net::Clock;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use sip::{Flow, Transport};
@@ -73,6 +73,8 @@ pub(crate) struct Phone {
     record: Option<PathBuf>,
     calls: BTreeMap<CallId, Call>,
     taken: u64,
+    /// Whether the call was placed anew with nothing but SRTP in the offer.
+    has_retried: bool,
     /// What the end will be, once nothing more is to be done.
     outcome: Option<Outcome>,
     next_tick: Instant,
@@ -140,6 +142,7 @@ impl Phone {
             record: line.record.clone(),
             calls: BTreeMap::new(),
             taken: 0,
+            has_retried: false,
             outcome: None,
             next_tick: now,
             next_tell: now + TELLS,
@@ -401,6 +404,9 @@ impl Phone {
 
     fn on_ended(&mut self, id: CallId, end: &End) {
         let Some(call) = self.calls.remove(&id) else { return };
+        if self.places_anew(end) {
+            return;
+        }
         let totals = call.leg.session.as_ref().map(|session| session.statistics());
         let mut outcome = Outcome::of_end(end, &call.party);
         let heard_nothing = totals.is_some_and(|totals| totals.received == 0);
@@ -432,6 +438,20 @@ impl Phone {
                 Task::Answer { .. } => Outcome::Done,
             });
         }
+    }
+
+    /// Phones that want SRTP refuse an offer of both (RFC 8643 has it so): they get one of SRTP alone.
+    fn places_anew(&mut self, end: &End) -> bool {
+        let is_refused =
+            matches!(end, End::Failed(Failure::Refused { status: 415 | 488 | 606, .. }));
+        let Task::Call { uri, .. } = self.task.clone() else { return false };
+        if !is_refused || self.has_retried || self.wishes.security != Security::Optional {
+            return false;
+        }
+        self.has_retried = true;
+        self.wishes.security = Security::Required;
+        self.place(&uri);
+        true
     }
 
     /// Sleeps until something comes, or is due.

@@ -320,7 +320,9 @@ impl Negotiator {
             if self.requires_security() {
                 return Err(Refusal::NotSecured);
             }
-            if Profile::of(media.protocol) != Some(Profile::Plain) || !answered.is_empty() {
+            // Keys that nobody has asked for are for nothing: some phones always name theirs.
+            let has_wrong_keys = !answered.is_empty() && !self.offered.is_empty();
+            if Profile::of(media.protocol) != Some(Profile::Plain) || has_wrong_keys {
                 return Err(Refusal::Keys);
             }
         }

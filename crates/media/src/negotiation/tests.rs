@@ -129,3 +129,17 @@ fn nobody_is_sent_anything_at_no_address() {
     let (_, stream) = negotiator(Security::Off, 5000).answer(offer, &mut random()).unwrap();
     assert_eq!(stream.remote, None);
 }
+
+#[test]
+fn keys_that_nobody_has_asked_for_are_passed_over() {
+    let key = "AES_CM_128_HMAC_SHA1_80 inline:MTIzNDU2Nzg5MDEyMzQ1Njc4OTAxMjM0NTY3ODkw";
+    let answer =
+        format!("v=0\r\nc=IN IP4 192.0.2.9\r\nm=audio 4000 RTP/AVP 0\r\na=crypto:1 {key}\r\n");
+    let mut numbers = random();
+    let mut caller = negotiator(Security::Off, 4000);
+    caller.offer(&mut numbers);
+    assert!(caller.accept(answer.as_bytes()).unwrap().security.is_none());
+    let mut caller = negotiator(Security::Optional, 4000);
+    caller.offer(&mut numbers);
+    assert!(caller.accept(answer.as_bytes()).unwrap().security.is_some(), "the first was offered");
+}
