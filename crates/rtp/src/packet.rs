@@ -9,6 +9,7 @@ pub const FIXED_HEADER: usize = 12;
 
 /// Why bytes are no RTP packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum PacketError {
     /// The bytes end before the header does, or before the padding that it announces.
     Truncated {

@@ -24,6 +24,7 @@ const MAX_MKI_DIGITS: usize = 309;
 
 /// Why an attribute is not taken.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum CryptoError {
     /// It is not `<tag> <suite> <key parameters>`.
     Syntax,

@@ -23,6 +23,7 @@ pub(crate) const NO_TEXT: &str = "-";
 
 /// Why bytes are no session description.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum SessionError {
     /// Its first line is not `v=0`.
     Version,

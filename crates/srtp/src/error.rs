@@ -9,6 +9,7 @@ use rtp::PacketError;
 
 /// Why a session cannot be set up so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum PolicyError {
     /// The suite cannot leave RTP unencrypted or unauthenticated (RFC 7714).
     Aead(Suite),
@@ -75,6 +76,7 @@ impl Error for PolicyError {}
 
 /// Why a packet was not protected. It was left as it was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum ProtectError {
     /// It is no RTP packet.
     Rtp(PacketError),
@@ -123,6 +125,7 @@ impl Error for ProtectError {}
 
 /// Why a packet was refused. Nothing is remembered of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum UnprotectError {
     /// It is no RTP packet.
     Rtp(PacketError),

@@ -4,6 +4,7 @@ use core::fmt;
 
 /// What encrypts and authenticates packets, by the names of the SDES crypto suites.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Suite {
     /// AES in counter mode with a key of 128 bits; HMAC-SHA1 with a tag of 80 bits.
     AesCm128HmacSha1_80,

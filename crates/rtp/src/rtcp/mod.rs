@@ -40,6 +40,7 @@ pub mod packet_type {
 
 /// Why bytes are no RTCP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum RtcpError {
     /// There are fewer bytes than a packet's header has, or than it says.
     Truncated {
