@@ -1,5 +1,5 @@
-//! Early dialogs at a server that takes nobody's word: two phones of one user ring, each in an early
-//! dialog of its own, with reliable provisional responses (RFC 3262) and UPDATE (RFC 3311).
+//! Early dialogs at a server that takes nobody's word: two phones of one user ring, each in an
+//! early dialog of its own, with reliable provisional responses (RFC 3262) and UPDATE (RFC 3311).
 
 use peers::call::End;
 use peers::exchange::Exchange;

@@ -1,5 +1,5 @@
-//! Kamailio stays in the path of a call, in front of a server that takes nobody's word or behind it,
-//! with two entries in Record-Route.
+//! Kamailio stays in the path of a call, in front of a server that takes nobody's word or behind
+//! it, with two entries in Record-Route.
 
 use peers::call::{End, establish, establish_with};
 use peers::exchange::Exchange;

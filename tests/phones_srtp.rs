@@ -1,5 +1,5 @@
-//! Softphones and our SRTP understand each other, also where our packets carry tags of SRTP+, which phones
-//! know nothing of.
+//! Softphones and our SRTP understand each other, also where our packets carry tags of SRTP+, which
+//! phones know nothing of.
 
 use peers::exchange::Exchange;
 use peers::phone::{Account, Action, Event, Kind, Phone};

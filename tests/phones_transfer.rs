@@ -1,5 +1,5 @@
-//! Calls are transferred, blind and after a consultation (RFC 5589), at a server that takes nobody's
-//! word: alice calls bob, who has her call carol instead.
+//! Calls are transferred, blind and after a consultation (RFC 5589), at a server that takes
+//! nobody's word: alice calls bob, who has her call carol instead.
 
 use peers::exchange::Exchange;
 use peers::phone::Kind::{self, Baresip, Linphone, Twinkle};
@@ -45,7 +45,8 @@ impl Three {
         self.bob.act(&Action::TransferToConsulted);
         self.carol.wait_for(Event::Incoming);
         if self.carol.kind == Linphone {
-            // It answers at once what replaces a call, and ends that one, but its recording ends, too.
+            // It answers at once what replaces a call, and ends that one, but its recording ends,
+            // too.
             self.carol.wait_for(Event::Ended);
         } else {
             self.carol.act(&Action::Answer);
@@ -60,8 +61,8 @@ impl Three {
         if self.carol.kind != Linphone {
             self.carol.wait_until_it_hears(self.alice.account.tone);
         }
-        // It may refuse it: Twinkle a NOTIFY without Contact, which linphone sends, all of them one that
-        // overtakes the 202 or comes behind the BYE.
+        // It may refuse it: Twinkle a NOTIFY without Contact, which linphone sends, all of them one
+        // that overtakes the 202 or comes behind the BYE.
         wait_until("bob to be told how the transfer goes", || {
             (!self.bob.statuses("NOTIFY").is_empty()).then_some(())
         });

@@ -1,5 +1,6 @@
-//! What calls through the proxy do besides the operations of row A2 of docs/sources.md, by SIPp: cancelled, busy,
-//! unanswered, forked, over TCP, changed and ended by the callee, and through a stateless proxy.
+//! What calls through the proxy do besides the operations of row A2 of docs/sources.md, by SIPp:
+//! cancelled, busy, unanswered, forked, over TCP, changed and ended by the callee, and through a
+//! stateless proxy.
 
 use std::net::{Ipv4Addr, UdpSocket};
 

@@ -1,6 +1,6 @@
-//! The twelve operations of row A2 of docs/sources.md, by SIPp: register, register update, register logout,
-//! invite, invite not found, invite redirect; each without and with digest authentication; with
-//! 10,000 users, and checks on every message.
+//! The twelve operations of row A2 of docs/sources.md, by SIPp: register, register update, register
+//! logout, invite, invite not found, invite redirect; each without and with digest authentication;
+//! with 10,000 users, and checks on every message.
 
 use std::ops::RangeInclusive;
 

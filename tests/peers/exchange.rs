@@ -25,8 +25,8 @@ impl Exchange {
         Self::with("")
     }
 
-    /// Starts a server that takes nobody's word, as on the internet: else it believes what comes from
-    /// this machine.
+    /// Starts a server that takes nobody's word, as on the internet: else it believes what comes
+    /// from this machine.
     #[must_use]
     pub fn that_trusts_nobody() -> Self {
         Self::with(TRUSTS_NOBODY)

@@ -47,7 +47,8 @@ pub struct Account {
     pub expires: u32,
     /// The frequency of the tone that it sends in a call, in Hz.
     pub tone: u32,
-    /// Whether it encrypts what it sends, with keys in the session description (SDES). Twinkle cannot.
+    /// Whether it encrypts what it sends, with keys in the session description (SDES). Twinkle
+    /// cannot.
     pub srtp: bool,
 }
 
@@ -77,9 +78,9 @@ pub enum Action {
     /// Put the call on hold and call a URI, to which the call will be transferred. baresip 1.0.0
     /// cannot.
     Consult(String),
-    /// Have the other side of the call on hold take the place of this phone in the call by which the
-    /// other one was [consulted](Self::Consult): attended transfer (RFC 5589 section 7). baresip 1.0.0
-    /// cannot, nor does it know Replaces; twinkle-console hangs when it gets that.
+    /// Have the other side of the call on hold take the place of this phone in the call by which
+    /// the other one was [consulted](Self::Consult): attended transfer (RFC 5589 section 7).
+    /// baresip 1.0.0 cannot, nor does it know Replaces; twinkle-console hangs when it gets that.
     TransferToConsulted,
 }
 
@@ -222,8 +223,9 @@ impl Phone {
         self.wait_until_it_has_heard(hertz, HEARD_MS);
     }
 
-    /// Waits until it has heard a tone of `hertz` for a second more than up to now. baresip 1.0.0 hears
-    /// it, but its recording ends with the first change of the session: there is nothing to wait for.
+    /// Waits until it has heard a tone of `hertz` for a second more than up to now. baresip 1.0.0
+    /// hears it, but its recording ends with the first change of the session: there is nothing to
+    /// wait for.
     ///
     /// # Panics
     /// When it does not hear it.
@@ -273,7 +275,8 @@ impl Phone {
         });
     }
 
-    /// Tells it to do something that makes it send or get a `method`, and waits for the 200 to that.
+    /// Tells it to do something that makes it send or get a `method`, and waits for the 200 to
+    /// that.
     ///
     /// # Panics
     /// When there is none.

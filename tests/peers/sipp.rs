@@ -1,5 +1,5 @@
-//! SIPp: plays a scenario of `tests/sipp` as caller, callee or phone and checks every message that it
-//! receives.
+//! SIPp: plays a scenario of `tests/sipp` as caller, callee or phone and checks every message that
+//! it receives.
 //!
 //! A scenario is SIPp's XML with two additions, both expanded before SIPp sees it:
 //! `{name}` is a setting of the instance, and `<include file="x.xml" name="value"/>` is the text of

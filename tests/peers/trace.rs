@@ -1,4 +1,5 @@
-//! Reading what phones write about themselves: their logs as they grow, and the SIP messages in them.
+//! Reading what phones write about themselves: their logs as they grow, and the SIP messages in
+//! them.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};

@@ -50,8 +50,8 @@ pub fn to_digit(event: u8) -> Option<char> {
     DIGITS.get(usize::from(event)).map(|&digit| char::from(digit))
 }
 
-/// Whether a payload format of this encoding name carries events or tones: its timestamps stand still while one lasts,
-/// so that they say nothing of jitter.
+/// Whether a payload format of this encoding name carries events or tones: its timestamps stand
+/// still while one lasts, so that they say nothing of jitter.
 #[must_use]
 pub fn is_event_format(name: &str) -> bool {
     ["telephone-event", "tone"].iter().any(|format| name.eq_ignore_ascii_case(format))
@@ -59,8 +59,8 @@ pub fn is_event_format(name: &str) -> bool {
 
 /// Follows the events of a source, and tells each once.
 ///
-/// All packets of an event have the timestamp of its beginning, but for one so long that it goes on in a
-/// further segment; the last one is sent three times, and any may be lost.
+/// All packets of an event have the timestamp of its beginning, but for one so long that it goes on
+/// in a further segment; the last one is sent three times, and any may be lost.
 #[derive(Clone, Debug, Default)]
 pub struct Events {
     last: Option<Segment>,
@@ -75,8 +75,8 @@ struct Segment {
     has_ended: bool,
 }
 
-/// An event that began so many units or less before the newest one has been overtaken; a source whose
-/// timestamps are further behind has begun anew.
+/// An event that began so many units or less before the newest one has been overtaken; a source
+/// whose timestamps are further behind has begun anew.
 const OVERTAKEN: u32 = 1 << 19;
 
 impl Events {

@@ -49,8 +49,8 @@ impl Form {
         }
     }
 
-    /// Writes an element at the beginning of `buffer` and gives its length; `None` if this form cannot
-    /// carry it or the buffer is too short.
+    /// Writes an element at the beginning of `buffer` and gives its length; `None` if this form
+    /// cannot carry it or the buffer is too short.
     #[must_use]
     pub fn write_element(self, id: u8, data: &[u8], buffer: &mut [u8]) -> Option<usize> {
         let length = self.element_length(id, data.len())?;
@@ -75,8 +75,8 @@ pub struct Element<'a> {
 }
 
 impl Form {
-    /// Takes an element off the beginning of what is left of an extension, and zeros before it, and gives
-    /// what follows; `None` if there is none, or it is not whole.
+    /// Takes an element off the beginning of what is left of an extension, and zeros before it, and
+    /// gives what follows; `None` if there is none, or it is not whole.
     fn split(self, rest: &[u8]) -> Option<(Element<'_>, &[u8])> {
         // Zero is padding, between elements and after them.
         let rest = &rest[rest.iter().position(|&byte| byte != 0)?..];

@@ -42,8 +42,8 @@ impl<A: PartialEq> Identity<A> {
         self.ssrc
     }
 
-    /// Looks at the SSRC of a packet that came from `address` at `now`, a span since an epoch that the
-    /// caller chooses and stays with.
+    /// Looks at the SSRC of a packet that came from `address` at `now`, a span since an epoch that
+    /// the caller chooses and stays with.
     pub fn receive(&mut self, ssrc: u32, address: A, now: Duration) -> Claim {
         if ssrc != self.ssrc {
             return Claim::Other;

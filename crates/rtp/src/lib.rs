@@ -1,7 +1,7 @@
 //! RTP and RTCP (RFC 3550) without I/O.
 //!
-//! Nothing here opens a socket, reads a clock or starts a thread. Packets are views of bytes that the
-//! caller owns; parsers never panic on them.
+//! Nothing here opens a socket, reads a clock or starts a thread. Packets are views of bytes that
+//! the caller owns; parsers never panic on them.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -26,8 +26,9 @@ pub use packet::{Header, Packet, PacketError};
 pub use reception::Reception;
 pub use transmission::Transmission;
 
-/// Whether a datagram on a port that RTP and RTCP share is RTCP (RFC 5761 section 4): its second byte is
-/// a packet type between 192 and 223, which no RTP payload type with or without marker may look like.
+/// Whether a datagram on a port that RTP and RTCP share is RTCP (RFC 5761 section 4): its second
+/// byte is a packet type between 192 and 223, which no RTP payload type with or without marker may
+/// look like.
 #[must_use]
 pub fn is_rtcp(datagram: &[u8]) -> bool {
     matches!(datagram, [_, 192..=223, ..])

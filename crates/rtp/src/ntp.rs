@@ -36,9 +36,10 @@ pub fn from_short_span(span: u32) -> Duration {
     Duration::from_nanos((u64::from(span) * 1_000_000_000) >> 16)
 }
 
-/// The time that a sender report and the report about it took, there and back (RFC 3550 section 6.4.1):
-/// from the middle bits of the time when the report arrived, and what it says of the last sender report
-/// and the delay since. `None` if it knows of no sender report, or says what cannot be.
+/// The time that a sender report and the report about it took, there and back (RFC 3550 section
+/// 6.4.1): from the middle bits of the time when the report arrived, and what it says of the last
+/// sender report and the delay since. `None` if it knows of no sender report, or says what cannot
+/// be.
 #[must_use]
 pub fn round_trip(arrival: NtpTime, last_sender_report: u32, delay: u32) -> Option<Duration> {
     if last_sender_report == 0 {
@@ -55,8 +56,8 @@ mod tests {
 
     #[test]
     fn the_example_of_rfc_3550() {
-        // Figure 2: a report sent at 44855.505, 0xb705:2000 is the last sender report, delay 5.250 s,
-        // arrival 0xb710:8000: 6.125 s there and back.
+        // Figure 2: a report sent at 44855.505, 0xb705:2000 is the last sender report, delay 5.250
+        // s, arrival 0xb710:8000: 6.125 s there and back.
         let arrival = NtpTime(0x0000_b710_8000_0000);
         assert_eq!(
             round_trip(arrival, 0xb705_2000, 0x0005_4000),

@@ -71,8 +71,8 @@ impl<'a> Header<'a> {
         self.0[0] & 0x20 != 0
     }
 
-    /// The marker bit, whose meaning the payload's profile gives: for audio the first packet after a
-    /// silence (RFC 3551 section 4.1).
+    /// The marker bit, whose meaning the payload's profile gives: for audio the first packet after
+    /// a silence (RFC 3551 section 4.1).
     #[must_use]
     pub fn marker(&self) -> bool {
         self.0[1] & 0x80 != 0
@@ -202,16 +202,16 @@ impl Fields {
         bytes
     }
 
-    /// Writes the fixed header and a payload, and gives the length of the packet; `None` if the buffer
-    /// is too short.
+    /// Writes the fixed header and a payload, and gives the length of the packet; `None` if the
+    /// buffer is too short.
     #[must_use]
     pub fn write(&self, payload: &[u8], buffer: &mut [u8]) -> Option<usize> {
         self.write_with(&[], None, payload, buffer)
     }
 
-    /// Writes a packet with contributing sources (the first 15 are taken) and an extension, and gives its
-    /// length; `None` if the buffer is too short, or the extension's data has not a multiple of 4 bytes
-    /// or more than 65,535 times 4.
+    /// Writes a packet with contributing sources (the first 15 are taken) and an extension, and
+    /// gives its length; `None` if the buffer is too short, or the extension's data has not a
+    /// multiple of 4 bytes or more than 65,535 times 4.
     #[must_use]
     pub fn write_with(
         &self,

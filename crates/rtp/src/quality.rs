@@ -1,5 +1,5 @@
-//! The quality of a call as its listener would judge it: the E-model of ITU-T G.107 with its default
-//! values, from loss and delay.
+//! The quality of a call as its listener would judge it: the E-model of ITU-T G.107 with its
+//! default values, from loss and delay.
 
 use core::time::Duration;
 
@@ -25,13 +25,13 @@ impl CodecQuality {
     pub const GSM_EFR: Self = Self { impairment: 5.0, loss_robustness: 10.0 };
 }
 
-/// The rating without delay and loss, with the default values of G.107: a signal-to-noise ratio less
-/// what is lost at the same time as the voice.
+/// The rating without delay and loss, with the default values of G.107: a signal-to-noise ratio
+/// less what is lost at the same time as the voice.
 const BASE: f64 = 93.2;
 
-/// The transmission rating factor R, 0 to 93.2: from the delay from mouth to ear, the share of packets
-/// that were not played (0 to 1), and how much the losses come in bursts (1 for losses at random, more
-/// for bursts; ITU-T G.107 section 3.5).
+/// The transmission rating factor R, 0 to 93.2: from the delay from mouth to ear, the share of
+/// packets that were not played (0 to 1), and how much the losses come in bursts (1 for losses at
+/// random, more for bursts; ITU-T G.107 section 3.5).
 #[must_use]
 pub fn rating(codec: CodecQuality, delay: Duration, loss: f64, burst_ratio: f64) -> f64 {
     let percent = 100.0 * loss.clamp(0.0, 1.0);

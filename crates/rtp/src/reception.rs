@@ -26,8 +26,8 @@ pub enum Arrival {
     Late(u64),
     /// Far from the sequence: dropped, unless the next one follows it.
     Jump,
-    /// The second of two far from the sequence: the source has begun anew, with this extended sequence
-    /// number.
+    /// The second of two far from the sequence: the source has begun anew, with this extended
+    /// sequence number.
     Restarted(u64),
 }
 
@@ -56,8 +56,8 @@ pub struct Reception {
 }
 
 impl Reception {
-    /// A source of which the first packet has just come; [`Reception::receive`] is still to be called for
-    /// it. `clock_rate` is that of the payload, in Hz.
+    /// A source of which the first packet has just come; [`Reception::receive`] is still to be
+    /// called for it. `clock_rate` is that of the payload, in Hz.
     #[must_use]
     pub fn new(header: &Header<'_>, clock_rate: u32) -> Self {
         Self {
@@ -75,9 +75,9 @@ impl Reception {
         }
     }
 
-    /// Says that a payload type, 0 to 127, is one of telephone events (RFC 4733). Their packets are received or lost
-    /// as others are, but have no part in the jitter: their timestamps stand still, and tell when a key was pressed,
-    /// not when a packet was sent.
+    /// Says that a payload type, 0 to 127, is one of telephone events (RFC 4733). Their packets are
+    /// received or lost as others are, but have no part in the jitter: their timestamps stand
+    /// still, and tell when a key was pressed, not when a packet was sent.
     #[must_use]
     pub fn with_events(mut self, payload_type: u8) -> Self {
         self.events |= 1 << (payload_type & 0x7f);
@@ -214,9 +214,9 @@ impl Reception {
 
 /// How packets were spaced: the delta between two, and the interarrival jitter.
 ///
-/// Packets with the timestamp of the one before them have no part in the jitter. A telephone event is sent again
-/// and again with the timestamp of its beginning (RFC 4733 section 2.2.1), a picture in many packets with its own:
-/// only the first of them was sent when the timestamp says.
+/// Packets with the timestamp of the one before them have no part in the jitter. A telephone event
+/// is sent again and again with the timestamp of its beginning (RFC 4733 section 2.2.1), a picture
+/// in many packets with its own: only the first of them was sent when the timestamp says.
 #[derive(Clone, Debug, Default)]
 pub struct Spacing {
     /// When the last packet came.
@@ -394,7 +394,8 @@ mod tests {
         assert_eq!(spacing.mean_delta(), Duration::from_micros(32_200));
     }
 
-    /// A key pressed after two packets of speech: eight packets of its event, 20 ms apart, then speech.
+    /// A key pressed after two packets of speech: eight packets of its event, 20 ms apart, then
+    /// speech.
     fn with_a_key(reception: impl FnOnce(Reception) -> Reception, start: u32) -> Reception {
         let packet = |payload_type, sequence_number: u16, timestamp| Fields {
             payload_type,

@@ -21,8 +21,8 @@ impl Transmission {
         Self { clock_rate, packets: 0, bytes: 0, newest: None }
     }
 
-    /// Counts a packet with so many bytes of payload, padding not among them, whose first sample was taken
-    /// at `sampled`, a span since the Unix epoch.
+    /// Counts a packet with so many bytes of payload, padding not among them, whose first sample
+    /// was taken at `sampled`, a span since the Unix epoch.
     pub fn sent(&mut self, timestamp: u32, payload: usize, sampled: Duration) {
         self.packets = self.packets.wrapping_add(1);
         // Both counts are modulo 2^32, as reports have them.
@@ -36,7 +36,8 @@ impl Transmission {
         let (timestamp, sampled) = self.newest?;
         let units =
             |span: Duration| (span.as_nanos() * u128::from(self.clock_rate) / 1_000_000_000) as u32;
-        // The timestamp that a sample taken now would have; `now` may be read before a packet's time.
+        // The timestamp that a sample taken now would have; `now` may be read before a packet's
+        // time.
         let timestamp = match now.checked_sub(sampled) {
             Some(since) => timestamp.wrapping_add(units(since)),
             None => timestamp.wrapping_sub(units(sampled - now)),

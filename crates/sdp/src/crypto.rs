@@ -1,4 +1,5 @@
-//! The crypto attribute of SDES (RFC 4568): the keys of SRTP, in the clear of a protected signalling.
+//! The crypto attribute of SDES (RFC 4568): the keys of SRTP, in the clear of a protected
+//! signalling.
 
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -32,7 +33,8 @@ pub enum CryptoError {
     Tag(String),
     /// No suite of ours.
     Suite(String),
-    /// A key parameter that is not `inline:<key>[|<lifetime>][|<MKI>:<length>]`, or more than 16 of them.
+    /// A key parameter that is not `inline:<key>[|<lifetime>][|<MKI>:<length>]`, or more than 16 of
+    /// them.
     Key,
     /// A key that does not fit its suite, or identifiers that do not fit one another.
     Policy(PolicyError),
@@ -102,11 +104,12 @@ impl Crypto {
         Ok(Self { tag, policy, keys: [Key { bytes, lifetime: None, mki: Vec::new() }].into() })
     }
 
-    /// Reads the value of `a=crypto`. Names and `inline:` are taken in either case, keys also with spaces
-    /// at the semicolons between them, without their padding, and with nothing behind a `|`.
+    /// Reads the value of `a=crypto`. Names and `inline:` are taken in either case, keys also with
+    /// spaces at the semicolons between them, without their padding, and with nothing behind a `|`.
     ///
     /// # Errors
-    /// See [`CryptoError`]. An attribute that is not taken is to be passed over (RFC 4568 section 7.1.2).
+    /// See [`CryptoError`]. An attribute that is not taken is to be passed over (RFC 4568 section
+    /// 7.1.2).
     pub fn parse(value: &str) -> Result<Self, CryptoError> {
         let mut words = value.split_ascii_whitespace();
         let (Some(tag), Some(suite), Some(keys)) = (words.next(), words.next(), words.next())
@@ -152,7 +155,8 @@ impl Crypto {
                 policy.key_derivation_rate = Some(rate.parse().ok().filter(|&rate| rate <= 24)?);
             }
             ("WSH", window) => {
-                // A hint of how large a window the sender needs: too little or too much is put right.
+                // A hint of how large a window the sender needs: too little or too much is put
+                // right.
                 let window: u64 = window.parse().ok()?;
                 policy.replay_window =
                     window.clamp(Policy::MIN_REPLAY_WINDOW, Policy::MAX_REPLAY_WINDOW);

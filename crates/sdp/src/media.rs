@@ -7,18 +7,18 @@ use core::time::Duration;
 
 /// A medium, over borrowed text.
 ///
-/// Its line is `m=<media> <port> <protocol> <formats>`, with any spaces between the words. Formats may be
-/// missing, as in a medium that is refused. A line that lacks more than these, or whose port is no number
-/// up to 65535, is that of a medium that is off: it has its place, port 0, and `-` for the words that are
-/// missing.
+/// Its line is `m=<media> <port> <protocol> <formats>`, with any spaces between the words. Formats
+/// may be missing, as in a medium that is refused. A line that lacks more than these, or whose port
+/// is no number up to 65535, is that of a medium that is off: it has its place, port 0, and `-` for
+/// the words that are missing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Media<'a> {
     /// `audio`, `video` or another.
     pub kind: &'a str,
     /// The port; 0 for a medium that is refused or off.
     pub port: u16,
-    /// How many ports it takes, if it says so behind a slash. (The last of a range, `4000-4001`, is not
-    /// looked at.)
+    /// How many ports it takes, if it says so behind a slash. (The last of a range, `4000-4001`, is
+    /// not looked at.)
     pub ports: Option<u16>,
     /// The protocol, `RTP/AVP` for instance.
     pub protocol: &'a str,

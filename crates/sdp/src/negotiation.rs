@@ -34,13 +34,13 @@ impl Profile {
     }
 }
 
-/// How many crypto attributes of a medium are looked at: each is compared with all before it, and with every
-/// `a=extmap`.
+/// How many crypto attributes of a medium are looked at: each is compared with all before it, and
+/// with every `a=extmap`.
 const MAX_OFFERED: usize = 32;
 
-/// The attributes of a medium that can be taken, in its order of preference, of the first 32. Those that cannot be
-/// read or whose tag came before are passed over; so is SRTP+ in an element to which `a=extmap` gives another
-/// meaning.
+/// The attributes of a medium that can be taken, in its order of preference, of the first 32. Those
+/// that cannot be read or whose tag came before are passed over; so is SRTP+ in an element to which
+/// `a=extmap` gives another meaning.
 #[must_use]
 pub fn offered(media: &Media<'_>) -> Vec<Crypto> {
     let mut offered: Vec<Crypto> = Vec::new();
@@ -69,8 +69,8 @@ pub struct Preferences {
     pub suites: Vec<Suite>,
     /// Whether we take what leaves packets unencrypted or unauthenticated.
     pub allow_weak: bool,
-    /// The schemes of SRTP+ that we use where they are offered. Scheme 3 wants a seed for its random
-    /// numbers, and adds to every packet what the offer says.
+    /// The schemes of SRTP+ that we use where they are offered. Scheme 3 wants a seed for its
+    /// random numbers, and adds to every packet what the offer says.
     pub plus: Vec<Scheme>,
 }
 
@@ -96,13 +96,13 @@ pub struct Agreement {
     pub receive: Crypto,
 }
 
-/// Answers an offer: takes the first attribute that we want (RFC 4568 section 7.1.2), with a key of our
-/// own, of whose length `key` is told and which it fills with random bytes. `None` if there is none, or if
-/// those bytes are the other end's key.
+/// Answers an offer: takes the first attribute that we want (RFC 4568 section 7.1.2), with a key of
+/// our own, of whose length `key` is told and which it fills with random bytes. `None` if there is
+/// none, or if those bytes are the other end's key.
 ///
-/// The answer has the offer's tag and suite, what the offer leaves unencrypted or unauthenticated, and
-/// SRTP+ if both want it. How often session keys change and how far packets may be late are each end's
-/// own affair.
+/// The answer has the offer's tag and suite, what the offer leaves unencrypted or unauthenticated,
+/// and SRTP+ if both want it. How often session keys change and how far packets may be late are
+/// each end's own affair.
 pub fn answer(
     offered: &[Crypto],
     preferences: &Preferences,
@@ -126,15 +126,16 @@ pub fn answer(
     (!share_a_key(&send, &receive)).then_some(Agreement { send, receive })
 }
 
-/// Whether both ends would use one key: then what one sends could be thrown back at it as the other's, and
-/// equal sources would use one key stream.
+/// Whether both ends would use one key: then what one sends could be thrown back at it as the
+/// other's, and equal sources would use one key stream.
 fn share_a_key(send: &Crypto, receive: &Crypto) -> bool {
     send.keys.iter().any(|ours| receive.keys.iter().any(|theirs| theirs.bytes == ours.bytes))
 }
 
-/// Takes an answer to what we had offered (RFC 4568 section 7.1.3): one attribute, with the tag and suite
-/// of one of ours, a key of its own, and just what ours leaves unencrypted or unauthenticated. `None` if it is none: the
-/// medium is to be given up then, or to go on in the clear where that was offered too.
+/// Takes an answer to what we had offered (RFC 4568 section 7.1.3): one attribute, with the tag and
+/// suite of one of ours, a key of its own, and just what ours leaves unencrypted or
+/// unauthenticated. `None` if it is none: the medium is to be given up then, or to go on in the
+/// clear where that was offered too.
 #[must_use]
 pub fn accept(ours: &[Crypto], answered: &[Crypto]) -> Option<Agreement> {
     let [receive] = answered else { return None };

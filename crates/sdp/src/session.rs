@@ -1,9 +1,9 @@
 //! A session description as a whole (RFC 8866 section 5), and how it is read.
 //!
-//! Phones, gateways and old devices write descriptions that the grammar of RFC 8866 section 9 does not
-//! allow. What they mean is read where that is plain, and what is not costs its own line or medium and
-//! nothing else; [`Session::parse`] says what is taken. What is written is as the RFC has it, as far as
-//! what was read is.
+//! Phones, gateways and old devices write descriptions that the grammar of RFC 8866 section 9 does
+//! not allow. What they mean is read where that is plain, and what is not costs its own line or
+//! medium and nothing else; [`Session::parse`] says what is taken. What is written is as the RFC
+//! has it, as far as what was read is.
 
 use crate::media::Media;
 use alloc::vec::Vec;
@@ -13,12 +13,12 @@ use core::fmt;
 /// How many lines a description may have.
 const MAX_LINES: usize = 10_000;
 
-/// The types of lines whose values are texts for people (RFC 8866 section 4.5): spaces around them are
-/// theirs, a session without a name has one (section 5.3).
+/// The types of lines whose values are texts for people (RFC 8866 section 4.5): spaces around them
+/// are theirs, a session without a name has one (section 5.3).
 const TEXTS: &[u8] = b"siep";
 
-/// What stands for a value or a word that cannot be read or is missing, as for a session without a name
-/// (RFC 8866 section 5.3).
+/// What stands for a value or a word that cannot be read or is missing, as for a session without a
+/// name (RFC 8866 section 5.3).
 pub(crate) const NO_TEXT: &str = "-";
 
 /// Why bytes are no session description.
@@ -58,15 +58,15 @@ impl<'a> Session<'a> {
     /// - Lines that end with LF or CR alone.
     /// - Spaces and tabs before a line, around its equals sign and, but in texts for people, at its
     ///   end; more than one between words. The letters of RFC 8866 in upper case.
-    /// - Lines in any order, none of those that must be there, and lines of unknown types, such as `y`
-    ///   and `f` of GB/T 28181. (By section 5 a description with these is to be ignored.)
+    /// - Lines in any order, none of those that must be there, and lines of unknown types, such as
+    ///   `y` and `f` of GB/T 28181. (By section 5 a description with these is to be ignored.)
     /// - A NUL ends its line, as for readers in C: what comes behind it is left out.
     /// - A value that is not UTF-8 is read as `-`, whose ever it is. So a text in another charset
     ///   spoils nothing, and an address or key that cannot be read is none.
     /// - A line that is not a letter, an equals sign and a value is left out.
     /// - `m` lines as [`Media`] says. None loses its medium.
-    /// - A second `v` line before the first medium is left out; after it, another description begins,
-    ///   which is not read.
+    /// - A second `v` line before the first medium is left out; after it, another description
+    ///   begins, which is not read.
     ///
     /// # Errors
     /// See [`SessionError`].
@@ -105,9 +105,9 @@ impl<'a> Session<'a> {
         attributes(&self.lines, name)
     }
 
-    /// The address to which a medium is to be sent: its own, or that of the session (RFC 8866 section
-    /// 5.7). The words before it are taken in either case, an IPv6 address also in brackets. A
-    /// medium whose own line has no address has none.
+    /// The address to which a medium is to be sent: its own, or that of the session (RFC 8866
+    /// section 5.7). The words before it are taken in either case, an IPv6 address also in
+    /// brackets. A medium whose own line has no address has none.
     #[must_use]
     pub fn address(&self, media: &Media<'a>) -> Option<&'a str> {
         let line = values(&media.lines, 'c').next().or_else(|| self.values('c').next())?;

@@ -1,10 +1,10 @@
 //! Packets of many sessions at once, for relays and load generators.
 //!
-//! What HMAC-SHA1 costs is most of what SRTP costs. It is a chain within a packet, but packets do not
-//! wait for each other: with AVX-512 sixteen are hashed in the time of seven. Nothing is gained without
-//! AVX-512, with AES-GCM, and where less than eight of sixteen packets want a code; nor by a receiver with
-//! SRTP+ or a key derivation rate, or for the first packet of a source that is new. A receiver that gains
-//! nothing loses a little.
+//! What HMAC-SHA1 costs is most of what SRTP costs. It is a chain within a packet, but packets do
+//! not wait for each other: with AVX-512 sixteen are hashed in the time of seven. Nothing is gained
+//! without AVX-512, with AES-GCM, and where less than eight of sixteen packets want a code; nor by
+//! a receiver with SRTP+ or a key derivation rate, or for the first packet of a source that is new.
+//! A receiver that gains nothing loses a little.
 //!
 //! ```
 //! use srtp::batch::{self, Packet};
@@ -45,8 +45,8 @@ pub struct Packet<'p, E> {
     pub session: usize,
     /// The buffer with the packet at its beginning.
     pub buffer: &'p mut [u8],
-    /// The packet's length: before, and after. Or why there is none after; a packet that has an error
-    /// from the beginning is left alone.
+    /// The packet's length: before, and after. Or why there is none after; a packet that has an
+    /// error from the beginning is left alone.
     pub length: Result<usize, E>,
 }
 
@@ -58,8 +58,8 @@ fn codes_of<E>(packets: &[Packet<'_, E>], wanted: &[Option<Wanted>; LANES]) -> [
     }))
 }
 
-/// Protects RTP packets, each as [`Sender::protect`] would, in their order. `sender` finds the sender of a
-/// session among `sessions`.
+/// Protects RTP packets, each as [`Sender::protect`] would, in their order. `sender` finds the
+/// sender of a session among `sessions`.
 pub fn protect<S: ?Sized>(
     sessions: &mut S,
     sender: impl Fn(&mut S, usize) -> &mut Sender,
@@ -86,9 +86,9 @@ pub fn protect<S: ?Sized>(
     }
 }
 
-/// Checks and decrypts RTP packets, each as [`Receiver::unprotect`] would, in their order: what is given
-/// back stands at the beginning of their buffers. `receiver` finds the receiver of a session among
-/// `sessions`.
+/// Checks and decrypts RTP packets, each as [`Receiver::unprotect`] would, in their order: what is
+/// given back stands at the beginning of their buffers. `receiver` finds the receiver of a session
+/// among `sessions`.
 ///
 /// # Panics
 /// A packet is longer than its buffer.
@@ -259,7 +259,8 @@ mod tests {
                 buffer.truncate(length);
                 buffer
             };
-            // A packet of before the rollover that comes after one of behind it looks like a new one.
+            // A packet of before the rollover that comes after one of behind it looks like a new
+            // one.
             let old = old.map(&mut protected);
             let mut first = protected(1000);
             let mut far = protected(33_700);

@@ -30,8 +30,8 @@ pub enum PolicyError {
     NoKey,
     /// SRTP+ has no such scheme or placement, or its chain would not be encrypted.
     Plus(Plus),
-    /// The master key identifiers are of different lengths, longer than 128 bytes, not all different, or
-    /// missing where there are several keys.
+    /// The master key identifiers are of different lengths, longer than 128 bytes, not all
+    /// different, or missing where there are several keys.
     Mki,
 }
 
@@ -89,11 +89,11 @@ pub enum ProtectError {
     },
     /// It has more than 2^20 bytes.
     TooLong,
-    /// A packet with this sequence number was protected before, or it is further behind the newest one
-    /// than the replay window. To encrypt a second one would give both away.
+    /// A packet with this sequence number was protected before, or it is further behind the newest
+    /// one than the replay window. To encrypt a second one would give both away.
     Repeated,
-    /// The source has sent 2^48 RTP or 2^31 RTCP packets, or the master key has protected as many as it
-    /// may: a new master key is needed.
+    /// The source has sent 2^48 RTP or 2^31 RTCP packets, or the master key has protected as many
+    /// as it may: a new master key is needed.
     KeyExhausted,
     /// More sources than the policy allows.
     TooManySources,
@@ -139,7 +139,8 @@ pub enum UnprotectError {
     Replayed,
     /// It is further behind the newest packet than the replay window, or before the first one.
     TooOld,
-    /// Its tag of SRTP+ is wrong or missing: it is forged, or damaged where the tag or the header stands.
+    /// Its tag of SRTP+ is wrong or missing: it is forged, or damaged where the tag or the header
+    /// stands.
     Plus,
     /// Its tag is wrong: it is forged, damaged, or of another key or rollover counter.
     Authentication,

@@ -104,8 +104,8 @@ pub(crate) struct Derivation {
 }
 
 impl Derivation {
-    /// Fills `key` with the session key for a label and a packet index divided by the key derivation
-    /// rate.
+    /// Fills `key` with the session key for a label and a packet index divided by the key
+    /// derivation rate.
     pub(crate) fn derive(&self, label: u8, index: u64, key: &mut [u8]) {
         key.fill(0);
         let first = *self.salt ^ u128::from(label) << 64 ^ u128::from(index) << 16;

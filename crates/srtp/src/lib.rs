@@ -1,8 +1,8 @@
 //! SRTP and SRTCP (RFC 3711, 6188, 7714) without I/O.
 //!
-//! A [`Sender`] protects the packets of one direction of a session, a [`Receiver`] checks and decrypts
-//! those of the other. Both work in the buffer that they are given, and allocate nothing for a packet
-//! of a source that they know.
+//! A [`Sender`] protects the packets of one direction of a session, a [`Receiver`] checks and
+//! decrypts those of the other. Both work in the buffer that they are given, and allocate nothing
+//! for a packet of a source that they know.
 //!
 //! ```
 //! use srtp::{MasterKey, Policy, Receiver, Sender, Suite};

@@ -15,8 +15,8 @@ pub struct Policy {
     pub encrypt_rtcp: bool,
     /// Whether RTP carries a tag: `false` is `UNAUTHENTICATED_SRTP`. RTCP always does.
     pub authenticate_rtp: bool,
-    /// New session keys are derived every 2^n packets, n from 0 to 24 (`KDR`, RFC 3711 section 4.3.1);
-    /// `None` for the same session keys throughout.
+    /// New session keys are derived every 2^n packets, n from 0 to 24 (`KDR`, RFC 3711 section
+    /// 4.3.1); `None` for the same session keys throughout.
     pub key_derivation_rate: Option<u32>,
     /// How far a packet may lie behind the newest one of its source and still be taken, in packets
     /// (`WSH`, RFC 3711 section 3.3.2).
@@ -33,8 +33,8 @@ impl Policy {
     /// The largest one: as far back as a sequence number can tell.
     pub const MAX_REPLAY_WINDOW: u64 = 1 << 15;
 
-    /// A suite with all that it protects, one set of session keys, a window of 128 packets and up to 64
-    /// sources.
+    /// A suite with all that it protects, one set of session keys, a window of 128 packets and up
+    /// to 64 sources.
     #[must_use]
     pub fn new(suite: Suite) -> Self {
         Self {

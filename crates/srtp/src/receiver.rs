@@ -98,11 +98,11 @@ impl Receiver {
         Ok(Self { state })
     }
 
-    /// Begins with a source, or anew with it: the next packet of it has this rollover counter. Without
-    /// it, it is 0, which is right for who hears a source from its beginning.
+    /// Begins with a source, or anew with it: the next packet of it has this rollover counter.
+    /// Without it, it is 0, which is right for who hears a source from its beginning.
     ///
-    /// Of a source that was heard before, RTP packets under this rollover counter or later ones could be
-    /// replayed then; what is known of its RTCP is kept.
+    /// Of a source that was heard before, RTP packets under this rollover counter or later ones
+    /// could be replayed then; what is known of its RTCP is kept.
     ///
     /// # Errors
     /// [`UnprotectError::TooManySources`].
@@ -125,7 +125,8 @@ impl Receiver {
         self.state.sources.ssrcs()
     }
 
-    /// Forgets a source that has ended; says whether there was one. Packets of it could be replayed then.
+    /// Forgets a source that has ended; says whether there was one. Packets of it could be replayed
+    /// then.
     pub fn remove_source(&mut self, ssrc: u32) -> bool {
         self.state.sources.remove(ssrc)
     }
@@ -138,9 +139,10 @@ impl Receiver {
         self.unprotect_with(packet, |hmac, data, rollover| hmac.code(data, &rollover))
     }
 
-    /// The code that [`Receiver::unprotect`] will want of a packet, where that can be told beforehand; never
-    /// for a packet that it would refuse without one. `None` with SRTP+, for a forged packet would have a code
-    /// made that SRTP+ is there to save, and with a key derivation rate, for keys would be derived.
+    /// The code that [`Receiver::unprotect`] will want of a packet, where that can be told
+    /// beforehand; never for a packet that it would refuse without one. `None` with SRTP+, for a
+    /// forged packet would have a code made that SRTP+ is there to save, and with a key derivation
+    /// rate, for keys would be derived.
     #[inline]
     pub(crate) fn foresee(&mut self, packet: &[u8]) -> Option<Wanted> {
         let policy = &self.state.keys.policy;
@@ -317,7 +319,8 @@ impl Receiver {
     }
 }
 
-/// The source with this SSRC, or a new one: that is only to be kept once a packet of it was authentic.
+/// The source with this SSRC, or a new one: that is only to be kept once a packet of it was
+/// authentic.
 #[inline]
 fn known_or_new<'a>(
     sources: &'a mut Sources<Incoming>,

@@ -16,7 +16,8 @@ pub(crate) enum Replay {
 pub(crate) struct Window {
     size: u64,
     highest: Option<u64>,
-    /// A power of two of words, one more at least than the window spans; none before the first index.
+    /// A power of two of words, one more at least than the window spans; none before the first
+    /// index.
     words: SmallVec<[u64; 4]>,
 }
 

@@ -21,8 +21,9 @@ const MAX_PACKET: usize = 1 << 20;
 
 /// Protects the packets of one direction of a session.
 pub struct Sender {
-    /// In a place of its own, so that no copies of keys are left behind where a sender is moved; and in one piece, in
-    /// lines of the cache of its own, so that a session is fetched from memory at once.
+    /// In a place of its own, so that no copies of keys are left behind where a sender is moved;
+    /// and in one piece, in lines of the cache of its own, so that a session is fetched from memory
+    /// at once.
     state: Box<State>,
 }
 
@@ -88,15 +89,16 @@ impl Sender {
         Ok(Self { state })
     }
 
-    /// Gives it random bytes, which nobody else knows, to make the numbers of SRTP+'s scheme 3 from. Other
-    /// schemes need none.
+    /// Gives it random bytes, which nobody else knows, to make the numbers of SRTP+'s scheme 3
+    /// from. Other schemes need none.
     #[must_use]
     pub fn with_seed(mut self, seed: &[u8; 32]) -> Self {
         self.state.random = Some(Box::new(plus::Random::new(seed)));
         self
     }
 
-    /// How many bytes [`Sender::protect`] adds at most: less only where SRTP+ finds a header extension.
+    /// How many bytes [`Sender::protect`] adds at most: less only where SRTP+ finds a header
+    /// extension.
     #[must_use]
     pub fn rtp_overhead(&self) -> usize {
         let plus = self.state.keys.policy.plus.map_or(0, |plus| {
@@ -122,13 +124,14 @@ impl Sender {
         found.is_some()
     }
 
-    /// Begins with a source, or anew with it: its first packet has this rollover counter, its first RTCP
-    /// packet this index. Without it both are 0.
+    /// Begins with a source, or anew with it: its first packet has this rollover counter, its first
+    /// RTCP packet this index. Without it both are 0.
     ///
     /// With the same master key no packet may get an index that one had before.
     ///
     /// # Errors
-    /// [`ProtectError::TooManySources`], [`ProtectError::KeyExhausted`] if the RTCP index is above 2^31.
+    /// [`ProtectError::TooManySources`], [`ProtectError::KeyExhausted`] if the RTCP index is above
+    /// 2^31.
     pub fn add_source(
         &mut self,
         ssrc: u32,
@@ -170,7 +173,8 @@ impl Sender {
         })
     }
 
-    /// Protects an RTP packet but for its tag, where that is a code of HMAC: `sign` is asked for it.
+    /// Protects an RTP packet but for its tag, where that is a code of HMAC: `sign` is asked for
+    /// it.
     #[inline]
     pub(crate) fn protect_with(
         &mut self,
@@ -241,8 +245,8 @@ impl Sender {
         Ok(end + tag_length)
     }
 
-    /// Protects the RTCP packet, compound or not, in the first `length` bytes of a buffer, and gives its
-    /// new length.
+    /// Protects the RTCP packet, compound or not, in the first `length` bytes of a buffer, and
+    /// gives its new length.
     ///
     /// # Errors
     /// See [`ProtectError`]; the packet is then as it was.
@@ -298,8 +302,8 @@ pub(crate) struct Unsigned {
     pub(crate) tag: Range<usize>,
 }
 
-/// Adds to a packet what SRTP+ adds before SRTP does. Gives the tag that is to stand at the packet's end
-/// with its length, and the packet's new length.
+/// Adds to a packet what SRTP+ adds before SRTP does. Gives the tag that is to stand at the
+/// packet's end with its length, and the packet's new length.
 fn add_plus(
     plus: Plus,
     keys: &plus::Keys,

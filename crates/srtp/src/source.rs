@@ -1,7 +1,8 @@
 //! What both ends keep: the master keys of a session, and the sources of its packets.
 //!
-//! What each packet needs stands together in memory (`repr(C)` keeps the order of fields; the session keys come last, for
-//! they end in room that only longer ones use): so a session that the caches do not have is there sooner.
+//! What each packet needs stands together in memory (`repr(C)` keeps the order of fields; the
+//! session keys come last, for they end in room that only longer ones use): so a session that the
+//! caches do not have is there sooner.
 
 use crate::error::PolicyError;
 use crate::key::{MasterKey, Use};
@@ -15,8 +16,8 @@ use smallvec::SmallVec;
 /// The longest master key identifier (RFC 4568 section 6.1).
 const MAX_MKI: usize = 128;
 
-/// Bytes of the stack that are wiped: twice as many as it takes, in a release build, to derive keys and to put them into
-/// their place.
+/// Bytes of the stack that are wiped: twice as many as it takes, in a release build, to derive keys
+/// and to put them into their place.
 const STACK: usize = 1 << 14;
 
 /// The master keys of one direction of a session.
@@ -98,8 +99,8 @@ impl Keys {
     #[inline]
     pub(crate) fn find(&self, mki: &[u8]) -> Option<usize> {
         if mki.is_empty() {
-            // The only one. (To compare empty slices costs 80 ns where memcmp loads what is not there,
-            // under a mask.)
+            // The only one. (To compare empty slices costs 80 ns where memcmp loads what is not
+            // there, under a mask.)
             return self.first.mki().is_empty().then_some(0);
         }
         let mut all = core::iter::once(&self.first).chain(&self.others);
@@ -156,8 +157,8 @@ impl Entry {
         }
     }
 
-    /// The session keys for a packet. Those of a source that are derived anew now and then are kept with
-    /// it, in `derived`.
+    /// The session keys for a packet. Those of a source that are derived anew now and then are kept
+    /// with it, in `derived`.
     #[inline]
     pub(crate) fn transform<'a>(
         &'a mut self,

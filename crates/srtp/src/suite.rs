@@ -56,8 +56,8 @@ impl Suite {
         }
     }
 
-    /// The suite of this name in SDP, in either case. Besides the registered names those that phones use
-    /// for the suites of RFC 6188 are taken: `AES_CM_192_…` and `AES_CM_256_…`.
+    /// The suite of this name in SDP, in either case. Besides the registered names those that
+    /// phones use for the suites of RFC 6188 are taken: `AES_CM_192_…` and `AES_CM_256_…`.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         let is = |other: &str| name.eq_ignore_ascii_case(other);

@@ -395,8 +395,8 @@ proptest! {
         start: u16,
         order in proptest::collection::vec(0usize..400, 1..600),
     ) {
-        // A line from which packets come in any order, some often, some never; forged ones among them
-        // change nothing.
+        // A line from which packets come in any order, some often, some never; forged ones among
+        // them change nothing.
         let (mut sender, mut receiver) = ends_with_mki(&policy);
         sender.add_source(7, 5, 0).unwrap();
         receiver.add_source(7, 5).unwrap();

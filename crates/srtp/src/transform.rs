@@ -79,8 +79,8 @@ impl Transform {
         }
     }
 
-    /// Encrypts an RTP packet whose header has `header` bytes. AES-GCM makes its tag with it; otherwise
-    /// gives what makes it, of the packet and of [`rollover`].
+    /// Encrypts an RTP packet whose header has `header` bytes. AES-GCM makes its tag with it;
+    /// otherwise gives what makes it, of the packet and of [`rollover`].
     #[inline]
     pub(crate) fn encrypt_rtp(
         &mut self,
@@ -102,8 +102,8 @@ impl Transform {
         }
     }
 
-    /// Decrypts an RTP packet if its tag is right, and says whether it was. `code` makes the code of a
-    /// packet and what follows it.
+    /// Decrypts an RTP packet if its tag is right, and says whether it was. `code` makes the code
+    /// of a packet and what follows it.
     #[inline]
     pub(crate) fn unprotect_rtp(
         &mut self,
@@ -130,9 +130,9 @@ impl Transform {
         }
     }
 
-    /// Encrypts, if `index` says so, the RTCP packet in the first `length` bytes of a buffer, and puts its
-    /// index and its tag behind it in the order of the suite, with room for a master key identifier of
-    /// `mki_length` bytes, which is left as it is.
+    /// Encrypts, if `index` says so, the RTCP packet in the first `length` bytes of a buffer, and
+    /// puts its index and its tag behind it in the order of the suite, with room for a master key
+    /// identifier of `mki_length` bytes, which is left as it is.
     pub(crate) fn protect_rtcp(
         &mut self,
         buffer: &mut [u8],
@@ -161,8 +161,8 @@ impl Transform {
         }
     }
 
-    /// Decrypts an RTCP packet of `length` bytes if its tag is right, and says whether it was. The buffer
-    /// has room for a word behind the packet, where now something else of SRTCP stands.
+    /// Decrypts an RTCP packet of `length` bytes if its tag is right, and says whether it was. The
+    /// buffer has room for a word behind the packet, where now something else of SRTCP stands.
     pub(crate) fn unprotect_rtcp(
         &mut self,
         buffer: &mut [u8],
@@ -234,8 +234,8 @@ pub(crate) fn rollover(index: u64) -> [u8; 4] {
     ((index >> 16) as u32).to_be_bytes()
 }
 
-/// The number that AES-GCM takes for a packet, of 96 bits (RFC 7714 sections 8.1 and 9.1), and counter mode, of 112
-/// bits, before the count of blocks (RFC 3711 section 4.1.1).
+/// The number that AES-GCM takes for a packet, of 96 bits (RFC 7714 sections 8.1 and 9.1), and
+/// counter mode, of 112 bits, before the count of blocks (RFC 3711 section 4.1.1).
 #[inline]
 fn nonce(salt: &u128, ssrc: &[u8], index: impl Into<u128>) -> u128 {
     let ssrc = u32::from_be_bytes([ssrc[0], ssrc[1], ssrc[2], ssrc[3]]);

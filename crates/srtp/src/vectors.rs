@@ -172,8 +172,8 @@ pub(crate) const GCM: [GcmPackets; 2] = [
     },
 ];
 
-/// Packets that libsrtp makes with the master keys of RFC 3711 and RFC 6188: its suite, key and salt, the RTP packet, the
-/// SRTP packet.
+/// Packets that libsrtp makes with the master keys of RFC 3711 and RFC 6188: its suite, key and
+/// salt, the RTP packet, the SRTP packet.
 pub(crate) const PACKETS: [(Suite, &str, &str, &str); 3] = [
     (
         Suite::AesCm128HmacSha1_80,

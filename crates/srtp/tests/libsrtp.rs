@@ -1,5 +1,6 @@
-//! Every suite that libsrtp has, both ways against it: the same bytes for the same packets, and the same
-//! packets accepted under loss, reordering, duplication, damage, rollover and changes of source.
+//! Every suite that libsrtp has, both ways against it: the same bytes for the same packets, and the
+//! same packets accepted under loss, reordering, duplication, damage, rollover and changes of
+//! source.
 
 use libsrtp::{Cipher, Direction, Key, Session, Status};
 use rtp::packet::Fields;
@@ -98,7 +99,8 @@ fn random_packet(random: &mut Random, fields: &Fields) -> (Vec<u8>, usize) {
     (buffer, length)
 }
 
-/// What a network does to a line of packets: some are lost, some come late, some twice, some damaged.
+/// What a network does to a line of packets: some are lost, some come late, some twice, some
+/// damaged.
 fn disturb(
     random: &mut Random,
     packet: Vec<u8>,
@@ -262,7 +264,8 @@ fn libsrtp_takes_packets_with_tags_of_srtp_plus_in_their_headers() {
                 let ours = ends.our_receiver.unprotect(&mut for_us).unwrap();
                 assert_eq!(ours, &buffer[..opened]);
 
-                // What libsrtp sends has no tag: whoever has agreed on SRTP+ refuses it, others do not.
+                // What libsrtp sends has no tag: whoever has agreed on SRTP+ refuses it, others do
+                // not.
                 let mut theirs = vec![0; 600];
                 let length = fields.write(b"a payload", &mut theirs).unwrap();
                 let length = ends.their_sender.protect(&mut theirs, length, 0).unwrap();

@@ -1,8 +1,8 @@
 //! libsrtp 2, loaded when a test or a benchmark runs, so that nothing needs it to be built.
 //!
-//! The library is `libsrtp2.so.1` (Debian: `apt-get install libsrtp2-1`) or what the variable `LIBSRTP`
-//! names: another build of it, for instance the one with OpenSSL that the Python package `pylibsrtp` has
-//! in its `_binding.abi3.so` (which wants Python's own library in `LD_PRELOAD`).
+//! The library is `libsrtp2.so.1` (Debian: `apt-get install libsrtp2-1`) or what the variable
+//! `LIBSRTP` names: another build of it, for instance the one with OpenSSL that the Python package
+//! `pylibsrtp` has in its `_binding.abi3.so` (which wants Python's own library in `LD_PRELOAD`).
 
 use libloading::os::unix::{Library, RTLD_LAZY, RTLD_LOCAL};
 use std::ffi::{CStr, c_char, c_int, c_uint, c_ulong, c_void};
@@ -117,8 +117,8 @@ fn functions() -> &'static Functions {
     static FUNCTIONS: OnceLock<Functions> = OnceLock::new();
     FUNCTIONS.get_or_init(|| {
         let path = std::env::var_os("LIBSRTP").unwrap_or_else(|| "libsrtp2.so.1".into());
-        // SAFETY: libsrtp runs nothing when it is loaded. Lazily, since a Python extension that has it
-        // in it wants functions of Python's that nobody here calls.
+        // SAFETY: libsrtp runs nothing when it is loaded. Lazily, since a Python extension that has
+        // it in it wants functions of Python's that nobody here calls.
         let library = unsafe { Library::open(Some(&path), RTLD_LAZY | RTLD_LOCAL) };
         let library = library.unwrap_or_else(|error| {
             panic!(
@@ -162,8 +162,8 @@ pub fn version() -> &'static str {
     &functions().version
 }
 
-/// Whether this version derives keys for AES-192 as RFC 6188 says: those before 2.8 use AES-256 with a
-/// key filled up with salt and zeros (its issue 763).
+/// Whether this version derives keys for AES-192 as RFC 6188 says: those before 2.8 use AES-256
+/// with a key filled up with salt and zeros (its issue 763).
 #[must_use]
 pub fn derives_aes_192_keys() -> bool {
     let number = version().rsplit(' ').next().unwrap_or("");
@@ -234,8 +234,8 @@ impl Session {
             next: ptr::null_mut(),
         };
         let mut raw = ptr::null_mut();
-        // SAFETY: all that the policy points to lives until the end of this function, and libsrtp copies
-        // what it keeps.
+        // SAFETY: all that the policy points to lives until the end of this function, and libsrtp
+        // copies what it keeps.
         let status = unsafe { (functions().create)(&raw mut raw, &raw const raw_policy) };
         assert_eq!(status, 0, "srtp_create of {policy:?}");
         Self { raw, has_mki: policy.keys.iter().any(|key| !key.mki.is_empty()) }

@@ -51,8 +51,8 @@ impl Running {
         );
     }
 
-    /// Like [`Running::finish`], for a server that was away for a while or was told to be impatient:
-    /// messages may have been repeated.
+    /// Like [`Running::finish`], for a server that was away for a while or was told to be
+    /// impatient: messages may have been repeated.
     ///
     /// # Panics
     /// As [`Running::finish`] does, but for repeated messages.

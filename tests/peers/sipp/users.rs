@@ -9,8 +9,9 @@ pub const USERS: usize = 10_000;
 /// is offered before it.
 pub const ONLY_MD5: &str = "[authentication]\nalgorithms = [\"MD5\"]\n";
 
-/// The time after which SIPp and the server repeat a message that was not answered, in milliseconds.
-/// Four times the usual, so that on a busy machine what is late is not taken for lost.
+/// The time after which SIPp and the server repeat a message that was not answered, in
+/// milliseconds. Four times the usual, so that on a busy machine what is late is not taken for
+/// lost.
 pub(super) const T1: u32 = 2000;
 
 /// Name of the user with this number.

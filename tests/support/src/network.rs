@@ -2,8 +2,8 @@
 //! streams that break. All of it follows from one seed, so that what went wrong once goes wrong
 //! again.
 //!
-//! The owner takes one [`Event`] after the other with [`Network::next_event`], which moves the clock, and
-//! lets whoever it is for act on it.
+//! The owner takes one [`Event`] after the other with [`Network::next_event`], which moves the
+//! clock, and lets whoever it is for act on it.
 
 use crate::random::Random;
 use std::cmp::{Ordering, Reverse};

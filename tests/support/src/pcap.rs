@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::time::Duration;
 
-/// The UDP payloads of a capture and their times: pcap with microseconds in little-endian order, Ethernet, IPv4
-/// without options. What the corpora have otherwise is for `barebell-bench capture`.
+/// The UDP payloads of a capture and their times: pcap with microseconds in little-endian order,
+/// Ethernet, IPv4 without options. What the corpora have otherwise is for `barebell-bench capture`.
 ///
 /// # Panics
 /// The file cannot be read, or is of another kind.

@@ -24,7 +24,8 @@ fn over_corpora(body: fn(&[u8])) {
     over(&["sip-fuzz", "sip-messages", "rfc4475", "rfc5118"], 500, body);
 }
 
-/// Calls `body` with every file in these folders of the corpora, of which there are more than `least`.
+/// Calls `body` with every file in these folders of the corpora, of which there are more than
+/// `least`.
 fn over(folders: &[&str], least: usize, body: fn(&[u8])) {
     let Some(root) = corpora() else { return };
     let mut count = 0;

@@ -1,9 +1,10 @@
-//! A jitter buffer: puts packets in order and plays them at an even pace, as late as the network makes
-//! necessary and no later.
+//! A jitter buffer: puts packets in order and plays them at an even pace, as late as the network
+//! makes necessary and no later.
 //!
-//! The delay follows the network. Of each packet it is known how much later it came than the fastest
-//! ones of the last seconds; the delay aimed at is what all but a few need. To get there, the
-//! buffer holds playing up for a frame, or leaves a frame out, preferring those that are missing anyway.
+//! The delay follows the network. Of each packet it is known how much later it came than the
+//! fastest ones of the last seconds; the delay aimed at is what all but a few need. To get there,
+//! the buffer holds playing up for a frame, or leaves a frame out, preferring those that are
+//! missing anyway.
 
 use alloc::collections::BTreeMap;
 use core::time::Duration;
@@ -308,8 +309,8 @@ fn micros(span: Duration) -> u64 {
 /// How much later than the fastest ones packets come.
 #[derive(Clone, Debug)]
 struct Delays {
-    /// The least difference of arrival and sending, in this and in the last span of time; they may be
-    /// below zero, and wrap.
+    /// The least difference of arrival and sending, in this and in the last span of time; they may
+    /// be below zero, and wrap.
     least: [Option<u64>; 2],
     /// When this span began.
     began: u64,

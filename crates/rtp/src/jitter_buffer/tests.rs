@@ -24,8 +24,8 @@ fn network(count: u32, mut delay: impl FnMut(u32) -> Option<f64>) -> Vec<Way> {
     ways
 }
 
-/// Plays a line through a buffer: its counts, and the mean time from sending to playing in milliseconds
-/// beyond the time of the fastest packet.
+/// Plays a line through a buffer: its counts, and the mean time from sending to playing in
+/// milliseconds beyond the time of the fastest packet.
 fn simulate(ways: &[Way]) -> (Counts, f64) {
     let mut buffer = JitterBuffer::new(Config::new(8000));
     let mut ways = ways.iter().peekable();

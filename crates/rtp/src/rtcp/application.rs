@@ -25,8 +25,8 @@ impl<'a> Application<'a> {
 }
 
 impl Writer<'_> {
-    /// A packet that an application defines; `None` if the buffer is too short or the subtype above 31.
-    /// Data that is no multiple of four bytes is filled up with zeros.
+    /// A packet that an application defines; `None` if the buffer is too short or the subtype is
+    /// above 31. Data that is no multiple of four bytes is filled up with zeros.
     pub fn application(&mut self, packet: &Application<'_>) -> Option<()> {
         self.packet(packet_type::APP, usize::from(packet.subtype), |writer| {
             writer.put_word(packet.ssrc)?;

@@ -28,8 +28,8 @@ impl<'a> Bye<'a> {
 }
 
 impl Writer<'_> {
-    /// Says goodbye for at most 31 sources; `None` if the buffer is too short, there are more, or the
-    /// reason has more than 255 bytes.
+    /// Says goodbye for at most 31 sources; `None` if the buffer is too short, there are more, or
+    /// the reason has more than 255 bytes.
     pub fn bye(&mut self, sources: &[u32], reason: Option<&[u8]>) -> Option<()> {
         self.packet(packet_type::BYE, sources.len(), |writer| {
             sources.iter().try_for_each(|&ssrc| writer.put_word(ssrc))?;

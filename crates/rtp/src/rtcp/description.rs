@@ -96,8 +96,8 @@ impl<'a> Chunk<'a> {
 }
 
 impl Writer<'_> {
-    /// Describes one source; `None` if the buffer is too short, a text has more than 255 bytes or a kind
-    /// is 0.
+    /// Describes one source; `None` if the buffer is too short, a text has more than 255 bytes or a
+    /// kind is 0.
     pub fn description(&mut self, ssrc: u32, items: &[Item<'_>]) -> Option<()> {
         self.packet(packet_type::SDES, 1, |writer| {
             writer.put_word(ssrc)?;

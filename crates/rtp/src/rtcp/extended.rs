@@ -209,7 +209,8 @@ impl VoipMetrics {
     }
 }
 
-/// Takes a block off the beginning of `bytes`, and gives what follows it; `None` if it is not whole.
+/// Takes a block off the beginning of `bytes`, and gives what follows it; `None` if it is not
+/// whole.
 fn split_block(bytes: &[u8]) -> Option<(Block<'_>, &[u8])> {
     let &[block_type, specific, high, low, ref rest @ ..] = bytes else { return None };
     let length = 4 * usize::from(u16::from_be_bytes([high, low]));

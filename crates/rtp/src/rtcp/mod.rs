@@ -51,8 +51,8 @@ pub enum RtcpError {
     },
     /// The version is not 2.
     Version(u8),
-    /// Padding in a packet that is not the last one, or not a multiple of four bytes, or more than there
-    /// is.
+    /// Padding in a packet that is not the last one, or not a multiple of four bytes, or more than
+    /// there is.
     Padding,
     /// A packet of this type ends before what its count promises, or is otherwise not whole.
     Malformed {
@@ -206,8 +206,8 @@ impl<'a> Writer<'a> {
         self.length
     }
 
-    /// Writes a packet whose body `write` writes; `None`, and nothing is written, if the buffer is too
-    /// short or `write` says so. The body is filled up with zeros to a multiple of four bytes.
+    /// Writes a packet whose body `write` writes; `None`, and nothing is written, if the buffer is
+    /// too short or `write` says so. The body is filled up with zeros to a multiple of four bytes.
     pub(crate) fn packet(
         &mut self,
         packet_type: u8,

@@ -26,13 +26,15 @@ pub struct ReportBlock {
     pub ssrc: u32,
     /// The share of packets that were lost since the last report, in 256ths.
     pub fraction_lost: u8,
-    /// How many were lost so far, from -2^23 to 2^23 - 1: below zero where more came than were sent.
+    /// How many were lost so far, from -2^23 to 2^23 - 1: below zero where more came than were
+    /// sent.
     pub lost: i32,
     /// The highest sequence number received, with the count of its cycles above.
     pub highest_sequence_number: u32,
     /// The interarrival jitter in units of the payload's clock.
     pub jitter: u32,
-    /// The middle 32 bits of the time of the last sender report received from the source, 0 if none was.
+    /// The middle 32 bits of the time of the last sender report received from the source, 0 if none
+    /// was.
     pub last_sender_report: u32,
     /// The time since that was received, in 65,536ths of a second.
     pub delay_since_last_sender_report: u32,
@@ -152,7 +154,8 @@ impl Writer<'_> {
         })
     }
 
-    /// A receiver report with at most 31 blocks; `None` if the buffer is too short or there are more.
+    /// A receiver report with at most 31 blocks; `None` if the buffer is too short or there are
+    /// more.
     pub fn receiver_report(&mut self, ssrc: u32, blocks: &[ReportBlock]) -> Option<()> {
         self.packet(packet_type::RR, blocks.len(), |writer| {
             writer.put_word(ssrc)?;

@@ -5,15 +5,15 @@ use core::time::Duration;
 /// What the interval is divided by, since reconsideration makes it longer on average: e - 3/2.
 const COMPENSATION: f64 = 1.218_28;
 
-/// The share of the bandwidth that senders have to themselves, if they are no more than that share of
-/// the members.
+/// The share of the bandwidth that senders have to themselves, if they are no more than that share
+/// of the members.
 const SENDER_SHARE: f64 = 0.25;
 
 /// The shortest interval.
 const MINIMUM: Duration = Duration::from_secs(5);
 
-/// Decides when the next report is due. Times are spans since an epoch that the caller chooses and stays
-/// with; random numbers are from 0 up to 1.
+/// Decides when the next report is due. Times are spans since an epoch that the caller chooses and
+/// stays with; random numbers are from 0 up to 1.
 #[derive(Clone, Debug)]
 pub struct Schedule {
     /// For RTCP of all members together, in bytes a second.
@@ -30,8 +30,8 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// Begins at `now`, as the only member, with a bandwidth of the whole session in bits a second, of
-    /// which RTCP takes 5 %, and the size of the first report with the headers of UDP and IP.
+    /// Begins at `now`, as the only member, with a bandwidth of the whole session in bits a second,
+    /// of which RTCP takes 5 %, and the size of the first report with the headers of UDP and IP.
     #[must_use]
     pub fn new(now: Duration, session_bandwidth: f64, first_size: usize, random: f64) -> Self {
         let mut schedule = Self {
@@ -55,8 +55,8 @@ impl Schedule {
         self.next
     }
 
-    /// Takes note of how many members there are, and how many of them send; each count has ourselves in
-    /// it, the second one if `we_sent`.
+    /// Takes note of how many members there are, and how many of them send; each count has
+    /// ourselves in it, the second one if `we_sent`.
     ///
     /// Where members have left, the next report comes the sooner for it (reverse reconsideration).
     pub fn set_members(&mut self, now: Duration, members: u32, senders: u32, we_sent: bool) {
@@ -74,8 +74,9 @@ impl Schedule {
         self.average_size += (size as f64 - self.average_size) / 16.0;
     }
 
-    /// Whether a report is due at `now`, which is [`Schedule::next`] or later. If so, it is to be sent,
-    /// and its size told to [`Schedule::sent`]; if not, the time of the next look has changed.
+    /// Whether a report is due at `now`, which is [`Schedule::next`] or later. If so, it is to be
+    /// sent, and its size told to [`Schedule::sent`]; if not, the time of the next look has
+    /// changed.
     #[must_use]
     pub fn is_due(&mut self, now: Duration, random: f64) -> bool {
         let next = self.last + self.interval(random);

@@ -1,9 +1,10 @@
-//! What SRTP costs, beside libsrtp in the same run: `cargo bench -p barebell-srtp`, or for one suite alone
-//! `cargo bench -p barebell-srtp -- AEAD_AES_128_GCM`, with a number behind it for so many sessions, and `scattered` for
-//! sessions that do not follow one another in memory; `-- parts` and `-- plus` are what rows A12 and B5 of docs/sources.md measured.
+//! What SRTP costs, beside libsrtp in the same run: `cargo bench -p barebell-srtp`, or for one
+//! suite alone `cargo bench -p barebell-srtp -- AEAD_AES_128_GCM`, with a number behind it for so
+//! many sessions, and `scattered` for sessions that do not follow one another in memory; `-- parts`
+//! and `-- plus` are what rows A12 and B5 of docs/sources.md measured.
 //!
-//! Each figure is the median over rounds in which all that are compared take turns, in nanoseconds of
-//! the thread's CPU time for one packet of G.711: 12 bytes of header, 160 of payload.
+//! Each figure is the median over rounds in which all that are compared take turns, in nanoseconds
+//! of the thread's CPU time for one packet of G.711: 12 bytes of header, 160 of payload.
 
 mod parts;
 mod peers;
@@ -43,7 +44,8 @@ fn median(figures: &mut [f64]) -> f64 {
     figures[figures.len() / 2]
 }
 
-/// What one peer takes to protect a packet, to check and decrypt one, and to refuse one that is forged.
+/// What one peer takes to protect a packet, to check and decrypt one, and to refuse one that is
+/// forged.
 #[derive(Default)]
 struct Costs {
     protect: Vec<f64>,
@@ -51,8 +53,8 @@ struct Costs {
     reject: Vec<f64>,
 }
 
-/// A round of packets over the sessions, one after the other. (The room for them stays the same for all
-/// rounds, so that no figure has fresh memory in it.)
+/// A round of packets over the sessions, one after the other. (The room for them stays the same for
+/// all rounds, so that no figure has fresh memory in it.)
 fn round(
     peer: &mut dyn Peer,
     sessions: usize,
@@ -88,7 +90,8 @@ fn round(
     costs.reject.push(reject);
 }
 
-/// The medians of what peers take to protect, to check and decrypt, and to refuse, if sessions take turns in this order.
+/// The medians of what peers take to protect, to check and decrypt, and to refuse, if sessions take
+/// turns in this order.
 fn measure(peers: &mut [Box<dyn Peer>], order: &[usize]) -> Vec<[f64; 3]> {
     let mut costs: Vec<Costs> = peers.iter().map(|_| Costs::default()).collect();
     let sessions = order.len();
@@ -97,8 +100,8 @@ fn measure(peers: &mut [Box<dyn Peer>], order: &[usize]) -> Vec<[f64; 3]> {
     let mut room = [packets(), packets()];
     for number in 0..ROUNDS {
         for (peer, costs) in peers.iter_mut().zip(&mut costs) {
-            // The first of two rounds brings into the caches what the other peers have driven out, and in
-            // the beginning lets receivers know the sources: it does not count.
+            // The first of two rounds brings into the caches what the other peers have driven out,
+            // and in the beginning lets receivers know the sources: it does not count.
             round(peer.as_mut(), sessions, 2 * number, &mut room, &mut Costs::default());
             round(peer.as_mut(), sessions, 2 * number + 1, &mut room, costs);
         }
@@ -158,7 +161,8 @@ fn compare_all() {
     }
 }
 
-/// Compares in a process of its own: no row is to depend on the pieces of memory that others have left.
+/// Compares in a process of its own: no row is to depend on the pieces of memory that others have
+/// left.
 fn row(suite: Suite, more: &[&str]) {
     let program = std::env::current_exe().expect("this program");
     let status = Command::new(program).arg(suite.to_string()).args(more).status();

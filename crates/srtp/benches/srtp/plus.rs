@@ -21,8 +21,8 @@ pub(crate) fn print() {
     key_sizes();
 }
 
-/// Table 2, with whole packets: what receiving costs more with each scheme, and how many times as fast a
-/// forged packet is refused.
+/// Table 2, with whole packets: what receiving costs more with each scheme, and how many times as
+/// fast a forged packet is refused.
 fn schemes() {
     println!("\nSRTP+ over whole packets, ns (Table 2 of row B5)\n");
     println!(
@@ -52,8 +52,8 @@ fn schemes() {
                 Some((_, Placement::Trailer)) => "behind",
                 Some((_, Placement::Extension(_))) => "extension",
             };
-            // The last byte of a packet, which is what forged ones have wrong here, is SRTP's own where
-            // the tag is in the header.
+            // The last byte of a packet, which is what forged ones have wrong here, is SRTP's own
+            // where the tag is in the header.
             let is_told = place != "extension";
             let refused = if is_told { format!("{refuse:.0}") } else { "-".into() };
             let speed_up =

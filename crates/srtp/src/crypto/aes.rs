@@ -29,8 +29,8 @@ impl Aes {
         }
     }
 
-    /// Encrypts or decrypts in counter mode, `first` being the number that is the first block (RFC 3711 section
-    /// 4.1.1). Its last 64 bits must not overflow.
+    /// Encrypts or decrypts in counter mode, `first` being the number that is the first block (RFC
+    /// 3711 section 4.1.1). Its last 64 bits must not overflow.
     #[inline(always)]
     pub(crate) fn counter(&self, first: u128, data: &mut [u8]) {
         match self {
@@ -73,9 +73,10 @@ where
     CtrCore::<&C, Ctr128BE>::inner_iv_init(aes, &iv).apply_keystream_partial(data.into());
 }
 
-/// Counter mode for processors with instructions for AES, one block after the other: they work on several at once by
-/// themselves. To give them eight at a time takes nearly twice as many instructions, and as far as a processor looks
-/// ahead, it does not come to SHA-1 then, which waits for itself and leaves room for AES.
+/// Counter mode for processors with instructions for AES, one block after the other: they work on
+/// several at once by themselves. To give them eight at a time takes nearly twice as many
+/// instructions, and as far as a processor looks ahead, it does not come to SHA-1 then, which waits
+/// for itself and leaves room for AES.
 struct Counter<'a> {
     first: u128,
     data: &'a mut [u8],
@@ -183,10 +184,11 @@ mod tests {
         }
     }
 
-    /// Code for VAES, which takes 30 or 64, begins every call with copies of all round keys, one for
-    /// each part of a wide register. That pays for long messages only: with `aes` 0.9.4 a packet of
-    /// speech takes 73, 64 and 44 ns in place of 67, 60 and 40 to protect, unprotect and refuse with
-    /// AES-GCM (Intel, AVX-512), and counter mode of the library more than twice as long.
+    /// Code for VAES, which takes 30 or 64, begins every call with copies of all round keys, one
+    /// for each part of a wide register. That pays for long messages only: with `aes` 0.9.4 a
+    /// packet of speech takes 73, 64 and 44 ns in place of 67, 60 and 40 to protect, unprotect and
+    /// refuse with AES-GCM (Intel, AVX-512), and counter mode of the library more than twice as
+    /// long.
     #[test]
     fn no_call_copies_the_round_keys() {
         let mut width = 0;

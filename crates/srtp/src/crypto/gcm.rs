@@ -1,8 +1,9 @@
 //! AES-GCM (NIST SP 800-38D), put together of AES in counter mode and POLYVAL.
 //!
-//! GHASH is POLYVAL over blocks whose bytes stand in reverse order, under a key that is multiplied by x (RFC 8452
-//! appendix A). AES-GCM as libraries have it is made for messages longer than a packet of speech, and takes at
-//! least a third longer for one; from some 320 bytes on ring's is faster (see docs/benchmarks/srtp.md).
+//! GHASH is POLYVAL over blocks whose bytes stand in reverse order, under a key that is multiplied
+//! by x (RFC 8452 appendix A). AES-GCM as libraries have it is made for messages longer than a
+//! packet of speech, and takes at least a third longer for one; from some 320 bytes on ring's is
+//! faster (see docs/benchmarks/srtp.md).
 
 use super::instructions::Instructions;
 use super::{Aes, GCM_TAG};
@@ -36,7 +37,8 @@ impl Gcm {
         Self { aes, hash: Polyval::new(&FieldElement::from(*hash_key).mulx().into()) }
     }
 
-    /// Encrypts `data`, of less than 2^36 bytes, and gives its tag. The nonce is a number of 96 bits.
+    /// Encrypts `data`, of less than 2^36 bytes, and gives its tag. The nonce is a number of 96
+    /// bits.
     pub(crate) fn seal(&mut self, nonce: u128, aad: &[u8], data: &mut [u8]) -> [u8; GCM_TAG] {
         with_instructions(
             #[inline(always)]
@@ -58,8 +60,8 @@ impl Gcm {
         with_instructions(
             #[inline(always)]
             || {
-                // As `begins_with`, but in two words: a forged packet is refused in 42 ns in place of
-                // 52 with subtle's comparison of slices, a good one taken in 61 in place of 70.
+                // As `begins_with`, but in two words: a forged packet is refused in 42 ns in place
+                // of 52 with subtle's comparison of slices, a good one taken in 61 in place of 70.
                 let difference = self.tag(nonce, aad, data) ^ u128::from_ne_bytes(*tag);
                 let is_right = (difference as u64 | (difference >> 64) as u64).ct_eq(&0).into();
                 if is_right {
@@ -103,8 +105,9 @@ impl Gcm {
 
 impl Drop for Gcm {
     fn drop(&mut self) {
-        // POLYVAL with its feature `zeroize` would wipe each copy that `tag` makes, too: 69 ns in place
-        // of 67 to protect, 42 in place of 39 to refuse. Another key in the same place wipes this one.
+        // POLYVAL with its feature `zeroize` would wipe each copy that `tag` makes, too: 69 ns in
+        // place of 67 to protect, 42 in place of 39 to refuse. Another key in the same place wipes
+        // this one.
         self.hash = Polyval::new(&polyval::Key::default());
         zeroize::optimization_barrier(&self.hash);
     }
@@ -147,7 +150,8 @@ fn reversed(block: &[u8; BLOCK]) -> [u8; BLOCK] {
 #[inline(always)]
 fn padded(bytes: &[u8]) -> [u8; BLOCK] {
     if let (Some(first), Some(last)) = (bytes.first_chunk(), bytes.last_chunk()) {
-        // It spares a call of memcpy for each packet's header. What both halves have, the second loses.
+        // It spares a call of memcpy for each packet's header. What both halves have, the second
+        // loses.
         let [first, last] = [first, last].map(|half| u64::from_le_bytes(*half));
         let last = last.unbounded_shr(8 * (BLOCK - bytes.len()) as u32);
         return (u128::from(last) << 64 | u128::from(first)).to_le_bytes();

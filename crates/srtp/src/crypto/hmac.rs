@@ -1,8 +1,9 @@
 //! HMAC-SHA1 (RFC 2104) whose two pads are hashed once for a key.
 //!
-//! The crate `hmac` keeps those states, too, but goes through a buffer: a packet of speech takes 207,
-//! 208 and 186 ns with it to protect, unprotect and refuse, and 173, 174 and 152 so (AES_CM_128_HMAC_SHA1_80
-//! on an Intel Xeon). Nor does it give the states away, which [`super::lanes`] begins with.
+//! The crate `hmac` keeps those states, too, but goes through a buffer: a packet of speech takes
+//! 207, 208 and 186 ns with it to protect, unprotect and refuse, and 173, 174 and 152 so
+//! (AES_CM_128_HMAC_SHA1_80 on an Intel Xeon). Nor does it give the states away, which
+//! [`super::lanes`] begins with.
 
 use core::slice;
 use sha1::block_api::compress;
@@ -61,8 +62,8 @@ pub(crate) fn sha1_compress(state: &mut [u32; 5], block: &[u8; 64]) {
     compress(state, slice::from_ref(block));
 }
 
-/// Puts what is left of `data` when its whole blocks are taken, `more`, and the padding of a message that
-/// began with one block before into `last`; gives the number of blocks that it filled.
+/// Puts what is left of `data` when its whole blocks are taken, `more`, and the padding of a
+/// message that began with one block before into `last`; gives the number of blocks that it filled.
 #[inline]
 pub(super) fn pad(data: &[u8], more: &[u8], last: &mut [[u8; BLOCK]; 2]) -> usize {
     let rest = data.as_chunks::<BLOCK>().1;
@@ -77,8 +78,8 @@ pub(super) fn pad(data: &[u8], more: &[u8], last: &mut [[u8; BLOCK]; 2]) -> usiz
     count
 }
 
-/// The only block that the outer hash takes in: the inner hash, the end of a message of a block and a
-/// hash, and its length in bits.
+/// The only block that the outer hash takes in: the inner hash, the end of a message of a block and
+/// a hash, and its length in bits.
 #[inline]
 pub(super) fn outer_block(inner: State) -> [u8; BLOCK] {
     let mut block = [0; BLOCK];
@@ -88,8 +89,8 @@ pub(super) fn outer_block(inner: State) -> [u8; BLOCK] {
     block
 }
 
-/// A state in bytes. (Four words as one number: what is written in one piece is read again sooner than
-/// what was written word by word, and the next block waits for it.)
+/// A state in bytes. (Four words as one number: what is written in one piece is read again sooner
+/// than what was written word by word, and the next block waits for it.)
 #[inline]
 pub(super) fn bytes(state: State) -> Code {
     let [a, b, c, d, e] = state.map(u128::from);
@@ -117,8 +118,8 @@ mod tests {
 
     #[test]
     fn every_length_of_rest_is_padded_right() {
-        // One key and message cut anywhere between data and what follows: the code is the same, also
-        // where the padding just fits into a block, and where it does not.
+        // One key and message cut anywhere between data and what follows: the code is the same,
+        // also where the padding just fits into a block, and where it does not.
         let hmac = HmacSha1::new(b"key");
         let data = [0x5a; 200];
         for length in 8..data.len() {

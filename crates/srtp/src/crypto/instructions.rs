@@ -1,5 +1,5 @@
-//! The processor's instructions for AES and its modes, for code that is compiled for them as a whole: the libraries' steps
-//! become part of it then.
+//! The processor's instructions for AES and its modes, for code that is compiled for them as a
+//! whole: the libraries' steps become part of it then.
 
 #[cfg(all(feature = "simd", target_arch = "x86_64"))]
 pulp::simd_type!({

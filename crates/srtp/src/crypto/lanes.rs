@@ -1,8 +1,8 @@
 //! HMAC-SHA1 in the sixteen lanes of AVX-512.
 //!
-//! SHA-1 is one long chain: nothing hastens a single message beyond the processor's own instructions for
-//! it, and those do not overlap. Sixteen messages in step, one in each lane, take as long as seven of
-//! them one after the other.
+//! SHA-1 is one long chain: nothing hastens a single message beyond the processor's own
+//! instructions for it, and those do not overlap. Sixteen messages in step, one in each lane, take
+//! as long as seven of them one after the other.
 
 use super::hmac::{self, BLOCK, Code, State};
 use super::many::{LANES, Message};
@@ -108,8 +108,8 @@ impl NullaryFnOnce for Compress<'_> {
     }
 }
 
-/// The twenty rounds from `FIRST` on, which have a constant and a function in common. The schedule is made
-/// as it is used, in a circle.
+/// The twenty rounds from `FIRST` on, which have a constant and a function in common. The schedule
+/// is made as it is used, in a circle.
 #[inline(always)]
 fn rounds<const FIRST: usize>(
     simd: V4,

@@ -1,5 +1,5 @@
-//! SRTP+ (rows B1 to B5 of docs/sources.md): a short tag that tells forged packets from others for far less than SRTP's
-//! own, which stays as it is. `docs/srtp-plus.md` specifies it.
+//! SRTP+ (rows B1 to B5 of docs/sources.md): a short tag that tells forged packets from others for
+//! far less than SRTP's own, which stays as it is. `docs/srtp-plus.md` specifies it.
 
 mod chain;
 mod hash;
@@ -30,7 +30,8 @@ pub struct Plus {
 /// How tags are made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scheme {
-    /// Scheme 1: the numbers of a generator (FIPS 186-2 over SHA-1) in the order of the packets' indices.
+    /// Scheme 1: the numbers of a generator (FIPS 186-2 over SHA-1) in the order of the packets'
+    /// indices.
     Sequence {
         /// The length of its XKEY in bits: 160 to 512, a multiple of 32.
         key_bits: usize,
@@ -76,8 +77,8 @@ impl Scheme {
 /// Where tags stand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Placement {
-    /// In an element of the header extension (RFC 8285) with this identifier, 1 to 14. A receiver that
-    /// does not know it ignores it.
+    /// In an element of the header extension (RFC 8285) with this identifier, 1 to 14. A receiver
+    /// that does not know it ignores it.
     Extension(u8),
     /// Behind everything that SRTP adds.
     Trailer,
@@ -179,8 +180,9 @@ impl Keys {
         }
     }
 
-    /// The tag of a packet that is sent, in the first bytes, and for scheme 3 what announces the next
-    /// ones, which is written to `list`; `random` is where their numbers come from. `None` if it lacks.
+    /// The tag of a packet that is sent, in the first bytes, and for scheme 3 what announces the
+    /// next ones, which is written to `list`; `random` is where their numbers come from. `None` if
+    /// it lacks.
     #[inline]
     pub(crate) fn tag(
         &self,
@@ -303,8 +305,9 @@ fn ssrc(header: &FixedHeader) -> u32 {
 }
 
 /// How often costly work is done for packets whose tag is unknown: for each, until one of them was
-/// forged; then, until one is authentic, for one in [`Allowance::EVERY`], so that forged ones do not cost more
-/// than they do with SRTP alone. Which one it is nobody can foresee, and so not take its place.
+/// forged; then, until one is authentic, for one in [`Allowance::EVERY`], so that forged ones do
+/// not cost more than they do with SRTP alone. Which one it is nobody can foresee, and so not take
+/// its place.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Allowance {
     is_wary: bool,

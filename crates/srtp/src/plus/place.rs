@@ -9,10 +9,10 @@ use rtp::packet::FIXED_HEADER;
 /// padding.
 pub(crate) const ROOM: usize = 12;
 
-/// Makes room for an element in the header of the packet in the first `length` bytes, and writes it with
-/// zeros for data; one that is there already, of a relayed packet, is used again. Gives where the data
-/// stands and the packet's new length; `None` if the header has an extension that takes no further
-/// element, or an element of another length. The buffer has room for [`ROOM`] more bytes.
+/// Makes room for an element in the header of the packet in the first `length` bytes, and writes it
+/// with zeros for data; one that is there already, of a relayed packet, is used again. Gives where
+/// the data stands and the packet's new length; `None` if the header has an extension that takes no
+/// further element, or an element of another length. The buffer has room for [`ROOM`] more bytes.
 pub(crate) fn insert_element(
     buffer: &mut [u8],
     length: usize,
@@ -49,8 +49,8 @@ pub(crate) fn insert_element(
     Some((at + element - data_length, length + end - payload))
 }
 
-/// Finds the tag of a packet that came: in its header, or at its end. Gives it, and the packet's length
-/// without a tag at its end.
+/// Finds the tag of a packet that came: in its header, or at its end. Gives it, and the packet's
+/// length without a tag at its end.
 #[inline]
 pub(crate) fn tag_of<'a>(
     packet: &'a [u8],

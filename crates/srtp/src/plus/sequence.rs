@@ -1,9 +1,11 @@
-//! Scheme 1 (row B1 of docs/sources.md): numbers of a generator, in the order of the packets' indices.
+//! Scheme 1 (row B1 of docs/sources.md): numbers of a generator, in the order of the packets'
+//! indices.
 
 use crate::crypto::{Aes, sha1_compress};
 use zeroize::Zeroizing;
 
-/// How many packets get their numbers from one key: a receiver that comes late runs through no more.
+/// How many packets get their numbers from one key: a receiver that comes late runs through no
+/// more.
 const EPOCH: usize = 32;
 
 /// How many epochs are kept: the newest one, the next one and those before.
@@ -33,8 +35,9 @@ impl Generator {
     }
 }
 
-/// The next number of the general-purpose generator of FIPS 186-2 (change notice 1, appendix 3.1) with
-/// the function G over SHA-1 (appendix 3.3), and no XSEED. `key` is XKEY, its highest word first.
+/// The next number of the general-purpose generator of FIPS 186-2 (change notice 1, appendix 3.1)
+/// with the function G over SHA-1 (appendix 3.3), and no XSEED. `key` is XKEY, its highest word
+/// first.
 fn next_number(key: &mut [u32]) -> [u32; 5] {
     const T: [u32; 5] = [0x6745_2301, 0xefcd_ab89, 0x98ba_dcfe, 0x1032_5476, 0xc3d2_e1f0];
     let mut block = Zeroizing::new([0; 64]);

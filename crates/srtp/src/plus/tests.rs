@@ -73,8 +73,8 @@ fn all_schemes_go_with_all_suites_in_both_places() {
                     let mut forged = packet.clone();
                     let end = tag_end(&packet, placement);
                     forged[end] ^= 1;
-                    // Where nothing has announced a number only SRTP knows, and it does not look at a
-                    // tag behind its own.
+                    // Where nothing has announced a number only SRTP knows, and it does not look at
+                    // a tag behind its own.
                     let is_chain = matches!(scheme, Scheme::Chain { .. });
                     let Err(refused) = receiver.unprotect(&mut forged) else {
                         assert!(is_chain, "{about} {place}");
@@ -306,8 +306,8 @@ proptest! {
     }
 }
 
-/// The vectors of `docs/srtp-plus.md`: tags of packets with these indices, under the master key of RFC
-/// 3711 appendix B.3.
+/// The vectors of `docs/srtp-plus.md`: tags of packets with these indices, under the master key of
+/// RFC 3711 appendix B.3.
 #[test]
 fn tags_are_those_of_the_specification() {
     const KEY: &str = "e1f97a0d3e018be0d64fa32c06de41390ec675ad498afeebb6960b3aabe6";

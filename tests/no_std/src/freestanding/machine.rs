@@ -105,7 +105,8 @@ mod memory {
     );
 }
 
-/// Named by the tables of `core` as it is shipped, which could unwind; a program that aborts does not.
+/// Named by the tables of `core` as it is shipped, which could unwind; a program that aborts does
+/// not.
 #[cfg(not(target_os = "none"))]
 mod unwinding {
     #[unsafe(no_mangle)]

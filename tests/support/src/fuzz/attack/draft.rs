@@ -7,7 +7,8 @@ use sip::message::Response;
 use sip::{Emit, HeaderName, Message, StartLine};
 use sip_server::Flow;
 
-/// A request: header fields in their order. A Content-Length and what tells the oracle which request it is are added.
+/// A request: header fields in their order. A Content-Length and what tells the oracle which
+/// request it is are added.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Draft {
     pub(super) method: String,
@@ -16,7 +17,8 @@ pub(super) struct Draft {
     pub(super) body: usize,
 }
 
-/// The header field by which a request is known again when it goes on: proxies leave alone what they do not know.
+/// The header field by which a request is known again when it goes on: proxies leave alone what
+/// they do not know.
 pub(super) const SERIAL: &str = "X-Serial";
 
 impl Draft {

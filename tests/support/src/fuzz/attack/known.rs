@@ -14,7 +14,8 @@ const KEPT: usize = 16;
 pub(super) struct Known {
     messages: VecDeque<(Flow, Vec<u8>)>,
     challenges: VecDeque<(Flow, &'static str, String)>,
-    /// Values of credentials that alice's phone gave to an attacker who asked for them in the name of the realm.
+    /// Values of credentials that alice's phone gave to an attacker who asked for them in the name
+    /// of the realm.
     pub(super) lured: Vec<String>,
     /// What an attacker sent last, and on what flow.
     pub(super) last: Option<(Flow, Draft)>,
@@ -49,7 +50,8 @@ impl Known {
         Some((*flow, bytes))
     }
 
-    /// The last challenge that came to the host of `flow`, with a nonce for it, or just the last one.
+    /// The last challenge that came to the host of `flow`, with a nonce for it, or just the last
+    /// one.
     pub(super) fn challenge(&self, flow: Option<&Flow>) -> Option<(&'static str, &str)> {
         let fits = |known: &&(Flow, &'static str, String)| {
             let is_algorithm = matches!(Challenge::parse(known.2.as_bytes()), Ok(Some(_)));

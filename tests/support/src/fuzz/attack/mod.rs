@@ -1,5 +1,5 @@
-//! A stranger and a user in league with him attack the engine, with all that they learn, while other users telephone.
-//! A model of its own says of all that the engine sends whether it may.
+//! A stranger and a user in league with him attack the engine, with all that they learn, while
+//! other users telephone. A model of its own says of all that the engine sends whether it may.
 
 mod draft;
 mod known;
@@ -36,7 +36,8 @@ const MOST_STEPS: usize = 48;
 /// Messages that a step may lead to, before phones that talk to one another are left alone.
 const MOST_MESSAGES: usize = 60;
 
-/// Microseconds that may be made to pass: retransmissions, timer B, timer C, the end of nonces, of bindings, of tokens.
+/// Microseconds that may be made to pass: retransmissions, timer B, timer C, the end of nonces, of
+/// bindings, of tokens.
 const SPANS: [u64; 8] =
     [600_000, 1, 4_000_000, 33_000_000, 190_000_000, 301_000_000, 3_601_000_000, 86_402_000_000];
 
@@ -79,7 +80,8 @@ struct Machine {
 }
 
 impl Machine {
-    /// All are registered; `setting` says with or without transactions, how bob is, and whether phones only ring.
+    /// All are registered; `setting` says with or without transactions, how bob is, and whether
+    /// phones only ring.
     fn new(setting: u8) -> Self {
         let config = config(setting & 1 == 1);
         let (server, worker) = start(&config);
@@ -128,7 +130,8 @@ impl Machine {
         self.talk();
     }
 
-    /// The attackers send a request; where they want to prove to be bob, once more with his credentials.
+    /// The attackers send a request; where they want to prove to be bob, once more with his
+    /// credentials.
     fn attack(&mut self, step: &Step) {
         let (flow, draft) = script::request(step, &mut self.known);
         self.send(flow, &draft, script::is_forged(step));

@@ -24,8 +24,8 @@ pub(super) struct Honest {
     connection: u64,
 }
 
-/// Alice and carol are anywhere, one by datagrams and one by a connection through a NAT; dave is in the network of the
-/// server, and takes calls at another address of it than he sends from.
+/// Alice and carol are anywhere, one by datagrams and one by a connection through a NAT; dave is in
+/// the network of the server, and takes calls at another address of it than he sends from.
 pub(super) const HONEST: [Honest; 3] = [
     Honest {
         user: "alice",
@@ -62,7 +62,8 @@ impl Honest {
     }
 }
 
-/// Where what the attackers send comes from. The last three are forged: what goes there they do not see.
+/// Where what the attackers send comes from. The last three are forged: what goes there they do not
+/// see.
 pub(super) fn sources() -> [Flow; 8] {
     [
         flow(Transport::Udp, "192.0.2.99:5060", 0),

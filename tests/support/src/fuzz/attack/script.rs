@@ -429,7 +429,8 @@ fn challenge_lines(step: &Step, known: &Known) -> String {
     }
 }
 
-/// The response as one to another branch of the same request: the number of the branch stands in it.
+/// The response as one to another branch of the same request: the number of the branch stands in
+/// it.
 fn of_other_branch(answer: &[u8], own: &str, further: u8) -> Vec<u8> {
     // Cookie and kind, then the slot and the shard, two digits for each byte.
     const AT: usize = "z9hG4bKbb".len() + 10;
@@ -474,7 +475,8 @@ pub(super) fn wanted_method(step: &Step) -> &'static str {
     METHODS[usize::from(step.method) % METHODS.len()]
 }
 
-/// For what alice's phone may be asked for credentials by an attacker: what it sends to one, or to bob.
+/// For what alice's phone may be asked for credentials by an attacker: what it sends to one, or to
+/// bob.
 pub(super) fn lure(step: &Step) -> (String, &'static str) {
     let uri = match step.uri % 4 {
         0 => "sip:x@192.0.2.99".into(),

@@ -7,7 +7,8 @@ pub struct Step {
     pub what: u8,
     /// Where it comes from, or which phone acts.
     pub source: u8,
-    /// On which of the messages that the attackers saw it builds, counted from the last one; 0: on none.
+    /// On which of the messages that the attackers saw it builds, counted from the last one; 0: on
+    /// none.
     pub base: u8,
     /// The method, or the status of a response.
     pub method: u8,

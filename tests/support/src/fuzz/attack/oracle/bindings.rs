@@ -60,7 +60,8 @@ impl Bindings {
         self.0.extend(next);
     }
 
-    /// The user whose phone is at `remote` by a binding that stood at one of the times `then`, if `uri` names that phone.
+    /// The user whose phone is at `remote` by a binding that stood at one of the times `then`, if
+    /// `uri` names that phone.
     pub(super) fn find(
         &self,
         uri: &Place,

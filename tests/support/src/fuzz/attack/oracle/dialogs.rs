@@ -6,7 +6,8 @@ use crate::fuzz::attack::draft::{tag_of, value};
 use sip::{Duration, HeaderName, Instant, Message};
 use sip_server::Flow;
 
-/// How long after the last 2xx others than the end of a dialog may follow it; a second for what was cut off.
+/// How long after the last 2xx others than the end of a dialog may follow it; a second for what was
+/// cut off.
 const LIFETIME: Duration = Duration::from_secs(24 * 3600 + 1);
 /// The same after a provisional response, where nothing is known of requests.
 const EARLY: Duration = Duration::from_secs(3601);
@@ -48,7 +49,8 @@ fn contact(message: &Message<'_>) -> Option<Place> {
     Place::of_element(message.elements(HeaderName::Contact).next()?)
 }
 
-/// A Route without the entries that lead to this server, and the request URI that is then meant (RFC 3261 section 16.4).
+/// A Route without the entries that lead to this server, and the request URI that is then meant
+/// (RFC 3261 section 16.4).
 pub(super) fn way(request: &Message<'_>) -> (Option<Place>, Vec<Option<Place>>) {
     let mut routes: Vec<_> = request.elements(HeaderName::Route).map(Place::of_element).collect();
     let mut uri = Place::of(&super::super::draft::request_uri(request));

@@ -1,4 +1,5 @@
-//! What may be sent, by a model of its own: it knows what came in and what went out, and nothing of the engine.
+//! What may be sent, by a model of its own: it knows what came in and what went out, and nothing of
+//! the engine.
 
 mod bindings;
 mod dialogs;
@@ -96,7 +97,8 @@ pub(super) struct Oracle {
     bearers: Vec<Bearer>,
     /// Bytes for a request to a host.
     spent: HashMap<(usize, IpAddr), usize>,
-    /// By host that requests came from: bytes that came for them, and bytes of responses that went there.
+    /// By host that requests came from: bytes that came for them, and bytes of responses that went
+    /// there.
     returned: HashMap<IpAddr, (usize, usize)>,
     /// What only the server and one of the honest may know.
     secrets: Vec<String>,
@@ -167,7 +169,8 @@ impl Oracle {
         let Some(serial) = serial else {
             return self.response_comes(bytes);
         };
-        // One of the same transaction may come from elsewhere; responses go to where the first came from.
+        // One of the same transaction may come from elsewhere; responses go to where the first came
+        // from.
         let branch_of = |bytes: &[u8]| Message::parse(bytes).map(|it| branch(&it)).ok();
         let same = |known: &&Received| branch_of(&known.bytes) == branch_of(bytes);
         let mut hosts: HashSet<IpAddr> =
@@ -269,8 +272,8 @@ impl Oracle {
         }
     }
 
-    /// Responses go to hosts that requests came from, and to those of them that never showed that they are there, no
-    /// more than three times what came for them.
+    /// Responses go to hosts that requests came from, and to those of them that never showed that
+    /// they are there, no more than three times what came for them.
     fn give_back(&mut self, flow: Flow, bytes: &[u8]) {
         let host = flow.remote.ip();
         let Some((came, went)) = self.returned.get_mut(&host) else {
@@ -419,7 +422,8 @@ impl Oracle {
         self.dialogs.note_request(&self.requests[serial], now);
     }
 
-    /// Whether the request is the ACK or CANCEL of another that went out on `flow`, and says so rightly.
+    /// Whether the request is the ACK or CANCEL of another that went out on `flow`, and says so
+    /// rightly.
     fn follows(&self, serial: usize, flow: Flow) -> bool {
         let received = &self.requests[serial];
         if !matches!(&*received.method, "ACK" | "CANCEL") {

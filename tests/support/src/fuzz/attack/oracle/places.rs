@@ -69,7 +69,8 @@ impl Place {
     }
 }
 
-/// How near somebody has to be for an address to mean the same to him: 0 for everybody, 3 for this machine.
+/// How near somebody has to be for an address to mean the same to him: 0 for everybody, 3 for this
+/// machine.
 pub(super) fn nearness(ip: IpAddr) -> u8 {
     match ip.to_canonical() {
         IpAddr::V4(ip) if ip.is_loopback() || ip.octets()[0] == 0 => 3,

@@ -49,8 +49,8 @@ impl Proofs {
         self.used.insert(proof.key.clone(), serial);
     }
 
-    /// The user who is `claimed`, if his credentials are in the header field `name` of the request of number `serial`,
-    /// and no other request has used them.
+    /// The user who is `claimed`, if his credentials are in the header field `name` of the request
+    /// of number `serial`, and no other request has used them.
     pub(super) fn find(
         &self,
         name: HeaderName,
@@ -89,7 +89,8 @@ impl Proofs {
     }
 }
 
-/// Whether credentials with this `uri` are for a request to `asked`: it is the same, or both are ours.
+/// Whether credentials with this `uri` are for a request to `asked`: it is the same, or both are
+/// ours.
 fn is_for(uri: &[u8], asked: &str) -> bool {
     if uri == asked.as_bytes() {
         return true;
