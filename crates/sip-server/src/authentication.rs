@@ -1,14 +1,16 @@
 //! Who sent a request: digest authentication (RFC 3261 section 22, RFC 7616, RFC 8760, seed row
 //! A4).
 
+use crate::event::Env;
 use crate::flow::Flow;
 use crate::incoming::{Incoming, reply};
+use crate::keys::Keys;
+use crate::lines::write_number_line;
+use crate::location::AddressOfRecord;
 use crate::nonce::Nonce;
 use crate::output::{Event, Notice};
-use crate::proxy::{Env, Keys, write_number_line};
 use crate::server::Server;
 use crate::settings::{DomainIndex, Settings};
-use crate::subscribers::AddressOfRecord;
 use crate::timings::{Step, timed};
 use alloc::vec::Vec;
 use core::net::IpAddr;

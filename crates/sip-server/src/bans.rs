@@ -2,9 +2,9 @@
 //! there or by a connection: or anybody could have anybody shut out by datagrams with a forged source. So forged ones
 //! make nothing be forgotten here either.
 
+use crate::admission::network_of;
 use crate::config::Limits;
 use crate::keys::Key;
-use crate::sources::network_of;
 use alloc::boxed::Box;
 use core::net::IpAddr;
 use core::sync::atomic::{AtomicU64, Ordering};

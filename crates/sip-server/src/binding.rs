@@ -1,7 +1,7 @@
 //! Where one contact of a user is (RFC 3261 section 10), and how that is kept.
 
 use crate::flow::{Connection, Flow};
-use crate::record::StoredBinding;
+use crate::journal_record::StoredBinding;
 use alloc::boxed::Box;
 use sip::Instant;
 use smallvec::SmallVec;

@@ -1,8 +1,9 @@
 //! A request that came in, and answering it without keeping anything (RFC 3261 section 8.2.7).
 
 use crate::config::Mode;
+use crate::event::Env;
 use crate::flow::Flow;
-use crate::proxy::{Env, write_line, write_number_line};
+use crate::lines::{write_line, write_number_line};
 use crate::timings::{Step, timed};
 use alloc::vec::Vec;
 use sip::message::{RequestHead, Response, reason_phrase};

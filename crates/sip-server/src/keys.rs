@@ -40,6 +40,31 @@ impl Key {
     }
 }
 
+/// The secrets of a server, by purpose.
+pub(crate) struct Keys {
+    pub(crate) call_id: Key,
+    pub(crate) tag: Key,
+    pub(crate) token: Key,
+    pub(crate) branch: Key,
+    pub(crate) message: Key,
+    pub(crate) fingerprint: Key,
+    pub(crate) decoy: Key,
+}
+
+impl Keys {
+    pub(crate) fn new(secret: &[u8; 32]) -> Self {
+        Self {
+            call_id: Key::derive(secret, "call-id"),
+            tag: Key::derive(secret, "tag"),
+            token: Key::derive(secret, "record-route"),
+            branch: Key::derive(secret, "branch"),
+            message: Key::derive(secret, "message"),
+            fingerprint: Key::derive(secret, "fingerprint"),
+            decoy: Key::derive(secret, "decoy"),
+        }
+    }
+}
+
 /// Joins `parts`, each preceded by its length, so that no two lists run together. To hash them in one
 /// piece costs less than bit by bit.
 fn joined(parts: &[&[u8]], hash: impl FnOnce(&[u8]) -> u64) -> u64 {

@@ -1,8 +1,8 @@
 //! Nonces that verify themselves, so that a challenge costs no state (RFC 7616 section 3.3), and
 //! the counts of those in use.
 
+use crate::admission::network_of;
 use crate::keys::{Key, take_hex, write_hex};
-use crate::sources::network_of;
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::collections::btree_map::Entry;

@@ -108,7 +108,7 @@ pub struct Ticket(pub(crate) TicketKind);
 #[derive(Clone, Debug)]
 pub(crate) enum TicketKind {
     /// A branch of a transaction.
-    Branch { handle: crate::proxy::branch::Handle, index: u8 },
+    Branch { handle: crate::proxy::via_branch::Handle, index: u8 },
     /// A message to be forwarded without a transaction, written for the given end of ours, on the wish of somebody in
     /// a network of scope `origin`, perhaps by the transport that is best for its length.
     Message { bytes: Vec<u8>, arrived_on: Flow, origin: Scope, leaves_transport: bool },
@@ -134,7 +134,7 @@ pub struct Output {
     pub bytes: Vec<u8>,
     /// The messages, in the order to send them.
     pub transmits: Vec<Transmit>,
-    /// Changes of bindings ([`record`](crate::record)), to be appended to storage as they are.
+    /// Changes of bindings ([`record`](crate::journal_record)), to be appended to storage as they are.
     pub journal: Vec<u8>,
     /// Everything else.
     pub events: Vec<Event>,

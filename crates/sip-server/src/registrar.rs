@@ -1,11 +1,12 @@
 //! The registrar (RFC 3261 section 10.3; Path of RFC 3327; seed rows A1 and A2).
 
 use crate::binding::{Binding, Extra};
+use crate::event::Env;
 use crate::flow::{Flow, is_sendable};
+use crate::location::{AddressOfRecord, Changed, Subscriber, Subscribers};
 use crate::past::Undone;
-use crate::proxy::{Env, NextHop, is_flow_bound};
+use crate::proxy::{NextHop, is_flow_bound};
 use crate::settings::Settings;
-use crate::subscribers::{AddressOfRecord, Changed, Subscriber, Subscribers};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::net::SocketAddr;

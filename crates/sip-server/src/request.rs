@@ -2,11 +2,13 @@
 
 use crate::authentication::{Asker, authenticate};
 use crate::config::State;
+use crate::event::Env;
 use crate::flow::Flow;
 use crate::incoming::{Incoming, refuse_extensions, reply};
-use crate::proxy::{Env, preprocess, write_line, write_number_line};
+use crate::lines::{write_line, write_number_line};
+use crate::proxy::policy::{address_of, route};
+use crate::proxy::preprocess;
 use crate::registrar::{self, Outcome};
-use crate::routing::{address_of, route};
 use crate::server::Server;
 use crate::timings::{Step, timed};
 use lock_api::RawMutex;

@@ -1,21 +1,21 @@
 //! What all threads share.
 
+use crate::admission::Sources;
 use crate::bans::Bans;
 use crate::config::Config;
 use crate::counters::Counters;
 use crate::dialogs::Dialogs;
 use crate::flow::{Connection, Flow};
+use crate::keys::Keys;
+use crate::location::Subscribers;
 use crate::logins::Logins;
 use crate::nonce::Nonces;
 use crate::output::Output;
-use crate::proxy::{Keys, Passed, Transactions};
+use crate::proxy::{Passed, Transactions};
 use crate::rates::Rates;
 use crate::reach::Answered;
 use crate::settings::Settings;
-use crate::sources::Sources;
-use crate::subscribers::Subscribers;
 use crate::timings::{Step, Timing};
-use crate::worker::Worker;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::net::IpAddr;
@@ -44,7 +44,8 @@ pub struct Server<R: RawMutex> {
     pub(crate) transactions: Transactions<R>,
     pub(crate) passed: Passed<R>,
     pub(crate) dialogs: Dialogs<R>,
-    counters: Mutex<R, Vec<Arc<Counters>>>,
+    /// One for each worker.
+    pub(crate) counters: Mutex<R, Vec<Arc<Counters>>>,
 }
 
 /// A binding as [`Server::for_each_binding`] shows it (seed row A5).
@@ -102,14 +103,6 @@ impl<R: RawMutex> Server<R> {
         }
     }
 
-    /// A worker for one thread.
-    #[must_use]
-    pub fn worker(self: &Arc<Self>) -> Worker<R> {
-        let counters = Arc::new(Counters::default());
-        self.counters.lock().push(Arc::clone(&counters));
-        Worker::new(Arc::clone(self), counters)
-    }
-
     /// Adds the user `name@domain`, or changes the user's password. `name` is without escapes, the
     /// domain as configured. An authentication name is to be nobody else's in the domain.
     pub fn add_user(&self, address_of_record: &[u8], logins: impl Into<Logins>) {
@@ -123,7 +116,7 @@ impl<R: RawMutex> Server<R> {
 
     /// Takes in a binding record that was stored before. [`Server::continue_after`] is to be called as well: a record
     /// that holds no binding any more may have a higher sequence number, and need not be taken in.
-    pub fn restore(&self, record: &crate::record::Record<'_>, now: Instant) {
+    pub fn restore(&self, record: &crate::journal_record::Record<'_>, now: Instant) {
         // The clock may have been set back since.
         let latest = now + self.settings.lock().config.registrar.max_expires;
         self.subscribers.restore(record, now, latest);

@@ -3,11 +3,12 @@
 
 use crate::authentication::{Asker, authenticate};
 use crate::dialogs::Pair;
+use crate::event::Env;
 use crate::incoming::{Incoming, refuse_for_now, reply};
-use crate::proxy::{Env, Grant, Identity, SenderFields};
+use crate::location::AddressOfRecord;
+use crate::proxy::{Grant, Identity, SenderFields};
 use crate::server::Server;
 use crate::settings::DomainIndex;
-use crate::subscribers::AddressOfRecord;
 use alloc::vec::Vec;
 use lock_api::RawMutex;
 use sip::message::reason_phrase;

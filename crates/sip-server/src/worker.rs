@@ -2,12 +2,13 @@
 
 use crate::config::Config;
 use crate::counters::Counters;
+use crate::event::Env;
 use crate::flow::{Connection, Flow};
 use crate::incoming::reply;
 use crate::output::{Location, Output, Ticket, TicketKind};
 use crate::overload::{Share, Throttle, has_begun};
-use crate::proxy::branch::Branch;
-use crate::proxy::{Env, Heard, note_response, stateless};
+use crate::proxy::via_branch::ViaBranch;
+use crate::proxy::{Heard, note_response, stateless};
 use crate::request::on_request;
 use crate::server::Server;
 use crate::settings::Settings;
@@ -33,6 +34,16 @@ pub struct Worker<R: RawMutex> {
     datagrams: Throttle,
     /// For what comes on streams, which waits elsewhere.
     streams: Throttle,
+}
+
+impl<R: RawMutex> Server<R> {
+    /// A worker for one thread.
+    #[must_use]
+    pub fn worker(self: &Arc<Self>) -> Worker<R> {
+        let counters = Arc::new(Counters::default());
+        self.counters.lock().push(Arc::clone(&counters));
+        Worker::new(Arc::clone(self), counters)
+    }
 }
 
 impl<R: RawMutex> Worker<R> {
@@ -211,8 +222,8 @@ impl<R: RawMutex> Worker<R> {
                 }
                 return;
             }
-            match via.branch().and_then(Branch::parse) {
-                Some(branch @ Branch::Stateful { .. }) => {
+            match via.branch().and_then(ViaBranch::parse) {
+                Some(branch @ ViaBranch::Stateful { .. }) => {
                     server.transactions.with_branch(
                         &branch,
                         &message,
@@ -222,7 +233,9 @@ impl<R: RawMutex> Worker<R> {
                         },
                     );
                 }
-                Some(Branch::Stateless { .. }) => stateless::send_as_datagram(&message, flow, env),
+                Some(ViaBranch::Stateless { .. }) => {
+                    stateless::send_as_datagram(&message, flow, env)
+                }
                 None => {}
             }
         });
@@ -322,10 +335,10 @@ fn on_response<R: RawMutex>(
 ) {
     let cseq = message.value(HeaderName::CSeq).and_then(|value| CSeq::parse(value).ok());
     let cseq = cseq.filter(|_| message.flaw().is_none());
-    let branch = message.top_via().ok().and_then(|via| Branch::parse(via.branch()?));
+    let branch = message.top_via().ok().and_then(|via| ViaBranch::parse(via.branch()?));
     let (Some(branch), Some(cseq)) = (branch, cseq) else { return env.counters.dropped.add() };
     let heard = match branch {
-        Branch::Stateful { .. } => {
+        ViaBranch::Stateful { .. } => {
             let source = flow.remote.ip();
             let transactions = &server.transactions;
             let heard = transactions.with_branch(&branch, message, env, |context, index, env| {
@@ -333,7 +346,7 @@ fn on_response<R: RawMutex>(
             });
             heard.unwrap_or(Heard::Nothing)
         }
-        Branch::Stateless { origin, local, .. } => {
+        ViaBranch::Stateless { origin, local, .. } => {
             stateless::pass_back(message, origin, local, flow, env)
         }
     };

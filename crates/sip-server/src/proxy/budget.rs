@@ -1,8 +1,8 @@
 //! What requests in progress take of memory, in bytes: all together, and for whom.
 
+use crate::admission::network_of;
 use crate::keys::Key;
-use crate::sources::network_of;
-use crate::subscribers::AddressOfRecord;
+use crate::location::AddressOfRecord;
 use alloc::boxed::Box;
 use core::net::IpAddr;
 use core::sync::atomic::{AtomicUsize, Ordering};

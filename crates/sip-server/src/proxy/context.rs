@@ -1,14 +1,14 @@
 //! A request on its way: the response context of RFC 3261 section 16, with its server transaction
 //! and the client transaction of each branch.
 
-use super::Env;
-use super::branch::{self, Branch, Handle, Said};
 use super::fork::{Cancel, ELSEWHERE, Fork, ForkState, Sent, reason_line, reason_lines};
 use super::forward::{NO_CHALLENGE, ResponseChanges, SenderFields};
 use super::plan::{Plan, write_request};
 use super::search::{Aim, Search};
 use super::target::{NextHop, Target, Targets};
+use super::via_branch::{self, Handle, Said, ViaBranch};
 use super::way_back::{Heard, WayBack};
+use crate::event::Env;
 use crate::flow::Flow;
 use crate::output::{Event, Location, Ticket, TicketKind};
 use alloc::boxed::Box;
@@ -423,9 +423,9 @@ impl Context {
     ) {
         let (plan, aim) = (&search.plan, &search.aims[index]);
         let Handle { shard, slot, .. } = self.handle;
-        let seal = branch::seal(&env.keys.branch, &self.handle, index as u8);
+        let seal = via_branch::seal(&env.keys.branch, &self.handle, index as u8);
         let loop_hash = plan.loop_hash;
-        let branch = Branch::Stateful { shard, slot, index: index as u8, seal, loop_hash };
+        let branch = ViaBranch::Stateful { shard, slot, index: index as u8, seal, loop_hash };
         let sent_before = env.out.transmits.len();
         let range = write_request(plan, &aim.target, aim.breadth, &flow, branch, request, env);
         let Some(range) = range else {

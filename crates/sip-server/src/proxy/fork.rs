@@ -1,7 +1,7 @@
 //! One branch of a request on its way: its client transaction, its timer C and its CANCEL (RFC 3261
 //! sections 9.1, 16.6 to 16.8 and 17.1).
 
-use super::Env;
+use crate::event::Env;
 use crate::flow::Flow;
 use alloc::boxed::Box;
 use alloc::vec::Vec;

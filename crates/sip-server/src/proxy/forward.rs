@@ -1,14 +1,15 @@
 //! Writing what is forwarded: slices of what came in, and the few lines that a proxy adds (RFC 3261
 //! section 16.6 and 16.7).
 
-use super::branch::Branch;
 use super::grant::NewToken;
+use super::via_branch::ViaBranch;
 use crate::flow::Flow;
+use crate::lines::{write_address, write_line, write_number_line};
 use crate::settings::Settings;
 use alloc::vec::Vec;
 use core::net::SocketAddr;
+use sip::write_decimal;
 use sip::{HeaderName, Message, Method};
-use sip::{write_decimal, write_ip};
 
 /// How a request is changed when it is forwarded.
 pub(crate) struct Changes<'a> {
@@ -16,7 +17,7 @@ pub(crate) struct Changes<'a> {
     pub(crate) uri: &'a [u8],
     /// The flow that it will be sent on.
     pub(crate) flow: &'a Flow,
-    pub(crate) branch: Branch,
+    pub(crate) branch: ViaBranch,
     /// Appends whole Record-Route lines, if there are to be any.
     pub(crate) record_route: &'a dyn Fn(&mut Vec<u8>),
     /// Whole Route lines that take the place of those there; `None` leaves them.
@@ -275,7 +276,7 @@ fn after_first_element(value: &[u8]) -> Option<&[u8]> {
     Some(&value[start..])
 }
 
-pub(crate) fn write_via(out: &mut Vec<u8>, flow: &Flow, branch: &Branch, settings: &Settings) {
+pub(crate) fn write_via(out: &mut Vec<u8>, flow: &Flow, branch: &ViaBranch, settings: &Settings) {
     out.extend_from_slice(b"Via: SIP/2.0/");
     out.extend_from_slice(flow.transport.via_name().as_bytes());
     out.push(b' ');
@@ -288,34 +289,6 @@ pub(crate) fn write_via(out: &mut Vec<u8>, flow: &Flow, branch: &Branch, setting
     }
     out.extend_from_slice(b";branch=");
     branch.write(out);
-    out.extend_from_slice(b"\r\n");
-}
-
-/// Appends `address:port`, IPv6 in brackets.
-pub(crate) fn write_address(out: &mut Vec<u8>, address: SocketAddr) {
-    match address {
-        SocketAddr::V4(v4) => write_ip((*v4.ip()).into(), out),
-        SocketAddr::V6(v6) => {
-            out.push(b'[');
-            write_ip((*v6.ip()).into(), out);
-            out.push(b']');
-        }
-    }
-    out.push(b':');
-    write_decimal(out, address.port().into());
-}
-
-pub(crate) fn write_line(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
-    out.extend_from_slice(name);
-    out.extend_from_slice(b": ");
-    out.extend_from_slice(value);
-    out.extend_from_slice(b"\r\n");
-}
-
-pub(crate) fn write_number_line(out: &mut Vec<u8>, name: &[u8], value: u64) {
-    out.extend_from_slice(name);
-    out.extend_from_slice(b": ");
-    write_decimal(out, value);
     out.extend_from_slice(b"\r\n");
 }
 
@@ -355,7 +328,7 @@ mod tests {
         let changes = Changes {
             uri: b"sip:bob@[2001:db8::2]",
             flow: &flow,
-            branch: Branch::Stateful { shard: 1, slot: 2, index: 0, seal: 3, loop_hash: 4 },
+            branch: ViaBranch::Stateful { shard: 1, slot: 2, index: 0, seal: 3, loop_hash: 4 },
             record_route: &|lines| lines.extend_from_slice(b"Record-Route: <sip:x;lr>\r\n"),
             routes: Some(b"Route: <sip:next;lr>\r\n"),
             path: b"<sip:edge;lr>",

@@ -1,14 +1,15 @@
 //! What the token in a Route allows a request of a dialog, and the tokens that the two ends of a dialog get.
 
-use super::Env;
-use super::forward::{RecordRoute, write_address};
+use super::forward::RecordRoute;
 use super::route::Preprocessed;
 use super::token::{
     DialogId, End, Identity, Life, MAX_TEXT, Sender, TargetHash, Token, routes_hash,
 };
 use crate::dialogs::{Pair, Place};
+use crate::event::Env;
 use crate::flow::Flow;
 use crate::keys::Key;
+use crate::lines::write_address;
 use crate::reach::Scope;
 use crate::server::Server;
 use crate::settings::Settings;

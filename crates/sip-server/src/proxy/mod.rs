@@ -1,6 +1,5 @@
 //! The proxy (RFC 3261 section 16): where a request goes, and its way there and back.
 
-pub(crate) mod branch;
 mod budget;
 mod context;
 mod fork;
@@ -8,17 +7,19 @@ mod forward;
 mod grant;
 mod passed;
 mod plan;
+pub(crate) mod policy;
 mod route;
 mod search;
 pub(crate) mod stateless;
 mod target;
 mod token;
 mod transactions;
+pub(crate) mod via_branch;
 mod way_back;
 
 pub(crate) use budget::{Lacking, Payers};
 pub(crate) use context::Context;
-pub(crate) use forward::{SenderFields, write_line, write_number_line};
+pub(crate) use forward::SenderFields;
 pub(crate) use grant::{Grant, Names, note_response};
 pub(crate) use passed::Passed;
 pub(crate) use plan::Plan;
@@ -27,113 +28,3 @@ pub(crate) use target::{Leads, NextHop, NoRoute, Target, Targets, is_flow_bound}
 pub(crate) use token::{Identity, TargetHash};
 pub(crate) use transactions::Transactions;
 pub(crate) use way_back::Heard;
-
-use crate::counters::Counters;
-use crate::flow::Flow;
-use crate::keys::Key;
-use crate::output::{Location, Output};
-use crate::overload::Share;
-use crate::reach::{Answered, Scope};
-use crate::settings::Settings;
-use crate::timings::Stopwatch;
-use alloc::vec::Vec;
-use core::ops::Range;
-use sip::header::Via;
-use sip::{Duration, HeaderName, Instant, Message};
-
-/// The secrets of a server, by purpose.
-pub(crate) struct Keys {
-    pub(crate) call_id: Key,
-    pub(crate) tag: Key,
-    pub(crate) token: Key,
-    pub(crate) branch: Key,
-    pub(crate) message: Key,
-    pub(crate) fingerprint: Key,
-    pub(crate) decoy: Key,
-}
-
-impl Keys {
-    pub(crate) fn new(secret: &[u8; 32]) -> Self {
-        Self {
-            call_id: Key::derive(secret, "call-id"),
-            tag: Key::derive(secret, "tag"),
-            token: Key::derive(secret, "record-route"),
-            branch: Key::derive(secret, "branch"),
-            message: Key::derive(secret, "message"),
-            fingerprint: Key::derive(secret, "fingerprint"),
-            decoy: Key::derive(secret, "decoy"),
-        }
-    }
-}
-
-/// What work on one event needs.
-pub(crate) struct Env<'e> {
-    pub(crate) now: Instant,
-    pub(crate) settings: &'e Settings,
-    pub(crate) keys: &'e Keys,
-    pub(crate) answered: &'e Answered,
-    pub(crate) counters: &'e Counters,
-    /// Where this message is one that is looked at.
-    pub(crate) stopwatch: Option<&'e Stopwatch>,
-    /// How long the message has waited to be read.
-    pub(crate) waited: Duration,
-    /// What is served of the new requests.
-    pub(crate) served: Share,
-    pub(crate) out: &'e mut Output,
-}
-
-impl Env<'_> {
-    /// [`Settings::may_reach`], counted where not.
-    pub(crate) fn may_reach(&self, origin: Scope, place: &Location) -> bool {
-        let may = self.settings.may_reach(origin, place.transport, place.remote);
-        if !may {
-            self.counters.unreachable.add();
-        }
-        may
-    }
-
-    /// Sends what `write` appends, as [`Output::send`] does, when what it takes is here.
-    pub(crate) fn send(
-        &mut self,
-        flow: Flow,
-        write: impl FnOnce(&Self, &mut Vec<u8>),
-    ) -> Option<Range<usize>> {
-        let mut bytes = core::mem::take(&mut self.out.bytes);
-        let start = bytes.len();
-        write(self, &mut bytes);
-        self.out.bytes = bytes;
-        self.out.push(flow, start)
-    }
-
-    /// Whether who is at the other end of `flow` is known to want what comes on it: on a connection, after an answer, or
-    /// where the operator says so.
-    pub(crate) fn is_asked(&self, flow: &Flow) -> bool {
-        let host = flow.remote.ip();
-        flow.transport.is_stream() || self.answered.has(host) || self.settings.is_trusted(host)
-    }
-
-    /// The To tag of the responses that this server makes to `request`. It is the same for each
-    /// repetition, so that nothing need be remembered (RFC 3261 section 8.2.7), and it is known
-    /// again in the ACK.
-    pub(crate) fn to_tag(&self, request: &Message<'_>) -> [u8; 16] {
-        let via = request.top_via().ok();
-        self.to_tag_for(via.and_then(|via| via.branch()), request)
-    }
-
-    /// The same for a request that has a Via of ours on top by now.
-    pub(crate) fn to_tag_of_forwarded(&self, request: &Message<'_>) -> [u8; 16] {
-        let via = request.elements(HeaderName::Via).nth(1).and_then(|via| Via::parse(via).ok());
-        self.to_tag_for(via.and_then(|via| via.branch()), request)
-    }
-
-    fn to_tag_for(&self, branch: Option<&[u8]>, request: &Message<'_>) -> [u8; 16] {
-        let branch = branch.unwrap_or_default();
-        let call_id = request.value(HeaderName::CallId).unwrap_or_default();
-        let hash = self.keys.tag.proof(&[branch, call_id]);
-        let mut tag = [0; 16];
-        for (at, digit) in tag.iter_mut().enumerate() {
-            *digit = b"0123456789abcdef"[(hash >> (4 * at)) as usize & 15];
-        }
-        tag
-    }
-}

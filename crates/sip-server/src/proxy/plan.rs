@@ -1,10 +1,11 @@
 //! What is decided about a request before its branches are, and writing it by that.
 
-use super::branch::Branch;
+use super::Names;
 use super::forward::{Changes, SenderFields};
 use super::grant::{Ways, write_record_route};
 use super::target::Target;
-use super::{Env, Names};
+use super::via_branch::ViaBranch;
+use crate::event::Env;
 use crate::flow::Flow;
 use alloc::vec::Vec;
 use sip::Message;
@@ -15,7 +16,7 @@ pub(crate) struct Plan {
     pub(crate) loop_hash: u32,
     /// Whether to put ourselves into the dialog's route set; then who its two sides are.
     pub(crate) record_route: Option<Names>,
-    /// Hash of what responses have to say ([`Said`](super::branch::Said)), and whether the tag of To is part of it.
+    /// Hash of what responses have to say ([`Said`](super::via_branch::Said)), and whether the tag of To is part of it.
     pub(crate) said: u64,
     pub(crate) has_to_tag: bool,
     /// Whole Route lines that take the place of those there; `None` leaves them.
@@ -40,7 +41,7 @@ pub(crate) fn write_request(
     target: &Target,
     breadth: u32,
     flow: &Flow,
-    branch: Branch,
+    branch: ViaBranch,
     request: &Message<'_>,
     env: &mut Env<'_>,
 ) -> Option<core::ops::Range<usize>> {

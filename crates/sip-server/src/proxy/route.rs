@@ -1,10 +1,10 @@
 //! Reading the way that a request asks for (RFC 3261 sections 16.4 and 16.5).
 
-use super::Keys;
-use super::forward::write_line;
 use super::target::{NextHop, NoRoute};
 use super::token::{DialogId, Token};
 use crate::flow::Flow;
+use crate::keys::Keys;
+use crate::lines::write_line;
 use crate::settings::{DomainIndex, Settings};
 use alloc::borrow::Cow;
 use alloc::vec::Vec;

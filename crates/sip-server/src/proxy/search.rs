@@ -1,9 +1,9 @@
 //! What is known of a request as long as it may still go to further places: where to, and the best
 //! response so far (RFC 3261 sections 16.6 and 16.7).
 
-use super::Env;
 use super::plan::Plan;
 use super::target::{Target, Targets};
+use crate::event::Env;
 use crate::flow::Flow;
 use crate::output::Location;
 use crate::settings::Settings;

@@ -1,15 +1,17 @@
 //! Forwarding without a transaction (RFC 3261 section 16.11): every request in stateless mode, and
 //! always the ACK of a 2xx.
 
-use super::branch::{Branch, Said};
+use super::Heard;
 use super::forward::{NO_CHALLENGE, ResponseChanges};
 use super::grant::{token_for_place, token_for_sender, write_record_route_anew};
 use super::plan::{Plan, write_request};
 use super::search::MOST_UNASKED;
 use super::target::{NextHop, Target, flows_to};
 use super::token::Life;
-use super::{Env, Heard, Keys};
+use super::via_branch::{Said, ViaBranch};
+use crate::event::Env;
 use crate::flow::Flow;
+use crate::keys::Keys;
 use crate::output::{Event, Location, Ticket, TicketKind};
 use crate::reach::Scope;
 use alloc::vec::Vec;
@@ -49,7 +51,7 @@ pub(crate) fn forward(
     let said = Said::of(head);
     let Flow { local, remote, .. } = plan.arrived_on;
     let origin = origin(env.keys, &head.via, Some(remote), local, &said);
-    let branch = Branch::Stateless { origin, loop_hash: plan.loop_hash, local };
+    let branch = ViaBranch::Stateless { origin, loop_hash: plan.loop_hash, local };
     let write = |flow: Flow, env: &mut Env<'_>| {
         write_request(plan, target, plan.max_breadth, &flow, branch, request, env)
             .ok_or(Stuck::TooLong)
@@ -121,7 +123,7 @@ pub(crate) fn send_located(
     };
     let Some(via) = message.first(HeaderName::Via) else { return };
     let end = via.offset + via.line.len();
-    let branch = Via::parse(via.value).ok().and_then(|via| Branch::parse(via.branch()?));
+    let branch = Via::parse(via.value).ok().and_then(|via| ViaBranch::parse(via.branch()?));
     let Some(branch) = branch else { return };
     let token = token_for_place(&message, &flow, env);
     env.out.send(flow, |out| {
@@ -155,7 +157,7 @@ pub(crate) fn send_as_datagram(forwarded: &Message<'_>, refused: &Flow, env: &mu
     let ends: SmallVec<[(usize, usize); 2]> =
         fields.take(2).map(|via| (via.offset, via.offset + via.line.len())).collect();
     let [(via, head_end), (received, _)] = ends[..] else { return };
-    let branch = forwarded.top_via().ok().and_then(|via| Branch::parse(via.branch()?));
+    let branch = forwarded.top_via().ok().and_then(|via| ViaBranch::parse(via.branch()?));
     let Some(branch) = branch else { return };
     let bytes = forwarded.as_bytes();
     // All that stands before the sender's Via may be of our making.

@@ -1,8 +1,8 @@
 //! Where a request goes: its targets, and the next hop to each (RFC 3261 sections 16.5 and 16.6).
 
-use super::Env;
 use crate::binding::Binding;
 use crate::config::Network;
+use crate::event::Env;
 use crate::flow::{Flow, is_private};
 use crate::output::Location;
 use crate::reach::Scope;

@@ -2,11 +2,11 @@
 //! that it forwarded the first one, and the one place that its user may reach by it (RFC 3261
 //! section 16.6 step 4, RFC 5626 section 5.3, and seed row A14).
 
-use super::branch::Handle;
+use super::via_branch::Handle;
 use crate::flow::Flow;
+use crate::journal_record::{put_flow, take, take_flow};
 use crate::keys::Key;
 use crate::reach::Scope;
-use crate::record::{put_flow, take, take_flow};
 use alloc::vec::Vec;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;

@@ -1,12 +1,12 @@
 //! All requests on their way: found by the transaction of the request, or by the branch of a
 //! response.
 
-use super::Env;
-use super::branch::{self, Branch, Handle};
 use super::budget::{Budget, Lacking, Payers};
 use super::context::Context;
+use super::via_branch::{self, Handle, ViaBranch};
+use crate::event::Env;
 use crate::keys::Key;
-use crate::subscribers::AddressOfRecord;
+use crate::location::AddressOfRecord;
 use crate::timer::TimerQueue;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -147,17 +147,17 @@ impl<R: RawMutex> Transactions<R> {
     /// what it has to.
     pub(crate) fn with_branch<T>(
         &self,
-        branch: &Branch,
+        branch: &ViaBranch,
         message: &Message<'_>,
         env: &mut Env<'_>,
         act: impl FnOnce(&mut Context, u8, &mut Env<'_>) -> T,
     ) -> Option<T> {
-        let Branch::Stateful { shard: number, slot, index, seal, .. } = *branch else {
+        let ViaBranch::Stateful { shard: number, slot, index, seal, .. } = *branch else {
             return None;
         };
         let mut shard = self.shards.get(usize::from(number))?.lock();
         let context = shard.slots.get_mut(slot as usize)?.context.as_mut()?;
-        let is_its_own = branch::seal(&env.keys.branch, &context.handle, index) == seal;
+        let is_its_own = via_branch::seal(&env.keys.branch, &context.handle, index) == seal;
         if !is_its_own || !context.has_said(message, env) {
             return None;
         }

@@ -1,14 +1,14 @@
 //! The way back of a request in a context: its server transaction, the responses that were sent on it, and where they go
 //! (RFC 3261 sections 16.7, 17.2 and 18.2.2).
 
-use super::Env;
-use super::branch::Handle;
 use super::forward::ResponseChanges;
 use super::grant::token_for_sender;
 use super::plan::Plan;
 use super::search::MOST_UNASKED;
 use super::token::Life;
+use super::via_branch::Handle;
 use crate::dialogs::Place;
+use crate::event::Env;
 use crate::flow::Flow;
 use crate::timings::{Step, timed};
 use alloc::vec::Vec;

@@ -6,11 +6,11 @@ use crate::connections::Connections;
 use crate::contacts::Contacts;
 use crate::counters::Counters;
 use crate::flow::Connection;
+use crate::journal_record::{self, Record};
 use crate::keys::Key;
 use crate::logins::{AuthNames, Logins};
 use crate::output::Output;
 use crate::past::Past;
-use crate::record::{self, Record};
 use crate::timer::TimerQueue;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -513,7 +513,7 @@ fn journal(subscriber: &mut Subscriber, sequence: &mut u64, out: &mut Output) {
     *sequence += 1;
     subscriber.sequence = *sequence;
     let bindings = subscriber.bindings.iter().map(Binding::as_stored);
-    record::write(&mut out.journal, *sequence, &subscriber.address_of_record, bindings);
+    journal_record::write(&mut out.journal, *sequence, &subscriber.address_of_record, bindings);
 }
 
 /// Whether bindings were changed in a way that storage has to know.

@@ -21,7 +21,7 @@ pub(crate) struct Handle {
 
 /// A branch that this server made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Branch {
+pub(crate) enum ViaBranch {
     /// Of a request in a transaction.
     Stateful {
         /// Where its context is.
@@ -49,7 +49,7 @@ const OWN: &[u8] = b"z9hG4bKb";
 const STATEFUL: &[u8] = b"bb";
 const STATELESS: &[u8] = b"bs";
 
-impl Branch {
+impl ViaBranch {
     /// Reads a branch parameter.
     pub(crate) fn parse(branch: &[u8]) -> Option<Self> {
         let rest = branch.strip_prefix(MAGIC_COOKIE)?;
@@ -200,11 +200,12 @@ pub(crate) fn visit(request: &Message<'_>, loop_hash: impl FnOnce() -> u32) -> V
     let lines = request.values(HeaderName::Via).filter(|line| may_be_own(line));
     let mut own = lines.flat_map(sip::header::elements).filter_map(|via| {
         let via = sip::header::Via::parse(via).ok()?;
-        Branch::parse(via.branch()?)
+        ViaBranch::parse(via.branch()?)
     });
     let Some(last) = own.next() else { return Visit::First };
     let hash = loop_hash();
-    let is_loop = |(at, branch): (usize, Branch)| at >= MOST_SPIRALS || branch.loop_hash() == hash;
+    let is_loop =
+        |(at, branch): (usize, ViaBranch)| at >= MOST_SPIRALS || branch.loop_hash() == hash;
     if core::iter::once(last).chain(own).enumerate().any(is_loop) {
         Visit::Loop
     } else {
@@ -226,19 +227,19 @@ mod tests {
     fn branches_come_back() {
         let handle = Handle { shard: 200, slot: 0x0102_0304, id: 0xffff_ffff_fffe };
         for branch in [
-            Branch::Stateful {
+            ViaBranch::Stateful {
                 shard: handle.shard,
                 slot: handle.slot,
                 index: 9,
                 seal: handle.id,
                 loop_hash: 0xdead_beef,
             },
-            Branch::Stateless {
+            ViaBranch::Stateless {
                 origin: u64::MAX - 1,
                 loop_hash: 7,
                 local: "192.0.2.1:5060".parse().unwrap(),
             },
-            Branch::Stateless {
+            ViaBranch::Stateless {
                 origin: 1,
                 loop_hash: u32::MAX,
                 local: "[2001:db8::1]:65535".parse().unwrap(),
@@ -246,10 +247,10 @@ mod tests {
         ] {
             let mut text = Vec::new();
             branch.write(&mut text);
-            assert_eq!(Branch::parse(&text), Some(branch));
+            assert_eq!(ViaBranch::parse(&text), Some(branch));
             text.pop();
-            assert_eq!(Branch::parse(&text), None);
+            assert_eq!(ViaBranch::parse(&text), None);
         }
-        assert_eq!(Branch::parse(b"z9hG4bK776asdhds"), None);
+        assert_eq!(ViaBranch::parse(b"z9hG4bK776asdhds"), None);
     }
 }

@@ -3,20 +3,22 @@
 
 use crate::authentication::note_failure;
 use crate::config::{Mode, State};
+use crate::event::Env;
 use crate::flow::Flow;
 use crate::incoming::{
     ALLOW_REGISTRAR, Incoming, for_server, refuse_extensions, refuse_for_now, reply, reply_flow,
 };
+use crate::lines::{write_line, write_number_line};
+use crate::location::AddressOfRecord;
 use crate::overload::Share;
-use crate::proxy::branch::{Said, Visit, loop_hash, visit};
+use crate::proxy::via_branch::{Said, Visit, loop_hash, visit};
 use crate::proxy::{
-    Context, Destination, Env, Grant, Identity, Lacking, Leads, Names, NextHop, NoRoute, Payers,
-    Plan, Preprocessed, Target, Targets, stateless, write_line, write_number_line,
+    Context, Destination, Grant, Identity, Lacking, Leads, Names, NextHop, NoRoute, Payers, Plan,
+    Preprocessed, Target, Targets, stateless,
 };
 use crate::registrar;
 use crate::server::Server;
 use crate::sponsor::{Asked, Sponsor, find_sponsor};
-use crate::subscribers::AddressOfRecord;
 use crate::timings::{Step, timed};
 use alloc::vec::Vec;
 use core::net::SocketAddr;

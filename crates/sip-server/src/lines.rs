@@ -1,0 +1,35 @@
+//! Writing header field lines, and what stands in them.
+
+use alloc::vec::Vec;
+use core::net::SocketAddr;
+use sip::{write_decimal, write_ip};
+
+/// Appends `address:port`, IPv6 in brackets.
+pub(crate) fn write_address(out: &mut Vec<u8>, address: SocketAddr) {
+    match address {
+        SocketAddr::V4(v4) => write_ip((*v4.ip()).into(), out),
+        SocketAddr::V6(v6) => {
+            out.push(b'[');
+            write_ip((*v6.ip()).into(), out);
+            out.push(b']');
+        }
+    }
+    out.push(b':');
+    write_decimal(out, address.port().into());
+}
+
+/// Appends the header field line `name: value`.
+pub(crate) fn write_line(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
+    out.extend_from_slice(name);
+    out.extend_from_slice(b": ");
+    out.extend_from_slice(value);
+    out.extend_from_slice(b"\r\n");
+}
+
+/// Appends the header field line `name: value` of a number.
+pub(crate) fn write_number_line(out: &mut Vec<u8>, name: &[u8], value: u64) {
+    out.extend_from_slice(name);
+    out.extend_from_slice(b": ");
+    write_decimal(out, value);
+    out.extend_from_slice(b"\r\n");
+}
