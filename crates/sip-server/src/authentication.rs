@@ -10,7 +10,7 @@ use crate::location::AddressOfRecord;
 use crate::nonce::Nonce;
 use crate::output::{Event, Notice};
 use crate::server::Server;
-use crate::settings::{DomainIndex, Settings};
+use crate::settings::{DomainIndex, Settings, Trust};
 use crate::timings::{Step, timed};
 use alloc::vec::Vec;
 use core::net::IpAddr;
@@ -75,10 +75,9 @@ pub(crate) fn authenticate<R: RawMutex>(
     asker: Asker,
     domain: DomainIndex,
     incoming: &Incoming<'_, '_>,
-    is_trusted: bool,
     env: &mut Env<'_>,
 ) -> Option<AddressOfRecord> {
-    let Incoming { message, head, flow, .. } = incoming;
+    let Incoming { message, head, flow, trust, .. } = incoming;
     let limits = &env.settings.config.limits;
     let source = flow.remote.ip();
     let verdict = timed(env.stopwatch, Step::AuthenticateUser, || {
@@ -90,7 +89,7 @@ pub(crate) fn authenticate<R: RawMutex>(
             env.counters.authenticated.add();
             // The nonce went there.
             env.answered.note(source);
-            if !is_trusted {
+            if *trust == Trust::Stranger {
                 server.sources.refund(source, env.now, limits);
                 let burst = limits.user_rate.saturating_mul(4);
                 if !server.user_rates.take(&[user.as_bytes()], env.now, limits.user_rate, burst) {
@@ -114,7 +113,7 @@ pub(crate) fn authenticate<R: RawMutex>(
             env.counters.authentication_failures.add();
             let notice = Notice::login_failed(head.from.uri_bytes, *flow);
             env.out.events.push(Event::Notice(notice));
-            if !is_trusted {
+            if *trust == Trust::Stranger {
                 note_failure(server, source, env);
             }
         }

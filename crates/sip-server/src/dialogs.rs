@@ -13,6 +13,7 @@ use lock_api::{Mutex, RawMutex};
 #[cfg(test)]
 use sip::Duration;
 use sip::Instant;
+use sip::dialog::DialogId;
 use sip::header::NameAddr;
 use sip::message::RequestHead;
 
@@ -44,13 +45,14 @@ struct Generation {
 }
 
 struct Dialog {
-    id: u64,
+    /// By [`hash_of`].
+    hash: u64,
     /// The last 2xx.
     confirmed: Instant,
     moves: Option<Box<Moves>>,
 }
 
-/// Where the ends of a dialog are now, by [`Pair::end`].
+/// Where the ends of a dialog are now, by [`end_of`].
 #[derive(Default)]
 struct Moves {
     ends: [Option<Place>; 2],
@@ -87,38 +89,34 @@ pub(crate) struct Known {
     pub(crate) proposed: Option<Place>,
 }
 
-/// A dialog, and one of its ends: that which has the first of these tags.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Pair<'a> {
-    pub(crate) call_id: &'a [u8],
-    pub(crate) tag: &'a [u8],
-    pub(crate) other_tag: &'a [u8],
+/// The dialog of a request, from the end that the request goes to: its tag is the local one.
+pub(crate) fn id_of<'a>(head: &RequestHead<'a>) -> DialogId<'a> {
+    let tag = |address: &NameAddr<'a>| address.tag().unwrap_or_default();
+    DialogId { call_id: head.call_id, local_tag: tag(&head.to), remote_tag: tag(&head.from) }
 }
 
-impl<'a> Pair<'a> {
-    /// The end of its dialog that a request goes to.
-    pub(crate) fn of(head: &RequestHead<'a>) -> Self {
-        let tag = |address: &NameAddr<'a>| address.tag().unwrap_or_default();
-        Self { call_id: head.call_id, tag: tag(&head.to), other_tag: tag(&head.from) }
-    }
+/// The same dialog, from its other end.
+pub(crate) const fn from_other_end<'a>(id: &DialogId<'a>) -> DialogId<'a> {
+    DialogId { call_id: id.call_id, local_tag: id.remote_tag, remote_tag: id.local_tag }
+}
 
-    /// Which end it is, in an order that both ends agree on.
-    fn end(&self) -> usize {
-        (self.tag > self.other_tag).into()
-    }
+/// Whether the ends can be told apart: whoever is called chooses a tag, and may choose the caller's.
+pub(crate) fn has_two_ends(id: &DialogId<'_>) -> bool {
+    id.local_tag != id.remote_tag && !id.local_tag.is_empty()
+}
 
-    /// Whether the ends can be told apart: whoever is called chooses a tag, and may choose the caller's.
-    pub(crate) fn is_proper(&self) -> bool {
-        self.tag != self.other_tag && !self.tag.is_empty()
-    }
+/// Which end the local one is, in an order that both ends agree on.
+fn end_of(id: &DialogId<'_>) -> usize {
+    (id.local_tag > id.remote_tag).into()
+}
 
-    fn id(&self, key: &Key) -> u64 {
-        let (first, second) = match self.end() {
-            0 => (self.tag, self.other_tag),
-            _ => (self.other_tag, self.tag),
-        };
-        key.hash(&[self.call_id, first, second])
-    }
+/// What a dialog is found by, the same for both ends.
+fn hash_of(id: &DialogId<'_>, key: &Key) -> u64 {
+    let (first, second) = match end_of(id) {
+        0 => (id.local_tag, id.remote_tag),
+        _ => (id.remote_tag, id.local_tag),
+    };
+    key.hash(&[id.call_id, first, second])
 }
 
 /// What a dialog takes in the table, with the table's own part and room to grow.
@@ -129,8 +127,8 @@ impl Generation {
         self.table.len() * DIALOG_BYTES + self.moved * size_of::<Moves>()
     }
 
-    fn take(&mut self, id: u64) -> Option<Dialog> {
-        let found = self.table.find_entry(id, |dialog| dialog.id == id).ok()?;
+    fn take(&mut self, hash: u64) -> Option<Dialog> {
+        let found = self.table.find_entry(hash, |dialog| dialog.hash == hash).ok()?;
         let dialog = found.remove().0;
         self.moved -= usize::from(dialog.moves.is_some());
         Some(dialog)
@@ -138,16 +136,16 @@ impl Generation {
 }
 
 impl Shard {
-    /// Lets `act` change what is known of the dialog `id`, which is made if there is none.
-    fn change(&mut self, id: u64, max_bytes: usize, act: impl FnOnce(&mut Dialog)) {
-        let known = self.young.take(id).or_else(|| self.old.take(id));
-        let mut dialog = known.unwrap_or(Dialog { id, confirmed: Instant::ZERO, moves: None });
+    /// Lets `act` change what is known of the dialog with this `hash`, which is made if there is none.
+    fn change(&mut self, hash: u64, max_bytes: usize, act: impl FnOnce(&mut Dialog)) {
+        let known = self.young.take(hash).or_else(|| self.old.take(hash));
+        let mut dialog = known.unwrap_or(Dialog { hash, confirmed: Instant::ZERO, moves: None });
         act(&mut dialog);
         if self.young.bytes() >= max_bytes / (2 * SHARDS) {
             self.old = core::mem::take(&mut self.young);
         }
         self.young.moved += usize::from(dialog.moves.is_some());
-        self.young.table.insert_unique(id, dialog, |dialog| dialog.id);
+        self.young.table.insert_unique(hash, dialog, |dialog| dialog.hash);
     }
 }
 
@@ -160,20 +158,20 @@ impl<R: RawMutex> Dialogs<R> {
         }
     }
 
-    fn shard(&self, id: u64) -> &Mutex<R, Shard> {
+    fn shard(&self, hash: u64) -> &Mutex<R, Shard> {
         // The table takes its own bits from both ends of the hash.
-        &self.shards[(id >> 40) as usize % SHARDS]
+        &self.shards[(hash >> 40) as usize % SHARDS]
     }
 
     /// What is known of the dialog and of the end.
-    pub(crate) fn look_up(&self, pair: &Pair<'_>) -> Known {
-        let id = pair.id(&self.key);
-        let shard = self.shard(id).lock();
+    pub(crate) fn look_up(&self, id: &DialogId<'_>) -> Known {
+        let hash = hash_of(id, &self.key);
+        let shard = self.shard(hash).lock();
         let find = |generation: &Generation| {
-            let dialog = generation.table.find(id, |dialog| dialog.id == id)?;
+            let dialog = generation.table.find(hash, |dialog| dialog.hash == hash)?;
             let moves = dialog.moves.as_ref();
-            let place = moves.and_then(|moves| moves.ends[pair.end()]);
-            let proposed = moves.and_then(|moves| moves.proposed[pair.end()].as_ref());
+            let place = moves.and_then(|moves| moves.ends[end_of(id)]);
+            let proposed = moves.and_then(|moves| moves.proposed[end_of(id)].as_ref());
             let proposed = proposed.map(|proposal| proposal.place);
             let confirmed = (dialog.confirmed > Instant::ZERO).then_some(dialog.confirmed);
             Some(Known { confirmed, place, proposed })
@@ -183,24 +181,24 @@ impl<R: RawMutex> Dialogs<R> {
 
     /// Whether one more request may pass now to the end of the dialog. What `ends` it has a rate of its own, so that no
     /// other requests are in its way. The tag of the sender does not count: not everybody's is known.
-    pub(crate) fn admit(&self, pair: &Pair<'_>, ends: bool, now: Instant) -> bool {
-        self.rates.take(&[pair.call_id, pair.tag, &[ends.into()]], now, RATE, BURST)
+    pub(crate) fn admit(&self, id: &DialogId<'_>, ends: bool, now: Instant) -> bool {
+        self.rates.take(&[id.call_id, id.local_tag, &[ends.into()]], now, RATE, BURST)
     }
 
     /// The end has sent a target refresh request, with `cseq`, from `place`, to `answerer`, whose target its answer
     /// will say. It counts once it is answered 2xx.
     pub(crate) fn propose(
         &self,
-        pair: &Pair<'_>,
+        id: &DialogId<'_>,
         cseq: u32,
         place: Place,
         answerer: Place,
         max_bytes: usize,
     ) {
-        let id = pair.id(&self.key);
-        self.shard(id).lock().change(id, max_bytes, |dialog| {
+        let hash = hash_of(id, &self.key);
+        self.shard(hash).lock().change(hash, max_bytes, |dialog| {
             let proposal = Proposal { cseq, place, answerer };
-            dialog.moves.get_or_insert_default().proposed[pair.end()] = Some(proposal);
+            dialog.moves.get_or_insert_default().proposed[end_of(id)] = Some(proposal);
         });
     }
 
@@ -208,17 +206,17 @@ impl<R: RawMutex> Dialogs<R> {
     /// `target` makes the target of the other end, for whether it follows a flow.
     pub(crate) fn confirm(
         &self,
-        pair: &Pair<'_>,
+        id: &DialogId<'_>,
         cseq: u32,
         target: impl FnOnce(bool) -> TargetHash,
         now: Instant,
         max_bytes: usize,
     ) {
-        let id = pair.id(&self.key);
-        self.shard(id).lock().change(id, max_bytes, |dialog| {
+        let hash = hash_of(id, &self.key);
+        self.shard(hash).lock().change(hash, max_bytes, |dialog| {
             dialog.confirmed = now;
             let Some(moves) = &mut dialog.moves else { return };
-            let sender = pair.end();
+            let sender = end_of(id);
             let fits = |proposal: &mut Proposal| proposal.cseq == cseq;
             if let Some(Proposal { place, answerer, .. }) = moves.proposed[sender].take_if(fits) {
                 moves.ends[sender] = Some(place);
@@ -231,19 +229,19 @@ impl<R: RawMutex> Dialogs<R> {
     }
 
     /// The end is elsewhere than its first response said. Where it has moved since, that counts.
-    pub(crate) fn place(&self, pair: &Pair<'_>, place: Place, max_bytes: usize) {
-        let id = pair.id(&self.key);
-        self.shard(id).lock().change(id, max_bytes, |dialog| {
-            dialog.moves.get_or_insert_default().ends[pair.end()].get_or_insert(place);
+    pub(crate) fn place(&self, id: &DialogId<'_>, place: Place, max_bytes: usize) {
+        let hash = hash_of(id, &self.key);
+        self.shard(hash).lock().change(hash, max_bytes, |dialog| {
+            dialog.moves.get_or_insert_default().ends[end_of(id)].get_or_insert(place);
         });
     }
 
     /// The dialog has ended.
-    pub(crate) fn end(&self, pair: &Pair<'_>) {
-        let id = pair.id(&self.key);
-        let mut shard = self.shard(id).lock();
-        if shard.young.take(id).is_none() {
-            shard.old.take(id);
+    pub(crate) fn end(&self, id: &DialogId<'_>) {
+        let hash = hash_of(id, &self.key);
+        let mut shard = self.shard(hash).lock();
+        if shard.young.take(hash).is_none() {
+            shard.old.take(hash);
         }
     }
 }
@@ -253,8 +251,8 @@ mod tests {
     use super::*;
 
     const MAX_BYTES: usize = 1 << 20;
-    const ALICE: Pair<'_> = Pair { call_id: b"c", tag: b"alice", other_tag: b"bob" };
-    const BOB: Pair<'_> = Pair { call_id: b"c", tag: b"bob", other_tag: b"alice" };
+    const ALICE: DialogId<'_> = DialogId { call_id: b"c", local_tag: b"alice", remote_tag: b"bob" };
+    const BOB: DialogId<'_> = DialogId { call_id: b"c", local_tag: b"bob", remote_tag: b"alice" };
 
     fn dialogs() -> Dialogs<parking_lot::RawMutex> {
         Dialogs::new(Key::derive(&[4; 32], "dialogs"))
@@ -309,15 +307,15 @@ mod tests {
     fn the_table_is_bounded_in_bytes_and_forgets_the_oldest() {
         let dialogs = dialogs();
         let place = place(target("sip:alice@192.0.2.77", false), None);
-        fn pair(call_id: &[u8]) -> Pair<'_> {
-            Pair { call_id, ..ALICE }
+        fn id(call_id: &[u8]) -> DialogId<'_> {
+            DialogId { call_id, ..ALICE }
         }
         for number in 0..20_000u32 {
             let call_id = number.to_be_bytes();
             if number % 3 == 0 {
-                dialogs.propose(&pair(&call_id), 1, place, place, MAX_BYTES);
+                dialogs.propose(&id(&call_id), 1, place, place, MAX_BYTES);
             }
-            dialogs.confirm(&pair(&call_id), 1, |_| TargetHash::NONE, at(1), MAX_BYTES);
+            dialogs.confirm(&id(&call_id), 1, |_| TargetHash::NONE, at(1), MAX_BYTES);
         }
         let bytes = |shard: &Mutex<_, Shard>| {
             let shard = shard.lock();
@@ -326,19 +324,19 @@ mod tests {
         let bytes: usize = dialogs.shards.iter().map(bytes).sum();
         let margin = 2 * SHARDS * (DIALOG_BYTES + size_of::<Moves>());
         assert!(bytes <= MAX_BYTES + margin, "{bytes}");
-        assert!(dialogs.look_up(&pair(&19_999u32.to_be_bytes())).confirmed.is_some());
-        assert_eq!(dialogs.look_up(&pair(&0u32.to_be_bytes())), Known::default());
+        assert!(dialogs.look_up(&id(&19_999u32.to_be_bytes())).confirmed.is_some());
+        assert_eq!(dialogs.look_up(&id(&0u32.to_be_bytes())), Known::default());
     }
 
     #[test]
     fn requests_within_a_dialog_have_a_rate() {
         let dialogs = dialogs();
-        let admit = |pair: &Pair<'_>, seconds| dialogs.admit(pair, false, at(seconds));
+        let admit = |id: &DialogId<'_>, seconds| dialogs.admit(id, false, at(seconds));
         assert!((0..BURST).all(|_| admit(&ALICE, 0)));
-        assert!(!admit(&Pair { other_tag: b"carol", ..ALICE }, 0), "another sender");
+        assert!(!admit(&DialogId { remote_tag: b"carol", ..ALICE }, 0), "another sender");
         assert!(dialogs.admit(&ALICE, true, at(0)), "what ends it");
         assert!(admit(&BOB, 0), "the other end");
-        assert!(admit(&Pair { call_id: b"other", ..ALICE }, 0));
+        assert!(admit(&DialogId { call_id: b"other", ..ALICE }, 0));
         assert!((0..RATE).all(|_| admit(&ALICE, 1)));
         assert!(!admit(&ALICE, 1));
     }

@@ -4,6 +4,7 @@ use crate::config::Mode;
 use crate::event::Env;
 use crate::flow::Flow;
 use crate::lines::{write_line, write_number_line};
+use crate::settings::Trust;
 use crate::timings::{Step, timed};
 use alloc::vec::Vec;
 use sip::message::{RequestHead, Response, reason_phrase};
@@ -15,6 +16,8 @@ pub(crate) struct Incoming<'i, 'm> {
     pub(crate) message: &'i Message<'m>,
     pub(crate) head: &'i RequestHead<'m>,
     pub(crate) flow: Flow,
+    /// What its source is to us.
+    pub(crate) trust: Trust,
     /// The key of its server transaction, set once it was looked for; never where the server is stateless.
     pub(crate) key: Option<u64>,
 }

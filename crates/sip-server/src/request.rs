@@ -10,6 +10,7 @@ use crate::proxy::policy::{address_of, route};
 use crate::proxy::preprocess;
 use crate::registrar::{self, Outcome};
 use crate::server::Server;
+use crate::settings::Trust;
 use crate::timings::{Step, timed};
 use lock_api::RawMutex;
 use sip::header::{NameAddr, write_date};
@@ -29,8 +30,8 @@ pub(crate) fn on_request<R: RawMutex>(
 ) {
     let source = flow.remote.ip();
     let limits = &env.settings.config.limits;
-    let is_trusted = env.settings.is_trusted(source);
-    if !is_trusted {
+    let trust = env.settings.trust(source);
+    if trust == Trust::Stranger {
         let is_banned = server.bans.is_banned(source, env.now);
         if (is_banned || !server.sources.admit(source, env.now, limits))
             && !is_of_registered_phone(server, message, flow, env)
@@ -59,7 +60,7 @@ pub(crate) fn on_request<R: RawMutex>(
             return;
         }
     };
-    let mut incoming = Incoming { message, head: &head, flow: *flow, key: None };
+    let mut incoming = Incoming { message, head: &head, flow: *flow, trust, key: None };
     let found = preprocess(message, &head, env.settings, env.keys);
     let registers = match (&found.uri, head.method) {
         // Where ports are translated on the way here, phones ask at the outer one.
@@ -70,7 +71,7 @@ pub(crate) fn on_request<R: RawMutex>(
     };
     if registers {
         // Answered without a transaction, so there is none to look for.
-        return on_register(server, &incoming, is_trusted, env);
+        return on_register(server, &incoming, env);
     }
     if env.settings.config.state == State::Stateful {
         let key = server.transactions.key_of(message);
@@ -79,7 +80,7 @@ pub(crate) fn on_request<R: RawMutex>(
         }
         incoming.key = Some(key);
     }
-    route(server, &incoming, &found, is_trusted, env);
+    route(server, &incoming, &found, env);
 }
 
 /// Requests a second, and at once, of a registered phone whose source is shut out or has sent too many.
@@ -153,12 +154,7 @@ fn meets_transaction<R: RawMutex>(
     }
 }
 
-fn on_register<R: RawMutex>(
-    server: &Server<R>,
-    incoming: &Incoming<'_, '_>,
-    is_trusted: bool,
-    env: &mut Env<'_>,
-) {
+fn on_register<R: RawMutex>(server: &Server<R>, incoming: &Incoming<'_, '_>, env: &mut Env<'_>) {
     let Incoming { message, head, flow, .. } = incoming;
     let unsupported: SmallVec<[&[u8]; 2]> = message
         .elements(HeaderName::Require)
@@ -183,7 +179,7 @@ fn on_register<R: RawMutex>(
         return reply(message, flow, 404, reason_phrase(404), env, |_, _| {});
     };
     if env.settings.config.authentication.required {
-        match authenticate(server, Asker::Registrar, domain, incoming, is_trusted, env) {
+        match authenticate(server, Asker::Registrar, domain, incoming, env) {
             Some(user) if user == address => {}
             Some(_) => {
                 env.counters.identity_mismatches.add();

@@ -21,6 +21,15 @@ pub(crate) struct Settings {
     own: Vec<IpAddr>,
 }
 
+/// Whether who sent something is in a network that the operator trusts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Trust {
+    /// It neither floods nor guesses, and is believed.
+    Trusted,
+    /// It may be anybody.
+    Stranger,
+}
+
 /// Which of the served domains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct DomainIndex(u16);
@@ -291,8 +300,16 @@ impl Settings {
     }
 
     /// Whether `source` is trusted not to flood or guess.
+    pub(crate) fn trust(&self, source: IpAddr) -> Trust {
+        match Network::any_contains(&self.config.limits.trusted, source) {
+            true => Trust::Trusted,
+            false => Trust::Stranger,
+        }
+    }
+
+    /// Whether `source` is [`Trust::Trusted`].
     pub(crate) fn is_trusted(&self, source: IpAddr) -> bool {
-        Network::any_contains(&self.config.limits.trusted, source)
+        self.trust(source) == Trust::Trusted
     }
 }
 

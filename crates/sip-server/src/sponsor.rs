@@ -2,13 +2,13 @@
 //! it says of its sender itself.
 
 use crate::authentication::{Asker, authenticate};
-use crate::dialogs::Pair;
+use crate::dialogs;
 use crate::event::Env;
 use crate::incoming::{Incoming, refuse_for_now, reply};
 use crate::location::AddressOfRecord;
 use crate::proxy::{Grant, Identity, SenderFields};
 use crate::server::Server;
-use crate::settings::DomainIndex;
+use crate::settings::{DomainIndex, Trust};
 use alloc::vec::Vec;
 use lock_api::RawMutex;
 use sip::message::reason_phrase;
@@ -45,7 +45,6 @@ pub(crate) struct Asked<'i, 'm> {
     pub(crate) grant: Option<Grant>,
     /// Whether it is the ACK or CANCEL of an INVITE that went on without a transaction.
     pub(crate) follows_invite: bool,
-    pub(crate) is_trusted: bool,
 }
 
 impl Sponsor {
@@ -69,8 +68,8 @@ impl Sponsor {
     /// What becomes of what the request says of its sender (RFC 3325): of strangers nothing is passed on, of users what
     /// they have proved takes its place. Who is trusted is believed.
     pub(crate) fn sender_fields(&self, asked: &Asked<'_, '_>, env: &Env<'_>) -> SenderFields {
-        let Incoming { message, head, .. } = asked.incoming;
-        if asked.is_trusted || !env.settings.config.authentication.required {
+        let Incoming { message, head, trust, .. } = asked.incoming;
+        if *trust == Trust::Trusted || !env.settings.config.authentication.required {
             return SenderFields::Kept;
         }
         if self.proved().is_none() {
@@ -148,16 +147,15 @@ fn claim<R: RawMutex>(server: &Server<R>, from: &Uri<'_>, env: &Env<'_>) -> Clai
 fn is_within_rate<R: RawMutex>(
     server: &Server<R>,
     incoming: &Incoming<'_, '_>,
-    is_trusted: bool,
     env: &Env<'_>,
 ) -> bool {
-    if is_trusted {
+    let Incoming { head, flow, trust, .. } = incoming;
+    if *trust == Trust::Trusted {
         return true;
     }
-    let Incoming { head, flow, .. } = incoming;
     let (source, limits) = (flow.remote.ip(), &env.settings.config.limits);
     let ends = matches!(head.method, Method::Bye | Method::Ack);
-    let admitted = server.dialogs.admit(&Pair::of(head), ends, env.now)
+    let admitted = server.dialogs.admit(&dialogs::id_of(head), ends, env.now)
         && server.sources.admit_within_dialogs(source, env.now, limits);
     if !admitted {
         env.counters.rate_limited.add();
@@ -171,8 +169,9 @@ pub(crate) fn find_sponsor<R: RawMutex>(
     asked: &Asked<'_, '_>,
     env: &mut Env<'_>,
 ) -> Option<Sponsor> {
-    let Asked { incoming, is_for_us, grant, follows_invite, is_trusted } = *asked;
-    let Incoming { message, head, flow, .. } = incoming;
+    let Asked { incoming, is_for_us, grant, follows_invite } = *asked;
+    let Incoming { message, head, flow, trust, .. } = incoming;
+    let is_trusted = *trust == Trust::Trusted;
     let config = &env.settings.config;
     let is_asked = config.authentication.required;
     let claim = claim(server, &head.from_uri, env);
@@ -186,7 +185,7 @@ pub(crate) fn find_sponsor<R: RawMutex>(
         };
         // An ACK cannot be asked for credentials; its INVITE was.
         if !is_asked || is_same || head.method == Method::Ack {
-            return is_within_rate(server, incoming, is_trusted, env)
+            return is_within_rate(server, incoming, env)
                 .then_some(Sponsor::Dialog(grant.identity));
         }
         // Another name than that of the dialog (RFC 4916) is to be proved.
@@ -197,7 +196,7 @@ pub(crate) fn find_sponsor<R: RawMutex>(
     if is_asked && !matches!(head.method, Method::Ack | Method::Cancel) {
         match claim {
             Claim::User(claimed, domain) => {
-                let proved = authenticate(server, Asker::Proxy, domain, incoming, is_trusted, env)?;
+                let proved = authenticate(server, Asker::Proxy, domain, incoming, env)?;
                 if proved == claimed {
                     return Some(Sponsor::User(proved));
                 }

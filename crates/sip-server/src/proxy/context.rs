@@ -90,16 +90,10 @@ impl Context {
             && self.branches.iter().all(|fork| fork.is_over())
     }
 
-    /// When [`Context::on_timer`] has something to do. What only ends does so with the last of it: by then the context is
-    /// far from the processor's caches, and to look at it is dear.
+    /// When [`Context::on_timer`] has something to do.
     pub(crate) fn next_timer(&self) -> Option<Instant> {
         let timers = self.branches.iter().filter_map(|fork| fork.next_timer());
-        let timers = timers.chain(self.back.server.next_timer());
-        if self.back.server.only_waits() && self.branches.iter().all(Fork::only_waits) {
-            timers.max()
-        } else {
-            timers.min()
-        }
+        timers.chain(self.back.server.next_timer()).min()
     }
 
     /// The request came again, with this many bytes.
@@ -185,7 +179,7 @@ impl Context {
             fork.send_cancel(env);
             if status > 100 {
                 if self.kind == Kind::Invite {
-                    fork.timer_c = env.now + env.settings.config.timer_c;
+                    fork.timer_c = Some(env.now + env.settings.config.timer_c);
                 }
                 let distrusts = env.settings.distrusts(remote);
                 let changes = ResponseChanges { distrusts, ..ResponseChanges::default() };
@@ -195,7 +189,7 @@ impl Context {
         }
         let mut heard = Heard::Noted;
         sent.is_final = true;
-        fork.timer_c = Instant::MAX;
+        fork.timer_c = None;
         if self.kind == Kind::NonInvite {
             // No ACK follows that would need it.
             sent.message = Vec::new();
@@ -290,8 +284,8 @@ impl Context {
                 Some(search) => search.affords(flow, length, env),
                 None => true,
             });
-            if fork.timer_c <= env.now {
-                fork.timer_c = Instant::MAX;
+            if fork.timer_c.is_some_and(|at| at <= env.now) {
+                fork.timer_c = None;
                 // RFC 3261 section 16.8; the 487 that follows ends the branch.
                 fork.request_cancel(&reason_line(408, reason_phrase(408)), env);
             }
@@ -382,11 +376,7 @@ impl Context {
     /// A further branch, on which nothing was sent yet.
     fn push_branch(&mut self, search: &mut Search, aim: Aim) -> usize {
         search.aims.push(aim);
-        self.branches.push(Fork {
-            state: ForkState::Over,
-            timer_c: Instant::MAX,
-            cancel: Cancel::No,
-        });
+        self.branches.push(Fork { state: ForkState::Over, timer_c: None, cancel: Cancel::No });
         self.branches.len() - 1
     }
 
@@ -453,7 +443,7 @@ impl Context {
             is_provisional: false,
         });
         if self.kind == Kind::Invite {
-            fork.timer_c = env.now + env.settings.config.timer_c;
+            fork.timer_c = Some(env.now + env.settings.config.timer_c);
         }
     }
 

@@ -11,8 +11,8 @@ use sip::{HeaderName, Instant, Message};
 /// One branch.
 pub(super) struct Fork {
     pub(super) state: ForkState,
-    /// Timer C.
-    pub(super) timer_c: Instant,
+    /// When timer C fires, while it runs.
+    pub(super) timer_c: Option<Instant>,
     pub(super) cancel: Cancel,
 }
 
@@ -86,20 +86,6 @@ impl Fork {
         request && cancel
     }
 
-    /// Whether all that its timers do is to end it.
-    pub(super) fn only_waits(&self) -> bool {
-        let request = match &self.state {
-            ForkState::Locating => false,
-            ForkState::Sent(sent) => sent.is_final && sent.client.only_waits(),
-            ForkState::Over => true,
-        };
-        let cancel = match &self.cancel {
-            Cancel::No | Cancel::Wanted(_) => true,
-            Cancel::Sent(cancel) => cancel.client.only_waits(),
-        };
-        request && cancel
-    }
-
     pub(super) fn next_timer(&self) -> Option<Instant> {
         let request = match &self.state {
             ForkState::Sent(sent) => sent.client.next_timer(),
@@ -112,8 +98,7 @@ impl Fork {
             }
             _ => None,
         };
-        let timer_c = (self.timer_c != Instant::MAX).then_some(self.timer_c);
-        request.into_iter().chain(cancel).chain(timer_c).min()
+        request.into_iter().chain(cancel).chain(self.timer_c).min()
     }
 
     /// Runs the timers of the request, which is sent again where `affords` says so of the flow and the length. True
@@ -136,7 +121,7 @@ impl Fork {
                 }
                 Timeout::TimedOut if !sent.is_final => {
                     sent.is_final = true;
-                    self.timer_c = Instant::MAX;
+                    self.timer_c = None;
                     return true;
                 }
                 Timeout::TimedOut | Timeout::Terminated => sent.message = Vec::new(),
@@ -199,7 +184,7 @@ impl Fork {
         if *give_up <= env.now && !has_ended {
             sent.is_final = true;
             self.state = ForkState::Over;
-            self.timer_c = Instant::MAX;
+            self.timer_c = None;
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Writing what is forwarded: slices of what came in, and the few lines that a proxy adds (RFC 3261
 //! section 16.6 and 16.7).
 
-use super::grant::NewToken;
+use super::record_route::RecordRoute;
 use super::via_branch::ViaBranch;
 use crate::flow::Flow;
 use crate::lines::{write_address, write_line, write_number_line};
@@ -173,17 +173,6 @@ impl Changes<'_> {
 
 /// What becomes of a response that asks for credentials when no challenge is left in it: nobody could answer it.
 pub(crate) const NO_CHALLENGE: (u16, &str) = (403, "No Challenge Passed On");
-
-/// What becomes of the Record-Route of a response.
-#[derive(Clone, Copy, Default)]
-pub(crate) enum RecordRoute<'a> {
-    #[default]
-    Kept,
-    /// There is no dialog that it could be for. In it is the answerer's token, which is for nobody else.
-    Removed,
-    /// The token for the sender takes the place of the answerer's.
-    With(&'a NewToken<'a>),
-}
 
 /// How a response is changed on its way back.
 #[derive(Clone, Copy, Default)]

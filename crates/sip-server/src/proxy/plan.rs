@@ -2,7 +2,7 @@
 
 use super::Names;
 use super::forward::{Changes, SenderFields};
-use super::grant::{Ways, write_record_route};
+use super::record_route::{Ways, write_record_route};
 use super::target::Target;
 use super::via_branch::ViaBranch;
 use crate::event::Env;

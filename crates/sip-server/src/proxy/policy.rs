@@ -18,6 +18,7 @@ use crate::proxy::{
 };
 use crate::registrar;
 use crate::server::Server;
+use crate::settings::Trust;
 use crate::sponsor::{Asked, Sponsor, find_sponsor};
 use crate::timings::{Step, timed};
 use alloc::vec::Vec;
@@ -35,10 +36,9 @@ pub(crate) fn route<R: RawMutex>(
     server: &Server<R>,
     incoming: &Incoming<'_, '_>,
     found: &Preprocessed<'_>,
-    is_trusted: bool,
     env: &mut Env<'_>,
 ) {
-    let Incoming { message, head, flow, .. } = incoming;
+    let Incoming { message, head, flow, trust, .. } = incoming;
     let config = &env.settings.config;
     let is_ack = head.method == Method::Ack;
     let grant = Grant::find(server, message, head, found, env);
@@ -101,12 +101,11 @@ pub(crate) fn route<R: RawMutex>(
         && config.state == State::Stateless
         && matches!(head.method, Method::Ack | Method::Cancel)
         && server.passed.has(passed_key(server, message, hash()));
-    let asked = Asked { incoming, is_for_us, grant, follows_invite, is_trusted };
+    let asked = Asked { incoming, is_for_us, grant, follows_invite };
     let Some(sponsor) = find_sponsor(server, &asked, env) else { return };
-    let payers = if is_trusted {
-        server.transactions.payers(None, None)
-    } else {
-        server.transactions.payers(Some(flow.remote.ip()), sponsor.proved())
+    let payers = match trust {
+        Trust::Trusted => server.transactions.payers(None, None),
+        Trust::Stranger => server.transactions.payers(Some(flow.remote.ip()), sponsor.proved()),
     };
     if let Some(grant) = grant {
         grant.note_move(server, message, head, flow, env);
@@ -164,7 +163,7 @@ pub(crate) fn route<R: RawMutex>(
                 _ => env.counters.unavailable.add(),
             }
             let source = flow.remote.ip();
-            if matches!(sponsor, Sponsor::Nobody) && !is_trusted {
+            if matches!(sponsor, Sponsor::Nobody) && *trust == Trust::Stranger {
                 if !server.sources.admit_miss(source, env.now, &config.limits) {
                     env.counters.foreign_limited.add();
                     return if !is_ack {

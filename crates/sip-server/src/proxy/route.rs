@@ -1,7 +1,8 @@
 //! Reading the way that a request asks for (RFC 3261 sections 16.4 and 16.5).
 
 use super::target::{NextHop, NoRoute};
-use super::token::{DialogId, Token};
+use super::token::Token;
+use crate::dialogs;
 use crate::flow::Flow;
 use crate::keys::Keys;
 use crate::lines::write_line;
@@ -53,11 +54,7 @@ pub(crate) fn preprocess<'m>(
     let (mut uri, mut uri_bytes) = (head.uri, head.uri_bytes);
     let mut is_changed = false;
     // What is not of a dialog is not by a token either.
-    let id = head.to.tag().map(|end_tag| DialogId {
-        call_id: head.call_id,
-        end_tag,
-        user_tag: head.from.tag().unwrap_or_default(),
-    });
+    let id = head.to.tag().map(|_| dialogs::id_of(head));
     let token_of = |uri: &SipUri<'_>| Token::parse(&keys.token, id.as_ref()?, &unescape(uri.user?));
     let mut token = None;
     if let Uri::Sip(own) = uri

@@ -3,8 +3,8 @@
 
 use super::Heard;
 use super::forward::{NO_CHALLENGE, ResponseChanges};
-use super::grant::{token_for_place, token_for_sender, write_record_route_anew};
 use super::plan::{Plan, write_request};
+use super::record_route::{token_for_place, token_for_sender, write_record_route_anew};
 use super::search::MOST_UNASKED;
 use super::target::{NextHop, Target, flows_to};
 use super::token::Life;

@@ -10,6 +10,7 @@ use crate::reach::Scope;
 use alloc::vec::Vec;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use sip::dialog::DialogId;
 use sip::header::NameAddr;
 use sip::{Duration, HeaderName, Instant, SipUri, Uri};
 use smallvec::SmallVec;
@@ -72,16 +73,6 @@ pub(crate) struct Identity(u32);
 /// and port may have been changed on the way, and do not matter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TargetHash(u32);
-
-/// The Call-ID and tags that a token is bound to.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct DialogId<'a> {
-    pub(crate) call_id: &'a [u8],
-    /// The tag of the end that the token leads to.
-    pub(crate) end_tag: &'a [u8],
-    /// The tag of its user.
-    pub(crate) user_tag: &'a [u8],
-}
 
 /// A token has 26 bytes at least; no shorter user part is looked at. Two flows of IPv6 on connections make 124
 /// bytes, and so 166 characters.
@@ -197,7 +188,8 @@ impl Token {
         u64::from(now.abs_diff(self.issued)) <= lifetime.as_secs()
     }
 
-    /// The user part. The tag of the user is not known where it is for the answerer of the first request.
+    /// The user part, for the dialog `id` from the end that the token leads to. The tag of its user, the remote one, is not
+    /// known where it is for the answerer of the first request.
     pub(crate) fn text(&self, key: &Key, id: &DialogId<'_>) -> SmallVec<[u8; MAX_TEXT]> {
         let mut bytes = Vec::with_capacity(MAX_TEXT);
         let life = match self.life {
@@ -209,7 +201,7 @@ impl Token {
         let flag = |flag: u8, is_set: bool| if is_set { flag } else { 0 };
         bytes.push(
             flag(END_FLOW, self.end.flow.is_some())
-                + flag(USER_TAG, !id.user_tag.is_empty())
+                + flag(USER_TAG, !id.remote_tag.is_empty())
                 + flag(SENDER, self.sender.is_some())
                 + flag(ONWARD, onward.is_some())
                 + (life << 4),
@@ -251,8 +243,10 @@ impl Token {
         let (bytes, theirs) = bytes[..length].split_last_chunk::<8>()?;
         let (&[flags, scopes], mut rest) = bytes.split_first_chunk()?;
         let has = |flag: u8| flags & flag != 0;
-        let user_tag = if has(USER_TAG) { id.user_tag } else { &[] };
-        if proof(key, bytes, &DialogId { user_tag, ..*id }) != u64::from_le_bytes(*theirs) {
+        let user_tag = if has(USER_TAG) { id.remote_tag } else { &[] };
+        if proof(key, bytes, &DialogId { remote_tag: user_tag, ..*id })
+            != u64::from_le_bytes(*theirs)
+        {
             return None;
         }
         let rest = &mut rest;
@@ -289,7 +283,7 @@ impl Token {
 }
 
 fn proof(key: &Key, bytes: &[u8], id: &DialogId<'_>) -> u64 {
-    key.proof(&[bytes, id.call_id, id.end_tag, id.user_tag])
+    key.proof(&[bytes, id.call_id, id.local_tag, id.remote_tag])
 }
 
 #[cfg(test)]
@@ -299,7 +293,7 @@ mod tests {
     use core::num::NonZeroU64;
     use sip::Transport;
 
-    const ID: DialogId<'_> = DialogId { call_id: b"call-1", end_tag: b"a", user_tag: b"b" };
+    const ID: DialogId<'_> = DialogId { call_id: b"call-1", local_tag: b"a", remote_tag: b"b" };
 
     fn key() -> Key {
         Key::derive(&[9; 32], "token")
@@ -340,10 +334,10 @@ mod tests {
             assert_eq!(Token::parse(&key, &ID, &user), Some(token));
             for other in [
                 DialogId { call_id: b"call-2", ..ID },
-                DialogId { end_tag: b"b", user_tag: b"a", ..ID },
-                DialogId { end_tag: b"c", ..ID },
-                DialogId { user_tag: b"c", ..ID },
-                DialogId { user_tag: b"", ..ID },
+                DialogId { local_tag: b"b", remote_tag: b"a", ..ID },
+                DialogId { local_tag: b"c", ..ID },
+                DialogId { remote_tag: b"c", ..ID },
+                DialogId { remote_tag: b"", ..ID },
             ] {
                 assert_eq!(Token::parse(&key, &other, &user), None, "{other:?}");
             }
@@ -360,9 +354,9 @@ mod tests {
     #[test]
     fn the_answerer_s_token_does_not_know_the_answerer_s_tag() {
         let token = token(Life::Dialog, None, None);
-        let user = token.text(&key(), &DialogId { user_tag: b"", ..ID });
+        let user = token.text(&key(), &DialogId { remote_tag: b"", ..ID });
         assert_eq!(Token::parse(&key(), &ID, &user), Some(token));
-        let to_another = DialogId { end_tag: b"b", user_tag: b"a", ..ID };
+        let to_another = DialogId { local_tag: b"b", remote_tag: b"a", ..ID };
         assert_eq!(Token::parse(&key(), &to_another, &user), None);
     }
 

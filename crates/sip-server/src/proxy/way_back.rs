@@ -2,8 +2,8 @@
 //! (RFC 3261 sections 16.7, 17.2 and 18.2.2).
 
 use super::forward::ResponseChanges;
-use super::grant::token_for_sender;
 use super::plan::Plan;
+use super::record_route::token_for_sender;
 use super::search::MOST_UNASKED;
 use super::token::Life;
 use super::via_branch::Handle;

@@ -60,14 +60,15 @@ fn another_request_that_comes_again_is_absorbed_and_then_answered_as_before() {
 }
 
 #[test]
-fn a_transaction_that_only_waits_is_left_alone_until_all_of_it_ends() {
+fn the_client_transaction_ends_with_timer_k_and_the_server_transaction_with_timer_j() {
     let mut bench = Bench::with_bob(&[("bob", "1")]);
     bench.call("MESSAGE");
     bench.respond("bob", "MESSAGE", 200, "");
     assert_eq!(bench.wait(600), [""; 0]);
-    // Timer K would end the client transaction after 5 s, timer J the server transaction after 32.
-    assert_eq!(bench.next_timer(), Some(31_400));
+    // Timer K takes 5 s, timer J 32.
+    assert_eq!(bench.next_timer(), Some(4_400));
     bench.wait(10_000);
+    assert_eq!(bench.next_timer(), Some(21_400));
     assert_eq!(bench.respond("bob", "MESSAGE", 200, ""), [""; 0]);
     let message = bench.last("from alice", "MESSAGE");
     assert_eq!(bench.receive("alice", &message), ["alice 200"]);

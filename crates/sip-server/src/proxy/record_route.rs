@@ -1,0 +1,294 @@
+//! Record-Route, and the tokens in it that the two ends of a dialog get (RFC 3261 section 16.6 step 4 and 16.7 step 8).
+
+use super::token::{End, Identity, Life, MAX_TEXT, Sender, TargetHash, Token, routes_hash};
+use crate::dialogs::Place;
+use crate::event::Env;
+use crate::flow::Flow;
+use crate::keys::Key;
+use crate::lines::write_address;
+use crate::settings::Settings;
+use alloc::vec::Vec;
+use sip::dialog::DialogId;
+use sip::header::NameAddr;
+use sip::{HeaderName, Message, SipUri, Uri};
+use smallvec::SmallVec;
+
+/// How requests get to the sender of `request`, which came on `arrived_on`.
+pub(super) fn end_of_sender(request: &Message<'_>, arrived_on: &Flow, env: &Env<'_>) -> End {
+    let keys = env.keys;
+    let contact = request.elements(HeaderName::Contact).next();
+    let is_bound = |uri: &SipUri<'_>| super::is_flow_bound(request, uri, arrived_on, env.settings);
+    let contact = contact.and_then(|contact| NameAddr::parse(HeaderName::Contact, contact).ok());
+    let uri = match contact.and_then(|contact| contact.uri().ok()) {
+        Some(Uri::Sip(uri)) => Some(uri),
+        _ => None,
+    };
+    let flow = uri.as_ref().is_some_and(is_bound).then_some(*arrived_on);
+    End {
+        target: uri
+            .map_or(TargetHash::NONE, |uri| TargetHash::new(&keys.token, &uri, flow.is_some())),
+        routes: routes_hash(&keys.token, request.elements(HeaderName::RecordRoute)),
+        flow,
+        scope: env.settings.scope(arrived_on.remote.ip()),
+    }
+}
+
+/// The way of a request through this server.
+pub(super) struct Ways<'a> {
+    /// The flow that it came on.
+    pub(super) from: &'a Flow,
+    /// The flow that it leaves on.
+    pub(super) to: &'a Flow,
+    /// Whether later requests have to follow that.
+    pub(super) follows: bool,
+}
+
+/// The names in our domains that the two sides of a dialog may give in From.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Names {
+    /// What the sender of the first request proved.
+    pub(crate) sender: Identity,
+    /// Whom of us it was for. To does not say that: the sender chooses it.
+    pub(crate) answerer: Identity,
+}
+
+/// Appends the Record-Route lines for `request`: two where the ends of ours
+/// differ, so that each side has an address that it can reach (RFC 5658).
+pub(super) fn write_record_route(
+    request: &Message<'_>,
+    names: Names,
+    ways: &Ways<'_>,
+    env: &Env<'_>,
+    lines: &mut Vec<u8>,
+) {
+    let Ways { from, to, follows } = *ways;
+    let name_addr = |name| NameAddr::parse(name, request.value(name).unwrap_or_default()).ok();
+    let called = name_addr(HeaderName::To);
+    let from_tag = name_addr(HeaderName::From).and_then(|from| from.tag());
+    let token = Token::new(
+        env.now,
+        Life::Dialog,
+        end_of_sender(request, from, env),
+        names.answerer,
+        Some(Sender {
+            identity: names.sender,
+            onward: follows.then_some(*to),
+            scope: env.settings.scope(to.remote.ip()),
+        }),
+    );
+    let id = DialogId {
+        call_id: request.value(HeaderName::CallId).unwrap_or_default(),
+        local_tag: from_tag.unwrap_or_default(),
+        remote_tag: called.and_then(|called| called.tag()).unwrap_or_default(),
+    };
+    let user = token.text(&env.keys.token, &id);
+    let mut line = |flow: &Flow| {
+        lines.extend_from_slice(b"Record-Route: <sip:");
+        lines.extend_from_slice(&user);
+        write_own_end(flow, env.settings, lines);
+    };
+    line(to);
+    if (from.transport, from.local) != (to.transport, to.local) {
+        line(from);
+    }
+}
+
+/// Appends what follows the token in a Record-Route: our end of `flow`.
+fn write_own_end(flow: &Flow, settings: &Settings, lines: &mut Vec<u8>) {
+    lines.push(b'@');
+    write_address(lines, settings.called(flow));
+    if flow.transport.is_stream() {
+        lines.extend_from_slice(b";transport=");
+        lines.extend_from_slice(flow.transport.uri_name().as_bytes());
+    }
+    lines.extend_from_slice(b";lr>\r\n");
+}
+
+/// Appends `lines`, which begin with the Record-Route that was written for the flow `before`, for the flow `now`.
+pub(super) fn write_record_route_anew(
+    lines: &[u8],
+    before: &Flow,
+    now: &Flow,
+    settings: &Settings,
+    out: &mut Vec<u8>,
+) {
+    let mut old = Vec::new();
+    write_own_end(before, settings, &mut old);
+    let first = memchr::memchr(b'\n', lines).map_or(0, |end| end + 1);
+    let (line, rest) = lines.split_at(first);
+    match line.strip_suffix(&old[..]) {
+        Some(start) if start.starts_with(b"Record-Route: ") => {
+            out.extend_from_slice(start);
+            write_own_end(now, settings, out);
+        }
+        _ => out.extend_from_slice(line),
+    }
+    out.extend_from_slice(rest);
+}
+
+/// The token in `request`, which was written before it was known where it goes, once it goes to `to`.
+pub(super) fn token_for_place<'m>(
+    request: &Message<'m>,
+    to: &Flow,
+    env: &Env<'_>,
+) -> Option<NewToken<'m>> {
+    let tag_of = |name| NameAddr::parse(name, request.value(name)?).ok()?.tag();
+    let given = DialogId {
+        call_id: request.value(HeaderName::CallId)?,
+        local_tag: tag_of(HeaderName::From)?,
+        remote_tag: tag_of(HeaderName::To).unwrap_or_default(),
+    };
+    let key = &env.keys.token;
+    let first = request.elements(HeaderName::RecordRoute).next()?;
+    let (old, token, sender) = own_token(first, &given, key)?;
+    let sender = Sender { scope: env.settings.scope(to.remote.ip()), ..sender };
+    let new = Token { sender: Some(sender), ..token };
+    Some(NewToken { old, new: new.text(key, &given), end: new.end })
+}
+
+/// One token in the place of another one.
+#[derive(Clone, Debug)]
+pub(super) struct NewToken<'m> {
+    old: &'m [u8],
+    new: SmallVec<[u8; MAX_TEXT]>,
+    /// Where it leads.
+    end: End,
+}
+
+impl NewToken<'_> {
+    /// Appends `line` with the new token wherever the old one stands in it.
+    pub(super) fn write(&self, line: &[u8], out: &mut Vec<u8>) {
+        let mut copied = 0;
+        // It is a user part, so it ends there.
+        for at in memchr::memchr_iter(b'@', line) {
+            if let Some(before) = line[copied..at].strip_suffix(self.old) {
+                out.extend_from_slice(before);
+                out.extend_from_slice(&self.new);
+                copied = at;
+            }
+        }
+        out.extend_from_slice(&line[copied..]);
+    }
+}
+
+/// What becomes of the Record-Route of a response.
+#[derive(Clone, Copy, Default)]
+pub(crate) enum RecordRoute<'a> {
+    #[default]
+    Kept,
+    /// There is no dialog that it could be for. In it is the answerer's token, which is for nobody else.
+    Removed,
+    /// The token for the sender takes the place of the answerer's.
+    With(&'a NewToken<'a>),
+}
+
+/// What there is in the Record-Route of a response.
+#[derive(Clone, Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "one at a time, for a moment, and mostly the large one"
+)]
+pub(super) enum Tokens<'m> {
+    /// None of ours.
+    None,
+    /// One that is not for the sender of the request, and no dialog that another one could be for.
+    Stray,
+    /// One that gives way to another.
+    New(NewToken<'m>),
+}
+
+impl Tokens<'_> {
+    pub(super) const fn record_route(&self) -> RecordRoute<'_> {
+        match self {
+            Self::None => RecordRoute::Kept,
+            Self::Stray => RecordRoute::Removed,
+            Self::New(token) => RecordRoute::With(token),
+        }
+    }
+
+    /// Where the sender's token leads, if there is one.
+    pub(super) const fn place(&self) -> Option<Place> {
+        match self {
+            Self::New(NewToken { end: End { target, flow, scope, .. }, .. }) => {
+                Some(Place { target: *target, flow: *flow, scope: *scope })
+            }
+            Self::None | Self::Stray => None,
+        }
+    }
+}
+
+/// The token for the sender of a request that `response` answers, in place of the one that the answerer got: it leads
+/// to the answerer (RFC 3261 section 16.7 step 8).
+pub(super) fn token_for_sender<'m>(
+    response: &Message<'m>,
+    status: u16,
+    early: Life,
+    env: &Env<'_>,
+) -> Tokens<'m> {
+    if !response.has(HeaderName::RecordRoute) {
+        return Tokens::None;
+    }
+    let has_dialog = (101..300).contains(&status);
+    let new = has_dialog.then(|| new_token(response, status, early, env)).flatten();
+    let mut routes = response.elements(HeaderName::RecordRoute);
+    match new {
+        Some(token) => Tokens::New(token),
+        None if !has_dialog || routes.any(|route| leads_here(route, env.settings)) => Tokens::Stray,
+        None => Tokens::None,
+    }
+}
+
+/// Whether an element of Record-Route is of this server.
+fn leads_here(element: &[u8], settings: &Settings) -> bool {
+    let uri = NameAddr::parse(HeaderName::RecordRoute, element).map(|address| address.uri());
+    matches!(uri, Ok(Ok(Uri::Sip(uri))) if settings.is_us(&uri.host, uri.port).is_some())
+}
+
+fn new_token<'m>(
+    response: &Message<'m>,
+    status: u16,
+    early: Life,
+    env: &Env<'_>,
+) -> Option<NewToken<'m>> {
+    let tag_of = |name| NameAddr::parse(name, response.value(name)?).ok()?.tag();
+    let (from_tag, to_tag) = (tag_of(HeaderName::From)?, tag_of(HeaderName::To)?);
+    let call_id = response.value(HeaderName::CallId)?;
+    let key = &env.keys.token;
+    let given = DialogId { call_id, local_tag: from_tag, remote_tag: to_tag };
+    // What stands above our entry are the proxies behind us, the last one first.
+    let mut behind: SmallVec<[&[u8]; 4]> = SmallVec::new();
+    let (old, token, sender) = response.elements(HeaderName::RecordRoute).find_map(|element| {
+        let own = own_token(element, &given, key);
+        if own.is_none() {
+            behind.push(element);
+        }
+        own
+    })?;
+    let flow = sender.onward;
+    let contact = response.elements(HeaderName::Contact).next();
+    let end = End {
+        target: TargetHash::of_contact(key, contact, flow.is_some()),
+        routes: routes_hash(key, behind.iter().rev().copied()),
+        flow,
+        scope: sender.scope,
+    };
+    let life = if status < 200 { early } else { token.life };
+    let token = Token::new(env.now, life, end, sender.identity, None);
+    let id = DialogId { call_id, local_tag: to_tag, remote_tag: from_tag };
+    Some(NewToken { old, new: token.text(key, &id), end })
+}
+
+/// The token in `element` that this server wrote into a request, and what it says of who sent that.
+fn own_token<'m>(
+    element: &'m [u8],
+    given: &DialogId<'_>,
+    key: &Key,
+) -> Option<(&'m [u8], Token, Sender)> {
+    let Ok(Uri::Sip(uri)) = NameAddr::parse(HeaderName::RecordRoute, element).ok()?.uri() else {
+        return None;
+    };
+    let user = uri.user?;
+    // Some phones escape letters that need not be (RFC 3261 section 19.1.4).
+    let token = Token::parse(key, given, &sip::uri::unescape(user))?;
+    Some((user, token, token.sender?))
+}
