@@ -67,8 +67,8 @@ impl Sponsor {
 
     /// What becomes of what the request says of its sender (RFC 3325): of strangers nothing is passed on, of users what
     /// they have proved takes its place. Who is trusted is believed.
-    pub(crate) fn sender_fields(&self, asked: &Asked<'_, '_>, env: &Env<'_>) -> SenderFields {
-        let Incoming { message, head, trust, .. } = asked.incoming;
+    pub(crate) fn sender_fields(&self, incoming: &Incoming<'_, '_>, env: &Env<'_>) -> SenderFields {
+        let Incoming { message, head, trust, .. } = incoming;
         if *trust == Trust::Trusted || !env.settings.config.authentication.required {
             return SenderFields::Kept;
         }

@@ -18,14 +18,14 @@ mod transactions;
 pub(crate) mod via_branch;
 mod way_back;
 
-pub(crate) use budget::{Lacking, Payers};
+pub(crate) use budget::Lacking;
 pub(crate) use context::Context;
 pub(crate) use forward::SenderFields;
 pub(crate) use grant::{Grant, note_response};
 pub(crate) use passed::Passed;
 pub(crate) use plan::Plan;
 pub(crate) use record_route::Names;
-pub(crate) use route::{Destination, Preprocessed, preprocess};
+pub(crate) use route::{Destination, Onward, Preprocessed, preprocess};
 pub(crate) use target::{Leads, NextHop, NoRoute, Target, Targets, is_flow_bound};
 pub(crate) use token::{Identity, TargetHash};
 pub(crate) use transactions::Transactions;

@@ -13,7 +13,7 @@ use crate::location::AddressOfRecord;
 use crate::overload::Share;
 use crate::proxy::via_branch::{Said, Visit, loop_hash, visit};
 use crate::proxy::{
-    Context, Destination, Grant, Identity, Lacking, Leads, Names, NextHop, NoRoute, Payers, Plan,
+    Context, Destination, Grant, Identity, Lacking, Leads, Names, NextHop, NoRoute, Onward, Plan,
     Preprocessed, Target, Targets, stateless,
 };
 use crate::registrar;
@@ -32,100 +32,122 @@ use smallvec::SmallVec;
 /// Max-Breadth of a request that has none (RFC 5393 section 5.3.3), and the most that any has: the sender chooses it.
 const MAX_BREADTH: u32 = 60;
 
+/// Sends a request on its way, or says why it has none.
 pub(crate) fn route<R: RawMutex>(
     server: &Server<R>,
     incoming: &Incoming<'_, '_>,
     found: &Preprocessed<'_>,
     env: &mut Env<'_>,
 ) {
-    let Incoming { message, head, flow, trust, .. } = incoming;
-    let config = &env.settings.config;
-    let is_ack = head.method == Method::Ack;
+    let Incoming { message, head, flow, .. } = incoming;
     let grant = Grant::find(server, message, head, found, env);
     let flow_to_end = grant.and_then(|grant| grant.flow);
-    let destination = found.destination(flow_to_end, flow, env.settings);
-    let refuse = |status: u16, env: &mut Env<'_>| {
-        if !is_ack {
+    let onward = match found.destination(flow_to_end, flow, env.settings) {
+        Destination::Server => return for_server(incoming, env),
+        Destination::Onward(onward) => onward,
+    };
+    match decide(server, incoming, found, grant, onward, env) {
+        Err(refusal) => refuse(incoming, &refusal, env),
+        Ok(way) if env.settings.config.mode == Mode::Redirect => {
+            redirect(incoming, &way.targets, env);
+        }
+        Ok(way) => forward(server, incoming, found, way, env),
+    }
+}
+
+/// The way that a request may go.
+struct Way {
+    sponsor: Sponsor,
+    targets: Targets,
+    /// Who of us it is for.
+    answerer: Identity,
+    /// Whole Route lines that take the place of those there; `None` leaves them.
+    routes: Option<Vec<u8>>,
+}
+
+/// Why a request goes nowhere.
+enum Refusal {
+    /// It has been answered.
+    Answered,
+    /// This status says it.
+    Status(u16),
+    /// This server is a registrar only.
+    OnlyRegistrar,
+    /// It asks for extensions that a proxy here does not have.
+    Extensions,
+    /// It may be tried again after some seconds.
+    ForNow { seconds: u64 },
+}
+
+/// Answers a request that goes nowhere. Nobody waits for an answer to an ACK.
+fn refuse(incoming: &Incoming<'_, '_>, refusal: &Refusal, env: &mut Env<'_>) {
+    let Incoming { message, head, flow, .. } = incoming;
+    if head.method == Method::Ack {
+        return;
+    }
+    match *refusal {
+        Refusal::Answered => {}
+        Refusal::Status(status) => {
             reply(message, flow, status, reason_phrase(status), env, |_, _| {});
         }
-    };
-    if let Destination::Server = destination {
-        return for_server(incoming, env);
-    }
-    if config.mode == Mode::Registrar {
-        return if !is_ack {
-            reply(message, flow, 405, reason_phrase(405), env, |out, _| {
-                write_line(out, b"Allow", ALLOW_REGISTRAR);
-            });
-        };
-    }
-    if is_too_much(head, env) {
-        env.counters.overload_refused.add();
-        return refuse_for_now(incoming, reason_phrase(503), 5, env);
-    }
-    if head.max_forwards == Some(0) {
-        env.counters.too_many_hops.add();
-        return refuse(483, env);
-    }
-    let unsupported: SmallVec<[&[u8]; 2]> = message.elements(HeaderName::ProxyRequire).collect();
-    if !unsupported.is_empty() && !is_ack {
-        return refuse_extensions(incoming, &unsupported, env);
-    }
-    let hash = || loop_hash(&env.keys.branch, message, head, found.uri_bytes);
-    let visit = visit(message, hash);
-    if visit == Visit::Loop {
-        env.counters.loops.add();
-        return refuse(482, env);
-    }
-    match destination {
-        Destination::Nobody(NoRoute::Scheme) => return refuse(416, env),
-        // That says nothing of this server, which a 503 would.
-        Destination::Nobody(NoRoute::Transport) => return refuse(480, env),
-        Destination::Nobody(NoRoute::Number) => {
-            env.counters.not_found.add();
-            return refuse(404, env);
+        Refusal::OnlyRegistrar => reply(message, flow, 405, reason_phrase(405), env, |out, _| {
+            write_line(out, b"Allow", ALLOW_REGISTRAR);
+        }),
+        Refusal::Extensions => refuse_extensions(incoming, &required_of_proxies(message), env),
+        Refusal::ForNow { seconds } => {
+            refuse_for_now(incoming, reason_phrase(503), seconds, env);
         }
-        _ => {}
     }
-    let registered = match &destination {
+}
+
+/// What extensions the request asks proxies for.
+fn required_of_proxies<'m>(request: &Message<'m>) -> SmallVec<[&'m [u8]; 2]> {
+    request.elements(HeaderName::ProxyRequire).collect()
+}
+
+/// Where a request goes that is not for this server itself, and whether it may.
+fn decide<R: RawMutex>(
+    server: &Server<R>,
+    incoming: &Incoming<'_, '_>,
+    found: &Preprocessed<'_>,
+    grant: Option<Grant>,
+    onward: Result<Onward<'_>, NoRoute>,
+    env: &mut Env<'_>,
+) -> Result<Way, Refusal> {
+    let Incoming { message, head, flow, .. } = incoming;
+    let config = &env.settings.config;
+    let hash = || loop_hash(&env.keys.branch, message, head, found.uri_bytes);
+    let visit = visit_of(incoming, hash, env)?;
+    let onward = onward.map_err(|no_route| without_route(no_route, env))?;
+    let registered = match &onward {
         // Where a dialog goes is known.
-        Destination::Elsewhere { uri, .. }
+        Onward::Elsewhere { uri, .. }
             if grant.is_none() && *uri == found.uri_bytes && found.left().is_empty() =>
         {
             registered_targets(server, incoming, found, env)
         }
         _ => Targets::new(),
     };
-    let is_for_us = !registered.is_empty() || matches!(destination, Destination::User { .. });
+    let is_for_us = !registered.is_empty() || matches!(onward, Onward::User { .. });
     let follows_invite = grant.is_none()
         && config.state == State::Stateless
         && matches!(head.method, Method::Ack | Method::Cancel)
         && server.passed.has(passed_key(server, message, hash()));
     let asked = Asked { incoming, is_for_us, grant, follows_invite };
-    let Some(sponsor) = find_sponsor(server, &asked, env) else { return };
-    let payers = match trust {
-        Trust::Trusted => server.transactions.payers(None, None),
-        Trust::Stranger => server.transactions.payers(Some(flow.remote.ip()), sponsor.proved()),
-    };
+    let sponsor = find_sponsor(server, &asked, env).ok_or(Refusal::Answered)?;
     if let Some(grant) = grant {
         grant.note_move(server, message, head, flow, env);
     }
-    // Else, however few it opens at once, it could go on for ever with what is left each time it comes by.
-    let most_at_once = match visit {
-        Visit::Spiral => max_breadth(message) as usize,
-        _ => usize::MAX,
-    };
-    let user = match destination {
-        Destination::Server | Destination::Nobody(_) => return,
-        Destination::Elsewhere { next_hop, flow_bound, uri, routes } => {
-            if config.mode == Mode::Redirect {
-                return refuse(404, env);
-            }
-            // The request URI for a strict router is that router's.
-            let is_phones = flow_bound && uri == found.uri_bytes;
-            let to_end = flow_to_end.filter(|_| is_phones);
-            let now_on = to_end.and_then(|known| flow_now(server, head, found, known, env));
-            let mut targets = if registered.is_empty() {
+    let (mut targets, answerer, routes) = match onward {
+        Onward::Elsewhere { .. } if config.mode == Mode::Redirect => {
+            return Err(Refusal::Status(404));
+        }
+        Onward::Elsewhere { next_hop, flow_bound, uri, routes } => {
+            let targets = if registered.is_empty() {
+                // The request URI for a strict router is that router's.
+                let known = grant.filter(|_| flow_bound && uri == found.uri_bytes);
+                let known = known.and_then(|grant| grant.flow);
+                let now_on = known.and_then(|known| flow_now(server, head, found, known, env));
                 Targets::from_iter([Target {
                     uri: SmallVec::from_slice(uri),
                     path: Vec::new(),
@@ -137,54 +159,95 @@ pub(crate) fn route<R: RawMutex>(
             } else {
                 at_most_as_many_as_may_be(registered, env)
             };
-            targets.truncate(most_at_once);
             let answerer = grant.map_or(Identity::NOBODY, |grant| grant.other_identity);
-            let plan = plan(routes, hash(), &sponsor, answerer, &asked, env);
-            return forward(server, incoming, plan, targets, payers, env);
+            (targets, answerer, routes)
         }
-        Destination::User { user, domain } => {
-            let name = env.settings.domain_name(domain);
-            server.subscribers.address_of_record(&user, name)
-        }
-    };
-    if head.method == Method::Publish {
         // Event state of our users would be kept here, and is not.
-        return refuse(489, env);
-    }
-    let targets = timed(env.stopwatch, Step::FindUser, || targets_of(server, &user, env));
-    let targets = match targets {
-        Ok(mut targets) => {
-            targets.truncate(most_at_once);
-            targets
-        }
-        Err(status) => {
-            match status {
-                404 => env.counters.not_found.add(),
-                _ => env.counters.unavailable.add(),
-            }
-            let source = flow.remote.ip();
-            if matches!(sponsor, Sponsor::Nobody) && *trust == Trust::Stranger {
-                if !server.sources.admit_miss(source, env.now, &config.limits) {
-                    env.counters.foreign_limited.add();
-                    return if !is_ack {
-                        refuse_for_now(incoming, reason_phrase(503), 10, env);
-                    };
-                }
-                // A proxy is not banned for what others dial.
-                let is_proxied = message.elements(HeaderName::Via).nth(1).is_some();
-                if status == 404 && flow.transport.is_stream() && !is_proxied {
-                    note_failure(server, source, env);
-                }
-            }
-            return refuse(status, env);
+        Onward::User { .. } if head.method == Method::Publish => return Err(Refusal::Status(489)),
+        Onward::User { user, domain } => {
+            let name = env.settings.domain_name(domain);
+            let user = server.subscribers.address_of_record(&user, name);
+            let targets = timed(env.stopwatch, Step::FindUser, || targets_of(server, &user, env));
+            let targets =
+                targets.map_err(|status| miss(server, incoming, &sponsor, status, env))?;
+            (targets, Identity::new(&env.keys.token, user.as_bytes()), found.routes())
         }
     };
-    if config.mode == Mode::Redirect {
-        return redirect(incoming, &targets, env);
+    if visit == Visit::Spiral {
+        // However few it opens at once, it could go on for ever with what is left each time it comes by.
+        targets.truncate(max_breadth(message) as usize);
     }
-    let answerer = Identity::new(&env.keys.token, user.as_bytes());
-    let plan = plan(found.routes(), hash(), &sponsor, answerer, &asked, env);
-    forward(server, incoming, plan, targets, payers, env);
+    Ok(Way { sponsor, targets, answerer, routes })
+}
+
+/// Whether the request has been here before, where nothing in itself is against forwarding it (RFC 3261 section 16.3).
+fn visit_of(
+    incoming: &Incoming<'_, '_>,
+    loop_hash: impl FnOnce() -> u32,
+    env: &Env<'_>,
+) -> Result<Visit, Refusal> {
+    let Incoming { message, head, .. } = incoming;
+    if env.settings.config.mode == Mode::Registrar {
+        return Err(Refusal::OnlyRegistrar);
+    }
+    if is_too_much(head, env) {
+        env.counters.overload_refused.add();
+        return Err(Refusal::ForNow { seconds: 5 });
+    }
+    if head.max_forwards == Some(0) {
+        env.counters.too_many_hops.add();
+        return Err(Refusal::Status(483));
+    }
+    if head.method != Method::Ack && !required_of_proxies(message).is_empty() {
+        return Err(Refusal::Extensions);
+    }
+    match visit(message, loop_hash) {
+        Visit::Loop => {
+            env.counters.loops.add();
+            Err(Refusal::Status(482))
+        }
+        visit => Ok(visit),
+    }
+}
+
+fn without_route(no_route: NoRoute, env: &Env<'_>) -> Refusal {
+    Refusal::Status(match no_route {
+        NoRoute::Scheme => 416,
+        // That says nothing of this server, which a 503 would.
+        NoRoute::Transport => 480,
+        NoRoute::Number => {
+            env.counters.not_found.add();
+            404
+        }
+    })
+}
+
+/// The request is for a user who is not there, as `status` says: whoever asks for many guesses.
+fn miss<R: RawMutex>(
+    server: &Server<R>,
+    incoming: &Incoming<'_, '_>,
+    sponsor: &Sponsor,
+    status: u16,
+    env: &mut Env<'_>,
+) -> Refusal {
+    let Incoming { message, flow, trust, .. } = incoming;
+    match status {
+        404 => env.counters.not_found.add(),
+        _ => env.counters.unavailable.add(),
+    }
+    if matches!(sponsor, Sponsor::Nobody) && *trust == Trust::Stranger {
+        let source = flow.remote.ip();
+        if !server.sources.admit_miss(source, env.now, &env.settings.config.limits) {
+            env.counters.foreign_limited.add();
+            return Refusal::ForNow { seconds: 10 };
+        }
+        // A proxy is not banned for what others dial.
+        let is_proxied = message.elements(HeaderName::Via).nth(1).is_some();
+        if status == 404 && flow.transport.is_stream() && !is_proxied {
+            note_failure(server, source, env);
+        }
+    }
+    Refusal::Status(status)
 }
 
 /// The address of record of the user of ours that `uri` means, if it means one.
@@ -266,15 +329,15 @@ fn registered_targets<R: RawMutex>(
     })
 }
 
+/// What is decided about a request that goes `way`, and where to.
 fn plan(
-    routes: Option<Vec<u8>>,
-    loop_hash: u32,
-    sponsor: &Sponsor,
-    answerer: Identity,
-    asked: &Asked<'_, '_>,
+    incoming: &Incoming<'_, '_>,
+    found: &Preprocessed<'_>,
+    way: Way,
     env: &Env<'_>,
-) -> Plan {
-    let Incoming { message, head, flow, .. } = asked.incoming;
+) -> (Plan, Targets) {
+    let Incoming { message, head, flow, .. } = incoming;
+    let Way { sponsor, targets, answerer, routes } = way;
     let starts_dialog = match head.method {
         Method::Invite | Method::Refer => head.to.tag().is_none(),
         // The first of them that arrives starts it, and not always is that known (RFC 6665 section 4.3).
@@ -282,19 +345,20 @@ fn plan(
         _ => false,
     };
     let record_route = starts_dialog && env.settings.config.record_route;
-    Plan {
-        loop_hash,
+    let plan = Plan {
+        loop_hash: loop_hash(&env.keys.branch, message, head, found.uri_bytes),
         record_route: record_route.then(|| Names { sender: sponsor.identity(env), answerer }),
         said: Said::of(head).hash(&env.keys.branch),
         has_to_tag: head.to.tag().is_some(),
-        sender_fields: sponsor.sender_fields(asked, env),
+        sender_fields: sponsor.sender_fields(incoming, env),
         routes,
         received: message.as_bytes().len(),
         max_forwards: head.max_forwards,
         max_breadth: max_breadth(message),
         arrived_on: *flow,
         upstream: reply_flow(message, flow),
-    }
+    };
+    (plan, targets)
 }
 
 /// How many branches of the request may be open at once (RFC 5393 section 5.3.3).
@@ -308,18 +372,22 @@ fn max_breadth(request: &Message<'_>) -> u32 {
 fn forward<R: RawMutex>(
     server: &Server<R>,
     incoming: &Incoming<'_, '_>,
-    plan: Plan,
-    targets: Targets,
-    payers: Payers,
+    found: &Preprocessed<'_>,
+    way: Way,
     env: &mut Env<'_>,
 ) {
-    let Incoming { message, head, flow, .. } = incoming;
+    let Incoming { message, head, flow, trust, .. } = incoming;
     if head.method == Method::Invite {
         env.counters.invites.add();
     }
     if is_new(head) && server.is_draining.load(Ordering::Relaxed) {
         return refuse_for_now(incoming, "Shutting Down", 10, env);
     }
+    let payers = match trust {
+        Trust::Trusted => server.transactions.payers(None, None),
+        Trust::Stranger => server.transactions.payers(Some(flow.remote.ip()), way.sponsor.proved()),
+    };
+    let (plan, targets) = plan(incoming, found, way, env);
     let Some(key) = incoming.key.filter(|_| head.method != Method::Ack) else {
         if head.method == Method::Invite {
             let max = env.settings.config.limits.max_transactions;

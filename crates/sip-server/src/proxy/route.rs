@@ -9,6 +9,7 @@ use crate::lines::write_line;
 use crate::settings::{DomainIndex, Settings};
 use alloc::borrow::Cow;
 use alloc::vec::Vec;
+use core::net::SocketAddr;
 use sip::header::NameAddr;
 use sip::message::RequestHead;
 use sip::uri::unescape;
@@ -32,12 +33,17 @@ pub(crate) struct Preprocessed<'m> {
 pub(crate) enum Destination<'m> {
     /// This server itself.
     Server,
+    /// It goes on, or to nobody, for this reason.
+    Onward(Result<Onward<'m>, NoRoute>),
+}
+
+/// Who a request is for that goes on.
+#[derive(Debug)]
+pub(crate) enum Onward<'m> {
     /// A user of one of our domains, by name or number, without escapes.
     User { user: Cow<'m, [u8]>, domain: DomainIndex },
     /// Somebody else, this way. The request URI to forward with may not be the one that came.
     Elsewhere { next_hop: NextHop, flow_bound: bool, uri: &'m [u8], routes: Option<Vec<u8>> },
-    /// Nobody that can be reached, for this reason.
-    Nobody(NoRoute),
 }
 
 /// How many Route elements that lead here are looked into.
@@ -98,78 +104,75 @@ impl<'m> Preprocessed<'m> {
         arrived_on: &Flow,
         settings: &Settings,
     ) -> Destination<'m> {
-        let routes = self.is_changed.then(|| lines(&self.routes));
         let near = arrived_on.local;
-        if let Some(flow) = flow
-            && self.routes.is_empty()
-        {
-            let next_hop = NextHop::Flow(flow);
-            return Destination::Elsewhere {
-                next_hop,
-                flow_bound: true,
-                uri: self.uri_bytes,
-                routes,
-            };
+        match (self.routes.first(), flow) {
+            (Some(next), _) => Destination::Onward(self.by_route(next, flow, near, settings)),
+            (None, Some(flow)) => {
+                Destination::Onward(Ok(self.elsewhere(NextHop::Flow(flow), true)))
+            }
+            (None, None) => match &self.uri {
+                Uri::Sip(uri)
+                    if uri.user.is_none()
+                        && is_served(uri, settings)
+                        && settings.is_us(&uri.host, uri.port).is_some() =>
+                {
+                    Destination::Server
+                }
+                _ => Destination::Onward(self.by_uri(near, settings)),
+            },
         }
-        let Some(&next) = self.routes.first() else {
-            return self.by_uri(near, routes, settings);
-        };
-        let Some(route) = route_uri(next) else { return Destination::Nobody(NoRoute::Scheme) };
-        let next_hop = match (flow, NextHop::of_uri(&route, Some(near), settings)) {
-            // The first phone's proxy may be behind the flow.
-            (Some(flow), _) => NextHop::Flow(flow),
-            (None, Ok(next_hop)) => next_hop,
-            (None, Err(no_route)) => return Destination::Nobody(no_route),
-        };
+    }
+
+    /// On to `next_hop` with the request URI that came.
+    fn elsewhere(&self, next_hop: NextHop, flow_bound: bool) -> Onward<'m> {
+        Onward::Elsewhere { next_hop, flow_bound, uri: self.uri_bytes, routes: self.routes() }
+    }
+
+    /// By `next`, the first of the routes that are left.
+    fn by_route(
+        &self,
+        next: &'m [u8],
+        flow: Option<Flow>,
+        near: SocketAddr,
+        settings: &Settings,
+    ) -> Result<Onward<'m>, NoRoute> {
+        let route = route_uri(next).ok_or(NoRoute::Scheme)?;
         let flow_bound = flow.is_some();
+        let next_hop = match flow {
+            // The first phone's proxy may be behind the flow.
+            Some(flow) => NextHop::Flow(flow),
+            None => NextHop::of_uri(&route, Some(near), settings)?,
+        };
         if route.is_loose() {
-            return Destination::Elsewhere { next_hop, flow_bound, uri: self.uri_bytes, routes };
+            return Ok(self.elsewhere(next_hop, flow_bound));
         }
         // The next element is a strict router (RFC 3261 section 16.6 step 6).
         let mut strict = lines(&self.routes[1..]);
         let own_uri = [b"<", self.uri_bytes, b">"].concat();
         write_line(&mut strict, b"Route", &own_uri);
         let uri = NameAddr::parse(HeaderName::Route, next).map_or(next, |route| route.uri_bytes);
-        Destination::Elsewhere { next_hop, flow_bound, uri, routes: Some(strict) }
+        Ok(Onward::Elsewhere { next_hop, flow_bound, uri, routes: Some(strict) })
     }
 
-    fn by_uri(
-        &self,
-        near: core::net::SocketAddr,
-        routes: Option<Vec<u8>>,
-        settings: &Settings,
-    ) -> Destination<'m> {
+    fn by_uri(&self, near: SocketAddr, settings: &Settings) -> Result<Onward<'m>, NoRoute> {
         let uri = match &self.uri {
             Uri::Sip(uri) => uri,
             Uri::Tel(tel) => {
-                return match settings.user_of_number(tel, DomainIndex::DEFAULT) {
-                    Some((user, domain)) => Destination::User { user: Cow::Owned(user), domain },
-                    None => Destination::Nobody(NoRoute::Number),
-                };
+                let number = settings.user_of_number(tel, DomainIndex::DEFAULT);
+                let (user, domain) = number.ok_or(NoRoute::Number)?;
+                return Ok(Onward::User { user: Cow::Owned(user), domain });
             }
-            Uri::Other { .. } => return Destination::Nobody(NoRoute::Scheme),
+            Uri::Other { .. } => return Err(NoRoute::Scheme),
         };
-        let mut transports = settings.transports().into_iter();
-        let is_served = !uri.secure || transports.any(sip::Transport::is_secure);
-        if !is_served {
-            // Without TLS there is no SIPS (RFC 5630 section 5.3).
-            return Destination::Nobody(NoRoute::Scheme);
+        if !is_served(uri, settings) {
+            return Err(NoRoute::Scheme);
         }
-        match (settings.is_us(&uri.host, uri.port), uri.user) {
-            (Some(_), None) => Destination::Server,
-            (Some(domain), Some(_)) => match settings.user_of(uri, domain) {
-                Some((user, domain)) => Destination::User { user, domain },
-                None => Destination::Nobody(NoRoute::Number),
-            },
-            (None, _) => match NextHop::of_uri(uri, Some(near), settings) {
-                Ok(next_hop) => Destination::Elsewhere {
-                    next_hop,
-                    flow_bound: false,
-                    uri: self.uri_bytes,
-                    routes,
-                },
-                Err(no_route) => Destination::Nobody(no_route),
-            },
+        match settings.is_us(&uri.host, uri.port) {
+            Some(domain) => {
+                let (user, domain) = settings.user_of(uri, domain).ok_or(NoRoute::Number)?;
+                Ok(Onward::User { user, domain })
+            }
+            None => Ok(self.elsewhere(NextHop::of_uri(uri, Some(near), settings)?, false)),
         }
     }
 
@@ -177,6 +180,11 @@ impl<'m> Preprocessed<'m> {
     pub(crate) fn routes(&self) -> Option<Vec<u8>> {
         self.is_changed.then(|| lines(&self.routes))
     }
+}
+
+/// Whether the scheme is one that this server serves: without TLS there is no SIPS (RFC 5630 section 5.3).
+fn is_served(uri: &SipUri<'_>, settings: &Settings) -> bool {
+    !uri.secure || settings.transports().into_iter().any(sip::Transport::is_secure)
 }
 
 fn lines(routes: &[&[u8]]) -> Vec<u8> {
