@@ -1,6 +1,8 @@
 //! The registrar (RFC 3261 section 10.3; Path of RFC 3327; seed rows A1 and A2).
 
 use crate::binding::{Binding, Extra};
+use crate::config::Registrar;
+use crate::counters::Counters;
 use crate::event::Env;
 use crate::flow::{Flow, is_sendable};
 use crate::location::{AddressOfRecord, Changed, Subscriber, Subscribers};
@@ -40,6 +42,8 @@ struct Contact<'m> {
     q: u16,
     instance: &'m [u8],
     reg_id: u32,
+    /// Whether requests to it follow the flow of the REGISTER.
+    is_flow_bound: bool,
 }
 
 /// What a REGISTER asks for.
@@ -47,6 +51,20 @@ enum Wish<'m> {
     Fetch,
     RemoveAll,
     Update(SmallVec<[Contact<'m>; 1]>),
+}
+
+/// A REGISTER that is in order by itself.
+struct Order<'m> {
+    wish: Wish<'m>,
+    /// Path as one header field value.
+    path: Vec<u8>,
+    flow: &'m Flow,
+    /// Keyed hash of its Call-ID.
+    call_id: u64,
+    cseq: u32,
+    now: Instant,
+    /// No longer does a copy of it travel (RFC 3261 section 17.1.2.2, timer F).
+    until: Instant,
 }
 
 /// Carries out a REGISTER for `address` that came on `flow`. Whoever sent it may do so.
@@ -58,8 +76,8 @@ pub(crate) fn register<R: RawMutex>(
     subscribers: &Subscribers<R>,
     env: &mut Env<'_>,
 ) -> Outcome {
-    let wish = match read_wish(request, env.settings) {
-        Ok(wish) => wish,
+    let order = match Order::read(request, head, flow, env) {
+        Ok(order) => order,
         Err(refusal) => {
             if refusal == TOO_MANY {
                 env.counters.contact_limit.add();
@@ -67,158 +85,26 @@ pub(crate) fn register<R: RawMutex>(
             return refusal;
         }
     };
-    let path: Vec<u8> = {
-        let paths: SmallVec<[&[u8]; 2]> = request.values(HeaderName::Path).collect();
-        paths.join(&b", "[..])
-    };
-    if path.len() > MAX_KEPT {
-        return Outcome::Refused(400, "Path Too Long");
-    }
-    let is_path = |element| {
-        matches!(
-            NameAddr::parse(HeaderName::Path, element).map(|path| path.uri()),
-            Ok(Ok(Uri::Sip(_)))
-        )
-    };
-    if !request.elements(HeaderName::Path).all(is_path) {
-        return Outcome::Refused(400, "Bad Path");
-    }
-    // Whoever could choose one would have requests sent wherever it likes.
-    if !path.is_empty() && !env.settings.is_trusted(flow.remote.ip()) {
-        return Outcome::Refused(403, "Path from a Network Not Trusted");
-    }
-    let limits = &env.settings.config.limits;
-    let adds = matches!(&wish, Wish::Update(contacts)
+    let config = &env.settings.config;
+    let adds = matches!(&order.wish, Wish::Update(contacts)
         if contacts.iter().any(|contact| contact.expires > Duration::ZERO));
-    let is_full = adds && subscribers.registered() >= limits.max_registered;
-    let create = adds && !env.settings.config.authentication.required;
-    let max_contacts = env.settings.config.registrar.max_contacts;
-    let call_id = env.keys.call_id.hash_one(head.call_id);
-    let now = env.now;
-    let settings = env.settings;
-    let is_new_flow_bound =
-        |uri: &SipUri<'_>| path.is_empty() && is_flow_bound(request, uri, flow, settings);
-    if let Wish::Update(contacts) = &wish
-        && let Some(refusal) = contacts.iter().find_map(|contact| {
-            refuse_unreachable(contact, is_new_flow_bound(&contact.uri), env.settings)
-        })
-    {
-        return refusal;
-    }
-
+    let is_full = adds && subscribers.registered() >= config.limits.max_registered;
+    let create = adds && !config.authentication.required;
+    let (max_contacts, counters) = (config.registrar.max_contacts, env.counters);
     let outcome = subscribers.update(address, create, env.out, |subscriber| {
         if is_full && subscriber.bindings.is_empty() {
             return (Outcome::Refused(503, "Too Many Registrations"), Changed::No);
         }
-        let before = subscriber.bindings.len();
-        subscriber.bindings.retain(|binding| binding.expires > now);
-        (subscriber.bindings.len()..before).for_each(|_| env.counters.expired_bindings.add());
-        let is_late =
-            |binding: &Binding| binding.call_id == call_id && binding.cseq > head.cseq.number;
-        let is_copy =
-            |binding: &Binding| binding.call_id == call_id && binding.cseq == head.cseq.number;
-        subscriber.past.forget(now);
-        let adds_again = subscriber.past.adds_again(call_id, head.cseq.number);
-        let removes_again = subscriber.past.removes_again(call_id, head.cseq.number);
-        let undone = |call_id, cseq, removes| {
-            // No longer does a request travel (RFC 3261 section 17.1.2.2, timer F).
-            let until = now + env.settings.config.timers.t1.times(64);
-            Undone { call_id, cseq, removes, until }
+        let mut change = Change::new(&order, subscriber, counters);
+        let changed = match &order.wish {
+            Wish::Fetch => Ok(Changed::No),
+            Wish::RemoveAll => change.remove_all(),
+            Wish::Update(contacts) => change.update(contacts, max_contacts, subscribers),
         };
-        let mut gone: SmallVec<[Undone; 2]> = SmallVec::new();
-        // Those of this REGISTER stand at the end.
-        let mut own = 0;
-        let changed = match &wish {
-            Wish::Fetch => Changed::No,
-            Wish::RemoveAll => {
-                let is_unwanted =
-                    |binding: &Binding| is_late(binding) || (removes_again && !is_copy(binding));
-                if subscriber.bindings.iter().any(is_unwanted) {
-                    return (OUT_OF_ORDER, Changed::No);
-                }
-                if !subscriber.bindings.is_empty() {
-                    gone.push(undone(call_id, head.cseq.number, true));
-                }
-                for binding in subscriber.bindings.drain(..) {
-                    gone.push(undone(binding.call_id, binding.cseq, false));
-                }
-                Changed::Yes
-            }
-            Wish::Update(contacts) => {
-                // All or nothing (RFC 3261 section 10.3 step 7). What is refused at its only contact
-                // has changed nothing, so a copy is for several.
-                let before = (contacts.len() > 1).then(|| subscriber.bindings.clone());
-                let (mut refusal, mut is_more) = (None, false);
-                for contact in contacts {
-                    let bindings = &mut subscriber.bindings;
-                    let old = bindings.len() - own;
-                    let is_flow_bound = is_new_flow_bound(&contact.uri);
-                    let place = Place { flow, path: &path, is_flow_bound, call_id };
-                    let replaced = replaced_by(contact, &place, bindings, old);
-                    let removes = contact.expires == Duration::ZERO;
-                    // A late copy of an earlier REGISTER must not bring back what is gone, nor take what has come since.
-                    let is_unwanted = !removes && adds_again
-                        || replaced.iter().map(|&at| &bindings[at]).any(|binding| {
-                            is_late(binding) || (removes && removes_again && !is_copy(binding))
-                        });
-                    if is_unwanted {
-                        refusal = Some(OUT_OF_ORDER);
-                        break;
-                    }
-                    for &at in replaced.iter().rev() {
-                        let binding = bindings.remove(at);
-                        own -= usize::from(at >= old);
-                        if binding.call_id != call_id {
-                            gone.push(undone(binding.call_id, binding.cseq, false));
-                        }
-                    }
-                    if removes {
-                        if !replaced.is_empty() {
-                            gone.push(undone(call_id, head.cseq.number, true));
-                        }
-                        continue;
-                    }
-                    let mut binding = Binding {
-                        contact: SmallVec::from_slice(contact.uri_bytes),
-                        extra: extra(&path, contact),
-                        call_id,
-                        cseq: head.cseq.number,
-                        q: contact.q,
-                        flow_bound: is_flow_bound,
-                        claim: 0,
-                        expires: now + contact.expires,
-                        flow: *flow,
-                    };
-                    binding.claim = subscribers.claim(&binding, &contact.uri);
-                    // Most users have one phone, and a vector takes room for four by itself.
-                    bindings.reserve_exact(1);
-                    bindings.push(binding);
-                    own += 1;
-                    is_more |= replaced.is_empty();
-                }
-                if own > max_contacts {
-                    refusal = refusal.or(Some(TOO_MANY));
-                }
-                if let Some(refusal) = refusal {
-                    if let Some(before) = before {
-                        subscriber.bindings = before;
-                    }
-                    return (refusal, Changed::No);
-                }
-                // Who registers last is there; of the others that is the least certain for the oldest.
-                let excess = match is_more {
-                    true => subscriber.bindings.len().saturating_sub(max_contacts),
-                    false => 0,
-                };
-                for binding in subscriber.bindings.drain(..excess) {
-                    env.counters.contact_limit.add();
-                    gone.push(undone(binding.call_id, binding.cseq, false));
-                }
-                Changed::Yes
-            }
-        };
-        gone.into_iter().for_each(|undone| subscriber.past.note(undone));
-        (Outcome::Done(contact_lines(subscriber, own, now)), changed)
+        match changed {
+            Ok(changed) => (Outcome::Done(change.finish()), changed),
+            Err(refusal) => (refusal, Changed::No),
+        }
     });
     // Without a user of that name there is nothing to fetch and nothing to remove.
     let outcome = outcome.unwrap_or_else(|| Outcome::Done(Vec::new()));
@@ -231,6 +117,224 @@ pub(crate) fn register<R: RawMutex>(
     outcome
 }
 
+/// A REGISTER that changes the bindings of a user.
+struct Change<'c, 'm> {
+    order: &'c Order<'m>,
+    subscriber: &'c mut Subscriber,
+    counters: &'c Counters,
+    /// Whether it is a late copy where it adds a binding, and where it removes one that it did not know.
+    adds_again: bool,
+    removes_again: bool,
+    /// What it and others have made that is there no more.
+    gone: SmallVec<[Undone; 2]>,
+    /// How many bindings are its own. They stand at the end.
+    own: usize,
+}
+
+impl<'c, 'm> Change<'c, 'm> {
+    /// Begins with the bindings that have not expired.
+    fn new(order: &'c Order<'m>, subscriber: &'c mut Subscriber, counters: &'c Counters) -> Self {
+        let before = subscriber.bindings.len();
+        subscriber.bindings.retain(|binding| binding.expires > order.now);
+        (subscriber.bindings.len()..before).for_each(|_| counters.expired_bindings.add());
+        subscriber.past.forget(order.now);
+        Self {
+            adds_again: subscriber.past.adds_again(order.call_id, order.cseq),
+            removes_again: subscriber.past.removes_again(order.call_id, order.cseq),
+            order,
+            subscriber,
+            counters,
+            gone: SmallVec::new(),
+            own: 0,
+        }
+    }
+
+    fn remove_all(&mut self) -> Result<Changed, Outcome> {
+        let Self { order, subscriber, .. } = &*self;
+        let is_unwanted = |binding: &Binding| {
+            order.is_late_for(binding) || (self.removes_again && !order.has_made(binding))
+        };
+        if subscriber.bindings.iter().any(is_unwanted) {
+            return Err(OUT_OF_ORDER);
+        }
+        if !self.subscriber.bindings.is_empty() {
+            self.gone.push(self.order.removal());
+        }
+        for binding in self.subscriber.bindings.drain(..) {
+            self.gone.push(self.order.undone(&binding));
+        }
+        Ok(Changed::Yes)
+    }
+
+    fn update<R: RawMutex>(
+        &mut self,
+        contacts: &[Contact<'_>],
+        max_contacts: usize,
+        subscribers: &Subscribers<R>,
+    ) -> Result<Changed, Outcome> {
+        // All or nothing (RFC 3261 section 10.3 step 7). What is refused at its only contact
+        // has changed nothing, so a copy is for several.
+        let before = (contacts.len() > 1).then(|| self.subscriber.bindings.clone());
+        let is_more = contacts.iter().try_fold(false, |is_more, contact| {
+            Ok(is_more | self.update_one(contact, subscribers)?)
+        });
+        let is_more = match is_more {
+            Ok(_) if self.own > max_contacts => Err(TOO_MANY),
+            is_more => is_more,
+        };
+        let is_more = match (is_more, before) {
+            (Err(refusal), Some(before)) => {
+                self.subscriber.bindings = before;
+                return Err(refusal);
+            }
+            (is_more, _) => is_more?,
+        };
+        // Who registers last is there; of the others that is the least certain for the oldest.
+        let excess = match is_more {
+            true => self.subscriber.bindings.len().saturating_sub(max_contacts),
+            false => 0,
+        };
+        for binding in self.subscriber.bindings.drain(..excess) {
+            self.counters.contact_limit.add();
+            self.gone.push(self.order.undone(&binding));
+        }
+        Ok(Changed::Yes)
+    }
+
+    /// True where the contact is one more than there were.
+    fn update_one<R: RawMutex>(
+        &mut self,
+        contact: &Contact<'_>,
+        subscribers: &Subscribers<R>,
+    ) -> Result<bool, Outcome> {
+        let (order, bindings) = (self.order, &mut self.subscriber.bindings);
+        let old = bindings.len() - self.own;
+        let replaced = replaced_by(contact, order, bindings, old);
+        let removes = contact.expires == Duration::ZERO;
+        // A late copy of an earlier REGISTER must not bring back what is gone, nor take what has come since.
+        let is_unwanted = !removes && self.adds_again
+            || replaced.iter().map(|&at| &bindings[at]).any(|binding| {
+                order.is_late_for(binding)
+                    || (removes && self.removes_again && !order.has_made(binding))
+            });
+        if is_unwanted {
+            return Err(OUT_OF_ORDER);
+        }
+        for &at in replaced.iter().rev() {
+            let binding = bindings.remove(at);
+            self.own -= usize::from(at >= old);
+            if binding.call_id != order.call_id {
+                self.gone.push(order.undone(&binding));
+            }
+        }
+        if removes {
+            if !replaced.is_empty() {
+                self.gone.push(order.removal());
+            }
+            return Ok(false);
+        }
+        let mut binding = Binding {
+            contact: SmallVec::from_slice(contact.uri_bytes),
+            extra: extra(&order.path, contact),
+            call_id: order.call_id,
+            cseq: order.cseq,
+            q: contact.q,
+            flow_bound: contact.is_flow_bound,
+            claim: 0,
+            expires: order.now + contact.expires,
+            flow: *order.flow,
+        };
+        binding.claim = subscribers.claim(&binding, &contact.uri);
+        // Most users have one phone, and a vector takes room for four by itself.
+        bindings.reserve_exact(1);
+        bindings.push(binding);
+        self.own += 1;
+        Ok(replaced.is_empty())
+    }
+
+    /// Remembers what is gone, and returns the lines of the 200.
+    fn finish(self) -> Vec<u8> {
+        let Self { order, subscriber, gone, own, .. } = self;
+        gone.into_iter().for_each(|undone| subscriber.past.note(undone));
+        contact_lines(subscriber, own, order.now)
+    }
+}
+
+impl<'m> Order<'m> {
+    /// Reads a REGISTER, and refuses one that is wrong whatever bindings there are.
+    fn read(
+        request: &Message<'m>,
+        head: &RequestHead<'m>,
+        flow: &'m Flow,
+        env: &Env<'_>,
+    ) -> Result<Self, Outcome> {
+        let mut wish = read_wish(request, env.settings)?;
+        let path = read_path(request, flow, env.settings)?;
+        if let Wish::Update(contacts) = &mut wish {
+            for contact in contacts {
+                contact.is_flow_bound =
+                    path.is_empty() && is_flow_bound(request, &contact.uri, flow, env.settings);
+                if let Some(refusal) = refuse_unreachable(contact, env.settings) {
+                    return Err(refusal);
+                }
+            }
+        }
+        Ok(Self {
+            wish,
+            path,
+            flow,
+            call_id: env.keys.call_id.hash_one(head.call_id),
+            cseq: head.cseq.number,
+            now: env.now,
+            until: env.now + env.settings.config.timers.t1.times(64),
+        })
+    }
+
+    /// Whether a later REGISTER of the same Call-ID has made `binding`.
+    fn is_late_for(&self, binding: &Binding) -> bool {
+        binding.call_id == self.call_id && binding.cseq > self.cseq
+    }
+
+    /// Whether this REGISTER has made `binding`, when it came before.
+    fn has_made(&self, binding: &Binding) -> bool {
+        binding.call_id == self.call_id && binding.cseq == self.cseq
+    }
+
+    /// What made `binding`, which is there no more.
+    const fn undone(&self, binding: &Binding) -> Undone {
+        let Binding { call_id, cseq, .. } = *binding;
+        Undone { call_id, cseq, removes: false, until: self.until }
+    }
+
+    /// This REGISTER, as one that removes bindings.
+    const fn removal(&self) -> Undone {
+        Undone { call_id: self.call_id, cseq: self.cseq, removes: true, until: self.until }
+    }
+}
+
+/// Path as one value, where it may be given.
+fn read_path(request: &Message<'_>, flow: &Flow, settings: &Settings) -> Result<Vec<u8>, Outcome> {
+    let paths: SmallVec<[&[u8]; 2]> = request.values(HeaderName::Path).collect();
+    let path = paths.join(&b", "[..]);
+    if path.len() > MAX_KEPT {
+        return Err(Outcome::Refused(400, "Path Too Long"));
+    }
+    let is_path = |element| {
+        matches!(
+            NameAddr::parse(HeaderName::Path, element).map(|path| path.uri()),
+            Ok(Ok(Uri::Sip(_)))
+        )
+    };
+    if !request.elements(HeaderName::Path).all(is_path) {
+        return Err(Outcome::Refused(400, "Bad Path"));
+    }
+    // Whoever could choose one would have requests sent wherever it likes.
+    if !path.is_empty() && !settings.is_trusted(flow.remote.ip()) {
+        return Err(Outcome::Refused(403, "Path from a Network Not Trusted"));
+    }
+    Ok(path)
+}
+
 /// The most contacts in one REGISTER: enough to put others in the place of all that an address of record may have. Each
 /// is compared with each binding, under a lock.
 const fn most_at_once(max_contacts: usize) -> usize {
@@ -238,11 +342,7 @@ const fn most_at_once(max_contacts: usize) -> usize {
 }
 
 /// Refuses a contact to which nothing can be sent.
-fn refuse_unreachable(
-    contact: &Contact<'_>,
-    is_flow_bound: bool,
-    settings: &Settings,
-) -> Option<Outcome> {
+fn refuse_unreachable(contact: &Contact<'_>, settings: &Settings) -> Option<Outcome> {
     if contact.expires == Duration::ZERO {
         return None;
     }
@@ -250,7 +350,7 @@ fn refuse_unreachable(
     if contact.uri.host.ip().is_some_and(|ip| !is_sendable(SocketAddr::new(ip, port))) {
         return Some(Outcome::Refused(400, "Nobody Has the Address in Contact"));
     }
-    let is_served = is_flow_bound || NextHop::of_uri(&contact.uri, None, settings).is_ok();
+    let is_served = contact.is_flow_bound || NextHop::of_uri(&contact.uri, None, settings).is_ok();
     (!is_served).then_some(Outcome::Refused(400, "No Such Transport for Contact"))
 }
 
@@ -258,7 +358,6 @@ const TOO_MANY: Outcome = Outcome::Refused(403, "Too Many Contacts");
 const OUT_OF_ORDER: Outcome = Outcome::Refused(500, "CSeq Out of Order");
 
 fn read_wish<'m>(request: &Message<'m>, settings: &Settings) -> Result<Wish<'m>, Outcome> {
-    let bad = |reason| Outcome::Refused(400, reason);
     let policy = &settings.config.registrar;
     let default = match request.value(HeaderName::Expires) {
         // What is no number may be taken for the default (RFC 3261 section 10.2.1.1).
@@ -279,67 +378,65 @@ fn read_wish<'m>(request: &Message<'m>, settings: &Settings) -> Result<Wish<'m>,
         if element == b"*" {
             let alone = request.elements(HeaderName::Contact).count() == 1;
             if !alone || default != Some(Duration::ZERO) {
-                return Err(bad("Contact * Needs to Be Alone with Expires 0"));
+                return Err(Outcome::Refused(400, "Contact * Needs to Be Alone with Expires 0"));
             }
             return Ok(Wish::RemoveAll);
         }
-        let address =
-            NameAddr::parse(HeaderName::Contact, element).map_err(|_| bad("Bad Contact"))?;
-        let uri = match address.uri() {
-            Ok(Uri::Sip(uri)) => uri,
-            Err(UriError::TooManyParameters) => {
-                return Err(bad("Too Many Parameters in Contact"));
-            }
-            _ => return Err(bad("Contact Is Not a SIP URI")),
-        };
-        let (mut expires, mut q, mut instance, mut reg_id) = (None, None, None, None);
-        // The first of each counts.
-        for (name, value) in address.params.iter() {
-            match name.len() {
-                7 if name.eq_ignore_ascii_case(b"expires") => expires = expires.or(value),
-                1 if name.eq_ignore_ascii_case(b"q") => q = q.or(value),
-                13 if name.eq_ignore_ascii_case(b"+sip.instance") => instance = instance.or(value),
-                6 if name.eq_ignore_ascii_case(b"reg-id") => reg_id = reg_id.or(value),
-                _ => {}
-            }
-        }
-        let asked = match expires {
-            Some(value) => delta_seconds(HeaderName::Contact, value)
-                .map(|seconds| Duration::from_secs(seconds.into()))
-                .ok(),
-            None => default,
-        };
-        let expires = asked.unwrap_or(policy.default_expires).min(policy.max_expires);
-        if expires > Duration::ZERO && expires < policy.min_expires {
-            return Err(Outcome::TooBrief);
-        }
-        let q = match q {
-            Some(value) => q_value(value).ok_or_else(|| bad("Bad q in Contact"))?,
-            None => 1000,
-        };
-        let instance = instance.unwrap_or_default();
-        let instance = instance
-            .strip_prefix(b"\"")
-            .and_then(|rest| rest.strip_suffix(b"\""))
-            .unwrap_or(instance);
-        let reg_id =
-            reg_id.and_then(|value| core::str::from_utf8(value).ok()?.parse().ok()).unwrap_or(0);
-        if address.uri_bytes.len() > MAX_KEPT || instance.len() > MAX_KEPT {
-            return Err(bad("Contact Too Long"));
-        }
-        let uri_bytes = address.uri_bytes;
-        contacts.push(Contact { uri_bytes, uri, expires, q, instance, reg_id });
+        contacts.push(read_contact(element, default, policy)?);
     }
     Ok(Wish::Update(contacts))
 }
 
-/// Where a REGISTER says that a contact is, and what it belongs to.
-struct Place<'a> {
-    flow: &'a Flow,
-    path: &'a [u8],
-    /// Whether requests to the contact follow the flow.
-    is_flow_bound: bool,
-    call_id: u64,
+/// Reads one Contact; `default` is what Expires says.
+fn read_contact<'m>(
+    element: &'m [u8],
+    default: Option<Duration>,
+    policy: &Registrar,
+) -> Result<Contact<'m>, Outcome> {
+    let bad = |reason| Outcome::Refused(400, reason);
+    let address = NameAddr::parse(HeaderName::Contact, element).map_err(|_| bad("Bad Contact"))?;
+    let uri = match address.uri() {
+        Ok(Uri::Sip(uri)) => uri,
+        Err(UriError::TooManyParameters) => {
+            return Err(bad("Too Many Parameters in Contact"));
+        }
+        _ => return Err(bad("Contact Is Not a SIP URI")),
+    };
+    let (mut expires, mut q, mut instance, mut reg_id) = (None, None, None, None);
+    // The first of each counts.
+    for (name, value) in address.params.iter() {
+        match name.len() {
+            7 if name.eq_ignore_ascii_case(b"expires") => expires = expires.or(value),
+            1 if name.eq_ignore_ascii_case(b"q") => q = q.or(value),
+            13 if name.eq_ignore_ascii_case(b"+sip.instance") => instance = instance.or(value),
+            6 if name.eq_ignore_ascii_case(b"reg-id") => reg_id = reg_id.or(value),
+            _ => {}
+        }
+    }
+    let asked = match expires {
+        Some(value) => delta_seconds(HeaderName::Contact, value)
+            .map(|seconds| Duration::from_secs(seconds.into()))
+            .ok(),
+        None => default,
+    };
+    let expires = asked.unwrap_or(policy.default_expires).min(policy.max_expires);
+    if expires > Duration::ZERO && expires < policy.min_expires {
+        return Err(Outcome::TooBrief);
+    }
+    let q = match q {
+        Some(value) => q_value(value).ok_or_else(|| bad("Bad q in Contact"))?,
+        None => 1000,
+    };
+    let instance = instance.unwrap_or_default();
+    let instance =
+        instance.strip_prefix(b"\"").and_then(|rest| rest.strip_suffix(b"\"")).unwrap_or(instance);
+    let reg_id =
+        reg_id.and_then(|value| core::str::from_utf8(value).ok()?.parse().ok()).unwrap_or(0);
+    if address.uri_bytes.len() > MAX_KEPT || instance.len() > MAX_KEPT {
+        return Err(bad("Contact Too Long"));
+    }
+    let uri_bytes = address.uri_bytes;
+    Ok(Contact { uri_bytes, uri, expires, q, instance, reg_id, is_flow_bound: false })
 }
 
 /// The indices, in order, of the bindings that `contact` takes the place of: that of the same URI (RFC 3261 section
@@ -349,7 +446,7 @@ struct Place<'a> {
 /// CSeq do not matter: phones change them.
 fn replaced_by(
     contact: &Contact<'_>,
-    place: &Place<'_>,
+    order: &Order<'_>,
     bindings: &[Binding],
     old: usize,
 ) -> SmallVec<[usize; 2]> {
@@ -364,8 +461,8 @@ fn replaced_by(
     let is_of_other = |binding: &Binding| {
         let instance = binding.instance();
         let is_elsewhere = || {
-            let follows = binding.flow_bound || place.is_flow_bound;
-            (follows && binding.flow.remote != place.flow.remote) || binding.path() != place.path
+            let follows = binding.flow_bound || contact.is_flow_bound;
+            (follows && binding.flow.remote != order.flow.remote) || binding.path() != order.path
         };
         !contact.instance.is_empty()
             && !instance.is_empty()
@@ -387,8 +484,8 @@ fn replaced_by(
         // Of several at the URI it is the one that it looks like most.
         let likeness = |&at: &usize| {
             let binding: &Binding = &bindings[at];
-            let is_same_call = binding.call_id == place.call_id;
-            (binding.flow == *place.flow, is_same_call, binding.instance().is_empty())
+            let is_same_call = binding.call_id == order.call_id;
+            (binding.flow == *order.flow, is_same_call, binding.instance().is_empty())
         };
         return renewed.into_iter().max_by_key(likeness).into_iter().collect();
     }
