@@ -159,6 +159,19 @@ fn protocol_part(bytes: &[u8], accept: impl Fn(&[u8]) -> bool) -> Option<&[u8]> 
     accept(name).then(|| lex::trim_start(rest))
 }
 
+impl Via<'_> {
+    /// Where a response to a datagram from `source` with this topmost Via goes (RFC 3261 section
+    /// 18.2.2, RFC 3581 section 4): to the port in `sent-by` only where the host there is where the
+    /// request came from and `rport` is not asked for.
+    #[must_use]
+    pub fn response_address(&self, source: SocketAddr) -> SocketAddr {
+        if self.rport().is_some() || self.host.ip() != Some(source.ip()) {
+            return source;
+        }
+        SocketAddr::new(source.ip(), self.port_or_default())
+    }
+}
+
 impl Emit for Via<'_> {
     fn emit(&self, out: &mut Vec<u8>) {
         let port = self.port.map(|port| (":", port));
@@ -214,6 +227,21 @@ mod tests {
         let via = Via::parse(b"SIP/2.0/UDP 192.0.2.1;branch=z9hG4bK").unwrap();
         assert_eq!(via.branch(), Some(MAGIC_COOKIE));
         assert_eq!(via.rfc3261_branch(), None);
+    }
+
+    #[test]
+    fn responses_go_to_sent_by_only_where_that_is_the_source() {
+        for (via, expected) in [
+            (&b"SIP/2.0/UDP 192.0.2.1:5070"[..], "192.0.2.1:5070"),
+            (b"SIP/2.0/UDP 192.0.2.1", "192.0.2.1:5060"),
+            (b"SIP/2.0/UDP 192.0.2.1:5070;rport", "192.0.2.1:9"),
+            (b"SIP/2.0/UDP 10.0.0.1:5070", "192.0.2.1:9"),
+            (b"SIP/2.0/UDP host:5070", "192.0.2.1:9"),
+        ] {
+            let via = Via::parse(via).unwrap();
+            let address = via.response_address("192.0.2.1:9".parse().unwrap());
+            assert_eq!(address, expected.parse().unwrap());
+        }
     }
 
     #[test]
