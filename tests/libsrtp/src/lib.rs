@@ -92,7 +92,7 @@ struct RawPolicy {
     allow_repeat_tx: c_int,
     enc_xtn_hdr: *mut c_int,
     enc_xtn_hdr_count: c_int,
-    next: *mut RawPolicy,
+    next: *mut Self,
 }
 
 type Raw = *mut c_void;

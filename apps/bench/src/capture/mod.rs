@@ -94,7 +94,7 @@ pub(crate) enum CaptureError {
     /// The report cannot be written.
     Report(ReportError),
     /// Some of several captures; the others were analysed.
-    Some(Vec<CaptureError>),
+    Some(Vec<Self>),
 }
 
 impl fmt::Display for CaptureError {
