@@ -135,7 +135,9 @@ fn from_mu_law(byte: u8) -> i16 {
 fn offer(suite: Suite, plus: Option<Plus>) -> Crypto {
     let length = suite.key_length() + suite.salt_length();
     let key: Vec<u8> = (1..).take(length).collect();
-    Crypto::new(1, Policy { plus, ..Policy::new(suite) }, &key).expect("a key of this length")
+    let mut policy = Policy::new(suite);
+    policy.plus = plus;
+    Crypto::new(1, policy, &key).expect("a key of this length")
 }
 
 /// Calls a phone that encrypts, and hears it.

@@ -322,10 +322,12 @@ mod tests {
 
     #[test]
     fn legitimate_packets_come_through_and_forged_ones_do_not() {
-        let srtp = Policy { max_sources: 20, ..Policy::new(Suite::AesCm128HmacSha1_80) };
+        let mut srtp = Policy::new(Suite::AesCm128HmacSha1_80);
+        srtp.max_sources = 20;
         let plus = |scheme| {
-            let plus = Some(Plus { scheme, placement: Placement::Trailer });
-            Some(Policy { plus, ..srtp.clone() })
+            let mut policy = srtp.clone();
+            policy.plus = Some(Plus { scheme, placement: Placement::Trailer });
+            Some(policy)
         };
         let policies = [
             None,

@@ -17,7 +17,9 @@ struct Played {
 
 /// Plays the stream of one source through a buffer.
 fn play(stream: &[(Duration, u32)], frame: Duration) -> Played {
-    let mut buffer = JitterBuffer::new(Config { frame, ..Config::new(8000) });
+    let mut config = Config::new(8000);
+    config.frame = frame;
+    let mut buffer = JitterBuffer::new(config);
     let mut packets = stream.iter().peekable();
     // A clock of the listener's own, somewhere between two packets.
     let mut now = stream[0].0 + Duration::from_millis(7);

@@ -62,8 +62,9 @@ pub fn offered(media: &Media<'_>) -> Vec<Crypto> {
     offered
 }
 
-/// What we want of SRTP.
+/// What we want of SRTP. Begin with [`Preferences::secure`] and change what is to be otherwise.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Preferences {
     /// The suites that we take.
     pub suites: Vec<Suite>,
@@ -89,6 +90,7 @@ impl Preferences {
 
 /// What both ends have agreed on.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Agreement {
     /// How we protect what we send.
     pub send: Crypto,
@@ -112,13 +114,11 @@ pub fn answer(
     let suite = receive.policy.suite;
     receive.policy.plus =
         receive.policy.plus.filter(|plus| preferences.plus.contains(&plus.scheme));
-    let policy = Policy {
-        encrypt_rtp: receive.policy.encrypt_rtp,
-        encrypt_rtcp: receive.policy.encrypt_rtcp,
-        authenticate_rtp: receive.policy.authenticate_rtp,
-        plus: receive.policy.plus,
-        ..Policy::new(suite)
-    };
+    let mut policy = Policy::new(suite);
+    policy.encrypt_rtp = receive.policy.encrypt_rtp;
+    policy.encrypt_rtcp = receive.policy.encrypt_rtcp;
+    policy.authenticate_rtp = receive.policy.authenticate_rtp;
+    policy.plus = receive.policy.plus;
     let mut bytes = zeroize::Zeroizing::new([0; 64]);
     let bytes = &mut bytes[..suite.key_length() + suite.salt_length()];
     key(bytes);
@@ -189,11 +189,13 @@ mod tests {
 
     #[test]
     fn both_ends_can_talk() {
-        let weak = Policy { encrypt_rtp: false, ..Policy::new(Suite::AesCm128HmacSha1_80) };
+        let mut weak = Policy::new(Suite::AesCm128HmacSha1_80);
+        weak.encrypt_rtp = false;
         for suite in Suite::ALL {
             for plus in [None, Some(PLUS)] {
                 for knows_plus in [false, true] {
-                    let policy = Policy { plus, ..Policy::new(suite) };
+                    let mut policy = Policy::new(suite);
+                    policy.plus = plus;
                     let ours = [crypto(1, weak.clone()), crypto(7, policy)];
                     let preferences = Preferences {
                         suites: [suite].into(),
@@ -216,7 +218,8 @@ mod tests {
 
     #[test]
     fn the_first_that_is_wanted_is_taken() {
-        let plain = Policy { encrypt_rtp: false, ..Policy::new(Suite::AesCm128HmacSha1_80) };
+        let mut plain = Policy::new(Suite::AesCm128HmacSha1_80);
+        plain.encrypt_rtp = false;
         let ours = [
             crypto(3, plain),
             crypto(1, Policy::new(Suite::AeadAes256Gcm)),
@@ -239,7 +242,8 @@ mod tests {
         let ours = [crypto(1, Policy::new(Suite::AesCm128HmacSha1_80))];
         let other_tag = crypto(2, Policy::new(Suite::AesCm128HmacSha1_80));
         let other_suite = crypto(1, Policy::new(Suite::AesCm128HmacSha1_32));
-        let weak = Policy { encrypt_rtp: false, ..Policy::new(Suite::AesCm128HmacSha1_80) };
+        let mut weak = Policy::new(Suite::AesCm128HmacSha1_80);
+        weak.encrypt_rtp = false;
         let weaker = crypto(1, weak);
         for answered in
             [&[][..], &[other_tag], &[other_suite], &[weaker], &[ours[0].clone(), ours[0].clone()]]
@@ -266,7 +270,8 @@ mod tests {
 
     #[test]
     fn an_element_with_another_meaning_carries_no_tags() {
-        let policy = Policy { plus: Some(PLUS), ..Policy::new(Suite::AesCm128HmacSha1_80) };
+        let mut policy = Policy::new(Suite::AesCm128HmacSha1_80);
+        policy.plus = Some(PLUS);
         let crypto = crypto(1, policy);
         for (map, is_taken) in [
             ("5 urn:a", false),

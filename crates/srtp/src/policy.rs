@@ -4,8 +4,10 @@ use crate::error::PolicyError;
 use crate::plus::Plus;
 use crate::suite::Suite;
 
-/// How a session protects its packets, both directions alike or each in its own way.
+/// How a session protects its packets, both directions alike or each in its own way. Begin with
+/// [`Policy::new`] and change what is to be otherwise.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Policy {
     /// The crypto suite.
     pub suite: Suite,

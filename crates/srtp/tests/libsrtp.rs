@@ -45,18 +45,22 @@ fn policies() -> Vec<(Policy, Vec<Key>)> {
             bytes: (0..length).map(|_| random.number() as u8).collect(),
             mki: mki.to_vec(),
         };
-        let whole = Policy { max_sources: 1000, ..Policy::new(suite) };
+        let mut whole = Policy::new(suite);
+        whole.max_sources = 1000;
+        let but = |change: fn(&mut Policy)| {
+            let mut policy = whole.clone();
+            change(&mut policy);
+            policy
+        };
         policies.push((whole.clone(), vec![key(&[])]));
         let two = vec![key(&[0xe1, 0xf9]), key(&[0xe1, 0xfa])];
-        policies.push((Policy { replay_window: 1024, ..whole.clone() }, two));
-        policies.push((Policy { encrypt_rtcp: false, ..whole.clone() }, vec![key(&[])]));
+        policies.push((but(|policy| policy.replay_window = 1024), two));
+        policies.push((but(|policy| policy.encrypt_rtcp = false), vec![key(&[])]));
         if !suite.is_aead() {
-            let plain = Policy { encrypt_rtp: false, ..whole.clone() };
-            policies.push((plain, vec![key(&[])]));
+            policies.push((but(|policy| policy.encrypt_rtp = false), vec![key(&[])]));
         }
         if suite == Suite::AesCm128HmacSha1_80 {
-            let bare = Policy { authenticate_rtp: false, ..whole };
-            policies.push((bare, vec![key(&[])]));
+            policies.push((but(|policy| policy.authenticate_rtp = false), vec![key(&[])]));
         }
     }
     policies
@@ -244,8 +248,9 @@ fn libsrtp_takes_packets_with_tags_of_srtp_plus_in_their_headers() {
     for (policy, keys) in policies() {
         let mut plain = ends(&policy, &keys);
         for scheme in [Scheme::SEQUENCE, Scheme::Hash, Scheme::Header] {
-            let plus = Some(Plus { scheme, placement: Placement::Extension(4) });
-            let mut ends = ends(&Policy { plus, ..policy.clone() }, &keys);
+            let mut policy = policy.clone();
+            policy.plus = Some(Plus { scheme, placement: Placement::Extension(4) });
+            let mut ends = ends(&policy, &keys);
             for sequence_number in 0..200 {
                 let fields = Fields {
                     sequence_number,

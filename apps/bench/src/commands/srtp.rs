@@ -13,10 +13,12 @@ use std::time::Duration;
 
 /// The ways to protect packets that are compared, in the order of the report.
 fn protections(suite: Suite, sources: u32) -> Vec<(&'static str, Option<Policy>)> {
-    let srtp = Policy { max_sources: sources as usize, ..Policy::new(suite) };
+    let mut srtp = Policy::new(suite);
+    srtp.max_sources = sources as usize;
     let plus = |scheme| {
-        let plus = Some(Plus { scheme, placement: Placement::Trailer });
-        Some(Policy { plus, ..srtp.clone() })
+        let mut policy = srtp.clone();
+        policy.plus = Some(Plus { scheme, placement: Placement::Trailer });
+        Some(policy)
     };
     vec![
         ("received only", None),

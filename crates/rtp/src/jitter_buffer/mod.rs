@@ -9,8 +9,9 @@
 use alloc::collections::BTreeMap;
 use core::time::Duration;
 
-/// What a buffer is to do.
+/// What a buffer is to do. Begin with [`Config::new`] and change what is to be otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Config {
     /// Units of the timestamp in a second.
     pub clock_rate: u32,

@@ -179,7 +179,10 @@ proptest! {
         window in 64u64..1000,
         rtcp: bool,
     ) {
-        let policy = Policy { key_derivation_rate: rate, replay_window: window, encrypt_rtcp: rtcp, ..Policy::new(suite) };
+        let mut policy = Policy::new(suite);
+        policy.key_derivation_rate = rate;
+        policy.replay_window = window;
+        policy.encrypt_rtcp = rtcp;
         let length = suite.key_length() + suite.salt_length();
         let mut crypto = Crypto::new(tag, policy, &key[..length]).unwrap();
         crypto.keys[0].lifetime = lifetime;

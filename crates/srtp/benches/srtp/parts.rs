@@ -29,9 +29,11 @@ pub(crate) fn print() {
     let suites = Suite::ALL.into_iter().filter(|suite| !suite.is_aead());
     for suite in suites {
         let whole = Policy::new(suite);
-        let plain = Policy { encrypt_rtp: false, ..whole.clone() };
-        let bare = Policy { authenticate_rtp: false, ..whole.clone() };
-        let neither = Policy { encrypt_rtp: false, ..bare.clone() };
+        let [mut plain, mut bare] = [whole.clone(), whole.clone()];
+        plain.encrypt_rtp = false;
+        bare.authenticate_rtp = false;
+        let mut neither = bare.clone();
+        neither.encrypt_rtp = false;
         let [protect, unprotect, _] = refused_or_not(neither);
         let [encrypt, decrypt, _] = refused_or_not(bare);
         let [authenticate, check, _] = costs(plain);

@@ -11,8 +11,9 @@ use std::hash::Hasher;
 use std::hint::black_box;
 
 fn policy(suite: Suite, plus: Option<(Scheme, Placement)>) -> Policy {
-    let plus = plus.map(|(scheme, placement)| Plus { scheme, placement });
-    Policy { plus, ..Policy::new(suite) }
+    let mut policy = Policy::new(suite);
+    policy.plus = plus.map(|(scheme, placement)| Plus { scheme, placement });
+    policy
 }
 
 pub(crate) fn print() {

@@ -67,13 +67,12 @@ fn policy(choice: u8, plus: u8) -> Policy {
     let placement =
         if plus & 4 == 0 { Placement::Trailer } else { Placement::Extension(plus >> 4 & 7 | 1) };
     let suite = Suite::ALL[usize::from(choice) % Suite::ALL.len()];
-    Policy {
-        plus: (plus & 8 == 0).then_some(Plus { scheme, placement }),
-        key_derivation_rate: (choice & 0x80 != 0).then_some(2),
-        encrypt_rtcp: choice & 0x40 == 0,
-        max_sources: 4,
-        ..Policy::new(suite)
-    }
+    let mut policy = Policy::new(suite);
+    policy.plus = (plus & 8 == 0).then_some(Plus { scheme, placement });
+    policy.key_derivation_rate = (choice & 0x80 != 0).then_some(2);
+    policy.encrypt_rtcp = choice & 0x40 == 0;
+    policy.max_sources = 4;
+    policy
 }
 
 /// Gives packets, each behind its length, to a session: forged ones, and the same ones protected.

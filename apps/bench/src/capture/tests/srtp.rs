@@ -148,7 +148,8 @@ fn new_keys_hold_from_their_answer_on() {
 
 #[test]
 fn copies_and_packets_without_a_tag_are_not_checked() {
-    let policy = Policy { authenticate_rtp: false, ..Policy::new(Suite::AesCm128HmacSha1_80) };
+    let mut policy = Policy::new(Suite::AesCm128HmacSha1_80);
+    policy.authenticate_rtp = false;
     for (policy, expected) in
         [(Policy::new(Suite::AesCm128HmacSha1_80), (100, 0, 100)), (policy, (0, 0, 200))]
     {
