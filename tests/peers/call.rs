@@ -39,6 +39,9 @@ pub fn establish_with(mut caller: Agent, mut callee: Agent, uri: &str) -> (End, 
 impl End {
     /// Sends a request within the dialog to `other`, who answers 200. Each takes the other's Contact for
     /// where it is from then on, where the method says so. Gives the answer.
+    ///
+    /// # Panics
+    /// When either end refuses it.
     pub fn pass(&mut self, other: &mut Self, method: &str, fields: &str) -> Received {
         let has_session = matches!(method, "INVITE" | "UPDATE");
         let body = if has_session { SESSION } else { "" };

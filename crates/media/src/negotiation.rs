@@ -193,7 +193,9 @@ impl Negotiator {
             random(&mut bytes);
             let placement = Placement::Extension(PLUS_ELEMENT);
             let plus = self.wishes.plus.map(|scheme| Plus { scheme, placement });
-            Crypto::new(tag, Policy { plus, ..Policy::new(suite) }, &bytes).ok()
+            let mut policy = Policy::new(suite);
+            policy.plus = plus;
+            Crypto::new(tag, policy, &bytes).ok()
         });
         made.collect()
     }
@@ -288,11 +290,8 @@ impl Negotiator {
             Some(Profile::Dtls) | None => return Err(only_secured()),
         };
         let wants = self.wishes.security != Security::Off;
-        let preferences = Preferences {
-            suites: self.wishes.suites.clone(),
-            plus: alloc::vec![Scheme::Header],
-            ..Preferences::secure()
-        };
+        let mut preferences = Preferences::secure();
+        preferences.suites.clone_from(&self.wishes.suites);
         let offered = negotiation::offered(media);
         let agreed = wants.then(|| negotiation::answer(&offered, &preferences, random)).flatten();
         match agreed {

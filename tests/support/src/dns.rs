@@ -39,6 +39,9 @@ pub fn naptr(order: u8, service: &str, replacement: &str) -> Vec<u8> {
 ///
 /// # Errors
 /// The address cannot be had.
+///
+/// # Panics
+/// On its thread, when an answer cannot be sent.
 pub fn serve(
     address: SocketAddr,
     records: Vec<(&'static str, u16, Vec<u8>)>,
