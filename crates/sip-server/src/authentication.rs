@@ -3,9 +3,8 @@
 
 use crate::event::Env;
 use crate::flow::Flow;
-use crate::incoming::{Incoming, reply};
+use crate::incoming::{Incoming, answer, refuse_for_now, reply};
 use crate::keys::Keys;
-use crate::lines::write_number_line;
 use crate::location::AddressOfRecord;
 use crate::nonce::Nonce;
 use crate::output::{Event, Notice};
@@ -16,8 +15,8 @@ use alloc::vec::Vec;
 use core::net::IpAddr;
 use lock_api::RawMutex;
 use sip::digest::{Algorithm, Challenge, Credentials, QopOptions, matches};
-use sip::message::{RequestHead, reason_phrase};
-use sip::{HeaderName, Message, Uri};
+use sip::message::RequestHead;
+use sip::{HeaderName, Message, Status, Uri};
 use smallvec::SmallVec;
 
 /// Who asks for credentials, and so in which header fields.
@@ -30,10 +29,10 @@ pub(crate) enum Asker {
 }
 
 impl Asker {
-    pub(crate) const fn status(self) -> u16 {
+    pub(crate) const fn status(self) -> Status {
         match self {
-            Self::Registrar => 401,
-            Self::Proxy => 407,
+            Self::Registrar => Status::UNAUTHORIZED,
+            Self::Proxy => Status::PROXY_AUTHENTICATION_REQUIRED,
         }
     }
 
@@ -94,9 +93,12 @@ pub(crate) fn authenticate<R: RawMutex>(
                 let burst = limits.user_rate.saturating_mul(4);
                 if !server.user_rates.take(&[user.as_bytes()], env.now, limits.user_rate, burst) {
                     env.counters.user_limited.add();
-                    reply(message, flow, 500, "Too Many Requests", env, |out, _| {
-                        write_number_line(out, b"Retry-After", 5);
-                    });
+                    refuse_for_now(
+                        incoming,
+                        Status::SERVER_INTERNAL_ERROR.because("Too Many Requests"),
+                        5,
+                        env,
+                    );
                     return None;
                 }
             }
@@ -106,7 +108,7 @@ pub(crate) fn authenticate<R: RawMutex>(
         Verdict::Stale => env.counters.stale_nonces.add(),
         Verdict::Elsewhere => {
             env.counters.authentication_failures.add();
-            reply(message, flow, 400, "Digest URI Is Not the Request URI", env, |_, _| {});
+            answer(incoming, Status::BAD_REQUEST.because("Digest URI Is Not the Request URI"), env);
             return None;
         }
         Verdict::Wrong => {
@@ -120,7 +122,7 @@ pub(crate) fn authenticate<R: RawMutex>(
     }
     env.counters.challenges.add();
     let status = asker.status();
-    reply(message, flow, status, reason_phrase(status), env, |out, env| {
+    reply(message, flow, status, env, |out, env| {
         write_challenges(server, asker, domain, stale, incoming, env, out);
     });
     None

@@ -7,8 +7,8 @@ use crate::lines::{write_line, write_number_line};
 use crate::settings::Trust;
 use crate::timings::{Step, timed};
 use alloc::vec::Vec;
-use sip::message::{RequestHead, Response, reason_phrase};
-use sip::{HeaderName, Message, Method};
+use sip::message::{RequestHead, Response};
+use sip::{HeaderName, Message, Method, Status, StatusLine};
 use smallvec::SmallVec;
 
 /// A request that is to be answered or forwarded.
@@ -28,7 +28,7 @@ pub(crate) const ALLOW_REGISTRAR: &[u8] = b"REGISTER, OPTIONS";
 
 /// Refuses extensions that the server does not have (RFC 3261 section 8.2.2.3).
 pub(crate) fn refuse_extensions(incoming: &Incoming<'_, '_>, options: &[&[u8]], env: &mut Env<'_>) {
-    reply(incoming.message, &incoming.flow, 420, reason_phrase(420), env, |out, _| {
+    reply(incoming.message, &incoming.flow, Status::BAD_EXTENSION, env, |out, _| {
         write_line(out, b"Unsupported", &options.join(&b", "[..]));
     });
 }
@@ -44,17 +44,22 @@ pub(crate) fn reply_flow(message: &Message<'_>, flow: &Flow) -> Flow {
 }
 
 /// Answers without keeping anything (RFC 3261 section 8.2.7).
-pub(crate) fn reply(
+pub(crate) fn reply<'s>(
     message: &Message<'_>,
     flow: &Flow,
-    status: u16,
-    reason: &str,
+    status: impl Into<StatusLine<'s>>,
     env: &mut Env<'_>,
     fields: impl FnOnce(&mut Vec<u8>, &Env<'_>),
 ) {
     let tag = env.to_tag(message);
-    let response =
-        Response { request: message, source: flow.remote, status, reason, to_tag: Some(&tag) };
+    let StatusLine { status, reason } = status.into();
+    let response = Response {
+        request: message,
+        source: flow.remote,
+        status: status.code(),
+        reason,
+        to_tag: Some(&tag),
+    };
     let server_name = env.settings.config.server_name.as_str();
     let _ = env.send(reply_flow(message, flow), |env, bytes| {
         timed(env.stopwatch, Step::FormatResponse, || {
@@ -68,14 +73,23 @@ pub(crate) fn reply(
     });
 }
 
-/// Refuses a request that may be tried again after some `seconds`.
-pub(crate) fn refuse_for_now(
+/// As [`reply`], with no further header fields.
+pub(crate) fn answer<'s>(
     incoming: &Incoming<'_, '_>,
-    reason: &str,
+    status: impl Into<StatusLine<'s>>,
+    env: &mut Env<'_>,
+) {
+    reply(incoming.message, &incoming.flow, status, env, |_, _| {});
+}
+
+/// Refuses a request that may be tried again after some `seconds`.
+pub(crate) fn refuse_for_now<'s>(
+    incoming: &Incoming<'_, '_>,
+    status: impl Into<StatusLine<'s>>,
     seconds: u64,
     env: &mut Env<'_>,
 ) {
-    reply(incoming.message, &incoming.flow, 503, reason, env, |out, _| {
+    reply(incoming.message, &incoming.flow, status, env, |out, _| {
         write_number_line(out, b"Retry-After", seconds);
     });
 }
@@ -89,7 +103,7 @@ pub(crate) fn for_server(incoming: &Incoming<'_, '_>, env: &mut Env<'_>) {
         Method::Options if !unsupported.is_empty() => {
             refuse_extensions(incoming, &unsupported, env);
         }
-        Method::Options => reply(message, flow, 200, "OK", env, |out, env| {
+        Method::Options => reply(message, flow, Status::OK, env, |out, env| {
             let allow = match env.settings.config.mode {
                 Mode::Registrar => ALLOW_REGISTRAR,
                 Mode::Proxy | Mode::Redirect => ALLOW,
@@ -98,15 +112,15 @@ pub(crate) fn for_server(incoming: &Incoming<'_, '_>, env: &mut Env<'_>) {
             write_line(out, b"Accept", b"*/*");
             write_line(out, b"Supported", b"path");
         }),
-        Method::Cancel => reply(message, flow, 481, reason_phrase(481), env, |_, _| {}),
+        Method::Cancel => answer(incoming, Status::CALL_DOES_NOT_EXIST, env),
         Method::Invite | Method::Message | Method::Subscribe => {
             env.counters.not_found.add();
-            reply(message, flow, 404, reason_phrase(404), env, |_, _| {});
+            answer(incoming, Status::NOT_FOUND, env);
         }
-        Method::Other(_) => reply(message, flow, 501, reason_phrase(501), env, |out, _| {
+        Method::Other(_) => reply(message, flow, Status::NOT_IMPLEMENTED, env, |out, _| {
             write_line(out, b"Allow", ALLOW);
         }),
-        _ => reply(message, flow, 405, reason_phrase(405), env, |out, _| {
+        _ => reply(message, flow, Status::METHOD_NOT_ALLOWED, env, |out, _| {
             write_line(out, b"Allow", b"OPTIONS, REGISTER");
         }),
     }

@@ -17,7 +17,7 @@ use sip::header::{NameAddr, delta_seconds, q_value};
 use sip::message::RequestHead;
 use sip::uri::UriError;
 use sip::write_decimal;
-use sip::{Duration, HeaderName, Instant, Message, SipUri, Uri};
+use sip::{Duration, HeaderName, Instant, Message, SipUri, Status, StatusLine, Uri};
 use smallvec::SmallVec;
 
 /// The longest contact URI, Path and instance that are kept.
@@ -31,7 +31,7 @@ pub(crate) enum Outcome {
     /// The expiry is too short: 423 with Min-Expires.
     TooBrief,
     /// Any other refusal.
-    Refused(u16, &'static str),
+    Refused(StatusLine<'static>),
 }
 
 /// One Contact of a REGISTER.
@@ -93,7 +93,10 @@ pub(crate) fn register<R: RawMutex>(
     let (max_contacts, counters) = (config.registrar.max_contacts, env.counters);
     let outcome = subscribers.update(address, create, env.out, |subscriber| {
         if is_full && subscriber.bindings.is_empty() {
-            return (Outcome::Refused(503, "Too Many Registrations"), Changed::No);
+            return (
+                Outcome::Refused(Status::SERVICE_UNAVAILABLE.because("Too Many Registrations")),
+                Changed::No,
+            );
         }
         let mut change = Change::new(&order, subscriber, counters);
         let changed = match &order.wish {
@@ -110,8 +113,12 @@ pub(crate) fn register<R: RawMutex>(
     let outcome = outcome.unwrap_or_else(|| Outcome::Done(Vec::new()));
     match &outcome {
         Outcome::Done(_) => env.counters.registers.add(),
-        Outcome::Refused(503, _) => env.counters.registration_limit.add(),
-        Outcome::Refused(403, _) => env.counters.contact_limit.add(),
+        Outcome::Refused(line) if line.status == Status::SERVICE_UNAVAILABLE => {
+            env.counters.registration_limit.add();
+        }
+        Outcome::Refused(line) if line.status == Status::FORBIDDEN => {
+            env.counters.contact_limit.add();
+        }
         _ => {}
     }
     outcome
@@ -317,7 +324,7 @@ fn read_path(request: &Message<'_>, flow: &Flow, settings: &Settings) -> Result<
     let paths: SmallVec<[&[u8]; 2]> = request.values(HeaderName::Path).collect();
     let path = paths.join(&b", "[..]);
     if path.len() > MAX_KEPT {
-        return Err(Outcome::Refused(400, "Path Too Long"));
+        return Err(bad_request("Path Too Long"));
     }
     let is_path = |element| {
         matches!(
@@ -326,11 +333,11 @@ fn read_path(request: &Message<'_>, flow: &Flow, settings: &Settings) -> Result<
         )
     };
     if !request.elements(HeaderName::Path).all(is_path) {
-        return Err(Outcome::Refused(400, "Bad Path"));
+        return Err(bad_request("Bad Path"));
     }
     // Whoever could choose one would have requests sent wherever it likes.
     if !path.is_empty() && !settings.is_trusted(flow.remote.ip()) {
-        return Err(Outcome::Refused(403, "Path from a Network Not Trusted"));
+        return Err(Outcome::Refused(Status::FORBIDDEN.because("Path from a Network Not Trusted")));
     }
     Ok(path)
 }
@@ -348,14 +355,19 @@ fn refuse_unreachable(contact: &Contact<'_>, settings: &Settings) -> Option<Outc
     }
     let port = contact.uri.port.unwrap_or(5060);
     if contact.uri.host.ip().is_some_and(|ip| !is_sendable(SocketAddr::new(ip, port))) {
-        return Some(Outcome::Refused(400, "Nobody Has the Address in Contact"));
+        return Some(bad_request("Nobody Has the Address in Contact"));
     }
     let is_served = contact.is_flow_bound || NextHop::of_uri(&contact.uri, None, settings).is_ok();
-    (!is_served).then_some(Outcome::Refused(400, "No Such Transport for Contact"))
+    (!is_served).then_some(bad_request("No Such Transport for Contact"))
 }
 
-const TOO_MANY: Outcome = Outcome::Refused(403, "Too Many Contacts");
-const OUT_OF_ORDER: Outcome = Outcome::Refused(500, "CSeq Out of Order");
+const fn bad_request(reason: &'static str) -> Outcome {
+    Outcome::Refused(Status::BAD_REQUEST.because(reason))
+}
+
+const TOO_MANY: Outcome = Outcome::Refused(Status::FORBIDDEN.because("Too Many Contacts"));
+const OUT_OF_ORDER: Outcome =
+    Outcome::Refused(Status::SERVER_INTERNAL_ERROR.because("CSeq Out of Order"));
 
 fn read_wish<'m>(request: &Message<'m>, settings: &Settings) -> Result<Wish<'m>, Outcome> {
     let policy = &settings.config.registrar;
@@ -378,7 +390,7 @@ fn read_wish<'m>(request: &Message<'m>, settings: &Settings) -> Result<Wish<'m>,
         if element == b"*" {
             let alone = request.elements(HeaderName::Contact).count() == 1;
             if !alone || default != Some(Duration::ZERO) {
-                return Err(Outcome::Refused(400, "Contact * Needs to Be Alone with Expires 0"));
+                return Err(bad_request("Contact * Needs to Be Alone with Expires 0"));
             }
             return Ok(Wish::RemoveAll);
         }
@@ -393,14 +405,14 @@ fn read_contact<'m>(
     default: Option<Duration>,
     policy: &Registrar,
 ) -> Result<Contact<'m>, Outcome> {
-    let bad = |reason| Outcome::Refused(400, reason);
-    let address = NameAddr::parse(HeaderName::Contact, element).map_err(|_| bad("Bad Contact"))?;
+    let address =
+        NameAddr::parse(HeaderName::Contact, element).map_err(|_| bad_request("Bad Contact"))?;
     let uri = match address.uri() {
         Ok(Uri::Sip(uri)) => uri,
         Err(UriError::TooManyParameters) => {
-            return Err(bad("Too Many Parameters in Contact"));
+            return Err(bad_request("Too Many Parameters in Contact"));
         }
-        _ => return Err(bad("Contact Is Not a SIP URI")),
+        _ => return Err(bad_request("Contact Is Not a SIP URI")),
     };
     let (mut expires, mut q, mut instance, mut reg_id) = (None, None, None, None);
     // The first of each counts.
@@ -424,7 +436,7 @@ fn read_contact<'m>(
         return Err(Outcome::TooBrief);
     }
     let q = match q {
-        Some(value) => q_value(value).ok_or_else(|| bad("Bad q in Contact"))?,
+        Some(value) => q_value(value).ok_or_else(|| bad_request("Bad q in Contact"))?,
         None => 1000,
     };
     let instance = instance.unwrap_or_default();
@@ -433,7 +445,7 @@ fn read_contact<'m>(
     let reg_id =
         reg_id.and_then(|value| core::str::from_utf8(value).ok()?.parse().ok()).unwrap_or(0);
     if address.uri_bytes.len() > MAX_KEPT || instance.len() > MAX_KEPT {
-        return Err(bad("Contact Too Long"));
+        return Err(bad_request("Contact Too Long"));
     }
     let uri_bytes = address.uri_bytes;
     Ok(Contact { uri_bytes, uri, expires, q, instance, reg_id, is_flow_bound: false })

@@ -4,7 +4,7 @@ use crate::authentication::{Asker, authenticate};
 use crate::config::State;
 use crate::event::Env;
 use crate::flow::Flow;
-use crate::incoming::{Incoming, refuse_extensions, reply};
+use crate::incoming::{Incoming, answer, refuse_extensions, reply};
 use crate::lines::{write_line, write_number_line};
 use crate::proxy::policy::{address_of, route};
 use crate::proxy::preprocess;
@@ -14,8 +14,7 @@ use crate::settings::Trust;
 use crate::timings::{Step, timed};
 use lock_api::RawMutex;
 use sip::header::{NameAddr, write_date};
-use sip::message::reason_phrase;
-use sip::{HeaderName, Message, Method, Uri};
+use sip::{HeaderName, Message, Method, Status, Uri};
 use smallvec::SmallVec;
 
 /// The longest user part that registers. No user has a longer one, and where nobody is asked for
@@ -55,7 +54,7 @@ pub(crate) fn on_request<R: RawMutex>(
             env.counters.malformed_requests.add();
             if message.method() != Some(Method::Ack) {
                 let reason = alloc::format!("{fault}");
-                reply(message, flow, fault.status(), &reason, env, |_, _| {});
+                reply(message, flow, Status(fault.status()).because(&reason), env, |_, _| {});
             }
             return;
         }
@@ -131,11 +130,11 @@ fn meets_transaction<R: RawMutex>(
     key: u64,
     env: &mut Env<'_>,
 ) -> bool {
-    let Incoming { message, head, flow, .. } = incoming;
+    let Incoming { message, head, .. } = incoming;
     let handled = server.transactions.with_key(key, env, |context, env| match head.method {
         Method::Ack => !context.on_ack(env),
         Method::Cancel => {
-            reply(message, flow, 200, "OK", env, |_, _| {});
+            answer(incoming, Status::OK, env);
             context.on_cancel(message, env);
             true
         }
@@ -147,7 +146,7 @@ fn meets_transaction<R: RawMutex>(
     match handled {
         Some(handled) => handled,
         None if head.method == Method::Cancel => {
-            reply(message, flow, 481, reason_phrase(481), env, |_, _| {});
+            answer(incoming, Status::CALL_DOES_NOT_EXIST, env);
             true
         }
         None => false,
@@ -172,24 +171,23 @@ fn on_register<R: RawMutex>(server: &Server<R>, incoming: &Incoming<'_, '_>, env
                 (domain, server.subscribers.address_of_record(&user, name))
             })
         }
-        _ => return reply(message, flow, 400, "To Is Not a SIP URI", env, |_, _| {}),
+        _ => {
+            return answer(incoming, Status::BAD_REQUEST.because("To Is Not a SIP URI"), env);
+        }
     };
     let Some((domain, address)) = address else {
         env.counters.not_found.add();
-        return reply(message, flow, 404, reason_phrase(404), env, |_, _| {});
+        return answer(incoming, Status::NOT_FOUND, env);
     };
     if env.settings.config.authentication.required {
         match authenticate(server, Asker::Registrar, domain, incoming, env) {
             Some(user) if user == address => {}
             Some(_) => {
                 env.counters.identity_mismatches.add();
-                return reply(
-                    message,
-                    flow,
-                    403,
-                    "To Is Not the Authenticated User",
+                return answer(
+                    incoming,
+                    Status::FORBIDDEN.because("To Is Not the Authenticated User"),
                     env,
-                    |_, _| {},
                 );
             }
             None => return,
@@ -199,7 +197,7 @@ fn on_register<R: RawMutex>(server: &Server<R>, incoming: &Incoming<'_, '_>, env
         registrar::register(message, head, &address, flow, &server.subscribers, env)
     });
     match outcome {
-        Outcome::Done(contacts) => reply(message, flow, 200, "OK", env, |out, env| {
+        Outcome::Done(contacts) => reply(message, flow, Status::OK, env, |out, env| {
             out.extend_from_slice(&contacts);
             // Phones without a clock of their own take it from here (RFC 3261 section 10.3 step 8).
             out.extend_from_slice(b"Date: ");
@@ -210,10 +208,10 @@ fn on_register<R: RawMutex>(server: &Server<R>, incoming: &Incoming<'_, '_>, env
                 message.values(HeaderName::Path).for_each(|path| write_line(out, b"Path", path));
             }
         }),
-        Outcome::TooBrief => reply(message, flow, 423, reason_phrase(423), env, |out, env| {
+        Outcome::TooBrief => reply(message, flow, Status::INTERVAL_TOO_BRIEF, env, |out, env| {
             let seconds = env.settings.config.registrar.min_expires.as_secs();
             write_number_line(out, b"Min-Expires", seconds);
         }),
-        Outcome::Refused(status, reason) => reply(message, flow, status, reason, env, |_, _| {}),
+        Outcome::Refused(line) => answer(incoming, line, env),
     }
 }

@@ -4,15 +4,14 @@
 use crate::authentication::{Asker, authenticate};
 use crate::dialogs;
 use crate::event::Env;
-use crate::incoming::{Incoming, refuse_for_now, reply};
+use crate::incoming::{Incoming, answer, refuse_for_now};
 use crate::location::AddressOfRecord;
 use crate::proxy::{Grant, Identity, SenderFields};
 use crate::server::Server;
 use crate::settings::{DomainIndex, Trust};
 use alloc::vec::Vec;
 use lock_api::RawMutex;
-use sip::message::reason_phrase;
-use sip::{HeaderName, Method, Uri};
+use sip::{HeaderName, Method, Status, Uri};
 
 /// On whose word a request is forwarded.
 pub(crate) enum Sponsor {
@@ -170,7 +169,7 @@ pub(crate) fn find_sponsor<R: RawMutex>(
     env: &mut Env<'_>,
 ) -> Option<Sponsor> {
     let Asked { incoming, is_for_us, grant, follows_invite } = *asked;
-    let Incoming { message, head, flow, trust, .. } = incoming;
+    let Incoming { head, flow, trust, .. } = incoming;
     let is_trusted = *trust == Trust::Trusted;
     let config = &env.settings.config;
     let is_asked = config.authentication.required;
@@ -201,12 +200,20 @@ pub(crate) fn find_sponsor<R: RawMutex>(
                     return Some(Sponsor::User(proved));
                 }
                 env.counters.identity_mismatches.add();
-                reply(message, flow, 403, "From Is Not the Authenticated User", env, |_, _| {});
+                answer(
+                    incoming,
+                    Status::FORBIDDEN.because("From Is Not the Authenticated User"),
+                    env,
+                );
                 return None;
             }
             Claim::Unprovable if !is_trusted => {
                 env.counters.identity_mismatches.add();
-                reply(message, flow, 403, "From Names Nobody Who Can Log In", env, |_, _| {});
+                answer(
+                    incoming,
+                    Status::FORBIDDEN.because("From Names Nobody Who Can Log In"),
+                    env,
+                );
                 return None;
             }
             Claim::Foreign | Claim::Unprovable => {}
@@ -216,15 +223,15 @@ pub(crate) fn find_sponsor<R: RawMutex>(
         env.counters.relay_denied.add();
         match head.method {
             Method::Ack => {}
-            Method::Cancel => reply(message, flow, 481, reason_phrase(481), env, |_, _| {}),
-            _ => reply(message, flow, 403, "Relaying Denied", env, |_, _| {}),
+            Method::Cancel => answer(incoming, Status::CALL_DOES_NOT_EXIST, env),
+            _ => answer(incoming, Status::FORBIDDEN.because("Relaying Denied"), env),
         }
         return None;
     }
     if !is_trusted && !server.sources.admit_foreign(flow.remote.ip(), env.now, &config.limits) {
         env.counters.foreign_limited.add();
         if head.method != Method::Ack {
-            refuse_for_now(incoming, reason_phrase(503), 10, env);
+            refuse_for_now(incoming, Status::SERVICE_UNAVAILABLE, 10, env);
         }
         return None;
     }

@@ -19,7 +19,7 @@ use core::sync::atomic::Ordering;
 use lock_api::RawMutex;
 use sip::header::CSeq;
 use sip::message::{Fault, Flaw, ParseError};
-use sip::{Duration, HeaderName, Instant, Message, Method, Transport};
+use sip::{Duration, HeaderName, Instant, Message, Method, Status, Transport};
 
 /// A thread's hold on a [`Server`].
 pub struct Worker<R: RawMutex> {
@@ -172,7 +172,7 @@ impl<R: RawMutex> Worker<R> {
             let fault = Fault::Frame(Flaw::ContentLength);
             if message.method().is_some_and(|method| method != Method::Ack) {
                 let reason = alloc::format!("{fault}");
-                reply(&message, flow, fault.status(), &reason, env, |_, _| {});
+                reply(&message, flow, Status(fault.status()).because(&reason), env, |_, _| {});
             }
         });
     }

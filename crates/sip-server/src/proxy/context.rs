@@ -14,9 +14,8 @@ use crate::output::{Event, Location, Ticket, TicketKind};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::net::IpAddr;
-use sip::message::reason_phrase;
 use sip::transaction::{ClientTransaction, Kind, State, Timeout};
-use sip::{Instant, Message, Method, Transport};
+use sip::{Instant, Message, Method, Status, StatusLine, Transport};
 use smallvec::SmallVec;
 
 /// Branches that one context may ever have: a byte numbers them.
@@ -67,7 +66,7 @@ impl Context {
             is_abandoned: false,
         };
         if kind == Kind::Invite {
-            context.back.respond(request, plan.arrived_on.remote, 100, env);
+            context.back.respond(request, plan.arrived_on.remote, Status::TRYING, env);
         }
         let mut search = Box::new(Search::new(plan, targets));
         context.open_next(&mut search, request, env);
@@ -215,7 +214,7 @@ impl Context {
                     search.remember(status, response, distrusts);
                 }
                 if status >= 600 {
-                    let reason = reason_line(status, reason_phrase(status));
+                    let reason = reason_line(Status(status));
                     self.close_others(Some(index), &reason, env);
                 }
             }
@@ -246,7 +245,7 @@ impl Context {
                 }
                 None => {
                     env.counters.undeliverable.add();
-                    search.fail(503);
+                    search.fail(Status::SERVICE_UNAVAILABLE);
                 }
             }
         });
@@ -260,7 +259,7 @@ impl Context {
         if sent.client.on_transport_error() && !sent.is_final {
             sent.is_final = true;
             if !self.fail_over(index, env) {
-                self.fail(503);
+                self.fail(Status::SERVICE_UNAVAILABLE);
             }
         }
         self.conclude(env);
@@ -287,13 +286,13 @@ impl Context {
             if fork.timer_c.is_some_and(|at| at <= env.now) {
                 fork.timer_c = None;
                 // RFC 3261 section 16.8; the 487 that follows ends the branch.
-                fork.request_cancel(&reason_line(408, reason_phrase(408)), env);
+                fork.request_cancel(&reason_line(Status::REQUEST_TIMEOUT), env);
             }
             if timed_out {
                 env.counters.timeouts.add();
                 let can_fail_over = !self.is_closing;
                 if !(can_fail_over && self.fail_over_elsewhere(index as u8, env)) {
-                    self.fail(408);
+                    self.fail(Status::REQUEST_TIMEOUT);
                 }
             }
         }
@@ -327,7 +326,7 @@ impl Context {
         let width = of_same_q.min(max_breadth).min(room);
         if width == 0 {
             search.waiting.clear();
-            search.fail(440);
+            search.fail(Status::MAX_BREADTH_EXCEEDED);
             return;
         }
         for opened in 0..width {
@@ -352,7 +351,7 @@ impl Context {
         match next_hop {
             NextHop::Flow(flow) if env.settings.is_own_end(flow.transport, flow.remote) => {
                 env.counters.unreachable.add();
-                search.fail(503);
+                search.fail(Status::SERVICE_UNAVAILABLE);
             }
             NextHop::Flow(flow) => self.send_on(search, index, flow, request, env),
             NextHop::Address { transport, remote, .. } => {
@@ -361,7 +360,7 @@ impl Context {
                 if env.may_reach(search.aims[index].target.origin, &location) {
                     self.send_to(search, index, location, request, env);
                 } else {
-                    search.fail(503);
+                    search.fail(Status::SERVICE_UNAVAILABLE);
                 }
             }
             NextHop::Name(destination) => {
@@ -398,7 +397,7 @@ impl Context {
                 tcp
             }
             [.., flow] => flow,
-            [] => return search.fail(503),
+            [] => return search.fail(Status::SERVICE_UNAVAILABLE),
         };
         self.send_on(search, index, flow, request, env);
     }
@@ -419,14 +418,14 @@ impl Context {
         let sent_before = env.out.transmits.len();
         let range = write_request(plan, &aim.target, aim.breadth, &flow, branch, request, env);
         let Some(range) = range else {
-            search.fail(513);
+            search.fail(Status::MESSAGE_TOO_LARGE);
             return;
         };
         // On the flow of a registered phone, or of an end of the dialog, it is not unasked for once.
         let follows = matches!(search.aims[index].target.next_hop, NextHop::Flow(_));
         if !search.affords(&flow, range.len(), env) && !follows {
             env.out.transmits.truncate(sent_before);
-            search.fail(503);
+            search.fail(Status::SERVICE_UNAVAILABLE);
             return;
         }
         let fork = &mut self.branches[index];
@@ -475,7 +474,7 @@ impl Context {
     }
 
     /// Notes a failure of a branch that no response told of.
-    fn fail(&mut self, status: u16) {
+    fn fail(&mut self, status: Status) {
         if let Some(search) = &mut self.search {
             search.fail(status);
         }
@@ -529,7 +528,7 @@ impl Context {
                 let asks = env.settings.config.authentication.required;
                 let changed = match status {
                     // What is overloaded is that server, not this one (RFC 3261 section 16.7 step 6).
-                    503 => Some((500, reason_phrase(500))),
+                    503 => Some(Status::SERVER_INTERNAL_ERROR.into()),
                     401 | 407 if search.was_stripped && challenges.is_empty() => Some(NO_CHALLENGE),
                     _ => None,
                 };
@@ -539,18 +538,19 @@ impl Context {
                     distrusts: Some(env.settings).filter(|_| asks && !is_challenge),
                     ..ResponseChanges::default()
                 };
-                let status = changed.map_or(status, |(status, _)| status);
+                let status = changed.map_or(status, |line: StatusLine<'_>| line.status.code());
                 self.back.pass(self.handle, status, &changes, &response, env);
             }
             // That one place cannot be reached says nothing of this server (RFC 3261 section 21.5.4).
-            Some((503, _)) => self.respond(480, env),
-            Some((status, _)) => self.respond(status, env),
-            None => self.respond(if self.is_cancelled { 487 } else { 408 }, env),
+            Some((503, _)) => self.respond(Status::TEMPORARILY_UNAVAILABLE, env),
+            Some((status, _)) => self.respond(Status(status), env),
+            None if self.is_cancelled => self.respond(Status::REQUEST_TERMINATED, env),
+            None => self.respond(Status::REQUEST_TIMEOUT, env),
         }
     }
 
     /// Sends a response of our own.
-    fn respond(&mut self, status: u16, env: &mut Env<'_>) {
+    fn respond(&mut self, status: Status, env: &mut Env<'_>) {
         self.with_search(|context, search, request| {
             context.back.respond(request, search.plan.arrived_on.remote, status, env);
         });
@@ -560,7 +560,7 @@ impl Context {
     fn repeat_response(&mut self, env: &mut Env<'_>) {
         if !self.back.repeat(env) && self.kind == Kind::Invite && !self.has_final() {
             env.counters.retransmissions_sent.add();
-            self.respond(100, env);
+            self.respond(Status::TRYING, env);
         }
     }
 }

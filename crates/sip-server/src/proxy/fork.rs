@@ -6,7 +6,7 @@ use crate::flow::Flow;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use sip::transaction::{ClientTransaction, Kind, State, Timeout};
-use sip::{HeaderName, Instant, Message};
+use sip::{HeaderName, Instant, Message, Status};
 
 /// One branch.
 pub(super) struct Fork {
@@ -222,6 +222,7 @@ pub(super) fn reason_lines(cancel: &Message<'_>) -> Vec<u8> {
 pub(super) const ELSEWHERE: &[u8] = b"Reason: SIP;cause=200;text=\"Call completed elsewhere\"\r\n";
 
 /// A Reason line that names the response for which a branch is cancelled (RFC 3326 section 2).
-pub(super) fn reason_line(status: u16, text: &str) -> Vec<u8> {
+pub(super) fn reason_line(status: Status) -> Vec<u8> {
+    let (status, text) = (status.code(), status.reason_phrase());
     alloc::format!("Reason: SIP;cause={status};text=\"{text}\"\r\n").into_bytes()
 }

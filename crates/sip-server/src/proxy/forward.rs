@@ -9,7 +9,7 @@ use crate::settings::Settings;
 use alloc::vec::Vec;
 use core::net::SocketAddr;
 use sip::write_decimal;
-use sip::{HeaderName, Message, Method};
+use sip::{HeaderName, Message, Method, Status, StatusLine};
 
 /// How a request is changed when it is forwarded.
 pub(crate) struct Changes<'a> {
@@ -172,13 +172,13 @@ impl Changes<'_> {
 }
 
 /// What becomes of a response that asks for credentials when no challenge is left in it: nobody could answer it.
-pub(crate) const NO_CHALLENGE: (u16, &str) = (403, "No Challenge Passed On");
+pub(crate) const NO_CHALLENGE: StatusLine<'_> = Status::FORBIDDEN.because("No Challenge Passed On");
 
 /// How a response is changed on its way back.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct ResponseChanges<'a> {
     /// Status and reason phrase, if others than those received.
-    pub(crate) status: Option<(u16, &'a str)>,
+    pub(crate) status: Option<StatusLine<'a>>,
     /// Challenge lines that take the place of those received (RFC 3261 section 16.7 step 7).
     pub(crate) challenges: Option<&'a [u8]>,
     /// Whose own challenges are taken off, and what the answerer says of itself.
@@ -196,9 +196,9 @@ impl ResponseChanges<'_> {
         let first = fields.as_ptr() as usize - bytes.as_ptr() as usize;
         match self.status {
             None => out.extend_from_slice(&bytes[..first]),
-            Some((status, reason)) => {
+            Some(StatusLine { status, reason }) => {
                 out.extend_from_slice(b"SIP/2.0 ");
-                write_decimal(out, status.into());
+                write_decimal(out, status.code().into());
                 out.push(b' ');
                 out.extend_from_slice(reason.as_bytes());
                 out.extend_from_slice(b"\r\n");
@@ -367,7 +367,7 @@ mod tests {
         assert_eq!(back(plain, "Via: us\r\nVia: a, b\r\n"), response("Via: a, b\r\n"));
         assert_eq!(back(plain, "Via: us , a, b\r\n"), response("Via: a, b\r\n"));
         let changed = ResponseChanges {
-            status: Some((500, "Server Internal Error")),
+            status: Some(Status::SERVER_INTERNAL_ERROR.into()),
             challenges: Some(b"WWW-Authenticate: B\r\n"),
             ..plain
         };

@@ -6,9 +6,10 @@ use crate::config::{Mode, State};
 use crate::event::Env;
 use crate::flow::Flow;
 use crate::incoming::{
-    ALLOW_REGISTRAR, Incoming, for_server, refuse_extensions, refuse_for_now, reply, reply_flow,
+    ALLOW_REGISTRAR, Incoming, answer, for_server, refuse_extensions, refuse_for_now, reply,
+    reply_flow,
 };
-use crate::lines::{write_line, write_number_line};
+use crate::lines::write_line;
 use crate::location::AddressOfRecord;
 use crate::overload::Share;
 use crate::proxy::via_branch::{Said, Visit, loop_hash, visit};
@@ -25,8 +26,8 @@ use alloc::vec::Vec;
 use core::net::SocketAddr;
 use core::sync::atomic::Ordering;
 use lock_api::RawMutex;
-use sip::message::{RequestHead, reason_phrase};
-use sip::{Duration, HeaderName, Message, Method, SipUri, Transport, Uri};
+use sip::message::RequestHead;
+use sip::{Duration, HeaderName, Message, Method, SipUri, Status, Transport, Uri};
 use smallvec::SmallVec;
 
 /// Max-Breadth of a request that has none (RFC 5393 section 5.3.3), and the most that any has: the sender chooses it.
@@ -70,7 +71,7 @@ enum Refusal {
     /// It has been answered.
     Answered,
     /// This status says it.
-    Status(u16),
+    Status(Status),
     /// This server is a registrar only.
     OnlyRegistrar,
     /// It asks for extensions that a proxy here does not have.
@@ -88,14 +89,16 @@ fn refuse(incoming: &Incoming<'_, '_>, refusal: &Refusal, env: &mut Env<'_>) {
     match *refusal {
         Refusal::Answered => {}
         Refusal::Status(status) => {
-            reply(message, flow, status, reason_phrase(status), env, |_, _| {});
+            answer(incoming, status, env);
         }
-        Refusal::OnlyRegistrar => reply(message, flow, 405, reason_phrase(405), env, |out, _| {
-            write_line(out, b"Allow", ALLOW_REGISTRAR);
-        }),
+        Refusal::OnlyRegistrar => {
+            reply(message, flow, Status::METHOD_NOT_ALLOWED, env, |out, _| {
+                write_line(out, b"Allow", ALLOW_REGISTRAR);
+            })
+        }
         Refusal::Extensions => refuse_extensions(incoming, &required_of_proxies(message), env),
         Refusal::ForNow { seconds } => {
-            refuse_for_now(incoming, reason_phrase(503), seconds, env);
+            refuse_for_now(incoming, Status::SERVICE_UNAVAILABLE, seconds, env);
         }
     }
 }
@@ -140,7 +143,7 @@ fn decide<R: RawMutex>(
     }
     let (mut targets, answerer, routes) = match onward {
         Onward::Elsewhere { .. } if config.mode == Mode::Redirect => {
-            return Err(Refusal::Status(404));
+            return Err(Refusal::Status(Status::NOT_FOUND));
         }
         Onward::Elsewhere { next_hop, flow_bound, uri, routes } => {
             let targets = if registered.is_empty() {
@@ -163,7 +166,9 @@ fn decide<R: RawMutex>(
             (targets, answerer, routes)
         }
         // Event state of our users would be kept here, and is not.
-        Onward::User { .. } if head.method == Method::Publish => return Err(Refusal::Status(489)),
+        Onward::User { .. } if head.method == Method::Publish => {
+            return Err(Refusal::Status(Status::BAD_EVENT));
+        }
         Onward::User { user, domain } => {
             let name = env.settings.domain_name(domain);
             let user = server.subscribers.address_of_record(&user, name);
@@ -196,7 +201,7 @@ fn visit_of(
     }
     if head.max_forwards == Some(0) {
         env.counters.too_many_hops.add();
-        return Err(Refusal::Status(483));
+        return Err(Refusal::Status(Status::TOO_MANY_HOPS));
     }
     if head.method != Method::Ack && !required_of_proxies(message).is_empty() {
         return Err(Refusal::Extensions);
@@ -204,7 +209,7 @@ fn visit_of(
     match visit(message, loop_hash) {
         Visit::Loop => {
             env.counters.loops.add();
-            Err(Refusal::Status(482))
+            Err(Refusal::Status(Status::LOOP_DETECTED))
         }
         visit => Ok(visit),
     }
@@ -212,12 +217,12 @@ fn visit_of(
 
 fn without_route(no_route: NoRoute, env: &Env<'_>) -> Refusal {
     Refusal::Status(match no_route {
-        NoRoute::Scheme => 416,
+        NoRoute::Scheme => Status::UNSUPPORTED_URI_SCHEME,
         // That says nothing of this server, which a 503 would.
-        NoRoute::Transport => 480,
+        NoRoute::Transport => Status::TEMPORARILY_UNAVAILABLE,
         NoRoute::Number => {
             env.counters.not_found.add();
-            404
+            Status::NOT_FOUND
         }
     })
 }
@@ -227,12 +232,12 @@ fn miss<R: RawMutex>(
     server: &Server<R>,
     incoming: &Incoming<'_, '_>,
     sponsor: &Sponsor,
-    status: u16,
+    status: Status,
     env: &mut Env<'_>,
 ) -> Refusal {
     let Incoming { message, flow, trust, .. } = incoming;
     match status {
-        404 => env.counters.not_found.add(),
+        Status::NOT_FOUND => env.counters.not_found.add(),
         _ => env.counters.unavailable.add(),
     }
     if matches!(sponsor, Sponsor::Nobody) && *trust == Trust::Stranger {
@@ -243,7 +248,7 @@ fn miss<R: RawMutex>(
         }
         // A proxy is not banned for what others dial.
         let is_proxied = message.elements(HeaderName::Via).nth(1).is_some();
-        if status == 404 && flow.transport.is_stream() && !is_proxied {
+        if status == Status::NOT_FOUND && flow.transport.is_stream() && !is_proxied {
             note_failure(server, source, env);
         }
     }
@@ -381,7 +386,12 @@ fn forward<R: RawMutex>(
         env.counters.invites.add();
     }
     if is_new(head) && server.is_draining.load(Ordering::Relaxed) {
-        return refuse_for_now(incoming, "Shutting Down", 10, env);
+        return refuse_for_now(
+            incoming,
+            Status::SERVICE_UNAVAILABLE.because("Shutting Down"),
+            10,
+            env,
+        );
     }
     let payers = match trust {
         Trust::Trusted => server.transactions.payers(None, None),
@@ -400,7 +410,7 @@ fn forward<R: RawMutex>(
                 && head.method != Method::Ack
             {
                 let status = stuck.status();
-                reply(message, flow, status, reason_phrase(status), env, |_, _| {});
+                answer(incoming, status, env);
             }
         }
         return;
@@ -414,13 +424,16 @@ fn forward<R: RawMutex>(
         Ok(()) => {}
         Err(Lacking::Whole) => {
             env.counters.transaction_limit.add();
-            refuse_for_now(incoming, reason_phrase(503), 5, env);
+            refuse_for_now(incoming, Status::SERVICE_UNAVAILABLE, 5, env);
         }
         Err(Lacking::Share) => {
             env.counters.share_limit.add();
-            reply(message, flow, 500, "Too Much in Progress", env, |out, _| {
-                write_number_line(out, b"Retry-After", 5);
-            });
+            refuse_for_now(
+                incoming,
+                Status::SERVER_INTERNAL_ERROR.because("Too Much in Progress"),
+                5,
+                env,
+            );
         }
     }
 }
@@ -449,7 +462,7 @@ fn targets_of<R: RawMutex>(
     server: &Server<R>,
     user: &AddressOfRecord,
     env: &mut Env<'_>,
-) -> Result<Targets, u16> {
+) -> Result<Targets, Status> {
     let mut users: SmallVec<[AddressOfRecord; 1]> = SmallVec::from_iter([user.clone()]);
     let mut targets = Targets::new();
     let mut looked_at = 0;
@@ -472,7 +485,7 @@ fn targets_of<R: RawMutex>(
             Some(())
         });
         if found.is_none() && looked_at == 0 {
-            return Err(404);
+            return Err(Status::NOT_FOUND);
         }
         looked_at += 1;
     }
@@ -482,7 +495,7 @@ fn targets_of<R: RawMutex>(
         targets.sort_by_key(|target| core::cmp::Reverse(target.q));
     }
     let targets = at_most_as_many_as_may_be(targets, env);
-    if targets.is_empty() { Err(480) } else { Ok(targets) }
+    if targets.is_empty() { Err(Status::TEMPORARILY_UNAVAILABLE) } else { Ok(targets) }
 }
 
 /// `targets` without the last of them, where there are too many.
@@ -500,10 +513,10 @@ fn redirect(incoming: &Incoming<'_, '_>, targets: &[Target], env: &mut Env<'_>) 
     let Incoming { message, head, flow, .. } = incoming;
     match head.method {
         Method::Ack => {}
-        Method::Cancel => reply(message, flow, 200, "OK", env, |_, _| {}),
+        Method::Cancel => answer(incoming, Status::OK, env),
         _ => {
             env.counters.redirects.add();
-            reply(message, flow, 302, reason_phrase(302), env, |out, _| {
+            reply(message, flow, Status::MOVED_TEMPORARILY, env, |out, _| {
                 for target in targets {
                     registrar::write_contact(out, &target.uri, target.q);
                     out.extend_from_slice(b"\r\n");

@@ -9,7 +9,7 @@ use crate::output::Location;
 use crate::settings::Settings;
 use alloc::vec::Vec;
 use core::net::{IpAddr, SocketAddr};
-use sip::{HeaderName, Message};
+use sip::{HeaderName, Message, Status};
 use smallvec::SmallVec;
 
 /// How many times as much as was received goes to a host that has never answered anything.
@@ -101,7 +101,8 @@ impl Search {
     }
 
     /// Notes a failure of a branch that no response told of.
-    pub(super) fn fail(&mut self, status: u16) {
+    pub(super) fn fail(&mut self, status: Status) {
+        let status = status.code();
         if self.best.as_ref().is_none_or(|(best, _)| is_better(status, *best)) {
             self.best = Some((status, Vec::new()));
         }

@@ -17,8 +17,8 @@ use crate::reach::Scope;
 use alloc::vec::Vec;
 use core::net::{IpAddr, SocketAddr};
 use sip::header::{NameAddr, Via};
-use sip::message::{RequestHead, Response, reason_phrase};
-use sip::{HeaderName, Message, Method, StartLine, Transport, Uri};
+use sip::message::{RequestHead, Response};
+use sip::{HeaderName, Message, Method, StartLine, Status, Transport, Uri};
 use smallvec::SmallVec;
 
 /// Why a request does not go on.
@@ -32,10 +32,10 @@ pub(crate) enum Stuck {
 
 impl Stuck {
     /// The status that says so.
-    pub(crate) const fn status(self) -> u16 {
+    pub(crate) const fn status(self) -> Status {
         match self {
-            Self::TooLong => 513,
-            Self::Unreachable => 480,
+            Self::TooLong => Status::MESSAGE_TOO_LARGE,
+            Self::Unreachable => Status::TEMPORARILY_UNAVAILABLE,
         }
     }
 }
@@ -193,8 +193,8 @@ fn refuse_located(forwarded: &Message<'_>, arrived_on: &Flow, env: &mut Env<'_>)
     let response = Response {
         request: forwarded,
         source: arrived_on.local,
-        status,
-        reason: reason_phrase(status),
+        status: status.code(),
+        reason: status.reason_phrase(),
         to_tag: Some(&tag),
     };
     response.write(&mut answer, |_| {});

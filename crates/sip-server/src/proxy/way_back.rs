@@ -14,9 +14,9 @@ use crate::timings::{Step, timed};
 use alloc::vec::Vec;
 use core::net::SocketAddr;
 use sip::header::Via;
-use sip::message::{Response, reason_phrase};
+use sip::message::Response;
 use sip::transaction::{Kind, ServerTransaction, State};
-use sip::{HeaderName, Message};
+use sip::{HeaderName, Message, Status};
 
 /// What became of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -127,18 +127,18 @@ impl WayBack {
         &mut self,
         request: &Message<'_>,
         source: SocketAddr,
-        status: u16,
+        status: Status,
         env: &mut Env<'_>,
     ) {
-        if !self.server.on_response(status, &env.settings.config.timers, env.now) {
+        if !self.server.on_response(status.code(), &env.settings.config.timers, env.now) {
             return;
         }
-        let tag = (status > 100).then(|| env.to_tag(request));
+        let tag = (status > Status::TRYING).then(|| env.to_tag(request));
         let response = Response {
             request,
             source,
-            status,
-            reason: reason_phrase(status),
+            status: status.code(),
+            reason: status.reason_phrase(),
             to_tag: tag.as_ref().map(|tag| &tag[..]),
         };
         let range = timed(env.stopwatch, Step::FormatResponse, || {
@@ -147,8 +147,8 @@ impl WayBack {
         let range = range.unwrap_or_default();
         self.returned += range.len();
         // A 100 is quickly made again.
-        if status > 100 {
-            self.keep(status, &env.out.bytes[range]);
+        if status > Status::TRYING {
+            self.keep(status.code(), &env.out.bytes[range]);
         }
     }
 
