@@ -1,4 +1,4 @@
-//! What is remembered about the addresses that requests come from, which may be forged: rates.
+//! Which requests are admitted: the rates of the addresses that they come from, which may be forged.
 
 use crate::config::Limits;
 use crate::keys::Key;

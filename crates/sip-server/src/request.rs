@@ -196,9 +196,14 @@ fn on_register<R: RawMutex>(server: &Server<R>, incoming: &Incoming<'_, '_>, env
     let outcome = timed(env.stopwatch, Step::AddUser, || {
         registrar::register(message, head, &address, flow, &server.subscribers, env)
     });
-    match outcome {
-        Outcome::Done(contacts) => reply(message, flow, Status::OK, env, |out, env| {
-            out.extend_from_slice(&contacts);
+    answer_register(incoming, &outcome, env);
+}
+
+fn answer_register(incoming: &Incoming<'_, '_>, outcome: &Outcome, env: &mut Env<'_>) {
+    let Incoming { message, flow, .. } = incoming;
+    match *outcome {
+        Outcome::Done(ref contacts) => reply(message, flow, Status::OK, env, |out, env| {
+            out.extend_from_slice(contacts);
             // Phones without a clock of their own take it from here (RFC 3261 section 10.3 step 8).
             out.extend_from_slice(b"Date: ");
             write_date(out, env.now);

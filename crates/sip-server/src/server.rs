@@ -194,7 +194,7 @@ impl<R: RawMutex> Server<R> {
     }
 
     /// How long the steps of handling a message took, all workers together; zero where none was given
-    /// a clock ([`Worker::set_clock`]) or [`Config::timings`] is off.
+    /// a clock ([`Worker::set_clock`](crate::Worker::set_clock)) or [`Config::timings`] is off.
     pub fn timings(&self) -> [(Step, Timing); Step::ALL.len()] {
         let all = self.counters.lock();
         Step::ALL.map(|step| {

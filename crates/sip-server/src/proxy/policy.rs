@@ -118,7 +118,6 @@ fn decide<R: RawMutex>(
     env: &mut Env<'_>,
 ) -> Result<Way, Refusal> {
     let Incoming { message, head, flow, .. } = incoming;
-    let config = &env.settings.config;
     let hash = || loop_hash(&env.keys.branch, message, head, found.uri_bytes);
     let visit = visit_of(incoming, hash, env)?;
     let onward = onward.map_err(|no_route| without_route(no_route, env))?;
@@ -132,17 +131,35 @@ fn decide<R: RawMutex>(
         _ => Targets::new(),
     };
     let is_for_us = !registered.is_empty() || matches!(onward, Onward::User { .. });
-    let follows_invite = grant.is_none()
-        && config.state == State::Stateless
-        && matches!(head.method, Method::Ack | Method::Cancel)
-        && server.passed.has(passed_key(server, message, hash()));
+    let follows_invite = grant.is_none() && follows_invite(server, incoming, hash, env);
     let asked = Asked { incoming, is_for_us, grant, follows_invite };
     let sponsor = find_sponsor(server, &asked, env).ok_or(Refusal::Answered)?;
     if let Some(grant) = grant {
         grant.note_move(server, message, head, flow, env);
     }
-    let (mut targets, answerer, routes) = match onward {
-        Onward::Elsewhere { .. } if config.mode == Mode::Redirect => {
+    let mut way = find_way(server, &asked, found, onward, registered, sponsor, env)?;
+    if visit == Visit::Spiral {
+        // However few it opens at once, it could go on for ever with what is left each time it comes by.
+        way.targets.truncate(max_breadth(message) as usize);
+    }
+    Ok(way)
+}
+
+/// The way of a request that goes on by the word of `sponsor`: to those who are `registered` at its request URI, if it is
+/// that of somebody elsewhere.
+fn find_way<R: RawMutex>(
+    server: &Server<R>,
+    asked: &Asked<'_, '_>,
+    found: &Preprocessed<'_>,
+    onward: Onward<'_>,
+    registered: Targets,
+    sponsor: Sponsor,
+    env: &mut Env<'_>,
+) -> Result<Way, Refusal> {
+    let Asked { incoming, grant, .. } = *asked;
+    let Incoming { head, flow, .. } = incoming;
+    let (targets, answerer, routes) = match onward {
+        Onward::Elsewhere { .. } if env.settings.config.mode == Mode::Redirect => {
             return Err(Refusal::Status(Status::NOT_FOUND));
         }
         Onward::Elsewhere { next_hop, flow_bound, uri, routes } => {
@@ -178,10 +195,6 @@ fn decide<R: RawMutex>(
             (targets, Identity::new(&env.keys.token, user.as_bytes()), found.routes())
         }
     };
-    if visit == Visit::Spiral {
-        // However few it opens at once, it could go on for ever with what is left each time it comes by.
-        targets.truncate(max_breadth(message) as usize);
-    }
     Ok(Way { sponsor, targets, answerer, routes })
 }
 
@@ -294,6 +307,19 @@ fn flow_now<R: RawMutex>(
             // Of those that are as good, the last.
             .max_by_key(|flow| (*flow == known, flow.remote.ip() == known.remote.ip()))
     })
+}
+
+/// Whether the request is the ACK or CANCEL of an INVITE that went on without a transaction.
+fn follows_invite<R: RawMutex>(
+    server: &Server<R>,
+    incoming: &Incoming<'_, '_>,
+    loop_hash: impl FnOnce() -> u32,
+    env: &Env<'_>,
+) -> bool {
+    let Incoming { message, head, .. } = incoming;
+    env.settings.config.state == State::Stateless
+        && matches!(head.method, Method::Ack | Method::Cancel)
+        && server.passed.has(passed_key(server, message, loop_hash()))
 }
 
 /// What stands for an INVITE that goes on without a transaction, and for its CANCEL and ACK: they have its branch, and

@@ -19,7 +19,8 @@ pub(crate) struct Handle {
     pub(crate) id: u64,
 }
 
-/// A branch that this server made.
+/// The branch parameter of a Via that this server made. It names a branch of a request, a `Fork`, where that is in a
+/// transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ViaBranch {
     /// Of a request in a transaction.
