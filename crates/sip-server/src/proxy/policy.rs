@@ -121,7 +121,7 @@ fn decide<R: RawMutex>(
     let hash = || loop_hash(&env.keys.branch, message, head, found.uri_bytes);
     let visit = visit_of(incoming, hash, env)?;
     let onward = onward.map_err(|no_route| without_route(no_route, env))?;
-    let registered = match &onward {
+    let mut targets = match &onward {
         // Where a dialog goes is known.
         Onward::Elsewhere { uri, .. }
             if grant.is_none() && *uri == found.uri_bytes && found.left().is_empty() =>
@@ -130,72 +130,71 @@ fn decide<R: RawMutex>(
         }
         _ => Targets::new(),
     };
-    let is_for_us = !registered.is_empty() || matches!(onward, Onward::User { .. });
+    let is_for_us = !targets.is_empty() || matches!(onward, Onward::User { .. });
     let follows_invite = grant.is_none() && follows_invite(server, incoming, hash, env);
     let asked = Asked { incoming, is_for_us, grant, follows_invite };
     let sponsor = find_sponsor(server, &asked, env).ok_or(Refusal::Answered)?;
     if let Some(grant) = grant {
         grant.note_move(server, message, head, flow, env);
     }
-    let mut way = find_way(server, &asked, found, onward, registered, sponsor, env)?;
+    let (answerer, routes) =
+        find_targets(server, &asked, found, onward, &sponsor, &mut targets, env)?;
     if visit == Visit::Spiral {
         // However few it opens at once, it could go on for ever with what is left each time it comes by.
-        way.targets.truncate(max_breadth(message) as usize);
+        targets.truncate(max_breadth(message) as usize);
     }
-    Ok(way)
+    Ok(Way { sponsor, targets, answerer, routes })
 }
 
-/// The way of a request that goes on by the word of `sponsor`: to those who are `registered` at its request URI, if it is
-/// that of somebody elsewhere.
-fn find_way<R: RawMutex>(
+/// Finds the `targets` of a request that goes on by the word of `sponsor`, where they are not yet those who are registered
+/// at its request URI. Returns who of us it is for, and the Route lines that take the place of those there.
+fn find_targets<R: RawMutex>(
     server: &Server<R>,
     asked: &Asked<'_, '_>,
     found: &Preprocessed<'_>,
     onward: Onward<'_>,
-    registered: Targets,
-    sponsor: Sponsor,
+    sponsor: &Sponsor,
+    targets: &mut Targets,
     env: &mut Env<'_>,
-) -> Result<Way, Refusal> {
+) -> Result<(Identity, Option<Vec<u8>>), Refusal> {
     let Asked { incoming, grant, .. } = *asked;
     let Incoming { head, flow, .. } = incoming;
-    let (targets, answerer, routes) = match onward {
+    match onward {
         Onward::Elsewhere { .. } if env.settings.config.mode == Mode::Redirect => {
-            return Err(Refusal::Status(Status::NOT_FOUND));
+            Err(Refusal::Status(Status::NOT_FOUND))
         }
         Onward::Elsewhere { next_hop, flow_bound, uri, routes } => {
-            let targets = if registered.is_empty() {
+            if targets.is_empty() {
                 // The request URI for a strict router is that router's.
                 let known = grant.filter(|_| flow_bound && uri == found.uri_bytes);
                 let known = known.and_then(|grant| grant.flow);
                 let now_on = known.and_then(|known| flow_now(server, head, found, known, env));
-                Targets::from_iter([Target {
+                targets.push(Target {
                     uri: SmallVec::from_slice(uri),
                     path: Vec::new(),
                     next_hop: now_on.map_or(next_hop, NextHop::Flow),
                     q: 1000,
                     flow_bound,
                     origin: grant.map_or(env.settings.scope(flow.remote.ip()), |grant| grant.scope),
-                }])
+                });
             } else {
-                at_most_as_many_as_may_be(registered, env)
-            };
+                keep_as_many_as_may_be(targets, env);
+            }
             let answerer = grant.map_or(Identity::NOBODY, |grant| grant.other_identity);
-            (targets, answerer, routes)
+            Ok((answerer, routes))
         }
         // Event state of our users would be kept here, and is not.
         Onward::User { .. } if head.method == Method::Publish => {
-            return Err(Refusal::Status(Status::BAD_EVENT));
+            Err(Refusal::Status(Status::BAD_EVENT))
         }
         Onward::User { user, domain } => {
             let name = env.settings.domain_name(domain);
             let user = server.subscribers.address_of_record(&user, name);
-            let targets = timed(env.stopwatch, Step::FindUser, || targets_of(server, &user, env));
-            let targets =
-                targets.map_err(|status| miss(server, incoming, &sponsor, status, env))?;
-            (targets, Identity::new(&env.keys.token, user.as_bytes()), found.routes())
+            timed(env.stopwatch, Step::FindUser, || targets_of(server, &user, targets, env))
+                .map_err(|status| miss(server, incoming, sponsor, status, env))?;
+            Ok((Identity::new(&env.keys.token, user.as_bytes()), found.routes()))
         }
-    };
-    Ok(Way { sponsor, targets, answerer, routes })
+    }
 }
 
 /// Whether the request has been here before, where nothing in itself is against forwarding it (RFC 3261 section 16.3).
@@ -482,15 +481,15 @@ fn is_too_much(head: &RequestHead<'_>, env: &Env<'_>) -> bool {
 /// How many users one after the other a request may be led to by contacts that are addresses of record of ours.
 const MOST_USERS: usize = 10;
 
-/// The targets that a user's bindings are (RFC 3261 section 16.5), at most as many as may be, the best first. A contact
+/// Adds the targets that a user's bindings are (RFC 3261 section 16.5), at most as many as may be, the best first. A contact
 /// that leads to this server again means the bindings of another user.
 fn targets_of<R: RawMutex>(
     server: &Server<R>,
     user: &AddressOfRecord,
-    env: &mut Env<'_>,
-) -> Result<Targets, Status> {
+    targets: &mut Targets,
+    env: &Env<'_>,
+) -> Result<(), Status> {
     let mut users: SmallVec<[AddressOfRecord; 1]> = SmallVec::from_iter([user.clone()]);
-    let mut targets = Targets::new();
     let mut looked_at = 0;
     while let Some(user) = users.get(looked_at).cloned() {
         let found = server.subscribers.look_up(&user, |subscriber| {
@@ -520,18 +519,17 @@ fn targets_of<R: RawMutex>(
         targets.reverse();
         targets.sort_by_key(|target| core::cmp::Reverse(target.q));
     }
-    let targets = at_most_as_many_as_may_be(targets, env);
-    if targets.is_empty() { Err(Status::TEMPORARILY_UNAVAILABLE) } else { Ok(targets) }
+    keep_as_many_as_may_be(targets, env);
+    if targets.is_empty() { Err(Status::TEMPORARILY_UNAVAILABLE) } else { Ok(()) }
 }
 
-/// `targets` without the last of them, where there are too many.
-fn at_most_as_many_as_may_be(mut targets: Targets, env: &Env<'_>) -> Targets {
+/// Leaves out the last of `targets`, where there are too many.
+fn keep_as_many_as_may_be(targets: &mut Targets, env: &Env<'_>) {
     let max = env.settings.config.limits.max_forks;
     for _ in max..targets.len() {
         env.counters.fork_limit.add();
     }
     targets.truncate(max);
-    targets
 }
 
 /// Says where the user is (RFC 3261 section 8.3).
