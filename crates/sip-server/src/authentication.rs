@@ -1,4 +1,4 @@
-//! Who sent a request: digest authentication (RFC 3261 section 22, RFC 7616, RFC 8760, seed row
+//! Who sent a request: digest authentication (RFC 3261 section 22, RFC 7616, RFC 8760, row
 //! A4).
 
 use crate::event::Env;

@@ -6,7 +6,7 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use sip::transaction::Timers;
 use sip::{Duration, Transport};
 
-/// What the server does with a request that is for one of its users (seed row A1).
+/// What the server does with a request that is for one of its users (row A1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// Registers and forwards (RFC 3261 sections 10 and 16).
@@ -192,7 +192,7 @@ pub struct Config {
     pub record_route: bool,
     /// The name sent in the Server header, empty for none.
     pub server_name: String,
-    /// Whether the steps of handling a message are measured (seed row A11): see
+    /// Whether the steps of handling a message are measured (row A11): see
     /// [`Server::timings`](crate::Server::timings).
     pub timings: bool,
     /// Bounds.

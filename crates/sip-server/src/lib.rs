@@ -1,4 +1,4 @@
-//! The engine of a SIP registrar, redirect server and proxy (seed rows A1 to A5), without I/O.
+//! The engine of a SIP registrar, redirect server and proxy (rows A1 to A5), without I/O.
 //!
 //! A [`Server`] is shared by all threads; each thread has a [`Worker`]. The owner gives it what
 //! happened and when, and finds in an [`Output`] what to do: changes to store, messages to send on
@@ -45,7 +45,6 @@ mod worker;
 
 pub use config::Config;
 pub use flow::{Connection, Flow};
-pub use journal_record as record;
 pub use logins::{AuthName, Logins};
 pub use output::{Event, Location, Notice, Output, Ticket, Transmit};
 pub use server::{BindingView, Server};

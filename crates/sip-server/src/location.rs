@@ -1,5 +1,5 @@
 //! The users and where they are: the location service of RFC 3261 section 10, and the secrets of
-//! seed row C6, found by one hash probe (seed row A3).
+//! row C6, found by one hash probe (row A3).
 
 use crate::binding::Binding;
 use crate::connections::Connections;

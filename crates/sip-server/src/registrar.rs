@@ -1,4 +1,4 @@
-//! The registrar (RFC 3261 section 10.3; Path of RFC 3327; seed rows A1 and A2).
+//! The registrar (RFC 3261 section 10.3; Path of RFC 3327; rows A1 and A2).
 
 use crate::binding::{Binding, Extra};
 use crate::config::Registrar;

@@ -48,7 +48,7 @@ pub struct Server<R: RawMutex> {
     pub(crate) counters: Mutex<R, Vec<Arc<Counters>>>,
 }
 
-/// A binding as [`Server::for_each_binding`] shows it (seed row A5).
+/// A binding as [`Server::for_each_binding`] shows it (row A5).
 #[derive(Clone, Copy, Debug)]
 pub struct BindingView<'a> {
     /// `user@domain`, the user without escapes.

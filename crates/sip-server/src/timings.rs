@@ -1,4 +1,4 @@
-//! How long the steps of handling a message take (seed row A11), looked at in one message of sixteen, so
+//! How long the steps of handling a message take (row A11), looked at in one message of sixteen, so
 //! that looking costs next to nothing.
 
 use core::cell::Cell;

@@ -1,4 +1,4 @@
-//! The timings of seed row A11: switched on, they say how long each step takes.
+//! The timings of row A11: switched on, they say how long each step takes.
 
 use parking_lot::RawMutex;
 use sip::{Instant, Transport};

@@ -1,7 +1,6 @@
 //! What can be written into a message, and the numbers and addresses that stand in many places.
 
 use crate::method::Method;
-use crate::param::Params;
 use alloc::borrow::Cow;
 use alloc::vec::Vec;
 use core::net::{IpAddr, SocketAddr};
@@ -98,12 +97,6 @@ impl Emit for SocketAddr {
 }
 
 impl Emit for Method<'_> {
-    fn emit(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(self.as_bytes());
-    }
-}
-
-impl Emit for Params<'_> {
     fn emit(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(self.as_bytes());
     }

@@ -114,6 +114,12 @@ impl<'a> Params<'a> {
     }
 }
 
+impl Emit for Params<'_> {
+    fn emit(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(self.as_bytes());
+    }
+}
+
 /// Where the first parameter ends, and where its equals sign stands.
 fn end_of_param(bytes: &[u8]) -> (usize, Option<usize>) {
     let mut at = 0;

@@ -14,7 +14,7 @@ pub(crate) mod stopped;
 
 use serde::{Deserialize, Deserializer, Serialize};
 use sip::Instant;
-use sip_server::record::{Record, StoredBinding};
+use sip_server::journal_record::{Record, StoredBinding};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 

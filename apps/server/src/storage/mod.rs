@@ -9,7 +9,7 @@ pub(crate) use error::Error;
 
 use sip::Instant;
 use sip_server::Logins;
-use sip_server::record::Record;
+use sip_server::journal_record::Record;
 use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
@@ -35,7 +35,7 @@ pub(crate) struct Change {
     pub(crate) changed: u64,
 }
 
-/// Users: names and HA1, never passwords (seed row C6).
+/// Users: names and HA1, never passwords (row C6).
 ///
 /// The server reads all of them when it starts, and the engine is told of each that changes, so that no message waits for
 /// storage. Every method may wait, and is called from threads that may: never from a worker. Where a storage is to be asked

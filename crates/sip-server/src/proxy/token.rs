@@ -1,6 +1,6 @@
 //! What the proxy writes into its own Record-Route to read it in the dialog's later requests: proof
 //! that it forwarded the first one, and the one place that its user may reach by it (RFC 3261
-//! section 16.6 step 4, RFC 5626 section 5.3, and seed row A14).
+//! section 16.6 step 4, RFC 5626 section 5.3, and row A14).
 
 use super::via_branch::Handle;
 use crate::flow::Flow;

@@ -165,7 +165,7 @@ fn all_phones_behind_one_address_ring_after_a_restart() {
         journal = rig.send_as("bob", &flow, &draft).journal;
     }
     let mut restarted = self::rig(State::Stateful);
-    for record in sip_server::record::read(&journal) {
+    for record in sip_server::journal_record::read(&journal) {
         restarted.restore(&record.unwrap());
     }
     let call = Draft::invite("sip:bob@example.com").with("From", "<sip:x@foreign.example>;tag=1");

@@ -4,7 +4,7 @@ mod places;
 
 use crate::rig::{ALICE, BOB, Draft, Rig, Sent, closed_config, open_config, tcp, udp};
 use sip::{Duration, HeaderName};
-use sip_server::{Config, record};
+use sip_server::{Config, journal_record as record};
 
 /// The contacts of a 200, in its order.
 fn granted(response: &Sent) -> Vec<String> {
@@ -250,7 +250,7 @@ fn what_is_restored_lasts_no_longer_than_a_registration_may() {
     let mut config = open_config();
     config.registrar.max_expires = Duration::from_secs(600);
     let mut earlier = Rig::new(config);
-    for record in sip_server::record::read(&journal) {
+    for record in sip_server::journal_record::read(&journal) {
         earlier.restore(&record.unwrap());
     }
     assert_eq!(earlier.contacts("alice@example.com"), ["sip:alice@a.example"]);
@@ -455,7 +455,7 @@ fn what_was_answered_is_in_the_journal_and_survives() {
     assert!(fetch.journal.is_empty(), "a fetch changes nothing");
 
     let mut restarted = Rig::new(Config { ..open_config() });
-    let records: Vec<_> = sip_server::record::read(&journal).map(Result::unwrap).collect();
+    let records: Vec<_> = sip_server::journal_record::read(&journal).map(Result::unwrap).collect();
     for record in records.iter().rev() {
         restarted.restore(record);
     }
@@ -478,7 +478,7 @@ fn the_latest_record_of_a_user_wins_wherever_it_stands() {
     for (user, host) in [("alice", "a.example"), ("alice", "b.example"), ("bob", "b.example")] {
         journal.extend(rig.send(&udp(ALICE), &contact(user, host)).journal);
     }
-    let records: Vec<_> = sip_server::record::read(&journal).map(Result::unwrap).collect();
+    let records: Vec<_> = sip_server::journal_record::read(&journal).map(Result::unwrap).collect();
     let [first, second, bob] = records[..] else { panic!("three records: {records:?}") };
     for order in [
         [first, second, bob],

@@ -6,7 +6,7 @@ use sip::digest::{Algorithm, Challenge, Credentials, Ha1Set, Request};
 use sip::message::Response;
 use sip::{Duration, HeaderName, Instant, Message, Transport};
 use sip_server::config::{Domain, Listener, Network};
-use sip_server::record::Record;
+use sip_server::journal_record::Record;
 use sip_server::{Config, Connection, Event, Flow, Location, Output, Server, Ticket, Worker};
 use std::collections::HashSet;
 use std::net::SocketAddr;

@@ -2,7 +2,7 @@
 
 use crate::bench::{Bench, config, line, tcp};
 use sip::{Duration, Transport};
-use sip_server::record;
+use sip_server::journal_record as record;
 
 #[test]
 fn beyond_the_limit_of_transactions_requests_are_refused_503() {

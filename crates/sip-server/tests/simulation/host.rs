@@ -4,7 +4,9 @@ use crate::wire;
 use parking_lot::RawMutex;
 use sip::digest::Ha1Set;
 use sip::{HeaderName, Instant, Message, Method, Transport};
-use sip_server::{Config, Connection, Event, Flow, Output, Server, Worker, record};
+use sip_server::{
+    Config, Connection, Event, Flow, Output, Server, Worker, journal_record as record,
+};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::SocketAddr;
 use std::num::NonZeroU64;

@@ -1,7 +1,8 @@
 //! The side that is called.
 
-use super::requests::{Arrived, End, tag_of};
+use super::requests::{Arrived, tag_of};
 use super::slot::CalleeState;
+use super::slot::End;
 use super::{Engine, Entry, Mark};
 use sip::{Duration, Instant};
 

@@ -2,7 +2,7 @@
 //! makes by itself, and those of strangers.
 
 use super::key::Key;
-use super::slot::{CalleeState, Request, Slot};
+use super::slot::{CalleeState, End, Request, Slot};
 use super::{Engine, Entry, Mark, Stage, key_of_call, write};
 use crate::load::tally::Outcome;
 use sip::header::{CSeq, HeaderName, NameAddr};
@@ -15,13 +15,6 @@ const ALLOW: &[u8] = b"Allow: INVITE, ACK, CANCEL, BYE, OPTIONS, UPDATE, INFO\r\
 
 /// The tag of responses outside of our calls.
 const NO_CALL: &[u8] = b"bench";
-
-/// Which end of a call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum End {
-    Caller,
-    Callee,
-}
 
 /// A request that has come.
 #[derive(Clone, Copy)]

@@ -1,7 +1,6 @@
 //! The operations that are under way.
 
 use super::key::Key;
-use super::requests::End;
 use crate::load::tally::Outcome;
 use sip::dialog::Dialog;
 use sip::transaction::{ClientTransaction, Kind, Timers};
@@ -42,6 +41,13 @@ pub(crate) enum Request {
     Bye,
     /// None: the call is being held.
     Hold,
+}
+
+/// Which end of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    Caller,
+    Callee,
 }
 
 /// How far the callee is.

@@ -6,7 +6,7 @@ use crate::log;
 use crate::storage::{Journal, Registrations, Restored, Sync};
 use rusqlite::{Connection, params};
 use sip::Instant;
-use sip_server::record::{self, Record};
+use sip_server::journal_record::{self as record, Record};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;

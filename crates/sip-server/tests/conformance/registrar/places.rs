@@ -4,7 +4,7 @@
 use super::{contacts, granted, register};
 use crate::rig::{ALICE, BOB, Draft, Rig, open_config, udp};
 use sip::Duration;
-use sip_server::record;
+use sip_server::journal_record as record;
 
 #[test]
 fn a_phone_that_names_its_instance_replaces_its_own_binding() {

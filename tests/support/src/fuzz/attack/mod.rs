@@ -21,7 +21,9 @@ use sip::digest::Ha1Set;
 use sip::locate::Host;
 use sip::{Duration, Instant, Transport};
 use sip_server::config::{Config, Domain, Limits, Listener, State};
-use sip_server::{Connection, Event, Flow, Location, Output, Server, Ticket, Worker, record};
+use sip_server::{
+    Connection, Event, Flow, Location, Output, Server, Ticket, Worker, journal_record as record,
+};
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 use std::num::NonZeroU64;

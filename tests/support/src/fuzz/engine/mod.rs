@@ -13,7 +13,9 @@ use sip::{Duration, HeaderName, Instant, Message, Method, Transport};
 use sip_server::config::{
     Authentication, Config, Domain, Limits, Listener, Mode, Network, Registrar, State,
 };
-use sip_server::{Connection, Event, Flow, Location, Output, Server, Ticket, Worker, record};
+use sip_server::{
+    Connection, Event, Flow, Location, Output, Server, Ticket, Worker, journal_record as record,
+};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroU64;

@@ -3,7 +3,7 @@ use crate::storage::Registrations;
 use crate::storage::sqlite::tests::open;
 use sip::Transport;
 use sip_server::Flow;
-use sip_server::record::{self, StoredBinding};
+use sip_server::journal_record::{self as record, StoredBinding};
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader};
