@@ -1,7 +1,7 @@
 //! The media of one call: a socket, a session, and what sounds.
 
 use crate::audio::{Recording, Source};
-use media::{Heard, Negotiator, Seed, Session, Stream, Wishes};
+use media::{Heard, Negotiator, Refusal, Seed, Session, Stream, Wishes};
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::time::Duration;
@@ -73,6 +73,15 @@ impl Leg {
                 self.session = Session::new(stream, seed);
                 self.session.is_some()
             }
+        }
+    }
+
+    /// The answer to `offer`, by which the session goes on.
+    pub(crate) fn answer(&mut self, offer: &[u8]) -> Result<Vec<u8>, Refusal> {
+        let (answer, stream) = self.negotiator.answer(offer, &mut random)?;
+        match self.carry(stream) {
+            true => Ok(answer),
+            false => Err(Refusal::Keys),
         }
     }
 

@@ -1,6 +1,7 @@
 //! `barebell-phone`: a softphone for the shell.
 
 mod audio;
+mod call;
 mod cli;
 mod config;
 mod exit;

@@ -1,6 +1,7 @@
 //! The running phone: one thread for sockets, timers and sound.
 
 use crate::audio::{Recording, Source};
+use crate::call::Call;
 use crate::cli::LineArgs;
 use crate::config;
 use crate::exit::Outcome;
@@ -44,15 +45,6 @@ struct Line {
     /// Where its requests go first.
     proxy: Option<String>,
     is_registered: bool,
-}
-
-struct Call {
-    leg: Leg,
-    party: String,
-    answered: Option<Instant>,
-    is_held: bool,
-    /// What it is answered with, while it rings here.
-    answer: Vec<u8>,
 }
 
 /// A phone that runs.
@@ -593,23 +585,6 @@ impl Phone {
             self.read();
             self.agent.on_timer(self.clock.now());
             self.drain();
-        }
-    }
-}
-
-impl Call {
-    fn new(leg: Leg, party: String) -> Self {
-        Self { leg, party, answered: None, is_held: false, answer: Vec::new() }
-    }
-}
-
-impl Leg {
-    /// The answer to `offer`, by which the session goes on.
-    fn answer(&mut self, offer: &[u8]) -> Result<Vec<u8>, Refusal> {
-        let (answer, stream) = self.negotiator.answer(offer, &mut random)?;
-        match self.carry(stream) {
-            true => Ok(answer),
-            false => Err(Refusal::Keys),
         }
     }
 }
