@@ -3,7 +3,7 @@
 use crate::negotiation::Stream;
 use alloc::vec::Vec;
 use codec::{Codec, Decoder, Encoder};
-use core::net::SocketAddr;
+use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
 use rtp::event::{Events, TelephoneEvent, from_digit, to_digit};
 use rtp::jitter_buffer::{Config, JitterBuffer, Playout};
@@ -214,7 +214,7 @@ impl Session {
         let units = self.stream.codec.clock_rate() / 50;
         let timestamp = self.timestamp;
         self.timestamp = self.timestamp.wrapping_add(units);
-        let to = self.source.or(self.stream.remote)?;
+        let to = self.destination()?;
         if !self.stream.sends {
             return None;
         }
@@ -323,6 +323,14 @@ impl Session {
         if is_first { Heard::First(from) } else { Heard::Nothing }
     }
 
+    /// Where packets go: where the other end's come from, if that is proved by SRTP, or if the address that it named
+    /// means nothing outside of its network. Else a forged datagram could send our sound to anybody.
+    fn destination(&self) -> Option<SocketAddr> {
+        let named = self.stream.remote?;
+        let follows = self.protection.is_some() || is_private(named.ip());
+        Some(self.source.filter(|_| follows).unwrap_or(named))
+    }
+
     /// Whether a packet from `from` is the other end's. What is authentic is, wherever it comes from. In clear the
     /// address that the other end named counts before others, which behind a NAT is another one; whoever was heard
     /// first keeps the stream.
@@ -379,6 +387,17 @@ impl Session {
         let delay = self.buffer.target() + FRAME;
         statistics.mos = mean_opinion_score(rating(quality, delay, share, 1.0));
         statistics
+    }
+}
+
+/// Whether `ip` means something only in its own network (RFC 1918, RFC 3927, RFC 4193, RFC 6598).
+fn is_private(ip: IpAddr) -> bool {
+    match ip.to_canonical() {
+        IpAddr::V4(ip) => {
+            let [first, second, ..] = ip.octets();
+            ip.is_private() || ip.is_link_local() || (first == 100 && second & 0xc0 == 64)
+        }
+        IpAddr::V6(ip) => ip.is_unique_local() || ip.is_unicast_link_local(),
     }
 }
 

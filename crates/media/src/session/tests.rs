@@ -104,6 +104,8 @@ fn a_stranger_who_comes_first_does_not_keep_the_stream() {
     sessions[0].send(&[0; 160], &mut packet);
     let stranger: SocketAddr = ([203, 0, 113, 9], 9).into();
     assert_eq!(sessions[1].receive(at(0), stranger, &mut packet), Heard::First(stranger));
+    let to = sessions[1].send(&[0; 160], &mut packet);
+    assert_eq!(to, Some(address(0)), "nobody is sent our sound by a forged datagram");
     let (played, _) = talk(&mut sessions, 0);
     assert!(amplitude_of(1000.0, 8000, &played[1600..]) > 7000.0);
     assert_eq!(sessions[1].send(&[0; 160], &mut packet), Some(address(0)));
