@@ -10,6 +10,7 @@ use rtp::{Packet, Reception};
 use sdp::negotiation::{Preferences, accept, answer, offered};
 use sdp::{Crypto, Session};
 use srtp::{MasterKey, Policy, Receiver, Sender, Suite};
+use stun::{Answer, Client, Event, TransactionId};
 
 /// An RTP packet of 20 ms of G.711, with room behind it.
 fn packet(number: u16) -> Option<(Vec<u8>, usize)> {
@@ -67,4 +68,13 @@ pub(crate) fn protect() -> Option<()> {
         let is_hidden = !buffer.starts_with(&plain);
         (is_hidden && receiver.unprotect(&mut buffer[..length]).ok()? == plain).then_some(())
     })
+}
+
+pub(crate) fn ask() -> Option<()> {
+    let (server, nat) = (([192, 0, 2, 1], 3478).into(), ([198, 51, 100, 7], 40_000).into());
+    let mut client = Client::new(TransactionId([7; 12]), server, Duration::ZERO);
+    let (mut request, mut response) = (Vec::new(), Vec::new());
+    let is_sent = client.poll(Duration::ZERO, &mut request) == Event::Send(server);
+    let is_answered = is_sent && stun::answer(nat, &request, &mut response);
+    (is_answered && client.receive(server, &response) == Some(Answer::Mapped(nat))).then_some(())
 }
