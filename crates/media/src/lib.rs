@@ -9,9 +9,14 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+pub mod demultiplex;
+mod mapper;
 mod negotiation;
+mod rtcp;
 mod session;
 pub mod tone;
 
-pub use negotiation::{Negotiator, Random, Refusal, Security, Stream, Wishes};
-pub use session::{Heard, Seed, Session, Statistics};
+pub use mapper::{Mapper, Mapping};
+pub use negotiation::{ExtendedReports, Negotiator, Random, Refusal, Security, Stream, Wishes};
+pub use rtcp::{Channel, ReportSeed};
+pub use session::{Flow, Heard, Seed, Session, Statistics};
