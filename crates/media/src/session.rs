@@ -17,9 +17,11 @@ use sdp::Crypto;
 
 mod control;
 mod framing;
+mod trials;
 
 pub use control::Flow;
 use framing::Framing;
+use trials::Trials;
 
 /// The time that a packet holds.
 pub(crate) const FRAME: Duration = Duration::from_millis(20);
@@ -155,6 +157,7 @@ pub struct Session {
     framing: Framing,
     /// Sound that waits for a packet to be full.
     outgoing: Vec<i16>,
+    trials: Trials,
 }
 
 fn sender(crypto: &Crypto) -> Option<srtp::Sender> {
@@ -212,6 +215,7 @@ impl Session {
             longest_delay: Duration::ZERO,
             framing: Framing::new(),
             outgoing: Vec::new(),
+            trials: Trials::default(),
             stream,
         })
     }
@@ -258,6 +262,7 @@ impl Session {
         }
         if stream.remote != self.stream.remote {
             self.source = None;
+            self.trials = Trials::default();
         }
         if stream.remote_rtcp != self.stream.remote_rtcp {
             self.control_source = None;
@@ -495,7 +500,8 @@ impl Session {
     /// means nothing outside of its network. Else a forged datagram could send our sound to anybody.
     fn destination(&self) -> Option<SocketAddr> {
         let named = self.stream.remote?;
-        Some(self.source.filter(|_| self.may_follow()).unwrap_or(named))
+        let followed = self.source.filter(|_| self.may_follow());
+        Some(followed.or(self.trials.found).unwrap_or(named))
     }
 
     /// Takes note of what was lost before a packet, and that it came.
@@ -517,6 +523,11 @@ impl Session {
     fn is_of_peer(&mut self, from: SocketAddr) -> bool {
         let is_proven = self.protection.is_some();
         let is_named = self.stream.remote == Some(from);
+        if is_named {
+            self.trials.found = None;
+        } else if self.source.is_none() {
+            self.note_first(from);
+        }
         if is_proven || is_named || self.source.is_none() {
             self.source = Some(from);
         }
