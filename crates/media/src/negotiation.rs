@@ -374,7 +374,9 @@ impl Negotiator {
                 return Err(Refusal::NotSecured);
             }
             // Keys that nobody has asked for are for nothing: some phones always name theirs.
-            let has_wrong_keys = !answered.is_empty() && !self.offered.is_empty();
+            // Those that cannot be read were for some of ours, and the other end is going to encrypt.
+            let names_keys = media.attributes("crypto").next().is_some();
+            let has_wrong_keys = names_keys && !self.offered.is_empty();
             if Profile::of(media.protocol) != Some(Profile::Plain) || has_wrong_keys {
                 return Err(Refusal::Keys);
             }
@@ -489,5 +491,7 @@ fn in_its_place(own: &[u8], offer: &sdp::Session<'_>, place: usize) -> Vec<u8> {
     answer.into_bytes()
 }
 
+#[cfg(test)]
+mod field;
 #[cfg(test)]
 mod tests;
