@@ -19,4 +19,4 @@ pub mod tone;
 pub use mapper::{Mapper, Mapping};
 pub use negotiation::{ExtendedReports, Negotiator, Random, Refusal, Security, Stream, Wishes};
 pub use rtcp::{Channel, ReportSeed};
-pub use session::{Flow, Heard, Seed, Session, Statistics};
+pub use session::{Clock, Flow, Heard, Seed, Session, Statistics};

@@ -14,13 +14,19 @@ use rtp::quality::{CodecQuality, LossPattern, mean_opinion_score, rating};
 use rtp::reception::Arrival;
 use rtp::{Packet, Reception};
 use sdp::Crypto;
+use sdp::negotiation::Agreement;
+use srtp::Suite;
+use srtp::timings::Step;
 
 mod control;
 mod framing;
+mod timings;
 mod trials;
 
 pub use control::Flow;
 use framing::Framing;
+pub use timings::Clock;
+use timings::Measured;
 use trials::Trials;
 
 /// The time that a packet holds.
@@ -110,6 +116,7 @@ impl Statistics {
 
 /// What protects the stream.
 struct Protection {
+    suite: Suite,
     sender: srtp::Sender,
     receiver: srtp::Receiver,
 }
@@ -158,14 +165,27 @@ pub struct Session {
     /// Sound that waits for a packet to be full.
     outgoing: Vec<i16>,
     trials: Trials,
+    measured: Measured,
 }
 
-fn sender(crypto: &Crypto) -> Option<srtp::Sender> {
-    srtp::Sender::new(&crypto.policy, crypto.master_keys().ok()?).ok()
+fn sender(crypto: &Crypto, measured: &mut Measured) -> Option<srtp::Sender> {
+    let keys = crypto.master_keys().ok()?;
+    let new = || srtp::Sender::new(&crypto.policy, keys).ok();
+    measured.measure(crypto.policy.suite, Step::Derivation, new)
 }
 
-fn receiver(crypto: &Crypto) -> Option<srtp::Receiver> {
-    srtp::Receiver::new(&crypto.policy, crypto.master_keys().ok()?).ok()
+fn receiver(crypto: &Crypto, measured: &mut Measured) -> Option<srtp::Receiver> {
+    let keys = crypto.master_keys().ok()?;
+    let new = || srtp::Receiver::new(&crypto.policy, keys).ok();
+    measured.measure(crypto.policy.suite, Step::Derivation, new)
+}
+
+fn protection(agreed: &Agreement, measured: &mut Measured) -> Option<Protection> {
+    Some(Protection {
+        suite: agreed.send.policy.suite,
+        sender: sender(&agreed.send, measured)?,
+        receiver: receiver(&agreed.receive, measured)?,
+    })
 }
 
 /// Whether two attributes have the same keys, used in the same way.
@@ -182,12 +202,17 @@ impl Session {
     /// The session of `stream`. `None` where its keys cannot be used.
     #[must_use]
     pub fn new(stream: Stream, seed: Seed) -> Option<Self> {
+        Self::measured(stream, seed, None)
+    }
+
+    /// As [`Session::new`], and measures by `clock`, if there is one, what the steps of SRTP take: see
+    /// [`Session::timings`].
+    #[must_use]
+    pub fn measured(stream: Stream, seed: Seed, clock: Option<Clock>) -> Option<Self> {
+        let mut measured = Measured::by(clock);
         let protection = match &stream.security {
             None => None,
-            Some(agreed) => Some(Protection {
-                sender: sender(&agreed.send)?,
-                receiver: receiver(&agreed.receive)?,
-            }),
+            Some(agreed) => Some(protection(agreed, &mut measured)?),
         };
         Some(Self {
             encoder: Encoder::new(stream.codec),
@@ -216,6 +241,7 @@ impl Session {
             framing: Framing::new(),
             outgoing: Vec::new(),
             trials: Trials::default(),
+            measured,
             stream,
         })
     }
@@ -223,6 +249,7 @@ impl Session {
     /// Goes on with what was agreed on anew. False where its keys cannot be used, or where it would be in clear after
     /// it was encrypted: the session is as it was.
     pub fn renew(&mut self, stream: Stream) -> bool {
+        let measured = &mut self.measured;
         match (&mut self.protection, &self.stream.security, &stream.security) {
             (None, _, None) => {}
             (Some(_), _, None) => return false,
@@ -230,26 +257,27 @@ impl Session {
             (Some(protection), Some(before), Some(agreed)) => {
                 let new_sender = match is_same(&before.send, &agreed.send) {
                     true => None,
-                    false => match sender(&agreed.send) {
+                    false => match sender(&agreed.send, measured) {
                         None => return false,
                         new => new,
                     },
                 };
                 if !is_same(&before.receive, &agreed.receive) {
-                    let Some(receiver) = receiver(&agreed.receive) else { return false };
+                    let new = receiver(&agreed.receive, measured);
+                    let Some(receiver) = new else { return false };
                     protection.receiver = receiver;
                 }
                 if let Some(sender) = new_sender {
                     protection.sender = sender;
                 }
+                protection.suite = agreed.send.policy.suite;
             }
-            (protection, _, Some(agreed)) => {
-                let (Some(sender), Some(receiver)) =
-                    (sender(&agreed.send), receiver(&agreed.receive))
-                else {
+            (before, _, Some(agreed)) => {
+                let new = protection(agreed, measured);
+                if new.is_none() {
                     return false;
-                };
-                *protection = Some(Protection { sender, receiver });
+                }
+                *before = new;
             }
         }
         if stream.codec != self.stream.codec {
@@ -385,10 +413,10 @@ impl Session {
         };
         out.clear();
         out.resize(MAX_PACKET, 0);
-        let mut length = fields.write(payload, out)?;
-        if let Some(protection) = &mut self.protection {
-            length = protection.sender.protect(out, length).ok()?;
-        }
+        let length = match &mut self.protection {
+            Some(protection) => protection.write(fields, payload, out, &mut self.measured)?,
+            None => fields.write(payload, out)?,
+        };
         out.truncate(length);
         self.sequence_number = self.sequence_number.wrapping_add(1);
         self.statistics.sent += 1;
@@ -441,7 +469,7 @@ impl Session {
 
     fn receive_sound(&mut self, now: Duration, from: SocketAddr, datagram: &mut [u8]) -> Heard {
         let packet = match &mut self.protection {
-            Some(protection) => match protection.receiver.unprotect(datagram) {
+            Some(protection) => match protection.read(datagram, &mut self.measured) {
                 Ok(packet) => &*packet,
                 Err(_) => {
                     self.statistics.refused += 1;
