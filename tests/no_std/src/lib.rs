@@ -28,7 +28,8 @@ pub fn run() -> Result<(), &'static str> {
     media::negotiate().ok_or("sdp")?;
     media::receive().ok_or("rtp")?;
     media::protect().ok_or("srtp")?;
-    media::ask().ok_or("stun")
+    media::ask().ok_or("stun")?;
+    media::call().ok_or("media")
 }
 
 #[cfg(test)]
