@@ -13,18 +13,16 @@ use rtp::packet::Fields;
 use rtp::quality::{CodecQuality, LossPattern, mean_opinion_score, rating};
 use rtp::reception::Arrival;
 use rtp::{Packet, Reception};
-use sdp::Crypto;
-use sdp::negotiation::Agreement;
-use srtp::Suite;
-use srtp::timings::Step;
 
 mod control;
 mod framing;
+mod keys;
 mod timings;
 mod trials;
 
 pub use control::Flow;
 use framing::Framing;
+use keys::Protection;
 pub use timings::Clock;
 use timings::Measured;
 use trials::Trials;
@@ -114,13 +112,6 @@ impl Statistics {
     }
 }
 
-/// What protects the stream.
-struct Protection {
-    suite: Suite,
-    sender: srtp::Sender,
-    receiver: srtp::Receiver,
-}
-
 /// A digit that is being sent.
 struct Pressed {
     event: u8,
@@ -168,36 +159,6 @@ pub struct Session {
     measured: Measured,
 }
 
-fn sender(crypto: &Crypto, measured: &mut Measured) -> Option<srtp::Sender> {
-    let keys = crypto.master_keys().ok()?;
-    let new = || srtp::Sender::new(&crypto.policy, keys).ok();
-    measured.measure(crypto.policy.suite, Step::Derivation, new)
-}
-
-fn receiver(crypto: &Crypto, measured: &mut Measured) -> Option<srtp::Receiver> {
-    let keys = crypto.master_keys().ok()?;
-    let new = || srtp::Receiver::new(&crypto.policy, keys).ok();
-    measured.measure(crypto.policy.suite, Step::Derivation, new)
-}
-
-fn protection(agreed: &Agreement, measured: &mut Measured) -> Option<Protection> {
-    Some(Protection {
-        suite: agreed.send.policy.suite,
-        sender: sender(&agreed.send, measured)?,
-        receiver: receiver(&agreed.receive, measured)?,
-    })
-}
-
-/// Whether two attributes have the same keys, used in the same way.
-fn is_same(one: &Crypto, other: &Crypto) -> bool {
-    let are_same = |(one, other): (&sdp::crypto::Key, &sdp::crypto::Key)| {
-        one.bytes == other.bytes && one.mki == other.mki
-    };
-    one.policy == other.policy
-        && one.keys.len() == other.keys.len()
-        && one.keys.iter().zip(&other.keys).all(are_same)
-}
-
 impl Session {
     /// The session of `stream`. `None` where its keys cannot be used.
     #[must_use]
@@ -212,7 +173,7 @@ impl Session {
         let mut measured = Measured::by(clock);
         let protection = match &stream.security {
             None => None,
-            Some(agreed) => Some(protection(agreed, &mut measured)?),
+            Some(agreed) => Some(Protection::new(agreed, &mut measured)?),
         };
         Some(Self {
             encoder: Encoder::new(stream.codec),
@@ -249,36 +210,9 @@ impl Session {
     /// Goes on with what was agreed on anew. False where its keys cannot be used, or where it would be in clear after
     /// it was encrypted: the session is as it was.
     pub fn renew(&mut self, stream: Stream) -> bool {
-        let measured = &mut self.measured;
-        match (&mut self.protection, &self.stream.security, &stream.security) {
-            (None, _, None) => {}
-            (Some(_), _, None) => return false,
-            // Counters begin anew with new keys, and only then: one end's key may stay while the other's changes.
-            (Some(protection), Some(before), Some(agreed)) => {
-                let new_sender = match is_same(&before.send, &agreed.send) {
-                    true => None,
-                    false => match sender(&agreed.send, measured) {
-                        None => return false,
-                        new => new,
-                    },
-                };
-                if !is_same(&before.receive, &agreed.receive) {
-                    let new = receiver(&agreed.receive, measured);
-                    let Some(receiver) = new else { return false };
-                    protection.receiver = receiver;
-                }
-                if let Some(sender) = new_sender {
-                    protection.sender = sender;
-                }
-                protection.suite = agreed.send.policy.suite;
-            }
-            (before, _, Some(agreed)) => {
-                let new = protection(agreed, measured);
-                if new.is_none() {
-                    return false;
-                }
-                *before = new;
-            }
+        let (before, after) = (&self.stream.security, &stream.security);
+        if !keys::renew(&mut self.protection, before.as_ref(), after.as_ref(), &mut self.measured) {
+            return false;
         }
         if stream.codec != self.stream.codec {
             self.encoder = Encoder::new(stream.codec);
@@ -352,48 +286,6 @@ impl Session {
         self.outgoing.extend_from_slice(samples);
         self.write_sound(time, out)?;
         Some(to)
-    }
-
-    /// One more packet of the sound that [`Session::send`] was given, where the other end wants less of it in each:
-    /// to be called after it until there is none.
-    pub fn rest(&mut self, out: &mut Vec<u8>) -> Option<SocketAddr> {
-        let to = self.destination().filter(|_| self.stream.sends)?;
-        self.write_sound(self.packet_time(), out)?;
-        Some(to)
-    }
-
-    /// What we put into a packet: what the other end wants, where the codec can be cut anywhere.
-    fn packet_time(&self) -> Duration {
-        // PCMU, PCMA and G722.
-        match self.stream.codec.static_payload_type() {
-            Some(0 | 8 | 9) => self.stream.packet_time,
-            _ => FRAME,
-        }
-    }
-
-    /// Time goes on without sound.
-    fn pass(&mut self, units: u32) {
-        let waited = self.outgoing.len() as u64 * u64::from(self.stream.codec.clock_rate())
-            / u64::from(self.stream.codec.sample_rate());
-        self.outgoing.clear();
-        self.timestamp = self.timestamp.wrapping_add(units).wrapping_add(waited as u32);
-    }
-
-    /// A packet of so much of the sound that waits, if there is so much.
-    fn write_sound(&mut self, time: Duration, out: &mut Vec<u8>) -> Option<()> {
-        let millis = time.as_millis() as u32;
-        let count = (self.stream.codec.sample_rate() * millis / 1000) as usize;
-        if self.outgoing.len() < count {
-            return None;
-        }
-        let mut payload = Vec::with_capacity(count);
-        self.encoder.encode(&self.outgoing[..count], &mut payload);
-        self.outgoing.drain(..count);
-        let marker = core::mem::take(&mut self.begins);
-        let timestamp = self.timestamp;
-        let units = self.stream.codec.clock_rate() * millis / 1000;
-        self.timestamp = timestamp.wrapping_add(units);
-        self.write(self.stream.send_type, timestamp, marker, &payload, out)
     }
 
     fn write(

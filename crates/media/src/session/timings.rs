@@ -1,6 +1,7 @@
 //! How long the steps of SRTP take in a session (row A12 of docs/sources.md), by the suite.
 
-use super::{Protection, Session};
+use super::Session;
+use super::keys::Protection;
 use alloc::vec::Vec;
 use rtp::packet::Fields;
 use srtp::timings::{Step, Stopwatch, Timings};
