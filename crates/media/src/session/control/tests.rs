@@ -237,3 +237,42 @@ fn what_nobody_could_know_is_not_believed() {
     assert_eq!(statistics.far_loss, Some(255.0 / 256.0));
     assert_eq!(statistics.round_trip, before.round_trip, "no report of ours had that time");
 }
+
+#[test]
+fn metrics_tell_of_losses_in_bursts() {
+    use rtp::rtcp::extended::Block;
+    let metrics = |drops: &dyn Fn(u32) -> bool| {
+        let mut ends = with_reports(Security::Off);
+        run(&mut ends, Duration::from_secs(20), |one, count| one == 0 && drops(count));
+        let mut out = Vec::new();
+        ends[1].bye(Duration::from_secs(20), &mut out).unwrap();
+        let compound = Compound::parse(&out).unwrap();
+        let blocks: Vec<_> = compound
+            .packets()
+            .filter_map(|packet| match packet {
+                rtp::rtcp::Packet::ExtendedReport(report) => Some(report.blocks()),
+                _ => None,
+            })
+            .flatten()
+            .collect();
+        let found = blocks.iter().find_map(|block| match block {
+            Block::VoipMetrics(metrics) => Some(*metrics),
+            _ => None,
+        });
+        found.unwrap()
+    };
+    let good = metrics(&|_| false);
+    assert_eq!((good.ssrc, good.loss_rate, good.burst_density, good.gap_density), (1, 0, 0, 0));
+    assert_eq!((good.mos_conversation, good.r_factor, good.minimum_gap), (44, 93, 16));
+    assert!(good.round_trip_delay.abs_diff(80) <= 20 && good.jitter_buffer_maximum > 0);
+    // Four of six in each two seconds, and between them nothing.
+    let bursts = metrics(&|count| (10..16).contains(&(count % 100)) && count % 3 != 0);
+    assert_eq!(bursts.loss_rate, 10, "4 of 100 in 256ths");
+    assert!(bursts.burst_density > 128 && bursts.gap_density == 0, "{bursts:?}");
+    assert!((80..=140).contains(&bursts.burst_duration), "{bursts:?}");
+    assert!((1800..=2000).contains(&bursts.gap_duration), "{bursts:?}");
+    // As many, each alone.
+    let single = metrics(&|count| count % 25 == 10);
+    assert_eq!((single.burst_density, single.burst_duration), (0, 0), "{single:?}");
+    assert!((9..=11).contains(&single.gap_density), "{single:?}");
+}
