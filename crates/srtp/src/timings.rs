@@ -12,7 +12,7 @@ pub enum Step {
     Decryption,
     /// The code of HMAC is made, or made and compared.
     Authentication,
-    /// The packet's index is found, looked up in the list of those before it, and noted there.
+    /// The packet's index is looked up in the list of those before it, and noted there.
     Replay,
     /// Headers are read or written.
     Header,
