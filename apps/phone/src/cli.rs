@@ -19,6 +19,8 @@ pub(crate) enum Command {
     Call(CallArgs),
     /// Wait for calls, and take them
     Answer(AnswerArgs),
+    /// Do what the lines of the standard input say, each a command in JSON
+    Control(ControlArgs),
 }
 
 #[derive(Debug, Args)]
@@ -48,7 +50,13 @@ pub(crate) struct AnswerArgs {
     pub(crate) line: LineArgs,
 }
 
-/// What both commands have.
+#[derive(Debug, Args)]
+pub(crate) struct ControlArgs {
+    #[command(flatten)]
+    pub(crate) line: LineArgs,
+}
+
+/// What all commands have.
 #[derive(Debug, Args)]
 pub(crate) struct LineArgs {
     /// What is sent: a WAV file, tone:HERTZ, or silence

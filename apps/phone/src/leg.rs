@@ -31,7 +31,9 @@ pub(crate) struct Leg {
     pub(crate) negotiator: Negotiator,
     pub(crate) session: Option<Session>,
     pub(crate) socket: UdpSocket,
-    sound: Sound,
+    pub(crate) sound: Sound,
+    /// Whether silence is sent in its place.
+    pub(crate) mutes: bool,
     recording: Option<Recording>,
     /// What was played last, for an echo.
     last: Vec<i16>,
@@ -55,7 +57,7 @@ impl Leg {
         // Numbers that some read as signed ones of 32 bits.
         let negotiator = Negotiator::new(wishes, address, random_number() >> 33);
         let (session, last, packet) = (None, Vec::new(), Vec::new());
-        Ok(Self { negotiator, session, socket, sound, recording, last, packet })
+        Ok(Self { negotiator, session, socket, sound, mutes: false, recording, last, packet })
     }
 
     /// Begins the session of `stream`, or goes on with it. False where its keys cannot be used.
@@ -102,10 +104,13 @@ impl Leg {
     pub(crate) fn tick(&mut self, now: Duration) {
         let Some(session) = &mut self.session else { return };
         let count = session.frame_samples();
-        let samples = match &mut self.sound {
+        let mut samples = match &mut self.sound {
             Sound::Source(source) => source.next(count),
             Sound::Echo => std::mem::take(&mut self.last),
         };
+        if self.mutes {
+            samples.fill(0);
+        }
         if let Some(to) = session.send(&samples, &mut self.packet) {
             // What cannot be sent is lost like what is lost on the way.
             let _ = self.socket.send_to(&self.packet, to);

@@ -164,6 +164,11 @@ impl Negotiator {
         self.holds = holds;
     }
 
+    /// Takes nothing but SRTP from the next offer or answer on.
+    pub const fn require_security(&mut self) {
+        self.wishes.security = Security::Required;
+    }
+
     const fn requires_security(&self) -> bool {
         matches!(self.wishes.security, Security::Required) || self.was_secured
     }

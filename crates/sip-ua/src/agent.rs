@@ -10,8 +10,9 @@ use crate::registration::Registration;
 use crate::server::{Answer, Arrival, ServerKey};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
+use core::net::SocketAddr;
 use sip::dialog::DialogId;
-use sip::{Emit, Flow, HeaderName, Instant, Message, Method, Uri};
+use sip::{Emit, Flow, HeaderName, Instant, Message, Method, Transport, Uri};
 
 /// A user agent. See the [crate] for how it is used.
 pub struct Agent {
@@ -83,6 +84,13 @@ impl Agent {
             self.hear(heard, now);
         }
         self.tidy();
+    }
+
+    /// A connection to `remote` has ended. Whoever is registered through it is not reached any more, and registers anew.
+    pub fn closed(&mut self, now: Instant, transport: Transport, remote: SocketAddr) {
+        for registration in &mut self.registrations {
+            registration.on_closed(&mut self.core, transport, remote, now);
+        }
     }
 
     /// The answer to [`Event::Locate`]: where the destination is, the preferred first; empty where it is nowhere.

@@ -85,6 +85,8 @@ pub struct Config {
     pub instance: String,
     /// The base values of all timers.
     pub timers: Timers,
+    /// How often the way to a registrar is kept open by an empty message; `None`: it is not.
+    pub keepalive: Option<Duration>,
     /// How long a call may ring, at either end.
     pub ringing: Duration,
     /// Calls at a time that others have begun; who calls beyond that hears 486.
@@ -101,6 +103,7 @@ impl Default for Config {
             user_agent: concat!("barebell-phone/", env!("CARGO_PKG_VERSION")).into(),
             instance: String::new(),
             timers: Timers::default(),
+            keepalive: Some(Duration::from_secs(25)),
             ringing: Duration::from_secs(180),
             incoming_calls: 4,
             server_transactions: 1024,
