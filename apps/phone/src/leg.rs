@@ -31,6 +31,7 @@ pub(crate) struct Leg {
     pub(crate) negotiator: Negotiator,
     pub(crate) session: Option<Session>,
     pub(crate) socket: UdpSocket,
+    local: IpAddr,
     pub(crate) sound: Sound,
     /// Whether silence is sent in its place.
     pub(crate) mutes: bool,
@@ -57,7 +58,22 @@ impl Leg {
         // Numbers that some read as signed ones of 32 bits.
         let negotiator = Negotiator::new(wishes, address, random_number() >> 33);
         let (session, last, packet) = (None, Vec::new(), Vec::new());
-        Ok(Self { negotiator, session, socket, sound, mutes: false, recording, last, packet })
+        Ok(Self {
+            negotiator,
+            session,
+            socket,
+            local,
+            sound,
+            mutes: false,
+            recording,
+            last,
+            packet,
+        })
+    }
+
+    /// Where it receives.
+    pub(crate) fn local(&self) -> IpAddr {
+        self.local
     }
 
     /// Begins the session of `stream`, or goes on with it. False where its keys cannot be used.
