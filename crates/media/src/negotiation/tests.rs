@@ -27,7 +27,7 @@ fn agree(one: Security, other: Security) -> Result<(Stream, Stream), Refusal> {
 #[test]
 fn both_ends_agree_on_the_same() {
     let (caller, callee) = agree(Security::Off, Security::Off).unwrap();
-    assert_eq!((caller.codec, callee.codec), (Codec::Pcmu, Codec::Pcmu));
+    assert_eq!((caller.codec, callee.codec), (Codec::ALL[0], Codec::ALL[0]));
     assert_eq!(caller.remote, Some(([192, 0, 2, 1], 5000).into()));
     assert_eq!(callee.remote, Some(([192, 0, 2, 1], 4000).into()));
     assert_eq!((caller.events, callee.events), (Some((101, 101)), Some((101, 101))));
@@ -109,7 +109,7 @@ fn what_does_not_fit_says_why() {
     for (media, refusal) in [
         ("", Refusal::NoAudio),
         ("m=video 4000 RTP/AVP 96\r\n", Refusal::NoAudio),
-        ("m=audio 4000 RTP/AVP 18 3\r\n", Refusal::NoCommonCodec { theirs: "G729, GSM".into() }),
+        ("m=audio 4000 RTP/AVP 18 4\r\n", Refusal::NoCommonCodec { theirs: "G729, G723".into() }),
         (
             "m=audio 4000 UDP/TLS/RTP/SAVPF 0\r\n",
             Refusal::OnlySecured { protocol: "UDP/TLS/RTP/SAVPF".into() },
