@@ -7,6 +7,8 @@ extern crate alloc;
 extern crate std;
 
 mod g722;
+#[cfg(feature = "opus")]
+mod opus;
 mod resampler;
 
 pub use resampler::Resampler;
@@ -19,6 +21,9 @@ use audio_codec_algorithms::{decode_alaw, decode_ulaw, encode_alaw, encode_ulaw}
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Codec {
+    /// Opus for speech: one channel, wideband.
+    #[cfg(feature = "opus")]
+    Opus,
     /// G.722 at 64 kbit/s.
     G722,
     /// G.711, mu-law.
@@ -29,28 +34,43 @@ pub enum Codec {
 
 impl Codec {
     /// Every codec, in the order in which they are offered.
-    pub const ALL: [Self; 3] = [Self::G722, Self::Pcmu, Self::Pcma];
+    pub const ALL: &[Self] = &[
+        #[cfg(feature = "opus")]
+        Self::Opus,
+        Self::G722,
+        Self::Pcmu,
+        Self::Pcma,
+    ];
 
     /// The encoding's name in `a=rtpmap`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
+            #[cfg(feature = "opus")]
+            Self::Opus => "opus",
             Self::G722 => "G722",
             Self::Pcmu => "PCMU",
             Self::Pcma => "PCMA",
         }
     }
 
-    /// Units of RTP's timestamp in a second. Of G.722 they are half its samples (RFC 3551 section 4.5.2).
+    /// Units of RTP's timestamp in a second. Of G.722 they are half its samples (RFC 3551 section 4.5.2), of Opus
+    /// always those of 48 kHz (RFC 7587 section 4.1).
     #[must_use]
     pub const fn clock_rate(self) -> u32 {
-        8000
+        match self {
+            #[cfg(feature = "opus")]
+            Self::Opus => 48_000,
+            Self::G722 | Self::Pcmu | Self::Pcma => 8000,
+        }
     }
 
     /// Samples in a second, of what is encoded and decoded.
     #[must_use]
     pub const fn sample_rate(self) -> u32 {
         match self {
+            #[cfg(feature = "opus")]
+            Self::Opus => opus::SAMPLE_RATE,
             Self::G722 => 16_000,
             Self::Pcmu | Self::Pcma => 8000,
         }
@@ -59,13 +79,21 @@ impl Codec {
     /// Its channels, as `a=rtpmap` has them; what is encoded and decoded here has one.
     #[must_use]
     pub const fn channels(self) -> u8 {
-        1
+        match self {
+            #[cfg(feature = "opus")]
+            Self::Opus => 2,
+            Self::G722 | Self::Pcmu | Self::Pcma => 1,
+        }
     }
 
     /// What `a=fmtp` says of it, if anything.
     #[must_use]
     pub const fn parameters(self) -> Option<&'static str> {
-        None
+        match self {
+            #[cfg(feature = "opus")]
+            Self::Opus => Some(opus::PARAMETERS),
+            Self::G722 | Self::Pcmu | Self::Pcma => None,
+        }
     }
 
     /// Samples in a frame of 20 ms, which a packet holds.
@@ -78,6 +106,8 @@ impl Codec {
     #[must_use]
     pub const fn max_samples(self, length: usize) -> usize {
         match self {
+            #[cfg(feature = "opus")]
+            Self::Opus => opus::MAX_SAMPLES,
             Self::G722 => 2 * length,
             Self::Pcmu | Self::Pcma => length,
         }
@@ -90,6 +120,8 @@ impl Codec {
             Self::Pcmu => Some(0),
             Self::Pcma => Some(8),
             Self::G722 => Some(9),
+            #[cfg(feature = "opus")]
+            Self::Opus => None,
         }
     }
 
@@ -99,7 +131,7 @@ impl Codec {
         let is_it = |codec: &Self| {
             codec.name().eq_ignore_ascii_case(name) && codec.clock_rate() == clock_rate
         };
-        Self::ALL.into_iter().find(is_it)
+        Self::ALL.iter().copied().find(is_it)
     }
 }
 
@@ -109,6 +141,8 @@ pub struct Encoder(Encodes);
 
 #[derive(Debug)]
 enum Encodes {
+    #[cfg(feature = "opus")]
+    Opus(Box<opus::Encoder>),
     G722(Box<g722::Encoder>),
     Pcmu,
     Pcma,
@@ -119,6 +153,8 @@ impl Encoder {
     #[must_use]
     pub fn new(codec: Codec) -> Self {
         Self(match codec {
+            #[cfg(feature = "opus")]
+            Codec::Opus => Encodes::Opus(Box::default()),
             Codec::G722 => Encodes::G722(Box::default()),
             Codec::Pcmu => Encodes::Pcmu,
             Codec::Pcma => Encodes::Pcma,
@@ -128,6 +164,8 @@ impl Encoder {
     /// Appends the payload of `samples` to `out`.
     pub fn encode(&mut self, samples: &[i16], out: &mut Vec<u8>) {
         match &mut self.0 {
+            #[cfg(feature = "opus")]
+            Encodes::Opus(encoder) => encoder.encode(samples, out),
             Encodes::G722(encoder) => encoder.encode(samples, out),
             Encodes::Pcmu => out.extend(samples.iter().map(|&sample| encode_ulaw(sample))),
             Encodes::Pcma => out.extend(samples.iter().map(|&sample| encode_alaw(sample))),
@@ -141,6 +179,8 @@ pub struct Decoder(Decodes);
 
 #[derive(Debug)]
 enum Decodes {
+    #[cfg(feature = "opus")]
+    Opus(Box<opus::Decoder>),
     G722(Box<g722::Decoder>),
     Pcmu,
     Pcma,
@@ -151,6 +191,8 @@ impl Decoder {
     #[must_use]
     pub fn new(codec: Codec) -> Self {
         Self(match codec {
+            #[cfg(feature = "opus")]
+            Codec::Opus => Decodes::Opus(Box::default()),
             Codec::G722 => Decodes::G722(Box::default()),
             Codec::Pcmu => Decodes::Pcmu,
             Codec::Pcma => Decodes::Pcma,
@@ -160,9 +202,22 @@ impl Decoder {
     /// Appends the samples of `payload` to `out`.
     pub fn decode(&mut self, payload: &[u8], out: &mut Vec<i16>) {
         match &mut self.0 {
+            #[cfg(feature = "opus")]
+            Decodes::Opus(decoder) => decoder.decode(payload, out),
             Decodes::G722(decoder) => decoder.decode(payload, out),
             Decodes::Pcmu => out.extend(payload.iter().map(|&byte| decode_ulaw(byte))),
             Decodes::Pcma => out.extend(payload.iter().map(|&byte| decode_alaw(byte))),
+        }
+    }
+}
+
+#[cfg(feature = "opus")]
+impl Decoder {
+    /// Appends 20 ms in the place of a packet that is lost, by `next`, the one after it: Opus' packets hold a copy of
+    /// the one before, as good as loss makes it worth. Without a copy, of another codec, the frame is concealed.
+    pub fn recover(&mut self, next: &[u8], out: &mut Vec<i16>) {
+        if let Decodes::Opus(decoder) = &mut self.0 {
+            decoder.recover(next, out);
         }
     }
 }

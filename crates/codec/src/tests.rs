@@ -8,6 +8,22 @@ pub(crate) fn tone(frequency: f64, sample_rate: u32, seconds: f64) -> Vec<i16> {
     (0..count).map(|place| (1e4 * libm::sin(step * f64::from(place))).round() as i16).collect()
 }
 
+/// Something like a voice: its pitch glides between 100 and 200 Hz, and it speaks three syllables a second.
+pub(crate) fn voice(sample_rate: u32, seconds: f64) -> Vec<i16> {
+    let count = (seconds * f64::from(sample_rate)) as u32;
+    let mut phase = 0.0;
+    let sample = |place| {
+        let time = f64::from(place) / f64::from(sample_rate);
+        phase += TAU * (150.0 + 50.0 * libm::sin(TAU * 0.9 * time)) / f64::from(sample_rate);
+        let harmonic = |number: i32| {
+            libm::sin(f64::from(number) * phase + f64::from(number * number)) / f64::from(number)
+        };
+        let loudness = 0.2 + libm::fabs(libm::sin(TAU * 1.5 * time));
+        (4000.0 * loudness * (1..=12).map(harmonic).sum::<f64>()) as i16
+    };
+    (0..count).map(sample).collect()
+}
+
 /// How strong a frequency is, as the highest samples of a sine that would be as strong.
 pub(crate) fn amplitude_of(frequency: f64, sample_rate: u32, samples: &[i16]) -> f64 {
     let step = TAU * frequency / f64::from(sample_rate);
@@ -24,6 +40,15 @@ pub(crate) fn decibels(ratio: f64) -> f64 {
     20.0 * libm::log10(ratio.max(1e-9))
 }
 
+/// Bytes without an order, which `seed` repeats.
+pub(crate) fn noise(seed: u32) -> impl FnMut() -> u8 {
+    let mut state = seed;
+    move || {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        (state >> 24) as u8
+    }
+}
+
 /// What comes back of `samples`, by packets of 20 ms.
 fn there_and_back(codec: Codec, samples: &[i16]) -> Vec<i16> {
     let (mut encoder, mut decoder) = (Encoder::new(codec), Decoder::new(codec));
@@ -38,15 +63,20 @@ fn there_and_back(codec: Codec, samples: &[i16]) -> Vec<i16> {
 
 #[test]
 fn a_tone_comes_back_at_its_frequency_and_level() {
-    for codec in Codec::ALL {
+    for &codec in Codec::ALL {
         let rate = codec.sample_rate();
-        for share in [0.1, 0.25, 0.6, 0.8] {
+        // What is not held by the waveform is held less exactly, and high notes are none of speech.
+        let (shares, tolerance) = match codec.name() {
+            "opus" => ([0.025, 0.05, 0.1, 0.25], 1.5),
+            _ => ([0.1, 0.25, 0.6, 0.8], 1.0),
+        };
+        for share in shares {
             let frequency = f64::from(rate) / 2.0 * share;
             let back = there_and_back(codec, &tone(frequency, rate, 1.0));
             assert_eq!(back.len(), rate as usize);
             let steady = &back[rate as usize / 2..];
             let level = decibels(amplitude_of(frequency, rate, steady) / 10_000.0);
-            assert!(level.abs() < 1.0, "{codec:?} at {frequency}: {level} dB");
+            assert!(level.abs() < tolerance, "{codec:?} at {frequency}: {level} dB");
         }
     }
 }
@@ -85,7 +115,7 @@ fn the_bands_of_g722_come_together_as_they_were_parted() {
 
 #[test]
 fn names_lead_to_their_codecs() {
-    for codec in Codec::ALL {
+    for &codec in Codec::ALL {
         let named = Codec::named(&codec.name().to_lowercase(), codec.clock_rate());
         assert_eq!(named, Some(codec));
     }
@@ -95,12 +125,8 @@ fn names_lead_to_their_codecs() {
 
 #[test]
 fn no_payload_makes_more_samples_than_its_bound() {
-    let mut state = 1_u32;
-    let mut random = || {
-        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-        (state >> 24) as u8
-    };
-    for codec in Codec::ALL {
+    let mut random = noise(1);
+    for &codec in Codec::ALL {
         let mut decoder = Decoder::new(codec);
         for length in (0..200).chain([480, 960, 1500]) {
             for fixed in [None, Some(0), Some(0xff), Some(0x55)] {
