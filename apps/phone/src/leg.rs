@@ -1,6 +1,7 @@
 //! The media of one call: a socket, a session, and what sounds.
 
 use crate::audio::{Recording, Source};
+use media::ear::Ear;
 use media::{Heard, Negotiator, Refusal, Seed, Session, Stream, Wishes};
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
@@ -26,6 +27,17 @@ pub(crate) enum Sound {
     Echo,
 }
 
+/// How much goes out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Gate {
+    /// Nothing: the other end does not know our session description yet.
+    Closed,
+    /// Silence: the call is not answered yet.
+    Silent,
+    /// What sounds here.
+    Open,
+}
+
 /// The media of one call.
 pub(crate) struct Leg {
     pub(crate) negotiator: Negotiator,
@@ -34,6 +46,9 @@ pub(crate) struct Leg {
     pub(crate) sound: Sound,
     /// Whether silence is sent in its place.
     pub(crate) mutes: bool,
+    pub(crate) gate: Gate,
+    /// Hears what is played.
+    pub(crate) ear: Ear,
     recording: Option<Recording>,
     /// What was played last, for an echo.
     last: Vec<i16>,
@@ -50,6 +65,7 @@ impl Leg {
         wishes: Wishes,
         sound: Sound,
         recording: Option<Recording>,
+        ear: Ear,
     ) -> io::Result<Self> {
         let socket = UdpSocket::bind((local, 0))?;
         socket.set_nonblocking(true)?;
@@ -57,7 +73,18 @@ impl Leg {
         // Numbers that some read as signed ones of 32 bits.
         let negotiator = Negotiator::new(wishes, address, random_number() >> 33);
         let (session, last, packet) = (None, Vec::new(), Vec::new());
-        Ok(Self { negotiator, session, socket, sound, mutes: false, recording, last, packet })
+        Ok(Self {
+            negotiator,
+            session,
+            socket,
+            sound,
+            mutes: false,
+            gate: Gate::Silent,
+            ear,
+            recording,
+            last,
+            packet,
+        })
     }
 
     /// Begins the session of `stream`, or goes on with it. False where its keys cannot be used.
@@ -95,7 +122,11 @@ impl Leg {
             let Ok((length, from)) = self.socket.recv_from(&mut datagram) else { return };
             if let Some(session) = &mut self.session {
                 let from = SocketAddr::new(from.ip().to_canonical(), from.port());
-                heard(session.receive(now, from, &mut datagram[..length]));
+                let what = session.receive(now, from, &mut datagram[..length]);
+                if let Heard::Digit(key) = what {
+                    self.ear.hear_key(key);
+                }
+                heard(what);
             }
         }
     }
@@ -105,18 +136,22 @@ impl Leg {
         let Some(session) = &mut self.session else { return };
         let count = session.frame_samples();
         let mut samples = match &mut self.sound {
+            _ if self.gate != Gate::Open => vec![0; count],
             Sound::Source(source) => source.next(count),
             Sound::Echo => std::mem::take(&mut self.last),
         };
         if self.mutes {
             samples.fill(0);
         }
-        if let Some(to) = session.send(&samples, &mut self.packet) {
+        if self.gate != Gate::Closed
+            && let Some(to) = session.send(&samples, &mut self.packet)
+        {
             // What cannot be sent is lost like what is lost on the way.
             let _ = self.socket.send_to(&self.packet, to);
         }
         let mut played = Vec::with_capacity(count);
         session.play(now, &mut played);
+        self.ear.hear(count as u32 * 50, &played);
         if let Some(recording) = &mut self.recording {
             recording.write(&played);
         }
