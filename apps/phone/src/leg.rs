@@ -43,6 +43,7 @@ pub(crate) struct Leg {
     pub(crate) negotiator: Negotiator,
     pub(crate) session: Option<Session>,
     pub(crate) socket: UdpSocket,
+    local: IpAddr,
     pub(crate) sound: Sound,
     /// Whether silence is sent in its place.
     pub(crate) mutes: bool,
@@ -77,6 +78,7 @@ impl Leg {
             negotiator,
             session,
             socket,
+            local,
             sound,
             mutes: false,
             gate: Gate::Silent,
@@ -85,6 +87,11 @@ impl Leg {
             last,
             packet,
         })
+    }
+
+    /// Where it receives.
+    pub(crate) fn local(&self) -> IpAddr {
+        self.local
     }
 
     /// Begins the session of `stream`, or goes on with it. False where its keys cannot be used.

@@ -4,6 +4,7 @@
 mod commands;
 mod ears;
 mod events;
+mod transfer;
 
 use crate::audio::Recording;
 use crate::call::Call;
