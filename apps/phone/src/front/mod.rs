@@ -1,9 +1,11 @@
 //! Front ends: what decides what the phone does. One runs at a time.
 
 mod control;
+mod judge;
 mod once;
 
 pub(crate) use control::Control;
+pub(crate) use judge::Judge;
 pub(crate) use once::{Answer, Call};
 
 use crate::outcome::Outcome;
