@@ -241,7 +241,7 @@ impl Phone {
             Event::Incoming { call, from, flow, offer, .. } => {
                 self.on_incoming(call, from, &flow, offer.as_deref());
             }
-            Event::Ringing { call, status, session } => {
+            Event::Ringing { call, status, session, .. } => {
                 let early_media = session.is_some();
                 if let (Some(call), Some(session)) = (self.calls.get_mut(&call), session)
                     && let Ok(stream) = call.leg.negotiator.accept(&session)

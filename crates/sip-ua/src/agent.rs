@@ -1,17 +1,18 @@
 //! The agent: what comes in finds whom it is for.
 
 use crate::call::outgoing_dialog;
-use crate::call::{ALLOW, Call, CallError};
+use crate::call::{ALLOW, Call, CallError, refuse_answer};
 use crate::client::{Heard, Owner};
 use crate::config::{AccountId, Config};
 use crate::core::Core;
 use crate::event::{CallId, Event, Location, Ticket, Transmit};
+use crate::option_tags;
 use crate::registration::Registration;
 use crate::server::{Answer, Arrival, ServerKey};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use sip::dialog::DialogId;
-use sip::{Emit, Flow, HeaderName, Instant, Message, Method, Uri};
+use sip::{Emit, Flow, Instant, Message, Method, Uri};
 
 /// A user agent. See the [crate] for how it is used.
 pub struct Agent {
@@ -132,7 +133,8 @@ impl Agent {
         }
     }
 
-    /// Calls `uri`, as `account` or directly, with the offer `session`.
+    /// Calls `uri`, as `account` or directly, with the offer `session`; if that is empty, the other end makes the
+    /// offer ([`Event::Offer`]).
     ///
     /// # Errors
     /// [`CallError::Uri`] where it is no SIP URI or there is no such account.
@@ -152,7 +154,9 @@ impl Agent {
         Ok(id)
     }
 
-    /// Tells the caller that it rings here; with a `session`, that there is early media.
+    /// Tells the caller that it rings here; with a `session`, that there is early media. That is sent reliably where
+    /// the caller takes it (RFC 3262), and is the answer then, or our offer: [`Agent::answer`] need not repeat it.
+    /// What comes before the one before is acknowledged waits for that.
     ///
     /// # Errors
     /// [`CallError`] where the call does not ring here.
@@ -160,7 +164,8 @@ impl Agent {
         self.with(call, |call, core| call.ring(core, session, now))
     }
 
-    /// Answers a call with `session`: the answer to its offer, or an offer where it had none.
+    /// Answers a call with `session`: the answer to its offer, or an offer where it had none. It goes out as soon as
+    /// what was said before, with a session, is acknowledged.
     ///
     /// # Errors
     /// [`CallError`] where the call does not ring here.
@@ -193,10 +198,11 @@ impl Agent {
         })
     }
 
-    /// Offers another `session` within a call that stands.
+    /// Offers another `session` within a call that stands, or that rings with a session that is settled. It is
+    /// offered again by itself where both ends have offered at once; another one takes its place until then.
     ///
     /// # Errors
-    /// [`CallError`] where it does not stand, or a change is under way.
+    /// [`CallError`] where the call is not so far, or a change is under way.
     pub fn offer(&mut self, now: Instant, call: CallId, session: Vec<u8>) -> Result<(), CallError> {
         self.with(call, |call, core| call.offer(core, session, now))
     }
@@ -240,12 +246,21 @@ impl Agent {
                     registration.on_heard(&mut self.core, &heard, now);
                 }
             }
-            Owner::Call(call) => {
-                if let Some(call) = self.calls.get_mut(&call) {
-                    call.on_heard(&mut self.core, heard, now);
-                }
-            }
-            Owner::Nobody => {}
+            Owner::Call(call) => match self.calls.get_mut(&call) {
+                Some(call) => call.on_heard(&mut self.core, heard, now),
+                None => self.on_stray_answer(&heard, now),
+            },
+            Owner::Nobody => self.on_stray_answer(&heard, now),
+        }
+    }
+
+    /// Something has come of a request whose call is over: whoever answers then is hung up.
+    fn on_stray_answer(&mut self, heard: &Heard<'_>, now: Instant) {
+        if let Ok(response) = heard.what
+            && heard.method == Method::Invite
+            && response.status().is_some_and(|status| (200..300).contains(&status))
+        {
+            refuse_answer(&mut self.core, None, response, heard.flow, now);
         }
     }
 
@@ -266,6 +281,10 @@ impl Agent {
             _ => {}
         }
         let Arrival::New(key) = self.core.arrive(request, flow) else { return };
+        let unsupported = option_tags::unsupported_lines(&self.core.config, request);
+        if !unsupported.is_empty() {
+            return self.reply(request, flow, key, 420, &unsupported, now);
+        }
         let has_tag = head.to.tag().is_some();
         match self.calls.values_mut().find(|call| has_tag && call.has(request)) {
             Some(call) => call.on_request(&mut self.core, request, flow, key, now),
@@ -297,14 +316,6 @@ impl Agent {
 
     /// A request outside of any dialog.
     fn on_new_request(&mut self, request: &Message<'_>, flow: &Flow, key: ServerKey, now: Instant) {
-        let unsupported: Vec<&[u8]> = request.elements(HeaderName::Require).collect();
-        if !unsupported.is_empty() {
-            let mut lines = Vec::new();
-            for option in unsupported {
-                ("Unsupported: ", option, "\r\n").emit(&mut lines);
-            }
-            return self.reply(request, flow, key, 420, &lines, now);
-        }
         match request.method() {
             Some(Method::Invite) => self.on_invite(request, flow, key, now),
             Some(Method::Options) => {
@@ -331,8 +342,7 @@ impl Agent {
         let id = self.core.new_call();
         match Call::take(&mut self.core, id, account, invite, flow, key, now) {
             Ok(call) => drop(self.calls.insert(id, call)),
-            Err(415) => self.reply(invite, flow, key, 415, b"Accept: application/sdp\r\n", now),
-            Err(status) => self.reply(invite, flow, key, status, b"", now),
+            Err((status, lines)) => self.reply(invite, flow, key, status, &lines, now),
         }
     }
 

@@ -71,6 +71,17 @@ impl Account {
     }
 }
 
+/// Whether provisional responses are sent reliably (RFC 3262).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reliable {
+    /// Never; a caller who insists is refused.
+    Off,
+    /// Where the other end knows of it, and a session description is in them; or all, where it insists.
+    Supported,
+    /// Always: whoever does not know of it is not called, and refused.
+    Required,
+}
+
 /// What an [`Agent`](crate::Agent) works by.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
@@ -89,6 +100,8 @@ pub struct Config {
     pub ringing: Duration,
     /// Calls at a time that others have begun; who calls beyond that hears 486.
     pub incoming_calls: usize,
+    /// Whether provisional responses are sent reliably.
+    pub reliable: Reliable,
     /// Requests of others that may be in progress or remembered at a time; more are not answered.
     pub server_transactions: usize,
 }
@@ -103,6 +116,7 @@ impl Default for Config {
             timers: Timers::default(),
             ringing: Duration::from_secs(180),
             incoming_calls: 4,
+            reliable: Reliable::Supported,
             server_transactions: 1024,
         }
     }

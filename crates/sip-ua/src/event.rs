@@ -139,27 +139,33 @@ pub enum Event {
     Ringing {
         /// The call.
         call: CallId,
-        /// The status: 180, 183 and the like.
+        /// The status: 180, 183 and the like. 199: there, it is over (RFC 6228).
         status: u16,
-        /// The session description, if one came.
+        /// At which of the phones that were called at once, by the order in which they were first heard of. What
+        /// the last one that sent a session description has to say counts until the call is answered.
+        branch: u32,
+        /// The session description, if one came: what the answer will be, or, where `is_settled`, the answer.
         session: Option<Vec<u8>>,
+        /// Whether offer and answer have been exchanged, reliably (RFC 3262): from then on there may be offers.
+        is_settled: bool,
     },
     /// The call stands.
     Answered {
         /// The call.
         call: CallId,
-        /// The other end's session description: its answer, or its offer where we made none.
+        /// The other end's session description as it stands; `None` where it sent none, or an [`Event::Offer`]
+        /// follows since we made none.
         session: Option<Vec<u8>>,
     },
-    /// The other end wants to change the session: to be told [`Agent::accept`](crate::Agent::accept) or
-    /// [`Agent::refuse`](crate::Agent::refuse).
+    /// The other end wants to change the session, or makes the first offer: to be told
+    /// [`Agent::accept`](crate::Agent::accept) or [`Agent::refuse`](crate::Agent::refuse).
     Offer {
         /// The call.
         call: CallId,
         /// The session description; `None`: an offer is wanted of us.
         offer: Option<Vec<u8>>,
     },
-    /// The answer to an offer of ours within the call.
+    /// The answer to an offer of ours, once it rings or the call stands.
     Answer {
         /// The call.
         call: CallId,

@@ -1,9 +1,10 @@
 //! Calls that we place (RFC 3261 section 13.2).
 
 use super::established::Established;
-use super::{ALLOW, Call, Calling, State, draft, session_of};
-use crate::client::{Draft, Heard, Owner, refusal};
-use crate::config::AccountId;
+use super::exchange::{Turn, cseq_of};
+use super::{Call, Calling, Offer, State, abilities, draft, session_of};
+use crate::client::{Heard, Owner, refusal};
+use crate::config::{AccountId, Reliable};
 use crate::core::Core;
 use crate::event::{CallId, End, Event, Failure};
 use alloc::vec::Vec;
@@ -16,24 +17,35 @@ impl Call {
         core: &mut Core,
         id: CallId,
         account: Option<AccountId>,
-        mut dialog: Dialog,
+        dialog: Dialog,
         session: Vec<u8>,
         now: Instant,
     ) -> Self {
-        let cseq = dialog.next_cseq();
-        let draft = Draft {
-            cseq,
-            dialog: dialog.clone(),
-            method: Method::Invite,
-            account,
-            contact: Some(Vec::new()),
-            lines: ALLOW.to_vec(),
-            body: session,
+        let calling = Calling {
+            dialog,
+            session,
+            early: Vec::new(),
+            branches: 0,
+            current: None,
+            give_up: now + core.config.ringing,
+            ending: None,
         };
-        core.request(draft, Owner::Call(id), None, now);
-        let give_up = now + core.config.ringing;
-        let calling = Calling { dialog, early: Vec::new(), give_up, ending: None };
-        Self { id, account, state: State::Calling(calling), way: None }
+        let state = State::Calling(calling);
+        let mut call = Self { id, account, is_ours: true, state, way: None };
+        call.invite(core, now);
+        call
+    }
+
+    /// Sends the INVITE.
+    fn invite(&mut self, core: &mut Core, now: Instant) {
+        let State::Calling(calling) = &mut self.state else { return };
+        let session = calling.session.clone();
+        let mut draft = draft(self.account, &mut calling.dialog, Method::Invite, session);
+        draft.lines = abilities(core);
+        if core.config.reliable == Reliable::Required {
+            draft.lines.extend_from_slice(b"Require: 100rel\r\n");
+        }
+        core.request(draft, Owner::Call(self.id), None, now);
     }
 
     /// Takes the call back (RFC 3261 section 9.1).
@@ -50,51 +62,42 @@ impl Call {
 
     /// Something has come of a request of this call.
     pub(crate) fn on_heard(&mut self, core: &mut Core, heard: Heard<'_>, now: Instant) {
+        // Requests with credentials have had numbers that the dialog has not given.
+        if let Ok(response) = &heard.what
+            && let Some((dialog, _)) = self.parts_of(response)
+        {
+            dialog.skip_cseq(cseq_of(response));
+        }
         match (&mut self.state, heard.method) {
             (State::Calling(_), Method::Invite) => self.on_invite_heard(core, heard, now),
             (State::Established(_), _) => self.on_established_heard(core, heard, now),
-            _ => {}
+            _ => self.on_offer_heard(core, &heard, now),
         }
     }
 
     fn on_invite_heard(&mut self, core: &mut Core, heard: Heard<'_>, now: Instant) {
         let response = match heard.what {
             Ok(response) => response,
-            Err(failure) => return self.fail(core, failure),
+            Err(failure) => return self.fail(core, failure, now),
         };
         match response.status().unwrap_or_default() {
             100 => {}
-            101..200 => self.on_ringing(core, response),
+            101..200 => self.on_ringing(core, response, heard.flow, now),
             200..300 => self.on_answer(core, response, heard.flow, now),
-            _ => self.fail(core, refusal(response)),
+            _ => self.fail(core, refusal(response), now),
         }
     }
 
     /// The call has come to nothing; if it was taken back, that was told.
-    fn fail(&mut self, core: &mut Core, failure: Failure) {
+    fn fail(&mut self, core: &mut Core, failure: Failure, now: Instant) {
         let State::Calling(calling) = &self.state else { return };
         match calling.ending {
-            Some(_) => self.state = State::Over,
-            None => self.end(core, End::Failed(failure)),
+            Some(_) => self.leave(core, now),
+            None => self.end(core, End::Failed(failure), now),
         }
     }
 
-    fn on_ringing(&mut self, core: &mut Core, response: &Message<'_>) {
-        let State::Calling(calling) = &mut self.state else { return };
-        if let Ok(dialog) = Dialog::of_response(response) {
-            match calling.early.iter_mut().find(|early| early.id() == dialog.id()) {
-                Some(early) => early.refresh_target(response),
-                None => calling.early.push(dialog),
-            }
-        }
-        if calling.ending.is_none() {
-            let status = response.status().unwrap_or_default();
-            let session = session_of(response);
-            core.tell(Event::Ringing { call: self.id, status, session });
-        }
-    }
-
-    /// The call is answered.
+    /// The call is answered: by one of those that have rung, or by another one. The others are forgotten.
     fn on_answer(
         &mut self,
         core: &mut Core,
@@ -102,61 +105,87 @@ impl Call {
         flow: Option<Flow>,
         now: Instant,
     ) {
-        let State::Calling(calling) = &self.state else { return };
-        let ending = calling.ending.clone();
-        let Ok(dialog) = Dialog::of_response(response) else {
-            return self.fail(core, Failure::Protocol("the answer makes no dialog"));
+        let State::Calling(calling) = &mut self.state else { return };
+        let Ok(answered) = Dialog::of_response(response) else {
+            return self.fail(core, Failure::Protocol("the answer makes no dialog"), now);
         };
-        self.note_way(dialog.next_hop(), flow);
-        let ack = self.acknowledge(core, &dialog, flow);
-        let mut established = Established::new(dialog);
-        established.ack = ack;
-        self.state = State::Established(established);
-        match ending {
-            // It was told that the call is over.
-            Some(_) => self.send_bye_quietly(core, now),
-            None => {
-                let session = session_of(response);
-                core.tell(Event::Answered { call: self.id, session });
+        let ending = calling.ending.take();
+        let has_offered = !calling.session.is_empty();
+        let early = calling.early.iter().position(|early| early.dialog.id() == answered.id());
+        let (dialog, mut exchange) = match early.map(|place| calling.early.remove(place)) {
+            Some(mut early) => {
+                // It was made by a response to the same INVITE.
+                let _ = early.dialog.confirm_by(response);
+                (early.dialog, early.exchange)
             }
+            None => (answered, calling.exchange()),
+        };
+        self.leave(core, now);
+        exchange.note_allow(response);
+        self.note_way(dialog.next_hop(), flow);
+        let (cseq, id) = (cseq_of(response), self.id);
+        let session = session_of(response).filter(|_| !exchange.is_settled && !exchange.is_open());
+        let offer = session.clone().filter(|_| !has_offered);
+        if let Some(session) = session {
+            exchange.remote = session;
+        }
+        let mut established = Established::new(dialog, exchange);
+        let exchange = &mut established.exchange;
+        if offer.is_some() && ending.is_none() {
+            exchange.offer = Offer::Theirs;
+            exchange.turn = Some(Turn::Ack(cseq, flow));
+        } else {
+            if !exchange.is_open() {
+                exchange.settle();
+            }
+            established.ack = acknowledge(core, &established.dialog, cseq, flow, b"");
+        }
+        let has_session = offer.is_none() && !established.exchange.remote.is_empty();
+        let session = has_session.then(|| established.exchange.remote.clone());
+        self.state = State::Established(established);
+        if ending.is_some() {
+            // It was told that the call is over.
+            return self.send_bye_quietly(core, now);
+        }
+        core.tell(Event::Answered { call: id, session });
+        if offer.is_some() {
+            core.tell(Event::Offer { call: id, offer });
         }
     }
+}
 
-    /// Sends the ACK of a 2xx within `dialog` (RFC 3261 section 13.2.2.4), and returns it with the way that it went.
-    pub(super) fn acknowledge(
-        &self,
-        core: &mut Core,
-        dialog: &Dialog,
-        flow: Option<Flow>,
-    ) -> Option<(u32, Flow, Vec<u8>)> {
-        let flow = flow?;
-        let mut bytes = Vec::new();
-        let branch = core.tokens.next();
-        let via = (
-            ("SIP/2.0/", flow.transport.via_name(), " ", flow.local),
-            ";rport;branch=z9hG4bK",
-            branch,
-        );
-        let cseq = dialog.local_cseq();
-        dialog.request(Method::Ack, cseq, via, &mut bytes).end();
-        core.send(flow, bytes.clone());
-        Some((cseq, flow, bytes))
-    }
+/// Sends the ACK of the 2xx to the INVITE with the CSeq `cseq` (RFC 3261 section 13.2.2.4), and returns it with its
+/// number and the way that it went.
+pub(super) fn acknowledge(
+    core: &mut Core,
+    dialog: &Dialog,
+    cseq: u32,
+    flow: Option<Flow>,
+    session: &[u8],
+) -> Option<(u32, Flow, Vec<u8>)> {
+    let flow = flow?;
+    let mut bytes = Vec::new();
+    let branch = core.tokens.next();
+    let via =
+        (("SIP/2.0/", flow.transport.via_name(), " ", flow.local), ";rport;branch=z9hG4bK", branch);
+    dialog.request(Method::Ack, cseq, via, &mut bytes).body("application/sdp", session);
+    core.send(flow, bytes.clone());
+    Some((cseq, flow, bytes))
+}
 
-    /// A 2xx to our INVITE has come that is not of this call's dialog: another phone has answered, too. It is
-    /// hung up (RFC 3261 section 13.2.2.4).
-    pub(crate) fn refuse_second_answer(
-        &self,
-        core: &mut Core,
-        response: &Message<'_>,
-        flow: Option<Flow>,
-        now: Instant,
-    ) {
-        let Ok(mut dialog) = Dialog::of_response(response) else { return };
-        self.acknowledge(core, &dialog, flow);
-        let bye = draft(self.account, &mut dialog, Method::Bye, Vec::new());
-        core.request(bye, Owner::Nobody, flow, now);
-    }
+/// A 2xx to an INVITE of ours has come that is of no call: another phone has answered, too, or it comes too late. It is
+/// hung up (RFC 3261 section 13.2.2.4).
+pub(crate) fn refuse_answer(
+    core: &mut Core,
+    account: Option<AccountId>,
+    response: &Message<'_>,
+    flow: Option<Flow>,
+    now: Instant,
+) {
+    let Ok(mut dialog) = Dialog::of_response(response) else { return };
+    acknowledge(core, &dialog, cseq_of(response), flow, b"");
+    let bye = draft(account, &mut dialog, Method::Bye, Vec::new());
+    core.request(bye, Owner::Nobody, flow, now);
 }
 
 /// What may become a dialog with `uri`, of `account` or of nobody in particular.
