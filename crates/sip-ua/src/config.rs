@@ -102,6 +102,10 @@ pub struct Config {
     pub incoming_calls: usize,
     /// Whether provisional responses are sent reliably.
     pub reliable: Reliable,
+    /// How long a call stands without being refreshed (RFC 4028); `None`: as long as it likes.
+    pub session_expires: Option<Duration>,
+    /// The least that the other end may ask for instead.
+    pub min_se: Duration,
     /// Requests of others that may be in progress or remembered at a time; more are not answered.
     pub server_transactions: usize,
 }
@@ -117,6 +121,8 @@ impl Default for Config {
             ringing: Duration::from_secs(180),
             incoming_calls: 4,
             reliable: Reliable::Supported,
+            session_expires: Some(Duration::from_secs(1800)),
+            min_se: Duration::from_secs(90),
             server_transactions: 1024,
         }
     }

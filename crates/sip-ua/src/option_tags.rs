@@ -8,9 +8,16 @@ use sip::{Emit, HeaderName, Message};
 /// Reliable provisional responses (RFC 3262).
 pub(crate) const RELIABLE: &str = "100rel";
 
+/// Session timers (RFC 4028).
+pub(crate) const TIMER: &str = "timer";
+
 /// All that we take, as `config` has it: for Supported, and what Require may name.
 fn supported(config: &Config) -> impl Iterator<Item = &'static str> {
-    let tags = [(RELIABLE, config.reliable != Reliable::Off), ("199", true)];
+    let tags = [
+        (RELIABLE, config.reliable != Reliable::Off),
+        (TIMER, config.session_expires.is_some()),
+        ("199", true),
+    ];
     tags.into_iter().filter(|(_, is_taken)| *is_taken).map(|(tag, _)| tag)
 }
 

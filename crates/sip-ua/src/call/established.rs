@@ -2,6 +2,7 @@
 
 use super::exchange::{Exchange, Turn, cseq_of};
 use super::outgoing::acknowledge;
+use super::timer::SessionTimer;
 use super::{ALLOW, Call, State, draft, refuse_answer, session_of};
 use crate::client::{Heard, Owner};
 use crate::core::Core;
@@ -23,6 +24,7 @@ pub(super) struct Established {
     pub(super) exchange: Exchange,
     /// The RSeq of a provisional response of ours that the answer has overtaken, and the CSeq of its INVITE.
     pub(super) unpracked: Option<(u32, u32)>,
+    pub(super) timer: Option<SessionTimer>,
 }
 
 /// A 2xx to an INVITE that waits for its ACK (RFC 3261 section 13.3.1.4).
@@ -57,11 +59,14 @@ impl Unacknowledged {
 
 impl Established {
     pub(super) const fn new(dialog: Dialog, exchange: Exchange) -> Self {
-        Self { dialog, unacknowledged: None, ack: None, exchange, unpracked: None }
+        Self { dialog, unacknowledged: None, ack: None, exchange, unpracked: None, timer: None }
     }
 
-    pub(super) fn next_timer(&self) -> Option<Instant> {
-        self.unacknowledged.as_ref().map(|answer| answer.again.min(answer.give_up))
+    /// `is_free`: the session may be refreshed.
+    pub(super) fn next_timer(&self, is_free: bool) -> Option<Instant> {
+        let answer = self.unacknowledged.as_ref().map(|answer| answer.again.min(answer.give_up));
+        let timer = self.timer.as_ref().map(|timer| timer.next(is_free));
+        [answer, timer].into_iter().flatten().min()
     }
 }
 
@@ -170,6 +175,9 @@ impl Call {
 
     /// Something has come of a request within the dialog, or once more of the INVITE that made it.
     pub(super) fn on_established_heard(&mut self, core: &mut Core, heard: Heard<'_>, now: Instant) {
+        if self.on_refresh_heard(core, &heard, now) {
+            return;
+        }
         let State::Established(established) = &mut self.state else { return };
         let answer = match &heard.what {
             Ok(response) if heard.method == Method::Invite => *response,

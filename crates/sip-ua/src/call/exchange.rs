@@ -1,6 +1,7 @@
 //! Offers and answers within a dialog, early or not (RFC 3264, RFC 3311, RFC 6337): whose turn it is.
 
 use super::established::Unacknowledged;
+use super::timer::{SessionTimer, agree, too_brief};
 use super::{Asked, Call, CallError, Offer, State, draft, session_of};
 use crate::client::{ClientId, Heard, Owner, refusal};
 use crate::core::{Core, contact};
@@ -50,6 +51,8 @@ pub(super) struct Sent {
     pub(super) id: ClientId,
     pub(super) session: Vec<u8>,
     pub(super) tries: u32,
+    /// Whether it only refreshes the session.
+    pub(super) is_refresh: bool,
 }
 
 /// An offer that is made later.
@@ -125,6 +128,10 @@ impl Call {
         let is_invite = request.method() == Some(Method::Invite);
         let waits = self.waits_for_peer();
         let is_established = matches!(self.state, State::Established(_));
+        if is_established && let Some(lines) = too_brief(&core.config, request) {
+            let answer = Answer { status: 422, tag: &tag, lines: &lines, body: b"" };
+            return core.respond(request, flow, key, &answer, now);
+        }
         let Some((dialog, exchange)) = self.parts_of(request) else { return };
         exchange.note_allow(request);
         let offer = session_of(request);
@@ -254,7 +261,7 @@ impl Call {
     }
 
     pub(super) fn respond_with_session(
-        &self,
+        &mut self,
         core: &mut Core,
         request: &Message<'_>,
         flow: &Flow,
@@ -266,6 +273,13 @@ impl Call {
         let user = core.contact_user(self.account);
         let mut lines = Vec::new();
         ("Contact: ", contact(&user, flow), "\r\n", super::abilities(core)).emit(&mut lines);
+        if request.method() != Some(Method::Prack)
+            && let State::Established(established) = &mut self.state
+            && let Some((agreed, timer)) = agree(&core.config, request)
+        {
+            lines.extend(timer);
+            established.timer = Some(SessionTimer::start(agreed, now));
+        }
         let answer = Answer { status: 200, tag: &tag, lines: &lines, body: session };
         core.respond(request, flow, key, &answer, now);
     }
@@ -278,7 +292,6 @@ impl Call {
         now: Instant,
     ) -> Result<(), CallError> {
         let is_early = !matches!(self.state, State::Established(_));
-        let waits = self.waits_for_peer();
         let none = CallError::State("established, or ringing with a session that is settled");
         let (_, exchange) = self.current_mut().ok_or(none)?;
         if is_early && !(exchange.is_settled && exchange.takes_update) {
@@ -289,7 +302,7 @@ impl Call {
             waiting.session = session;
             return Ok(());
         }
-        if waits || exchange.offer != Offer::None || exchange.is_open() {
+        if !self.is_free() {
             return Err(CallError::OfferPending);
         }
         self.send_offer(core, session, 1, now);
@@ -306,11 +319,14 @@ impl Call {
         let Some((dialog, _)) = self.current_mut() else { return };
         let mut draft = draft(account, dialog, method, session.clone());
         draft.lines = super::abilities(core);
+        if method == Method::Invite {
+            draft.lines.extend(self.timer_lines(&core.config));
+        }
         let way = self.way_to(draft.dialog.next_hop());
         let id = core.request(draft, Owner::Call(call), way, now);
         if let Some((_, exchange)) = self.current_mut() {
             exchange.offer = Offer::Ours;
-            exchange.sent = Some(Sent { id, session, tries });
+            exchange.sent = Some(Sent { id, session, tries, is_refresh: false });
         }
     }
 
@@ -323,11 +339,15 @@ impl Call {
         }
     }
 
+    /// Whether nothing has to be settled before an offer is made.
+    pub(super) fn is_free(&self) -> bool {
+        let is_free = |exchange: &Exchange| exchange.offer == Offer::None && !exchange.is_open();
+        self.current().is_some_and(is_free) && !self.waits_for_peer()
+    }
+
     /// When an offer is to be made again, unless something has to be settled before.
     pub(super) fn next_offer(&self) -> Option<Instant> {
-        let exchange = self.current()?;
-        let is_free = exchange.offer == Offer::None && !exchange.is_open();
-        let waiting = exchange.waiting.as_ref().filter(|_| is_free && !self.waits_for_peer());
+        let waiting = self.current()?.waiting.as_ref().filter(|_| self.is_free());
         waiting.map(|waiting| waiting.at)
     }
 
@@ -345,8 +365,12 @@ impl Call {
     /// Something has come of an UPDATE with an offer of ours, or of a re-INVITE that was refused. Of a re-INVITE that
     /// was taken, what is left when its ACK is sent.
     pub(super) fn on_offer_heard(&mut self, core: &mut Core, heard: &Heard<'_>, now: Instant) {
-        let is_ours = self.is_ours;
-        let call = self.id;
+        let (call, is_ours) = (self.id, self.is_ours);
+        let is_confirmed = matches!(self.state, State::Established(_));
+        let wants_more = match &heard.what {
+            Ok(response) if self.offering(heard.id).is_some() => self.note_min_se(response),
+            _ => false,
+        };
         let Some((dialog, exchange)) = self.offering(heard.id) else { return };
         let response = match &heard.what {
             Ok(response) if response.status().is_some_and(|status| status < 200) => return,
@@ -361,6 +385,7 @@ impl Call {
                 dialog.refresh_target(response);
                 Ok(session_of(response))
             }
+            Ok(response) if wants_more => Err((refusal(response), Some(Duration::ZERO))),
             Ok(response) => Err((refusal(response), retry_in(core, response, is_ours))),
             Err(failure) => Err((failure, None)),
         };
@@ -368,8 +393,14 @@ impl Call {
             Ok(Some(answer)) => {
                 exchange.settle();
                 exchange.local = sent.session;
+                let is_news = !sent.is_refresh || exchange.remote != answer;
                 exchange.remote.clone_from(&answer);
-                core.tell(Event::Answer { call, answer });
+                if is_news {
+                    core.tell(Event::Answer { call, answer });
+                }
+            }
+            Err((failure, wait)) if sent.is_refresh => {
+                return self.on_refresh_failed(core, failure, wait == Some(Duration::ZERO), now);
             }
             Ok(None) => {
                 let failure = Failure::Protocol("the answer has no session description");
@@ -392,6 +423,14 @@ impl Call {
                 }
                 core.tell(Event::OfferFailed { call, failure });
             }
+        }
+        // An UPDATE that began before the answer has said nothing of a timer.
+        if is_confirmed
+            && heard.method == Method::Invite
+            && let Ok(response) = &heard.what
+            && response.status().is_some_and(|status| status < 300)
+        {
+            self.note_timer(core, response, now);
         }
         self.go_on(core, now);
     }

@@ -3,6 +3,7 @@
 use super::established::{Established, Unacknowledged};
 use super::exchange::{Exchange, cseq_of};
 use super::reliable::Responses;
+use super::timer::{SessionTimer, agree, too_brief};
 use super::{Asked, Call, CallError, Offer, Ringing, State, session_of};
 use crate::config::{AccountId, Reliable};
 use crate::core::{Core, contact};
@@ -32,6 +33,9 @@ impl Call {
         if offer.is_none() && !invite.body().is_empty() {
             return Err((415, b"Accept: application/sdp\r\n".to_vec()));
         }
+        if let Some(lines) = too_brief(&core.config, invite) {
+            return Err((422, lines));
+        }
         let reliable = Responses::new(&core.config, invite);
         if core.config.reliable == Reliable::Required && !reliable.is_possible() {
             return Err((421, b"Require: 100rel\r\n".to_vec()));
@@ -55,7 +59,8 @@ impl Call {
             reliable,
             give_up: now + core.config.ringing,
         };
-        Ok(Self { id, account, is_ours: false, state: State::Ringing(ringing), way })
+        let (state, min_se) = (State::Ringing(ringing), core.config.min_se);
+        Ok(Self { id, account, is_ours: false, min_se, state, way })
     }
 
     /// Tells the caller that it rings, or with `session` that there is early media.
@@ -88,7 +93,9 @@ impl Call {
                 false => ringing.exchange.offer = Offer::Ours,
             }
         }
-        respond_to_invite(core, self.account, ringing, status, rseq, session, now);
+        let mut lines = Vec::new();
+        rseq.map(|rseq| ("Require: 100rel\r\nRSeq: ", rseq, "\r\n")).emit(&mut lines);
+        respond_to_invite(core, self.account, ringing, status, &lines, session, now);
         Ok(())
     }
 
@@ -107,7 +114,11 @@ impl Call {
             return Ok(());
         }
         let session = if ringing.exchange.is_settled { b"" } else { session };
-        respond_to_invite(core, self.account, ringing, 200, None, session, now);
+        let invite = Message::parse(&ringing.invite.request).ok();
+        let agreed = invite.and_then(|invite| agree(&core.config, &invite));
+        let (agreed, lines) = agreed.unzip();
+        let lines = lines.unwrap_or_default();
+        respond_to_invite(core, self.account, ringing, 200, &lines, session, now);
         let State::Ringing(ringing) = core::mem::replace(&mut self.state, State::Over) else {
             return Err(CallError::Unknown);
         };
@@ -123,6 +134,7 @@ impl Call {
         }
         let mut established = Established::new(dialog, exchange);
         established.unpracked = ringing.reliable.unacknowledged().map(|rseq| (rseq, ringing.cseq));
+        established.timer = agreed.map(|agreed| SessionTimer::start(agreed, now));
         established.unacknowledged = Some(Unacknowledged::new(
             ringing.invite.key,
             ringing.cseq,
@@ -141,7 +153,7 @@ impl Call {
 
     pub(super) fn refuse_invite(&mut self, core: &mut Core, status: u16, end: End, now: Instant) {
         let State::Ringing(ringing) = &self.state else { return };
-        respond_to_invite(core, self.account, ringing, status, None, b"", now);
+        respond_to_invite(core, self.account, ringing, status, b"", b"", now);
         self.end(core, end, now);
     }
 
@@ -167,7 +179,7 @@ fn respond_to_invite(
     account: Option<AccountId>,
     ringing: &Ringing,
     status: u16,
-    rseq: Option<u32>,
+    more: &[u8],
     session: &[u8],
     now: Instant,
 ) {
@@ -179,7 +191,7 @@ fn respond_to_invite(
         let user = core.contact_user(account);
         ("Contact: ", contact(&user, flow), "\r\n", super::abilities(core)).emit(&mut lines);
     }
-    rseq.map(|rseq| ("Require: 100rel\r\nRSeq: ", rseq, "\r\n")).emit(&mut lines);
+    lines.extend_from_slice(more);
     let tag = ringing.dialog.id().local_tag;
     let answer = Answer { status, tag, lines: &lines, body: session };
     core.respond(&invite, flow, *key, &answer, now);

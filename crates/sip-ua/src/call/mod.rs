@@ -6,6 +6,7 @@ mod exchange;
 mod incoming;
 mod outgoing;
 mod reliable;
+mod timer;
 
 use crate::client::{ClientId, Draft};
 use crate::config::AccountId;
@@ -22,7 +23,7 @@ pub(crate) use outgoing::{dialog_to as outgoing_dialog, refuse_answer};
 use reliable::Responses;
 use sip::dialog::Dialog;
 use sip::header::media_type;
-use sip::{Flow, HeaderName, Instant, Message, Method};
+use sip::{Duration, Flow, HeaderName, Instant, Message, Method};
 
 /// What we take, for Allow and for a 405.
 pub(crate) const ALLOW: &[u8] =
@@ -89,6 +90,8 @@ struct Calling {
     give_up: Instant,
     /// Why it is being taken back.
     ending: Option<End>,
+    /// How often more time was wanted than we have asked for.
+    briefs: u32,
 }
 
 /// A call of others that we have not answered.
@@ -117,6 +120,8 @@ pub(crate) struct Call {
     account: Option<AccountId>,
     /// Whether we have placed it.
     is_ours: bool,
+    /// The least time without a refresh that either end wants.
+    min_se: Duration,
     state: State,
     /// The way that requests of the dialog go, and the URI that it leads to.
     way: Option<(Vec<u8>, Flow)>,
@@ -254,7 +259,10 @@ impl Call {
                 self.refuse_invite(core, 480, End::NotAnswered, now);
             }
             State::Ringing(_) => self.poll_ring(core, now),
-            State::Established(_) => self.poll_answer(core, now),
+            State::Established(_) => {
+                self.poll_answer(core, now);
+                self.poll_timer(core, now);
+            }
             _ => {}
         }
     }
@@ -265,7 +273,7 @@ impl Call {
             State::Ringing(ringing) => {
                 [Some(ringing.give_up), ringing.reliable.next_timer()].into_iter().flatten().min()
             }
-            State::Established(established) => established.next_timer(),
+            State::Established(established) => established.next_timer(self.is_free()),
             State::Calling(_) | State::Over => None,
         };
         [next, self.next_offer()].into_iter().flatten().min()

@@ -11,6 +11,9 @@ use alloc::vec::Vec;
 use sip::dialog::Dialog;
 use sip::{Emit, Flow, Instant, Message, Method};
 
+/// Servers on the way that may each want more time between refreshes.
+const MAX_BRIEFS: u32 = 4;
+
 impl Call {
     /// Calls, with the offer `session`.
     pub(crate) fn place(
@@ -29,9 +32,10 @@ impl Call {
             current: None,
             give_up: now + core.config.ringing,
             ending: None,
+            briefs: 0,
         };
-        let state = State::Calling(calling);
-        let mut call = Self { id, account, is_ours: true, state, way: None };
+        let (state, min_se) = (State::Calling(calling), core.config.min_se);
+        let mut call = Self { id, account, is_ours: true, min_se, state, way: None };
         call.invite(core, now);
         call
     }
@@ -45,6 +49,7 @@ impl Call {
         if core.config.reliable == Reliable::Required {
             draft.lines.extend_from_slice(b"Require: 100rel\r\n");
         }
+        draft.lines.extend(self.timer_lines(&core.config));
         core.request(draft, Owner::Call(self.id), None, now);
     }
 
@@ -84,8 +89,20 @@ impl Call {
             100 => {}
             101..200 => self.on_ringing(core, response, heard.flow, now),
             200..300 => self.on_answer(core, response, heard.flow, now),
-            _ => self.fail(core, refusal(response), now),
+            _ => self.on_refused(core, response, now),
         }
+    }
+
+    /// The INVITE is refused; it may be made again.
+    fn on_refused(&mut self, core: &mut Core, response: &Message<'_>, now: Instant) {
+        let wants_more = self.note_min_se(response);
+        let State::Calling(calling) = &mut self.state else { return };
+        calling.dialog.skip_cseq(cseq_of(response));
+        if wants_more && calling.briefs < MAX_BRIEFS && calling.ending.is_none() {
+            calling.briefs += 1;
+            return self.invite(core, now);
+        }
+        self.fail(core, refusal(response), now);
     }
 
     /// The call has come to nothing; if it was taken back, that was told.
@@ -143,6 +160,7 @@ impl Call {
         let has_session = offer.is_none() && !established.exchange.remote.is_empty();
         let session = has_session.then(|| established.exchange.remote.clone());
         self.state = State::Established(established);
+        self.note_timer(core, response, now);
         if ending.is_some() {
             // It was told that the call is over.
             return self.send_bye_quietly(core, now);
