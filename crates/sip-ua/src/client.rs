@@ -54,6 +54,8 @@ struct Client {
     /// Lines with credentials.
     authorization: Vec<u8>,
     challenges: u8,
+    /// Whether somebody else has said where it goes: who asks for credentials there is known, or gets none.
+    is_redirected: bool,
     state: State,
 }
 
@@ -178,6 +180,7 @@ impl Core {
             others: VecDeque::new(),
             authorization: Vec::new(),
             challenges: 0,
+            is_redirected: false,
             state: State::Locating(ticket),
         };
         self.clients.all.insert(id, client);
@@ -188,6 +191,13 @@ impl Core {
             (None, None) => self.clients.unlocatable.push(ticket),
         }
         id
+    }
+
+    /// Says of a request that somebody else has said where it goes.
+    pub(crate) fn mark_redirected(&mut self, id: ClientId) {
+        if let Some(client) = self.clients.all.get_mut(&id) {
+            client.is_redirected = true;
+        }
     }
 
     /// Answers to [`Event::Locate`]: the request goes to the first place.
@@ -369,6 +379,10 @@ impl Core {
         };
         let (line, realm) = credentials::answer(account, realm, response, &request, &nonce_text)
             .map_err(|none| refused(&none.realm))?;
+        let is_new_realm = account.is_none_or(|account| account.realm.is_none());
+        if client.is_redirected && is_new_realm {
+            return Err(refused(&realm));
+        }
         // What comes after a provisional response is not of our proxy, which has passed the request on, but of
         // whoever is behind it: an answer would let him log in as us (RFC 3261 section 22.3 leaves that open).
         if client.challenges == MAX_CHALLENGES || is_proceeding {
@@ -461,6 +475,7 @@ impl Core {
             others: VecDeque::new(),
             authorization: Vec::new(),
             challenges: 0,
+            is_redirected: false,
             state: State::Sent(sent),
         };
         self.clients.all.insert(id, client);

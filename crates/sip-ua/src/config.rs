@@ -106,6 +106,8 @@ pub struct Config {
     pub session_expires: Option<Duration>,
     /// The least that the other end may ask for instead.
     pub min_se: Duration,
+    /// How often a call may be sent elsewhere by those who are called (3xx); 0: it is not followed.
+    pub redirects: usize,
     /// Requests of others that may be in progress or remembered at a time; more are not answered.
     pub server_transactions: usize,
 }
@@ -121,6 +123,7 @@ impl Default for Config {
             ringing: Duration::from_secs(180),
             incoming_calls: 4,
             reliable: Reliable::Supported,
+            redirects: 5,
             session_expires: Some(Duration::from_secs(1800)),
             min_se: Duration::from_secs(90),
             server_transactions: 1024,

@@ -149,6 +149,13 @@ pub enum Event {
         /// Whether offer and answer have been exchanged, reliably (RFC 3262): from then on there may be offers.
         is_settled: bool,
     },
+    /// Who was called has said to call somebody else, or the one before that did not answer.
+    Redirected {
+        /// The call.
+        call: CallId,
+        /// The URI that is called now, or the proxy that it is called by (305).
+        to: String,
+    },
     /// The call stands.
     Answered {
         /// The call.

@@ -5,6 +5,7 @@ mod established;
 mod exchange;
 mod incoming;
 mod outgoing;
+mod redirect;
 mod reliable;
 mod timer;
 
@@ -20,6 +21,7 @@ use early::Early;
 use established::Established;
 use exchange::Exchange;
 pub(crate) use outgoing::{dialog_to as outgoing_dialog, refuse_answer};
+use redirect::Redirects;
 use reliable::Responses;
 use sip::dialog::Dialog;
 use sip::header::media_type;
@@ -92,6 +94,7 @@ struct Calling {
     ending: Option<End>,
     /// How often more time was wanted than we have asked for.
     briefs: u32,
+    redirects: Redirects,
 }
 
 /// A call of others that we have not answered.

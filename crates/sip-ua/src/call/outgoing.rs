@@ -2,8 +2,8 @@
 
 use super::established::Established;
 use super::exchange::{Turn, cseq_of};
-use super::{Call, Calling, Offer, State, abilities, draft, session_of};
-use crate::client::{Heard, Owner, refusal};
+use super::{Call, Calling, Offer, Redirects, State, abilities, draft, session_of};
+use crate::client::{ClientId, Heard, Owner, refusal};
 use crate::config::{AccountId, Reliable};
 use crate::core::Core;
 use crate::event::{CallId, End, Event, Failure};
@@ -24,8 +24,10 @@ impl Call {
         session: Vec<u8>,
         now: Instant,
     ) -> Self {
+        let redirects = Redirects::new(dialog.target(), core.config.redirects);
         let calling = Calling {
             dialog,
+            redirects,
             session,
             early: Vec::new(),
             branches: 0,
@@ -36,13 +38,17 @@ impl Call {
         };
         let (state, min_se) = (State::Calling(calling), core.config.min_se);
         let mut call = Self { id, account, is_ours: true, min_se, state, way: None };
-        call.invite(core, now);
+        let _ = call.invite(core, now);
         call
     }
 
-    /// Sends the INVITE.
-    fn invite(&mut self, core: &mut Core, now: Instant) {
-        let State::Calling(calling) = &mut self.state else { return };
+    /// Sends the INVITE, for the first time or once more: who has rung until now is forgotten.
+    pub(super) fn invite(&mut self, core: &mut Core, now: Instant) -> Option<ClientId> {
+        let State::Calling(calling) = &mut self.state else { return None };
+        for early in core::mem::take(&mut calling.early) {
+            early.exchange.abandon(core, early.dialog.id().local_tag, now);
+        }
+        calling.current = None;
         let session = calling.session.clone();
         let mut draft = draft(self.account, &mut calling.dialog, Method::Invite, session);
         draft.lines = abilities(core);
@@ -50,7 +56,7 @@ impl Call {
             draft.lines.extend_from_slice(b"Require: 100rel\r\n");
         }
         draft.lines.extend(self.timer_lines(&core.config));
-        core.request(draft, Owner::Call(self.id), None, now);
+        Some(core.request(draft, Owner::Call(self.id), None, now))
     }
 
     /// Takes the call back (RFC 3261 section 9.1).
@@ -83,6 +89,7 @@ impl Call {
     fn on_invite_heard(&mut self, core: &mut Core, heard: Heard<'_>, now: Instant) {
         let response = match heard.what {
             Ok(response) => response,
+            Err(_) if self.redirect(core, None, now) => return,
             Err(failure) => return self.fail(core, failure, now),
         };
         match response.status().unwrap_or_default() {
@@ -100,9 +107,10 @@ impl Call {
         calling.dialog.skip_cseq(cseq_of(response));
         if wants_more && calling.briefs < MAX_BRIEFS && calling.ending.is_none() {
             calling.briefs += 1;
-            return self.invite(core, now);
+            let _ = self.invite(core, now);
+        } else if !self.redirect(core, Some(response), now) {
+            self.fail(core, refusal(response), now);
         }
-        self.fail(core, refusal(response), now);
     }
 
     /// The call has come to nothing; if it was taken back, that was told.
