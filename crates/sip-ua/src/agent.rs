@@ -126,11 +126,13 @@ impl Agent {
         }
     }
 
-    /// The addresses of this machine have changed: registrations are made anew.
+    /// The addresses of this machine have changed: registrations are made anew, and calls that stand go on from the
+    /// new ones ([`Event::Moved`]).
     pub fn network_changed(&mut self, now: Instant) {
         for registration in &mut self.registrations {
             registration.network_changed(&mut self.core, now);
         }
+        self.calls.values_mut().for_each(|call| call.network_changed(&mut self.core, now));
     }
 
     /// Calls `uri`, as `account` or directly, with the offer `session`; if that is empty, the other end makes the

@@ -179,6 +179,12 @@ pub enum Event {
         /// The session description.
         answer: Vec<u8>,
     },
+    /// This machine has another address: a session description with that is to be offered, by
+    /// [`Agent::offer`](crate::Agent::offer). It tells the other end where signalling goes now, too.
+    Moved {
+        /// The call.
+        call: CallId,
+    },
     /// An offer of ours within the call came to nothing; the session is as it was.
     OfferFailed {
         /// The call.

@@ -3,7 +3,7 @@
 use super::exchange::{Exchange, Turn, cseq_of};
 use super::outgoing::acknowledge;
 use super::timer::SessionTimer;
-use super::{ALLOW, Call, State, draft, refuse_answer, session_of};
+use super::{ALLOW, Call, Offer, State, draft, refuse_answer, session_of};
 use crate::client::{Heard, Owner};
 use crate::core::Core;
 use crate::event::{End, Event, Failure};
@@ -36,6 +36,8 @@ pub(super) struct Unacknowledged {
     again: Instant,
     interval: Duration,
     give_up: Instant,
+    /// Whether the ACK would come to an address that we had before: then nothing waits for it.
+    pub(super) is_astray: bool,
 }
 
 impl Unacknowledged {
@@ -53,6 +55,7 @@ impl Unacknowledged {
             again: now + timers.t1,
             interval: timers.t1,
             give_up: now + timers.t1.times(64),
+            is_astray: false,
         }
     }
 }
@@ -76,7 +79,16 @@ impl Call {
         let State::Established(established) = &mut self.state else { return };
         let Some(answer) = &mut established.unacknowledged else { return };
         if answer.give_up <= now {
+            let Unacknowledged { is_astray, wants_answer, .. } = *answer;
             established.unacknowledged = None;
+            if is_astray {
+                if wants_answer {
+                    established.exchange.offer = Offer::None;
+                    let failure = Failure::TimedOut;
+                    core.tell(Event::OfferFailed { call: self.id, failure });
+                }
+                return;
+            }
             return self.send_bye(core, End::Failed(Failure::TimedOut), now);
         }
         if answer.again <= now {

@@ -183,12 +183,20 @@ impl Call {
         now: Instant,
     ) -> Result<(), CallError> {
         let (id, account) = (self.id, self.account);
-        let (dialog, exchange) = self.asked().ok_or(CallError::State("asked for a change"))?;
-        let Some(turn) = exchange.turn.take() else { return Err(CallError::Unknown) };
+        let none = CallError::State("asked for a change");
+        let (_, exchange) = self.asked().ok_or(none)?;
         // The offer that was to be made again was made before this description.
-        if let Some(Waiting { failure, .. }) = exchange.waiting.take() {
-            core.tell(Event::OfferFailed { call: id, failure });
+        let waiting = exchange.waiting.take();
+        if let Some(Waiting { failure, tries, .. }) = waiting {
+            let is_moved = tries == 0;
+            core.tell(match is_moved {
+                true => Event::Moved { call: id },
+                false => Event::OfferFailed { call: id, failure },
+            });
+            self.is_moved |= is_moved;
         }
+        let (dialog, exchange) = self.asked().ok_or(none)?;
+        let Some(turn) = exchange.turn.take() else { return Err(none) };
         exchange.local = session.to_vec();
         let asked = match turn {
             Turn::Response(asked) => asked,
@@ -224,7 +232,8 @@ impl Call {
         {
             let cseq = cseq_of(&request);
             let timers = &core.config.timers;
-            let answer = Unacknowledged::new(asked.key, cseq, wants_answer, timers, now);
+            let mut answer = Unacknowledged::new(asked.key, cseq, wants_answer, timers, now);
+            answer.is_astray = self.is_moved;
             established.unacknowledged = Some(answer);
         }
         self.way = None;
@@ -302,8 +311,16 @@ impl Call {
             waiting.session = session;
             return Ok(());
         }
-        if !self.is_free() {
+        if !self.is_free() && !self.is_moved {
             return Err(CallError::OfferPending);
+        }
+        if core::mem::take(&mut self.is_moved) && !self.is_free() {
+            // It goes as soon as it may.
+            let failure = Failure::Unreachable;
+            if let Some((_, exchange)) = self.current_mut() {
+                exchange.waiting = Some(Waiting { at: now, session, tries: 0, failure });
+            }
+            return Ok(());
         }
         self.send_offer(core, session, 1, now);
         Ok(())
@@ -333,7 +350,9 @@ impl Call {
     /// Whether the other end has to acknowledge something before an offer can be made.
     fn waits_for_peer(&self) -> bool {
         match &self.state {
-            State::Established(established) => established.unacknowledged.is_some(),
+            State::Established(established) => {
+                established.unacknowledged.as_ref().is_some_and(|answer| !answer.is_astray)
+            }
             State::Ringing(ringing) => ringing.reliable.is_waiting(),
             State::Calling(_) | State::Over => false,
         }

@@ -60,7 +60,7 @@ impl Call {
             give_up: now + core.config.ringing,
         };
         let (state, min_se) = (State::Ringing(ringing), core.config.min_se);
-        Ok(Self { id, account, is_ours: false, min_se, state, way })
+        Ok(Self { id, account, is_ours: false, min_se, state, is_moved: false, way })
     }
 
     /// Tells the caller that it rings, or with `session` that there is early media.

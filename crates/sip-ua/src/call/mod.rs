@@ -4,6 +4,7 @@ mod early;
 mod established;
 mod exchange;
 mod incoming;
+mod moved;
 mod outgoing;
 mod redirect;
 mod reliable;
@@ -126,6 +127,8 @@ pub(crate) struct Call {
     /// The least time without a refresh that either end wants.
     min_se: Duration,
     state: State,
+    /// Whether the owner is asked for the session at a new address.
+    is_moved: bool,
     /// The way that requests of the dialog go, and the URI that it leads to.
     way: Option<(Vec<u8>, Flow)>,
 }

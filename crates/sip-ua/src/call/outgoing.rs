@@ -37,7 +37,8 @@ impl Call {
             briefs: 0,
         };
         let (state, min_se) = (State::Calling(calling), core.config.min_se);
-        let mut call = Self { id, account, is_ours: true, min_se, state, way: None };
+        let mut call =
+            Self { id, account, is_ours: true, min_se, state, is_moved: false, way: None };
         let _ = call.invite(core, now);
         call
     }

@@ -50,6 +50,14 @@ impl SessionTimer {
         }
     }
 
+    /// A refresh under way has gone from where we are not any more.
+    pub(super) fn begin_anew(&mut self, now: Instant) {
+        self.request = None;
+        if self.agreed.is_ours && self.refresh == Instant::MAX {
+            self.refresh = now + SHORTEST_WAIT;
+        }
+    }
+
     /// When it is due; `is_free`: a refresh may be made.
     pub(super) fn next(&self, is_free: bool) -> Instant {
         if is_free { self.refresh.min(self.end) } else { self.end }
