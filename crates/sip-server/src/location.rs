@@ -18,7 +18,7 @@ use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use hashbrown::HashTable;
 use lock_api::{Mutex, RawMutex};
 use sip::digest::{Algorithm, Ha1Set};
-use sip::{Duration, Instant, SipUri, Uri};
+use sip::{Deadline, Duration, Instant, SipUri, Uri};
 use smallvec::SmallVec;
 
 /// How many parts the users are spread over, each with a lock of its own.
@@ -37,9 +37,9 @@ pub(crate) struct Subscriber {
     pub(crate) bindings: Vec<Binding>,
     pub(crate) past: Past,
     sequence: u64,
-    /// The one reminder in the queue that counts, [`Instant::MAX`] if there is none. It is no later than a second after
-    /// the first expiry; others are passed over.
-    reminder: Instant,
+    /// The one reminder in the queue that counts, never if there is none. It is no later than a second after the first
+    /// expiry; others are passed over.
+    reminder: Deadline,
 }
 
 /// What other tables know of the bindings of a subscriber.
@@ -211,7 +211,7 @@ impl<R: RawMutex> Subscribers<R> {
                     bindings: Vec::new(),
                     past: Past::default(),
                     sequence: 0,
-                    reminder: Instant::MAX,
+                    reminder: Deadline::NEVER,
                 },
                 |other| self.key.hash_one(&other.address_of_record),
             ),
@@ -348,11 +348,11 @@ impl<R: RawMutex> Subscribers<R> {
                     continue;
                 };
                 let subscriber = entry.get_mut();
-                if subscriber.reminder != when {
+                if subscriber.reminder != when.into() {
                     // There was an earlier one since.
                     continue;
                 }
-                subscriber.reminder = Instant::MAX;
+                subscriber.reminder = Deadline::NEVER;
                 let is_kept = |binding: &Binding| binding.expires > now;
                 for _ in 0..self.retain(hash, subscriber, sequence, out, is_kept) {
                     counters.expired_bindings.add();
@@ -478,7 +478,7 @@ impl<R: RawMutex> Subscribers<R> {
     fn remind_anew(&self, table: &mut HashTable<Subscriber>, expiries: &mut TimerQueue<u64>) {
         *expiries = TimerQueue::default();
         for subscriber in table {
-            subscriber.reminder = Instant::MAX;
+            subscriber.reminder = Deadline::NEVER;
             let hash = self.key.hash_one(&subscriber.address_of_record);
             self.remind(subscriber, hash, expiries);
         }
@@ -495,9 +495,9 @@ impl<R: RawMutex> Subscribers<R> {
         const LATENESS: Duration = Duration::from_secs(1);
         let earliest = subscriber.bindings.iter().map(|binding| binding.expires).min();
         let Some(when) = earliest.map(|earliest| earliest + LATENESS) else { return false };
-        let is_news = when < subscriber.reminder;
+        let is_news = Deadline::from(when) < subscriber.reminder;
         if is_news {
-            subscriber.reminder = when;
+            subscriber.reminder = when.into();
             expiries.push(when, hash);
             self.next_expiry.fetch_min(when.as_micros(), Ordering::Relaxed);
         }

@@ -34,6 +34,6 @@ pub use header::{HeaderError, HeaderName};
 pub use message::{Message, StartLine};
 pub use method::Method;
 pub use status::{Status, StatusLine};
-pub use time::{Duration, Instant};
+pub use time::{Deadline, Duration, Instant};
 pub use transport::Transport;
 pub use uri::{Host, SipUri, Uri};
