@@ -169,11 +169,10 @@ pub(crate) fn find_sponsor<R: RawMutex>(
     env: &mut Env<'_>,
 ) -> Option<Sponsor> {
     let Asked { incoming, is_for_us, grant, follows_invite } = *asked;
-    let Incoming { head, flow, trust, .. } = incoming;
-    let is_trusted = *trust == Trust::Trusted;
-    let config = &env.settings.config;
-    let is_asked = config.authentication.required;
-    let claim = claim(server, &head.from_uri, env);
+    let is_trusted = incoming.trust == Trust::Trusted;
+    let is_asked = env.settings.config.authentication.required;
+    let method = incoming.head.method;
+    let claim = claim(server, &incoming.head.from_uri, env);
     if let Some(grant) = grant {
         let is_same = match &claim {
             Claim::Foreign => true,
@@ -183,7 +182,7 @@ pub(crate) fn find_sponsor<R: RawMutex>(
             Claim::Unprovable => is_trusted,
         };
         // An ACK cannot be asked for credentials; its INVITE was.
-        if !is_asked || is_same || head.method == Method::Ack {
+        if !is_asked || is_same || method == Method::Ack {
             return is_within_rate(server, incoming, env)
                 .then_some(Sponsor::Dialog(grant.identity));
         }
@@ -192,48 +191,66 @@ pub(crate) fn find_sponsor<R: RawMutex>(
     if follows_invite || (!is_asked && (is_for_us || is_trusted)) {
         return Some(Sponsor::Nobody);
     }
-    if is_asked && !matches!(head.method, Method::Ack | Method::Cancel) {
+    if is_asked && !matches!(method, Method::Ack | Method::Cancel) {
         match claim {
-            Claim::User(claimed, domain) => {
-                let proved = authenticate(server, Asker::Proxy, domain, incoming, env)?;
-                if proved == claimed {
-                    return Some(Sponsor::User(proved));
-                }
-                env.counters.identity_mismatches.add();
-                answer(
-                    incoming,
-                    Status::FORBIDDEN.because("From Is Not the Authenticated User"),
-                    env,
-                );
-                return None;
-            }
+            Claim::User(claimed, domain) => return prove(server, incoming, claimed, domain, env),
             Claim::Unprovable if !is_trusted => {
-                env.counters.identity_mismatches.add();
-                answer(
-                    incoming,
-                    Status::FORBIDDEN.because("From Names Nobody Who Can Log In"),
-                    env,
-                );
+                refuse_name(incoming, "From Names Nobody Who Can Log In", env);
                 return None;
             }
             Claim::Foreign | Claim::Unprovable => {}
         }
     }
-    if !is_for_us {
+    may_pass_unproved(server, asked, env).then_some(Sponsor::Nobody)
+}
+
+/// Has whoever sent the request prove to be the user who is `claimed`. `None` where that fails; then it has been
+/// answered.
+fn prove<R: RawMutex>(
+    server: &Server<R>,
+    incoming: &Incoming<'_, '_>,
+    claimed: AddressOfRecord,
+    domain: DomainIndex,
+    env: &mut Env<'_>,
+) -> Option<Sponsor> {
+    let proved = authenticate(server, Asker::Proxy, domain, incoming, env)?;
+    if proved == claimed {
+        return Some(Sponsor::User(proved));
+    }
+    refuse_name(incoming, "From Is Not the Authenticated User", env);
+    None
+}
+
+fn refuse_name(incoming: &Incoming<'_, '_>, reason: &str, env: &mut Env<'_>) {
+    env.counters.identity_mismatches.add();
+    answer(incoming, Status::FORBIDDEN.because(reason), env);
+}
+
+/// Whether a request that nobody stands for may go on: it is for us, and there are not too many from where it comes
+/// from. False where it has been answered, if it can be.
+fn may_pass_unproved<R: RawMutex>(
+    server: &Server<R>,
+    asked: &Asked<'_, '_>,
+    env: &mut Env<'_>,
+) -> bool {
+    let Incoming { head, flow, trust, .. } = asked.incoming;
+    if !asked.is_for_us {
         env.counters.relay_denied.add();
         match head.method {
             Method::Ack => {}
-            Method::Cancel => answer(incoming, Status::CALL_DOES_NOT_EXIST, env),
-            _ => answer(incoming, Status::FORBIDDEN.because("Relaying Denied"), env),
+            Method::Cancel => answer(asked.incoming, Status::CALL_DOES_NOT_EXIST, env),
+            _ => answer(asked.incoming, Status::FORBIDDEN.because("Relaying Denied"), env),
         }
-        return None;
+        return false;
     }
-    if !is_trusted && !server.sources.admit_foreign(flow.remote.ip(), env.now, &config.limits) {
+    let limits = &env.settings.config.limits;
+    if *trust != Trust::Trusted && !server.sources.admit_foreign(flow.remote.ip(), env.now, limits)
+    {
         env.counters.foreign_limited.add();
         if head.method != Method::Ack {
-            refuse_for_now(incoming, Status::SERVICE_UNAVAILABLE, 10, env);
+            refuse_for_now(asked.incoming, Status::SERVICE_UNAVAILABLE, 10, env);
         }
-        return None;
+        return false;
     }
-    Some(Sponsor::Nobody)
+    true
 }

@@ -7,7 +7,7 @@ use super::plan::{Plan, write_request};
 use super::search::{Aim, Search};
 use super::target::{NextHop, Target, Targets};
 use super::via_branch::{self, Handle, Said, ViaBranch};
-use super::way_back::{Heard, WayBack};
+use super::way_back::{Heard, Passed, WayBack};
 use crate::event::Env;
 use crate::flow::Flow;
 use crate::output::{Event, Location, Ticket, TicketKind};
@@ -174,54 +174,76 @@ impl Context {
             return Heard::Noted;
         }
         if status < 200 {
-            sent.is_provisional = true;
-            fork.send_cancel(env);
-            if status > 100 {
-                if self.kind == Kind::Invite {
-                    fork.timer_c = Some(env.now + env.settings.config.timer_c);
-                }
-                let distrusts = env.settings.distrusts(remote);
-                let changes = ResponseChanges { distrusts, ..ResponseChanges::default() };
-                self.back.pass(self.handle, status, &changes, response, env);
-            }
+            self.on_provisional(index, status, remote, response, env);
             return Heard::Noted;
         }
-        let mut heard = Heard::Noted;
-        sent.is_final = true;
-        fork.timer_c = None;
-        if self.kind == Kind::NonInvite {
-            // No ACK follows that would need it.
-            sent.message = Vec::new();
-        }
-        match status {
-            200..300 => {
-                // Repetitions of a 2xx, and the 2xx of other branches, all go back.
-                sent.message = Vec::new();
-                if self.kind == Kind::Invite && self.back.server.state() != State::Accepted {
-                    env.counters.answered.add();
-                }
-                let distrusts = env.settings.distrusts(remote);
-                let changes = ResponseChanges { distrusts, ..ResponseChanges::default() };
-                if let Some(passed) = self.back.pass(self.handle, status, &changes, response, env) {
-                    heard = Heard::Success { moved: passed.moved };
-                }
-                self.close_others(Some(index), ELSEWHERE, env);
-            }
-            503 if !self.is_closing && self.fail_over_elsewhere(index, env) => {}
-            300.. => {
-                let distrusts = env.settings.distrusts(remote);
-                if let Some(search) = &mut self.search {
-                    search.remember(status, response, distrusts);
-                }
-                if status >= 600 {
-                    let reason = reason_line(Status(status));
-                    self.close_others(Some(index), &reason, env);
-                }
-            }
-            _ => {}
-        }
+        let heard = self.on_final(index, status, remote, response, env);
         self.conclude(env);
         heard
+    }
+
+    /// A provisional response came from `remote`, on a branch on which something was sent.
+    fn on_provisional(
+        &mut self,
+        index: u8,
+        status: u16,
+        remote: IpAddr,
+        response: &Message<'_>,
+        env: &mut Env<'_>,
+    ) {
+        let passes = status > 100;
+        let timer_c =
+            (passes && self.kind == Kind::Invite).then_some(env.now + env.settings.config.timer_c);
+        self.branches[usize::from(index)].on_provisional(timer_c, env);
+        if passes {
+            self.pass(status, remote, response, env);
+        }
+    }
+
+    /// A final response came from `remote`, on a branch on which something was sent.
+    fn on_final(
+        &mut self,
+        index: u8,
+        status: u16,
+        remote: IpAddr,
+        response: &Message<'_>,
+        env: &mut Env<'_>,
+    ) -> Heard {
+        let is_success = status < 300;
+        let is_acknowledged = self.kind == Kind::Invite && !is_success;
+        self.branches[usize::from(index)].on_final(is_acknowledged);
+        if is_success {
+            // Repetitions of a 2xx, and the 2xx of other branches, all go back.
+            if self.kind == Kind::Invite && self.back.server.state() != State::Accepted {
+                env.counters.answered.add();
+            }
+            let passed = self.pass(status, remote, response, env);
+            self.close_others(Some(index), ELSEWHERE, env);
+            return passed.map_or(Heard::Noted, |passed| Heard::Success { moved: passed.moved });
+        }
+        if status == 503 && !self.is_closing && self.fail_over_elsewhere(index, env) {
+            return Heard::Noted;
+        }
+        if let Some(search) = &mut self.search {
+            search.remember(status, response, env.settings.distrusts(remote));
+        }
+        if status >= 600 {
+            self.close_others(Some(index), &reason_line(Status(status)), env);
+        }
+        Heard::Noted
+    }
+
+    /// Sends a response of `remote` back, without what only those who are trusted may say.
+    fn pass(
+        &mut self,
+        status: u16,
+        remote: IpAddr,
+        response: &Message<'_>,
+        env: &mut Env<'_>,
+    ) -> Option<Passed> {
+        let distrusts = env.settings.distrusts(remote);
+        let changes = ResponseChanges { distrusts, ..ResponseChanges::default() };
+        self.back.pass(self.handle, status, &changes, response, env)
     }
 
     /// The DNS has answered for branch `index`.

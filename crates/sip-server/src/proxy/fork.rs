@@ -165,6 +165,25 @@ impl Fork {
         }));
     }
 
+    /// A provisional response came; for an INVITE other than 100, timer C ends at `timer_c` from now on.
+    pub(super) fn on_provisional(&mut self, timer_c: Option<Instant>, env: &mut Env<'_>) {
+        if let ForkState::Sent(sent) = &mut self.state {
+            sent.is_provisional = true;
+        }
+        self.send_cancel(env);
+        self.timer_c = timer_c.or(self.timer_c);
+    }
+
+    /// A final response came. `keeps_message` where an ACK is to be sent again in the request's place.
+    pub(super) fn on_final(&mut self, keeps_message: bool) {
+        self.timer_c = None;
+        let ForkState::Sent(sent) = &mut self.state else { return };
+        sent.is_final = true;
+        if !keeps_message {
+            sent.message = Vec::new();
+        }
+    }
+
     pub(super) fn poll_cancel(&mut self, env: &mut Env<'_>) {
         let has_ended = self.has_ended();
         let Cancel::Sent(cancel) = &mut self.cancel else { return };

@@ -424,21 +424,7 @@ fn forward<R: RawMutex>(
     };
     let (plan, targets) = plan(incoming, found, way, env);
     let Some(key) = incoming.key.filter(|_| head.method != Method::Ack) else {
-        if head.method == Method::Invite {
-            let max = env.settings.config.limits.max_transactions;
-            server.passed.note(passed_key(server, message, plan.loop_hash), max);
-        }
-        // The best is the first.
-        if let Some(target) = targets.first() {
-            let forwarded = stateless::forward(message, head, &plan, target, env);
-            if let Err(stuck) = forwarded
-                && head.method != Method::Ack
-            {
-                let status = stuck.status();
-                answer(incoming, status, env);
-            }
-        }
-        return;
+        return forward_statelessly(server, incoming, &plan, &targets, env);
     };
     // The request, and what is sent.
     let bytes = 2 * message.as_bytes().len();
@@ -460,6 +446,29 @@ fn forward<R: RawMutex>(
                 env,
             );
         }
+    }
+}
+
+/// Sends the request to the best of `targets`, and remembers nothing but that it did.
+fn forward_statelessly<R: RawMutex>(
+    server: &Server<R>,
+    incoming: &Incoming<'_, '_>,
+    plan: &Plan,
+    targets: &[Target],
+    env: &mut Env<'_>,
+) {
+    let Incoming { message, head, .. } = incoming;
+    if head.method == Method::Invite {
+        let max = env.settings.config.limits.max_transactions;
+        server.passed.note(passed_key(server, message, plan.loop_hash), max);
+    }
+    // The best is the first.
+    let Some(target) = targets.first() else { return };
+    let forwarded = stateless::forward(message, head, plan, target, env);
+    if let Err(stuck) = forwarded
+        && head.method != Method::Ack
+    {
+        answer(incoming, stuck.status(), env);
     }
 }
 

@@ -165,6 +165,12 @@ impl<'a> Message<'a> {
         self.bytes
     }
 
+    /// The request line or status line, with its line end.
+    #[must_use]
+    pub fn start_line_bytes(&self) -> &'a [u8] {
+        &self.bytes[..self.fields_start.into()]
+    }
+
     /// The header field lines, all of them, without the empty line.
     #[must_use]
     pub fn fields_bytes(&self) -> &'a [u8] {
