@@ -470,7 +470,7 @@ pub(crate) mod tests {
     fn the_bands_of_a_call_are_those_of_its_latency_with_the_bye() {
         let histogram = |millis| {
             let mut histogram = Histogram::default();
-            histogram.record(sip::Duration::from_millis(millis));
+            histogram.record(Duration::from_millis(millis));
             histogram
         };
         let mut run = run();

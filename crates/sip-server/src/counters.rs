@@ -7,6 +7,7 @@ macro_rules! counters {
     ($($(#[$doc:meta])+ $field:ident = $name:literal;)*) => {
         /// Events counted since the start.
         #[derive(Debug, Default)]
+        #[non_exhaustive]
         pub struct Counters {
             $($(#[$doc])+ pub $field: Counter,)*
             pub(crate) timings: Timings,

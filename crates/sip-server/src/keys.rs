@@ -167,7 +167,7 @@ mod tests {
 
     #[test]
     fn hexadecimal_comes_back() {
-        let mut out = alloc::vec::Vec::new();
+        let mut out = Vec::new();
         put_hex(&mut out, &[0, 0xff, 0x5a]);
         assert_eq!(out, b"00ff5a");
         assert_eq!(take_hex::<3>(&out), Some([0, 0xff, 0x5a]));

@@ -44,6 +44,7 @@ pub enum Event {
 /// Something that the operator may want to read. It is text only once it is displayed: one line of at most some 300
 /// bytes, without control characters.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Notice {
     /// A request had credentials of ours that are wrong.
     LoginFailed {
@@ -129,6 +130,7 @@ pub struct Location {
 /// storage, then sends `transmits`, so that no binding is answered before it is kept; then calls
 /// [`Output::clear`].
 #[derive(Debug, Default)]
+#[non_exhaustive]
 pub struct Output {
     /// The bytes of all messages.
     pub bytes: Vec<u8>,

@@ -50,6 +50,7 @@ pub struct Server<R: RawMutex> {
 
 /// A binding as [`Server::for_each_binding`] shows it (row A5).
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct BindingView<'a> {
     /// `user@domain`, the user without escapes.
     pub address_of_record: &'a [u8],

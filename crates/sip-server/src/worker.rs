@@ -234,7 +234,7 @@ impl<R: RawMutex> Worker<R> {
                     );
                 }
                 Some(ViaBranch::Stateless { .. }) => {
-                    stateless::send_as_datagram(&message, flow, env)
+                    stateless::send_as_datagram(&message, flow, env);
                 }
                 None => {}
             }

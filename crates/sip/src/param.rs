@@ -186,7 +186,7 @@ mod tests {
         let params = Params::new(b" ;lr ; Tag = x;q=\"a;\\\"b\" ;last=");
         let all: Vec<_> = params.iter().collect();
         assert_eq!(Params::new(b";a;b ; ").iter().count(), 2);
-        let expected: [Param; 4] = [
+        let expected: [Param<'_>; 4] = [
             (b"lr", None),
             (b"Tag", Some(b"x")),
             (b"q", Some(b"\"a;\\\"b\"")),

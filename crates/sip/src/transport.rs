@@ -2,6 +2,7 @@
 
 /// A transport protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
 pub enum Transport {
     /// UDP.
     Udp,

@@ -13,6 +13,7 @@ use smallvec::SmallVec;
 
 /// Why bytes are not a URI that SIP can use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum UriError {
     /// There is no `scheme:` at the start.
     Scheme,

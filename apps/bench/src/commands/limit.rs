@@ -169,7 +169,7 @@ impl Candidate<'_> {
             }
             let begun = Instant::now();
             let has_ended = session.gone().is_some_and(|gone| gone.has_ended);
-            while let Err(error) = probe::probe(&started.target, &started.domain) {
+            while let Err(error) = probe(&started.target, &started.domain) {
                 if before.means.ending.load(Ordering::Relaxed) {
                     return Err(MeasureError::Stopped.into());
                 }

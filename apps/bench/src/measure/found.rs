@@ -104,7 +104,7 @@ pub(super) fn describe(
             shares,
         },
         watch: None,
-        steps: crate::record::Steps::new(),
+        steps: record::Steps::new(),
     };
     doubts.extend(Limits::doubts(&run));
     run.doubts = doubts;

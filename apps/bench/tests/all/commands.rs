@@ -381,7 +381,7 @@ fn a_report_has_every_form() {
     let line = "report run.json run.json -o r.html -o r.md -o r.csv -o r.json -o r.xml";
     let ended = bench_in(folder.path(), line);
     assert_eq!(ended.status, 0, "{ended:?}");
-    let read = |name: &str| std::fs::read_to_string(folder.path().join(name)).unwrap();
+    let read = |name: &str| fs::read_to_string(folder.path().join(name)).unwrap();
     assert!(read("run.html").starts_with("<!DOCTYPE html>"));
     assert!(read("r.html").starts_with("<!DOCTYPE html>"));
     assert!(read("r.md").starts_with("# "));
@@ -400,7 +400,7 @@ fn a_report_has_every_form() {
         peer.address
     );
     assert_eq!(bench_in(folder.path(), &line).status, 0);
-    let names: Vec<_> = std::fs::read_dir(folder.path())
+    let names: Vec<_> = fs::read_dir(folder.path())
         .unwrap()
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
         .filter(|name| name.starts_with("barebell-bench-run-"))

@@ -94,7 +94,7 @@ fn refuse(incoming: &Incoming<'_, '_>, refusal: &Refusal, env: &mut Env<'_>) {
         Refusal::OnlyRegistrar => {
             reply(message, flow, Status::METHOD_NOT_ALLOWED, env, |out, _| {
                 write_line(out, b"Allow", ALLOW_REGISTRAR);
-            })
+            });
         }
         Refusal::Extensions => refuse_extensions(incoming, &required_of_proxies(message), env),
         Refusal::ForNow { seconds } => {

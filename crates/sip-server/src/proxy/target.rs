@@ -165,9 +165,8 @@ pub(crate) enum Leads {
 impl Target {
     /// The target that the contact of a binding is.
     pub(crate) fn of_binding(binding: &Binding, settings: &Settings) -> Result<Leads, NoRoute> {
-        let uri = match Uri::parse(&binding.contact) {
-            Ok(Uri::Sip(uri)) => uri,
-            _ => return Err(NoRoute::Scheme),
+        let Ok(Uri::Sip(uri)) = Uri::parse(&binding.contact) else {
+            return Err(NoRoute::Scheme);
         };
         if !binding.flow_bound
             && binding.path().is_empty()

@@ -228,7 +228,7 @@ impl Bench {
     /// Lets time pass and notes what happens when, in milliseconds from now.
     pub(crate) fn wait(&mut self, millis: u64) -> Vec<String> {
         let start = self.now;
-        let end = start + sip::Duration::from_millis(millis);
+        let end = start + Duration::from_millis(millis);
         let mut noted = Vec::new();
         let mut all = Vec::new();
         while let Some(next) = self.workers[0].next_timer().filter(|next| *next <= end) {

@@ -21,6 +21,7 @@ use core::fmt;
 
 /// A header field value that has not the form of its grammar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct HeaderError {
     /// Which header field.
     pub name: HeaderName,
@@ -59,6 +60,7 @@ macro_rules! header_names {
     ($($(#[$doc:meta])* $name:ident = $text:literal $(, $compact:literal)?;)*) => {
         /// The header fields that have a meaning here. The others are carried as they are.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[non_exhaustive]
         pub enum HeaderName {
             $(
                 #[doc = concat!("`", $text, "`")]

@@ -50,6 +50,7 @@ pub enum StartLine<'a> {
 
 /// Something wrong with the frame of a message that does not hinder reading the rest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Flaw {
     /// A line ends with something else than CR LF, or a CR or LF stands in a line.
     LineEnd,
@@ -90,6 +91,7 @@ impl Names {
 
 /// One header field line, with its folds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Field<'a> {
     /// The name.
     pub name: HeaderName,

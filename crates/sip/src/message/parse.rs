@@ -9,6 +9,7 @@ use smallvec::SmallVec;
 
 /// Bytes of which no message can be made, not even one to answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum ParseError {
     /// Nothing but line ends: a keep-alive (RFC 5626 section 3.5.1).
     Empty,

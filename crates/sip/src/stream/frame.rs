@@ -11,6 +11,7 @@ const EMPTY_LINE: &[u8] = b"\r\n\r\n";
 
 /// A stream on which no further message can be found: it has to be closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum FrameError {
     /// A message is longer than [`MAX_MESSAGE`], or its header fields do not end within it.
     TooLong,

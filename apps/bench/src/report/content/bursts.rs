@@ -321,7 +321,7 @@ fn delay_of_users(
                 value(&group.pooled(delay)).map(|us| us / 1000.0)
             }));
         }
-        for group in groups.iter() {
+        for group in *groups {
             let mut cells =
                 vec![series_name(report, group), group.operation(), words::count(group.load.users)];
             cells.extend(delay_cells(&group.pooled(delay)));

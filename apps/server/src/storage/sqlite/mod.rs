@@ -333,7 +333,7 @@ pub(crate) mod tests {
     #[test]
     fn a_database_of_an_older_form_is_brought_up_to_date() {
         let directory = tempfile::tempdir().unwrap();
-        let old = rusqlite::Connection::open(directory.path().join(DATABASE)).unwrap();
+        let old = Connection::open(directory.path().join(DATABASE)).unwrap();
         make_tables(&old, &STEPS[..1]).unwrap();
         old.pragma_update(None, "user_version", 1).unwrap();
         old.execute(
