@@ -1,4 +1,5 @@
-//! Which requests are admitted: the rates of the addresses that they come from, which may be forged.
+//! Which requests are admitted: the rates of the addresses that they come from, which may be
+//! forged.
 
 use crate::config::Limits;
 use crate::keys::Key;
@@ -79,8 +80,8 @@ impl<R: RawMutex> Sources<R> {
         self.with(source, now, limits, |known| known.requests.give_back(limits.source_rate));
     }
 
-    /// Charges `source` for a request within a dialog, and no more for the request as such. Ten times as many may
-    /// pass, for one source may be a proxy with all its calls.
+    /// Charges `source` for a request within a dialog, and no more for the request as such. Ten
+    /// times as many may pass, for one source may be a proxy with all its calls.
     pub(crate) fn admit_within_dialogs(
         &self,
         source: IpAddr,
@@ -102,9 +103,9 @@ impl<R: RawMutex> Sources<R> {
         self.with(source, now, limits, |known| known.foreign.take(now, limits.foreign_rate, burst))
     }
 
-    /// Charges `source` for a request to a user who does not exist, or is not there. False where it has sent too many.
-    /// They have a rate of their own: where they come from may be forged, so that neither can anybody be banned for them,
-    /// nor may they be in the way of calls.
+    /// Charges `source` for a request to a user who does not exist, or is not there. False where it
+    /// has sent too many. They have a rate of their own: where they come from may be forged, so
+    /// that neither can anybody be banned for them, nor may they be in the way of calls.
     pub(crate) fn admit_miss(&self, source: IpAddr, now: Instant, limits: &Limits) -> bool {
         const PART: u32 = 20;
         let rate = limits.foreign_rate.div_ceil(PART);

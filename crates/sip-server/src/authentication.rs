@@ -58,12 +58,13 @@ enum Verdict {
     User(AddressOfRecord),
     /// There are none for the realm.
     Absent,
-    /// The nonce is used up, or not one that this host was given: nothing is said of the rest, for whoever may try
-    /// at no risk could guess passwords.
+    /// The nonce is used up, or not one that this host was given: nothing is said of the rest, for
+    /// whoever may try at no risk could guess passwords.
     Stale,
     /// They are for another request URI.
     Elsewhere,
-    /// They are wrong. Whoever sent them has received a challenge of ours, so the source address is no other's.
+    /// They are wrong. Whoever sent them has received a challenge of ours, so the source address is
+    /// no other's.
     Wrong,
 }
 
@@ -220,8 +221,8 @@ fn judge_one<R: RawMutex>(
     }
 }
 
-/// Whether credentials with `uri` are for this request (RFC 7616 section 3.4.6): they name the request URI or, where
-/// that is of ours, any name of ours.
+/// Whether credentials with `uri` are for this request (RFC 7616 section 3.4.6): they name the
+/// request URI or, where that is of ours, any name of ours.
 fn is_of_request(uri: &[u8], head: &RequestHead<'_>, settings: &Settings) -> bool {
     if uri == head.uri_bytes {
         return true;

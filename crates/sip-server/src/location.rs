@@ -24,7 +24,8 @@ use smallvec::SmallVec;
 /// How many parts the users are spread over, each with a lock of its own.
 const SHARDS: usize = 64;
 
-/// How many reminders of expiries that are needed no more a shard may hold beyond a few for each user.
+/// How many reminders of expiries that are needed no more a shard may hold beyond a few for each
+/// user.
 const SPARE_REMINDERS: usize = 1024;
 
 /// A user, or an address of record that registered while authentication was off.
@@ -37,8 +38,8 @@ pub(crate) struct Subscriber {
     pub(crate) bindings: Vec<Binding>,
     pub(crate) past: Past,
     sequence: u64,
-    /// The one reminder in the queue that counts, never if there is none. It is no later than a second after the first
-    /// expiry; others are passed over.
+    /// The one reminder in the queue that counts, never if there is none. It is no later than a
+    /// second after the first expiry; others are passed over.
     reminder: Deadline,
 }
 
@@ -72,7 +73,8 @@ impl Subscriber {
 struct Shard {
     table: HashTable<Subscriber>,
     expiries: TimerQueue<u64>,
-    /// The sequence number of the last record. Records are compared with others of the same address of record only.
+    /// The sequence number of the last record. Records are compared with others of the same address
+    /// of record only.
     sequence: u64,
 }
 
@@ -270,9 +272,9 @@ impl<R: RawMutex> Subscribers<R> {
         if binding.flow_bound { self.contacts.claim(uri, &binding.flow) } else { 0 }
     }
 
-    /// What `look` makes of the bindings of the phone that is registered at `uri`, the newest first: one user may have
-    /// several there, each behind a NAT of its own. Where several users claim to be there, it is the one who is `called`,
-    /// or none.
+    /// What `look` makes of the bindings of the phone that is registered at `uri`, the newest
+    /// first: one user may have several there, each behind a NAT of its own. Where several users
+    /// claim to be there, it is the one who is `called`, or none.
     pub(crate) fn look_up_contact<T>(
         &self,
         uri: &SipUri<'_>,
@@ -293,7 +295,8 @@ impl<R: RawMutex> Subscribers<R> {
         there.filter_map(look).collect()
     }
 
-    /// Takes in a record that was stored before, unless a later one is already here. No binding lasts beyond `latest`.
+    /// Takes in a record that was stored before, unless a later one is already here. No binding
+    /// lasts beyond `latest`.
     pub(crate) fn restore(&self, record: &Record<'_>, now: Instant, latest: Instant) {
         let address = self.canonical(record.address_of_record);
         {
@@ -415,8 +418,8 @@ impl<R: RawMutex> Subscribers<R> {
         gone
     }
 
-    /// Tells the other tables what has become of the bindings of a subscriber. Those on connections that have ended
-    /// meanwhile, or before a restart, are dropped.
+    /// Tells the other tables what has become of the bindings of a subscriber. Those on connections
+    /// that have ended meanwhile, or before a restart, are dropped.
     fn tell(&self, hash: u64, before: &Known, subscriber: &mut Subscriber) {
         let after = subscriber.connections();
         for &connection in after.iter().filter(|now| !before.connections.contains(now)) {
@@ -473,8 +476,8 @@ impl<R: RawMutex> Subscribers<R> {
         };
     }
 
-    /// Makes the queue anew: who registers with ever shorter expiries, or comes and goes, leaves reminders behind that
-    /// nobody needs.
+    /// Makes the queue anew: who registers with ever shorter expiries, or comes and goes, leaves
+    /// reminders behind that nobody needs.
     fn remind_anew(&self, table: &mut HashTable<Subscriber>, expiries: &mut TimerQueue<u64>) {
         *expiries = TimerQueue::default();
         for subscriber in table {

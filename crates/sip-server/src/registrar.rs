@@ -129,7 +129,8 @@ struct Change<'c, 'm> {
     order: &'c Order<'m>,
     subscriber: &'c mut Subscriber,
     counters: &'c Counters,
-    /// Whether it is a late copy where it adds a binding, and where it removes one that it did not know.
+    /// Whether it is a late copy where it adds a binding, and where it removes one that it did not
+    /// know.
     adds_again: bool,
     removes_again: bool,
     /// What it and others have made that is there no more.
@@ -218,7 +219,8 @@ impl<'c, 'm> Change<'c, 'm> {
         let old = bindings.len() - self.own;
         let replaced = replaced_by(contact, order, bindings, old);
         let removes = contact.expires == Duration::ZERO;
-        // A late copy of an earlier REGISTER must not bring back what is gone, nor take what has come since.
+        // A late copy of an earlier REGISTER must not bring back what is gone, nor take what has
+        // come since.
         let is_unwanted = !removes && self.adds_again
             || replaced.iter().map(|&at| &bindings[at]).any(|binding| {
                 order.is_late_for(binding)
@@ -342,8 +344,8 @@ fn read_path(request: &Message<'_>, flow: &Flow, settings: &Settings) -> Result<
     Ok(path)
 }
 
-/// The most contacts in one REGISTER: enough to put others in the place of all that an address of record may have. Each
-/// is compared with each binding, under a lock.
+/// The most contacts in one REGISTER: enough to put others in the place of all that an address of
+/// record may have. Each is compared with each binding, under a lock.
 const fn most_at_once(max_contacts: usize) -> usize {
     max_contacts.saturating_mul(2)
 }
@@ -451,11 +453,12 @@ fn read_contact<'m>(
     Ok(Contact { uri_bytes, uri, expires, q, instance, reg_id, is_flow_bound: false })
 }
 
-/// The indices, in order, of the bindings that `contact` takes the place of: that of the same URI (RFC 3261 section
-/// 19.1.4), unless another phone says that it is another one, elsewhere, or of the same phone and flow (RFC 5626 section
-/// 6). A phone that has a new URI is the same phone also where it does not number its flows: then it takes the place of
-/// all that it had, which are among the first `old`; several contacts of one REGISTER stay beside one another. Call-ID and
-/// CSeq do not matter: phones change them.
+/// The indices, in order, of the bindings that `contact` takes the place of: that of the same URI
+/// (RFC 3261 section 19.1.4), unless another phone says that it is another one, elsewhere, or of
+/// the same phone and flow (RFC 5626 section 6). A phone that has a new URI is the same phone also
+/// where it does not number its flows: then it takes the place of all that it had, which are among
+/// the first `old`; several contacts of one REGISTER stay beside one another. Call-ID and CSeq do
+/// not matter: phones change them.
 fn replaced_by(
     contact: &Contact<'_>,
     order: &Order<'_>,
@@ -468,8 +471,8 @@ fn replaced_by(
                 extra.reg_id == contact.reg_id && *extra.instance == *contact.instance
             })
     };
-    // Two phones behind two NATs may well have the same private address. Where requests would come to one place there is
-    // one phone, which was set up anew or replaced.
+    // Two phones behind two NATs may well have the same private address. Where requests would come
+    // to one place there is one phone, which was set up anew or replaced.
     let is_of_other = |binding: &Binding| {
         let instance = binding.instance();
         let is_elsewhere = || {
@@ -519,8 +522,9 @@ fn extra(path: &[u8], contact: &Contact<'_>) -> Option<Box<Extra>> {
     }))
 }
 
-/// The Contact lines of a 200: every binding with the time it has left, the `own` of the request first, which are the
-/// last of all, since some phones take the first for theirs; then from the newest to the oldest.
+/// The Contact lines of a 200: every binding with the time it has left, the `own` of the request
+/// first, which are the last of all, since some phones take the first for theirs; then from the
+/// newest to the oldest.
 fn contact_lines(subscriber: &Subscriber, own: usize, now: Instant) -> Vec<u8> {
     let bindings = &subscriber.bindings;
     let (others, own) = bindings.split_at(bindings.len() - own);

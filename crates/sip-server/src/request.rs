@@ -82,12 +82,13 @@ pub(crate) fn on_request<R: RawMutex>(
     route(server, &incoming, &found, env);
 }
 
-/// Requests a second, and at once, of a registered phone whose source is shut out or has sent too many.
+/// Requests a second, and at once, of a registered phone whose source is shut out or has sent too
+/// many.
 const PHONE_RATE: u32 = 10;
 const PHONE_BURST: u32 = 50;
 
-/// Whether the user that `request` says it is from is registered on just this flow: whatever the others behind its NAT
-/// do, or whoever forges its address, a phone is served.
+/// Whether the user that `request` says it is from is registered on just this flow: whatever the
+/// others behind its NAT do, or whoever forges its address, a phone is served.
 fn is_of_registered_phone<R: RawMutex>(
     server: &Server<R>,
     request: &Message<'_>,
@@ -112,7 +113,8 @@ fn is_of_registered_phone<R: RawMutex>(
         )
 }
 
-/// Whether `request` is an ACK for a response that this server made itself: it ends here, whatever else is in it.
+/// Whether `request` is an ACK for a response that this server made itself: it ends here, whatever
+/// else is in it.
 fn acknowledges_refusal(request: &Message<'_>, env: &Env<'_>) -> bool {
     if request.method() != Some(Method::Ack) {
         return false;

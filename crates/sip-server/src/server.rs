@@ -115,8 +115,9 @@ impl<R: RawMutex> Server<R> {
         self.subscribers.remove_user(address_of_record, out)
     }
 
-    /// Takes in a binding record that was stored before. [`Server::continue_after`] is to be called as well: a record
-    /// that holds no binding any more may have a higher sequence number, and need not be taken in.
+    /// Takes in a binding record that was stored before. [`Server::continue_after`] is to be called
+    /// as well: a record that holds no binding any more may have a higher sequence number, and need
+    /// not be taken in.
     pub fn restore(&self, record: &crate::journal_record::Record<'_>, now: Instant) {
         // The clock may have been set back since.
         let latest = now + self.settings.lock().config.registrar.max_expires;
@@ -128,7 +129,8 @@ impl<R: RawMutex> Server<R> {
         }
     }
 
-    /// A connection was opened. To be called before anything is received on it: without it, nobody is registered there.
+    /// A connection was opened. To be called before anything is received on it: without it, nobody
+    /// is registered there.
     pub fn connection_opened(&self, connection: Connection) {
         self.subscribers.open_connection(connection);
     }
@@ -194,8 +196,9 @@ impl<R: RawMutex> Server<R> {
         self.transactions.bytes()
     }
 
-    /// How long the steps of handling a message took, all workers together; zero where none was given
-    /// a clock ([`Worker::set_clock`](crate::Worker::set_clock)) or [`Config::timings`] is off.
+    /// How long the steps of handling a message took, all workers together; zero where none was
+    /// given a clock ([`Worker::set_clock`](crate::Worker::set_clock)) or [`Config::timings`] is
+    /// off.
     pub fn timings(&self) -> [(Step, Timing); Step::ALL.len()] {
         let all = self.counters.lock();
         Step::ALL.map(|step| {

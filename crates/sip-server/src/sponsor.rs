@@ -1,5 +1,5 @@
-//! On whose word a request goes on, and what may stand in it for that: who sent it, as far as that is proved, and what
-//! it says of its sender itself.
+//! On whose word a request goes on, and what may stand in it for that: who sent it, as far as that
+//! is proved, and what it says of its sender itself.
 
 use crate::authentication::{Asker, authenticate};
 use crate::dialogs;
@@ -17,8 +17,8 @@ use sip::{HeaderName, Method, Status, Uri};
 pub(crate) enum Sponsor {
     /// One of our users, who proved to be this one.
     User(AddressOfRecord),
-    /// A dialog that began here, in which this name of ours may stand in From. It is what the caller proved, or how the
-    /// callee was called: who called him chose that.
+    /// A dialog that began here, in which this name of ours may stand in From. It is what the
+    /// caller proved, or how the callee was called: who called him chose that.
     Dialog(Identity),
     /// Nobody: it is for one of our users, or nobody is asked.
     Nobody,
@@ -64,8 +64,8 @@ impl Sponsor {
         }
     }
 
-    /// What becomes of what the request says of its sender (RFC 3325): of strangers nothing is passed on, of users what
-    /// they have proved takes its place. Who is trusted is believed.
+    /// What becomes of what the request says of its sender (RFC 3325): of strangers nothing is
+    /// passed on, of users what they have proved takes its place. Who is trusted is believed.
     pub(crate) fn sender_fields(&self, incoming: &Incoming<'_, '_>, env: &Env<'_>) -> SenderFields {
         let Incoming { message, head, trust, .. } = incoming;
         if *trust == Trust::Trusted || !env.settings.config.authentication.required {
@@ -114,8 +114,8 @@ fn claim<R: RawMutex>(server: &Server<R>, from: &Uri<'_>, env: &Env<'_>) -> Clai
             },
             None => Claim::Foreign,
         },
-        // A number may be anybody's, but not that of a user in whatever domain of ours: phones show it without what it is
-        // local to.
+        // A number may be anybody's, but not that of a user in whatever domain of ours: phones show
+        // it without what it is local to.
         Uri::Tel(tel) => {
             let mut number = Vec::new();
             tel.write_canonical_number(&mut number);
@@ -204,8 +204,8 @@ pub(crate) fn find_sponsor<R: RawMutex>(
     may_pass_unproved(server, asked, env).then_some(Sponsor::Nobody)
 }
 
-/// Has whoever sent the request prove to be the user who is `claimed`. `None` where that fails; then it has been
-/// answered.
+/// Has whoever sent the request prove to be the user who is `claimed`. `None` where that fails;
+/// then it has been answered.
 fn prove<R: RawMutex>(
     server: &Server<R>,
     incoming: &Incoming<'_, '_>,
@@ -226,8 +226,8 @@ fn refuse_name(incoming: &Incoming<'_, '_>, reason: &str, env: &mut Env<'_>) {
     answer(incoming, Status::FORBIDDEN.because(reason), env);
 }
 
-/// Whether a request that nobody stands for may go on: it is for us, and there are not too many from where it comes
-/// from. False where it has been answered, if it can be.
+/// Whether a request that nobody stands for may go on: it is for us, and there are not too many
+/// from where it comes from. False where it has been answered, if it can be.
 fn may_pass_unproved<R: RawMutex>(
     server: &Server<R>,
     asked: &Asked<'_, '_>,

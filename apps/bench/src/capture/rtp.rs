@@ -1,4 +1,5 @@
-//! RTP streams: which packets are one, and what is told of each (RFC 3550; rows A13 and D2 of docs/sources.md).
+//! RTP streams: which packets are one, and what is told of each (RFC 3550; rows A13 and D2 of
+//! docs/sources.md).
 
 use super::endpoints::Endpoints;
 use super::packet::Transported;
@@ -39,7 +40,8 @@ pub(crate) struct RtpStream {
     pub(crate) out_of_order: u64,
     /// Packets with a sequence number that had come before.
     pub(crate) duplicates: u64,
-    /// Packets, each alone, whose sequence numbers are far from all others; they are not in the figures above.
+    /// Packets, each alone, whose sequence numbers are far from all others; they are not in the
+    /// figures above.
     pub(crate) strays: u64,
     /// How often the sequence numbers began anew somewhere else.
     pub(crate) restarts: u64,
@@ -58,8 +60,8 @@ pub(crate) struct RtpStream {
     pub(crate) mean_jitter_ms: Option<f64>,
     /// The largest interarrival jitter in milliseconds.
     pub(crate) max_jitter_ms: Option<f64>,
-    /// How a listener would rate speech so sent, 0 to 93.2 (E-model, ITU-T G.107); absent where the codec's figures
-    /// are not known. See [`super::quality`] for what is assumed.
+    /// How a listener would rate speech so sent, 0 to 93.2 (E-model, ITU-T G.107); absent where the
+    /// codec's figures are not known. See [`super::quality`] for what is assumed.
     pub(crate) rating: Option<f64>,
     /// The mean opinion score that the rating stands for, 1 to 4.5 (ITU-T G.107 annex B).
     pub(crate) mos: Option<f64>,
@@ -77,8 +79,8 @@ pub(crate) struct Srtp {
     pub(crate) suite: String,
     /// Packets whose tag is right.
     pub(crate) authentic: u64,
-    /// Packets whose tag is wrong under every key. Once a packet has been authentic, they are in no other figure of
-    /// the stream: whoever receives them drops them.
+    /// Packets whose tag is wrong under every key. Once a packet has been authentic, they are in no
+    /// other figure of the stream: whoever receives them drops them.
     pub(crate) not_authentic: u64,
     /// Packets that carry no tag, copies, and packets too late for a receiver to check.
     pub(crate) unchecked: u64,
@@ -134,7 +136,8 @@ impl RtpBook {
             self.rtcp += 1;
             return true;
         }
-        // The last byte of a packet that is or may be SRTP is no count of padding: the header alone decides.
+        // The last byte of a packet that is or may be SRTP is no count of padding: the header alone
+        // decides.
         let Ok(header) = Header::parse(&datagram.payload) else { return false };
         let key = (datagram.source, datagram.destination, header.ssrc());
         if let Some(track) = self.streams.get_mut(&key) {

@@ -87,8 +87,8 @@ impl Track {
         self.call_id.is_some()
     }
 
-    /// Finds what session descriptions say of it now; they may come after the first packets, and change. Tells whether
-    /// its packets are decrypted from now on.
+    /// Finds what session descriptions say of it now; they may come after the first packets, and
+    /// change. Tells whether its packets are decrypted from now on.
     pub(super) fn describe(
         &mut self,
         datagram: &Transported<'_>,

@@ -241,7 +241,8 @@ fn bursts_of_registrations_come_again_and_again() {
         let (offered, refused) = (count(run, "offered"), count(run, "refused"));
         assert_eq!(count(run, "succeeded") + refused, offered);
         assert!(refused.abs_diff(offered / 10) <= 1, "{}", run["counts"]);
-        // Within 1.8 s each user registers about every 0.6 s: no less than once, no more than five times.
+        // Within 1.8 s each user registers about every 0.6 s: no less than once, no more than five
+        // times.
         assert!((users..=users * 5).contains(&offered), "{}", run["counts"]);
     }
     assert_eq!(finding(&record, "timeouts with 20")["value"], 0.0);

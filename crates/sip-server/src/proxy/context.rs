@@ -108,8 +108,8 @@ impl Context {
         self.back.server.on_ack(&env.settings.config.timers, env.now)
     }
 
-    /// The CANCEL `cancel` came (RFC 3261 section 16.10). What it says of its reason goes on (RFC 3326 section 2), but not
-    /// from strangers, who could hide from the user that they have called.
+    /// The CANCEL `cancel` came (RFC 3261 section 16.10). What it says of its reason goes on (RFC
+    /// 3326 section 2), but not from strangers, who could hide from the user that they have called.
     pub(crate) fn on_cancel(&mut self, cancel: &Message<'_>, env: &mut Env<'_>) {
         if self.kind == Kind::NonInvite || self.has_final() {
             return;
@@ -443,7 +443,8 @@ impl Context {
             search.fail(Status::MESSAGE_TOO_LARGE);
             return;
         };
-        // On the flow of a registered phone, or of an end of the dialog, it is not unasked for once.
+        // On the flow of a registered phone, or of an end of the dialog, it is not unasked for
+        // once.
         let follows = matches!(search.aims[index].target.next_hop, NextHop::Flow(_));
         if !search.affords(&flow, range.len(), env) && !follows {
             env.out.transmits.truncate(sent_before);
@@ -502,7 +503,8 @@ impl Context {
         }
     }
 
-    /// Opens no further branch, and cancels those that are open but for `index`, with the lines of `reason`.
+    /// Opens no further branch, and cancels those that are open but for `index`, with the lines of
+    /// `reason`.
     fn close_others(&mut self, index: Option<u8>, reason: &[u8], env: &mut Env<'_>) {
         self.is_closing = true;
         if let Some(search) = &mut self.search {
@@ -549,7 +551,8 @@ impl Context {
                 let is_challenge = matches!(status, 401 | 407);
                 let asks = env.settings.config.authentication.required;
                 let changed = match status {
-                    // What is overloaded is that server, not this one (RFC 3261 section 16.7 step 6).
+                    // What is overloaded is that server, not this one (RFC 3261 section 16.7 step
+                    // 6).
                     503 => Some(Status::SERVER_INTERNAL_ERROR.into()),
                     401 | 407 if search.was_stripped && challenges.is_empty() => Some(NO_CHALLENGE),
                     _ => None,
@@ -563,7 +566,8 @@ impl Context {
                 let status = changed.map_or(status, |line: StatusLine<'_>| line.status.code());
                 self.back.pass(self.handle, status, &changes, &response, env);
             }
-            // That one place cannot be reached says nothing of this server (RFC 3261 section 21.5.4).
+            // That one place cannot be reached says nothing of this server (RFC 3261 section
+            // 21.5.4).
             Some((503, _)) => self.respond(Status::TEMPORARILY_UNAVAILABLE, env),
             Some((status, _)) => self.respond(Status(status), env),
             None if self.is_cancelled => self.respond(Status::REQUEST_TERMINATED, env),
@@ -578,7 +582,8 @@ impl Context {
         });
     }
 
-    /// Sends the last response again, if one was sent; as long as there is none that is kept, a 100.
+    /// Sends the last response again, if one was sent; as long as there is none that is kept,
+    /// a 100.
     fn repeat_response(&mut self, env: &mut Env<'_>) {
         if !self.back.repeat(env) && self.kind == Kind::Invite && !self.has_final() {
             env.counters.retransmissions_sent.add();

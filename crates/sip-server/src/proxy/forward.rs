@@ -33,7 +33,8 @@ pub(crate) struct Changes<'a> {
     pub(crate) max_breadth: Option<u32>,
 }
 
-/// What becomes of the header fields in which a request says who sent it, and how that is to be shown.
+/// What becomes of the header fields in which a request says who sent it, and how that is to be
+/// shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum SenderFields {
     Kept,
@@ -176,7 +177,8 @@ impl Changes<'_> {
         }
     }
 
-    /// Whether the sender has not asked that those who are not trusted are not told (RFC 3325 section 7).
+    /// Whether the sender has not asked that those who are not trusted are not told (RFC 3325
+    /// section 7).
     fn may_name_sender(&self, request: &Message<'_>) -> bool {
         let wants = request.values(HeaderName::Privacy).any(|value| {
             let mut values = value.split(|&byte| byte == b';' || byte == b',');
@@ -191,7 +193,8 @@ impl Changes<'_> {
     }
 }
 
-/// What becomes of a response that asks for credentials when no challenge is left in it: nobody could answer it.
+/// What becomes of a response that asks for credentials when no challenge is left in it: nobody
+/// could answer it.
 pub(crate) const NO_CHALLENGE: StatusLine<'_> = Status::FORBIDDEN.because("No Challenge Passed On");
 
 /// How a response is changed on its way back.
@@ -261,7 +264,8 @@ impl ResponseChanges<'_> {
     }
 }
 
-/// Appends what follows the header fields of `message`: its length, where it does not say it, and its body.
+/// Appends what follows the header fields of `message`: its length, where it does not say it, and
+/// its body.
 fn write_end(message: &Message<'_>, out: &mut Vec<u8>) {
     if !message.has(HeaderName::ContentLength) {
         write_number_line(out, b"Content-Length", message.body().len() as u64);
@@ -286,8 +290,8 @@ pub(crate) fn write_via(out: &mut Vec<u8>, flow: &Flow, branch: &ViaBranch, sett
     let called = settings.called(flow);
     write_address(out, called);
     if called != flow.local && !flow.transport.is_stream() {
-        // Who is on this side of the translation answers to the address that the request came from, and would take the
-        // outer port (RFC 3581 section 3).
+        // Who is on this side of the translation answers to the address that the request came from,
+        // and would take the outer port (RFC 3581 section 3).
         out.extend_from_slice(b";rport");
     }
     out.extend_from_slice(b";branch=");

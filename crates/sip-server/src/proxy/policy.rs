@@ -30,7 +30,8 @@ use sip::message::RequestHead;
 use sip::{Duration, HeaderName, Message, Method, SipUri, Status, Transport, Uri};
 use smallvec::SmallVec;
 
-/// Max-Breadth of a request that has none (RFC 5393 section 5.3.3), and the most that any has: the sender chooses it.
+/// Max-Breadth of a request that has none (RFC 5393 section 5.3.3), and the most that any has: the
+/// sender chooses it.
 const MAX_BREADTH: u32 = 60;
 
 /// Sends a request on its way, or says why it has none.
@@ -140,14 +141,16 @@ fn decide<R: RawMutex>(
     let (answerer, routes) =
         find_targets(server, &asked, found, onward, &sponsor, &mut targets, env)?;
     if visit == Visit::Spiral {
-        // However few it opens at once, it could go on for ever with what is left each time it comes by.
+        // However few it opens at once, it could go on for ever with what is left each time it
+        // comes by.
         targets.truncate(max_breadth(message) as usize);
     }
     Ok(Way { sponsor, targets, answerer, routes })
 }
 
-/// Finds the `targets` of a request that goes on by the word of `sponsor`, where they are not yet those who are registered
-/// at its request URI. Returns who of us it is for, and the Route lines that take the place of those there.
+/// Finds the `targets` of a request that goes on by the word of `sponsor`, where they are not yet
+/// those who are registered at its request URI. Returns who of us it is for, and the Route lines
+/// that take the place of those there.
 fn find_targets<R: RawMutex>(
     server: &Server<R>,
     asked: &Asked<'_, '_>,
@@ -197,7 +200,8 @@ fn find_targets<R: RawMutex>(
     }
 }
 
-/// Whether the request has been here before, where nothing in itself is against forwarding it (RFC 3261 section 16.3).
+/// Whether the request has been here before, where nothing in itself is against forwarding it (RFC
+/// 3261 section 16.3).
 fn visit_of(
     incoming: &Incoming<'_, '_>,
     loop_hash: impl FnOnce() -> u32,
@@ -278,10 +282,11 @@ pub(crate) fn address_of<R: RawMutex>(
     Some(server.subscribers.address_of_record(&user, name))
 }
 
-/// The flow to the phone that the request URI names, of the user that the request is to: within a dialog it may have
-/// lost the one that is `known`, on which the dialog began, and have registered anew (RFC 5626 section 5.3.1). Another
-/// phone of that user may have the same private contact, behind another NAT: so who is on the known flow is the one, then
-/// who has its address, then who has registered last.
+/// The flow to the phone that the request URI names, of the user that the request is to: within a
+/// dialog it may have lost the one that is `known`, on which the dialog began, and have registered
+/// anew (RFC 5626 section 5.3.1). Another phone of that user may have the same private contact,
+/// behind another NAT: so who is on the known flow is the one, then who has its address, then who
+/// has registered last.
 fn flow_now<R: RawMutex>(
     server: &Server<R>,
     head: &RequestHead<'_>,
@@ -321,14 +326,15 @@ fn follows_invite<R: RawMutex>(
         && server.passed.has(passed_key(server, message, loop_hash()))
 }
 
-/// What stands for an INVITE that goes on without a transaction, and for its CANCEL and ACK: they have its branch, and
-/// all that decides where it goes.
+/// What stands for an INVITE that goes on without a transaction, and for its CANCEL and ACK: they
+/// have its branch, and all that decides where it goes.
 fn passed_key<R: RawMutex>(server: &Server<R>, request: &Message<'_>, loop_hash: u32) -> u64 {
     server.transactions.key_of(request).wrapping_add(loop_hash.into())
 }
 
-/// The phone whose contact is the request URI, or the phones of one user who have the same. An address in a private
-/// network may be another's as well: whoever can send there himself means that one, unless the phone has been seen at it.
+/// The phone whose contact is the request URI, or the phones of one user who have the same. An
+/// address in a private network may be another's as well: whoever can send there himself means that
+/// one, unless the phone has been seen at it.
 fn registered_targets<R: RawMutex>(
     server: &Server<R>,
     incoming: &Incoming<'_, '_>,
@@ -370,7 +376,8 @@ fn plan(
     let Way { sponsor, targets, answerer, routes } = way;
     let starts_dialog = match head.method {
         Method::Invite | Method::Refer => head.to.tag().is_none(),
-        // The first of them that arrives starts it, and not always is that known (RFC 6665 section 4.3).
+        // The first of them that arrives starts it, and not always is that known (RFC 6665 section
+        // 4.3).
         Method::Subscribe | Method::Notify => true,
         _ => false,
     };
@@ -477,8 +484,8 @@ fn is_new(head: &RequestHead<'_>) -> bool {
     head.to.tag().is_none() && !matches!(head.method, Method::Ack | Method::Cancel)
 }
 
-/// Whether the server is too far behind to take on the request. It is of one mind about all that belongs to a
-/// call: what it has challenged it serves.
+/// Whether the server is too far behind to take on the request. It is of one mind about all that
+/// belongs to a call: what it has challenged it serves.
 fn is_too_much(head: &RequestHead<'_>, env: &Env<'_>) -> bool {
     let max_wait = env.settings.config.limits.max_wait;
     let is_late = max_wait > Duration::ZERO && env.waited > max_wait;
@@ -487,11 +494,12 @@ fn is_too_much(head: &RequestHead<'_>, env: &Env<'_>) -> bool {
         && (is_late || !env.served.has(env.keys.call_id.hash_one(head.call_id)))
 }
 
-/// How many users one after the other a request may be led to by contacts that are addresses of record of ours.
+/// How many users one after the other a request may be led to by contacts that are addresses of
+/// record of ours.
 const MOST_USERS: usize = 10;
 
-/// Adds the targets that a user's bindings are (RFC 3261 section 16.5), at most as many as may be, the best first. A contact
-/// that leads to this server again means the bindings of another user.
+/// Adds the targets that a user's bindings are (RFC 3261 section 16.5), at most as many as may be,
+/// the best first. A contact that leads to this server again means the bindings of another user.
 fn targets_of<R: RawMutex>(
     server: &Server<R>,
     user: &AddressOfRecord,

@@ -40,8 +40,8 @@ struct Shard {
     timers: TimerQueue<u32>,
 }
 
-/// A place for a context. What the timer queue has to know is kept beside it, so that a reminder does not touch a
-/// context that has nothing to do: most are out of the processor's cache by then.
+/// A place for a context. What the timer queue has to know is kept beside it, so that a reminder
+/// does not touch a context that has nothing to do: most are out of the processor's cache by then.
 struct Slot {
     context: Option<Box<Context>>,
     /// Bytes of the context that are paid for, and by whom.
@@ -51,8 +51,8 @@ struct Slot {
     key: u64,
     /// When the context has something to do.
     due: Deadline,
-    /// The one reminder in the queue that counts, for whatever is in the slot then; never if there is none. Others are
-    /// passed over.
+    /// The one reminder in the queue that counts, for whatever is in the slot then; never if there
+    /// is none. Others are passed over.
     reminder: Deadline,
 }
 
@@ -143,8 +143,8 @@ impl<R: RawMutex> Transactions<R> {
         Some(result)
     }
 
-    /// Lets `act` work on the context that `branch` is of, where `message`, a response or what was sent, says of itself
-    /// what it has to.
+    /// Lets `act` work on the context that `branch` is of, where `message`, a response or what was
+    /// sent, says of itself what it has to.
     pub(crate) fn with_branch<T>(
         &self,
         branch: &ViaBranch,
@@ -166,8 +166,8 @@ impl<R: RawMutex> Transactions<R> {
         Some(result)
     }
 
-    /// Makes a context with `start`, unless the request has one already or there are too many. `payers` pay for it,
-    /// which will take about `bytes` at first.
+    /// Makes a context with `start`, unless the request has one already or there are too many.
+    /// `payers` pay for it, which will take about `bytes` at first.
     pub(crate) fn insert(
         &self,
         key: u64,
@@ -278,7 +278,8 @@ impl Shard {
         self.index.find(key, |&slot| self.slots[slot as usize].key == key).copied()
     }
 
-    /// Sees to it that the queue reminds of the slot at `at` when it is due. True where it would not have.
+    /// Sees to it that the queue reminds of the slot at `at` when it is due. True where it would
+    /// not have.
     fn remind(&mut self, at: u32) -> bool {
         let slot = &mut self.slots[at as usize];
         let Some(due) = slot.due.time().filter(|_| slot.due < slot.reminder) else { return false };

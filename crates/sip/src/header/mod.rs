@@ -37,8 +37,8 @@ impl fmt::Display for HeaderError {
 
 impl core::error::Error for HeaderError {}
 
-/// The elements of a comma-separated header field value (RFC 3261 section 7.3.1), trimmed. Commas in
-/// quoted strings and angle brackets do not separate. An element may be empty, which its parser
+/// The elements of a comma-separated header field value (RFC 3261 section 7.3.1), trimmed. Commas
+/// in quoted strings and angle brackets do not separate. An element may be empty, which its parser
 /// refuses.
 pub fn elements(value: &[u8]) -> impl Iterator<Item = &[u8]> {
     lex::split_list(value)

@@ -136,7 +136,8 @@ impl Lines<'_, '_> {
         self.next_flawed_line(end)
     }
 
-    /// The same for a line that ends with something else than CR LF: there is a CR or a LF at `end`.
+    /// The same for a line that ends with something else than CR LF: there is a CR or a LF at
+    /// `end`.
     #[cold]
     fn next_flawed_line(&mut self, mut end: usize) -> Option<(usize, usize, usize)> {
         let start = self.at;

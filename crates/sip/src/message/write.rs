@@ -89,9 +89,9 @@ impl Response<'_, '_> {
 }
 
 impl Message<'_> {
-    /// Appends `field`, the topmost Via of this request, which came from `source`, with `received` and
-    /// `rport` as RFC 3261 section 18.2.1 and RFC 3581 section 4 have it; `rport` also unasked where
-    /// [`Via::needs_source_port`] says so.
+    /// Appends `field`, the topmost Via of this request, which came from `source`, with `received`
+    /// and `rport` as RFC 3261 section 18.2.1 and RFC 3581 section 4 have it; `rport` also unasked
+    /// where [`Via::needs_source_port`] says so.
     pub fn write_top_via(&self, field: &Field<'_>, source: SocketAddr, out: &mut Vec<u8>) {
         let Ok(via) = self.top_via() else {
             out.extend_from_slice(field.line);
@@ -122,8 +122,8 @@ impl Message<'_> {
 }
 
 impl Message<'_> {
-    /// Appends the header field lines, with what `rewrite` appends in place of those that are of `names` and
-    /// that `is_rewritten` picks.
+    /// Appends the header field lines, with what `rewrite` appends in place of those that are of
+    /// `names` and that `is_rewritten` picks.
     pub fn write_fields(
         &self,
         names: &[HeaderName],
@@ -144,8 +144,8 @@ impl Message<'_> {
         out.extend_from_slice(&self.bytes[copied..self.fields_end()]);
     }
 
-    /// Appends the Record-Route lines of this request, for a response that makes a dialog (RFC 3261 section
-    /// 12.1.1).
+    /// Appends the Record-Route lines of this request, for a response that makes a dialog (RFC 3261
+    /// section 12.1.1).
     pub fn write_record_routes(&self, out: &mut Vec<u8>) {
         for field in self.fields_of(&[HeaderName::RecordRoute]) {
             out.extend_from_slice(field.line);

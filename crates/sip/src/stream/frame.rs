@@ -142,7 +142,8 @@ fn is_content_length(line: &[u8]) -> bool {
     may_be && HeaderName::new(lex::split_while(line, lex::is_token).0) == HeaderName::ContentLength
 }
 
-/// The value of the header field that `bytes` begin with, lines that continue it among it, if it is a number.
+/// The value of the header field that `bytes` begin with, lines that continue it among it, if it is
+/// a number.
 fn content_length(bytes: &[u8]) -> Option<usize> {
     let mut lines = bytes.split(|&byte| byte == b'\n');
     let (_, rest) = lex::split_while(lines.next()?, lex::is_token);

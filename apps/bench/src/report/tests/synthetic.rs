@@ -1,5 +1,5 @@
-//! Records as the commands would write them, of every kind, from a model of servers: a queue in front of
-//! so many operations a second.
+//! Records as the commands would write them, of every kind, from a model of servers: a queue in
+//! front of so many operations a second.
 
 use crate::record::*;
 use sip::Duration;
