@@ -90,7 +90,7 @@ pub(crate) fn authenticate<R: RawMutex>(
             // The nonce went there.
             env.answered.note(source);
             if *trust == Trust::Stranger {
-                server.sources.refund(source, env.now, limits);
+                server.admission.refund(source, env.now, limits);
                 let burst = limits.user_rate.saturating_mul(4);
                 if !server.user_rates.take(&[user.as_bytes()], env.now, limits.user_rate, burst) {
                     env.counters.user_limited.add();
@@ -183,7 +183,7 @@ fn judge_one<R: RawMutex>(
     incoming: &Incoming<'_, '_>,
     env: &Env<'_>,
 ) -> Verdict {
-    let Server { subscribers, nonces, .. } = server;
+    let Server { location, nonces, .. } = server;
     let Incoming { message: request, head, flow, .. } = incoming;
     let config = &env.settings.config.authentication;
     if credentials.qop.is_none() && credentials.nc.is_some() {
@@ -199,7 +199,7 @@ fn judge_one<R: RawMutex>(
         return Verdict::Stale;
     }
     let found = timed(env.stopwatch, Step::FindUser, || {
-        subscribers.log_in(&credentials.username, realm, credentials.algorithm)
+        location.log_in(&credentials.username, realm, credentials.algorithm)
     });
     let (user, secret) = found.unzip();
     // For a user who does not exist the same work is done with a secret that nobody has.

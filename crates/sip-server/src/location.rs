@@ -97,8 +97,8 @@ impl AddressOfRecord {
     }
 }
 
-/// All users and bindings.
-pub(crate) struct Subscribers<R: RawMutex> {
+/// The location service: all users and bindings.
+pub(crate) struct LocationService<R: RawMutex> {
     shards: Box<[Mutex<R, Shard>]>,
     key: Key,
     contacts: Contacts<R>,
@@ -111,7 +111,7 @@ pub(crate) struct Subscribers<R: RawMutex> {
     next_expiry: AtomicU64,
 }
 
-impl<R: RawMutex> Subscribers<R> {
+impl<R: RawMutex> LocationService<R> {
     pub(crate) fn new(key: Key, contacts: Key) -> Self {
         Self {
             contacts: Contacts::new(contacts),
@@ -434,7 +434,7 @@ impl<R: RawMutex> Subscribers<R> {
         self.count(before.bindings, subscriber.bindings.len());
     }
 
-    /// When [`Subscribers::expire`] has something to do.
+    /// When [`LocationService::expire`] has something to do.
     pub(crate) fn next_expiry(&self) -> Option<Instant> {
         let next = self.next_expiry.load(Ordering::Relaxed);
         (next != u64::MAX).then(|| Instant::from_micros(next))
@@ -555,11 +555,12 @@ mod tests {
     #[test]
     fn reminders_that_nobody_needs_do_not_pile_up() {
         let key = Key::derive(&[1; 32], "subscribers");
-        let subscribers: Subscribers<parking_lot::RawMutex> = Subscribers::new(key.clone(), key);
-        let address = subscribers.address_of_record(b"alice", "example.com");
+        let location: LocationService<parking_lot::RawMutex> =
+            LocationService::new(key.clone(), key);
+        let address = location.address_of_record(b"alice", "example.com");
         let mut out = Output::default();
         let mut set = |bindings: Vec<Binding>| {
-            subscribers.update(&address, true, &mut out, |subscriber| {
+            location.update(&address, true, &mut out, |subscriber| {
                 subscriber.bindings = bindings;
                 ((), Changed::No)
             });
@@ -572,14 +573,13 @@ mod tests {
                 set(Vec::new());
             }
         }
-        let queued: usize =
-            subscribers.shards.iter().map(|shard| shard.lock().expiries.len()).sum();
+        let queued: usize = location.shards.iter().map(|shard| shard.lock().expiries.len()).sum();
         assert!(queued <= SPARE_REMINDERS + 5, "{queued}");
-        assert_eq!(subscribers.bindings(), 1);
+        assert_eq!(location.bindings(), 1);
         let counters = Counters::default();
-        subscribers.expire(start + Duration::from_secs(10_003), &mut out, &counters);
-        assert_eq!(subscribers.bindings(), 0);
-        subscribers.expire(start + Duration::from_secs(30_000), &mut out, &counters);
-        assert_eq!(subscribers.next_expiry(), None);
+        location.expire(start + Duration::from_secs(10_003), &mut out, &counters);
+        assert_eq!(location.bindings(), 0);
+        location.expire(start + Duration::from_secs(30_000), &mut out, &counters);
+        assert_eq!(location.next_expiry(), None);
     }
 }

@@ -5,7 +5,7 @@ use crate::config::Registrar;
 use crate::counters::Counters;
 use crate::event::Env;
 use crate::flow::{Flow, is_sendable};
-use crate::location::{AddressOfRecord, Changed, Subscriber, Subscribers};
+use crate::location::{AddressOfRecord, Changed, LocationService, Subscriber};
 use crate::past::Undone;
 use crate::proxy::{NextHop, is_flow_bound};
 use crate::settings::Settings;
@@ -73,7 +73,7 @@ pub(crate) fn register<R: RawMutex>(
     head: &RequestHead<'_>,
     address: &AddressOfRecord,
     flow: &Flow,
-    subscribers: &Subscribers<R>,
+    location: &LocationService<R>,
     env: &mut Env<'_>,
 ) -> Outcome {
     let order = match Order::read(request, head, flow, env) {
@@ -88,10 +88,10 @@ pub(crate) fn register<R: RawMutex>(
     let config = &env.settings.config;
     let adds = matches!(&order.wish, Wish::Update(contacts)
         if contacts.iter().any(|contact| contact.expires > Duration::ZERO));
-    let is_full = adds && subscribers.registered() >= config.limits.max_registered;
+    let is_full = adds && location.registered() >= config.limits.max_registered;
     let create = adds && !config.authentication.required;
     let (max_contacts, counters) = (config.registrar.max_contacts, env.counters);
-    let outcome = subscribers.update(address, create, env.out, |subscriber| {
+    let outcome = location.update(address, create, env.out, |subscriber| {
         if is_full && subscriber.bindings.is_empty() {
             return (
                 Outcome::Refused(Status::SERVICE_UNAVAILABLE.because("Too Many Registrations")),
@@ -102,7 +102,7 @@ pub(crate) fn register<R: RawMutex>(
         let changed = match &order.wish {
             Wish::Fetch => Ok(Changed::No),
             Wish::RemoveAll => change.remove_all(),
-            Wish::Update(contacts) => change.update(contacts, max_contacts, subscribers),
+            Wish::Update(contacts) => change.update(contacts, max_contacts, location),
         };
         match changed {
             Ok(changed) => (Outcome::Done(change.finish()), changed),
@@ -178,14 +178,14 @@ impl<'c, 'm> Change<'c, 'm> {
         &mut self,
         contacts: &[Contact<'_>],
         max_contacts: usize,
-        subscribers: &Subscribers<R>,
+        location: &LocationService<R>,
     ) -> Result<Changed, Outcome> {
         // All or nothing (RFC 3261 section 10.3 step 7). What is refused at its only contact
         // has changed nothing, so a copy is for several.
         let before = (contacts.len() > 1).then(|| self.subscriber.bindings.clone());
-        let is_more = contacts.iter().try_fold(false, |is_more, contact| {
-            Ok(is_more | self.update_one(contact, subscribers)?)
-        });
+        let is_more = contacts
+            .iter()
+            .try_fold(false, |is_more, contact| Ok(is_more | self.update_one(contact, location)?));
         let is_more = match is_more {
             Ok(_) if self.own > max_contacts => Err(TOO_MANY),
             is_more => is_more,
@@ -213,7 +213,7 @@ impl<'c, 'm> Change<'c, 'm> {
     fn update_one<R: RawMutex>(
         &mut self,
         contact: &Contact<'_>,
-        subscribers: &Subscribers<R>,
+        location: &LocationService<R>,
     ) -> Result<bool, Outcome> {
         let (order, bindings) = (self.order, &mut self.subscriber.bindings);
         let old = bindings.len() - self.own;
@@ -253,7 +253,7 @@ impl<'c, 'm> Change<'c, 'm> {
             expires: order.now + contact.expires,
             flow: *order.flow,
         };
-        binding.claim = subscribers.claim(&binding, &contact.uri);
+        binding.claim = location.claim(&binding, &contact.uri);
         // Most users have one phone, and a vector takes room for four by itself.
         bindings.reserve_exact(1);
         bindings.push(binding);

@@ -32,7 +32,7 @@ pub(crate) fn on_request<R: RawMutex>(
     let trust = env.settings.trust(source);
     if trust == Trust::Stranger {
         let is_banned = server.bans.is_banned(source, env.now);
-        if (is_banned || !server.sources.admit(source, env.now, limits))
+        if (is_banned || !server.admission.admit(source, env.now, limits))
             && !is_of_registered_phone(server, message, flow, env)
         {
             let counters = env.counters;
@@ -99,7 +99,7 @@ fn is_of_registered_phone<R: RawMutex>(
     let from = from.and_then(|from| NameAddr::parse(HeaderName::From, from).ok());
     let Some(Ok(Uri::Sip(uri))) = from.map(|from| from.uri()) else { return false };
     let Some(user) = address_of(server, &uri, env) else { return false };
-    let is_there = server.subscribers.look_up(&user, |subscriber| {
+    let is_there = server.location.look_up(&user, |subscriber| {
         subscriber.is_some_and(|subscriber| {
             subscriber.current(env.now).any(|binding| binding.flow == *flow)
         })
@@ -170,7 +170,7 @@ fn on_register<R: RawMutex>(server: &Server<R>, incoming: &Incoming<'_, '_>, env
             let domain = env.settings.domain_of(&uri.host).filter(|_| is_short);
             domain.and_then(|domain| env.settings.user_of(&uri, domain)).map(|(user, domain)| {
                 let name = env.settings.domain_name(domain);
-                (domain, server.subscribers.address_of_record(&user, name))
+                (domain, server.location.address_of_record(&user, name))
             })
         }
         _ => {
@@ -196,7 +196,7 @@ fn on_register<R: RawMutex>(server: &Server<R>, incoming: &Incoming<'_, '_>, env
         }
     }
     let outcome = timed(env.stopwatch, Step::AddUser, || {
-        registrar::register(message, head, &address, flow, &server.subscribers, env)
+        registrar::register(message, head, &address, flow, &server.location, env)
     });
     answer_register(incoming, &outcome, env);
 }

@@ -104,7 +104,7 @@ impl Sponsor {
 fn claim<R: RawMutex>(server: &Server<R>, from: &Uri<'_>, env: &Env<'_>) -> Claim {
     let user_of = |user: &[u8], domain| {
         let name = env.settings.domain_name(domain);
-        server.subscribers.address_of_record(user, name)
+        server.location.address_of_record(user, name)
     };
     match from {
         Uri::Sip(uri) => match env.settings.domain_of(&uri.host) {
@@ -124,7 +124,7 @@ fn claim<R: RawMutex>(server: &Server<R>, from: &Uri<'_>, env: &Env<'_>) -> Clai
             let mut domains = core::iter::once(likely).chain(env.settings.domains());
             let user = domains.find_map(|domain| {
                 let user = user_of(&number, domain);
-                let is_there = server.subscribers.look_up(&user, |found| found.is_some());
+                let is_there = server.location.look_up(&user, |found| found.is_some());
                 is_there.then_some(Claim::User(user, domain))
             });
             user.unwrap_or(Claim::Foreign)
@@ -155,7 +155,7 @@ fn is_within_rate<R: RawMutex>(
     let (source, limits) = (flow.remote.ip(), &env.settings.config.limits);
     let ends = matches!(head.method, Method::Bye | Method::Ack);
     let admitted = server.dialogs.admit(&dialogs::id_of(head), ends, env.now)
-        && server.sources.admit_within_dialogs(source, env.now, limits);
+        && server.admission.admit_within_dialogs(source, env.now, limits);
     if !admitted {
         env.counters.rate_limited.add();
     }
@@ -244,7 +244,8 @@ fn may_pass_unproved<R: RawMutex>(
         return false;
     }
     let limits = &env.settings.config.limits;
-    if *trust != Trust::Trusted && !server.sources.admit_foreign(flow.remote.ip(), env.now, limits)
+    if *trust != Trust::Trusted
+        && !server.admission.admit_foreign(flow.remote.ip(), env.now, limits)
     {
         env.counters.foreign_limited.add();
         if head.method != Method::Ack {

@@ -245,7 +245,7 @@ impl<R: RawMutex> Worker<R> {
     /// A connection has ended: the bindings on it end, too.
     pub fn connection_ended(&mut self, now: Instant, connection: Connection, out: &mut Output) {
         self.with_env(now, out, |server, env| {
-            server.subscribers.end_connection(connection, env.out, env.counters);
+            server.location.end_connection(connection, env.out, env.counters);
         });
     }
 
@@ -255,7 +255,7 @@ impl<R: RawMutex> Worker<R> {
         self.with_env(now, out, |server, env| {
             server.transactions.on_timer(env);
             let counters = env.counters;
-            server.subscribers.expire(env.now, env.out, counters);
+            server.location.expire(env.now, env.out, counters);
         });
     }
 
@@ -264,7 +264,7 @@ impl<R: RawMutex> Worker<R> {
     #[must_use]
     pub fn next_timer(&self) -> Option<Instant> {
         let transactions = self.server.transactions.next_timer();
-        let expiries = self.server.subscribers.next_expiry();
+        let expiries = self.server.location.next_expiry();
         transactions.into_iter().chain(expiries).min()
     }
 

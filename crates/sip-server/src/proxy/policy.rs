@@ -192,7 +192,7 @@ fn find_targets<R: RawMutex>(
         }
         Onward::User { user, domain } => {
             let name = env.settings.domain_name(domain);
-            let user = server.subscribers.address_of_record(&user, name);
+            let user = server.location.address_of_record(&user, name);
             timed(env.stopwatch, Step::FindUser, || targets_of(server, &user, targets, env))
                 .map_err(|status| miss(server, incoming, sponsor, status, env))?;
             Ok((Identity::new(&env.keys.token, user.as_bytes()), found.routes()))
@@ -258,7 +258,7 @@ fn miss<R: RawMutex>(
     }
     if matches!(sponsor, Sponsor::Nobody) && *trust == Trust::Stranger {
         let source = flow.remote.ip();
-        if !server.sources.admit_miss(source, env.now, &env.settings.config.limits) {
+        if !server.admission.admit_miss(source, env.now, &env.settings.config.limits) {
             env.counters.foreign_limited.add();
             return Refusal::ForNow { seconds: 10 };
         }
@@ -279,7 +279,7 @@ pub(crate) fn address_of<R: RawMutex>(
 ) -> Option<AddressOfRecord> {
     let (user, domain) = env.settings.user_of(uri, env.settings.domain_of(&uri.host)?)?;
     let name = env.settings.domain_name(domain);
-    Some(server.subscribers.address_of_record(&user, name))
+    Some(server.location.address_of_record(&user, name))
 }
 
 /// The flow to the phone that the request URI names, of the user that the request is to: within a
@@ -301,7 +301,7 @@ fn flow_now<R: RawMutex>(
             || matches!(Uri::parse(contact), Ok(Uri::Sip(contact)) if contact.is_same(&wanted))
     };
     let user = address_of(server, &to, env)?;
-    server.subscribers.look_up(&user, |subscriber| {
+    server.location.look_up(&user, |subscriber| {
         subscriber?
             .current(env.now)
             .filter(|binding| {
@@ -347,7 +347,7 @@ fn registered_targets<R: RawMutex>(
         Uri::Sip(to) => address_of(server, &to, env),
         _ => None,
     };
-    server.subscribers.look_up_contact(uri, called.as_ref(), env.now, |binding| {
+    server.location.look_up_contact(uri, called.as_ref(), env.now, |binding| {
         let flow = binding.flow;
         let is_elsewhere = uri.host.ip().is_none_or(|ip| {
             let transport = uri.transport().flatten().unwrap_or(Transport::Udp);
@@ -509,14 +509,14 @@ fn targets_of<R: RawMutex>(
     let mut users: SmallVec<[AddressOfRecord; 1]> = SmallVec::from_iter([user.clone()]);
     let mut looked_at = 0;
     while let Some(user) = users.get(looked_at).cloned() {
-        let found = server.subscribers.look_up(&user, |subscriber| {
+        let found = server.location.look_up(&user, |subscriber| {
             let subscriber = subscriber?;
             for binding in subscriber.current(env.now) {
                 match Target::of_binding(binding, env.settings) {
                     Ok(Leads::Away(target)) => targets.push(target),
                     Ok(Leads::Back(other, domain)) => {
                         let name = env.settings.domain_name(domain);
-                        let other = server.subscribers.address_of_record(&other, name);
+                        let other = server.location.address_of_record(&other, name);
                         if users.len() < MOST_USERS && !users.contains(&other) {
                             users.push(other);
                         }
