@@ -15,7 +15,7 @@ mod multipart;
 mod packet;
 mod quality;
 pub(crate) mod registrations;
-pub(crate) mod rtp;
+mod rtp;
 mod sdp;
 mod seen;
 mod sequence;
@@ -26,7 +26,7 @@ mod stream;
 mod tables;
 #[cfg(test)]
 mod tests;
-mod track;
+pub(crate) mod track;
 mod transactions;
 mod tunnel;
 mod websocket;

@@ -1,9 +1,23 @@
 //! Checks and decrypts SRTP with the keys that session descriptions in the capture tell (RFC 4568).
 
-use super::rtp::Srtp;
 use sdp::Crypto;
+use serde::Serialize;
 use srtp::{Receiver, UnprotectError};
 use std::rc::Rc;
+
+/// What came of the packets of a stream whose keys the capture has (RFC 4568).
+#[derive(Clone, Debug, Default, Serialize)]
+pub(crate) struct Srtp {
+    /// The name of the crypto suite.
+    pub(crate) suite: String,
+    /// Packets whose tag is right.
+    pub(crate) authentic: u64,
+    /// Packets whose tag is wrong under every key. Once a packet has been authentic, they are in no
+    /// other figure of the stream: whoever receives them drops them.
+    pub(crate) not_authentic: u64,
+    /// Packets that carry no tag, copies, and packets too late for a receiver to check.
+    pub(crate) unchecked: u64,
+}
 
 /// What a packet was found to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! RTP streams with known losses, order, times and jitter.
 
 use super::build::{Capture, Fields, START, address, message};
-use crate::capture::rtp::RtpStream;
+use crate::capture::track::RtpStream;
 
 pub(super) const FROM: &str = "10.0.0.1:4000";
 pub(super) const TO: &str = "10.0.0.2:6000";
