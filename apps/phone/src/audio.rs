@@ -3,7 +3,7 @@
 use media::tone::Tone;
 use std::fs::File;
 use std::io::BufWriter;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Samples in a second, of all that is played and recorded.
 pub(crate) const RATE: u32 = 8000;
@@ -84,6 +84,21 @@ pub(crate) struct Recording {
 }
 
 impl Recording {
+    /// Where the recording goes that has `before` others before it: the first to `path`, later ones beside it with
+    /// their number, as in `heard-2.wav`.
+    pub(crate) fn path(path: &Path, before: u64) -> PathBuf {
+        if before == 0 {
+            return path.to_owned();
+        }
+        let mut name = path.file_stem().unwrap_or_default().to_owned();
+        name.push(format!("-{}", before + 1));
+        if let Some(extension) = path.extension() {
+            name.push(".");
+            name.push(extension);
+        }
+        path.with_file_name(name)
+    }
+
     /// Begins the file at `path`.
     ///
     /// # Errors
@@ -135,6 +150,13 @@ mod tests {
         let mut source = Source::named(path.to_str().unwrap()).unwrap();
         assert_eq!(source.next(2), [1, -2]);
         assert_eq!(source.next(2), [3, 0]);
+    }
+
+    #[test]
+    fn later_recordings_have_numbers() {
+        let path = |before| Recording::path(Path::new("/a/b.wav"), before);
+        assert_eq!([path(0), path(1)], ["/a/b.wav", "/a/b-2.wav"].map(PathBuf::from));
+        assert_eq!(Recording::path(Path::new("b"), 2), PathBuf::from("b-3"));
     }
 
     #[test]

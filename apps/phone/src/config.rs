@@ -37,7 +37,7 @@ const fn registers() -> bool {
 }
 
 /// A URI as an account has it: `sip:` may be left out.
-fn with_scheme(uri: &str) -> String {
+pub(crate) fn with_scheme(uri: &str) -> String {
     let has_scheme = uri.starts_with("sip:") || uri.starts_with("sips:");
     if has_scheme { uri.to_owned() } else { format!("sip:{uri}") }
 }

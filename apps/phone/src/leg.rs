@@ -1,7 +1,8 @@
 //! The media of one call: a socket, a session, and what sounds.
 
-use crate::audio::{Recording, Source};
-use media::{Heard, Negotiator, Refusal, Seed, Session, Stream, Wishes};
+use crate::audio::{RATE, Recording, Source};
+use media::ear::Ear;
+use media::{Heard, Negotiator, Refusal, Resampler, Seed, Session, Stream, Wishes};
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::time::Duration;
@@ -26,13 +27,45 @@ pub(crate) enum Sound {
     Echo,
 }
 
+/// Between what sounds at this end and the codec.
+struct Rates {
+    /// The codec's.
+    rate: u32,
+    outward: Resampler,
+    inward: Resampler,
+}
+
+impl Rates {
+    fn new(rate: u32) -> Self {
+        Self { rate, outward: Resampler::new(RATE, rate), inward: Resampler::new(rate, RATE) }
+    }
+}
+
+/// How much goes out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Gate {
+    /// Nothing: the other end does not know our session description yet.
+    Closed,
+    /// Silence: the call is not answered yet.
+    Silent,
+    /// What sounds here.
+    Open,
+}
+
 /// The media of one call.
 pub(crate) struct Leg {
     pub(crate) negotiator: Negotiator,
     pub(crate) session: Option<Session>,
     pub(crate) socket: UdpSocket,
-    sound: Sound,
+    local: IpAddr,
+    pub(crate) sound: Sound,
+    /// Whether silence is sent in its place.
+    pub(crate) mutes: bool,
+    pub(crate) gate: Gate,
+    /// Hears what is played.
+    pub(crate) ear: Ear,
     recording: Option<Recording>,
+    rates: Rates,
     /// What was played last, for an echo.
     last: Vec<i16>,
     packet: Vec<u8>,
@@ -48,6 +81,7 @@ impl Leg {
         wishes: Wishes,
         sound: Sound,
         recording: Option<Recording>,
+        ear: Ear,
     ) -> io::Result<Self> {
         let socket = UdpSocket::bind((local, 0))?;
         socket.set_nonblocking(true)?;
@@ -55,7 +89,25 @@ impl Leg {
         // Numbers that some read as signed ones of 32 bits.
         let negotiator = Negotiator::new(wishes, address, random_number() >> 33);
         let (session, last, packet) = (None, Vec::new(), Vec::new());
-        Ok(Self { negotiator, session, socket, sound, recording, last, packet })
+        Ok(Self {
+            negotiator,
+            session,
+            socket,
+            local,
+            sound,
+            mutes: false,
+            gate: Gate::Silent,
+            ear,
+            recording,
+            rates: Rates::new(RATE),
+            last,
+            packet,
+        })
+    }
+
+    /// Where it receives.
+    pub(crate) fn local(&self) -> IpAddr {
+        self.local
     }
 
     /// Begins the session of `stream`, or goes on with it. False where its keys cannot be used.
@@ -93,7 +145,11 @@ impl Leg {
             let Ok((length, from)) = self.socket.recv_from(&mut datagram) else { return };
             if let Some(session) = &mut self.session {
                 let from = SocketAddr::new(from.ip().to_canonical(), from.port());
-                heard(session.receive(now, from, &mut datagram[..length]));
+                let what = session.receive(now, from, &mut datagram[..length]);
+                if let Heard::Digit(key) = what {
+                    self.ear.hear_key(key);
+                }
+                heard(what);
             }
         }
     }
@@ -101,17 +157,32 @@ impl Leg {
     /// Sends and plays 20 ms of sound.
     pub(crate) fn tick(&mut self, now: Duration) {
         let Some(session) = &mut self.session else { return };
-        let count = session.frame_samples();
-        let samples = match &mut self.sound {
+        let rate = session.stream().codec.sample_rate();
+        if rate != self.rates.rate {
+            self.rates = Rates::new(rate);
+        }
+        let count = RATE as usize / 50;
+        let mut samples = match &mut self.sound {
+            _ if self.gate != Gate::Open => vec![0; count],
             Sound::Source(source) => source.next(count),
             Sound::Echo => std::mem::take(&mut self.last),
         };
-        if let Some(to) = session.send(&samples, &mut self.packet) {
+        if self.mutes {
+            samples.fill(0);
+        }
+        samples.resize(count, 0);
+        let mut frame = Vec::with_capacity(session.frame_samples());
+        self.rates.outward.resample(&samples, &mut frame);
+        if self.gate != Gate::Closed
+            && let Some(to) = session.send(&frame, &mut self.packet)
+        {
             // What cannot be sent is lost like what is lost on the way.
             let _ = self.socket.send_to(&self.packet, to);
         }
-        let mut played = Vec::with_capacity(count);
-        session.play(now, &mut played);
+        let (mut heard, mut played) = (Vec::with_capacity(frame.len()), Vec::with_capacity(count));
+        session.play(now, &mut heard);
+        self.rates.inward.resample(&heard, &mut played);
+        self.ear.hear(count as u32 * 50, &played);
         if let Some(recording) = &mut self.recording {
             recording.write(&played);
         }

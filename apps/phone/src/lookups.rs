@@ -9,17 +9,21 @@ use std::os::unix::net::UnixStream;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 /// The transports that this phone sends on.
-const TRANSPORTS: [Transport; 1] = [Transport::Udp];
+const TRANSPORTS: [Transport; 2] = [Transport::Udp, Transport::Tcp];
+
+/// Who asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Asker {
+    /// The engine, for a request.
+    Engine(Ticket),
+    /// The phone, for the call of this number: which of our addresses it is offered from depends on the way.
+    Call(u64),
+}
 
 /// What is looked up, and what was found.
 pub(crate) struct Lookups {
-    questions: Sender<(Ticket, Destination)>,
-    answers: Receiver<(Ticket, Vec<Target>)>,
-}
-
-/// The system's resolver.
-pub(crate) fn resolver() -> Dns {
-    Dns::new(TRANSPORTS.to_vec(), Families::V4First, |text| eprintln!("barebell-phone: {text}"))
+    questions: Sender<(Asker, Destination)>,
+    answers: Receiver<(Asker, Vec<Target>)>,
 }
 
 impl Lookups {
@@ -28,13 +32,15 @@ impl Lookups {
     /// # Errors
     /// When there is no thread to be had.
     pub(crate) fn start(mut waker: UnixStream) -> std::io::Result<Self> {
-        let (questions, asked) = channel::<(Ticket, Destination)>();
+        let (questions, asked) = channel::<(Asker, Destination)>();
         let (answered, answers) = channel();
         std::thread::Builder::new().name("lookups".into()).spawn(move || {
-            let dns = resolver();
-            while let Ok((ticket, destination)) = asked.recv() {
+            let dns = Dns::new(TRANSPORTS.to_vec(), Families::V4First, |text| {
+                eprintln!("barebell-phone: {text}");
+            });
+            while let Ok((asker, destination)) = asked.recv() {
                 let targets = dns.locate_and_wait(destination).unwrap_or_default();
-                if answered.send((ticket, targets)).is_err() || waker.write_all(b"l").is_err() {
+                if answered.send((asker, targets)).is_err() || waker.write_all(b"l").is_err() {
                     return;
                 }
             }
@@ -42,12 +48,12 @@ impl Lookups {
         Ok(Self { questions, answers })
     }
 
-    pub(crate) fn ask(&self, ticket: Ticket, destination: Destination) {
+    pub(crate) fn ask(&self, asker: Asker, destination: Destination) {
         // The thread ends only after this.
-        let _ = self.questions.send((ticket, destination));
+        let _ = self.questions.send((asker, destination));
     }
 
-    pub(crate) fn answers(&self) -> impl Iterator<Item = (Ticket, Vec<Target>)> + '_ {
+    pub(crate) fn answers(&self) -> impl Iterator<Item = (Asker, Vec<Target>)> + '_ {
         self.answers.try_iter()
     }
 }

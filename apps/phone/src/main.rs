@@ -4,16 +4,28 @@ mod audio;
 mod call;
 mod cli;
 mod config;
-mod exit;
+mod front;
+mod impression;
+mod junit;
 mod leg;
+mod links;
 mod lookups;
+mod outcome;
 mod phone;
 mod report;
 
+use audio::Source;
 use clap::Parser;
-use cli::{Cli, Command};
-use exit::Outcome;
-use phone::{Phone, Task};
+use cli::{Cli, Command, LineArgs};
+use front::Front;
+use front::Judge;
+use leg::Sound;
+use media::Wishes;
+use media::ear::Ear;
+use outcome::Outcome;
+use phone::{Phone, Setup};
+use report::Report;
+use std::net::Ipv4Addr;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
@@ -25,15 +37,47 @@ fn main() -> ExitCode {
 }
 
 fn run(cli: Cli) -> Result<Outcome, Outcome> {
-    let phone = match cli.command {
+    let (setup, mut front): (Setup, Box<dyn Front>) = match cli.command {
         Command::Call(args) => {
-            let task = Task::Call { uri: args.uri, duration: args.duration };
-            Phone::new(task, &args.line, false, 0)?
+            let report = Report::new(args.line.json);
+            let judge = Judge::new(args.expected.all(), args.expected.junit, report);
+            let ear = judge.ear();
+            let front = front::Call::new(args.uri, args.duration, report, judge);
+            (Setup { ear, ..setup(&args.line, false, 0)? }, Box::new(front))
         }
         Command::Answer(args) => {
-            let task = Task::Answer { auto: args.auto, calls: args.calls };
-            Phone::new(task, &args.line, args.echo, 5060)?
+            let report = Report::new(args.line.json);
+            let judge = Judge::new(args.expected.all(), args.expected.junit, report);
+            let ear = judge.ear();
+            let front = front::Answer::new(args.auto, args.calls, report, judge);
+            (Setup { ear, ..setup(&args.line, args.echo, 5060)? }, Box::new(front))
+        }
+        Command::Control(args) => {
+            let front = front::Control::new(Report::new(true));
+            (setup(&args.line, false, 5060)?, Box::new(front))
         }
     };
-    Ok(phone.run())
+    Ok(front::run(Phone::new(setup)?, &mut *front))
+}
+
+/// What a phone is started with, whose port without `--listen` is `port`.
+fn setup(line: &LineArgs, echo: bool, port: u16) -> Result<Setup, Outcome> {
+    let accounts = match &line.config {
+        Some(path) => config::accounts(path, line.account.as_deref()).map_err(Outcome::Usage)?,
+        None => Vec::new(),
+    };
+    let sound = match echo {
+        true => Sound::Echo,
+        false => Sound::Source(Source::named(&line.play).map_err(Outcome::Usage)?),
+    };
+    Ok(Setup {
+        accounts,
+        listen: line.listen.unwrap_or((Ipv4Addr::UNSPECIFIED, port).into()),
+        wishes: Wishes { security: line.srtp.into(), ..Wishes::default() },
+        sound,
+        early: line.early,
+        ear: Ear::default(),
+        record: line.record.clone(),
+        incoming_calls: 4,
+    })
 }

@@ -1,28 +1,176 @@
 //! What the phone tells: for people on standard error, for programs as JSON lines on standard output.
 
+use crate::impression::Impression;
+use crate::outcome::Outcome;
 use media::{Statistics, Stream};
 use serde::Serialize;
 use std::io::Write;
 
-/// Something that is told.
-#[derive(Debug, Serialize)]
+/// Something that is told. The names and fields are documented in docs/phone.md and stay.
+#[derive(Clone, Debug, Serialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
-pub(crate) enum Told<'a> {
-    Listening { address: String },
-    Registered { account: &'a str, seconds: u64 },
-    RegistrationFailed { account: &'a str, cause: &'a str },
-    Incoming { call: u64, from: &'a str },
-    Ringing { call: u64, status: u16, early_media: bool },
-    Answered(Answered<'a>),
-    Dtmf { call: u64, digit: char },
-    Held { call: u64, held: bool },
+pub(crate) enum Told {
+    Listening {
+        address: String,
+    },
+    Registered {
+        account: String,
+        seconds: u64,
+    },
+    RegistrationFailed {
+        account: String,
+        cause: String,
+        retry_seconds: Option<u64>,
+        #[serde(skip)]
+        outcome: Outcome,
+    },
+    Unregistered {
+        account: String,
+    },
+    Calling {
+        call: u64,
+        to: String,
+    },
+    Incoming {
+        call: u64,
+        from: String,
+        account: Option<String>,
+    },
+    /// A call of others that was refused here, since there can be no media.
+    Refused {
+        call: u64,
+        from: String,
+        cause: String,
+    },
+    Ringing {
+        call: u64,
+        status: u16,
+        early_media: bool,
+    },
+    Answered(Answered),
+    Dtmf {
+        call: u64,
+        digit: char,
+    },
+    Held {
+        call: u64,
+        held: bool,
+        /// Whether this end holds; else the other one does.
+        here: bool,
+    },
+    /// How far the transfer is that this end has asked for.
+    Transfer {
+        call: u64,
+        state: TransferState,
+        /// Why it has failed.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        cause: Option<String>,
+    },
+    /// The other end wishes somebody else to be called.
+    TransferAsked {
+        call: u64,
+        to: String,
+    },
+    /// That is done, by another call.
+    Following {
+        call: u64,
+        by: u64,
+        to: String,
+    },
+    Message {
+        from: String,
+        text: String,
+        account: Option<String>,
+    },
+    MessageSent {
+        message: u64,
+        /// Why it has not arrived; `None`: it has.
+        cause: Option<String>,
+    },
+    /// A change of the call came to nothing.
+    Unchanged {
+        call: u64,
+        cause: String,
+    },
     Media(Media),
-    Ended { call: u64, cause: &'a str, status: u8, totals: Option<Media> },
+    /// A command was carried out, or begun: what comes of it is told.
+    Done {
+        /// As it came with the command.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        id: Option<serde_json::Value>,
+        /// The call that was placed.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        call: Option<u64>,
+    },
+    /// A command was not carried out.
+    Failed {
+        #[serde(skip_serializing_if = "Option::is_none")]
+        id: Option<serde_json::Value>,
+        cause: String,
+    },
+    State(State),
+    /// What was expected of a call that is over, and what was heard.
+    Expected {
+        call: u64,
+        met: bool,
+        expected: String,
+        heard: String,
+    },
+    Ended {
+        call: u64,
+        cause: String,
+        status: u8,
+        /// Whether the other end has hung up.
+        by_peer: bool,
+        /// The status of SIP by which it was refused.
+        sip_status: Option<u16>,
+        /// Since the answer; `None`: there was none.
+        seconds: Option<f64>,
+        totals: Option<Media>,
+        /// `None` where there was no media.
+        heard: Option<Impression>,
+        #[serde(skip)]
+        outcome: Outcome,
+    },
+}
+
+/// How far a transfer is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum TransferState {
+    Accepted,
+    Ringing,
+    Done,
+    Failed,
+}
+
+/// How far everything is.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct State {
+    pub(crate) accounts: Vec<StateOfAccount>,
+    pub(crate) calls: Vec<StateOfCall>,
+}
+
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct StateOfAccount {
+    pub(crate) account: String,
+    pub(crate) registered: bool,
+}
+
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct StateOfCall {
+    pub(crate) call: u64,
+    pub(crate) party: String,
+    pub(crate) stage: &'static str,
+    /// Since it was begun.
+    pub(crate) seconds: u64,
+    pub(crate) held_here: bool,
+    pub(crate) held_there: bool,
 }
 
 /// How a call is carried.
-#[derive(Debug, Serialize)]
-pub(crate) struct Answered<'a> {
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Answered {
     pub(crate) call: u64,
     pub(crate) codec: &'static str,
     /// The suite of SRTP; `None`: in clear.
@@ -31,11 +179,11 @@ pub(crate) struct Answered<'a> {
     pub(crate) srtp_plus: Option<String>,
     /// The keys came over signalling that others can read.
     pub(crate) keys_in_clear: bool,
-    pub(crate) remote: &'a str,
+    pub(crate) remote: String,
 }
 
-impl<'a> Answered<'a> {
-    pub(crate) fn new(call: u64, stream: &Stream, remote: &'a str) -> Self {
+impl Answered {
+    pub(crate) fn new(call: u64, stream: &Stream, remote: &str) -> Self {
         let policy = stream.security.as_ref().map(|agreed| &agreed.send.policy);
         Self {
             call,
@@ -45,7 +193,7 @@ impl<'a> Answered<'a> {
                 .and_then(|policy| policy.plus)
                 .map(|plus| format!("{:?}", plus.scheme)),
             keys_in_clear: policy.is_some(),
-            remote,
+            remote: remote.to_owned(),
         }
     }
 }
@@ -86,17 +234,21 @@ impl Media {
     }
 }
 
-impl std::fmt::Display for Told<'_> {
+impl std::fmt::Display for Told {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Listening { address } => write!(f, "listening on {address}"),
             Self::Registered { account, seconds } => {
                 write!(f, "{account} is registered for {seconds} s")
             }
-            Self::RegistrationFailed { account, cause } => {
-                write!(f, "{account} is not registered: {cause}")
+            Self::RegistrationFailed { account, cause, retry_seconds, .. } => {
+                write!(f, "{account} is not registered: {cause}")?;
+                retry_seconds.map_or(Ok(()), |seconds| write!(f, "; again in {seconds} s"))
             }
+            Self::Unregistered { account } => write!(f, "{account} is not registered any more"),
+            Self::Calling { to, .. } => write!(f, "calling {to}"),
             Self::Incoming { from, .. } => write!(f, "{from} calls"),
+            Self::Refused { from, cause, .. } => write!(f, "a call of {from} is refused: {cause}"),
             Self::Ringing { status, early_media: false, .. } => write!(f, "it rings ({status})"),
             Self::Ringing { status, .. } => write!(f, "it rings, with early media ({status})"),
             Self::Answered(Answered { codec, srtp, remote, .. }) => match srtp {
@@ -107,9 +259,37 @@ impl std::fmt::Display for Told<'_> {
                 None => write!(f, "in a call with {remote}: {codec}, NOT SECURE: in clear"),
             },
             Self::Dtmf { digit, .. } => write!(f, "key {digit}"),
-            Self::Held { held: true, .. } => f.write_str("the other end holds the call"),
+            Self::Held { held: true, here, .. } => {
+                let who = if *here { "this end" } else { "the other end" };
+                write!(f, "{who} holds the call")
+            }
             Self::Held { .. } => f.write_str("the call goes on"),
+            Self::Transfer { state, cause, .. } => {
+                let state = match state {
+                    TransferState::Accepted => "the other end calls",
+                    TransferState::Ringing => "it rings there",
+                    TransferState::Done => "transferred",
+                    TransferState::Failed => "the transfer has failed",
+                };
+                f.write_str(state)?;
+                cause.as_ref().map_or(Ok(()), |cause| write!(f, ": {cause}"))
+            }
+            Self::TransferAsked { to, .. } => write!(f, "the other end wishes {to} to be called"),
+            Self::Following { to, .. } => write!(f, "calling {to}, as the other end wishes"),
+            Self::Message { from, text, .. } => write!(f, "{from} writes: {text}"),
+            Self::MessageSent { cause: None, .. } => f.write_str("the message has arrived"),
+            Self::MessageSent { cause: Some(cause), .. } => {
+                write!(f, "the message has not arrived: {cause}")
+            }
+            Self::Unchanged { cause, .. } => write!(f, "the call stays as it was: {cause}"),
             Self::Media(media) => write!(f, "{media}"),
+            Self::Done { .. } => f.write_str("done"),
+            Self::Failed { cause, .. } => f.write_str(cause),
+            Self::State(state) => write!(f, "{} calls", state.calls.len()),
+            Self::Expected { met, expected, heard, .. } => {
+                let verdict = if *met { "met" } else { "NOT MET" };
+                write!(f, "{verdict}: expected {expected}; heard {heard}")
+            }
             Self::Ended { cause, totals: Some(media), .. } => write!(f, "ended: {cause}; {media}"),
             Self::Ended { cause, .. } => write!(f, "ended: {cause}"),
         }
@@ -128,6 +308,7 @@ impl std::fmt::Display for Media {
 }
 
 /// Where it is told.
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Report {
     json: bool,
 }
@@ -137,7 +318,7 @@ impl Report {
         Self { json }
     }
 
-    pub(crate) fn tell(&self, told: &Told<'_>) {
+    pub(crate) fn tell(&self, told: &Told) {
         // Whoever has closed the output wants to hear no more.
         let _ = match self.json {
             true => {

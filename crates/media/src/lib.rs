@@ -10,12 +10,14 @@ extern crate alloc;
 extern crate std;
 
 pub mod demultiplex;
+pub mod ear;
 mod mapper;
 mod negotiation;
 mod rtcp;
 mod session;
 pub mod tone;
 
+pub use codec::{Codec, Resampler};
 pub use mapper::{Mapper, Mapping};
 pub use negotiation::{ExtendedReports, Negotiator, Random, Refusal, Security, Stream, Wishes};
 pub use rtcp::{Channel, ReportSeed};

@@ -247,7 +247,7 @@ impl Session {
     /// Samples in a frame of 20 ms.
     #[must_use]
     pub const fn frame_samples(&self) -> usize {
-        self.stream.codec.sample_rate() as usize / 50
+        self.stream.codec.frame_samples()
     }
 
     /// Sends a key: `0` to `9`, `*`, `#`, `A` to `D`, as a telephone event (RFC 4733). False where the other end does
@@ -274,7 +274,7 @@ impl Session {
             self.pass(units);
             return None;
         };
-        if let Some(event) = self.event(self.timestamp, units) {
+        if let Some(event) = self.event(self.timestamp) {
             self.pass(units);
             let (payload_type, begun, is_first, event) = event;
             self.write(payload_type, begun, is_first, &event.to_bytes(), out)?;
@@ -317,7 +317,7 @@ impl Session {
     }
 
     /// The telephone event that takes the place of sound now: its payload type, when it began, whether it begins.
-    fn event(&mut self, timestamp: u32, units: u32) -> Option<(u8, u32, bool, TelephoneEvent)> {
+    fn event(&mut self, timestamp: u32) -> Option<(u8, u32, bool, TelephoneEvent)> {
         let (payload_type, _) = self.stream.events?;
         if self.pressed.is_none() && !self.digits.is_empty() {
             let event = self.digits.remove(0);
@@ -333,7 +333,7 @@ impl Session {
             return None;
         }
         let end = packets > PRESSED;
-        let duration = packets.min(PRESSED) * units as u16;
+        let duration = packets.min(PRESSED) * (self.stream.events_clock_rate / 50) as u16;
         let event = TelephoneEvent { event, end, volume: 10, duration };
         Some((payload_type, begun, packets == 1, event))
     }
@@ -519,12 +519,18 @@ impl Session {
         let Some(reception) = &self.reception else { return 0.0 };
         let lost = reception.expected().saturating_sub(reception.received());
         let share = (lost + self.buffer.counts().late) as f64 / reception.expected().max(1) as f64;
-        let quality = match self.stream.codec {
-            Codec::Pcmu | Codec::Pcma => CodecQuality::G711,
-            _ => CodecQuality::G711,
-        };
+        let quality = quality_of(self.stream.codec);
         let way = self.reports.far.round_trip.unwrap_or_default() / 2;
         rating(quality, self.buffer.target() + FRAME + way, share, 1.0)
+    }
+}
+
+/// What the codec costs, each with the concealment that it has here.
+const fn quality_of(codec: Codec) -> CodecQuality {
+    match codec {
+        Codec::Pcmu | Codec::Pcma => CodecQuality::G711,
+        // The E-model's scale ends where G.711's quality does: wideband is taken for no worse.
+        _ => CodecQuality::G711,
     }
 }
 

@@ -1,6 +1,6 @@
 //! A medium of a session (RFC 8866 section 5.14) and its attributes.
 
-use crate::session::{NO_TEXT, Session, attributes, write_lines};
+use crate::lines::{NO_TEXT, attributes, write_lines};
 use alloc::vec::Vec;
 use core::fmt;
 use core::time::Duration;
@@ -125,31 +125,14 @@ impl<'a> Media<'a> {
         })
     }
 
-    /// Where RTCP goes, if it says so (`a=rtcp`, RFC 3605): a port, and an address unless that is RTP's.
+    /// Where RTCP goes, if it says so (`a=rtcp`, RFC 3605): a port, and an address unless that is
+    /// RTP's.
     #[must_use]
     pub fn rtcp(&self) -> Option<(u16, Option<&'a str>)> {
         let mut words = self.attributes("rtcp").next()?.split_ascii_whitespace();
         let port = words.next()?.parse().ok().filter(|&port: &u16| port != 0)?;
         let is_internet = words.next().is_some_and(|network| network.eq_ignore_ascii_case("IN"));
         Some((port, words.nth(1).filter(|_| is_internet)))
-    }
-
-    /// Whether it flows: by its own attribute, or that of the session.
-    #[must_use]
-    pub fn direction(&self, session: &Session<'a>) -> Direction {
-        let named = [
-            ("sendrecv", Direction::SendReceive),
-            ("sendonly", Direction::SendOnly),
-            ("recvonly", Direction::ReceiveOnly),
-            ("inactive", Direction::Inactive),
-        ];
-        let of = |lines| {
-            crate::session::values(lines, 'a').find_map(|value| {
-                let is = |name: &str| value.eq_ignore_ascii_case(name);
-                named.into_iter().find_map(|(name, direction)| is(name).then_some(direction))
-            })
-        };
-        of(&self.lines).or_else(|| of(&session.lines)).unwrap_or_default()
     }
 
     /// Whether RTCP shares RTP's port (`a=rtcp-mux`, RFC 5761).
@@ -175,6 +158,7 @@ impl fmt::Display for Media<'_> {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use crate::Session;
 
     #[test]
     fn where_rtcp_goes_and_how_long_packets_may_be() {

@@ -15,6 +15,10 @@ pub struct CallId(pub u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ticket(pub u64);
 
+/// Which message of ours. Numbers are not used again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct MessageId(pub u64);
+
 /// A message to send.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Transmit {
@@ -79,6 +83,19 @@ pub enum Failure {
     Protocol(&'static str),
 }
 
+impl Failure {
+    /// The status that tells others of it.
+    pub(crate) const fn status(&self) -> u16 {
+        match self {
+            Self::Refused { status, .. } => *status,
+            Self::NotLocated => 404,
+            Self::TimedOut => 408,
+            Self::Unauthorized { .. } => 403,
+            Self::Unreachable | Self::Protocol(_) => 503,
+        }
+    }
+}
+
 /// Why a call is over.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum End {
@@ -98,7 +115,28 @@ pub enum End {
     NotAnswered,
     /// The owner has refused it.
     Declined,
+    /// Another call has taken its place (RFC 3891).
+    Replaced {
+        /// That call.
+        by: CallId,
+    },
     /// It came to nothing.
+    Failed(Failure),
+}
+
+/// How far a transfer is that this end has asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Transfer {
+    /// The other end does what is asked.
+    Accepted,
+    /// Its call has had that provisional response.
+    Progress {
+        /// The status.
+        status: u16,
+    },
+    /// Its call stands: this one is not needed any more.
+    Done,
+    /// It came to nothing; the call stands as it was.
     Failed(Failure),
 }
 
@@ -134,37 +172,58 @@ pub enum Event {
         flow: Flow,
         /// The session description that it offers; `None`: an offer is wanted of us.
         offer: Option<Vec<u8>>,
+        /// The call whose place it takes when it is answered (RFC 3891): whoever was transferred calls.
+        replaces: Option<CallId>,
     },
     /// It rings at the other end, or there is early media.
     Ringing {
         /// The call.
         call: CallId,
-        /// The status: 180, 183 and the like.
+        /// The status: 180, 183 and the like. 199: there, it is over (RFC 6228).
         status: u16,
-        /// The session description, if one came.
+        /// At which of the phones that were called at once, by the order in which they were first heard of. What
+        /// the last one that sent a session description has to say counts until the call is answered.
+        branch: u32,
+        /// The session description, if one came: what the answer will be, or, where `is_settled`, the answer.
         session: Option<Vec<u8>>,
+        /// Whether offer and answer have been exchanged, reliably (RFC 3262): from then on there may be offers.
+        is_settled: bool,
+    },
+    /// Who was called has said to call somebody else, or the one before that did not answer.
+    Redirected {
+        /// The call.
+        call: CallId,
+        /// The URI that is called now, or the proxy that it is called by (305).
+        to: String,
     },
     /// The call stands.
     Answered {
         /// The call.
         call: CallId,
-        /// The other end's session description: its answer, or its offer where we made none.
+        /// The other end's session description as it stands; `None` where it sent none, or an [`Event::Offer`]
+        /// follows since we made none.
         session: Option<Vec<u8>>,
     },
-    /// The other end wants to change the session: to be told [`Agent::accept`](crate::Agent::accept) or
-    /// [`Agent::refuse`](crate::Agent::refuse).
+    /// The other end wants to change the session, or makes the first offer: to be told
+    /// [`Agent::accept`](crate::Agent::accept) or [`Agent::refuse`](crate::Agent::refuse).
     Offer {
         /// The call.
         call: CallId,
         /// The session description; `None`: an offer is wanted of us.
         offer: Option<Vec<u8>>,
     },
-    /// The answer to an offer of ours within the call.
+    /// The answer to an offer of ours, once it rings or the call stands.
     Answer {
         /// The call.
         call: CallId,
         /// The session description.
         answer: Vec<u8>,
+    },
+    /// This machine has another address: a session description with that is to be offered, by
+    /// [`Agent::offer`](crate::Agent::offer). It tells the other end where signalling goes now, too.
+    Moved {
+        /// The call.
+        call: CallId,
     },
     /// An offer of ours within the call came to nothing; the session is as it was.
     OfferFailed {
@@ -172,6 +231,48 @@ pub enum Event {
         call: CallId,
         /// Why.
         failure: Failure,
+    },
+    /// How far the transfer is that this end has asked for.
+    Transfer {
+        /// The call that is transferred.
+        call: CallId,
+        /// How far.
+        transfer: Transfer,
+    },
+    /// The other end wants this one to call somebody else instead: to be told
+    /// [`Agent::follow`](crate::Agent::follow) or [`Agent::refuse_transfer`](crate::Agent::refuse_transfer).
+    TransferAsked {
+        /// The call.
+        call: CallId,
+        /// Who is to be called.
+        to: String,
+        /// Whether that takes the place of a call of theirs.
+        replaces: bool,
+    },
+    /// The other end has pressed a key, and tells by INFO.
+    Key {
+        /// The call.
+        call: CallId,
+        /// `0` to `9`, `*`, `#`, `A` to `D`.
+        key: char,
+    },
+    /// Somebody has sent a message (RFC 3428).
+    Message {
+        /// For which account, if for one.
+        account: Option<AccountId>,
+        /// From, as it stands in the message.
+        from: String,
+        /// What it says. It may hold anything but is bounded by the longest message.
+        text: String,
+        /// The way that it came.
+        flow: Flow,
+    },
+    /// A message of ours has arrived, or has not.
+    MessageSent {
+        /// The message.
+        message: MessageId,
+        /// Why it has not.
+        result: Result<(), Failure>,
     },
     /// The call is over.
     Ended {

@@ -1,18 +1,23 @@
 //! Registration of an account: begun, refreshed before it ends, tried again after a failure (RFC 3261 section
 //! 10.2, RFC 5626 section 4.5).
 
-use crate::client::{Draft, Heard, Owner, refusal};
+use crate::client::{Draft, Heard, Owner, SESSION_TYPE, refusal};
 use crate::config::AccountId;
 use crate::core::Core;
 use crate::event::{Event, Failure, RegistrationState};
 use alloc::vec::Vec;
+use core::net::SocketAddr;
 use sip::dialog::Dialog;
 use sip::header::{NameAddr, delta_seconds};
-use sip::{Duration, Emit, Flow, HeaderName, Instant, Message, Method};
+use sip::{Duration, Emit, Flow, HeaderName, Instant, Message, Method, Transport};
 
 /// How long to wait after the first failure, and at most (RFC 5626 section 4.5).
 const BASE_WAIT: Duration = Duration::from_secs(30);
 const LONGEST_WAIT: Duration = Duration::from_secs(1800);
+/// Within what time one comes back whose connection was closed.
+const RETURN: Duration = Duration::from_secs(2);
+/// What tells a NAT and the other end that a way is in use (RFC 5626 section 3.5.1).
+const PING: &[u8] = b"\r\n\r\n";
 
 /// What is known of the registration of one account.
 pub(crate) struct Registration {
@@ -29,6 +34,8 @@ pub(crate) struct Registration {
     failures: u32,
     /// When to ask next.
     next: Option<Instant>,
+    /// When to let the way know that it is in use.
+    keepalive: Option<Instant>,
     /// Where requests of the account go first (RFC 3608).
     pub(crate) service_route: Vec<Vec<u8>>,
 }
@@ -59,6 +66,7 @@ impl Registration {
             flow: None,
             failures: 0,
             next: None,
+            keepalive: None,
             service_route: Vec::new(),
         })
     }
@@ -73,6 +81,7 @@ impl Registration {
     pub(crate) fn stop(&mut self, core: &mut Core, now: Instant) {
         self.wanted = false;
         self.next = None;
+        self.keepalive = None;
         self.ask(core, Duration::ZERO, now);
     }
 
@@ -82,6 +91,23 @@ impl Registration {
         if self.wanted {
             self.failures = 0;
             self.ask(core, self.expires, now);
+        }
+    }
+
+    /// A connection to `remote` has ended: the registrar does not reach us by it any more.
+    pub(crate) fn on_closed(
+        &mut self,
+        core: &mut Core,
+        transport: Transport,
+        remote: SocketAddr,
+        now: Instant,
+    ) {
+        let is_ours = |flow: &mut Flow| flow.transport == transport && flow.remote == remote;
+        if self.flow.take_if(is_ours).is_some() && self.wanted {
+            // Not at once: a server that starts anew has all its users coming back.
+            self.keepalive = None;
+            let wait = core.tokens.below(RETURN.as_micros());
+            self.next = Some(now + Duration::from_micros(wait));
         }
     }
 
@@ -106,6 +132,7 @@ impl Registration {
             contact: Some(params),
             lines,
             body: Vec::new(),
+            body_type: SESSION_TYPE,
         };
         core.request(draft, Owner::Registration(self.account), self.flow, now);
     }
@@ -169,6 +196,7 @@ impl Registration {
         // Somewhat before it ends, and not when all others do: at 80 to 90 % of the time.
         let percent = 80 + core.tokens.below(11);
         self.next = Some(now + Duration::from_micros(expires.as_micros() / 100 * percent));
+        self.keepalive = core.config.keepalive.map(|every| now + every);
         let state = RegistrationState::Registered { expires };
         core.tell(Event::Registration { account: self.account, state });
     }
@@ -176,6 +204,7 @@ impl Registration {
     fn fail(&mut self, core: &mut Core, failure: Failure, now: Instant) {
         // The next try finds its way anew.
         self.flow = None;
+        self.keepalive = None;
         let is_final = matches!(failure, Failure::Unauthorized { .. });
         let retry = (self.wanted && !is_final).then(|| {
             self.failures += 1;
@@ -194,10 +223,17 @@ impl Registration {
         if self.next.is_some_and(|next| next <= now) {
             self.ask(core, self.expires, now);
         }
+        let is_due = |keepalive: &mut Instant| *keepalive <= now;
+        if self.keepalive.take_if(is_due).is_some()
+            && let Some(flow) = self.flow
+        {
+            core.send(flow, PING.to_vec());
+            self.keepalive = core.config.keepalive.map(|every| now + every);
+        }
     }
 
-    pub(crate) const fn next_timer(&self) -> Option<Instant> {
-        self.next
+    pub(crate) fn next_timer(&self) -> Option<Instant> {
+        [self.next, self.keepalive].into_iter().flatten().min()
     }
 }
 

@@ -177,8 +177,8 @@ impl Receiver {
         Some(Wanted { hmac, length: parts.length, rollover: rollover(index) })
     }
 
-    /// Finds the parts of an RTP packet. Said with force, for there are callers that measure, whom it would be shared
-    /// with otherwise.
+    /// Finds the parts of an RTP packet. Said with force, for there are callers that measure, whom
+    /// it would be shared with otherwise.
     #[inline(always)]
     fn split(&self, packet: &[u8]) -> Result<Parts, UnprotectError> {
         let header = Header::parse(packet).map_err(UnprotectError::Rtp)?;

@@ -1,0 +1,229 @@
+//! `control`: a command on each line of the standard input, as JSON, and an event on each line of the output.
+
+use super::{Front, STDIN};
+use crate::call::Stage;
+use crate::outcome::Outcome;
+use crate::phone::Phone;
+use crate::report::{Report, State, StateOfAccount, StateOfCall, Told};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use serde::Deserialize;
+use sip_ua::{AccountId, RegistrationState};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Instant;
+
+/// The longest line that is taken.
+const MAX_LINE: usize = 64 << 10;
+
+/// A line of the input.
+#[derive(Debug, Deserialize)]
+struct Line {
+    /// What comes back in the answer, so that it is known which command it is of.
+    id: Option<serde_json::Value>,
+    #[serde(flatten)]
+    command: Command,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(tag = "command", rename_all = "snake_case", deny_unknown_fields)]
+enum Command {
+    Call {
+        uri: String,
+        account: Option<String>,
+    },
+    Answer {
+        call: u64,
+    },
+    Decline {
+        call: u64,
+        #[serde(default = "busy")]
+        status: u16,
+    },
+    HangUp {
+        call: u64,
+    },
+    Hold {
+        call: u64,
+    },
+    Resume {
+        call: u64,
+    },
+    Press {
+        call: u64,
+        keys: String,
+    },
+    Mute {
+        call: u64,
+    },
+    Unmute {
+        call: u64,
+    },
+    Play {
+        call: u64,
+        what: String,
+    },
+    /// Blindly to a URI, or to the other end of another call.
+    Transfer {
+        call: u64,
+        to: Option<String>,
+        with: Option<u64>,
+    },
+    Follow {
+        call: u64,
+    },
+    RefuseTransfer {
+        call: u64,
+    },
+    Message {
+        to: String,
+        text: String,
+        account: Option<String>,
+    },
+    State,
+    Quit,
+}
+
+const fn busy() -> u16 {
+    486
+}
+
+/// Does what the lines say.
+pub(crate) struct Control {
+    report: Report,
+    /// What has come of a line that is not whole.
+    partial: Vec<u8>,
+    is_over: bool,
+}
+
+impl Control {
+    pub(crate) const fn new(report: Report) -> Self {
+        Self { report, partial: Vec::new(), is_over: false }
+    }
+
+    /// Reads what has come, and does what it says.
+    fn read(&mut self, phone: &mut Phone) {
+        let mut fds = [PollFd::new(STDIN.as_fd(), PollFlags::POLLIN)];
+        while poll(&mut fds, PollTimeout::ZERO).is_ok_and(|count| count > 0) {
+            let mut chunk = [0; 4096];
+            match nix::unistd::read(STDIN.as_fd(), &mut chunk) {
+                Ok(0) => {
+                    // Nobody is there any more who could end it.
+                    self.is_over = true;
+                    return;
+                }
+                Ok(length) => self.partial.extend_from_slice(&chunk[..length]),
+                Err(_) => return,
+            }
+            while let Some(end) = self.partial.iter().position(|byte| *byte == b'\n') {
+                let line: Vec<u8> = self.partial.drain(..=end).collect();
+                self.obey(phone, line.trim_ascii());
+            }
+            if self.partial.len() > MAX_LINE {
+                self.partial.clear();
+                let cause = format!("a line is longer than {MAX_LINE} bytes");
+                self.report.tell(&Told::Failed { id: None, cause });
+            }
+        }
+    }
+
+    fn obey(&mut self, phone: &mut Phone, line: &[u8]) {
+        if line.is_empty() {
+            return;
+        }
+        let told = match serde_json::from_slice(line) {
+            Ok(Line { id, command }) => match self.command(phone, command) {
+                Ok(call) => Told::Done { id, call },
+                Err(cause) => Told::Failed { id, cause },
+            },
+            Err(error) => Told::Failed { id: None, cause: error.to_string() },
+        };
+        self.report.tell(&told);
+    }
+
+    /// Does what is asked; the number of a call that was placed.
+    fn command(&mut self, phone: &mut Phone, command: Command) -> Result<Option<u64>, String> {
+        match command {
+            Command::Call { uri, account } => {
+                let account = account_of(phone, account.as_deref())?;
+                return Ok(Some(phone.call(&uri, account)));
+            }
+            Command::Answer { call } => phone.answer(call),
+            Command::Decline { call, status } => phone.decline(call, status),
+            Command::HangUp { call } => phone.hang_up(call),
+            Command::Hold { call } => phone.hold(call, true),
+            Command::Resume { call } => phone.hold(call, false),
+            Command::Press { call, keys } => phone.press(call, &keys),
+            Command::Mute { call } => phone.mute(call, true),
+            Command::Unmute { call } => phone.mute(call, false),
+            Command::Play { call, what } => phone.play(call, &what),
+            Command::Transfer { call, to: Some(to), with: None } => phone.transfer(call, &to),
+            Command::Transfer { call, to: None, with: Some(with) } => phone.transfer_to(call, with),
+            Command::Transfer { .. } => {
+                Err("expected either \"to\", a URI, or \"with\", the number of a call".to_owned())
+            }
+            Command::Follow { call } => return phone.follow(call).map(Some),
+            Command::RefuseTransfer { call } => phone.refuse_transfer(call),
+            Command::Message { to, text, account } => {
+                let account = account_of(phone, account.as_deref())?;
+                phone.message(&to, account, &text).map(drop)
+            }
+            Command::State => {
+                self.report.tell(&Told::State(state_of(phone)));
+                Ok(())
+            }
+            Command::Quit => {
+                self.is_over = true;
+                Ok(())
+            }
+        }
+        .map(|()| None)
+    }
+}
+
+/// The account of this name, or the first.
+fn account_of(phone: &Phone, name: Option<&str>) -> Result<Option<AccountId>, String> {
+    let Some(name) = name else { return Ok((!phone.lines().is_empty()).then_some(AccountId(0))) };
+    let wanted = crate::config::with_scheme(name);
+    let place = phone.lines().iter().position(|line| line.uri == wanted);
+    place.map(|place| Some(AccountId(place))).ok_or(format!("there is no account {wanted}"))
+}
+
+fn state_of(phone: &Phone) -> State {
+    let accounts = phone.lines().iter().map(|line| StateOfAccount {
+        account: line.uri.clone(),
+        registered: matches!(line.state, Some(RegistrationState::Registered { .. })),
+    });
+    let now = Instant::now();
+    let calls = phone.calls().iter().map(|(&number, call)| StateOfCall {
+        call: number,
+        party: call.party.clone(),
+        stage: match call.stage {
+            Stage::Calling => "calling",
+            Stage::Ringing => "ringing",
+            Stage::RingingHere => "ringing_here",
+            Stage::Talking => "talking",
+        },
+        seconds: now.duration_since(call.begun).as_secs(),
+        held_here: call.holds,
+        held_there: call.is_held,
+    });
+    State { accounts: accounts.collect(), calls: calls.collect() }
+}
+
+impl Front for Control {
+    fn begin(&mut self, phone: &mut Phone) {
+        phone.register();
+    }
+
+    fn hear(&mut self, _phone: &mut Phone, told: &Told) {
+        self.report.tell(told);
+    }
+
+    fn turn(&mut self, phone: &mut Phone) -> Option<Outcome> {
+        self.read(phone);
+        (self.is_over || phone.was_interrupted()).then_some(Outcome::Done)
+    }
+
+    fn inputs(&self) -> Vec<BorrowedFd<'_>> {
+        vec![STDIN.as_fd()]
+    }
+}

@@ -1,0 +1,64 @@
+//! Front ends: what decides what the phone does. One runs at a time.
+
+mod control;
+mod judge;
+mod once;
+
+pub(crate) use control::Control;
+pub(crate) use judge::Judge;
+pub(crate) use once::{Answer, Call};
+
+use crate::outcome::Outcome;
+use crate::phone::Phone;
+use crate::report::Told;
+use std::io::Stdin;
+use std::os::fd::BorrowedFd;
+use std::sync::LazyLock;
+use std::time::Instant;
+
+/// The standard input, to be waited for.
+static STDIN: LazyLock<Stdin> = LazyLock::new(std::io::stdin);
+
+/// What decides what the phone does.
+pub(crate) trait Front {
+    /// Begins.
+    fn begin(&mut self, phone: &mut Phone);
+
+    /// Something has happened.
+    fn hear(&mut self, phone: &mut Phone, told: &Told);
+
+    /// Reads what has come from its user, and does what is due. Returns how the program ends, once it is to end.
+    fn turn(&mut self, phone: &mut Phone) -> Option<Outcome>;
+
+    /// Where its user's words come from.
+    fn inputs(&self) -> Vec<BorrowedFd<'_>> {
+        Vec::new()
+    }
+
+    /// When something is due.
+    fn due(&self, _phone: &Phone) -> Option<Instant> {
+        None
+    }
+}
+
+/// Runs `phone` as `front` wants it, until that ends.
+pub(crate) fn run(mut phone: Phone, front: &mut dyn Front) -> Outcome {
+    front.begin(&mut phone);
+    loop {
+        loop {
+            phone.settle();
+            let Some(told) = phone.poll() else { break };
+            front.hear(&mut phone, &told);
+        }
+        if let Some(outcome) = front.turn(&mut phone) {
+            phone.say_goodbye();
+            while let Some(told) = phone.poll() {
+                front.hear(&mut phone, &told);
+            }
+            return outcome;
+        }
+        phone.settle();
+        phone.wait(&front.inputs(), front.due(&phone));
+        phone.turn();
+    }
+}

@@ -1,0 +1,375 @@
+//! The sockets that SIP goes through: one for UDP, one that listens for TCP, and connections.
+
+use net::source_for;
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags};
+use nix::sys::socket::{MsgFlags, SockaddrStorage, recvmsg, setsockopt, sockopt};
+use sip::stream::{Heard, Input, Output, PONG};
+use sip::{Connection, Flow, Transport};
+use sip_ua::Transmit;
+use std::collections::BTreeMap;
+use std::io::{self, IoSliceMut, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::num::NonZeroU64;
+use std::ops::ControlFlow;
+use std::os::fd::{AsFd, AsRawFd};
+
+/// Octets that may wait for a peer that does not read.
+const MAX_UNSENT: usize = 1 << 20;
+/// Connections that others may open.
+const MAX_ACCEPTED: usize = 32;
+/// Datagrams and pieces of a stream that are read before everything else has its turn.
+const TURN: usize = 64;
+
+/// The sockets.
+pub(crate) struct Links {
+    udp: UdpSocket,
+    /// Where both transports listen; the address may be none in particular.
+    local: SocketAddr,
+    listener: TcpListener,
+    streams: BTreeMap<Connection, Stream>,
+    opened: u64,
+    chunk: Vec<u8>,
+}
+
+struct Stream {
+    socket: TcpStream,
+    local: SocketAddr,
+    remote: SocketAddr,
+    input: Input,
+    output: Output,
+    /// What was sent on a connection that is not there yet: it is undeliverable if it never is.
+    waiting: Option<Vec<Vec<u8>>>,
+    was_accepted: bool,
+}
+
+/// What the sockets tell.
+pub(crate) enum Arrival<'a> {
+    Message(Flow, &'a [u8]),
+    /// A message of ours, of which this is the beginning at least, did not reach anybody.
+    Undeliverable(&'a [u8]),
+    /// A connection has ended.
+    Closed(Transport, SocketAddr),
+}
+
+impl Links {
+    /// Listens for UDP and TCP on one port of `wanted`; port 0 is any.
+    ///
+    /// # Errors
+    /// When a port cannot be had.
+    pub(crate) fn open(wanted: SocketAddr) -> io::Result<Self> {
+        let mut tries = 0;
+        loop {
+            let udp = UdpSocket::bind(wanted)?;
+            let local = udp.local_addr()?;
+            match net::listen(local) {
+                Ok(listener) => return Self::new(udp, local, listener),
+                // Somebody has the port that UDP happened to get.
+                Err(_) if wanted.port() == 0 && tries < 16 => tries += 1,
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    fn new(udp: UdpSocket, local: SocketAddr, listener: TcpListener) -> io::Result<Self> {
+        udp.set_nonblocking(true)?;
+        // Else nobody hears that a port is closed, and waits for 32 s.
+        let wants_errors = match local {
+            SocketAddr::V4(_) => setsockopt(&udp, sockopt::Ipv4RecvErr, &true),
+            SocketAddr::V6(_) => setsockopt(&udp, sockopt::Ipv6RecvErr, &true),
+        };
+        wants_errors?;
+        let chunk = vec![0; sip::message::MAX_MESSAGE];
+        Ok(Self { udp, local, listener, streams: BTreeMap::new(), opened: 0, chunk })
+    }
+
+    /// Where both transports listen; the address may be none in particular.
+    pub(crate) const fn local(&self) -> SocketAddr {
+        self.local
+    }
+
+    /// Our address towards `remote`.
+    pub(crate) fn local_towards(&self, remote: SocketAddr) -> SocketAddr {
+        let ip = match self.local.ip() {
+            ip if ip.is_unspecified() => source_for(remote).unwrap_or(ip),
+            ip => ip,
+        };
+        SocketAddr::new(ip, self.local.port())
+    }
+
+    /// Sends a message, over a connection that is opened where there is none.
+    ///
+    /// # Errors
+    /// Where it is known at once that it cannot be sent.
+    pub(crate) fn send(&mut self, transmit: &Transmit) -> io::Result<()> {
+        let Transmit { flow, bytes } = transmit;
+        if flow.transport == Transport::Udp {
+            return self.send_datagram(bytes, flow.remote);
+        }
+        let known = flow.connection.filter(|connection| self.streams.contains_key(connection));
+        let known = known.or_else(|| self.connection_to(flow.remote));
+        let connection = match known {
+            Some(connection) => connection,
+            None => {
+                let socket = net::connect(None, flow.remote)?;
+                self.add(socket, flow.remote, Some(Vec::new()), false)
+            }
+        };
+        let Some(stream) = self.streams.get_mut(&connection) else { return Ok(()) };
+        let full = stream.output.push(&[&bytes[..]]);
+        full.map_err(|_| io::Error::from(io::ErrorKind::WouldBlock))?;
+        match &mut stream.waiting {
+            Some(waiting) => waiting.push(bytes.clone()),
+            None => stream.flush()?,
+        }
+        Ok(())
+    }
+
+    fn send_datagram(&self, bytes: &[u8], remote: SocketAddr) -> io::Result<()> {
+        match self.udp.send_to(bytes, remote) {
+            // What is told here is of a datagram before this one, and is also in the queue of errors.
+            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
+                self.udp.send_to(bytes, remote).map(drop)
+            }
+            sent => sent.map(drop),
+        }
+    }
+
+    fn connection_to(&self, remote: SocketAddr) -> Option<Connection> {
+        let mut streams = self.streams.iter();
+        streams.find(|(_, stream)| stream.remote == remote).map(|(connection, _)| *connection)
+    }
+
+    fn add(
+        &mut self,
+        socket: TcpStream,
+        remote: SocketAddr,
+        waiting: Option<Vec<Vec<u8>>>,
+        was_accepted: bool,
+    ) -> Connection {
+        self.opened += 1;
+        let connection = Connection(NonZeroU64::MIN.saturating_add(self.opened));
+        let local = self.local_towards(remote);
+        let stream = Stream {
+            socket,
+            local,
+            remote,
+            input: Input::default(),
+            output: Output::new(MAX_UNSENT),
+            waiting,
+            was_accepted,
+        };
+        self.streams.insert(connection, stream);
+        connection
+    }
+
+    /// What to wait for.
+    pub(crate) fn fds(&self) -> impl Iterator<Item = PollFd<'_>> {
+        let own = [self.udp.as_fd(), self.listener.as_fd()];
+        let own = own.map(|fd| PollFd::new(fd, PollFlags::POLLIN));
+        let streams = self.streams.values().map(|stream| {
+            let mut flags = PollFlags::POLLIN;
+            let has_more = stream.waiting.is_some() || !stream.output.is_empty();
+            flags.set(PollFlags::POLLOUT, has_more);
+            PollFd::new(stream.socket.as_fd(), flags)
+        });
+        own.into_iter().chain(streams)
+    }
+
+    /// Reads what has come, and writes what waits.
+    pub(crate) fn turn(&mut self, each: &mut dyn FnMut(Arrival<'_>)) {
+        self.read_datagrams(each);
+        self.read_errors(each);
+        self.accept();
+        let connections: Vec<Connection> = self.streams.keys().copied().collect();
+        for connection in connections {
+            let Some(stream) = self.streams.get_mut(&connection) else { continue };
+            if stream.turn(connection, &mut self.chunk, each).is_err()
+                && let Some(stream) = self.streams.remove(&connection)
+            {
+                stream
+                    .waiting
+                    .iter()
+                    .flatten()
+                    .for_each(|bytes| each(Arrival::Undeliverable(bytes)));
+                each(Arrival::Closed(Transport::Tcp, stream.remote));
+            }
+        }
+    }
+
+    fn read_datagrams(&mut self, each: &mut dyn FnMut(Arrival<'_>)) {
+        let mut chunk = std::mem::take(&mut self.chunk);
+        for _ in 0..TURN {
+            let (length, remote) = match self.udp.recv_from(&mut chunk) {
+                Ok(received) => received,
+                // An error of the queue, which is read there.
+                Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => continue,
+                Err(_) => break,
+            };
+            let local = self.local_towards(remote);
+            let flow = Flow { transport: Transport::Udp, local, remote, connection: None };
+            each(Arrival::Message(flow, &chunk[..length]));
+        }
+        self.chunk = chunk;
+    }
+
+    /// What the network says of datagrams that have reached nobody. Who forges that must know the message, since it
+    /// comes with it, branch and all.
+    fn read_errors(&mut self, each: &mut dyn FnMut(Arrival<'_>)) {
+        for _ in 0..TURN {
+            let mut parts = [IoSliceMut::new(&mut self.chunk)];
+            let flags = MsgFlags::MSG_ERRQUEUE | MsgFlags::MSG_DONTWAIT;
+            let told = recvmsg::<SockaddrStorage>(self.udp.as_raw_fd(), &mut parts, None, flags);
+            let length = match told {
+                Ok(told) => told.bytes,
+                Err(Errno::EINTR) => continue,
+                Err(_) => return,
+            };
+            each(Arrival::Undeliverable(&self.chunk[..length]));
+        }
+    }
+
+    fn accept(&mut self) {
+        while let Ok((socket, remote)) = self.listener.accept() {
+            let accepted = self.streams.values().filter(|stream| stream.was_accepted).count();
+            let is_ready = socket.set_nonblocking(true).and_then(|()| socket.set_nodelay(true));
+            if is_ready.is_ok() && accepted < MAX_ACCEPTED {
+                self.add(socket, remote, None, true);
+            }
+        }
+    }
+}
+
+impl Stream {
+    /// Reads and writes as far as that goes.
+    fn turn(
+        &mut self,
+        connection: Connection,
+        chunk: &mut [u8],
+        each: &mut dyn FnMut(Arrival<'_>),
+    ) -> io::Result<()> {
+        if self.waiting.is_some() && !self.is_there()? {
+            return Ok(());
+        }
+        self.flush()?;
+        for _ in 0..TURN {
+            let length = match self.socket.read(chunk) {
+                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok(length) => length,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => return Err(error),
+            };
+            let (local, remote) = (self.local, self.remote);
+            let connection = Some(connection);
+            let flow = Flow { transport: Transport::Tcp, local, remote, connection };
+            let output = &mut self.output;
+            let received = self.input.receive(&chunk[..length], |heard| {
+                match heard {
+                    Heard::Message(bytes) => each(Arrival::Message(flow, bytes)),
+                    // Where there is no room the peer does not read its pongs.
+                    Heard::Ping => drop(output.push(&[PONG])),
+                }
+                ControlFlow::Continue(())
+            });
+            received.map_err(io::Error::other)?;
+            self.flush()?;
+        }
+        Ok(())
+    }
+
+    /// Whether the connection is there by now.
+    fn is_there(&mut self) -> io::Result<bool> {
+        if let Some(error) = self.socket.take_error()? {
+            return Err(error);
+        }
+        let is_there = self.socket.peer_addr().is_ok();
+        if is_there {
+            self.waiting = None;
+        }
+        Ok(is_there)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        while !self.output.is_empty() {
+            match self.socket.write(self.output.pending()) {
+                Ok(count) => self.output.consume(count),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::{Duration, Instant};
+
+    fn links() -> Links {
+        Links::open("127.0.0.1:0".parse().unwrap()).unwrap()
+    }
+
+    /// What `links` tells within five seconds, in words.
+    fn told(links: &mut Links, other: &mut Links) -> String {
+        let end = Instant::now() + Duration::from_secs(5);
+        while Instant::now() < end {
+            let mut first = None;
+            other.turn(&mut |_| ());
+            links.turn(&mut |arrival| {
+                let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
+                let told = match arrival {
+                    Arrival::Message(flow, bytes) => {
+                        format!("{} {}", flow.transport.uri_name(), text(bytes))
+                    }
+                    Arrival::Undeliverable(bytes) => format!("undeliverable {}", text(bytes)),
+                    Arrival::Closed(..) => "closed".to_owned(),
+                };
+                first.get_or_insert(told);
+            });
+            if let Some(first) = first {
+                return first;
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        "nothing".to_owned()
+    }
+
+    fn transmit(transport: Transport, to: SocketAddr, bytes: &[u8]) -> Transmit {
+        let local = "127.0.0.1:5060".parse().unwrap();
+        let flow = Flow { transport, local, remote: to, connection: None };
+        Transmit { flow, bytes: bytes.to_vec() }
+    }
+
+    const OPTIONS: &[u8] = b"OPTIONS sip:a SIP/2.0\r\nContent-Length: 0\r\n\r\n";
+
+    #[test]
+    fn messages_go_by_both_transports_and_come_back_on_their_connection() {
+        let (mut here, mut there) = (links(), links());
+        let address = there.local();
+        here.send(&transmit(Transport::Udp, address, b"a")).unwrap();
+        assert_eq!(told(&mut there, &mut here), "udp a");
+        here.send(&transmit(Transport::Tcp, address, OPTIONS)).unwrap();
+        assert!(told(&mut there, &mut here).starts_with("tcp OPTIONS"));
+        let (&connection, stream) = there.streams.first_key_value().unwrap();
+        let mut back = transmit(Transport::Tcp, stream.remote, OPTIONS);
+        back.flow.connection = Some(connection);
+        there.send(&back).unwrap();
+        assert!(told(&mut here, &mut there).starts_with("tcp OPTIONS"));
+        assert_eq!((here.streams.len(), there.streams.len()), (1, 1));
+        there.streams.clear();
+        assert_eq!(told(&mut here, &mut there), "closed");
+    }
+
+    #[test]
+    fn what_reaches_nobody_comes_back() {
+        let (mut here, mut other) = (links(), links());
+        let nobody = links().local();
+        for transport in [Transport::Udp, Transport::Tcp] {
+            here.send(&transmit(transport, nobody, b"lost")).unwrap();
+            assert_eq!(told(&mut here, &mut other), "undeliverable lost");
+        }
+    }
+}

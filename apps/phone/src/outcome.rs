@@ -1,0 +1,151 @@
+//! How a command ends: exit statuses are documented in docs/phone.md and stay.
+
+use media::Refusal;
+use sip_ua::{End, Failure};
+use std::fmt;
+use std::process::ExitCode;
+
+/// How a command has ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// As asked.
+    Done,
+    /// Something else is wrong, in words.
+    Failed(String),
+    /// The command line or the configuration cannot be understood.
+    Usage(String),
+    Busy(String),
+    Declined(String),
+    NoAnswer(String),
+    NotFound(String),
+    Unauthorized(String),
+    NotLocated(String),
+    Unreachable(String),
+    NoCommonCodec(String),
+    NothingHeard(String),
+    NotSecured(String),
+    /// What was expected has not come.
+    Unmet(String),
+}
+
+impl Outcome {
+    /// The exit status.
+    pub(crate) const fn code(&self) -> u8 {
+        match self {
+            Self::Done => 0,
+            Self::Failed(_) => 1,
+            Self::Usage(_) => 2,
+            Self::Busy(_) => 10,
+            Self::Declined(_) => 11,
+            Self::NoAnswer(_) => 12,
+            Self::NotFound(_) => 13,
+            Self::Unauthorized(_) => 14,
+            Self::NotLocated(_) => 15,
+            Self::Unreachable(_) => 16,
+            Self::NoCommonCodec(_) => 17,
+            Self::NothingHeard(_) => 18,
+            Self::NotSecured(_) => 20,
+            Self::Unmet(_) => 21,
+        }
+    }
+
+    /// What came of a call that ended so; `party` is the other end.
+    pub(crate) fn of_end(end: &End, party: &str) -> Self {
+        match end {
+            End::HungUp | End::HungUpByPeer { .. } | End::Replaced { .. } => Self::Done,
+            End::Cancelled { .. } => Self::NoAnswer(format!("{party} has taken the call back")),
+            End::NotAnswered => Self::NoAnswer(format!("{party} does not answer")),
+            End::Declined => Self::Declined(format!("the call of {party} was declined here")),
+            End::Failed(failure) => Self::of_failure(failure, party),
+        }
+    }
+
+    fn of_failure(failure: &Failure, party: &str) -> Self {
+        match failure {
+            Failure::Refused { status, reason } => Self::of_status(*status, reason, party),
+            Failure::NotLocated => Self::NotLocated(format!(
+                "{party} is not found: the DNS has no address for it, or it wants a transport that is not there"
+            )),
+            Failure::TimedOut => {
+                Self::Unreachable(format!("nobody answers where {party} should be"))
+            }
+            Failure::Unreachable => {
+                Self::Unreachable(format!("{party} cannot be reached: nobody listens there"))
+            }
+            Failure::Unauthorized { realm } => Self::Unauthorized(format!(
+                "{realm} asks for a password; name an account that has one for it (--config, --account)"
+            )),
+            Failure::Protocol(what) => Self::Failed(format!("{party}: {what}")),
+        }
+    }
+
+    fn of_status(status: u16, reason: &str, party: &str) -> Self {
+        let text = format!("{party} answers {status} {reason}");
+        match status {
+            401 | 403 | 407 => Self::Unauthorized(text),
+            404 | 410 | 484 | 604 => Self::NotFound(text),
+            408 | 480 => Self::NoAnswer(text),
+            415 | 488 | 606 => Self::NoCommonCodec(text),
+            486 | 600 => Self::Busy(text),
+            603 | 607 | 608 => Self::Declined(text),
+            _ => Self::Failed(text),
+        }
+    }
+
+    /// What came of descriptions that do not fit.
+    pub(crate) fn of_refusal(refusal: &Refusal) -> Self {
+        let text = refusal.to_string();
+        match refusal {
+            Refusal::NoCommonCodec { .. } | Refusal::NoAudio | Refusal::Refused => {
+                Self::NoCommonCodec(text)
+            }
+            Refusal::NotSecured | Refusal::OnlySecured { .. } | Refusal::Keys => {
+                Self::NotSecured(text)
+            }
+            _ => Self::Failed(text),
+        }
+    }
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Done => f.write_str("done"),
+            Self::Failed(text)
+            | Self::Usage(text)
+            | Self::Busy(text)
+            | Self::Declined(text)
+            | Self::NoAnswer(text)
+            | Self::NotFound(text)
+            | Self::Unauthorized(text)
+            | Self::NotLocated(text)
+            | Self::Unreachable(text)
+            | Self::NoCommonCodec(text)
+            | Self::NothingHeard(text)
+            | Self::NotSecured(text)
+            | Self::Unmet(text) => f.write_str(text),
+        }
+    }
+}
+
+impl From<Outcome> for ExitCode {
+    fn from(outcome: Outcome) -> Self {
+        Self::from(outcome.code())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_other_end_says_has_a_status_of_its_own() {
+        let status = |status| {
+            let failure = Failure::Refused { status, reason: "x".into() };
+            Outcome::of_end(&End::Failed(failure), "bob").code()
+        };
+        let codes = [486, 600, 603, 480, 404, 403, 488, 500].map(status);
+        assert_eq!(codes, [10, 10, 11, 12, 13, 14, 17, 1]);
+        assert_eq!(Outcome::of_end(&End::HungUp, "bob").code(), 0);
+    }
+}

@@ -1,0 +1,213 @@
+//! What the owner may want of the phone. Each is refused in words.
+
+use super::Phone;
+use crate::audio::Source;
+use crate::call::{Call, Stage};
+use crate::leg::{Sound, random};
+use crate::lookups::Asker;
+use crate::outcome::Outcome;
+use crate::report::Told;
+use media::Security;
+use sip_ua::{AccountId, CallId, End, Failure};
+use std::net::SocketAddr;
+use std::time::Instant;
+
+/// Whether a digit can be pressed.
+const fn is_key(digit: char) -> bool {
+    matches!(digit, '0'..='9' | '*' | '#' | 'A'..='D' | 'a'..='d')
+}
+
+impl Phone {
+    /// Registers all accounts that want it.
+    pub(crate) fn register(&mut self) {
+        let now = self.clock.now();
+        let lines = self.lines.iter().enumerate().filter(|(_, line)| line.registers);
+        lines.for_each(|(number, _)| self.agent.register(now, AccountId(number)));
+    }
+
+    /// Calls `uri`, as `account` or directly. The number of the call; what comes of it is told.
+    pub(crate) fn call(&mut self, uri: &str, account: Option<AccountId>) -> u64 {
+        let has_scheme = ["sip:", "sips:", "tel:"].iter().any(|scheme| uri.starts_with(scheme));
+        let uri = if has_scheme { uri.to_owned() } else { format!("sip:{uri}") };
+        self.last += 1;
+        let number = self.last;
+        self.tell(Told::Calling { call: number, to: uri.clone() });
+        self.calls.insert(number, Call::new(uri, account, Stage::Calling));
+        self.find_way(number);
+        number
+    }
+
+    /// Asks where the first request of a call goes.
+    pub(super) fn find_way(&mut self, number: u64) {
+        let Some(call) = self.calls.get(&number) else { return };
+        let line = call.account.and_then(|account| self.lines.get(account.0));
+        let first = line.and_then(|line| line.proxy.as_deref()).unwrap_or(&call.party);
+        match sip_ua::destination(first.as_bytes()) {
+            Some(destination) => self.lookups.ask(Asker::Call(number), destination),
+            None => self.fail(number, &Failure::NotLocated),
+        }
+    }
+
+    /// Places a call that goes to `towards` first.
+    pub(super) fn place(&mut self, number: u64, towards: Option<SocketAddr>) {
+        let Some(towards) = towards else { return self.fail(number, &Failure::NotLocated) };
+        let local = self.links.local_towards(towards).ip();
+        let Some(call) = self.calls.get(&number) else { return };
+        let (uri, account) = (call.party.clone(), call.account);
+        let has_retried = call.has_retried;
+        let mut leg = match self.leg(local) {
+            Ok(leg) => leg,
+            Err(outcome) => return self.end(number, outcome),
+        };
+        if has_retried {
+            leg.negotiator.require_security();
+        }
+        let offer = leg.negotiator.offer(&mut random);
+        match self.agent.call(self.clock.now(), account, &uri, offer) {
+            Ok(id) => {
+                if let Some(call) = self.calls.get_mut(&number) {
+                    (call.id, call.leg) = (Some(id), Some(leg));
+                }
+            }
+            Err(error) => {
+                let text = format!("{uri}: {error}, such as sip:bob@example.org");
+                self.end(number, Outcome::Usage(text));
+            }
+        }
+    }
+
+    fn fail(&mut self, number: u64, failure: &Failure) {
+        let Some(call) = self.calls.get(&number) else { return };
+        let outcome = Outcome::of_end(&End::Failed(failure.clone()), &call.party);
+        self.end(number, outcome);
+    }
+
+    /// Phones that want SRTP refuse an offer of both (RFC 8643 has it so): they get one of SRTP alone.
+    pub(super) fn places_anew(&mut self, number: u64, end: &End) -> bool {
+        let is_refused =
+            matches!(end, End::Failed(Failure::Refused { status: 415 | 488 | 606, .. }));
+        let Some(call) = self.calls.get_mut(&number) else { return false };
+        let is_placing = matches!(call.stage, Stage::Calling | Stage::Ringing);
+        let may_retry = is_placing && !call.has_retried;
+        if !is_refused || !may_retry || self.wishes.security != Security::Optional {
+            return false;
+        }
+        (call.has_retried, call.id, call.leg) = (true, None, None);
+        self.find_way(number);
+        true
+    }
+
+    pub(super) fn id_of(&self, number: u64) -> Result<CallId, String> {
+        let call = self.calls.get(&number).ok_or(format!("there is no call {number}"))?;
+        call.id.ok_or(format!("call {number} is only being placed"))
+    }
+
+    /// Answers a call that rings here.
+    pub(crate) fn answer(&mut self, number: u64) -> Result<(), String> {
+        let id = self.id_of(number)?;
+        let Some(call) = self.calls.get_mut(&number) else { return Ok(()) };
+        if call.stage != Stage::RingingHere {
+            return Err(format!("call {number} does not ring here"));
+        }
+        let answered = self.agent.answer(self.clock.now(), id, &call.answer);
+        answered.map_err(|error| format!("call {number}: {error}"))?;
+        call.stage = Stage::Talking;
+        call.answered = Some(Instant::now());
+        self.open(number);
+        self.tell_answered(number);
+        Ok(())
+    }
+
+    /// Refuses a call that rings here.
+    pub(crate) fn decline(&mut self, number: u64, status: u16) -> Result<(), String> {
+        let id = self.id_of(number)?;
+        let declined = self.agent.decline(self.clock.now(), id, status);
+        declined.map_err(|error| format!("call {number}: {error}"))
+    }
+
+    /// Ends a call, however far it is.
+    pub(crate) fn hang_up(&mut self, number: u64) -> Result<(), String> {
+        match self.id_of(number) {
+            Ok(id) => {
+                let ended = self.agent.hang_up(self.clock.now(), id);
+                ended.map_err(|error| format!("call {number}: {error}"))
+            }
+            Err(text) if !self.calls.contains_key(&number) => Err(text),
+            Err(_) => {
+                self.end(number, Outcome::Done);
+                Ok(())
+            }
+        }
+    }
+
+    /// Holds the other end, or takes it back.
+    pub(crate) fn hold(&mut self, number: u64, holds: bool) -> Result<(), String> {
+        let id = self.id_of(number)?;
+        let Some(call) = self.calls.get_mut(&number) else { return Ok(()) };
+        let Some(leg) = call.leg.as_mut().filter(|_| call.stage == Stage::Talking) else {
+            return Err(format!("call {number} is not answered"));
+        };
+        if call.holds == holds {
+            return Ok(());
+        }
+        if call.wants_hold.is_some() {
+            return Err(format!("call {number} is being held or taken back already"));
+        }
+        leg.negotiator.hold(holds);
+        let offer = leg.negotiator.offer(&mut random);
+        let offered = self.agent.offer(self.clock.now(), id, offer);
+        if offered.is_err() {
+            leg.negotiator.hold(call.holds);
+        }
+        offered.map_err(|error| format!("call {number}: {error}"))?;
+        call.wants_hold = Some(holds);
+        Ok(())
+    }
+
+    /// Presses keys, such as `12#`.
+    pub(crate) fn press(&mut self, number: u64, digits: &str) -> Result<(), String> {
+        if let Some(digit) = digits.chars().find(|digit| !is_key(*digit)) {
+            return Err(format!("{digit} is no key: 0 to 9, *, #, A to D"));
+        }
+        let id = self.id_of(number)?;
+        let leg = self.calls.get_mut(&number).and_then(|call| call.leg.as_mut());
+        let session = leg.and_then(|leg| leg.session.as_mut());
+        let session = session.ok_or(format!("there is no call {number} that is answered"))?;
+        for digit in digits.chars() {
+            // Who takes no telephone events is told by INFO.
+            if !session.press(digit) {
+                let pressed = self.agent.press(self.clock.now(), id, digit);
+                pressed.map_err(|error| format!("call {number}: {error}"))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends `text` to `uri`, as `account` or directly. The number of the message; whether it arrives is told.
+    pub(crate) fn message(
+        &mut self,
+        uri: &str,
+        account: Option<AccountId>,
+        text: &str,
+    ) -> Result<u64, String> {
+        let uri = crate::config::with_scheme(uri);
+        let sent = self.agent.message(self.clock.now(), account, &uri, text);
+        let sent = sent.map_err(|error| format!("{uri}: {error}, such as sip:bob@example.org"))?;
+        Ok(sent.0)
+    }
+
+    /// Sends silence in place of what sounds here, or not any more.
+    pub(crate) fn mute(&mut self, number: u64, mutes: bool) -> Result<(), String> {
+        let leg = self.calls.get_mut(&number).and_then(|call| call.leg.as_mut());
+        leg.ok_or(format!("there is no call {number} with media"))?.mutes = mutes;
+        Ok(())
+    }
+
+    /// Sends something else from now on.
+    pub(crate) fn play(&mut self, number: u64, what: &str) -> Result<(), String> {
+        let source = Source::named(what)?;
+        let leg = self.calls.get_mut(&number).and_then(|call| call.leg.as_mut());
+        leg.ok_or(format!("there is no call {number} with media"))?.sound = Sound::Source(source);
+        Ok(())
+    }
+}

@@ -1,0 +1,305 @@
+//! What the engine tells, and what the phone makes of it.
+
+use super::Phone;
+use crate::call::{Call, Stage};
+use crate::impression::Impression;
+use crate::leg::{Gate, random};
+use crate::lookups::Asker;
+use crate::outcome::Outcome;
+use crate::report::{Answered, Media, Told};
+use media::Refusal;
+use sip::Flow;
+use sip_ua::{AccountId, CallId, End, Event, Failure, RegistrationState};
+use std::time::{Duration, Instant};
+
+impl Phone {
+    pub(super) fn on_event(&mut self, event: Event) {
+        match event {
+            Event::Locate { ticket, destination } => {
+                self.lookups.ask(Asker::Engine(ticket), destination);
+            }
+            Event::Registration { account, state } => self.on_registration(account, state),
+            Event::Incoming { call, account, from, flow, offer, replaces } => {
+                self.on_incoming(call, account, from, &flow, offer.as_deref());
+                // Whoever calls takes the place of somebody that is talked to.
+                if let (Some(_), Some(number)) = (replaces, self.number_of(call)) {
+                    let _ = self.answer(number);
+                }
+            }
+            Event::Ringing { call, status, session, .. } => {
+                self.on_ringing(call, status, session.as_deref());
+            }
+            Event::Answered { call, session } => self.on_answered(call, session.as_deref()),
+            Event::Offer { call, offer } => self.on_offer(call, offer.as_deref()),
+            Event::Answer { call, answer } => self.on_answer(call, &answer),
+            Event::OfferFailed { call, failure } => self.on_offer_failed(call, failure),
+            Event::Transfer { call, transfer } => self.on_transfer(call, transfer),
+            Event::TransferAsked { call, to, .. } => {
+                let Some(number) = self.number_of(call) else { return };
+                if let Some(call) = self.calls.get_mut(&number) {
+                    call.wish = Some(to.clone());
+                }
+                self.tell(Told::TransferAsked { call: number, to });
+            }
+            Event::Key { call, key } => {
+                let Some(number) = self.number_of(call) else { return };
+                let leg = self.calls.get_mut(&number).and_then(|call| call.leg.as_mut());
+                if let Some(leg) = leg {
+                    leg.ear.hear_key(key);
+                }
+                self.tell(Told::Dtmf { call: number, digit: key });
+            }
+            Event::Message { account, from, text, .. } => {
+                let account = account.and_then(|account| self.lines.get(account.0));
+                let account = account.map(|line| line.uri.clone());
+                self.tell(Told::Message { from, text, account });
+            }
+            Event::MessageSent { message, result } => {
+                let cause = result.err().map(|failure| {
+                    Outcome::of_end(&End::Failed(failure), "the other end").to_string()
+                });
+                self.tell(Told::MessageSent { message: message.0, cause });
+            }
+            Event::Ended { call, end } => self.on_ended(call, &end),
+            _ => {}
+        }
+    }
+
+    fn on_registration(&mut self, account: AccountId, state: RegistrationState) {
+        let Some(line) = self.lines.get_mut(account.0) else { return };
+        let name = line.uri.clone();
+        let told = match &state {
+            RegistrationState::Registered { expires } => {
+                Told::Registered { account: name, seconds: expires.as_secs() }
+            }
+            RegistrationState::Failed { failure, retry } => {
+                let outcome = Outcome::of_end(&End::Failed(failure.clone()), &name);
+                let retry_seconds = retry.map(sip::Duration::as_secs);
+                let cause = outcome.to_string();
+                Told::RegistrationFailed { account: name, cause, retry_seconds, outcome }
+            }
+            RegistrationState::Ended => Told::Unregistered { account: name },
+        };
+        line.state = Some(state);
+        self.tell(told);
+    }
+
+    fn on_incoming(
+        &mut self,
+        id: CallId,
+        account: Option<AccountId>,
+        from: String,
+        flow: &Flow,
+        offer: Option<&[u8]>,
+    ) {
+        let now = self.clock.now();
+        self.last += 1;
+        let number = self.last;
+        let leg = self.leg(self.links.local_towards(flow.remote).ip());
+        let Ok(mut leg) = leg else {
+            let _ = self.agent.decline(now, id, 500);
+            return;
+        };
+        let session = match offer {
+            Some(offer) => leg.answer(offer),
+            None => Ok(leg.negotiator.offer(&mut random)),
+        };
+        match session {
+            Ok(answer) => {
+                let early = if self.early { &answer[..] } else { b"" };
+                let _ = self.agent.ring(now, id, early);
+                if !self.early {
+                    leg.gate = Gate::Closed;
+                }
+                let call = Call::new(from.clone(), account, Stage::RingingHere);
+                self.calls.insert(number, Call { id: Some(id), leg: Some(leg), answer, ..call });
+                let account = account.and_then(|account| self.lines.get(account.0));
+                let account = account.map(|line| line.uri.clone());
+                self.tell(Told::Incoming { call: number, from, account });
+            }
+            Err(refusal) => {
+                let cause = refusal.to_string();
+                self.tell(Told::Refused { call: number, from, cause });
+                let _ = self.agent.decline(now, id, 488);
+            }
+        }
+    }
+
+    fn on_ringing(&mut self, id: CallId, status: u16, session: Option<&[u8]>) {
+        let Some(number) = self.number_of(id) else { return };
+        let Some(call) = self.calls.get_mut(&number) else { return };
+        call.stage = Stage::Ringing;
+        let early_media = session.is_some();
+        if let (Some(leg), Some(session)) = (&mut call.leg, session)
+            && let Ok(stream) = leg.negotiator.accept(session)
+        {
+            leg.carry(stream);
+        }
+        self.tell(Told::Ringing { call: number, status, early_media });
+    }
+
+    pub(super) fn tell_answered(&mut self, number: u64) {
+        let Some(call) = self.calls.get(&number) else { return };
+        let session = call.leg.as_ref().and_then(|leg| leg.session.as_ref());
+        if let Some(session) = session {
+            let answered = Answered::new(number, session.stream(), &call.party);
+            self.tell(Told::Answered(answered));
+        }
+    }
+
+    /// The call stands.
+    fn on_answered(&mut self, id: CallId, session: Option<&[u8]>) {
+        let Some(number) = self.number_of(id) else { return };
+        let Some(call) = self.calls.get_mut(&number) else { return };
+        call.stage = Stage::Talking;
+        call.answered = Some(Instant::now());
+        self.open(number);
+        let Some(call) = self.calls.get_mut(&number) else { return };
+        let has_session = call.leg.as_ref().is_some_and(|leg| leg.session.is_some());
+        let taken = match session {
+            Some(session) => self.take(number, session),
+            // It came with the early media.
+            None if has_session => Ok(()),
+            None => Err(Refusal::Malformed),
+        };
+        match taken {
+            Ok(()) => self.tell_answered(number),
+            Err(refusal) => self.give_up(number, &refusal),
+        }
+    }
+
+    /// Takes the other end's answer to our offer.
+    fn take(&mut self, number: u64, answer: &[u8]) -> Result<(), Refusal> {
+        let leg = self.calls.get_mut(&number).and_then(|call| call.leg.as_mut());
+        let Some(leg) = leg else { return Ok(()) };
+        let stream = leg.negotiator.accept(answer)?;
+        if leg.carry(stream) { Ok(()) } else { Err(Refusal::Keys) }
+    }
+
+    /// An answer has come to an offer within the call, or to one that we made because the other end made none.
+    fn on_answer(&mut self, id: CallId, answer: &[u8]) {
+        let Some(number) = self.number_of(id) else { return };
+        let had_session = self.calls.get(&number).and_then(|call| call.leg.as_ref());
+        let had_session = had_session.is_some_and(|leg| leg.session.is_some());
+        match self.take(number, answer) {
+            Ok(()) if had_session => {
+                let Some(call) = self.calls.get_mut(&number) else { return };
+                if let Some(held) = call.wants_hold.take() {
+                    call.holds = held;
+                    self.tell(Told::Held { call: number, held, here: true });
+                    if held {
+                        self.refer(number);
+                    }
+                }
+            }
+            Ok(()) => self.tell_answered(number),
+            Err(refusal) => self.give_up(number, &refusal),
+        }
+    }
+
+    /// The other end does not want the change; all stays as it was.
+    fn on_offer_failed(&mut self, id: CallId, failure: Failure) {
+        let Some(number) = self.number_of(id) else { return };
+        let Some(call) = self.calls.get_mut(&number) else { return };
+        call.wants_hold = None;
+        if let Some(leg) = &mut call.leg {
+            leg.negotiator.hold(call.holds);
+        }
+        let cause = Outcome::of_end(&End::Failed(failure), &call.party).to_string();
+        self.tell(Told::Unchanged { call: number, cause: cause.clone() });
+        self.give_up_transfer(number, cause);
+    }
+
+    /// Ends a call whose media cannot be had.
+    fn give_up(&mut self, number: u64, refusal: &Refusal) {
+        let id = self.calls.get(&number).and_then(|call| call.id);
+        self.end(number, Outcome::of_refusal(refusal));
+        if let Some(id) = id {
+            let _ = self.agent.hang_up(self.clock.now(), id);
+        }
+    }
+
+    /// The other end wants to change the session.
+    fn on_offer(&mut self, id: CallId, offer: Option<&[u8]>) {
+        let Some(number) = self.number_of(id) else { return };
+        let Some(call) = self.calls.get_mut(&number) else { return };
+        let Some(leg) = &mut call.leg else { return };
+        let now = self.clock.now();
+        let session = match offer {
+            Some(offer) => leg.answer(offer),
+            None => Ok(leg.negotiator.offer(&mut random)),
+        };
+        match session {
+            Ok(session) => {
+                let _ = self.agent.accept(now, id, &session);
+                let held = leg.session.as_ref().is_some_and(|session| !session.stream().sends);
+                if held != call.is_held {
+                    call.is_held = held;
+                    self.tell(Told::Held { call: number, held, here: false });
+                }
+            }
+            Err(refusal) => {
+                let cause = refusal.to_string();
+                let _ = self.agent.refuse(now, id, 488);
+                self.tell(Told::Unchanged { call: number, cause });
+            }
+        }
+    }
+
+    fn on_ended(&mut self, id: CallId, end: &End) {
+        let Some(number) = self.number_of(id) else { return };
+        if self.places_anew(number, end) {
+            return;
+        }
+        let Some(call) = self.calls.get(&number) else { return };
+        let mut outcome = Outcome::of_end(end, &call.party);
+        let session = call.leg.as_ref().and_then(|leg| leg.session.as_ref());
+        let heard_nothing = session.is_some_and(|session| session.statistics().received == 0);
+        // In a call that was held or over at once there was nothing to be heard.
+        let had_time = call.answered.is_some_and(|begun| begun.elapsed() >= Duration::from_secs(1));
+        let could_hear = had_time && !call.holds && !call.is_held;
+        if outcome == Outcome::Done && could_hear && heard_nothing {
+            outcome = Outcome::NothingHeard(format!(
+                "no media came from {}: a firewall or NAT between, or it is muted",
+                call.party
+            ));
+        }
+        self.end_told(number, outcome, Some(end));
+    }
+
+    /// Forgets a call and tells how it ended.
+    pub(super) fn end(&mut self, number: u64, outcome: Outcome) {
+        self.end_told(number, outcome, None);
+    }
+
+    fn end_told(&mut self, number: u64, outcome: Outcome, end: Option<&End>) {
+        let Some(call) = self.calls.remove(&number) else { return };
+        let by_peer = matches!(end, Some(End::HungUpByPeer { .. }));
+        let sip_status = match end {
+            Some(End::Failed(Failure::Refused { status, .. })) => Some(*status),
+            _ => None,
+        };
+        let cause = match &outcome {
+            Outcome::Done if by_peer => format!("hung up by {}", call.party),
+            Outcome::Done => "hung up here".to_owned(),
+            other => other.to_string(),
+        };
+        let session = call.leg.as_ref().and_then(|leg| leg.session.as_ref());
+        let totals = session.map(|session| Media::new(number, &session.statistics()));
+        let seconds = call.answered.map(|begun| begun.elapsed().as_secs_f64());
+        let seconds = seconds.map(|seconds| (seconds * 1e3).round() / 1e3);
+        let status = outcome.code();
+        let heard = session.and(call.leg.as_ref()).map(|leg| Impression::of(&leg.ear));
+        self.tell(Told::Ended {
+            call: number,
+            cause,
+            status,
+            by_peer,
+            sip_status,
+            seconds,
+            totals,
+            heard,
+            outcome,
+        });
+    }
+}

@@ -1,0 +1,327 @@
+//! The running phone: one thread for sockets, timers and sound. What its owner wants comes by [`commands`], what has
+//! happened goes out as [`Told`].
+
+mod commands;
+mod ears;
+mod events;
+mod transfer;
+
+use crate::audio::Recording;
+use crate::call::Call;
+use crate::leg::{Gate, Leg, Sound, random};
+use crate::links::{Arrival, Links};
+use crate::lookups::{Asker, Lookups};
+use crate::outcome::Outcome;
+use crate::report::{Media, Told};
+use media::ear::Ear;
+use media::{Heard, Wishes};
+use net::Clock;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use sip_ua::{Account, AccountId, Agent, CallId, Config, Location, RegistrationState};
+use std::collections::{BTreeMap, VecDeque};
+use std::io::Read;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// The time that a packet of sound holds.
+const FRAME: Duration = Duration::from_millis(20);
+/// How often figures are told.
+const TELLS: Duration = Duration::from_secs(5);
+/// Sound that is further behind than that is given up.
+const TOO_LATE: Duration = Duration::from_millis(200);
+/// How long the end waits for what is on its way: a BYE that was lost goes again.
+const FAREWELL: Duration = Duration::from_secs(2);
+
+/// What a phone is started with.
+pub(crate) struct Setup {
+    pub(crate) accounts: Vec<Account>,
+    /// Where SIP comes in.
+    pub(crate) listen: SocketAddr,
+    pub(crate) wishes: Wishes,
+    /// What each call sends.
+    pub(crate) sound: Sound,
+    /// Whether it is sent before the answer.
+    pub(crate) early: bool,
+    /// What hears each call.
+    pub(crate) ear: Ear,
+    /// Where what is heard is kept.
+    pub(crate) record: Option<PathBuf>,
+    /// Calls at a time that others may begin.
+    pub(crate) incoming_calls: usize,
+}
+
+/// An account, as far as the phone has to know it.
+pub(crate) struct Line {
+    pub(crate) uri: String,
+    /// Where its requests go first.
+    proxy: Option<String>,
+    pub(crate) registers: bool,
+    /// How far its registration is; `None` before there is an answer.
+    pub(crate) state: Option<RegistrationState>,
+}
+
+/// A phone that runs.
+pub(crate) struct Phone {
+    agent: Agent,
+    clock: Clock,
+    epoch: Instant,
+    links: Links,
+    lookups: Lookups,
+    waker: UnixStream,
+    interrupted: Arc<AtomicBool>,
+    lines: Vec<Line>,
+    wishes: Wishes,
+    sound: Sound,
+    early: bool,
+    ear: Ear,
+    record: Option<PathBuf>,
+    recorded: u64,
+    calls: BTreeMap<u64, Call>,
+    /// The number of the last call.
+    last: u64,
+    told: VecDeque<Told>,
+    next_tick: Instant,
+    next_tell: Instant,
+}
+
+impl Phone {
+    /// A phone that listens.
+    ///
+    /// # Errors
+    /// How the program ends where it cannot begin.
+    pub(crate) fn new(setup: Setup) -> Result<Self, Outcome> {
+        let failed = |error: std::io::Error| Outcome::Failed(error.to_string());
+        let wanted = setup.listen;
+        let links = Links::open(wanted).map_err(|error| {
+            Outcome::Failed(format!(
+                "cannot listen on {wanted}: {error}; choose another place with --listen"
+            ))
+        })?;
+        let line_of = |account: &Account| Line {
+            uri: account.uri.clone(),
+            proxy: account.proxy.clone(),
+            registers: account.registers,
+            state: None,
+        };
+        let lines = setup.accounts.iter().map(line_of).collect();
+        let (waker, wakes) = UnixStream::pair().map_err(failed)?;
+        waker.set_nonblocking(true).map_err(failed)?;
+        let interrupted = Arc::new(AtomicBool::new(false));
+        let (flag, mut bell) = (Arc::clone(&interrupted), wakes.try_clone().map_err(failed)?);
+        let handler = ctrlc::set_handler(move || {
+            flag.store(true, Ordering::Relaxed);
+            let _ = std::io::Write::write_all(&mut bell, b"c");
+        });
+        handler.map_err(|error| Outcome::Failed(error.to_string()))?;
+        let mut secret = [0; 32];
+        random(&mut secret);
+        let accounts = setup.accounts;
+        let incoming_calls = setup.incoming_calls;
+        let config = Config { accounts, incoming_calls, ..Config::default() };
+        let now = Instant::now();
+        let local = links.local();
+        let told = ["udp", "tcp"]
+            .map(|transport| Told::Listening { address: format!("{transport}:{local}") });
+        Ok(Self {
+            agent: Agent::new(config, &secret),
+            clock: Clock::start(),
+            epoch: now,
+            links,
+            lookups: Lookups::start(wakes).map_err(failed)?,
+            waker,
+            interrupted,
+            lines,
+            wishes: setup.wishes,
+            sound: setup.sound,
+            early: setup.early,
+            ear: setup.ear,
+            record: setup.record,
+            recorded: 0,
+            calls: BTreeMap::new(),
+            last: 0,
+            told: told.into(),
+            next_tick: now,
+            next_tell: now + TELLS,
+        })
+    }
+
+    /// The next thing that has happened, if there is one.
+    pub(crate) fn poll(&mut self) -> Option<Told> {
+        self.told.pop_front()
+    }
+
+    /// The calls, by their numbers.
+    pub(crate) const fn calls(&self) -> &BTreeMap<u64, Call> {
+        &self.calls
+    }
+
+    /// The accounts.
+    pub(crate) fn lines(&self) -> &[Line] {
+        &self.lines
+    }
+
+    /// Whether somebody has pressed Ctrl-C since this was asked last.
+    pub(crate) fn was_interrupted(&self) -> bool {
+        self.interrupted.swap(false, Ordering::Relaxed)
+    }
+
+    fn tell(&mut self, told: Told) {
+        self.told.push_back(told);
+    }
+
+    fn number_of(&self, id: CallId) -> Option<u64> {
+        let mut calls = self.calls.iter();
+        calls.find(|(_, call)| call.id == Some(id)).map(|(number, _)| *number)
+    }
+
+    /// The media of a call whose way goes out at `local`.
+    fn leg(&mut self, local: IpAddr) -> Result<Leg, Outcome> {
+        let path = self.record.as_deref().map(|path| Recording::path(path, self.recorded));
+        let recording = path.as_deref().map(Recording::begin).transpose();
+        let recording = recording.map_err(Outcome::Failed)?;
+        self.recorded += 1;
+        let (sound, ear) = (self.sound.clone(), self.ear.clone());
+        let leg = Leg::new(local, self.wishes.clone(), sound, recording, ear);
+        let mut leg =
+            leg.map_err(|error| Outcome::Failed(format!("no port for media: {error}")))?;
+        if self.early {
+            leg.gate = Gate::Open;
+        }
+        Ok(leg)
+    }
+
+    /// Sends what is to be sent and tells what has happened, until there is nothing more.
+    pub(crate) fn settle(&mut self) {
+        loop {
+            while let Some(transmit) = self.agent.poll_transmit() {
+                if self.links.send(&transmit).is_err() {
+                    self.agent.undeliverable(self.clock.now(), &transmit.bytes);
+                }
+            }
+            match self.agent.poll_event() {
+                Some(event) => self.on_event(event),
+                None => return,
+            }
+        }
+    }
+
+    /// Sleeps until something comes, on `others` too, or is due, at the latest at `until`.
+    pub(crate) fn wait(&self, others: &[BorrowedFd<'_>], until: Option<Instant>) {
+        let now = Instant::now();
+        let mut end = now + Duration::from_secs(1);
+        end = end.min(until.unwrap_or(end));
+        if let Some(timer) = self.agent.next_timer() {
+            end = end.min(self.clock.system(timer));
+        }
+        let has_media = self.calls.values().any(|call| call.leg.is_some());
+        if has_media {
+            end = end.min(self.next_tick);
+        }
+        // Rounded up: to wake too early would be to wake twice.
+        let micros = end.saturating_duration_since(now).as_micros();
+        let millis = u16::try_from(micros.div_ceil(1000)).unwrap_or(1000);
+        let reads = |fd| PollFd::new(fd, PollFlags::POLLIN);
+        let mut fds: Vec<PollFd<'_>> = self.links.fds().collect();
+        fds.push(reads(self.waker.as_fd()));
+        fds.extend(others.iter().copied().map(reads));
+        let legs = self.calls.values().filter_map(|call| call.leg.as_ref());
+        fds.extend(legs.map(|leg| reads(leg.socket.as_fd())));
+        // A signal ends the wait as anything else does.
+        let _ = poll(&mut fds, PollTimeout::from(millis));
+    }
+
+    /// Reads what has come, and does what is due.
+    pub(crate) fn turn(&mut self) {
+        let mut bell = [0; 64];
+        while matches!(self.waker.read(&mut bell), Ok(1..)) {}
+        self.read_answers();
+        let (agent, clock) = (&mut self.agent, &self.clock);
+        self.links.turn(&mut |arrival| match arrival {
+            Arrival::Message(flow, bytes) => agent.receive(clock.now(), &flow, bytes),
+            Arrival::Undeliverable(bytes) => agent.undeliverable(clock.now(), bytes),
+            Arrival::Closed(transport, remote) => agent.closed(clock.now(), transport, remote),
+        });
+        let now = self.epoch.elapsed();
+        let told = &mut self.told;
+        for (&number, call) in &mut self.calls {
+            let Some(leg) = &mut call.leg else { continue };
+            leg.read(now, |heard| {
+                if let Heard::Digit(digit) = heard {
+                    told.push_back(Told::Dtmf { call: number, digit });
+                }
+            });
+        }
+        self.agent.on_timer(self.clock.now());
+        self.sound();
+    }
+
+    fn read_answers(&mut self) {
+        let answers: Vec<_> = self.lookups.answers().collect();
+        for (asker, targets) in answers {
+            match asker {
+                Asker::Call(number) => {
+                    self.place(number, targets.first().map(|target| target.address));
+                }
+                Asker::Engine(ticket) => {
+                    let locations = targets.iter().map(|target| Location {
+                        transport: target.transport,
+                        remote: target.address,
+                        local: self.links.local_towards(target.address),
+                    });
+                    let locations: Vec<Location> = locations.collect();
+                    self.agent.located(self.clock.now(), ticket, &locations);
+                }
+            }
+        }
+    }
+
+    /// Sends and plays what is due, and tells figures.
+    fn sound(&mut self) {
+        let now = Instant::now();
+        if now >= self.next_tick {
+            let at = self.epoch.elapsed();
+            let legs = self.calls.values_mut().filter_map(|call| call.leg.as_mut());
+            legs.for_each(|leg| leg.tick(at));
+            self.next_tick += FRAME;
+            if now > self.next_tick + TOO_LATE {
+                self.next_tick = now + FRAME;
+            }
+        }
+        if now >= self.next_tell {
+            self.next_tell = now + TELLS;
+            for (&number, call) in &self.calls {
+                let session = call.leg.as_ref().and_then(|leg| leg.session.as_ref());
+                if let Some(session) = session {
+                    let media = Media::new(number, &session.statistics());
+                    self.told.push_back(Told::Media(media));
+                }
+            }
+        }
+    }
+
+    /// Ends calls and registrations, and waits a little for what is on its way.
+    pub(crate) fn say_goodbye(&mut self) {
+        let now = self.clock.now();
+        let calls: Vec<u64> = self.calls.keys().copied().collect();
+        for number in calls {
+            let _ = self.hang_up(number);
+        }
+        for (number, line) in self.lines.iter().enumerate() {
+            if matches!(line.state, Some(RegistrationState::Registered { .. })) {
+                self.agent.unregister(now, AccountId(number));
+            }
+        }
+        let end = Instant::now() + FAREWELL;
+        self.settle();
+        while self.agent.is_asking() && Instant::now() < end {
+            self.wait(&[], Some(end));
+            self.turn();
+            self.settle();
+        }
+    }
+}
