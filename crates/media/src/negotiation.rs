@@ -6,10 +6,15 @@ use alloc::vec::Vec;
 use codec::Codec;
 use core::fmt;
 use core::net::{IpAddr, SocketAddr};
+use core::time::Duration;
 use sdp::negotiation::{self, Agreement, Preferences, Profile};
 use sdp::{Crypto, Direction, Media};
 use srtp::plus::{Placement, Plus, Scheme};
 use srtp::{Policy, Suite};
+
+mod attributes;
+
+pub use attributes::ExtendedReports;
 
 /// The payload types that we give telephone events, by their clock rate: that of the codec (RFC 4733 section 2.1).
 const EVENTS: [(u8, u32); 2] = [(101, 8000), (110, 48_000)];
@@ -75,6 +80,12 @@ pub struct Stream {
     pub security: Option<Agreement>,
     /// Whether RTCP shares the port.
     pub multiplexes_rtcp: bool,
+    /// Where to send RTCP if it does not share the port; `None` while the other end holds.
+    pub remote_rtcp: Option<SocketAddr>,
+    /// The extended reports that the other end wants.
+    pub extended_reports: ExtendedReports,
+    /// How much sound the other end wants in a packet, 10 to 60 ms.
+    pub packet_time: Duration,
 }
 
 /// Why there is no stream.
@@ -132,6 +143,12 @@ pub struct Negotiator {
     wishes: Wishes,
     /// Where we receive.
     local: SocketAddr,
+    /// Where we receive RTCP, if it does not share the port and that is not the one behind it.
+    local_rtcp: Option<SocketAddr>,
+    /// What our addresses look like from outside: RTP's, and that of RTCP.
+    public: (Option<SocketAddr>, Option<SocketAddr>),
+    /// Whether extended reports are wanted here.
+    wants_extended_reports: bool,
     id: u64,
     version: u64,
     holds: bool,
@@ -148,6 +165,9 @@ impl Negotiator {
         Self {
             wishes,
             local,
+            local_rtcp: None,
+            public: (None, None),
+            wants_extended_reports: true,
             id,
             version: 0,
             holds: false,
@@ -159,6 +179,23 @@ impl Negotiator {
     /// Receives at `local` from the next offer or answer on.
     pub const fn move_to(&mut self, local: SocketAddr) {
         self.local = local;
+    }
+
+    /// Receives RTCP there from the next offer or answer on, where it does not share RTP's port. Without it, it is
+    /// the port behind RTP's.
+    pub const fn receive_rtcp_at(&mut self, local: Option<SocketAddr>) {
+        self.local_rtcp = local;
+    }
+
+    /// Names these addresses from the next offer or answer on in place of the local ones: what RTP's and RTCP's
+    /// sockets look like from outside of a NAT, as a [`Mapper`](crate::Mapper) finds out. `None`: the local ones.
+    pub const fn publish(&mut self, rtp: Option<SocketAddr>, rtcp: Option<SocketAddr>) {
+        self.public = (rtp, rtcp);
+    }
+
+    /// Whether the other end is asked for extended reports (RFC 3611); it is unless this says otherwise.
+    pub const fn want_extended_reports(&mut self, wants: bool) {
+        self.wants_extended_reports = wants;
     }
 
     /// Holds the other end from the next offer on, or not any more.
@@ -189,7 +226,8 @@ impl Negotiator {
         let events: Vec<_> = EVENTS.into_iter().filter(is_used).collect();
         let direction = if self.holds { "sendonly" } else { "sendrecv" };
         let keys = self.offered.clone();
-        self.describe(protocol, &types, &events, direction, &keys, true)
+        let reports = self.wants_extended_reports;
+        self.describe(protocol, &types, &events, direction, &keys, true, reports)
     }
 
     /// Our codecs with the payload types that we offer them under.
@@ -217,6 +255,7 @@ impl Negotiator {
         made.collect()
     }
 
+    #[expect(clippy::too_many_arguments, reason = "all that an offer and an answer differ in")]
     fn describe(
         &mut self,
         protocol: &str,
@@ -225,10 +264,14 @@ impl Negotiator {
         direction: &str,
         keys: &[Crypto],
         multiplexes_rtcp: bool,
+        extended_reports: bool,
     ) -> Vec<u8> {
         self.version += 1;
-        let (id, version, port) = (self.id, self.version, self.local.port());
-        let address = address(self.local.ip());
+        let (public, public_rtcp) = self.public;
+        let local = public.unwrap_or(self.local);
+        let rtcp = public.map_or(self.local_rtcp, |_| public_rtcp);
+        let (id, version, port) = (self.id, self.version, local.port());
+        let address = address(local.ip());
         let mut numbers: Vec<String> = types.iter().map(|(number, _)| number.to_string()).collect();
         numbers.extend(events.iter().map(|(number, _)| number.to_string()));
         let mut text = format!(
@@ -255,6 +298,10 @@ impl Negotiator {
         }
         if multiplexes_rtcp {
             text += "a=rtcp-mux\r\n";
+        }
+        text += &attributes::line_of_rtcp(local, rtcp);
+        if extended_reports {
+            text += ExtendedReports::LINE;
         }
         text += &format!("a=ptime:20\r\na={direction}\r\n");
         text.into_bytes()
@@ -285,8 +332,12 @@ impl Negotiator {
         };
         let keys: Vec<Crypto> = security.iter().map(|agreed| agreed.send.clone()).collect();
         let mux = media.multiplexes_rtcp();
+        let extended_reports = ExtendedReports::of(&session, media);
+        // An answer names reports only where the offer does (RFC 3611 section 5.2).
+        let reports = self.wants_extended_reports && extended_reports.is_any();
         let types = [(number, codec)];
-        let own = self.describe(media.protocol, &types, events.as_slice(), direction, &keys, mux);
+        let named = events.as_slice();
+        let own = self.describe(media.protocol, &types, named, direction, &keys, mux, reports);
         let answer = in_its_place(&own, &session, place);
         self.was_secured |= security.is_some();
         let stream = Stream {
@@ -300,6 +351,9 @@ impl Negotiator {
             receives,
             security,
             multiplexes_rtcp: mux,
+            remote_rtcp: attributes::remote_rtcp(remote_of(&session, media), media),
+            extended_reports,
+            packet_time: attributes::packet_time(media),
         };
         Ok((answer, stream))
     }
@@ -347,7 +401,9 @@ impl Negotiator {
                 return Err(Refusal::NotSecured);
             }
             // Keys that nobody has asked for are for nothing: some phones always name theirs.
-            let has_wrong_keys = !answered.is_empty() && !self.offered.is_empty();
+            // Those that cannot be read were for some of ours, and the other end is going to encrypt.
+            let names_keys = media.attributes("crypto").next().is_some();
+            let has_wrong_keys = names_keys && !self.offered.is_empty();
             if Profile::of(media.protocol) != Some(Profile::Plain) || has_wrong_keys {
                 return Err(Refusal::Keys);
             }
@@ -372,6 +428,9 @@ impl Negotiator {
             receives,
             security,
             multiplexes_rtcp: media.multiplexes_rtcp(),
+            remote_rtcp: attributes::remote_rtcp(remote_of(&session, media), media),
+            extended_reports: ExtendedReports::of(&session, media),
+            packet_time: attributes::packet_time(media),
         })
     }
 
@@ -440,9 +499,15 @@ fn events_of(media: &Media<'_>, codec: Codec) -> Option<(u8, u32)> {
 
 /// Where the other end receives. Nobody is sent anything at no address (RFC 3264 section 8.4, of old phones).
 fn remote_of(session: &sdp::Session<'_>, media: &Media<'_>) -> Option<SocketAddr> {
-    let ip: IpAddr = session.address(media)?.parse().ok()?;
-    let is_somebody = !ip.is_unspecified() && !ip.is_multicast();
-    (is_somebody && media.port != 0).then_some(SocketAddr::new(ip, media.port))
+    somebody(session.address(media)?.parse().ok()?, media.port)
+}
+
+/// An address to which something may be sent.
+fn somebody(ip: IpAddr, port: u16) -> Option<SocketAddr> {
+    let ip = ip.to_canonical();
+    let is_broadcast = matches!(ip, IpAddr::V4(ip) if ip.is_broadcast());
+    let is_somebody = !ip.is_unspecified() && !ip.is_multicast() && !is_broadcast && port != 0;
+    is_somebody.then_some(SocketAddr::new(ip, port))
 }
 
 /// The answer `own`, which has one medium, with all other media of the offer refused, each in its place (RFC 3264
@@ -463,5 +528,7 @@ fn in_its_place(own: &[u8], offer: &sdp::Session<'_>, place: usize) -> Vec<u8> {
     answer.into_bytes()
 }
 
+#[cfg(test)]
+mod field;
 #[cfg(test)]
 mod tests;

@@ -27,7 +27,9 @@ pub fn run() -> Result<(), &'static str> {
     signalling::answer_by_engine().ok_or("sip-server")?;
     media::negotiate().ok_or("sdp")?;
     media::receive().ok_or("rtp")?;
-    media::protect().ok_or("srtp")
+    media::protect().ok_or("srtp")?;
+    media::ask().ok_or("stun")?;
+    media::call().ok_or("media")
 }
 
 #[cfg(test)]

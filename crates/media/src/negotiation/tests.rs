@@ -1,6 +1,6 @@
 use super::*;
 
-fn random() -> impl FnMut(&mut [u8]) {
+pub(super) fn random() -> impl FnMut(&mut [u8]) {
     let mut state = 1_u8;
     move |bytes: &mut [u8]| {
         for byte in bytes {
@@ -10,7 +10,7 @@ fn random() -> impl FnMut(&mut [u8]) {
     }
 }
 
-fn negotiator(security: Security, port: u16) -> Negotiator {
+pub(super) fn negotiator(security: Security, port: u16) -> Negotiator {
     let wishes = Wishes { security, ..Wishes::default() };
     Negotiator::new(wishes, ([192, 0, 2, 1], port).into(), 7)
 }

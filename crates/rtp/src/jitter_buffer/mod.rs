@@ -125,6 +125,11 @@ impl<T> JitterBuffer<T> {
         }
     }
 
+    /// Plays so much with each call from now on: what packets hold may be found out, or change, while they come.
+    pub fn set_frame(&mut self, frame: Duration) {
+        self.config.frame = frame;
+    }
+
     fn clock_rate(&self) -> u64 {
         u64::from(self.config.clock_rate.max(1))
     }
