@@ -20,6 +20,8 @@ pub(crate) enum Command {
     Call(CallArgs),
     /// Wait for calls, and take them
     Answer(AnswerArgs),
+    /// Do the steps of a script
+    Run(RunArgs),
     /// Do what the lines of the standard input say, each a command in JSON
     Control(ControlArgs),
 }
@@ -51,6 +53,18 @@ pub(crate) struct AnswerArgs {
     pub(crate) calls: Option<u64>,
     #[command(flatten)]
     pub(crate) expected: ExpectedArgs,
+    #[command(flatten)]
+    pub(crate) line: LineArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RunArgs {
+    /// The script (TOML)
+    #[arg(value_name = "SCRIPT")]
+    pub(crate) script: PathBuf,
+    /// Write what came of each step as JUnit XML
+    #[arg(long, value_name = "FILE")]
+    pub(crate) junit: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) line: LineArgs,
 }

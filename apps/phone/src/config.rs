@@ -11,9 +11,10 @@ struct File {
     account: Vec<Entry>,
 }
 
+/// An account as it stands in a file.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Entry {
+pub(crate) struct Entry {
     uri: String,
     #[serde(default)]
     display_name: String,
@@ -67,15 +68,14 @@ pub(crate) fn accounts(path: &Path, wanted: Option<&str>) -> Result<Vec<Account>
 fn parse(text: &str) -> Result<Vec<Account>, String> {
     let file: File = toml::from_str(text).map_err(|error| {
         let at = error.span().map_or(0, |span| span.start);
-        let before = &text[..at.min(text.len())];
-        let line = before.matches('\n').count() + 1;
-        let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
+        let (line, column) = crate::script::place(text, at);
         format!("{line}:{column}: {}", error.message())
     })?;
     file.account.into_iter().map(account).collect()
 }
 
-fn account(entry: Entry) -> Result<Account, String> {
+/// The account that stands in a file as `entry`.
+pub(crate) fn account(entry: Entry) -> Result<Account, String> {
     let uri = with_scheme(&entry.uri);
     let parsed = sip::Uri::parse(uri.as_bytes());
     let is_address = matches!(parsed, Ok(sip::Uri::Sip(uri)) if uri.user.is_some());

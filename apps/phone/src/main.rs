@@ -13,6 +13,7 @@ mod lookups;
 mod outcome;
 mod phone;
 mod report;
+mod script;
 
 use audio::Source;
 use clap::Parser;
@@ -25,6 +26,7 @@ use media::ear::Ear;
 use outcome::Outcome;
 use phone::{Phone, Setup};
 use report::Report;
+use script::Action;
 use std::net::Ipv4Addr;
 use std::process::ExitCode;
 
@@ -51,6 +53,16 @@ fn run(cli: Cli) -> Result<Outcome, Outcome> {
             let ear = judge.ear();
             let front = front::Answer::new(args.auto, args.calls, report, judge);
             (Setup { ear, ..setup(&args.line, args.echo, 5060)? }, Box::new(front))
+        }
+        Command::Run(args) => {
+            let script = script::read(&args.script).map_err(Outcome::Usage)?;
+            let is_called = |step: &script::Step| matches!(step.action, Action::ExpectCall(_));
+            let is_found = script.accounts.is_empty() && args.line.config.is_none();
+            let port = if is_found && script.steps.iter().any(is_called) { 5060 } else { 0 };
+            let mut setup = setup(&args.line, false, port)?;
+            setup.accounts.extend(script.accounts);
+            let front = front::Run::new(script.steps, args.junit, Report::new(args.line.json));
+            (setup, Box::new(front))
         }
         Command::Control(args) => {
             let front = front::Control::new(Report::new(true));

@@ -109,6 +109,17 @@ pub(crate) enum Told {
         cause: String,
     },
     State(State),
+    /// A step of a script.
+    Step {
+        /// Counted from one.
+        step: usize,
+        line: usize,
+        does: String,
+        state: StepState,
+        seconds: Option<f64>,
+        /// Why it has failed.
+        cause: Option<String>,
+    },
     /// What was expected of a call that is over, and what was heard.
     Expected {
         call: u64,
@@ -141,6 +152,15 @@ pub(crate) enum TransferState {
     Accepted,
     Ringing,
     Done,
+    Failed,
+}
+
+/// How far a step of a script is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum StepState {
+    Begun,
+    Passed,
     Failed,
 }
 
@@ -286,6 +306,15 @@ impl std::fmt::Display for Told {
             Self::Done { .. } => f.write_str("done"),
             Self::Failed { cause, .. } => f.write_str(cause),
             Self::State(state) => write!(f, "{} calls", state.calls.len()),
+            Self::Step { step, does, state, cause, .. } => {
+                let state = match state {
+                    StepState::Begun => "...",
+                    StepState::Passed => ": passed",
+                    StepState::Failed => ": FAILED",
+                };
+                write!(f, "step {step}, {does}{state}")?;
+                cause.as_ref().map_or(Ok(()), |cause| write!(f, ": {cause}"))
+            }
             Self::Expected { met, expected, heard, .. } => {
                 let verdict = if *met { "met" } else { "NOT MET" };
                 write!(f, "{verdict}: expected {expected}; heard {heard}")

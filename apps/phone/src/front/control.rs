@@ -1,13 +1,13 @@
 //! `control`: a command on each line of the standard input, as JSON, and an event on each line of the output.
 
-use super::{Front, STDIN};
+use super::{Front, STDIN, account_of};
 use crate::call::Stage;
 use crate::outcome::Outcome;
 use crate::phone::Phone;
 use crate::report::{Report, State, StateOfAccount, StateOfCall, Told};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use serde::Deserialize;
-use sip_ua::{AccountId, RegistrationState};
+use sip_ua::RegistrationState;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Instant;
 
@@ -177,14 +177,6 @@ impl Control {
         }
         .map(|()| None)
     }
-}
-
-/// The account of this name, or the first.
-fn account_of(phone: &Phone, name: Option<&str>) -> Result<Option<AccountId>, String> {
-    let Some(name) = name else { return Ok((!phone.lines().is_empty()).then_some(AccountId(0))) };
-    let wanted = crate::config::with_scheme(name);
-    let place = phone.lines().iter().position(|line| line.uri == wanted);
-    place.map(|place| Some(AccountId(place))).ok_or(format!("there is no account {wanted}"))
 }
 
 fn state_of(phone: &Phone) -> State {

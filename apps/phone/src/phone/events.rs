@@ -274,7 +274,7 @@ impl Phone {
 
     fn end_told(&mut self, number: u64, outcome: Outcome, end: Option<&End>) {
         let Some(call) = self.calls.remove(&number) else { return };
-        let by_peer = matches!(end, Some(End::HungUpByPeer { .. }));
+        let by_peer = matches!(end, Some(End::HungUpByPeer { .. } | End::Cancelled { .. }));
         let sip_status = match end {
             Some(End::Failed(Failure::Refused { status, .. })) => Some(*status),
             _ => None,

@@ -155,6 +155,11 @@ impl Phone {
         self.told.pop_front()
     }
 
+    /// Whether something has happened that nobody was told of yet.
+    pub(crate) fn has_news(&self) -> bool {
+        !self.told.is_empty()
+    }
+
     /// The calls, by their numbers.
     pub(crate) const fn calls(&self) -> &BTreeMap<u64, Call> {
         &self.calls

@@ -269,6 +269,12 @@ impl Call {
         core.respond(request, flow, key, &answer, now);
     }
 
+    /// Whether another session may be offered now.
+    pub(crate) fn may_offer(&self) -> bool {
+        let State::Established(established) = &self.state else { return false };
+        established.offer == Offer::None && established.unacknowledged.is_none()
+    }
+
     /// Offers another session: hold, another codec, another address.
     pub(crate) fn offer(
         &mut self,
