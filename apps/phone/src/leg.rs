@@ -1,8 +1,8 @@
 //! The media of one call: a socket, a session, and what sounds.
 
-use crate::audio::{Recording, Source};
+use crate::audio::{RATE, Recording, Source};
 use media::ear::Ear;
-use media::{Heard, Negotiator, Refusal, Seed, Session, Stream, Wishes};
+use media::{Heard, Negotiator, Refusal, Resampler, Seed, Session, Stream, Wishes};
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::time::Duration;
@@ -38,6 +38,20 @@ pub(crate) enum Gate {
     Open,
 }
 
+/// Between what sounds at this end and the codec.
+struct Rates {
+    /// The codec's.
+    rate: u32,
+    outward: Resampler,
+    inward: Resampler,
+}
+
+impl Rates {
+    fn new(rate: u32) -> Self {
+        Self { rate, outward: Resampler::new(RATE, rate), inward: Resampler::new(rate, RATE) }
+    }
+}
+
 /// The media of one call.
 pub(crate) struct Leg {
     pub(crate) negotiator: Negotiator,
@@ -51,6 +65,7 @@ pub(crate) struct Leg {
     /// Hears what is played.
     pub(crate) ear: Ear,
     recording: Option<Recording>,
+    rates: Rates,
     /// What was played last, for an echo.
     last: Vec<i16>,
     packet: Vec<u8>,
@@ -84,6 +99,7 @@ impl Leg {
             gate: Gate::Silent,
             ear,
             recording,
+            rates: Rates::new(RATE),
             last,
             packet,
         })
@@ -141,7 +157,11 @@ impl Leg {
     /// Sends and plays 20 ms of sound.
     pub(crate) fn tick(&mut self, now: Duration) {
         let Some(session) = &mut self.session else { return };
-        let count = session.frame_samples();
+        let rate = session.stream().codec.sample_rate();
+        if rate != self.rates.rate {
+            self.rates = Rates::new(rate);
+        }
+        let count = RATE as usize / 50;
         let mut samples = match &mut self.sound {
             _ if self.gate != Gate::Open => vec![0; count],
             Sound::Source(source) => source.next(count),
@@ -150,15 +170,19 @@ impl Leg {
         if self.mutes {
             samples.fill(0);
         }
+        samples.resize(count, 0);
+        let mut frame = Vec::with_capacity(session.frame_samples());
+        self.rates.outward.resample(&samples, &mut frame);
         if self.gate != Gate::Closed
-            && let Some(to) = session.send(&samples, &mut self.packet)
+            && let Some(to) = session.send(&frame, &mut self.packet)
         {
             // What cannot be sent is lost like what is lost on the way.
             let _ = self.socket.send_to(&self.packet, to);
         }
-        let mut played = Vec::with_capacity(count);
-        session.play(now, &mut played);
-        self.ear.hear(count as u32 * 50, &played);
+        let (mut heard, mut played) = (Vec::with_capacity(frame.len()), Vec::with_capacity(count));
+        session.play(now, &mut heard);
+        self.rates.inward.resample(&heard, &mut played);
+        self.ear.hear(RATE, &played);
         if let Some(recording) = &mut self.recording {
             recording.write(&played);
         }
