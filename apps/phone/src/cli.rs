@@ -104,15 +104,18 @@ impl ExpectedArgs {
 /// What all commands have.
 #[derive(Debug, Args)]
 pub(crate) struct LineArgs {
-    /// What is sent: a WAV file, tone:HERTZ, or silence
+    /// What is sent: a WAV file, tone:HERTZ, silence, or - for raw samples on the standard input
     #[arg(long, value_name = "WHAT", default_value = "silence")]
     pub(crate) play: String,
     /// Send it before the answer too, as early media; else nothing but silence is sent until then
     #[arg(long)]
     pub(crate) early: bool,
-    /// Keep what is heard in a WAV file
+    /// Keep what is heard in a WAV file; - writes raw samples to the standard output
     #[arg(long, value_name = "FILE")]
     pub(crate) record: Option<PathBuf>,
+    /// Samples in a second of what comes in or goes out raw
+    #[arg(long, value_name = "HERTZ", default_value = "8000", value_parser = pcm_rate)]
+    pub(crate) pcm_rate: u32,
     /// SRTP: not at all, where the other end knows it too, or not without it
     #[arg(long, value_enum, default_value_t = Srtp::Optional)]
     pub(crate) srtp: Srtp,
@@ -128,6 +131,11 @@ pub(crate) struct LineArgs {
     /// The account to call or answer as: its URI, with or without "sip:" [default: the first]
     #[arg(long, value_name = "URI", requires = "config")]
     pub(crate) account: Option<String>,
+}
+
+fn pcm_rate(text: &str) -> Result<u32, String> {
+    let rate = text.parse().ok().filter(|rate| [8000, 16_000, 48_000].contains(rate));
+    rate.ok_or("expected 8000, 16000 or 48000".into())
 }
 
 /// What is wanted of SRTP.

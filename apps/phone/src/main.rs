@@ -11,9 +11,11 @@ mod leg;
 mod links;
 mod lookups;
 mod outcome;
+mod pcm;
 mod phone;
 mod report;
 mod script;
+mod wav;
 
 use audio::Source;
 use clap::Parser;
@@ -32,6 +34,7 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let outcome = run(Cli::parse()).unwrap_or_else(|outcome| outcome);
+    pcm::finish();
     if outcome != Outcome::Done {
         eprintln!("barebell-phone: {outcome}");
     }
@@ -41,14 +44,18 @@ fn main() -> ExitCode {
 fn run(cli: Cli) -> Result<Outcome, Outcome> {
     let (setup, mut front): (Setup, Box<dyn Front>) = match cli.command {
         Command::Call(args) => {
-            let report = Report::new(args.line.json);
+            let report = report(&args.line);
             let judge = Judge::new(args.expected.all(), args.expected.junit, report);
             let ear = judge.ear();
             let front = front::Call::new(args.uri, args.duration, report, judge);
             (Setup { ear, ..setup(&args.line, false, 0)? }, Box::new(front))
         }
         Command::Answer(args) => {
-            let report = Report::new(args.line.json);
+            if args.line.play == "-" && !args.auto {
+                let text = "--play - wants the standard input, where the return key is: add --auto";
+                return Err(Outcome::Usage(text.into()));
+            }
+            let report = report(&args.line);
             let judge = Judge::new(args.expected.all(), args.expected.junit, report);
             let ear = judge.ear();
             let front = front::Answer::new(args.auto, args.calls, report, judge);
@@ -61,19 +68,33 @@ fn run(cli: Cli) -> Result<Outcome, Outcome> {
             let port = if is_found && script.steps.iter().any(is_called) { 5060 } else { 0 };
             let mut setup = setup(&args.line, false, port)?;
             setup.accounts.extend(script.accounts);
-            let front = front::Run::new(script.steps, args.junit, Report::new(args.line.json));
+            let front = front::Run::new(script.steps, args.junit, report(&args.line));
             (setup, Box::new(front))
         }
         Command::Control(args) => {
-            let front = front::Control::new(Report::new(true));
+            if args.line.play == "-" {
+                let text = "--play - wants the standard input, on which `control` reads commands";
+                return Err(Outcome::Usage(text.into()));
+            }
+            let front = front::Control::new(Report::new(true, records_raw(&args.line)));
             (setup(&args.line, false, 5060)?, Box::new(front))
         }
     };
     Ok(front::run(Phone::new(setup)?, &mut *front))
 }
 
+/// Whether the standard output is for sound.
+fn records_raw(line: &LineArgs) -> bool {
+    line.record.as_deref().is_some_and(audio::is_output)
+}
+
+fn report(line: &LineArgs) -> Report {
+    Report::new(line.json, records_raw(line))
+}
+
 /// What a phone is started with, whose port without `--listen` is `port`.
 fn setup(line: &LineArgs, echo: bool, port: u16) -> Result<Setup, Outcome> {
+    pcm::set_rate(line.pcm_rate);
     let accounts = match &line.config {
         Some(path) => config::accounts(path, line.account.as_deref()).map_err(Outcome::Usage)?,
         None => Vec::new(),

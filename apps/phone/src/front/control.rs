@@ -154,6 +154,9 @@ impl Control {
             Command::Press { call, keys } => phone.press(call, &keys),
             Command::Mute { call } => phone.mute(call, true),
             Command::Unmute { call } => phone.mute(call, false),
+            Command::Play { what, .. } if what == "-" => {
+                Err("the standard input is for commands".to_owned())
+            }
             Command::Play { call, what } => phone.play(call, &what),
             Command::Transfer { call, to: Some(to), with: None } => phone.transfer(call, &to),
             Command::Transfer { call, to: None, with: Some(with) } => phone.transfer_to(call, with),

@@ -6,6 +6,7 @@ use crate::impression::Impression;
 use crate::leg::{Gate, random};
 use crate::lookups::Asker;
 use crate::outcome::Outcome;
+use crate::pcm;
 use crate::report::{Answered, Media, Told};
 use media::Refusal;
 use sip::Flow;
@@ -299,6 +300,7 @@ impl Phone {
             seconds,
             totals,
             heard,
+            pcm: pcm::lacks(),
             outcome,
         });
     }
