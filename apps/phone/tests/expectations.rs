@@ -37,7 +37,7 @@ fn what_does_not_come_has_a_status_and_words() {
     for (play, expect, words) in [
         ("tone:440", "tone:1000", "expected a tone of 1000 Hz for 200ms; heard -"),
         ("tone:440", "silence", "expected nothing above -50 dBFS; heard -"),
-        ("silence", "audio", "expected anything above -50 dBFS; heard nothing at all"),
+        ("silence", "audio", "expected anything above -50 dBFS; heard "),
         ("silence", "dtmf:123", "expected the keys 123; heard no keys"),
     ] {
         let file = folder.path().join("a.xml");
