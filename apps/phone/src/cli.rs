@@ -128,9 +128,15 @@ pub(crate) struct LineArgs {
     /// Configuration file with accounts (TOML)
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
-    /// The account to call or answer as: its URI, with or without "sip:" [default: the first]
-    #[arg(long, value_name = "URI", requires = "config")]
+    /// The account to call or answer as: its URI, with or without "sip:" [default: the first in the configuration]
+    #[arg(long, value_name = "URI")]
     pub(crate) account: Option<String>,
+    /// Where requests of an account go that is in no configuration [default: where its domain leads]
+    #[arg(long, value_name = "HOST", requires = "account", conflicts_with = "config")]
+    pub(crate) proxy: Option<String>,
+    /// Read its password from this descriptor; else it is in the environment, in BAREBELL_PHONE_PASSWORD
+    #[arg(long, value_name = "N", requires = "account", conflicts_with = "config")]
+    pub(crate) password_fd: Option<u32>,
 }
 
 fn pcm_rate(text: &str) -> Result<u32, String> {

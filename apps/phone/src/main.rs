@@ -15,6 +15,7 @@ mod pcm;
 mod phone;
 mod report;
 mod script;
+mod secret;
 mod wav;
 
 use audio::Source;
@@ -92,13 +93,23 @@ fn report(line: &LineArgs) -> Report {
     Report::new(line.json, records_raw(line))
 }
 
+/// The accounts: of the configuration, or the one on the command line.
+fn accounts(line: &LineArgs) -> Result<Vec<sip_ua::Account>, String> {
+    if let Some(path) = &line.config {
+        return config::accounts(path, line.account.as_deref());
+    }
+    let Some(uri) = &line.account else { return Ok(Vec::new()) };
+    let password = match line.password_fd {
+        Some(number) => Some(secret::of_descriptor(number)?),
+        None => secret::of_environment(),
+    };
+    config::of_command_line(uri, line.proxy.as_deref(), password).map(|account| vec![account])
+}
+
 /// What a phone is started with, whose port without `--listen` is `port`.
 fn setup(line: &LineArgs, echo: bool, port: u16) -> Result<Setup, Outcome> {
     pcm::set_rate(line.pcm_rate);
-    let accounts = match &line.config {
-        Some(path) => config::accounts(path, line.account.as_deref()).map_err(Outcome::Usage)?,
-        None => Vec::new(),
-    };
+    let accounts = accounts(line).map_err(Outcome::Usage)?;
     let sound = match echo {
         true => Sound::Echo,
         false => Sound::Source(Source::named(&line.play).map_err(Outcome::Usage)?),

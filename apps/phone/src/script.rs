@@ -403,7 +403,7 @@ pub(crate) fn place(text: &str, at: usize) -> (usize, usize) {
     (line, before.rsplit('\n').next().unwrap_or_default().chars().count() + 1)
 }
 
-fn parse(text: &str) -> Result<Script, String> {
+fn parse(text: &str, path: &Path) -> Result<Script, String> {
     let wrong = |(at, message): Wrong| {
         let (line, column) = place(text, at);
         format!("{line}:{column}: {message}")
@@ -414,7 +414,7 @@ fn parse(text: &str) -> Result<Script, String> {
     })?;
     let timeout = file.timeout.map_or(TIMEOUT, |time| time.0);
     let steps = steps(&file.steps, text, timeout).map_err(wrong)?;
-    let accounts = file.account.into_iter().map(config::account).collect::<Result<_, _>>()?;
+    let accounts = config::resolve(file.account, path)?;
     Ok(Script { accounts, steps })
 }
 
@@ -425,7 +425,7 @@ fn parse(text: &str) -> Result<Script, String> {
 pub(crate) fn read(path: &Path) -> Result<Script, String> {
     let text = std::fs::read_to_string(path)
         .map_err(|error| format!("cannot read the script {}: {error}", path.display()))?;
-    parse(&text).map_err(|problem| format!("{}:{problem}", path.display()))
+    parse(&text, path).map_err(|problem| format!("{}:{problem}", path.display()))
 }
 
 /// Whether `text` is as `pattern` says, in which a `*` is anything.
@@ -449,12 +449,12 @@ mod tests {
     fn steps_are_read_in_both_forms() {
         let text = "timeout = \"9s\"\n\n[[steps]]\ndial = \"sip:bob@example.org\"\ncall = \"one\"\n\n\
                     [[steps]]\nexpect_tone = 440\nwithin = \"2s\"\n";
-        let script = parse(text).unwrap();
+        let script = parse(text, Path::new("/no/such")).unwrap();
         assert_eq!(script.steps[0].action.to_string(), "dial sip:bob@example.org");
         assert_eq!((script.steps[0].line, script.steps[0].limit.as_secs()), (3, 9));
         assert_eq!((script.steps[1].line, script.steps[1].limit.as_secs()), (7, 2));
         let text = "steps = [\n  { expect_call = \"*\" },\n  { answer = true, timeout = \"3s\" },\n  { expect_end = 486 },\n]";
-        let script = parse(text).unwrap();
+        let script = parse(text, Path::new("/no/such")).unwrap();
         let lines: Vec<usize> = script.steps.iter().map(|step| step.line).collect();
         assert_eq!(lines, [2, 3, 4]);
         assert_eq!(script.steps[1].limit, Duration::from_secs(3));
@@ -484,10 +484,13 @@ mod tests {
             ("{ message = \"sip:a@b\" }".to_owned(), "2:1: `message` wants `text`"),
             (String::new(), "1:1: a script has steps"),
         ] {
-            let error = parse(&format!("steps = [\n{steps}]")).unwrap_err();
+            let error = parse(&format!("steps = [\n{steps}]"), Path::new("/no/such")).unwrap_err();
             assert!(error.starts_with(expected), "{steps}: {error}");
         }
-        assert!(parse("[[account]]\nuri = \"b\"\n[[steps]]\nwait = \"1s\"").is_err());
+        assert!(
+            parse("[[account]]\nuri = \"b\"\n[[steps]]\nwait = \"1s\"", Path::new("/no/such"))
+                .is_err()
+        );
     }
 
     #[test]
