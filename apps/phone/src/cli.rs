@@ -125,6 +125,12 @@ pub(crate) struct LineArgs {
     /// Where to listen for SIP over UDP [default: port 5060 to answer, any to call]
     #[arg(long, value_name = "ADDR:PORT")]
     pub(crate) listen: Option<SocketAddr>,
+    /// Print SIP messages on standard error, without passwords and keys
+    #[arg(long)]
+    pub(crate) trace: bool,
+    /// Write SIP messages, without passwords and keys, and RTP as it is on the wire, for Wireshark (pcapng)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) pcap: Option<PathBuf>,
     /// Configuration file with accounts (TOML)
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,

@@ -16,6 +16,8 @@ mod phone;
 mod report;
 mod script;
 mod secret;
+mod tap;
+mod trace;
 mod wav;
 
 use audio::Source;
@@ -32,6 +34,7 @@ use report::Report;
 use script::Action;
 use std::net::Ipv4Addr;
 use std::process::ExitCode;
+use tap::Tap;
 
 fn main() -> ExitCode {
     let outcome = run(Cli::parse()).unwrap_or_else(|outcome| outcome);
@@ -122,6 +125,7 @@ fn setup(line: &LineArgs, echo: bool, port: u16) -> Result<Setup, Outcome> {
         early: line.early,
         ear: Ear::default(),
         record: line.record.clone(),
+        tap: Tap::new(line.trace, line.pcap.as_deref()).map_err(Outcome::Usage)?,
         incoming_calls: 4,
     })
 }
