@@ -27,7 +27,7 @@ impl Phone {
                     let _ = self.answer(number);
                 }
             }
-            Event::Ringing { call, status, session } => {
+            Event::Ringing { call, status, session, .. } => {
                 self.on_ringing(call, status, session.as_deref());
             }
             Event::Answered { call, session } => self.on_answered(call, session.as_deref()),
