@@ -262,6 +262,12 @@ impl Session {
         }
     }
 
+    /// Whether keys are being sent.
+    #[must_use]
+    pub const fn is_pressing(&self) -> bool {
+        self.pressed.is_some() || !self.digits.is_empty()
+    }
+
     /// The next packet, with 20 ms of sound from `samples`: to be called every 20 ms. It is put into `out`, and goes to
     /// the address returned; `None` where nothing is to be sent.
     ///
