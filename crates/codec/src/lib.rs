@@ -6,6 +6,7 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+mod concealment;
 mod g722;
 #[cfg(feature = "opus")]
 mod opus;
@@ -16,6 +17,7 @@ pub use resampler::Resampler;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use audio_codec_algorithms::{decode_alaw, decode_ulaw, encode_alaw, encode_ulaw};
+use concealment::Concealment;
 
 /// A codec.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -173,9 +175,15 @@ impl Encoder {
     }
 }
 
-/// Makes samples of payloads.
+/// Makes samples of payloads, and makes up for payloads that are lost.
+///
+/// Opus conceals loss itself. All others do as ITU-T G.711 Appendix I says, for which their sound comes 3.75 ms later.
 #[derive(Debug)]
-pub struct Decoder(Decodes);
+pub struct Decoder {
+    decodes: Decodes,
+    /// Of a codec that has none of its own.
+    concealment: Option<Concealment>,
+}
 
 #[derive(Debug)]
 enum Decodes {
@@ -190,34 +198,53 @@ impl Decoder {
     /// One for `codec`.
     #[must_use]
     pub fn new(codec: Codec) -> Self {
-        Self(match codec {
+        let decodes = match codec {
             #[cfg(feature = "opus")]
-            Codec::Opus => Decodes::Opus(Box::default()),
+            Codec::Opus => {
+                return Self { decodes: Decodes::Opus(Box::default()), concealment: None };
+            }
             Codec::G722 => Decodes::G722(Box::default()),
             Codec::Pcmu => Decodes::Pcmu,
             Codec::Pcma => Decodes::Pcma,
-        })
+        };
+        Self { decodes, concealment: Some(Concealment::new(codec.sample_rate())) }
     }
 
     /// Appends the samples of `payload` to `out`.
     pub fn decode(&mut self, payload: &[u8], out: &mut Vec<i16>) {
-        match &mut self.0 {
+        let start = out.len();
+        match &mut self.decodes {
             #[cfg(feature = "opus")]
             Decodes::Opus(decoder) => decoder.decode(payload, out),
             Decodes::G722(decoder) => decoder.decode(payload, out),
             Decodes::Pcmu => out.extend(payload.iter().map(|&byte| decode_ulaw(byte))),
             Decodes::Pcma => out.extend(payload.iter().map(|&byte| decode_alaw(byte))),
         }
+        if let Some(concealment) = &mut self.concealment {
+            concealment.pass(&mut out[start..]);
+        }
     }
-}
 
-#[cfg(feature = "opus")]
-impl Decoder {
-    /// Appends 20 ms in the place of a packet that is lost, by `next`, the one after it: Opus' packets hold a copy of
-    /// the one before, as good as loss makes it worth. Without a copy, of another codec, the frame is concealed.
+    /// Appends 20 ms in the place of a payload that is lost.
+    pub fn conceal(&mut self, out: &mut Vec<i16>) {
+        match (&mut self.decodes, &mut self.concealment) {
+            #[cfg(feature = "opus")]
+            (Decodes::Opus(decoder), _) => decoder.conceal(out),
+            (_, Some(concealment)) => (0..2).for_each(|_| concealment.conceal(out)),
+            (_, None) => {}
+        }
+    }
+
+    /// Appends 20 ms in the place of a payload that is lost, with the help of `next`, the one after it: Opus' payloads
+    /// hold a copy of the one before where loss makes it worth that. Else the same as [`Decoder::conceal`].
     pub fn recover(&mut self, next: &[u8], out: &mut Vec<i16>) {
-        if let Decodes::Opus(decoder) = &mut self.0 {
-            decoder.recover(next, out);
+        match &mut self.decodes {
+            #[cfg(feature = "opus")]
+            Decodes::Opus(decoder) => decoder.recover(next, out),
+            _ => {
+                let _ = next;
+                self.conceal(out);
+            }
         }
     }
 }

@@ -85,9 +85,10 @@ fn a_tone_comes_back_at_its_frequency_and_level() {
 fn g711_gives_a_sample_back_within_a_step_of_its_size() {
     for codec in [Codec::Pcmu, Codec::Pcma] {
         let samples: Vec<i16> = (i16::MIN..=i16::MAX).step_by(7).collect();
+        const DELAY: usize = 30;
         let back = there_and_back(codec, &samples);
         assert_eq!(back.len(), samples.len());
-        for (&sample, &decoded) in samples.iter().zip(&back) {
+        for (&sample, &decoded) in samples.iter().zip(&back[DELAY..]) {
             let error = (i32::from(sample) - i32::from(decoded)).abs();
             let step = 16 + i32::from(sample).abs() / 16;
             assert!(error <= step, "{codec:?} {sample} {decoded}");
@@ -103,7 +104,7 @@ fn the_bands_of_g722_come_together_as_they_were_parted() {
         .map(|place| tones.iter().map(|(tone, part)| tone[place] / part).sum())
         .collect();
     let back = there_and_back(Codec::G722, &samples);
-    const DELAY: usize = 22;
+    const DELAY: usize = 22 + 60;
     let (mut signal, mut noise) = (0.0, 0.0);
     for (&sample, &decoded) in samples[4000..].iter().zip(&back[4000 + DELAY..]) {
         signal += f64::from(sample).powi(2);

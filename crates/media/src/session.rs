@@ -138,8 +138,6 @@ pub struct Session {
     events: Events,
     digits: Vec<u8>,
     pressed: Option<Pressed>,
-    /// The last frame played: what is missing is concealed with it.
-    last: Vec<i16>,
     statistics: Statistics,
     reports: Reports,
     /// Where the other end's RTCP comes from, on a socket of its own.
@@ -189,7 +187,6 @@ impl Session {
             events: Events::default(),
             digits: Vec::new(),
             pressed: None,
-            last: Vec::new(),
             statistics: Statistics::default(),
             reports: Reports::new(stream.codec.clock_rate()),
             control_source: None,
@@ -483,15 +480,18 @@ impl Session {
             Playout::Frame(payload) => {
                 self.decoder.decode(&payload, out);
                 out.resize(out.len().max(start + count), 0);
-                self.last.clear();
-                self.last.extend_from_slice(&out[start..]);
             }
-            // The last frame once more, and quieter each time, until it is silent.
-            Playout::Missing | Playout::Held => {
+            missing @ (Playout::Missing | Playout::Held) => {
                 self.statistics.missing += 1;
-                self.last.iter_mut().for_each(|sample| *sample /= 2);
-                out.extend_from_slice(&self.last);
-                out.resize(start + count, 0);
+                match self.buffer.upcoming() {
+                    Some(next) if missing == Playout::Missing => self.decoder.recover(next, out),
+                    _ => self.decoder.conceal(out),
+                }
+                // A packet may have held several frames.
+                while out.len() < start + count {
+                    self.decoder.conceal(out);
+                }
+                out.truncate(start + count);
             }
             Playout::Empty => out.resize(start + count, 0),
         }
@@ -531,12 +531,12 @@ impl Session {
     }
 }
 
-/// What the codec costs, each with the concealment that it has here.
+/// What the codec costs, with its concealment.
 const fn quality_of(codec: Codec) -> CodecQuality {
     match codec {
-        Codec::Pcmu | Codec::Pcma => CodecQuality::G711,
+        Codec::Pcmu | Codec::Pcma => CodecQuality::G711_CONCEALED,
         // The E-model's scale ends where G.711's quality does: wideband is taken for no worse.
-        _ => CodecQuality::G711,
+        _ => CodecQuality::G711_CONCEALED,
     }
 }
 

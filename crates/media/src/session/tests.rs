@@ -142,6 +142,8 @@ fn what_is_lost_is_concealed_and_counted() {
     assert_eq!(statistics.lost(), 9, "{statistics:?}");
     assert!(statistics.missing >= 9 && statistics.mos < 4.0, "{statistics:?}");
     assert_eq!(played.len(), 16_000);
+    let level = amplitude_of(1000.0, 8000, &played[1600..]);
+    assert!((level - 8000.0).abs() < 400.0, "{level}");
 }
 
 /// The packets that `session` sends of a second of a tone, each with the samples that it holds.
