@@ -8,6 +8,7 @@ extern crate std;
 
 mod concealment;
 mod g722;
+mod gsm;
 #[cfg(feature = "opus")]
 mod opus;
 mod resampler;
@@ -32,6 +33,8 @@ pub enum Codec {
     Pcmu,
     /// G.711, A-law.
     Pcma,
+    /// GSM 06.10, full rate.
+    Gsm,
 }
 
 impl Codec {
@@ -42,6 +45,7 @@ impl Codec {
         Self::G722,
         Self::Pcmu,
         Self::Pcma,
+        Self::Gsm,
     ];
 
     /// The encoding's name in `a=rtpmap`.
@@ -53,6 +57,7 @@ impl Codec {
             Self::G722 => "G722",
             Self::Pcmu => "PCMU",
             Self::Pcma => "PCMA",
+            Self::Gsm => "GSM",
         }
     }
 
@@ -63,7 +68,7 @@ impl Codec {
         match self {
             #[cfg(feature = "opus")]
             Self::Opus => 48_000,
-            Self::G722 | Self::Pcmu | Self::Pcma => 8000,
+            Self::G722 | Self::Pcmu | Self::Pcma | Self::Gsm => 8000,
         }
     }
 
@@ -74,7 +79,7 @@ impl Codec {
             #[cfg(feature = "opus")]
             Self::Opus => opus::SAMPLE_RATE,
             Self::G722 => 16_000,
-            Self::Pcmu | Self::Pcma => 8000,
+            Self::Pcmu | Self::Pcma | Self::Gsm => 8000,
         }
     }
 
@@ -84,7 +89,7 @@ impl Codec {
         match self {
             #[cfg(feature = "opus")]
             Self::Opus => 2,
-            Self::G722 | Self::Pcmu | Self::Pcma => 1,
+            Self::G722 | Self::Pcmu | Self::Pcma | Self::Gsm => 1,
         }
     }
 
@@ -94,7 +99,7 @@ impl Codec {
         match self {
             #[cfg(feature = "opus")]
             Self::Opus => Some(opus::PARAMETERS),
-            Self::G722 | Self::Pcmu | Self::Pcma => None,
+            Self::G722 | Self::Pcmu | Self::Pcma | Self::Gsm => None,
         }
     }
 
@@ -107,12 +112,15 @@ impl Codec {
     /// The most samples that a payload of `length` bytes can make.
     #[must_use]
     pub const fn max_samples(self, length: usize) -> usize {
-        match self {
+        let most = match self {
             #[cfg(feature = "opus")]
             Self::Opus => opus::MAX_SAMPLES,
             Self::G722 => 2 * length,
             Self::Pcmu | Self::Pcma => length,
-        }
+            Self::Gsm => length / gsm::BYTES * gsm::SAMPLES,
+        };
+        // What is none is made up for.
+        if most < self.frame_samples() { self.frame_samples() } else { most }
     }
 
     /// The payload type that RFC 3551 gives it, if any.
@@ -120,6 +128,7 @@ impl Codec {
     pub const fn static_payload_type(self) -> Option<u8> {
         match self {
             Self::Pcmu => Some(0),
+            Self::Gsm => Some(3),
             Self::Pcma => Some(8),
             Self::G722 => Some(9),
             #[cfg(feature = "opus")]
@@ -148,6 +157,7 @@ enum Encodes {
     G722(Box<g722::Encoder>),
     Pcmu,
     Pcma,
+    Gsm(Box<gsm::Encoder>),
 }
 
 impl Encoder {
@@ -160,6 +170,7 @@ impl Encoder {
             Codec::G722 => Encodes::G722(Box::default()),
             Codec::Pcmu => Encodes::Pcmu,
             Codec::Pcma => Encodes::Pcma,
+            Codec::Gsm => Encodes::Gsm(Box::default()),
         })
     }
 
@@ -171,6 +182,7 @@ impl Encoder {
             Encodes::G722(encoder) => encoder.encode(samples, out),
             Encodes::Pcmu => out.extend(samples.iter().map(|&sample| encode_ulaw(sample))),
             Encodes::Pcma => out.extend(samples.iter().map(|&sample| encode_alaw(sample))),
+            Encodes::Gsm(encoder) => encoder.encode(samples, out),
         }
     }
 }
@@ -192,6 +204,7 @@ enum Decodes {
     G722(Box<g722::Decoder>),
     Pcmu,
     Pcma,
+    Gsm(Box<gsm::Decoder>),
 }
 
 impl Decoder {
@@ -206,11 +219,12 @@ impl Decoder {
             Codec::G722 => Decodes::G722(Box::default()),
             Codec::Pcmu => Decodes::Pcmu,
             Codec::Pcma => Decodes::Pcma,
+            Codec::Gsm => Decodes::Gsm(Box::default()),
         };
         Self { decodes, concealment: Some(Concealment::new(codec.sample_rate())) }
     }
 
-    /// Appends the samples of `payload` to `out`.
+    /// Appends the samples of `payload` to `out`; 20 ms that are made up where it has none.
     pub fn decode(&mut self, payload: &[u8], out: &mut Vec<i16>) {
         let start = out.len();
         match &mut self.decodes {
@@ -219,8 +233,11 @@ impl Decoder {
             Decodes::G722(decoder) => decoder.decode(payload, out),
             Decodes::Pcmu => out.extend(payload.iter().map(|&byte| decode_ulaw(byte))),
             Decodes::Pcma => out.extend(payload.iter().map(|&byte| decode_alaw(byte))),
+            Decodes::Gsm(decoder) => decoder.decode(payload, out),
         }
-        if let Some(concealment) = &mut self.concealment {
+        if out.len() == start {
+            self.conceal(out);
+        } else if let Some(concealment) = &mut self.concealment {
             concealment.pass(&mut out[start..]);
         }
     }

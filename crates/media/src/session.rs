@@ -535,6 +535,7 @@ impl Session {
 const fn quality_of(codec: Codec) -> CodecQuality {
     match codec {
         Codec::Pcmu | Codec::Pcma => CodecQuality::G711_CONCEALED,
+        Codec::Gsm => CodecQuality::GSM_FR,
         // The E-model's scale ends where G.711's quality does: wideband is taken for no worse.
         _ => CodecQuality::G711_CONCEALED,
     }

@@ -162,6 +162,7 @@ fn the_first_codec_of_the_offer_that_both_know_is_taken_under_its_number() {
     for (media, codec, number) in [
         ("8 0\r\n", Codec::Pcma, 8),
         ("18 0 9\r\n", Codec::Pcmu, 0),
+        ("3 0\r\n", Codec::Gsm, 3),
         ("9 0\r\na=rtpmap:9 G722/8000\r\n", Codec::G722, 9),
         ("9 0\r\na=rtpmap:9 G722/8000/1\r\n", Codec::G722, 9),
         ("120 0\r\na=rtpmap:120 pcma/8000\r\n", Codec::Pcma, 120),
