@@ -8,6 +8,7 @@ extern crate std;
 
 mod concealment;
 mod g722;
+mod g726;
 mod gsm;
 #[cfg(feature = "opus")]
 mod opus;
@@ -19,6 +20,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use audio_codec_algorithms::{decode_alaw, decode_ulaw, encode_alaw, encode_ulaw};
 use concealment::Concealment;
+use g726::Packing;
 
 /// A codec.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -35,6 +37,10 @@ pub enum Codec {
     Pcma,
     /// GSM 06.10, full rate.
     Gsm,
+    /// G.726 at 32 kbit/s, packed as RFC 3551 says.
+    G726,
+    /// The same, packed as ATM does.
+    Aal2G726,
 }
 
 impl Codec {
@@ -46,6 +52,8 @@ impl Codec {
         Self::Pcmu,
         Self::Pcma,
         Self::Gsm,
+        Self::G726,
+        Self::Aal2G726,
     ];
 
     /// The encoding's name in `a=rtpmap`.
@@ -58,6 +66,8 @@ impl Codec {
             Self::Pcmu => "PCMU",
             Self::Pcma => "PCMA",
             Self::Gsm => "GSM",
+            Self::G726 => "G726-32",
+            Self::Aal2G726 => "AAL2-G726-32",
         }
     }
 
@@ -68,7 +78,7 @@ impl Codec {
         match self {
             #[cfg(feature = "opus")]
             Self::Opus => 48_000,
-            Self::G722 | Self::Pcmu | Self::Pcma | Self::Gsm => 8000,
+            _ => 8000,
         }
     }
 
@@ -79,7 +89,7 @@ impl Codec {
             #[cfg(feature = "opus")]
             Self::Opus => opus::SAMPLE_RATE,
             Self::G722 => 16_000,
-            Self::Pcmu | Self::Pcma | Self::Gsm => 8000,
+            _ => 8000,
         }
     }
 
@@ -89,7 +99,7 @@ impl Codec {
         match self {
             #[cfg(feature = "opus")]
             Self::Opus => 2,
-            Self::G722 | Self::Pcmu | Self::Pcma | Self::Gsm => 1,
+            _ => 1,
         }
     }
 
@@ -99,7 +109,7 @@ impl Codec {
         match self {
             #[cfg(feature = "opus")]
             Self::Opus => Some(opus::PARAMETERS),
-            Self::G722 | Self::Pcmu | Self::Pcma | Self::Gsm => None,
+            _ => None,
         }
     }
 
@@ -115,7 +125,7 @@ impl Codec {
         let most = match self {
             #[cfg(feature = "opus")]
             Self::Opus => opus::MAX_SAMPLES,
-            Self::G722 => 2 * length,
+            Self::G722 | Self::G726 | Self::Aal2G726 => 2 * length,
             Self::Pcmu | Self::Pcma => length,
             Self::Gsm => length / gsm::BYTES * gsm::SAMPLES,
         };
@@ -131,8 +141,8 @@ impl Codec {
             Self::Gsm => Some(3),
             Self::Pcma => Some(8),
             Self::G722 => Some(9),
-            #[cfg(feature = "opus")]
-            Self::Opus => None,
+            // Payload type 2 was G.726's once, in either packing (RFC 3551 section 6).
+            _ => None,
         }
     }
 
@@ -158,6 +168,7 @@ enum Encodes {
     Pcmu,
     Pcma,
     Gsm(Box<gsm::Encoder>),
+    G726(Box<g726::Encoder>),
 }
 
 impl Encoder {
@@ -171,6 +182,8 @@ impl Encoder {
             Codec::Pcmu => Encodes::Pcmu,
             Codec::Pcma => Encodes::Pcma,
             Codec::Gsm => Encodes::Gsm(Box::default()),
+            Codec::G726 => Encodes::G726(Box::new(g726::Encoder::new(Packing::Little))),
+            Codec::Aal2G726 => Encodes::G726(Box::new(g726::Encoder::new(Packing::Big))),
         })
     }
 
@@ -183,6 +196,7 @@ impl Encoder {
             Encodes::Pcmu => out.extend(samples.iter().map(|&sample| encode_ulaw(sample))),
             Encodes::Pcma => out.extend(samples.iter().map(|&sample| encode_alaw(sample))),
             Encodes::Gsm(encoder) => encoder.encode(samples, out),
+            Encodes::G726(encoder) => encoder.encode(samples, out),
         }
     }
 }
@@ -205,6 +219,7 @@ enum Decodes {
     Pcmu,
     Pcma,
     Gsm(Box<gsm::Decoder>),
+    G726(Box<g726::Decoder>),
 }
 
 impl Decoder {
@@ -220,6 +235,8 @@ impl Decoder {
             Codec::Pcmu => Decodes::Pcmu,
             Codec::Pcma => Decodes::Pcma,
             Codec::Gsm => Decodes::Gsm(Box::default()),
+            Codec::G726 => Decodes::G726(Box::new(g726::Decoder::new(Packing::Little))),
+            Codec::Aal2G726 => Decodes::G726(Box::new(g726::Decoder::new(Packing::Big))),
         };
         Self { decodes, concealment: Some(Concealment::new(codec.sample_rate())) }
     }
@@ -234,6 +251,7 @@ impl Decoder {
             Decodes::Pcmu => out.extend(payload.iter().map(|&byte| decode_ulaw(byte))),
             Decodes::Pcma => out.extend(payload.iter().map(|&byte| decode_alaw(byte))),
             Decodes::Gsm(decoder) => decoder.decode(payload, out),
+            Decodes::G726(decoder) => decoder.decode(payload, out),
         }
         if out.len() == start {
             self.conceal(out);

@@ -536,6 +536,7 @@ const fn quality_of(codec: Codec) -> CodecQuality {
     match codec {
         Codec::Pcmu | Codec::Pcma => CodecQuality::G711_CONCEALED,
         Codec::Gsm => CodecQuality::GSM_FR,
+        Codec::G726 | Codec::Aal2G726 => CodecQuality::G726_32,
         // The E-model's scale ends where G.711's quality does: wideband is taken for no worse.
         _ => CodecQuality::G711_CONCEALED,
     }
