@@ -6,6 +6,7 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+mod comfort_noise;
 mod concealment;
 mod g722;
 mod g726;
@@ -19,6 +20,7 @@ pub use resampler::Resampler;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use audio_codec_algorithms::{decode_alaw, decode_ulaw, encode_alaw, encode_ulaw};
+use comfort_noise::ComfortNoise;
 use concealment::Concealment;
 use g726::Packing;
 
@@ -209,6 +211,11 @@ pub struct Decoder {
     decodes: Decodes,
     /// Of a codec that has none of its own.
     concealment: Option<Concealment>,
+    noise: ComfortNoise,
+    /// Whether the other end is silent, and noise is heard.
+    is_silent: bool,
+    /// Samples in 20 ms.
+    frame: usize,
 }
 
 #[derive(Debug)]
@@ -228,9 +235,7 @@ impl Decoder {
     pub fn new(codec: Codec) -> Self {
         let decodes = match codec {
             #[cfg(feature = "opus")]
-            Codec::Opus => {
-                return Self { decodes: Decodes::Opus(Box::default()), concealment: None };
-            }
+            Codec::Opus => Decodes::Opus(Box::default()),
             Codec::G722 => Decodes::G722(Box::default()),
             Codec::Pcmu => Decodes::Pcmu,
             Codec::Pcma => Decodes::Pcma,
@@ -238,12 +243,19 @@ impl Decoder {
             Codec::G726 => Decodes::G726(Box::new(g726::Decoder::new(Packing::Little))),
             Codec::Aal2G726 => Decodes::G726(Box::new(g726::Decoder::new(Packing::Big))),
         };
-        Self { decodes, concealment: Some(Concealment::new(codec.sample_rate())) }
+        let concealment = match &decodes {
+            #[cfg(feature = "opus")]
+            Decodes::Opus(_) => None,
+            _ => Some(Concealment::new(codec.sample_rate())),
+        };
+        let (noise, frame) = (ComfortNoise::new(), codec.frame_samples());
+        Self { decodes, concealment, noise, is_silent: false, frame }
     }
 
     /// Appends the samples of `payload` to `out`; 20 ms that are made up where it has none.
     pub fn decode(&mut self, payload: &[u8], out: &mut Vec<i16>) {
         let start = out.len();
+        self.is_silent = false;
         match &mut self.decodes {
             #[cfg(feature = "opus")]
             Decodes::Opus(decoder) => decoder.decode(payload, out),
@@ -260,8 +272,30 @@ impl Decoder {
         }
     }
 
+    /// Appends 20 ms of comfort noise, as the payload `description` says (RFC 3389): the other end is silent, and noise
+    /// is heard in the place of what is lost until sound comes again.
+    pub fn comfort(&mut self, description: &[u8], out: &mut Vec<i16>) {
+        self.noise.describe(description);
+        self.is_silent = true;
+        self.conceal(out);
+    }
+
+    /// Whether the other end is silent by its own account, so that what does not come is not lost.
+    #[must_use]
+    pub const fn is_silent(&self) -> bool {
+        self.is_silent
+    }
+
     /// Appends 20 ms in the place of a payload that is lost.
     pub fn conceal(&mut self, out: &mut Vec<i16>) {
+        if self.is_silent {
+            let start = out.len();
+            self.noise.fill(self.frame, out);
+            if let Some(concealment) = &mut self.concealment {
+                concealment.pass(&mut out[start..]);
+            }
+            return;
+        }
         match (&mut self.decodes, &mut self.concealment) {
             #[cfg(feature = "opus")]
             (Decodes::Opus(decoder), _) => decoder.conceal(out),
@@ -273,6 +307,9 @@ impl Decoder {
     /// Appends 20 ms in the place of a payload that is lost, with the help of `next`, the one after it: Opus' payloads
     /// hold a copy of the one before where loss makes it worth that. Else the same as [`Decoder::conceal`].
     pub fn recover(&mut self, next: &[u8], out: &mut Vec<i16>) {
+        if self.is_silent {
+            return self.conceal(out);
+        }
         match &mut self.decodes {
             #[cfg(feature = "opus")]
             Decodes::Opus(decoder) => decoder.recover(next, out),

@@ -115,6 +115,29 @@ fn the_bands_of_g722_come_together_as_they_were_parted() {
 }
 
 #[test]
+fn noise_is_heard_from_its_description_until_there_is_sound() {
+    for &codec in Codec::ALL {
+        let mut decoder = Decoder::new(codec);
+        let (mut payload, mut out) = (Vec::new(), Vec::new());
+        let mut encoder = Encoder::new(codec);
+        encoder.encode(&tone(500.0, codec.sample_rate(), 0.02), &mut payload);
+        decoder.decode(&payload, &mut out);
+        assert!(!decoder.is_silent());
+        decoder.comfort(&[40], &mut out);
+        for _ in 0..100 {
+            assert!(decoder.is_silent());
+            out.clear();
+            decoder.conceal(&mut out);
+        }
+        let highest = out.iter().map(|sample| sample.unsigned_abs()).max().unwrap();
+        assert_eq!(out.len(), codec.frame_samples());
+        assert!((400..700).contains(&highest), "{codec:?} {highest}");
+        decoder.decode(&payload, &mut out);
+        assert!(!decoder.is_silent());
+    }
+}
+
+#[test]
 fn names_lead_to_their_codecs() {
     for &codec in Codec::ALL {
         let named = Codec::named(&codec.name().to_lowercase(), codec.clock_rate());

@@ -134,7 +134,8 @@ pub struct Session {
     /// Where the other end's packets come from: that counts, whatever its description says (symmetric RTP).
     source: Option<SocketAddr>,
     reception: Option<Reception>,
-    buffer: JitterBuffer<Vec<u8>>,
+    /// Payloads, and whether they describe noise.
+    buffer: JitterBuffer<(bool, Vec<u8>)>,
     events: Events,
     digits: Vec<u8>,
     pressed: Option<Pressed>,
@@ -377,7 +378,8 @@ impl Session {
         let header = packet.header;
         let events = self.stream.events.map(|(_, receives)| receives);
         let is_event = events == Some(header.payload_type());
-        if !is_event && header.payload_type() != self.stream.receive_type {
+        let is_noise = self.stream.noise == Some(header.payload_type());
+        if !is_event && !is_noise && header.payload_type() != self.stream.receive_type {
             return Heard::Nothing;
         }
         let is_first = self.source.is_none();
@@ -414,7 +416,8 @@ impl Session {
             self.buffer.set_frame(frame);
         }
         if self.stream.receives {
-            self.buffer.insert(header.timestamp(), now, packet.payload.to_vec());
+            let payload = (is_noise, packet.payload.to_vec());
+            self.buffer.insert(header.timestamp(), now, payload);
         }
         if is_first { Heard::First(from) } else { Heard::Nothing }
     }
@@ -477,21 +480,26 @@ impl Session {
         let count = (self.stream.codec.sample_rate() * millis / 1000) as usize;
         let start = out.len();
         match self.buffer.play(now) {
-            Playout::Frame(payload) => {
+            Playout::Frame((true, description)) => self.decoder.comfort(&description, out),
+            Playout::Frame((false, payload)) => {
                 self.decoder.decode(&payload, out);
                 out.resize(out.len().max(start + count), 0);
             }
             missing @ (Playout::Missing | Playout::Held) => {
-                self.statistics.missing += 1;
+                if !self.decoder.is_silent() {
+                    self.statistics.missing += 1;
+                }
                 match self.buffer.upcoming() {
-                    Some(next) if missing == Playout::Missing => self.decoder.recover(next, out),
+                    Some((false, next)) if missing == Playout::Missing => {
+                        self.decoder.recover(next, out)
+                    }
                     _ => self.decoder.conceal(out),
                 }
                 // A packet may have held several frames.
-                while out.len() < start + count {
+                for _ in 1..count.div_ceil(self.frame_samples()) {
                     self.decoder.conceal(out);
                 }
-                out.truncate(start + count);
+                out.resize(start + count, 0);
             }
             Playout::Empty => out.resize(start + count, 0),
         }

@@ -144,6 +144,7 @@ fn an_offer_has_every_codec_in_its_order_and_no_payload_type_twice() {
     let mut numbers: Vec<u8> = media.formats().map(|format| format.parse().unwrap()).collect();
     let named: Vec<_> = numbers
         .iter()
+        .filter(|number| **number != 13)
         .map(|number| media.rtpmaps().find(|map| map.payload_type == *number).unwrap())
         .filter_map(|map| Codec::named(map.name, map.clock_rate))
         .collect();
