@@ -242,12 +242,13 @@ impl Negotiator {
             rate == 8000 || types.iter().any(|(_, codec)| codec.clock_rate() == rate)
         };
         let events: Vec<_> = EVENTS.into_iter().filter(is_used).collect();
+        let noise = types.iter().any(|(_, codec)| codec.clock_rate() == NOISE.1);
         let direction = if self.holds { "sendonly" } else { "sendrecv" };
         let keys = self.offered.clone();
         self.describe(&Description {
             protocol,
             types: &types,
-            noise: true,
+            noise,
             events: &events,
             direction,
             keys: &keys,
@@ -281,7 +282,6 @@ impl Negotiator {
         made.collect()
     }
 
-    #[expect(clippy::too_many_arguments, reason = "all that an offer and an answer differ in")]
     fn describe(&mut self, description: &Description<'_>) -> Vec<u8> {
         let Description { protocol, types, events, direction, keys, .. } = *description;
         self.version += 1;
@@ -291,8 +291,7 @@ impl Negotiator {
         let (id, version, port) = (self.id, self.version, local.port());
         let address = address(local.ip());
         let mut numbers: Vec<String> = types.iter().map(|(number, _)| number.to_string()).collect();
-        let has_noise = |(_, codec): &(u8, Codec)| codec.clock_rate() == NOISE.1;
-        let noise = (description.noise && types.iter().any(has_noise)).then_some(NOISE);
+        let noise = description.noise.then_some(NOISE);
         numbers.extend(noise.map(|(number, _)| number.to_string()));
         numbers.extend(events.iter().map(|(number, _)| number.to_string()));
         let mut text = format!(

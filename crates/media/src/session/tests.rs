@@ -153,7 +153,8 @@ fn a_peer_that_is_silent_is_heard_as_noise_and_nothing_of_it_is_missing() {
         let mut samples = Vec::new();
         Tone::new(1000.0, 8000, 8000).fill(160, &mut samples);
         sessions[0].timestamp = fields.timestamp.wrapping_add(160 * (number - 50));
-        sessions[0].sequence_number = (fields.sequence_number as u32 + 1 + number - 150) as u16;
+        sessions[0].sequence_number =
+            fields.sequence_number.wrapping_add((1 + number - 150) as u16);
         sessions[0].send(&samples, &mut packet);
         sessions[1].receive(at(number), address(0), &mut packet);
         sessions[1].play(at(number) + Duration::from_millis(15), &mut played);
