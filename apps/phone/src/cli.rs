@@ -20,6 +20,8 @@ pub(crate) enum Command {
     Call(CallArgs),
     /// Wait for calls, and take them
     Answer(AnswerArgs),
+    /// Do the steps of a script
+    Run(RunArgs),
     /// Do what the lines of the standard input say, each a command in JSON
     Control(ControlArgs),
 }
@@ -51,6 +53,18 @@ pub(crate) struct AnswerArgs {
     pub(crate) calls: Option<u64>,
     #[command(flatten)]
     pub(crate) expected: ExpectedArgs,
+    #[command(flatten)]
+    pub(crate) line: LineArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RunArgs {
+    /// The script (TOML)
+    #[arg(value_name = "SCRIPT")]
+    pub(crate) script: PathBuf,
+    /// Write what came of each step as JUnit XML
+    #[arg(long, value_name = "FILE")]
+    pub(crate) junit: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) line: LineArgs,
 }
@@ -90,15 +104,18 @@ impl ExpectedArgs {
 /// What all commands have.
 #[derive(Debug, Args)]
 pub(crate) struct LineArgs {
-    /// What is sent: a WAV file, tone:HERTZ, or silence
+    /// What is sent: a WAV file, tone:HERTZ, silence, or - for raw samples on the standard input
     #[arg(long, value_name = "WHAT", default_value = "silence")]
     pub(crate) play: String,
     /// Send it before the answer too, as early media; else nothing but silence is sent until then
     #[arg(long)]
     pub(crate) early: bool,
-    /// Keep what is heard in a WAV file
+    /// Keep what is heard in a WAV file; - writes raw samples to the standard output
     #[arg(long, value_name = "FILE")]
     pub(crate) record: Option<PathBuf>,
+    /// Samples in a second of what comes in or goes out raw
+    #[arg(long, value_name = "HERTZ", default_value = "8000", value_parser = pcm_rate)]
+    pub(crate) pcm_rate: u32,
     /// SRTP: not at all, where the other end knows it too, or not without it
     #[arg(long, value_enum, default_value_t = Srtp::Optional)]
     pub(crate) srtp: Srtp,
@@ -108,12 +125,29 @@ pub(crate) struct LineArgs {
     /// Where to listen for SIP over UDP [default: port 5060 to answer, any to call]
     #[arg(long, value_name = "ADDR:PORT")]
     pub(crate) listen: Option<SocketAddr>,
+    /// Print SIP messages on standard error, without passwords and keys
+    #[arg(long)]
+    pub(crate) trace: bool,
+    /// Write SIP messages, without passwords and keys, and RTP as it is on the wire, for Wireshark (pcapng)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) pcap: Option<PathBuf>,
     /// Configuration file with accounts (TOML)
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
-    /// The account to call or answer as: its URI, with or without "sip:" [default: the first]
-    #[arg(long, value_name = "URI", requires = "config")]
+    /// The account to call or answer as: its URI, with or without "sip:" [default: the first in the configuration]
+    #[arg(long, value_name = "URI")]
     pub(crate) account: Option<String>,
+    /// Where requests of an account go that is in no configuration [default: where its domain leads]
+    #[arg(long, value_name = "HOST", requires = "account", conflicts_with = "config")]
+    pub(crate) proxy: Option<String>,
+    /// Read its password from this descriptor; else it is in the environment, in BAREBELL_PHONE_PASSWORD
+    #[arg(long, value_name = "N", requires = "account", conflicts_with = "config")]
+    pub(crate) password_fd: Option<u32>,
+}
+
+fn pcm_rate(text: &str) -> Result<u32, String> {
+    let rate = text.parse().ok().filter(|rate| [8000, 16_000, 48_000].contains(rate));
+    rate.ok_or("expected 8000, 16000 or 48000".into())
 }
 
 /// What is wanted of SRTP.

@@ -1,5 +1,6 @@
 //! What was judged, as JUnit XML, which build servers show.
 
+use crate::outcome::Outcome;
 use quick_xml::Writer;
 use quick_xml::events::{BytesDecl, BytesEnd, BytesStart, BytesText, Event};
 use std::path::Path;
@@ -27,9 +28,22 @@ pub(crate) enum Judged {
 ///
 /// # Errors
 /// Why it cannot be written, in words.
-pub(crate) fn write(path: &Path, name: &str, cases: &[Case]) -> Result<(), String> {
+fn write(path: &Path, name: &str, cases: &[Case]) -> Result<(), String> {
     std::fs::write(path, text(name, cases))
         .map_err(|error| format!("{} cannot be written: {error}", path.display()))
+}
+
+/// How a program ends that without a file for `cases` would end so. They are written where there is a `path` for them.
+pub(crate) fn finish(path: Option<&Path>, cases: &[Case], outcome: Outcome) -> Outcome {
+    let written = path.map_or(Ok(()), |path| write(path, "barebell-phone", cases));
+    match written {
+        Err(text) if outcome == Outcome::Done => Outcome::Failed(text),
+        Err(text) => {
+            eprintln!("barebell-phone: {text}");
+            outcome
+        }
+        Ok(()) => outcome,
+    }
 }
 
 fn text(name: &str, cases: &[Case]) -> Vec<u8> {

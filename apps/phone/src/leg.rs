@@ -1,6 +1,7 @@
 //! The media of one call: a socket, a session, and what sounds.
 
 use crate::audio::{RATE, Recording, Source};
+use crate::tap::Tap;
 use media::ear::Ear;
 use media::{Heard, Negotiator, Refusal, Resampler, Seed, Session, Stream, Wishes};
 use std::io;
@@ -27,6 +28,17 @@ pub(crate) enum Sound {
     Echo,
 }
 
+/// How much goes out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Gate {
+    /// Nothing: the other end does not know our session description yet.
+    Closed,
+    /// Silence: the call is not answered yet.
+    Silent,
+    /// What sounds here.
+    Open,
+}
+
 /// Between what sounds at this end and the codec.
 struct Rates {
     /// The codec's.
@@ -41,17 +53,6 @@ impl Rates {
     }
 }
 
-/// How much goes out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Gate {
-    /// Nothing: the other end does not know our session description yet.
-    Closed,
-    /// Silence: the call is not answered yet.
-    Silent,
-    /// What sounds here.
-    Open,
-}
-
 /// The media of one call.
 pub(crate) struct Leg {
     pub(crate) negotiator: Negotiator,
@@ -64,6 +65,8 @@ pub(crate) struct Leg {
     pub(crate) gate: Gate,
     /// Hears what is played.
     pub(crate) ear: Ear,
+    /// Looks at each packet.
+    pub(crate) tap: Tap,
     recording: Option<Recording>,
     rates: Rates,
     /// What was played last, for an echo.
@@ -98,6 +101,7 @@ impl Leg {
             mutes: false,
             gate: Gate::Silent,
             ear,
+            tap: Tap::default(),
             recording,
             rates: Rates::new(RATE),
             last,
@@ -144,6 +148,7 @@ impl Leg {
         for _ in 0..64 {
             let Ok((length, from)) = self.socket.recv_from(&mut datagram) else { return };
             if let Some(session) = &mut self.session {
+                self.tap.packet(false, &self.socket, from, &datagram[..length]);
                 let from = SocketAddr::new(from.ip().to_canonical(), from.port());
                 let what = session.receive(now, from, &mut datagram[..length]);
                 if let Heard::Digit(key) = what {
@@ -178,11 +183,12 @@ impl Leg {
         {
             // What cannot be sent is lost like what is lost on the way.
             let _ = self.socket.send_to(&self.packet, to);
+            self.tap.packet(true, &self.socket, to, &self.packet);
         }
         let (mut heard, mut played) = (Vec::with_capacity(frame.len()), Vec::with_capacity(count));
         session.play(now, &mut heard);
         self.rates.inward.resample(&heard, &mut played);
-        self.ear.hear(count as u32 * 50, &played);
+        self.ear.hear(RATE, &played);
         if let Some(recording) = &mut self.recording {
             recording.write(&played);
         }

@@ -11,8 +11,14 @@ mod leg;
 mod links;
 mod lookups;
 mod outcome;
+mod pcm;
 mod phone;
 mod report;
+mod script;
+mod secret;
+mod tap;
+mod trace;
+mod wav;
 
 use audio::Source;
 use clap::Parser;
@@ -25,11 +31,14 @@ use media::ear::Ear;
 use outcome::Outcome;
 use phone::{Phone, Setup};
 use report::Report;
+use script::Action;
 use std::net::Ipv4Addr;
 use std::process::ExitCode;
+use tap::Tap;
 
 fn main() -> ExitCode {
     let outcome = run(Cli::parse()).unwrap_or_else(|outcome| outcome);
+    pcm::finish();
     if outcome != Outcome::Done {
         eprintln!("barebell-phone: {outcome}");
     }
@@ -39,33 +48,71 @@ fn main() -> ExitCode {
 fn run(cli: Cli) -> Result<Outcome, Outcome> {
     let (setup, mut front): (Setup, Box<dyn Front>) = match cli.command {
         Command::Call(args) => {
-            let report = Report::new(args.line.json);
+            let report = report(&args.line);
             let judge = Judge::new(args.expected.all(), args.expected.junit, report);
             let ear = judge.ear();
             let front = front::Call::new(args.uri, args.duration, report, judge);
             (Setup { ear, ..setup(&args.line, false, 0)? }, Box::new(front))
         }
         Command::Answer(args) => {
-            let report = Report::new(args.line.json);
+            if args.line.play == "-" && !args.auto {
+                let text = "--play - wants the standard input, where the return key is: add --auto";
+                return Err(Outcome::Usage(text.into()));
+            }
+            let report = report(&args.line);
             let judge = Judge::new(args.expected.all(), args.expected.junit, report);
             let ear = judge.ear();
             let front = front::Answer::new(args.auto, args.calls, report, judge);
             (Setup { ear, ..setup(&args.line, args.echo, 5060)? }, Box::new(front))
         }
+        Command::Run(args) => {
+            let script = script::read(&args.script).map_err(Outcome::Usage)?;
+            let is_called = |step: &script::Step| matches!(step.action, Action::ExpectCall(_));
+            let is_found = script.accounts.is_empty() && args.line.config.is_none();
+            let port = if is_found && script.steps.iter().any(is_called) { 5060 } else { 0 };
+            let mut setup = setup(&args.line, false, port)?;
+            setup.accounts.extend(script.accounts);
+            let front = front::Run::new(script.steps, args.junit, report(&args.line));
+            (setup, Box::new(front))
+        }
         Command::Control(args) => {
-            let front = front::Control::new(Report::new(true));
+            if args.line.play == "-" {
+                let text = "--play - wants the standard input, on which `control` reads commands";
+                return Err(Outcome::Usage(text.into()));
+            }
+            let front = front::Control::new(Report::new(true, records_raw(&args.line)));
             (setup(&args.line, false, 5060)?, Box::new(front))
         }
     };
     Ok(front::run(Phone::new(setup)?, &mut *front))
 }
 
+/// Whether the standard output is for sound.
+fn records_raw(line: &LineArgs) -> bool {
+    line.record.as_deref().is_some_and(audio::is_output)
+}
+
+fn report(line: &LineArgs) -> Report {
+    Report::new(line.json, records_raw(line))
+}
+
+/// The accounts: of the configuration, or the one on the command line.
+fn accounts(line: &LineArgs) -> Result<Vec<sip_ua::Account>, String> {
+    if let Some(path) = &line.config {
+        return config::accounts(path, line.account.as_deref());
+    }
+    let Some(uri) = &line.account else { return Ok(Vec::new()) };
+    let password = match line.password_fd {
+        Some(number) => Some(secret::of_descriptor(number)?),
+        None => secret::of_environment(),
+    };
+    config::of_command_line(uri, line.proxy.as_deref(), password).map(|account| vec![account])
+}
+
 /// What a phone is started with, whose port without `--listen` is `port`.
 fn setup(line: &LineArgs, echo: bool, port: u16) -> Result<Setup, Outcome> {
-    let accounts = match &line.config {
-        Some(path) => config::accounts(path, line.account.as_deref()).map_err(Outcome::Usage)?,
-        None => Vec::new(),
-    };
+    pcm::set_rate(line.pcm_rate);
+    let accounts = accounts(line).map_err(Outcome::Usage)?;
     let sound = match echo {
         true => Sound::Echo,
         false => Sound::Source(Source::named(&line.play).map_err(Outcome::Usage)?),
@@ -78,6 +125,7 @@ fn setup(line: &LineArgs, echo: bool, port: u16) -> Result<Setup, Outcome> {
         early: line.early,
         ear: Ear::default(),
         record: line.record.clone(),
+        tap: Tap::new(line.trace, line.pcap.as_deref()).map_err(Outcome::Usage)?,
         incoming_calls: 4,
     })
 }

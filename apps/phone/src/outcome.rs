@@ -49,6 +49,28 @@ impl Outcome {
         }
     }
 
+    /// The same, in words that begin with `place`.
+    #[must_use]
+    pub(crate) fn after(self, place: &str) -> Self {
+        let with: fn(String) -> Self = match self {
+            Self::Done => return self,
+            Self::Failed(_) => Self::Failed,
+            Self::Usage(_) => Self::Usage,
+            Self::Busy(_) => Self::Busy,
+            Self::Declined(_) => Self::Declined,
+            Self::NoAnswer(_) => Self::NoAnswer,
+            Self::NotFound(_) => Self::NotFound,
+            Self::Unauthorized(_) => Self::Unauthorized,
+            Self::NotLocated(_) => Self::NotLocated,
+            Self::Unreachable(_) => Self::Unreachable,
+            Self::NoCommonCodec(_) => Self::NoCommonCodec,
+            Self::NothingHeard(_) => Self::NothingHeard,
+            Self::NotSecured(_) => Self::NotSecured,
+            Self::Unmet(_) => Self::Unmet,
+        };
+        with(format!("{place}: {self}"))
+    }
+
     /// What came of a call that ended so; `party` is the other end.
     pub(crate) fn of_end(end: &End, party: &str) -> Self {
         match end {

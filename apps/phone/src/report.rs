@@ -2,6 +2,7 @@
 
 use crate::impression::Impression;
 use crate::outcome::Outcome;
+use crate::pcm;
 use media::{Statistics, Stream};
 use serde::Serialize;
 use std::io::Write;
@@ -109,6 +110,17 @@ pub(crate) enum Told {
         cause: String,
     },
     State(State),
+    /// A step of a script.
+    Step {
+        /// Counted from one.
+        step: usize,
+        line: usize,
+        does: String,
+        state: StepState,
+        seconds: Option<f64>,
+        /// Why it has failed.
+        cause: Option<String>,
+    },
     /// What was expected of a call that is over, and what was heard.
     Expected {
         call: u64,
@@ -129,6 +141,8 @@ pub(crate) enum Told {
         totals: Option<Media>,
         /// `None` where there was no media.
         heard: Option<Impression>,
+        /// What raw samples have lacked; `None` where there were none.
+        pcm: Option<pcm::Lacks>,
         #[serde(skip)]
         outcome: Outcome,
     },
@@ -141,6 +155,15 @@ pub(crate) enum TransferState {
     Accepted,
     Ringing,
     Done,
+    Failed,
+}
+
+/// How far a step of a script is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum StepState {
+    Begun,
+    Passed,
     Failed,
 }
 
@@ -179,6 +202,8 @@ pub(crate) struct Answered {
     pub(crate) srtp_plus: Option<String>,
     /// The keys came over signalling that others can read.
     pub(crate) keys_in_clear: bool,
+    /// Samples in a second of what comes in or goes out raw.
+    pub(crate) pcm_rate: Option<u32>,
     pub(crate) remote: String,
 }
 
@@ -193,6 +218,7 @@ impl Answered {
                 .and_then(|policy| policy.plus)
                 .map(|plus| format!("{:?}", plus.scheme)),
             keys_in_clear: policy.is_some(),
+            pcm_rate: pcm::rate_in_use(),
             remote: remote.to_owned(),
         }
     }
@@ -286,6 +312,15 @@ impl std::fmt::Display for Told {
             Self::Done { .. } => f.write_str("done"),
             Self::Failed { cause, .. } => f.write_str(cause),
             Self::State(state) => write!(f, "{} calls", state.calls.len()),
+            Self::Step { step, does, state, cause, .. } => {
+                let state = match state {
+                    StepState::Begun => "...",
+                    StepState::Passed => ": passed",
+                    StepState::Failed => ": FAILED",
+                };
+                write!(f, "step {step}, {does}{state}")?;
+                cause.as_ref().map_or(Ok(()), |cause| write!(f, ": {cause}"))
+            }
             Self::Expected { met, expected, heard, .. } => {
                 let verdict = if *met { "met" } else { "NOT MET" };
                 write!(f, "{verdict}: expected {expected}; heard {heard}")
@@ -311,11 +346,13 @@ impl std::fmt::Display for Media {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Report {
     json: bool,
+    /// Whether the standard output is for something else.
+    to_error: bool,
 }
 
 impl Report {
-    pub(crate) const fn new(json: bool) -> Self {
-        Self { json }
+    pub(crate) const fn new(json: bool, to_error: bool) -> Self {
+        Self { json, to_error }
     }
 
     pub(crate) fn tell(&self, told: &Told) {
@@ -323,7 +360,10 @@ impl Report {
         let _ = match self.json {
             true => {
                 let line = serde_json::to_string(told).unwrap_or_default();
-                writeln!(std::io::stdout().lock(), "{line}")
+                match self.to_error {
+                    true => writeln!(std::io::stderr().lock(), "{line}"),
+                    false => writeln!(std::io::stdout().lock(), "{line}"),
+                }
             }
             false => writeln!(std::io::stderr().lock(), "{told}"),
         };

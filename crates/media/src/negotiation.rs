@@ -18,6 +18,8 @@ pub use attributes::ExtendedReports;
 
 /// The payload types that we give telephone events, by their clock rate: that of the codec (RFC 4733 section 2.1).
 const EVENTS: [(u8, u32); 2] = [(101, 8000), (110, 48_000)];
+/// The payload type of comfort noise (RFC 3389), which goes with codecs of its clock rate.
+const NOISE: (u8, u32) = (13, 8000);
 /// The element of the header extension that SRTP+ stands in where we offer it.
 const PLUS_ELEMENT: u8 = 5;
 
@@ -70,6 +72,8 @@ pub struct Stream {
     pub events: Option<(u8, u8)>,
     /// Units of a telephone event's duration in a second.
     pub events_clock_rate: u32,
+    /// The payload type by which the other end tells of comfort noise, if both know it.
+    pub noise: Option<u8>,
     /// Where to send; `None` while the other end holds.
     pub remote: Option<SocketAddr>,
     /// Whether we send, and whether the other end does.
@@ -158,6 +162,20 @@ pub struct Negotiator {
     was_secured: bool,
 }
 
+/// What a description of ours says.
+struct Description<'a> {
+    protocol: &'a str,
+    types: &'a [(u8, Codec)],
+    /// Whether comfort noise is taken.
+    noise: bool,
+    /// Payload types of telephone events, with their clock rates.
+    events: &'a [(u8, u32)],
+    direction: &'a str,
+    keys: &'a [Crypto],
+    multiplexes_rtcp: bool,
+    extended_reports: bool,
+}
+
 impl Negotiator {
     /// One that receives at `local`; `id` tells the session from others (RFC 8866 section 5.2).
     #[must_use]
@@ -224,10 +242,19 @@ impl Negotiator {
             rate == 8000 || types.iter().any(|(_, codec)| codec.clock_rate() == rate)
         };
         let events: Vec<_> = EVENTS.into_iter().filter(is_used).collect();
+        let noise = types.iter().any(|(_, codec)| codec.clock_rate() == NOISE.1);
         let direction = if self.holds { "sendonly" } else { "sendrecv" };
         let keys = self.offered.clone();
-        let reports = self.wants_extended_reports;
-        self.describe(protocol, &types, &events, direction, &keys, true, reports)
+        self.describe(&Description {
+            protocol,
+            types: &types,
+            noise,
+            events: &events,
+            direction,
+            keys: &keys,
+            multiplexes_rtcp: true,
+            extended_reports: self.wants_extended_reports,
+        })
     }
 
     /// Our codecs with the payload types that we offer them under.
@@ -255,17 +282,8 @@ impl Negotiator {
         made.collect()
     }
 
-    #[expect(clippy::too_many_arguments, reason = "all that an offer and an answer differ in")]
-    fn describe(
-        &mut self,
-        protocol: &str,
-        types: &[(u8, Codec)],
-        events: &[(u8, u32)],
-        direction: &str,
-        keys: &[Crypto],
-        multiplexes_rtcp: bool,
-        extended_reports: bool,
-    ) -> Vec<u8> {
+    fn describe(&mut self, description: &Description<'_>) -> Vec<u8> {
+        let Description { protocol, types, events, direction, keys, .. } = *description;
         self.version += 1;
         let (public, public_rtcp) = self.public;
         let local = public.unwrap_or(self.local);
@@ -273,6 +291,8 @@ impl Negotiator {
         let (id, version, port) = (self.id, self.version, local.port());
         let address = address(local.ip());
         let mut numbers: Vec<String> = types.iter().map(|(number, _)| number.to_string()).collect();
+        let noise = description.noise.then_some(NOISE);
+        numbers.extend(noise.map(|(number, _)| number.to_string()));
         numbers.extend(events.iter().map(|(number, _)| number.to_string()));
         let mut text = format!(
             "v=0\r\no=- {id} {version} IN {address}\r\ns=-\r\nc=IN {address}\r\nt=0 0\r\n\
@@ -289,6 +309,9 @@ impl Negotiator {
                 text += &format!("a=fmtp:{number} {parameters}\r\n");
             }
         }
+        if let Some((number, rate)) = noise {
+            text += &format!("a=rtpmap:{number} CN/{rate}\r\n");
+        }
         for (number, rate) in events {
             text +=
                 &format!("a=rtpmap:{number} telephone-event/{rate}\r\na=fmtp:{number} 0-15\r\n");
@@ -296,11 +319,11 @@ impl Negotiator {
         for key in keys {
             text += &format!("a=crypto:{key}\r\n");
         }
-        if multiplexes_rtcp {
+        if description.multiplexes_rtcp {
             text += "a=rtcp-mux\r\n";
         }
         text += &attributes::line_of_rtcp(local, rtcp);
-        if extended_reports {
+        if description.extended_reports {
             text += ExtendedReports::LINE;
         }
         text += &format!("a=ptime:20\r\na={direction}\r\n");
@@ -335,10 +358,17 @@ impl Negotiator {
         let extended_reports = ExtendedReports::of(&session, media);
         // An answer names reports only where the offer does (RFC 3611 section 5.2).
         let reports = self.wants_extended_reports && extended_reports.is_any();
-        let types = [(number, codec)];
-        let events_of_it = events.as_slice();
-        let own =
-            self.describe(media.protocol, &types, events_of_it, direction, &keys, mux, reports);
+        let noise = noise_of(media, codec);
+        let own = self.describe(&Description {
+            protocol: media.protocol,
+            types: &[(number, codec)],
+            noise: noise.is_some(),
+            events: events.as_slice(),
+            direction,
+            keys: &keys,
+            multiplexes_rtcp: mux,
+            extended_reports: reports,
+        });
         let answer = in_its_place(&own, &session, place);
         self.was_secured |= security.is_some();
         let stream = Stream {
@@ -347,6 +377,7 @@ impl Negotiator {
             receive_type: number,
             events: events.map(|(number, _)| (number, number)),
             events_clock_rate: events.map_or(8000, |(_, rate)| rate),
+            noise,
             remote: remote_of(&session, media),
             sends,
             receives,
@@ -424,6 +455,7 @@ impl Negotiator {
             receive_type: offered.map_or(number, |(ours, _)| ours),
             events: events.map(|(theirs, ours, _)| (theirs, ours)),
             events_clock_rate: events.map_or(8000, |(.., rate)| rate),
+            noise: noise_of(media, codec),
             remote: remote_of(&session, media),
             sends,
             receives,
@@ -496,6 +528,13 @@ fn events_of(media: &Media<'_>, codec: Codec) -> Option<(u8, u32)> {
         Some((map.payload_type, rate))
     };
     at(codec.clock_rate()).or_else(|| at(8000))
+}
+
+/// The payload type of comfort noise that goes with `codec`, if it is among the formats.
+fn noise_of(media: &Media<'_>, codec: Codec) -> Option<u8> {
+    let (number, rate) = NOISE;
+    let is_named = media.formats().any(|format| format.parse() == Ok(number));
+    (is_named && codec.clock_rate() == rate).then_some(number)
 }
 
 /// Where the other end receives. Nobody is sent anything at no address (RFC 3264 section 8.4, of old phones).

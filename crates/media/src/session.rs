@@ -134,12 +134,11 @@ pub struct Session {
     /// Where the other end's packets come from: that counts, whatever its description says (symmetric RTP).
     source: Option<SocketAddr>,
     reception: Option<Reception>,
-    buffer: JitterBuffer<Vec<u8>>,
+    /// Payloads, and whether they describe noise.
+    buffer: JitterBuffer<(bool, Vec<u8>)>,
     events: Events,
     digits: Vec<u8>,
     pressed: Option<Pressed>,
-    /// The last frame played: what is missing is concealed with it.
-    last: Vec<i16>,
     statistics: Statistics,
     reports: Reports,
     /// Where the other end's RTCP comes from, on a socket of its own.
@@ -189,7 +188,6 @@ impl Session {
             events: Events::default(),
             digits: Vec::new(),
             pressed: None,
-            last: Vec::new(),
             statistics: Statistics::default(),
             reports: Reports::new(stream.codec.clock_rate()),
             control_source: None,
@@ -260,6 +258,12 @@ impl Session {
             }
             _ => false,
         }
+    }
+
+    /// Whether keys are being sent.
+    #[must_use]
+    pub const fn is_pressing(&self) -> bool {
+        self.pressed.is_some() || !self.digits.is_empty()
     }
 
     /// The next packet, with 20 ms of sound from `samples`: to be called every 20 ms. It is put into `out`, and goes to
@@ -374,7 +378,8 @@ impl Session {
         let header = packet.header;
         let events = self.stream.events.map(|(_, receives)| receives);
         let is_event = events == Some(header.payload_type());
-        if !is_event && header.payload_type() != self.stream.receive_type {
+        let is_noise = self.stream.noise == Some(header.payload_type());
+        if !is_event && !is_noise && header.payload_type() != self.stream.receive_type {
             return Heard::Nothing;
         }
         let is_first = self.source.is_none();
@@ -411,7 +416,8 @@ impl Session {
             self.buffer.set_frame(frame);
         }
         if self.stream.receives {
-            self.buffer.insert(header.timestamp(), now, packet.payload.to_vec());
+            let payload = (is_noise, packet.payload.to_vec());
+            self.buffer.insert(header.timestamp(), now, payload);
         }
         if is_first { Heard::First(from) } else { Heard::Nothing }
     }
@@ -474,17 +480,25 @@ impl Session {
         let count = (self.stream.codec.sample_rate() * millis / 1000) as usize;
         let start = out.len();
         match self.buffer.play(now) {
-            Playout::Frame(payload) => {
+            Playout::Frame((true, description)) => self.decoder.comfort(&description, out),
+            Playout::Frame((false, payload)) => {
                 self.decoder.decode(&payload, out);
                 out.resize(out.len().max(start + count), 0);
-                self.last.clear();
-                self.last.extend_from_slice(&out[start..]);
             }
-            // The last frame once more, and quieter each time, until it is silent.
-            Playout::Missing | Playout::Held => {
-                self.statistics.missing += 1;
-                self.last.iter_mut().for_each(|sample| *sample /= 2);
-                out.extend_from_slice(&self.last);
+            missing @ (Playout::Missing | Playout::Held) => {
+                if !self.decoder.is_silent() {
+                    self.statistics.missing += 1;
+                }
+                match self.buffer.upcoming() {
+                    Some((false, next)) if missing == Playout::Missing => {
+                        self.decoder.recover(next, out)
+                    }
+                    _ => self.decoder.conceal(out),
+                }
+                // A packet may have held several frames.
+                for _ in 1..count.div_ceil(self.frame_samples()) {
+                    self.decoder.conceal(out);
+                }
                 out.resize(start + count, 0);
             }
             Playout::Empty => out.resize(start + count, 0),
@@ -525,12 +539,14 @@ impl Session {
     }
 }
 
-/// What the codec costs, each with the concealment that it has here.
+/// What the codec costs, with its concealment.
 const fn quality_of(codec: Codec) -> CodecQuality {
     match codec {
-        Codec::Pcmu | Codec::Pcma => CodecQuality::G711,
+        Codec::Pcmu | Codec::Pcma => CodecQuality::G711_CONCEALED,
+        Codec::Gsm => CodecQuality::GSM_FR,
+        Codec::G726 | Codec::Aal2G726 => CodecQuality::G726_32,
         // The E-model's scale ends where G.711's quality does: wideband is taken for no worse.
-        _ => CodecQuality::G711,
+        _ => CodecQuality::G711_CONCEALED,
     }
 }
 

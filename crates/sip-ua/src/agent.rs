@@ -216,6 +216,12 @@ impl Agent {
         })
     }
 
+    /// Whether [`Agent::offer`] may be made: the call stands, and no change of its session is under way.
+    #[must_use]
+    pub fn may_offer(&self, call: CallId) -> bool {
+        self.calls.get(&call).is_some_and(Call::may_offer)
+    }
+
     /// Offers another `session` within a call that stands, or that rings with a session that is settled. It is
     /// offered again by itself where both ends have offered at once; another one takes its place until then.
     ///

@@ -17,6 +17,7 @@ extern crate std;
 mod lock;
 mod media;
 mod signalling;
+mod sound;
 
 /// Does something with every crate, and names the first in which it went wrong.
 ///
@@ -29,7 +30,9 @@ pub fn run() -> Result<(), &'static str> {
     media::receive().ok_or("rtp")?;
     media::protect().ok_or("srtp")?;
     media::ask().ok_or("stun")?;
-    media::call().ok_or("media")
+    media::call().ok_or("media")?;
+    sound::speak().ok_or("codec")?;
+    sound::offer().ok_or("negotiation")
 }
 
 #[cfg(test)]

@@ -84,17 +84,6 @@ impl Judge {
             let judged = Judged::Failed(outcome.to_string());
             self.cases.push(Case { name: "call".into(), time: Duration::ZERO, judged });
         }
-        let written = match &self.junit {
-            Some(path) => junit::write(path, "barebell-phone", &self.cases),
-            None => Ok(()),
-        };
-        match written {
-            Err(text) if outcome == Outcome::Done => Outcome::Failed(text),
-            Err(text) => {
-                eprintln!("barebell-phone: {text}");
-                outcome
-            }
-            Ok(()) => outcome,
-        }
+        junit::finish(self.junit.as_deref(), &self.cases, outcome)
     }
 }

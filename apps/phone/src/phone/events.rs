@@ -6,6 +6,7 @@ use crate::impression::Impression;
 use crate::leg::{Gate, random};
 use crate::lookups::Asker;
 use crate::outcome::Outcome;
+use crate::pcm;
 use crate::report::{Answered, Media, Told};
 use media::Refusal;
 use sip::Flow;
@@ -274,7 +275,7 @@ impl Phone {
 
     fn end_told(&mut self, number: u64, outcome: Outcome, end: Option<&End>) {
         let Some(call) = self.calls.remove(&number) else { return };
-        let by_peer = matches!(end, Some(End::HungUpByPeer { .. }));
+        let by_peer = matches!(end, Some(End::HungUpByPeer { .. } | End::Cancelled { .. }));
         let sip_status = match end {
             Some(End::Failed(Failure::Refused { status, .. })) => Some(*status),
             _ => None,
@@ -299,6 +300,7 @@ impl Phone {
             seconds,
             totals,
             heard,
+            pcm: pcm::lacks(),
             outcome,
         });
     }

@@ -13,6 +13,8 @@ use crate::links::{Arrival, Links};
 use crate::lookups::{Asker, Lookups};
 use crate::outcome::Outcome;
 use crate::report::{Media, Told};
+use crate::tap::Tap;
+use crate::trace::Trace;
 use media::ear::Ear;
 use media::{Heard, Wishes};
 use net::Clock;
@@ -51,6 +53,8 @@ pub(crate) struct Setup {
     pub(crate) ear: Ear,
     /// Where what is heard is kept.
     pub(crate) record: Option<PathBuf>,
+    /// What looks at what goes over the wire.
+    pub(crate) tap: Tap,
     /// Calls at a time that others may begin.
     pub(crate) incoming_calls: usize,
 }
@@ -85,6 +89,8 @@ pub(crate) struct Phone {
     /// The number of the last call.
     last: u64,
     told: VecDeque<Told>,
+    trace: Trace,
+    tap: Tap,
     next_tick: Instant,
     next_tell: Instant,
 }
@@ -145,6 +151,8 @@ impl Phone {
             calls: BTreeMap::new(),
             last: 0,
             told: told.into(),
+            trace: Trace::default(),
+            tap: setup.tap,
             next_tick: now,
             next_tell: now + TELLS,
         })
@@ -153,6 +161,11 @@ impl Phone {
     /// The next thing that has happened, if there is one.
     pub(crate) fn poll(&mut self) -> Option<Told> {
         self.told.pop_front()
+    }
+
+    /// Whether something has happened that nobody was told of yet.
+    pub(crate) fn has_news(&self) -> bool {
+        !self.told.is_empty()
     }
 
     /// The calls, by their numbers.
@@ -189,6 +202,7 @@ impl Phone {
         let leg = Leg::new(local, self.wishes.clone(), sound, recording, ear);
         let mut leg =
             leg.map_err(|error| Outcome::Failed(format!("no port for media: {error}")))?;
+        leg.tap = self.tap.clone();
         if self.early {
             leg.gate = Gate::Open;
         }
@@ -199,6 +213,8 @@ impl Phone {
     pub(crate) fn settle(&mut self) {
         loop {
             while let Some(transmit) = self.agent.poll_transmit() {
+                self.trace.note(true, transmit.flow, &transmit.bytes);
+                self.tap.follow(self.trace.messages());
                 if self.links.send(&transmit).is_err() {
                     self.agent.undeliverable(self.clock.now(), &transmit.bytes);
                 }
@@ -240,9 +256,14 @@ impl Phone {
         let mut bell = [0; 64];
         while matches!(self.waker.read(&mut bell), Ok(1..)) {}
         self.read_answers();
-        let (agent, clock) = (&mut self.agent, &self.clock);
+        let (agent, clock, trace) = (&mut self.agent, &self.clock, &mut self.trace);
+        let tap = &mut self.tap;
         self.links.turn(&mut |arrival| match arrival {
-            Arrival::Message(flow, bytes) => agent.receive(clock.now(), &flow, bytes),
+            Arrival::Message(flow, bytes) => {
+                trace.note(false, flow, bytes);
+                tap.follow(trace.messages());
+                agent.receive(clock.now(), &flow, bytes);
+            }
             Arrival::Undeliverable(bytes) => agent.undeliverable(clock.now(), bytes),
             Arrival::Closed(transport, remote) => agent.closed(clock.now(), transport, remote),
         });

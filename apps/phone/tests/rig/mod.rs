@@ -1,6 +1,8 @@
 //! Phones as people run them, for several tests.
 #![allow(dead_code, reason = "no test uses all of it")]
 
+pub(crate) mod registrar;
+
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Output, Stdio};

@@ -32,7 +32,7 @@ fn answered(security: Security, protocol: &str, lines: &[&str]) -> Result<Option
     let read = Session::parse(&answer).unwrap();
     let media = &read.media[0];
     assert_eq!(media.protocol, protocol);
-    let keys = negotiation::offered(media);
+    let keys: Vec<_> = negotiation::offered(media);
     assert_eq!(keys.first().map(|key| key.policy.suite), suite, "{lines:?}");
     if let (Some(key), Some(agreed)) = (keys.first(), &stream.security) {
         assert_eq!((keys.len(), key.tag), (1, agreed.receive.tag));

@@ -125,6 +125,84 @@ fn new_keys_are_used_from_the_next_packet_on_and_old_ones_kept() {
 }
 
 #[test]
+fn a_peer_that_is_silent_is_heard_as_noise_and_nothing_of_it_is_missing() {
+    let mut sessions = sessions(Security::Off);
+    talk(&mut sessions, 0);
+    let ours = sessions[0].stream().noise;
+    assert_eq!(ours, Some(13));
+    let before = sessions[1].statistics().missing;
+    let fields = Fields {
+        payload_type: 13,
+        marker: false,
+        sequence_number: sessions[0].sequence_number,
+        timestamp: sessions[0].timestamp,
+        ssrc: 1,
+    };
+    let mut packet = vec![0; 100];
+    let length = fields.write(&[40], &mut packet).unwrap();
+    sessions[1].receive(at(50), address(0), &mut packet[..length]);
+    let mut played = Vec::new();
+    for frame in 50..150 {
+        sessions[1].play(at(frame) + Duration::from_millis(15), &mut played);
+    }
+    let frame = &played[played.len() - 160..];
+    let highest = frame.iter().map(|sample| sample.unsigned_abs()).max().unwrap();
+    assert!((400..700).contains(&highest), "{highest}");
+    assert_eq!(sessions[1].statistics().missing, before);
+    for number in 150..200 {
+        let mut samples = Vec::new();
+        Tone::new(1000.0, 8000, 8000).fill(160, &mut samples);
+        sessions[0].timestamp = fields.timestamp.wrapping_add(160 * (number - 50));
+        sessions[0].sequence_number =
+            fields.sequence_number.wrapping_add((1 + number - 150) as u16);
+        sessions[0].send(&samples, &mut packet);
+        sessions[1].receive(at(number), address(0), &mut packet);
+        sessions[1].play(at(number) + Duration::from_millis(15), &mut played);
+    }
+    let level = amplitude_of(1000.0, 8000, &played[played.len() - 1600..]);
+    assert!((level - 8000.0).abs() < 400.0, "sound comes back: {level}");
+}
+
+#[test]
+fn every_codec_carries_a_tone() {
+    for &codec in Codec::ALL {
+        let wishes = Wishes { security: Security::Off, codecs: vec![codec], ..Wishes::default() };
+        let mut ends = [0, 1].map(|end| Negotiator::new(wishes.clone(), address(end), end as u64));
+        let offer = ends[0].offer(&mut |_: &mut [u8]| {});
+        let (answer, theirs) = ends[1].answer(&offer, &mut |_: &mut [u8]| {}).unwrap();
+        let ours = ends[0].accept(&answer).unwrap();
+        let seed = |ssrc| Seed { ssrc, sequence_number: 1, timestamp: 1 };
+        let mut sessions =
+            [Session::new(ours, seed(1)).unwrap(), Session::new(theirs, seed(2)).unwrap()];
+        let mut tone = Tone::new(440.0, codec.sample_rate(), 8000);
+        let (mut played, mut packet) = (Vec::new(), Vec::new());
+        for frame in 0..100 {
+            let mut samples = Vec::new();
+            tone.fill(sessions[0].frame_samples(), &mut samples);
+            sessions[0].send(&samples, &mut packet);
+            sessions[1].receive(at(frame), address(0), &mut packet);
+            sessions[1].play(at(frame) + Duration::from_millis(15), &mut played);
+        }
+        assert_eq!(played.len(), 2 * codec.sample_rate() as usize, "{codec:?}");
+        let steady = &played[played.len() / 2..];
+        let level = amplitude_of(440.0, codec.sample_rate(), steady);
+        assert!((level / 8000.0 - 1.0).abs() < 0.15, "{codec:?} {level}");
+        let statistics = sessions[1].statistics();
+        assert_eq!(statistics.lost(), 0, "{codec:?}");
+        assert!(statistics.mos > 3.0, "{codec:?} {statistics:?}");
+        assert!(sessions[0].press('5'));
+        let mut digits = 0;
+        for frame in 100..120 {
+            sessions[0].send(&vec![0; codec.frame_samples()], &mut packet);
+            digits += u32::from(
+                sessions[1].receive(at(frame), address(0), &mut packet) == Heard::Digit('5'),
+            );
+        }
+        assert_eq!(digits, 1, "{codec:?}");
+    }
+}
+
+#[test]
 fn what_is_lost_is_concealed_and_counted() {
     let mut sessions = sessions(Security::Off);
     let (mut played, mut packet) = (Vec::new(), Vec::new());
@@ -142,6 +220,8 @@ fn what_is_lost_is_concealed_and_counted() {
     assert_eq!(statistics.lost(), 9, "{statistics:?}");
     assert!(statistics.missing >= 9 && statistics.mos < 4.0, "{statistics:?}");
     assert_eq!(played.len(), 16_000);
+    let level = amplitude_of(1000.0, 8000, &played[1600..]);
+    assert!((level - 8000.0).abs() < 400.0, "{level}");
 }
 
 /// The packets that `session` sends of a second of a tone, each with the samples that it holds.

@@ -293,6 +293,11 @@ impl Call {
         core.respond(request, flow, key, &answer, now);
     }
 
+    /// Whether another session may be offered in a call that stands now, and goes at once.
+    pub(crate) fn may_offer(&self) -> bool {
+        matches!(self.state, State::Established(_)) && self.is_free()
+    }
+
     /// Offers another session: hold, another codec, another address.
     pub(crate) fn offer(
         &mut self,
