@@ -491,7 +491,7 @@ impl Session {
                 }
                 match self.buffer.upcoming() {
                     Some((false, next)) if missing == Playout::Missing => {
-                        self.decoder.recover(next, out)
+                        self.decoder.recover(next, out);
                     }
                     _ => self.decoder.conceal(out),
                 }

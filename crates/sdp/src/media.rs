@@ -125,7 +125,8 @@ impl<'a> Media<'a> {
         })
     }
 
-    /// Where RTCP goes, if it says so (`a=rtcp`, RFC 3605): a port, and an address unless that is RTP's.
+    /// Where RTCP goes, if it says so (`a=rtcp`, RFC 3605): a port, and an address unless that is
+    /// RTP's.
     #[must_use]
     pub fn rtcp(&self) -> Option<(u16, Option<&'a str>)> {
         let mut words = self.attributes("rtcp").next()?.split_ascii_whitespace();

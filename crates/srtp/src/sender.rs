@@ -199,18 +199,16 @@ impl Sender {
         if buffer.len() < needed {
             return Err(ProtectError::BufferTooShort { needed });
         }
-        let (ssrc, sequence_number, mut header) = probe.time(Step::Header, || {
-            let header = Header::parse(&buffer[..length]).map_err(ProtectError::Rtp)?;
-            Ok((header.ssrc(), header.sequence_number(), header.len()))
-        })?;
+        let header = probe.time(Step::Header, || Header::parse(&buffer[..length]));
+        let header = header.map_err(ProtectError::Rtp)?;
+        let (ssrc, sequence_number, mut header) =
+            (header.ssrc(), header.sequence_number(), header.len());
 
         let (policy, key) = self.state.keys.policy_and_entry(self.state.key);
         let source = source(&mut self.state.sources, policy, ssrc)?;
-        let index = probe.time(Step::Replay, || {
-            let index = source.index(sequence_number)?;
-            source.sent.check(index).map_err(|_| ProtectError::Repeated)?;
-            Ok(index)
-        })?;
+        let index = source.index(sequence_number)?;
+        let replay = probe.time(Step::Replay, || source.sent.check(index));
+        replay.map_err(|_| ProtectError::Repeated)?;
         if !key.may_use(Use::Rtp) {
             return Err(ProtectError::KeyExhausted);
         }

@@ -1,5 +1,5 @@
-//! How long the steps of protecting a packet take (row A12 of docs/sources.md). Who does not measure
-//! pays nothing: the steps are then compiled without a look at any clock.
+//! How long the steps of protecting a packet take (row A12 of docs/sources.md). Who does not
+//! measure pays nothing: the steps are then compiled without a look at any clock.
 
 /// A step of protecting an RTP packet or of taking one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,7 +12,7 @@ pub enum Step {
     Decryption,
     /// The code of HMAC is made, or made and compared.
     Authentication,
-    /// The packet's index is found, looked up in the list of those before it, and noted there.
+    /// The packet's index is looked up in the list of those before it, and noted there.
     Replay,
     /// Headers are read or written.
     Header,

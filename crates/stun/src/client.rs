@@ -95,8 +95,8 @@ impl Client {
         Event::Send(self.server)
     }
 
-    /// A datagram has come from `from`. `None` where it is not the answer: of another question, from
-    /// elsewhere, or damaged; then it is waited for still.
+    /// A datagram has come from `from`. `None` where it is not the answer: of another question,
+    /// from elsewhere, or damaged; then it is waited for still.
     pub fn receive(&mut self, from: SocketAddr, datagram: &[u8]) -> Option<Answer> {
         let message = Message::parse(datagram).ok()?;
         let is_ours = from == self.server && message.id == self.id && message.method == BINDING;

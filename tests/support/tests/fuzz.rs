@@ -85,7 +85,8 @@ fn calls_of_the_corpora_break_nothing() {
     over(&["rtp-rtcp", "stun"], 100, |bytes| {
         fuzz::stun(bytes);
         for choice in [0, 1, 0x10, 0x11] {
-            // From the other end and from a stranger, as it is and made to look like one of the stream.
+            // From the other end and from a stranger, as it is and made to look like one of the
+            // stream.
             let datagram = &bytes[..bytes.len().min(255)];
             let events =
                 [0, 1, 2, 3].map(|event| [&[event, datagram.len() as u8], datagram].concat());

@@ -125,7 +125,8 @@ impl<T> JitterBuffer<T> {
         }
     }
 
-    /// Plays so much with each call from now on: what packets hold may be found out, or change, while they come.
+    /// Plays so much with each call from now on: what packets hold may be found out, or change,
+    /// while they come.
     pub fn set_frame(&mut self, frame: Duration) {
         self.config.frame = frame;
     }

@@ -51,8 +51,9 @@ impl Schedule {
         schedule
     }
 
-    /// As [`Schedule::new`], with the reduced minimum of RFC 3550 section 6.2: 360 seconds divided by the bandwidth
-    /// of the session in kbit/s, where that is shorter than five seconds. It is for members of a unicast session.
+    /// As [`Schedule::new`], with the reduced minimum of RFC 3550 section 6.2: 360 seconds divided
+    /// by the bandwidth of the session in kbit/s, where that is shorter than five seconds. It is
+    /// for members of a unicast session.
     #[must_use]
     pub fn reduced(now: Duration, session_bandwidth: f64, first_size: usize, random: f64) -> Self {
         let mut schedule = Self::new(now, session_bandwidth, first_size, random);

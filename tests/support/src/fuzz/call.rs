@@ -55,10 +55,12 @@ fn look_at(stream: &media::Stream, security: Security) {
     assert!(to.is_none() || to == stream.remote);
 }
 
-/// Takes a description behind a byte that chooses what is wanted: as an offer, and as the answer to ours.
+/// Takes a description behind a byte that chooses what is wanted: as an offer, and as the answer to
+/// ours.
 ///
 /// # Panics
-/// Something else than what is wanted comes of it: a call in clear, a key for nobody, an answer that does not fit.
+/// Something else than what is wanted comes of it: a call in clear, a key for nobody, an answer
+/// that does not fit.
 pub fn negotiation(bytes: &[u8]) {
     let &[choice, ref description @ ..] = bytes else { return };
     let wanted = security(choice);
@@ -110,12 +112,12 @@ fn sessions(security: Security, choice: u8) -> [Session; 2] {
     ends
 }
 
-/// Lets two sessions talk while datagrams come that nobody of them has sent. A byte chooses how they have agreed; then
-/// come events: what happens, and for a datagram its length and its bytes.
+/// Lets two sessions talk while datagrams come that nobody of them has sent. A byte chooses how
+/// they have agreed; then come events: what happens, and for a datagram its length and its bytes.
 ///
 /// # Panics
-/// Something is sent to where nobody is; what is forged is taken where there is SRTP; sound is not of its length; a
-/// figure is none.
+/// Something is sent to where nobody is; what is forged is taken where there is SRTP; sound is not
+/// of its length; a figure is none.
 pub fn session(bytes: &[u8]) {
     let &[choice, ref rest @ ..] = bytes else { return };
     let is_secure = choice & 1 != 0;
