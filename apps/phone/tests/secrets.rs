@@ -82,7 +82,11 @@ fn an_account_on_the_command_line_has_its_password_elsewhere() {
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     let mut child = with(&["--password-fd", "0"]).stdin(Stdio::piped()).spawn().expect("it runs");
     let mut input = child.stdin.take().expect("its input");
-    let line = std::fs::read_to_string(format!("/proc/{}/cmdline", child.id())).expect("a line");
+    let mut line = String::new();
+    // It is there a moment after the program is.
+    while line.is_empty() {
+        line = std::fs::read_to_string(format!("/proc/{}/cmdline", child.id())).expect("a line");
+    }
     assert!(line.contains("--password-fd") && !line.contains(PASSWORD), "{line}");
     // The other end stays open.
     writeln!(input, "{PASSWORD}").expect("it reads");

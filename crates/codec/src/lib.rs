@@ -337,7 +337,7 @@ const fn saturate(value: i32) -> i32 {
 
 /// A file of the corpora; `None` where there are none.
 #[cfg(test)]
-fn corpus(file: &str) -> Option<std::vec::Vec<u8>> {
+fn corpus(file: &str) -> Option<Vec<u8>> {
     let path = test_support::corpora()?.join(file);
     Some(std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display())))
 }
