@@ -31,6 +31,8 @@ pub(crate) struct Rig {
     proxies: Vec<Proxy>,
     /// Who sends all calls elsewhere, and where: a Contact.
     redirector: Option<(SocketAddr, String)>,
+    /// What the DNS names after every place.
+    pub(crate) backups: Vec<SocketAddr>,
     /// What has come for nobody that is here.
     mail: BTreeMap<SocketAddr, VecDeque<Vec<u8>>>,
     /// The start lines and CSeq of all that the agents have sent, with who has.
@@ -56,6 +58,7 @@ impl Rig {
             places: (0..configs.len()).map(address).collect(),
             proxies: Vec::new(),
             redirector: None,
+            backups: Vec::new(),
             mail: BTreeMap::new(),
             sent: Vec::new(),
         }
@@ -158,8 +161,14 @@ impl Rig {
                     let sip::locate::Host::Ip(ip) = destination.host else { panic!("a name") };
                     let remote = SocketAddr::new(ip, destination.port.unwrap_or(5060));
                     let local = self.places[side];
-                    let location = Location { transport: Transport::Udp, remote, local };
-                    self.agents[side].located(now, ticket, &[location]);
+                    let places = std::iter::once(&remote).chain(&self.backups);
+                    let locations = places.map(|remote| Location {
+                        transport: Transport::Udp,
+                        remote: *remote,
+                        local,
+                    });
+                    let locations: Vec<_> = locations.collect();
+                    self.agents[side].located(now, ticket, &locations);
                 }
                 Some(event) => self.events[side].push_back(event),
                 None => break,
