@@ -68,8 +68,11 @@ impl Call {
         }
         calling.ending = Some(end.clone());
         // Whoever answers at the same time is answered by a BYE.
-        core.cancel(self.id, now);
+        let is_under_way = core.cancel(self.id, now);
         core.tell(Event::Ended { call: self.id, end });
+        if !is_under_way {
+            self.leave(core, now);
+        }
     }
 
     /// Something has come of a request of this call.
