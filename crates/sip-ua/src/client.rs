@@ -431,7 +431,7 @@ impl Core {
         true
     }
 
-    /// Takes back the INVITE of `call`, which has had no final response. False where none is under way.
+    /// Takes back the INVITE of `call`, which has had no final response. False where nothing is to come of it any more.
     pub(crate) fn cancel(&mut self, call: CallId, now: Instant) -> bool {
         let is_meant = |client: &Client| {
             client.owner == Owner::Call(call)
@@ -441,7 +441,10 @@ impl Core {
         let found = self.clients.all.iter_mut().find(|(_, client)| is_meant(client));
         let Some((&id, client)) = found else { return false };
         match &mut client.state {
-            State::Locating(_) => drop(self.forget(id)),
+            State::Locating(_) => {
+                self.forget(id);
+                return false;
+            }
             State::Sent(sent) if sent.is_proceeding => self.send_cancel(id, now),
             State::Sent(sent) => sent.cancel = Cancel::Wanted,
         }

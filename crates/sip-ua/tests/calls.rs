@@ -3,7 +3,8 @@
 mod rig;
 
 use rig::{Rig, SESSION};
-use sip_ua::{CallId, Config, End, Event, Failure};
+use sip::Instant;
+use sip_ua::{Agent, CallId, Config, End, Event, Failure};
 use std::time::Duration;
 use test_support::network::Link;
 
@@ -82,6 +83,22 @@ fn a_call_is_taken_back_while_it_rings() {
     let end = End::Cancelled { reason: String::new() };
     assert_eq!(rig.expect(1), Event::Ended { call: there, end });
     rig.finish();
+}
+
+#[test]
+fn a_call_is_taken_back_while_its_way_is_looked_for() {
+    let mut agent = Agent::new(Config::default(), &[1; 32]);
+    let now = Instant::from_micros(1);
+    let call = agent.call(now, None, "sip:bob@example.com", SESSION.to_vec()).expect("a call");
+    let ticket = match agent.poll_event() {
+        Some(Event::Locate { ticket, .. }) => ticket,
+        other => panic!("{other:?}"),
+    };
+    agent.hang_up(now, call).expect("a call");
+    assert_eq!(agent.poll_event(), Some(Event::Ended { call, end: End::HungUp }));
+    assert_eq!((agent.calls(), agent.transactions()), (0, 0));
+    agent.located(now, ticket, &[]);
+    assert_eq!((agent.poll_event(), agent.poll_transmit()), (None, None));
 }
 
 #[test]

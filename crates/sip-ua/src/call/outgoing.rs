@@ -84,8 +84,11 @@ impl Call {
         calling.ending = Some(end.clone());
         self.tell_news(core, 487);
         // Whoever answers at the same time is answered by a BYE.
-        core.cancel(self.id, now);
+        let is_under_way = core.cancel(self.id, now);
         core.tell(Event::Ended { call: self.id, end });
+        if !is_under_way {
+            self.leave(core, now);
+        }
     }
 
     /// Something has come of a request of this call.

@@ -19,8 +19,8 @@ pub(crate) const SESSION: &[u8] = b"v=0\r\n";
 /// When the clock of the agents begins.
 const BEGIN: u64 = 1_000_000_000;
 
-/// Which agent is to be woken.
-type Wake = usize;
+/// Which agent is to be woken; `None`: only the time goes on.
+type Wake = Option<usize>;
 
 pub(crate) struct Rig {
     network: Network<Wake>,
@@ -29,6 +29,10 @@ pub(crate) struct Rig {
     /// Where each agent is.
     places: Vec<SocketAddr>,
     proxies: Vec<Proxy>,
+    /// Who sends all calls elsewhere, and where: a Contact.
+    redirector: Option<(SocketAddr, String)>,
+    /// What the DNS names after every place.
+    pub(crate) backups: Vec<SocketAddr>,
     /// What has come for nobody that is here.
     mail: BTreeMap<SocketAddr, VecDeque<Vec<u8>>>,
     /// The start lines and CSeq of all that the agents have sent, with who has.
@@ -53,6 +57,8 @@ impl Rig {
             events: configs.iter().map(|_| VecDeque::new()).collect(),
             places: (0..configs.len()).map(address).collect(),
             proxies: Vec::new(),
+            redirector: None,
+            backups: Vec::new(),
             mail: BTreeMap::new(),
             sent: Vec::new(),
         }
@@ -105,6 +111,16 @@ impl Rig {
         self.proxies.push(proxy);
     }
 
+    /// Somebody at `place` sends all calls to `contact`.
+    pub(crate) fn redirect(&mut self, place: SocketAddr, contact: &str) {
+        self.redirector = Some((place, format!("Contact: {contact}\r\n")));
+    }
+
+    /// How many calls an agent has.
+    pub(crate) fn calls(&self, side: usize) -> usize {
+        self.agents[side].calls()
+    }
+
     /// An agent has another address from now on, and is told.
     pub(crate) fn move_to(&mut self, side: usize, place: SocketAddr) {
         self.places[side] = place;
@@ -145,8 +161,14 @@ impl Rig {
                     let sip::locate::Host::Ip(ip) = destination.host else { panic!("a name") };
                     let remote = SocketAddr::new(ip, destination.port.unwrap_or(5060));
                     let local = self.places[side];
-                    let location = Location { transport: Transport::Udp, remote, local };
-                    self.agents[side].located(now, ticket, &[location]);
+                    let places = std::iter::once(&remote).chain(&self.backups);
+                    let locations = places.map(|remote| Location {
+                        transport: Transport::Udp,
+                        remote: *remote,
+                        local,
+                    });
+                    let locations: Vec<_> = locations.collect();
+                    self.agents[side].located(now, ticket, &locations);
                 }
                 Some(event) => self.events[side].push_back(event),
                 None => break,
@@ -154,7 +176,7 @@ impl Rig {
         }
         if let Some(next) = self.agents[side].next_timer() {
             let at = Duration::from_micros(next.as_micros().saturating_sub(BEGIN));
-            self.network.wake_at(at, side);
+            self.network.wake_at(at, Some(side));
         }
     }
 
@@ -170,6 +192,15 @@ impl Rig {
                     }
                     return true;
                 }
+                if let Some((place, contact)) = &self.redirector
+                    && *place == to
+                {
+                    if bytes.starts_with(b"INVITE") {
+                        let answer = stranger::response(&bytes, from, 302, "r", contact, "");
+                        self.network.send(to, from, &answer);
+                    }
+                    return true;
+                }
                 let Some(side) = self.places.iter().position(|place| *place == to) else {
                     self.mail.entry(to).or_default().push_back(bytes);
                     return true;
@@ -179,7 +210,8 @@ impl Rig {
                 self.agents[side].receive(now, &flow, &bytes);
                 side
             }
-            network::Event::Wake(side) => {
+            network::Event::Wake(None) => return true,
+            network::Event::Wake(Some(side)) => {
                 if self.agents[side].next_timer().is_none_or(|next| next > now) {
                     return true;
                 }
@@ -195,6 +227,7 @@ impl Rig {
     /// Lets so much time pass.
     pub(crate) fn pass(&mut self, time: Duration) {
         let end = self.now() + time;
+        self.network.wake_at(end, None);
         while self.network.next_time().is_some_and(|next| next <= end) {
             self.step();
         }

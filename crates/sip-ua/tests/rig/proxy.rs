@@ -9,6 +9,8 @@ pub(crate) struct Proxy {
     pub(crate) address: SocketAddr,
     /// Where requests go whose URI is at the proxy itself.
     pub(crate) targets: Vec<SocketAddr>,
+    /// Another proxy that it stands in for.
+    pub(crate) stands_for: Option<SocketAddr>,
 }
 
 fn place_of(uri: &[u8]) -> Option<SocketAddr> {
@@ -23,15 +25,16 @@ fn place_of_route(route: &[u8]) -> Option<SocketAddr> {
 impl Proxy {
     /// What it sends when `bytes` has come.
     pub(crate) fn receive(&self, from: SocketAddr, bytes: &[u8]) -> Vec<(SocketAddr, Vec<u8>)> {
+        let is_own = |place| place == self.address || Some(place) == self.stands_for;
         let Ok(message) = Message::parse(bytes) else { return Vec::new() };
         match message.start_line() {
             sip::StartLine::Response { .. } => self.pass_back(&message).into_iter().collect(),
             sip::StartLine::Request { uri, .. } => {
                 let mut routes: Vec<&[u8]> = message.elements(HeaderName::Route).collect();
-                if routes.first().and_then(|route| place_of_route(route)) == Some(self.address) {
+                if routes.first().and_then(|route| place_of_route(route)).is_some_and(is_own) {
                     routes.remove(0);
                 }
-                let own = place_of(uri) == Some(self.address);
+                let own = place_of(uri).is_some_and(is_own);
                 let targets: Vec<(SocketAddr, Vec<u8>)> = match own {
                     true => {
                         let uri = |place: &SocketAddr| format!("sip:{place}").into_bytes();
