@@ -82,7 +82,10 @@ fn an_account_on_the_command_line_has_its_password_elsewhere() {
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     let mut child = with(&["--password-fd", "0"]).stdin(Stdio::piped()).spawn().expect("it runs");
     let mut input = child.stdin.take().expect("its input");
-    let line = std::fs::read_to_string(format!("/proc/{}/cmdline", child.id())).expect("a line");
+    let file = format!("/proc/{}/cmdline", child.id());
+    // It is there when the program has begun.
+    let line = std::iter::repeat_with(|| std::fs::read_to_string(&file).expect("a line"));
+    let line = line.take(1_000_000).find(|line| !line.is_empty()).expect("its command line");
     assert!(line.contains("--password-fd") && !line.contains(PASSWORD), "{line}");
     // The other end stays open.
     writeln!(input, "{PASSWORD}").expect("it reads");
