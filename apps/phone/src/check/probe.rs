@@ -48,7 +48,7 @@ pub(super) fn options(
     let status = message.status().ok_or("what answers does not speak SIP")?;
     let line = bytes.split(|byte| *byte == b'\r').next().unwrap_or_default();
     let reason = String::from_utf8_lossy(line).splitn(3, ' ').nth(2).unwrap_or_default().to_owned();
-    let date = message.value(HeaderName::Date).and_then(|value| date::parse(value));
+    let date = message.value(HeaderName::Date).and_then(date::parse);
     Ok(Answered { status, reason, date, after: begun.elapsed() })
 }
 
