@@ -98,6 +98,22 @@ fn an_account_on_the_command_line_has_its_password_elsewhere() {
 }
 
 #[test]
+fn a_script_registers_and_ends_that() {
+    let server = registrar::start("");
+    let folder = tempfile::tempdir().expect("a folder");
+    let account = format!(
+        "[[account]]\nuri = \"alice@example.org\"\nproxy = \"{server}\"\npassword = \"{PASSWORD}\"\n\
+         [[steps]]\nregister = \"alice@example.org\"\n[[steps]]\nunregister = true\n"
+    );
+    let output = run(&mut Command::new(PHONE), &script(folder.path(), &account));
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let told = told(&output.stdout);
+    event(&told, "unregistered");
+    let passed = told.iter().filter(|told| told["event"] == "step" && told["state"] == "passed");
+    assert_eq!(passed.count(), 3);
+}
+
+#[test]
 fn a_file_with_passwords_that_others_can_read_is_warned_of() {
     let server = registrar::start("");
     let folder = tempfile::tempdir().expect("a folder");
