@@ -22,6 +22,8 @@ pub(crate) enum Command {
     Answer(AnswerArgs),
     /// Do the steps of a script
     Run(RunArgs),
+    /// Look at configuration, network, DNS and account: what works, what does not, and what to do
+    Check(CheckArgs),
     /// Do what the lines of the standard input say, each a command in JSON
     Control(ControlArgs),
 }
@@ -65,6 +67,12 @@ pub(crate) struct RunArgs {
     /// Write what came of each step as JUnit XML
     #[arg(long, value_name = "FILE")]
     pub(crate) junit: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) line: LineArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CheckArgs {
     #[command(flatten)]
     pub(crate) line: LineArgs,
 }

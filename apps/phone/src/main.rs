@@ -2,6 +2,7 @@
 
 mod audio;
 mod call;
+mod check;
 mod cli;
 mod config;
 mod front;
@@ -74,6 +75,11 @@ fn run(cli: Cli) -> Result<Outcome, Outcome> {
             setup.accounts.extend(script.accounts);
             let front = front::Run::new(script.steps, args.junit, report(&args.line));
             (setup, Box::new(front))
+        }
+        Command::Check(args) => {
+            let listen = args.line.listen.unwrap_or_else(check::default_listen);
+            let setup = Setup { listen, ..setup(&args.line, false, 0)? };
+            return check::run(setup, report(&args.line));
         }
         Command::Control(args) => {
             if args.line.play == "-" {

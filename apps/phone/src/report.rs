@@ -110,6 +110,14 @@ pub(crate) enum Told {
         cause: String,
     },
     State(State),
+    /// What `check` has found.
+    Check {
+        what: String,
+        works: bool,
+        found: String,
+        /// What to do where it does not work.
+        advice: Option<String>,
+    },
     /// A step of a script.
     Step {
         /// Counted from one.
@@ -312,6 +320,11 @@ impl std::fmt::Display for Told {
             Self::Done { .. } => f.write_str("done"),
             Self::Failed { cause, .. } => f.write_str(cause),
             Self::State(state) => write!(f, "{} calls", state.calls.len()),
+            Self::Check { what, works, found, advice } => {
+                let verdict = if *works { "ok" } else { "FAILS" };
+                write!(f, "{verdict:5} {what}: {found}")?;
+                advice.as_ref().map_or(Ok(()), |advice| write!(f, "; {advice}"))
+            }
             Self::Step { step, does, state, cause, .. } => {
                 let state = match state {
                     StepState::Begun => "...",

@@ -82,11 +82,10 @@ fn an_account_on_the_command_line_has_its_password_elsewhere() {
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     let mut child = with(&["--password-fd", "0"]).stdin(Stdio::piped()).spawn().expect("it runs");
     let mut input = child.stdin.take().expect("its input");
-    let mut line = String::new();
-    // It is there a moment after the program is.
-    while line.is_empty() {
-        line = std::fs::read_to_string(format!("/proc/{}/cmdline", child.id())).expect("a line");
-    }
+    let file = format!("/proc/{}/cmdline", child.id());
+    // It is there when the program has begun.
+    let line = std::iter::repeat_with(|| std::fs::read_to_string(&file).expect("a line"));
+    let line = line.take(1_000_000).find(|line| !line.is_empty()).expect("its command line");
     assert!(line.contains("--password-fd") && !line.contains(PASSWORD), "{line}");
     // The other end stays open.
     writeln!(input, "{PASSWORD}").expect("it reads");
@@ -96,6 +95,22 @@ fn an_account_on_the_command_line_has_its_password_elsewhere() {
     let output = with(&["--password-fd", "99"]).output().expect("it runs");
     assert_eq!(output.status.code(), Some(2), "{output:?}");
     assert!(said(&output).contains("--password-fd 99"), "{output:?}");
+}
+
+#[test]
+fn a_script_registers_and_ends_that() {
+    let server = registrar::start("");
+    let folder = tempfile::tempdir().expect("a folder");
+    let account = format!(
+        "[[account]]\nuri = \"alice@example.org\"\nproxy = \"{server}\"\npassword = \"{PASSWORD}\"\n\
+         [[steps]]\nregister = \"alice@example.org\"\n[[steps]]\nunregister = true\n"
+    );
+    let output = run(&mut Command::new(PHONE), &script(folder.path(), &account));
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let told = told(&output.stdout);
+    event(&told, "unregistered");
+    let passed = told.iter().filter(|told| told["event"] == "step" && told["state"] == "passed");
+    assert_eq!(passed.count(), 3);
 }
 
 #[test]
