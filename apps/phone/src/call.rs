@@ -17,6 +17,14 @@ pub(crate) enum Stage {
     Talking,
 }
 
+/// To whom a call is transferred.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Target {
+    Uri(String),
+    /// The other end of the call of this number.
+    Call(u64),
+}
+
 /// A call as the phone sees it. It keeps its number when it is placed anew.
 pub(crate) struct Call {
     /// What the engine calls it; `None` while it is found out where it goes.
@@ -33,6 +41,10 @@ pub(crate) struct Call {
     pub(crate) holds: bool,
     /// Whether it is to be held, while the other end is asked.
     pub(crate) wants_hold: Option<bool>,
+    /// To whom it is being transferred.
+    pub(crate) transfer: Option<Target>,
+    /// Whom the other end wishes to be called instead.
+    pub(crate) wish: Option<String>,
     /// What it is answered with, while it rings here.
     pub(crate) answer: Vec<u8>,
     /// Whether it was placed anew with nothing but SRTP in the offer.
@@ -53,6 +65,8 @@ impl Call {
             is_held: false,
             holds: false,
             wants_hold: None,
+            transfer: None,
+            wish: None,
             answer: Vec::new(),
             has_retried: false,
         }

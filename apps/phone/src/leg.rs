@@ -1,7 +1,7 @@
 //! The media of one call: a socket, a session, and what sounds.
 
-use crate::audio::{Recording, Source};
-use media::{Heard, Negotiator, Refusal, Seed, Session, Stream, Wishes};
+use crate::audio::{RATE, Recording, Source};
+use media::{Heard, Negotiator, Refusal, Resampler, Seed, Session, Stream, Wishes};
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::time::Duration;
@@ -26,15 +26,31 @@ pub(crate) enum Sound {
     Echo,
 }
 
+/// Between what sounds at this end and the codec.
+struct Rates {
+    /// The codec's.
+    rate: u32,
+    outward: Resampler,
+    inward: Resampler,
+}
+
+impl Rates {
+    fn new(rate: u32) -> Self {
+        Self { rate, outward: Resampler::new(RATE, rate), inward: Resampler::new(rate, RATE) }
+    }
+}
+
 /// The media of one call.
 pub(crate) struct Leg {
     pub(crate) negotiator: Negotiator,
     pub(crate) session: Option<Session>,
     pub(crate) socket: UdpSocket,
+    local: IpAddr,
     pub(crate) sound: Sound,
     /// Whether silence is sent in its place.
     pub(crate) mutes: bool,
     recording: Option<Recording>,
+    rates: Rates,
     /// What was played last, for an echo.
     last: Vec<i16>,
     packet: Vec<u8>,
@@ -57,7 +73,23 @@ impl Leg {
         // Numbers that some read as signed ones of 32 bits.
         let negotiator = Negotiator::new(wishes, address, random_number() >> 33);
         let (session, last, packet) = (None, Vec::new(), Vec::new());
-        Ok(Self { negotiator, session, socket, sound, mutes: false, recording, last, packet })
+        Ok(Self {
+            negotiator,
+            session,
+            socket,
+            local,
+            sound,
+            mutes: false,
+            recording,
+            rates: Rates::new(RATE),
+            last,
+            packet,
+        })
+    }
+
+    /// Where it receives.
+    pub(crate) fn local(&self) -> IpAddr {
+        self.local
     }
 
     /// Begins the session of `stream`, or goes on with it. False where its keys cannot be used.
@@ -103,7 +135,11 @@ impl Leg {
     /// Sends and plays 20 ms of sound.
     pub(crate) fn tick(&mut self, now: Duration) {
         let Some(session) = &mut self.session else { return };
-        let count = session.frame_samples();
+        let rate = session.stream().codec.sample_rate();
+        if rate != self.rates.rate {
+            self.rates = Rates::new(rate);
+        }
+        let count = RATE as usize / 50;
         let mut samples = match &mut self.sound {
             Sound::Source(source) => source.next(count),
             Sound::Echo => std::mem::take(&mut self.last),
@@ -111,12 +147,16 @@ impl Leg {
         if self.mutes {
             samples.fill(0);
         }
-        if let Some(to) = session.send(&samples, &mut self.packet) {
+        samples.resize(count, 0);
+        let mut frame = Vec::with_capacity(session.frame_samples());
+        self.rates.outward.resample(&samples, &mut frame);
+        if let Some(to) = session.send(&frame, &mut self.packet) {
             // What cannot be sent is lost like what is lost on the way.
             let _ = self.socket.send_to(&self.packet, to);
         }
-        let mut played = Vec::with_capacity(count);
-        session.play(now, &mut played);
+        let (mut heard, mut played) = (Vec::with_capacity(frame.len()), Vec::with_capacity(count));
+        session.play(now, &mut heard);
+        self.rates.inward.resample(&heard, &mut played);
         if let Some(recording) = &mut self.recording {
             recording.write(&played);
         }

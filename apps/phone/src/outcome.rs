@@ -49,7 +49,7 @@ impl Outcome {
     /// What came of a call that ended so; `party` is the other end.
     pub(crate) fn of_end(end: &End, party: &str) -> Self {
         match end {
-            End::HungUp | End::HungUpByPeer { .. } => Self::Done,
+            End::HungUp | End::HungUpByPeer { .. } | End::Replaced { .. } => Self::Done,
             End::Cancelled { .. } => Self::NoAnswer(format!("{party} has taken the call back")),
             End::NotAnswered => Self::NoAnswer(format!("{party} does not answer")),
             End::Declined => Self::Declined(format!("the call of {party} was declined here")),

@@ -57,6 +57,35 @@ pub(crate) enum Told {
         /// Whether this end holds; else the other one does.
         here: bool,
     },
+    /// How far the transfer is that this end has asked for.
+    Transfer {
+        call: u64,
+        state: TransferState,
+        /// Why it has failed.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        cause: Option<String>,
+    },
+    /// The other end wishes somebody else to be called.
+    TransferAsked {
+        call: u64,
+        to: String,
+    },
+    /// That is done, by another call.
+    Following {
+        call: u64,
+        by: u64,
+        to: String,
+    },
+    Message {
+        from: String,
+        text: String,
+        account: Option<String>,
+    },
+    MessageSent {
+        message: u64,
+        /// Why it has not arrived; `None`: it has.
+        cause: Option<String>,
+    },
     /// A change of the call came to nothing.
     Unchanged {
         call: u64,
@@ -89,6 +118,16 @@ pub(crate) enum Told {
         #[serde(skip)]
         outcome: Outcome,
     },
+}
+
+/// How far a transfer is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum TransferState {
+    Accepted,
+    Ringing,
+    Done,
+    Failed,
 }
 
 /// How far everything is.
@@ -211,6 +250,23 @@ impl std::fmt::Display for Told {
                 write!(f, "{who} holds the call")
             }
             Self::Held { .. } => f.write_str("the call goes on"),
+            Self::Transfer { state, cause, .. } => {
+                let state = match state {
+                    TransferState::Accepted => "the other end calls",
+                    TransferState::Ringing => "it rings there",
+                    TransferState::Done => "transferred",
+                    TransferState::Failed => "the transfer has failed",
+                };
+                f.write_str(state)?;
+                cause.as_ref().map_or(Ok(()), |cause| write!(f, ": {cause}"))
+            }
+            Self::TransferAsked { to, .. } => write!(f, "the other end wishes {to} to be called"),
+            Self::Following { to, .. } => write!(f, "calling {to}, as the other end wishes"),
+            Self::Message { from, text, .. } => write!(f, "{from} writes: {text}"),
+            Self::MessageSent { cause: None, .. } => f.write_str("the message has arrived"),
+            Self::MessageSent { cause: Some(cause), .. } => {
+                write!(f, "the message has not arrived: {cause}")
+            }
             Self::Unchanged { cause, .. } => write!(f, "the call stays as it was: {cause}"),
             Self::Media(media) => write!(f, "{media}"),
             Self::Done { .. } => f.write_str("done"),

@@ -209,9 +209,14 @@ impl Controlled {
             if told["event"] == event {
                 return told;
             }
-            assert_ne!(told["event"], "ended", "before {event}: {told}");
         }
         panic!("the phone has ended before {event}");
+    }
+
+    /// Calls another phone; the number of the call.
+    fn call(&mut self, other: &Self) -> u64 {
+        self.command(&format!(r#"{{"command":"call","uri":"sip:it@{}"}}"#, other.address));
+        self.expect("done")["call"].as_u64().expect("a number")
     }
 }
 
@@ -248,4 +253,66 @@ fn a_phone_does_what_lines_say() {
     assert_eq!(here.expect("ended")["status"], 0);
     here.command(r#"{"command":"quit"}"#);
     assert_eq!(here.child.wait().expect("it ends").code(), Some(0));
+}
+
+/// Two phones in a call that the first has placed.
+fn talking(here: &mut Controlled, there: &mut Controlled) {
+    let number = here.call(there);
+    let incoming = there.expect("incoming");
+    there.command(&format!(r#"{{"command":"answer","call":{}}}"#, incoming["call"]));
+    assert_eq!(here.expect("answered")["call"], number);
+}
+
+#[test]
+fn calls_are_transferred() {
+    let mut phones = [(); 3].map(|()| Controlled::start());
+    let [alice, bob, carol] = &mut phones;
+    talking(alice, bob);
+    let to = &carol.address;
+    alice.command(&format!(r#"{{"command":"transfer","call":1,"to":"sip:carol@{to}"}}"#));
+    assert_eq!(bob.expect("transfer_asked")["call"], 1);
+    bob.command(r#"{"command":"follow","call":1}"#);
+    assert_eq!(bob.expect("following")["by"], 2);
+    carol.expect("incoming");
+    carol.command(r#"{"command":"answer","call":1}"#);
+    assert_eq!(bob.expect("answered")["call"], 2);
+    assert_eq!(alice.expect("ended")["call"], 1);
+    assert_eq!(bob.expect("ended")["call"], 1);
+
+    // Bob, in a call with carol, calls alice, and brings both together.
+    talking(bob, alice);
+    bob.command(r#"{"command":"transfer","call":3,"with":2}"#);
+    assert_eq!(alice.expect("transfer_asked")["call"], 2);
+    alice.command(r#"{"command":"follow","call":2}"#);
+    assert_eq!(alice.expect("answered")["call"], 3);
+    let ended = [bob.expect("ended"), bob.expect("ended")].map(|ended| ended["call"].as_u64());
+    assert!(ended.contains(&Some(2)) && ended.contains(&Some(3)), "{ended:?}");
+    assert_eq!(carol.expect("ended")["call"], 1);
+    alice.command(r#"{"command":"hang_up","call":3}"#);
+    assert_eq!(carol.expect("ended")["call"], 2);
+}
+
+#[test]
+fn a_transfer_to_nobody_leaves_the_call_as_it_was() {
+    let mut phones = [(); 2].map(|()| Controlled::start());
+    let [alice, bob] = &mut phones;
+    talking(alice, bob);
+    alice.command(r#"{"command":"transfer","call":1,"to":"sip:carol@127.0.0.1:9"}"#);
+    bob.expect("transfer_asked");
+    bob.command(r#"{"command":"follow","call":1}"#);
+    while alice.expect("transfer")["state"] != "failed" {}
+    assert_eq!(alice.expect("held")["held"], false);
+    alice.command(r#"{"command":"hang_up","call":1}"#);
+    assert_eq!(alice.expect("ended")["status"], 0);
+}
+
+#[test]
+fn a_message_arrives() {
+    let mut phones = [(); 2].map(|()| Controlled::start());
+    let [alice, bob] = &mut phones;
+    let to = &bob.address;
+    let line = format!(r#"{{"command":"message","to":"sip:bob@{to}","text":"Grüße"}}"#);
+    alice.command(&line);
+    assert_eq!(bob.expect("message")["text"], "Grüße");
+    assert_eq!(alice.expect("message_sent")["cause"], serde_json::Value::Null);
 }

@@ -13,5 +13,6 @@ mod negotiation;
 mod session;
 pub mod tone;
 
+pub use codec::{Codec, Resampler};
 pub use negotiation::{Negotiator, Random, Refusal, Security, Stream, Wishes};
 pub use session::{Heard, Seed, Session, Statistics};

@@ -11,8 +11,8 @@ use sdp::{Crypto, Direction, Media};
 use srtp::plus::{Placement, Plus, Scheme};
 use srtp::{Policy, Suite};
 
-/// The payload type that we give telephone events.
-const EVENTS: u8 = 101;
+/// The payload types that we give telephone events, by their clock rate: that of the codec (RFC 4733 section 2.1).
+const EVENTS: [(u8, u32); 2] = [(101, 8000), (110, 48_000)];
 /// The element of the header extension that SRTP+ stands in where we offer it.
 const PLUS_ELEMENT: u8 = 5;
 
@@ -63,6 +63,8 @@ pub struct Stream {
     pub receive_type: u8,
     /// The payload types of telephone events, sent and received, if both know them.
     pub events: Option<(u8, u8)>,
+    /// Units of a telephone event's duration in a second.
+    pub events_clock_rate: u32,
     /// Where to send; `None` while the other end holds.
     pub remote: Option<SocketAddr>,
     /// Whether we send, and whether the other end does.
@@ -180,15 +182,25 @@ impl Negotiator {
             _ => self.keys(random),
         };
         let protocol = if self.requires_security() { "RTP/SAVP" } else { "RTP/AVP" };
-        let codecs = self.wishes.codecs.iter().enumerate();
-        let types: Vec<_> = codecs
-            .map(|(place, &codec)| {
-                (codec.static_payload_type().unwrap_or(102 + place as u8), codec)
-            })
-            .collect();
+        let types = self.payload_types();
+        let is_used = |&(_, rate): &(u8, u32)| {
+            rate == 8000 || types.iter().any(|(_, codec)| codec.clock_rate() == rate)
+        };
+        let events: Vec<_> = EVENTS.into_iter().filter(is_used).collect();
         let direction = if self.holds { "sendonly" } else { "sendrecv" };
         let keys = self.offered.clone();
-        self.describe(protocol, &types, Some(EVENTS), direction, &keys, true)
+        self.describe(protocol, &types, &events, direction, &keys, true)
+    }
+
+    /// Our codecs with the payload types that we offer them under.
+    fn payload_types(&self) -> Vec<(u8, Codec)> {
+        let is_free = |number: &u8| EVENTS.iter().all(|(taken, _)| taken != number);
+        let mut dynamic = rtp::payload::DYNAMIC.filter(is_free);
+        let codecs = self.wishes.codecs.iter();
+        let numbered = codecs.filter_map(|&codec| {
+            Some((codec.static_payload_type().or_else(|| dynamic.next())?, codec))
+        });
+        numbered.collect()
     }
 
     fn keys(&self, random: Random<'_>) -> Vec<Crypto> {
@@ -209,7 +221,7 @@ impl Negotiator {
         &mut self,
         protocol: &str,
         types: &[(u8, Codec)],
-        events: Option<u8>,
+        events: &[(u8, u32)],
         direction: &str,
         keys: &[Crypto],
         multiplexes_rtcp: bool,
@@ -218,17 +230,25 @@ impl Negotiator {
         let (id, version, port) = (self.id, self.version, self.local.port());
         let address = address(self.local.ip());
         let mut numbers: Vec<String> = types.iter().map(|(number, _)| number.to_string()).collect();
-        numbers.extend(events.map(|number| number.to_string()));
+        numbers.extend(events.iter().map(|(number, _)| number.to_string()));
         let mut text = format!(
             "v=0\r\no=- {id} {version} IN {address}\r\ns=-\r\nc=IN {address}\r\nt=0 0\r\n\
              m=audio {port} {protocol} {}\r\n",
             numbers.join(" ")
         );
         for (number, codec) in types {
-            text += &format!("a=rtpmap:{number} {}/{}\r\n", codec.name(), codec.clock_rate());
+            text += &format!("a=rtpmap:{number} {}/{}", codec.name(), codec.clock_rate());
+            match codec.channels() {
+                1 => text += "\r\n",
+                channels => text += &format!("/{channels}\r\n"),
+            }
+            if let Some(parameters) = codec.parameters() {
+                text += &format!("a=fmtp:{number} {parameters}\r\n");
+            }
         }
-        if let Some(number) = events {
-            text += &format!("a=rtpmap:{number} telephone-event/8000\r\na=fmtp:{number} 0-15\r\n");
+        for (number, rate) in events {
+            text +=
+                &format!("a=rtpmap:{number} telephone-event/{rate}\r\na=fmtp:{number} 0-15\r\n");
         }
         for key in keys {
             text += &format!("a=crypto:{key}\r\n");
@@ -254,7 +274,7 @@ impl Negotiator {
         let profile = Profile::of(media.protocol);
         let security = self.secure_answer(media, profile, random)?;
         let (codec, number) = self.common_codec(media)?;
-        let events = events_of(media);
+        let events = events_of(media, codec);
         let theirs = media.direction(&session);
         let (sends, receives) = self.directions(theirs);
         let direction = match (sends, receives) {
@@ -265,14 +285,16 @@ impl Negotiator {
         };
         let keys: Vec<Crypto> = security.iter().map(|agreed| agreed.send.clone()).collect();
         let mux = media.multiplexes_rtcp();
-        let own = self.describe(media.protocol, &[(number, codec)], events, direction, &keys, mux);
+        let types = [(number, codec)];
+        let own = self.describe(media.protocol, &types, events.as_slice(), direction, &keys, mux);
         let answer = in_its_place(&own, &session, place);
         self.was_secured |= security.is_some();
         let stream = Stream {
             codec,
             send_type: number,
             receive_type: number,
-            events: events.map(|number| (number, number)),
+            events: events.map(|(number, _)| (number, number)),
+            events_clock_rate: events.map_or(8000, |(_, rate)| rate),
             remote: remote_of(&session, media),
             sends,
             receives,
@@ -333,11 +355,18 @@ impl Negotiator {
         let (codec, number) = self.common_codec(media)?;
         self.was_secured |= security.is_some();
         let (sends, receives) = self.directions(media.direction(&session));
+        // What we receive is numbered as we have offered it (RFC 3264 section 5.1).
+        let offered = self.payload_types().into_iter().find(|(_, ours)| *ours == codec);
+        let events = events_of(media, codec).and_then(|(number, rate)| {
+            let (ours, _) = EVENTS.into_iter().find(|(_, offered)| *offered == rate)?;
+            Some((number, ours, rate))
+        });
         Ok(Stream {
             codec,
             send_type: number,
-            receive_type: number,
-            events: events_of(media).map(|number| (number, EVENTS)),
+            receive_type: offered.map_or(number, |(ours, _)| ours),
+            events: events.map(|(theirs, ours, _)| (theirs, ours)),
+            events_clock_rate: events.map_or(8000, |(.., rate)| rate),
             remote: remote_of(&session, media),
             sends,
             receives,
@@ -398,12 +427,15 @@ fn audio_of<'s, 'a>(session: &'s sdp::Session<'a>) -> Option<(usize, &'s Media<'
     audio.find(|(_, media)| media.port != 0)
 }
 
-/// The payload type of telephone events at 8000 Hz, if it is among the formats.
-fn events_of(media: &Media<'_>) -> Option<u8> {
-    let mut events = media
-        .rtpmaps()
-        .filter(|map| map.name.eq_ignore_ascii_case("telephone-event") && map.clock_rate == 8000);
-    events.next().map(|map| map.payload_type)
+/// The payload type and the clock rate of the telephone events that go with `codec`: those of its clock rate, else
+/// those at 8000 Hz, which are all that many phones know.
+fn events_of(media: &Media<'_>, codec: Codec) -> Option<(u8, u32)> {
+    let at = |rate: u32| {
+        let mut maps = media.rtpmaps().filter(|map| map.clock_rate == rate);
+        let map = maps.find(|map| map.name.eq_ignore_ascii_case("telephone-event"))?;
+        Some((map.payload_type, rate))
+    };
+    at(codec.clock_rate()).or_else(|| at(8000))
 }
 
 /// Where the other end receives. Nobody is sent anything at no address (RFC 3264 section 8.4, of old phones).

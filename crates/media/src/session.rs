@@ -193,7 +193,7 @@ impl Session {
     /// Samples in a frame of 20 ms.
     #[must_use]
     pub const fn frame_samples(&self) -> usize {
-        self.stream.codec.sample_rate() as usize / 50
+        self.stream.codec.frame_samples()
     }
 
     /// Sends a key: `0` to `9`, `*`, `#`, `A` to `D`, as a telephone event (RFC 4733). False where the other end does
@@ -218,7 +218,7 @@ impl Session {
         if !self.stream.sends {
             return None;
         }
-        let (payload_type, timestamp, marker, payload) = match self.event(timestamp, units) {
+        let (payload_type, timestamp, marker, payload) = match self.event(timestamp) {
             Some((payload_type, begun, is_first, event)) => {
                 (payload_type, begun, is_first, event.to_bytes().to_vec())
             }
@@ -249,7 +249,7 @@ impl Session {
     }
 
     /// The telephone event that takes the place of sound now: its payload type, when it began, whether it begins.
-    fn event(&mut self, timestamp: u32, units: u32) -> Option<(u8, u32, bool, TelephoneEvent)> {
+    fn event(&mut self, timestamp: u32) -> Option<(u8, u32, bool, TelephoneEvent)> {
         let (payload_type, _) = self.stream.events?;
         if self.pressed.is_none() && !self.digits.is_empty() {
             let event = self.digits.remove(0);
@@ -265,7 +265,7 @@ impl Session {
             return None;
         }
         let end = packets > PRESSED;
-        let duration = packets.min(PRESSED) * units as u16;
+        let duration = packets.min(PRESSED) * (self.stream.events_clock_rate / 50) as u16;
         let event = TelephoneEvent { event, end, volume: 10, duration };
         Some((payload_type, begun, packets == 1, event))
     }
@@ -380,13 +380,19 @@ impl Session {
         let counts = self.buffer.counts();
         let lost = statistics.lost() + counts.late;
         let share = lost as f64 / (statistics.expected.max(1)) as f64;
-        let quality = match self.stream.codec {
-            Codec::Pcmu | Codec::Pcma => CodecQuality::G711,
-            _ => CodecQuality::G711,
-        };
+        let quality = quality_of(self.stream.codec);
         let delay = self.buffer.target() + FRAME;
         statistics.mos = mean_opinion_score(rating(quality, delay, share, 1.0));
         statistics
+    }
+}
+
+/// What the codec costs, each with the concealment that it has here.
+const fn quality_of(codec: Codec) -> CodecQuality {
+    match codec {
+        Codec::Pcmu | Codec::Pcma => CodecQuality::G711,
+        // The E-model's scale ends where G.711's quality does: wideband is taken for no worse.
+        _ => CodecQuality::G711,
     }
 }
 

@@ -1,18 +1,23 @@
 //! The agent: what comes in finds whom it is for.
 
 use crate::call::outgoing_dialog;
-use crate::call::{ALLOW, Call, CallError};
+use crate::call::{ALLOW, Asked, Call, CallError, News};
 use crate::client::{Heard, Owner};
 use crate::config::{Account, AccountId, Config};
 use crate::core::Core;
-use crate::event::{CallId, Event, Location, Ticket, Transmit};
+use crate::event::{CallId, Event, Location, MessageId, Ticket, Transmit};
+use crate::message::ACCEPT;
 use crate::registration::Registration;
+use crate::replaces::Replaces;
 use crate::server::{Answer, Arrival, ServerKey};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::net::SocketAddr;
 use sip::dialog::DialogId;
 use sip::{Emit, Flow, HeaderName, Instant, Message, Method, Transport, Uri};
+
+/// The extensions that a request may require.
+const SUPPORTED: [&[u8]; 1] = [b"replaces"];
 
 /// A user agent. See the [crate] for how it is used.
 pub struct Agent {
@@ -62,7 +67,7 @@ impl Agent {
         for registration in &mut self.registrations {
             registration.on_timer(&mut self.core, now);
         }
-        self.tidy();
+        self.tidy(now);
     }
 
     /// A datagram, or a message on a stream, has come on `flow`.
@@ -75,7 +80,7 @@ impl Agent {
         } else {
             self.on_request(&message, flow, now);
         }
-        self.tidy();
+        self.tidy(now);
     }
 
     /// A message that [`Agent::poll_transmit`] gave could not be sent.
@@ -83,7 +88,7 @@ impl Agent {
         if let Some(heard) = self.core.on_undeliverable(bytes, now) {
             self.hear(heard, now);
         }
-        self.tidy();
+        self.tidy(now);
     }
 
     /// A connection to `remote` has ended. Whoever is registered through it is not reached any more, and registers anew.
@@ -98,7 +103,7 @@ impl Agent {
         if let Some(heard) = self.core.on_located(ticket, locations, now) {
             self.hear(heard, now);
         }
-        self.tidy();
+        self.tidy(now);
     }
 
     /// How many calls there are.
@@ -175,7 +180,7 @@ impl Agent {
         let routes = routes.map_or(&[][..], |registration| &registration.service_route);
         let dialog = outgoing_dialog(&mut self.core, account, uri, routes).ok_or(CallError::Uri)?;
         let id = self.core.new_call();
-        let call = Call::place(&mut self.core, id, account, dialog, session, now);
+        let call = Call::place(&mut self.core, id, account, dialog, session, None, now);
         self.calls.insert(id, call);
         Ok(id)
     }
@@ -193,7 +198,13 @@ impl Agent {
     /// # Errors
     /// [`CallError`] where the call does not ring here.
     pub fn answer(&mut self, now: Instant, call: CallId, session: &[u8]) -> Result<(), CallError> {
-        self.with(call, |call, core| call.answer(core, session, now))
+        self.with(call, |call, core| call.answer(core, session, now))?;
+        let replaced = self.calls.get(&call).and_then(|call| call.replaces);
+        if let Some(replaced) = replaced.and_then(|replaced| self.calls.get_mut(&replaced)) {
+            replaced.be_replaced(&mut self.core, call, now);
+            self.tidy(now);
+        }
+        Ok(())
     }
 
     /// Refuses a call with `status`, 300 to 699.
@@ -245,6 +256,98 @@ impl Agent {
         self.with(call, |call, core| call.refuse(core, status, now))
     }
 
+    /// Asks the other end to call `uri` instead (RFC 3515). What becomes of it: [`Event::Transfer`]. Both ends stay in
+    /// the call until one hangs up.
+    ///
+    /// # Errors
+    /// [`CallError`] where the call does not stand, or the URI is none.
+    pub fn transfer(&mut self, now: Instant, call: CallId, uri: &str) -> Result<(), CallError> {
+        let is_address = matches!(Uri::parse(uri.as_bytes()), Ok(Uri::Sip(_)));
+        if !is_address || uri.contains(['<', '>', '?']) {
+            return Err(CallError::Uri);
+        }
+        self.with(call, |call, core| call.refer(core, uri.as_bytes(), now))
+    }
+
+    /// Asks the other end of `call` to take the place of this end in the call `with` (RFC 5589 section 7).
+    ///
+    /// # Errors
+    /// [`CallError`] where one of the calls does not stand.
+    pub fn transfer_to(
+        &mut self,
+        now: Instant,
+        call: CallId,
+        with: CallId,
+    ) -> Result<(), CallError> {
+        let target = self.calls.get(&with).filter(|_| call != with).ok_or(CallError::Unknown)?;
+        let refer_to = target.refer_to_here()?;
+        self.with(call, |call, core| call.refer(core, &refer_to, now))
+    }
+
+    /// Calls whom the other end of `call` wishes ([`Event::TransferAsked`]), with the offer `session`. The other end
+    /// is told how that goes.
+    ///
+    /// # Errors
+    /// [`CallError`] where nothing was wished.
+    pub fn follow(
+        &mut self,
+        now: Instant,
+        call: CallId,
+        session: Vec<u8>,
+    ) -> Result<CallId, CallError> {
+        let found = self.calls.get_mut(&call).ok_or(CallError::Unknown)?;
+        let account = found.account;
+        let (uri, lines) = found.follow(&mut self.core, now)?;
+        let routes = account.and_then(|account| self.registrations.get(account.0));
+        let routes = routes.map_or(&[][..], |registration| &registration.service_route);
+        let dialog =
+            outgoing_dialog(&mut self.core, account, &uri, routes).ok_or(CallError::Uri)?;
+        let id = self.core.new_call();
+        let referral = Some((call, lines));
+        let placed = Call::place(&mut self.core, id, account, dialog, session, referral, now);
+        self.calls.insert(id, placed);
+        self.core.news.push(News { to: call, status: 100 });
+        self.tidy(now);
+        Ok(id)
+    }
+
+    /// Does not call whom the other end wishes, and says so with `status`, such as 603.
+    ///
+    /// # Errors
+    /// [`CallError`] where nothing was wished.
+    pub fn refuse_transfer(
+        &mut self,
+        now: Instant,
+        call: CallId,
+        status: u16,
+    ) -> Result<(), CallError> {
+        self.with(call, |call, core| call.refuse_transfer(core, status, now))
+    }
+
+    /// Tells the other end by INFO of a key: for where it takes no telephone events.
+    ///
+    /// # Errors
+    /// [`CallError`] where the call does not stand.
+    pub fn press(&mut self, now: Instant, call: CallId, key: char) -> Result<(), CallError> {
+        self.with(call, |call, core| call.press(core, key, now))
+    }
+
+    /// Sends `text` to `uri`, as `account` or directly. What becomes of it: [`Event::MessageSent`].
+    ///
+    /// # Errors
+    /// [`CallError::Uri`] where it is no SIP URI or there is no such account.
+    pub fn message(
+        &mut self,
+        now: Instant,
+        account: Option<AccountId>,
+        uri: &str,
+        text: &str,
+    ) -> Result<MessageId, CallError> {
+        let routes = account.and_then(|account| self.registrations.get(account.0));
+        let routes = routes.map_or(&[][..], |registration| &registration.service_route);
+        self.core.send_message(account, uri, routes, text, now).ok_or(CallError::Uri)
+    }
+
     fn with(
         &mut self,
         call: CallId,
@@ -252,11 +355,17 @@ impl Agent {
     ) -> Result<(), CallError> {
         let found = self.calls.get_mut(&call).ok_or(CallError::Unknown)?;
         let done = act(found, &mut self.core);
-        self.tidy();
+        self.calls.retain(|_, call| !call.is_over());
         done
     }
 
-    fn tidy(&mut self) {
+    /// Tells news of calls to whom they are for, and forgets calls that are over.
+    fn tidy(&mut self, now: Instant) {
+        for News { to, status } in core::mem::take(&mut self.core.news) {
+            if let Some(call) = self.calls.get_mut(&to) {
+                call.tell_referrer(&mut self.core, status, now);
+            }
+        }
         self.calls.retain(|_, call| !call.is_over());
     }
 
@@ -273,6 +382,7 @@ impl Agent {
                     call.on_heard(&mut self.core, heard, now);
                 }
             }
+            Owner::Message(message) => self.core.on_message_heard(message, &heard),
             Owner::Nobody => {}
         }
     }
@@ -325,7 +435,10 @@ impl Agent {
 
     /// A request outside of any dialog.
     fn on_new_request(&mut self, request: &Message<'_>, flow: &Flow, key: ServerKey, now: Instant) {
-        let unsupported: Vec<&[u8]> = request.elements(HeaderName::Require).collect();
+        let is_unknown =
+            |option: &&[u8]| !SUPPORTED.iter().any(|known| option.eq_ignore_ascii_case(known));
+        let unsupported: Vec<&[u8]> =
+            request.elements(HeaderName::Require).filter(is_unknown).collect();
         if !unsupported.is_empty() {
             let mut lines = Vec::new();
             for option in unsupported {
@@ -333,11 +446,22 @@ impl Agent {
             }
             return self.reply(request, flow, key, 420, &lines, now);
         }
+        let begins = matches!(request.method(), Some(Method::Invite | Method::Message));
+        if begins && !self.admits(flow) {
+            return self.reply(request, flow, key, 403, b"", now);
+        }
         match request.method() {
             Some(Method::Invite) => self.on_invite(request, flow, key, now),
             Some(Method::Options) => {
                 let lines = [ALLOW, b"Accept: application/sdp\r\n"].concat();
                 self.reply(request, flow, key, 200, &lines, now);
+            }
+            Some(Method::Message) => {
+                let account = self.account_of(request);
+                match self.core.on_message(account, request, flow) {
+                    415 => self.reply(request, flow, key, 415, ACCEPT, now),
+                    status => self.reply(request, flow, key, status, b"", now),
+                }
             }
             Some(Method::Bye | Method::Info | Method::Update | Method::Prack) => {
                 self.reply(request, flow, key, 481, b"", now);
@@ -345,6 +469,13 @@ impl Agent {
             Some(Method::Other(_)) | None => self.reply(request, flow, key, 501, b"", now),
             Some(_) => self.reply(request, flow, key, 405, ALLOW, now),
         }
+    }
+
+    /// Whether what comes on `flow` comes by one of our proxies, or may come directly.
+    fn admits(&self, flow: &Flow) -> bool {
+        let Core { config, proxies, .. } = &self.core;
+        let is_registered = config.accounts.iter().any(|account| account.registers);
+        config.direct_calls || !is_registered || proxies.contains(&flow.remote.ip().to_canonical())
     }
 
     fn on_invite(&mut self, invite: &Message<'_>, flow: &Flow, key: ServerKey, now: Instant) {
@@ -355,13 +486,31 @@ impl Agent {
         if ringing >= self.core.config.incoming_calls {
             return self.reply(invite, flow, key, 486, b"", now);
         }
+        let replaces = match self.replaced_by(invite) {
+            Ok(replaces) => replaces,
+            Err(status) => return self.reply(invite, flow, key, status, b"", now),
+        };
         let account = self.account_of(invite);
         let id = self.core.new_call();
-        match Call::take(&mut self.core, id, account, invite, flow, key, now) {
+        let asked = Asked { request: invite.as_bytes().to_vec(), flow: *flow, key };
+        match Call::take(&mut self.core, id, account, invite, asked, replaces, now) {
             Ok(call) => drop(self.calls.insert(id, call)),
             Err(415) => self.reply(invite, flow, key, 415, b"Accept: application/sdp\r\n", now),
             Err(status) => self.reply(invite, flow, key, status, b"", now),
         }
+    }
+
+    /// The call whose place `invite` wants, if it wants one (RFC 3891 section 3). `Err` with the status to refuse with.
+    fn replaced_by(&self, invite: &Message<'_>) -> Result<Option<CallId>, u16> {
+        let mut values = invite.elements(HeaderName::Replaces);
+        let Some(value) = values.next() else { return Ok(None) };
+        let replaces = Replaces::parse(value).filter(|_| values.next().is_none()).ok_or(400_u16)?;
+        let mut calls = self.calls.iter();
+        let (&id, call) = calls.find(|(_, call)| call.is_replaced_by(&replaces)).ok_or(481_u16)?;
+        if replaces.early_only && call.is_established() {
+            return Err(486);
+        }
+        Ok(Some(id))
     }
 
     /// The account whose user the request URI names, or else To.

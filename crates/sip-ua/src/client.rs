@@ -3,8 +3,9 @@
 use crate::config::AccountId;
 use crate::core::{Core, contact};
 use crate::credentials;
-use crate::event::{CallId, Event, Failure, Location, Ticket};
+use crate::event::{CallId, Event, Failure, Location, MessageId, Ticket};
 use crate::token::Token;
+use alloc::borrow::Cow;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -25,6 +26,7 @@ pub(crate) struct ClientId(u64);
 pub(crate) enum Owner {
     Registration(AccountId),
     Call(CallId),
+    Message(MessageId),
     /// Nobody: what comes of a CANCEL comes of its INVITE.
     Nobody,
 }
@@ -41,9 +43,13 @@ pub(crate) struct Draft {
     pub(crate) contact: Option<Vec<u8>>,
     /// Further header field lines, whole.
     pub(crate) lines: Vec<u8>,
-    /// The session description.
+    /// The body, and what it is.
     pub(crate) body: Vec<u8>,
+    pub(crate) body_type: Cow<'static, str>,
 }
+
+/// What most bodies are.
+pub(crate) const SESSION_TYPE: Cow<'static, str> = Cow::Borrowed("application/sdp");
 
 /// A request on its way.
 struct Client {
@@ -189,6 +195,11 @@ impl Core {
             connection: None,
         };
         client.others = locations.iter().map(flow).collect();
+        if matches!(client.owner, Owner::Registration(_)) {
+            // A few at most: a name has no more addresses than a message of the DNS.
+            self.proxies
+                .extend(locations.iter().map(|location| location.remote.ip().to_canonical()));
+        }
         match client.others.pop_front() {
             Some(flow) => {
                 self.transmit(id, flow, now);
@@ -221,7 +232,7 @@ impl Core {
             .lines(contact)
             .lines((authorization, &draft.lines))
             .field(HeaderName::UserAgent, &self.config.user_agent)
-            .body("application/sdp", &draft.body);
+            .body(&draft.body_type, &draft.body);
         let kind = if draft.method == Method::Invite { Kind::Invite } else { Kind::NonInvite };
         let sent = Sent {
             flow,
@@ -424,6 +435,7 @@ impl Core {
                 contact: None,
                 lines: Vec::new(),
                 body: Vec::new(),
+                body_type: SESSION_TYPE,
             },
             owner: Owner::Nobody,
             others: VecDeque::new(),

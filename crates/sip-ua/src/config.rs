@@ -89,6 +89,9 @@ pub struct Config {
     pub keepalive: Option<Duration>,
     /// How long a call may ring, at either end.
     pub ringing: Duration,
+    /// Whether calls and messages are taken that do not come by a server where an account is registered: anybody who
+    /// finds the address can then call. Without such an account they always are.
+    pub direct_calls: bool,
     /// Calls at a time that others have begun; who calls beyond that hears 486.
     pub incoming_calls: usize,
     /// Requests of others that may be in progress or remembered at a time; more are not answered.
@@ -105,6 +108,7 @@ impl Default for Config {
             timers: Timers::default(),
             keepalive: Some(Duration::from_secs(25)),
             ringing: Duration::from_secs(180),
+            direct_calls: false,
             incoming_calls: 4,
             server_transactions: 1024,
         }

@@ -1,12 +1,14 @@
 //! What all parts of the agent share.
 
+use crate::call::News;
 use crate::client::Clients;
 use crate::config::{AccountId, Config};
-use crate::event::{CallId, Event, Ticket, Transmit};
+use crate::event::{CallId, Event, MessageId, Ticket, Transmit};
 use crate::server::Servers;
 use crate::token::Tokens;
-use alloc::collections::VecDeque;
+use alloc::collections::{BTreeSet, VecDeque};
 use alloc::vec::Vec;
+use core::net::IpAddr;
 use sip::{Emit, Flow};
 
 /// Configuration, transactions, and what is to be handed out.
@@ -17,6 +19,10 @@ pub(crate) struct Core {
     pub(crate) servers: Servers,
     pub(crate) transmits: VecDeque<Transmit>,
     pub(crate) events: VecDeque<Event>,
+    /// What is still to be told to whoever has wished for a call.
+    pub(crate) news: Vec<News>,
+    /// Where accounts are registered: what others want comes from there.
+    pub(crate) proxies: BTreeSet<IpAddr>,
     numbers: u64,
 }
 
@@ -29,6 +35,8 @@ impl Core {
             servers: Servers::default(),
             transmits: VecDeque::new(),
             events: VecDeque::new(),
+            news: Vec::new(),
+            proxies: BTreeSet::new(),
             numbers: 0,
         }
     }
@@ -48,6 +56,10 @@ impl Core {
 
     pub(crate) fn new_call(&mut self) -> CallId {
         CallId(self.number())
+    }
+
+    pub(crate) fn new_message(&mut self) -> MessageId {
+        MessageId(self.number())
     }
 
     pub(crate) fn new_ticket(&mut self) -> Ticket {

@@ -15,6 +15,10 @@ pub struct CallId(pub u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ticket(pub u64);
 
+/// Which message of ours. Numbers are not used again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct MessageId(pub u64);
+
 /// A message to send.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Transmit {
@@ -98,7 +102,28 @@ pub enum End {
     NotAnswered,
     /// The owner has refused it.
     Declined,
+    /// Another call has taken its place (RFC 3891).
+    Replaced {
+        /// That call.
+        by: CallId,
+    },
     /// It came to nothing.
+    Failed(Failure),
+}
+
+/// How far a transfer is that this end has asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Transfer {
+    /// The other end does what is asked.
+    Accepted,
+    /// Its call has had that provisional response.
+    Progress {
+        /// The status.
+        status: u16,
+    },
+    /// Its call stands: this one is not needed any more.
+    Done,
+    /// It came to nothing; the call stands as it was.
     Failed(Failure),
 }
 
@@ -134,6 +159,8 @@ pub enum Event {
         flow: Flow,
         /// The session description that it offers; `None`: an offer is wanted of us.
         offer: Option<Vec<u8>>,
+        /// The call whose place it takes when it is answered (RFC 3891): whoever was transferred calls.
+        replaces: Option<CallId>,
     },
     /// It rings at the other end, or there is early media.
     Ringing {
@@ -172,6 +199,48 @@ pub enum Event {
         call: CallId,
         /// Why.
         failure: Failure,
+    },
+    /// How far the transfer is that this end has asked for.
+    Transfer {
+        /// The call that is transferred.
+        call: CallId,
+        /// How far.
+        transfer: Transfer,
+    },
+    /// The other end wants this one to call somebody else instead: to be told
+    /// [`Agent::follow`](crate::Agent::follow) or [`Agent::refuse_transfer`](crate::Agent::refuse_transfer).
+    TransferAsked {
+        /// The call.
+        call: CallId,
+        /// Who is to be called.
+        to: String,
+        /// Whether that takes the place of a call of theirs.
+        replaces: bool,
+    },
+    /// The other end has pressed a key, and tells by INFO.
+    Key {
+        /// The call.
+        call: CallId,
+        /// `0` to `9`, `*`, `#`, `A` to `D`.
+        key: char,
+    },
+    /// Somebody has sent a message (RFC 3428).
+    Message {
+        /// For which account, if for one.
+        account: Option<AccountId>,
+        /// From, as it stands in the message.
+        from: String,
+        /// What it says. It may hold anything but is bounded by the longest message.
+        text: String,
+        /// The way that it came.
+        flow: Flow,
+    },
+    /// A message of ours has arrived, or has not.
+    MessageSent {
+        /// The message.
+        message: MessageId,
+        /// Why it has not.
+        result: Result<(), Failure>,
     },
     /// The call is over.
     Ended {

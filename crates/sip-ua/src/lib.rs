@@ -19,7 +19,9 @@ mod config;
 mod core;
 mod credentials;
 mod event;
+mod message;
 mod registration;
+mod replaces;
 mod server;
 mod token;
 
@@ -27,4 +29,6 @@ pub use agent::Agent;
 pub use call::{CallError, Offer};
 pub use client::destination;
 pub use config::{Account, AccountId, Config, Password};
-pub use event::{CallId, End, Event, Failure, Location, RegistrationState, Ticket, Transmit};
+pub use event::{
+    CallId, End, Event, Failure, Location, MessageId, RegistrationState, Ticket, Transfer, Transmit,
+};

@@ -1,7 +1,7 @@
 //! Registration of an account: begun, refreshed before it ends, tried again after a failure (RFC 3261 section
 //! 10.2, RFC 5626 section 4.5).
 
-use crate::client::{Draft, Heard, Owner, refusal};
+use crate::client::{Draft, Heard, Owner, SESSION_TYPE, refusal};
 use crate::config::AccountId;
 use crate::core::Core;
 use crate::event::{Event, Failure, RegistrationState};
@@ -139,6 +139,7 @@ impl Registration {
             contact: Some(params),
             lines,
             body: Vec::new(),
+            body_type: SESSION_TYPE,
         };
         core.request(draft, Owner::Registration(self.account), self.flow, now);
     }

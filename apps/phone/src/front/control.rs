@@ -61,6 +61,23 @@ enum Command {
         call: u64,
         what: String,
     },
+    /// Blindly to a URI, or to the other end of another call.
+    Transfer {
+        call: u64,
+        to: Option<String>,
+        with: Option<u64>,
+    },
+    Follow {
+        call: u64,
+    },
+    RefuseTransfer {
+        call: u64,
+    },
+    Message {
+        to: String,
+        text: String,
+        account: Option<String>,
+    },
     State,
     Quit,
 }
@@ -126,9 +143,8 @@ impl Control {
     fn command(&mut self, phone: &mut Phone, command: Command) -> Result<Option<u64>, String> {
         match command {
             Command::Call { uri, account } => {
-                let account = account.map(|name| account_of(phone, &name)).transpose()?;
-                let first = (!phone.lines().is_empty()).then_some(AccountId(0));
-                return Ok(Some(phone.call(&uri, account.or(first))));
+                let account = account_of(phone, account.as_deref())?;
+                return Ok(Some(phone.call(&uri, account)));
             }
             Command::Answer { call } => phone.answer(call),
             Command::Decline { call, status } => phone.decline(call, status),
@@ -139,6 +155,17 @@ impl Control {
             Command::Mute { call } => phone.mute(call, true),
             Command::Unmute { call } => phone.mute(call, false),
             Command::Play { call, what } => phone.play(call, &what),
+            Command::Transfer { call, to: Some(to), with: None } => phone.transfer(call, &to),
+            Command::Transfer { call, to: None, with: Some(with) } => phone.transfer_to(call, with),
+            Command::Transfer { .. } => {
+                Err("expected either \"to\", a URI, or \"with\", the number of a call".to_owned())
+            }
+            Command::Follow { call } => return phone.follow(call).map(Some),
+            Command::RefuseTransfer { call } => phone.refuse_transfer(call),
+            Command::Message { to, text, account } => {
+                let account = account_of(phone, account.as_deref())?;
+                phone.message(&to, account, &text).map(drop)
+            }
             Command::State => {
                 self.report.tell(&Told::State(state_of(phone)));
                 Ok(())
@@ -152,10 +179,12 @@ impl Control {
     }
 }
 
-fn account_of(phone: &Phone, name: &str) -> Result<AccountId, String> {
+/// The account of this name, or the first.
+fn account_of(phone: &Phone, name: Option<&str>) -> Result<Option<AccountId>, String> {
+    let Some(name) = name else { return Ok((!phone.lines().is_empty()).then_some(AccountId(0))) };
     let wanted = crate::config::with_scheme(name);
     let place = phone.lines().iter().position(|line| line.uri == wanted);
-    place.map(AccountId).ok_or(format!("there is no account {wanted}"))
+    place.map(|place| Some(AccountId(place))).ok_or(format!("there is no account {wanted}"))
 }
 
 fn state_of(phone: &Phone) -> State {

@@ -56,6 +56,12 @@ impl Front for Call {
                 self.outcome = Some(outcome.clone());
             }
             Told::Incoming { call, .. } => drop(phone.decline(*call, 486)),
+            // Who has placed a call goes where it leads.
+            Told::TransferAsked { call, .. } if Some(*call) == self.number => {
+                if let Ok(follower) = phone.follow(*call) {
+                    self.number = Some(follower);
+                }
+            }
             Told::Ended { call, outcome, .. } if Some(*call) == self.number => {
                 self.outcome.get_or_insert(outcome.clone());
             }
@@ -111,10 +117,14 @@ impl Front for Answer {
 
     fn hear(&mut self, phone: &mut Phone, told: &Told) {
         self.report.tell(told);
-        if let Told::Incoming { call, .. } = told
-            && self.auto
-        {
-            self.take(phone, *call);
+        match told {
+            Told::Incoming { call, .. } if self.auto => self.take(phone, *call),
+            // Else strangers could call whom they like at the owner's cost.
+            Told::TransferAsked { call, .. } => match self.auto {
+                true => drop(phone.refuse_transfer(*call)),
+                false => drop(phone.follow(*call)),
+            },
+            _ => {}
         }
     }
 

@@ -12,6 +12,11 @@ use sip_ua::{AccountId, CallId, End, Failure};
 use std::net::SocketAddr;
 use std::time::Instant;
 
+/// Whether a digit can be pressed.
+const fn is_key(digit: char) -> bool {
+    matches!(digit, '0'..='9' | '*' | '#' | 'A'..='D' | 'a'..='d')
+}
+
 impl Phone {
     /// Registers all accounts that want it.
     pub(crate) fn register(&mut self) {
@@ -92,7 +97,7 @@ impl Phone {
         true
     }
 
-    fn id_of(&self, number: u64) -> Result<CallId, String> {
+    pub(super) fn id_of(&self, number: u64) -> Result<CallId, String> {
         let call = self.calls.get(&number).ok_or(format!("there is no call {number}"))?;
         call.id.ok_or(format!("call {number} is only being placed"))
     }
@@ -160,16 +165,34 @@ impl Phone {
 
     /// Presses keys, such as `12#`.
     pub(crate) fn press(&mut self, number: u64, digits: &str) -> Result<(), String> {
+        if let Some(digit) = digits.chars().find(|digit| !is_key(*digit)) {
+            return Err(format!("{digit} is no key: 0 to 9, *, #, A to D"));
+        }
+        let id = self.id_of(number)?;
         let leg = self.calls.get_mut(&number).and_then(|call| call.leg.as_mut());
         let session = leg.and_then(|leg| leg.session.as_mut());
         let session = session.ok_or(format!("there is no call {number} that is answered"))?;
-        match digits.chars().find(|digit| !session.press(*digit)) {
-            None => Ok(()),
-            Some(_) if session.stream().events.is_none() => {
-                Err(format!("the other end of call {number} takes no telephone events"))
+        for digit in digits.chars() {
+            // Who takes no telephone events is told by INFO.
+            if !session.press(digit) {
+                let pressed = self.agent.press(self.clock.now(), id, digit);
+                pressed.map_err(|error| format!("call {number}: {error}"))?;
             }
-            Some(digit) => Err(format!("{digit} is no key: 0 to 9, *, #, A to D")),
         }
+        Ok(())
+    }
+
+    /// Sends `text` to `uri`, as `account` or directly. The number of the message; whether it arrives is told.
+    pub(crate) fn message(
+        &mut self,
+        uri: &str,
+        account: Option<AccountId>,
+        text: &str,
+    ) -> Result<u64, String> {
+        let uri = crate::config::with_scheme(uri);
+        let sent = self.agent.message(self.clock.now(), account, &uri, text);
+        let sent = sent.map_err(|error| format!("{uri}: {error}, such as sip:bob@example.org"))?;
+        Ok(sent.0)
     }
 
     /// Sends silence in place of what sounds here, or not any more.

@@ -9,7 +9,7 @@ use crate::report::{Answered, Media, Told};
 use media::Refusal;
 use sip::Flow;
 use sip_ua::{AccountId, CallId, End, Event, Failure, RegistrationState};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 impl Phone {
     pub(super) fn on_event(&mut self, event: Event) {
@@ -18,8 +18,12 @@ impl Phone {
                 self.lookups.ask(Asker::Engine(ticket), destination);
             }
             Event::Registration { account, state } => self.on_registration(account, state),
-            Event::Incoming { call, account, from, flow, offer } => {
+            Event::Incoming { call, account, from, flow, offer, replaces } => {
                 self.on_incoming(call, account, from, &flow, offer.as_deref());
+                // Whoever calls takes the place of somebody that is talked to.
+                if let (Some(_), Some(number)) = (replaces, self.number_of(call)) {
+                    let _ = self.answer(number);
+                }
             }
             Event::Ringing { call, status, session } => {
                 self.on_ringing(call, status, session.as_deref());
@@ -28,6 +32,29 @@ impl Phone {
             Event::Offer { call, offer } => self.on_offer(call, offer.as_deref()),
             Event::Answer { call, answer } => self.on_answer(call, &answer),
             Event::OfferFailed { call, failure } => self.on_offer_failed(call, failure),
+            Event::Transfer { call, transfer } => self.on_transfer(call, transfer),
+            Event::TransferAsked { call, to, .. } => {
+                let Some(number) = self.number_of(call) else { return };
+                if let Some(call) = self.calls.get_mut(&number) {
+                    call.wish = Some(to.clone());
+                }
+                self.tell(Told::TransferAsked { call: number, to });
+            }
+            Event::Key { call, key } => {
+                let Some(number) = self.number_of(call) else { return };
+                self.tell(Told::Dtmf { call: number, digit: key });
+            }
+            Event::Message { account, from, text, .. } => {
+                let account = account.and_then(|account| self.lines.get(account.0));
+                let account = account.map(|line| line.uri.clone());
+                self.tell(Told::Message { from, text, account });
+            }
+            Event::MessageSent { message, result } => {
+                let cause = result.err().map(|failure| {
+                    Outcome::of_end(&End::Failed(failure), "the other end").to_string()
+                });
+                self.tell(Told::MessageSent { message: message.0, cause });
+            }
             Event::Ended { call, end } => self.on_ended(call, &end),
             _ => {}
         }
@@ -149,6 +176,9 @@ impl Phone {
                 if let Some(held) = call.wants_hold.take() {
                     call.holds = held;
                     self.tell(Told::Held { call: number, held, here: true });
+                    if held {
+                        self.refer(number);
+                    }
                 }
             }
             Ok(()) => self.tell_answered(number),
@@ -165,7 +195,8 @@ impl Phone {
             leg.negotiator.hold(call.holds);
         }
         let cause = Outcome::of_end(&End::Failed(failure), &call.party).to_string();
-        self.tell(Told::Unchanged { call: number, cause });
+        self.tell(Told::Unchanged { call: number, cause: cause.clone() });
+        self.give_up_transfer(number, cause);
     }
 
     /// Ends a call whose media cannot be had.
@@ -213,7 +244,10 @@ impl Phone {
         let mut outcome = Outcome::of_end(end, &call.party);
         let session = call.leg.as_ref().and_then(|leg| leg.session.as_ref());
         let heard_nothing = session.is_some_and(|session| session.statistics().received == 0);
-        if outcome == Outcome::Done && call.answered.is_some() && heard_nothing {
+        // In a call that was held or over at once there was nothing to be heard.
+        let had_time = call.answered.is_some_and(|begun| begun.elapsed() >= Duration::from_secs(1));
+        let could_hear = had_time && !call.holds && !call.is_held;
+        if outcome == Outcome::Done && could_hear && heard_nothing {
             outcome = Outcome::NothingHeard(format!(
                 "no media came from {}: a firewall or NAT between, or it is muted",
                 call.party

@@ -3,6 +3,7 @@
 
 mod commands;
 mod events;
+mod transfer;
 
 use crate::audio::Recording;
 use crate::call::Call;

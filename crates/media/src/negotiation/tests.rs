@@ -27,10 +27,10 @@ fn agree(one: Security, other: Security) -> Result<(Stream, Stream), Refusal> {
 #[test]
 fn both_ends_agree_on_the_same() {
     let (caller, callee) = agree(Security::Off, Security::Off).unwrap();
-    assert_eq!((caller.codec, callee.codec), (Codec::Pcmu, Codec::Pcmu));
+    assert_eq!((caller.codec, callee.codec), (Codec::ALL[0], Codec::ALL[0]));
     assert_eq!(caller.remote, Some(([192, 0, 2, 1], 5000).into()));
     assert_eq!(callee.remote, Some(([192, 0, 2, 1], 4000).into()));
-    assert_eq!((caller.events, callee.events), (Some((101, 101)), Some((101, 101))));
+    assert!(caller.events.is_some() && caller.events == callee.events);
     assert!(caller.sends && caller.receives && caller.multiplexes_rtcp);
 }
 
@@ -109,7 +109,7 @@ fn what_does_not_fit_says_why() {
     for (media, refusal) in [
         ("", Refusal::NoAudio),
         ("m=video 4000 RTP/AVP 96\r\n", Refusal::NoAudio),
-        ("m=audio 4000 RTP/AVP 18 3\r\n", Refusal::NoCommonCodec { theirs: "G729, GSM".into() }),
+        ("m=audio 4000 RTP/AVP 18 4\r\n", Refusal::NoCommonCodec { theirs: "G729, G723".into() }),
         (
             "m=audio 4000 UDP/TLS/RTP/SAVPF 0\r\n",
             Refusal::OnlySecured { protocol: "UDP/TLS/RTP/SAVPF".into() },
@@ -128,6 +128,94 @@ fn nobody_is_sent_anything_at_no_address() {
     let offer = b"v=0\r\nc=IN IP4 0.0.0.0\r\nm=audio 4000 RTP/AVP 0\r\n";
     let (_, stream) = negotiator(Security::Off, 5000).answer(offer, &mut random()).unwrap();
     assert_eq!(stream.remote, None);
+}
+
+fn of(codecs: &[Codec]) -> Negotiator {
+    let codecs = codecs.to_vec();
+    let wishes = Wishes { security: Security::Off, codecs, ..Wishes::default() };
+    Negotiator::new(wishes, ([192, 0, 2, 1], 5000).into(), 7)
+}
+
+#[test]
+fn an_offer_has_every_codec_in_its_order_and_no_payload_type_twice() {
+    let offer = of(Codec::ALL).offer(&mut random());
+    let session = sdp::Session::parse(&offer).unwrap();
+    let media = &session.media[0];
+    let mut numbers: Vec<u8> = media.formats().map(|format| format.parse().unwrap()).collect();
+    let named: Vec<_> = numbers
+        .iter()
+        .map(|number| media.rtpmaps().find(|map| map.payload_type == *number).unwrap())
+        .filter_map(|map| Codec::named(map.name, map.clock_rate))
+        .collect();
+    assert_eq!(named, Codec::ALL);
+    let dynamic = numbers.iter().filter(|number| **number > 34);
+    assert!(dynamic.into_iter().all(|number| (96..=127).contains(number)), "{numbers:?}");
+    let count = numbers.len();
+    numbers.sort_unstable();
+    numbers.dedup();
+    assert_eq!(numbers.len(), count);
+}
+
+#[test]
+fn the_first_codec_of_the_offer_that_both_know_is_taken_under_its_number() {
+    let mut here = of(Codec::ALL);
+    for (media, codec, number) in [
+        ("8 0\r\n", Codec::Pcma, 8),
+        ("18 0 9\r\n", Codec::Pcmu, 0),
+        ("9 0\r\na=rtpmap:9 G722/8000\r\n", Codec::G722, 9),
+        ("9 0\r\na=rtpmap:9 G722/8000/1\r\n", Codec::G722, 9),
+        ("120 0\r\na=rtpmap:120 pcma/8000\r\n", Codec::Pcma, 120),
+        ("96 8\r\n", Codec::Pcma, 8),
+    ] {
+        let offer = format!("v=0\r\nc=IN IP4 192.0.2.9\r\nm=audio 4000 RTP/AVP {media}");
+        let (answer, stream) = here.answer(offer.as_bytes(), &mut random()).unwrap();
+        assert_eq!((stream.codec, stream.send_type), (codec, number), "{media}");
+        assert_eq!(stream.receive_type, number, "{media}");
+        let answer = String::from_utf8(answer).unwrap();
+        let map = format!("a=rtpmap:{number} {}/{}\r\n", codec.name(), codec.clock_rate());
+        assert!(answer.contains(&map), "{answer}");
+    }
+}
+
+#[test]
+fn what_is_received_is_numbered_as_it_was_offered() {
+    let mut caller = of(&[Codec::Pcma]);
+    caller.offer(&mut random());
+    let answer = b"v=0\r\nc=IN IP4 192.0.2.9\r\nm=audio 4000 RTP/AVP 97 99\r\n\
+        a=rtpmap:97 PCMA/8000\r\na=rtpmap:99 telephone-event/8000\r\n";
+    let stream = caller.accept(answer).unwrap();
+    assert_eq!((stream.send_type, stream.receive_type), (97, 8));
+    assert_eq!((stream.events, stream.events_clock_rate), (Some((99, 101)), 8000));
+}
+
+#[cfg(feature = "opus")]
+#[test]
+fn opus_is_named_with_two_channels_and_has_events_of_its_clock_rate() {
+    let offer = of(Codec::ALL).offer(&mut random());
+    let text = String::from_utf8(offer.clone()).unwrap();
+    for line in [
+        "m=audio 5000 RTP/AVP 96 9 0 8 ",
+        "a=rtpmap:96 opus/48000/2\r\n",
+        "a=fmtp:96 maxplaybackrate=16000;sprop-maxcapturerate=16000;stereo=0;useinbandfec=1\r\n",
+        "a=rtpmap:101 telephone-event/8000\r\n",
+        "a=rtpmap:110 telephone-event/48000\r\n",
+    ] {
+        assert!(text.contains(line), "{line} {text}");
+    }
+    let (answer, stream) = of(Codec::ALL).answer(&offer, &mut random()).unwrap();
+    assert_eq!((stream.codec, stream.send_type), (Codec::Opus, 96));
+    assert_eq!((stream.events, stream.events_clock_rate), (Some((110, 110)), 48_000));
+    let text = String::from_utf8(answer).unwrap();
+    assert!(text.contains("m=audio 5000 RTP/AVP 96 110\r\n"), "{text}");
+    assert!(text.contains("a=rtpmap:96 opus/48000/2\r\n"), "{text}");
+    assert!(text.contains("a=rtpmap:110 telephone-event/48000\r\n"), "{text}");
+
+    // Of a phone that gives them 8000 Hz whatever the codec does.
+    let offer = b"v=0\r\nc=IN IP4 192.0.2.9\r\nm=audio 4000 RTP/AVP 111 101\r\n\
+        a=rtpmap:111 OPUS/48000/2\r\na=rtpmap:101 telephone-event/8000\r\n";
+    let (_, stream) = of(Codec::ALL).answer(offer, &mut random()).unwrap();
+    assert_eq!((stream.codec, stream.receive_type), (Codec::Opus, 111));
+    assert_eq!((stream.events, stream.events_clock_rate), (Some((101, 101)), 8000));
 }
 
 #[test]

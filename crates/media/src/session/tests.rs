@@ -1,6 +1,7 @@
 use super::*;
 use crate::negotiation::{Negotiator, Security, Wishes};
 use crate::tone::{Tone, amplitude_of};
+use alloc::vec;
 
 const ENDS: [([u8; 4], u16); 2] = [([192, 0, 2, 1], 4000), ([192, 0, 2, 2], 5000)];
 
@@ -10,7 +11,8 @@ fn address(end: usize) -> SocketAddr {
 
 /// Two sessions that have agreed.
 fn sessions(security: Security) -> [Session; 2] {
-    let wishes = Wishes { security, ..Wishes::default() };
+    let codecs = vec![Codec::Pcmu, Codec::Pcma];
+    let wishes = Wishes { security, codecs, ..Wishes::default() };
     let mut ends = [0, 1].map(|end| Negotiator::new(wishes.clone(), address(end), end as u64));
     let mut state = 1_u8;
     let mut random = |bytes: &mut [u8]| {

@@ -1,5 +1,6 @@
 //! Calls that stand: changes of the session, and the end (RFC 3261 sections 14 and 15, RFC 3311).
 
+use super::transfer::Referrals;
 use super::{ALLOW, Asked, Call, CallError, Offer, State, draft, session_of};
 use crate::client::{Heard, Owner, refusal};
 use crate::core::{Core, contact};
@@ -22,6 +23,7 @@ pub(super) struct Established {
     offer: Offer,
     /// The request of the other end that waits for the owner's word.
     asked: Option<Asked>,
+    pub(super) referrals: Referrals,
 }
 
 /// A 2xx to an INVITE that waits for its ACK (RFC 3261 section 13.3.1.4).
@@ -55,8 +57,9 @@ impl Unacknowledged {
 }
 
 impl Established {
-    pub(super) const fn new(dialog: Dialog) -> Self {
-        Self { dialog, unacknowledged: None, ack: None, offer: Offer::None, asked: None }
+    pub(super) fn new(dialog: Dialog) -> Self {
+        let referrals = Referrals::default();
+        Self { dialog, unacknowledged: None, ack: None, offer: Offer::None, asked: None, referrals }
     }
 
     pub(super) fn next_timer(&self) -> Option<Instant> {
@@ -128,7 +131,24 @@ impl Call {
             Some(Method::Invite | Method::Update) => {
                 self.on_change(core, request, flow, key, now);
             }
-            Some(Method::Info | Method::Options) => refuse(core, 200),
+            Some(Method::Options) => refuse(core, 200),
+            Some(Method::Info) => {
+                let status = self.on_info(core, request);
+                refuse(core, status);
+            }
+            Some(Method::Notify) => {
+                let status = self.on_notify(core, request);
+                refuse(core, status);
+            }
+            Some(Method::Message) => {
+                let status = core.on_message(self.account, request, flow);
+                refuse(core, status);
+            }
+            Some(Method::Refer) => {
+                if let Err(status) = self.on_refer(core, request, flow, key, now) {
+                    refuse(core, status);
+                }
+            }
             Some(Method::Other(_)) | None => refuse(core, 501),
             Some(_) => {
                 let answer = Answer { status: 405, tag: &tag, lines: ALLOW, body: b"" };
@@ -286,6 +306,9 @@ impl Call {
 
     /// Something has come of a request within the dialog, or once more of the INVITE that made it.
     pub(super) fn on_established_heard(&mut self, core: &mut Core, heard: Heard<'_>, now: Instant) {
+        if heard.method == Method::Refer {
+            return self.on_refer_heard(core, &heard);
+        }
         let State::Established(established) = &mut self.state else { return };
         let response = match heard.what {
             Ok(response) => response,

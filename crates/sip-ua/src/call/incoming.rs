@@ -5,11 +5,12 @@ use super::{ALLOW, Asked, Call, CallError, Ringing, State, session_of};
 use crate::config::AccountId;
 use crate::core::{Core, contact};
 use crate::event::{CallId, End, Event};
-use crate::server::{Answer, ServerKey};
+use crate::server::Answer;
+use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 use sip::dialog::Dialog;
-use sip::{Emit, Flow, HeaderName, Instant, Message};
+use sip::{Emit, HeaderName, Instant, Message};
 
 impl Call {
     /// An INVITE has come. `Err` with the status to refuse it with.
@@ -18,8 +19,8 @@ impl Call {
         id: CallId,
         account: Option<AccountId>,
         invite: &Message<'_>,
-        flow: &Flow,
-        key: ServerKey,
+        asked: Asked,
+        replaces: Option<CallId>,
         now: Instant,
     ) -> Result<Self, u16> {
         let mut tag = Vec::new();
@@ -29,23 +30,31 @@ impl Call {
         if offer.is_none() && !invite.body().is_empty() {
             return Err(415);
         }
-        core.belongs(key, id);
+        core.belongs(asked.key, id);
         let from = String::from_utf8_lossy(invite.value(HeaderName::From).unwrap_or_default());
         let event = Event::Incoming {
             call: id,
             account,
             from: from.into_owned(),
-            flow: *flow,
+            flow: asked.flow,
             offer: offer.clone(),
+            replaces,
         };
         core.tell(event);
         let ringing = Ringing {
-            invite: Asked { request: invite.as_bytes().to_vec(), flow: *flow, key },
+            invite: asked,
             dialog,
             give_up: now + core.config.ringing,
             has_offer: offer.is_some(),
         };
-        Ok(Self { id, account, state: State::Ringing(ringing), way: None })
+        Ok(Self {
+            id,
+            account,
+            state: State::Ringing(ringing),
+            way: None,
+            referrer: None,
+            replaces,
+        })
     }
 
     /// Tells the caller that it rings, or with `session` that there is early media.
@@ -86,7 +95,7 @@ impl Call {
             now,
         ));
         let next_hop = established.dialog.next_hop().to_vec();
-        self.state = State::Established(established);
+        self.state = State::Established(Box::new(established));
         self.note_way(&next_hop, Some(flow));
         Ok(())
     }

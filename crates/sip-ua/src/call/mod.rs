@@ -2,13 +2,16 @@
 
 mod established;
 mod incoming;
+mod info;
 mod outgoing;
+mod transfer;
 
-use crate::client::Draft;
+use crate::client::{Draft, SESSION_TYPE};
 use crate::config::AccountId;
 use crate::core::Core;
 use crate::event::{CallId, End, Event};
 use crate::server::ServerKey;
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::fmt;
 use established::Established;
@@ -16,10 +19,11 @@ pub(crate) use outgoing::dialog_to as outgoing_dialog;
 use sip::dialog::Dialog;
 use sip::header::media_type;
 use sip::{Flow, HeaderName, Instant, Message, Method};
+pub(crate) use transfer::News;
 
 /// What we take, for Allow and for a 405.
 pub(crate) const ALLOW: &[u8] =
-    b"Allow: INVITE, ACK, CANCEL, BYE, OPTIONS, UPDATE, INFO, MESSAGE\r\n";
+    b"Allow: INVITE, ACK, CANCEL, BYE, OPTIONS, UPDATE, INFO, MESSAGE, REFER, NOTIFY\r\n";
 
 /// Why a command for a call is not carried out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,10 +64,10 @@ pub enum Offer {
 }
 
 /// A request that is to be answered.
-struct Asked {
-    request: Vec<u8>,
-    flow: Flow,
-    key: ServerKey,
+pub(crate) struct Asked {
+    pub(crate) request: Vec<u8>,
+    pub(crate) flow: Flow,
+    pub(crate) key: ServerKey,
 }
 
 /// A call of ours that has no answer.
@@ -90,7 +94,7 @@ struct Ringing {
 enum State {
     Calling(Calling),
     Ringing(Ringing),
-    Established(Established),
+    Established(Box<Established>),
     /// Over; what is still to come is answered by transactions alone.
     Over,
 }
@@ -98,16 +102,25 @@ enum State {
 /// One call.
 pub(crate) struct Call {
     pub(crate) id: CallId,
-    account: Option<AccountId>,
+    pub(crate) account: Option<AccountId>,
     state: State,
     /// The way that requests of the dialog go, and the URI that it leads to.
     way: Option<(Vec<u8>, Flow)>,
+    /// The call whose other end has wished for this one, and is told how it goes.
+    referrer: Option<CallId>,
+    /// The call whose place this one takes when it is answered.
+    pub(crate) replaces: Option<CallId>,
 }
 
 impl Call {
     /// Whether there is nothing more to do for it.
     pub(crate) const fn is_over(&self) -> bool {
         matches!(self.state, State::Over)
+    }
+
+    /// Whether it stands.
+    pub(crate) const fn is_established(&self) -> bool {
+        matches!(self.state, State::Established(_))
     }
 
     /// Whether others have begun it, and it is not answered.
@@ -123,6 +136,13 @@ impl Call {
             State::Ringing(ringing) => ringing.dialog.id() == id,
             State::Established(established) => established.dialog.id() == id,
             State::Over => false,
+        }
+    }
+
+    /// Tells whoever has wished for this call how it goes.
+    fn tell_news(&self, core: &mut Core, status: u16) {
+        if let Some(to) = self.referrer {
+            core.news.push(News { to, status });
         }
     }
 
@@ -204,5 +224,6 @@ fn draft(
         contact: refreshes.then(Vec::new),
         lines: if refreshes { ALLOW.to_vec() } else { Vec::new() },
         body,
+        body_type: SESSION_TYPE,
     }
 }

@@ -2,24 +2,28 @@
 
 use super::established::Established;
 use super::{ALLOW, Call, Calling, State, draft, session_of};
-use crate::client::{Draft, Heard, Owner, refusal};
+use crate::client::{Draft, Heard, Owner, SESSION_TYPE, refusal};
 use crate::config::AccountId;
 use crate::core::Core;
 use crate::event::{CallId, End, Event, Failure};
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use sip::dialog::Dialog;
 use sip::{Emit, Flow, Instant, Message, Method};
 
 impl Call {
-    /// Calls, with the offer `session`.
+    /// Calls, with the offer `session`; `referral` names the call whose other end has wished for it, and further header
+    /// field lines.
     pub(crate) fn place(
         core: &mut Core,
         id: CallId,
         account: Option<AccountId>,
         mut dialog: Dialog,
         session: Vec<u8>,
+        referral: Option<(CallId, Vec<u8>)>,
         now: Instant,
     ) -> Self {
+        let (referrer, more) = referral.unzip();
         let cseq = dialog.next_cseq();
         let draft = Draft {
             cseq,
@@ -27,13 +31,14 @@ impl Call {
             method: Method::Invite,
             account,
             contact: Some(Vec::new()),
-            lines: ALLOW.to_vec(),
+            lines: [ALLOW, &more.unwrap_or_default()].concat(),
             body: session,
+            body_type: SESSION_TYPE,
         };
         core.request(draft, Owner::Call(id), None, now);
         let give_up = now + core.config.ringing;
         let calling = Calling { dialog, early: Vec::new(), give_up, ending: None };
-        Self { id, account, state: State::Calling(calling), way: None }
+        Self { id, account, state: State::Calling(calling), way: None, referrer, replaces: None }
     }
 
     /// Takes the call back (RFC 3261 section 9.1).
@@ -43,6 +48,7 @@ impl Call {
             return;
         }
         calling.ending = Some(end.clone());
+        self.tell_news(core, 487);
         // Whoever answers at the same time is answered by a BYE.
         core.cancel(self.id, now);
         core.tell(Event::Ended { call: self.id, end });
@@ -60,13 +66,19 @@ impl Call {
     fn on_invite_heard(&mut self, core: &mut Core, heard: Heard<'_>, now: Instant) {
         let response = match heard.what {
             Ok(response) => response,
-            Err(failure) => return self.fail(core, failure),
+            Err(failure) => {
+                self.tell_news(core, 503);
+                return self.fail(core, failure);
+            }
         };
         match response.status().unwrap_or_default() {
             100 => {}
             101..200 => self.on_ringing(core, response),
             200..300 => self.on_answer(core, response, heard.flow, now),
-            _ => self.fail(core, refusal(response)),
+            status => {
+                self.tell_news(core, status);
+                self.fail(core, refusal(response));
+            }
         }
     }
 
@@ -89,6 +101,7 @@ impl Call {
         }
         if calling.ending.is_none() {
             let status = response.status().unwrap_or_default();
+            self.tell_news(core, status);
             let session = session_of(response);
             core.tell(Event::Ringing { call: self.id, status, session });
         }
@@ -111,12 +124,13 @@ impl Call {
         let ack = self.acknowledge(core, &dialog, flow);
         let mut established = Established::new(dialog);
         established.ack = ack;
-        self.state = State::Established(established);
+        self.state = State::Established(Box::new(established));
         match ending {
             // It was told that the call is over.
             Some(_) => self.send_bye_quietly(core, now),
             None => {
                 let session = session_of(response);
+                self.tell_news(core, 200);
                 core.tell(Event::Answered { call: self.id, session });
             }
         }

@@ -163,43 +163,6 @@ impl Rig {
         self.events[side].drain(..).collect()
     }
 
-    /// A call that the first agent has begun goes its way: rings, is answered or not, is hung up by somebody, as
-    /// `seed` has it, until both have heard that it is over.
-    pub(crate) fn live(&mut self, call: CallId, seed: u64) {
-        let mut over = false;
-        while !over {
-            let (side, event) = self.expect_any();
-            match (side, event) {
-                (1, Event::Incoming { call, .. }) => {
-                    let _ = self.try_act(1, |agent, now| agent.ring(now, call, b""));
-                    match seed % 5 {
-                        0 => self.act(1, |agent, now| agent.decline(now, call, 603)),
-                        1 => {}
-                        _ => self.act(1, |agent, now| agent.answer(now, call, SESSION)),
-                    }
-                }
-                (0, Event::Ringing { .. }) if seed % 5 == 1 => {
-                    let _ = self.try_act(0, |agent, now| agent.hang_up(now, call));
-                }
-                (0, Event::Answered { .. }) if seed % 5 == 2 => {
-                    let _ = self.try_act(0, |agent, now| agent.hang_up(now, call));
-                }
-                (0, Event::Answered { .. }) if seed % 5 == 3 => {
-                    let hold = b"v=0 hold".to_vec();
-                    let _ = self.try_act(0, |agent, now| agent.offer(now, call, hold));
-                }
-                (0, Event::Answered { .. } | Event::Answer { .. } | Event::OfferFailed { .. }) => {
-                    let _ = self.try_act(0, |agent, now| agent.hang_up(now, call));
-                }
-                (side, Event::Offer { call, .. }) => {
-                    let _ = self.try_act(side, |agent, now| agent.accept(now, call, SESSION));
-                }
-                (0, Event::Ended { .. }) => over = true,
-                _ => {}
-            }
-        }
-    }
-
     /// Lets everything come to its end: nothing may be left of any call.
     pub(crate) fn finish(&mut self) {
         let end = self.now() + Duration::from_secs(600);

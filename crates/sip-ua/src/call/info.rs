@@ -1,0 +1,90 @@
+//! Keys that are pressed, told by INFO, as phones do that know no telephone events.
+
+use super::{Call, CallError, State, draft};
+use crate::client::Owner;
+use crate::core::Core;
+use crate::event::Event;
+use sip::header::media_type;
+use sip::{Emit, HeaderName, Instant, Message, Method};
+
+/// How long a key is said to be pressed, in milliseconds.
+const DURATION: u32 = 160;
+
+impl Call {
+    /// Tells the other end of a key by INFO.
+    pub(crate) fn press(
+        &mut self,
+        core: &mut Core,
+        key: char,
+        now: Instant,
+    ) -> Result<(), CallError> {
+        let State::Established(established) = &mut self.state else {
+            return Err(CallError::State("established"));
+        };
+        let account = self.account;
+        let mut body = alloc::vec::Vec::new();
+        let mut digit = [0; 4];
+        let digit = key.encode_utf8(&mut digit);
+        ("Signal=", &*digit, "\r\nDuration=", DURATION, "\r\n").emit(&mut body);
+        let mut draft = draft(account, &mut established.dialog, Method::Info, body);
+        draft.body_type = "application/dtmf-relay".into();
+        let way = self.way_to(draft.dialog.next_hop());
+        core.request(draft, Owner::Nobody, way, now);
+        Ok(())
+    }
+
+    /// An INFO has come. The status to answer with.
+    pub(super) fn on_info(&self, core: &mut Core, info: &Message<'_>) -> u16 {
+        if info.body().is_empty() {
+            // Some only ask whether the call stands.
+            return 200;
+        }
+        let kind = info.value(HeaderName::ContentType).and_then(|value| media_type(value).ok());
+        let is = |sub: &str| kind.as_ref().is_some_and(|kind| kind.is("application", sub));
+        let digit = if is("dtmf-relay") {
+            signal_of(info.body())
+        } else if is("dtmf") {
+            key_of(info.body().trim_ascii())
+        } else {
+            return 415;
+        };
+        let Some(key) = digit else { return 400 };
+        core.tell(Event::Key { call: self.id, key });
+        200
+    }
+}
+
+/// The key in lines such as `Signal=5`.
+fn signal_of(body: &[u8]) -> Option<char> {
+    let mut lines = body.split(|byte| matches!(byte, b'\r' | b'\n'));
+    lines.find_map(|line| {
+        let at = line.iter().position(|byte| *byte == b'=')?;
+        let (name, value) = (line[..at].trim_ascii(), line[at + 1..].trim_ascii());
+        name.eq_ignore_ascii_case(b"Signal").then(|| key_of(value))?
+    })
+}
+
+/// A key by its sign, or by its number as RFC 4733 has it.
+fn key_of(text: &[u8]) -> Option<char> {
+    match text {
+        [b'0'..=b'9' | b'*' | b'#' | b'A'..=b'D' | b'a'..=b'd'] => {
+            Some(char::from(text[0].to_ascii_uppercase()))
+        }
+        b"10" => Some('*'),
+        b"11" => Some('#'),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_read_as_phones_write_them() {
+        assert_eq!(signal_of(b"Signal=5\r\nDuration=160\r\n"), Some('5'));
+        assert_eq!(signal_of(b"Duration=160\nsignal = # \n"), Some('#'));
+        assert_eq!((key_of(b"11"), key_of(b"d"), key_of(b"55")), (Some('#'), Some('D'), None));
+        assert_eq!(signal_of(b""), None);
+    }
+}

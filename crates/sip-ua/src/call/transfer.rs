@@ -1,0 +1,321 @@
+//! Transfer: REFER, what becomes of it, and calls that replace others (RFC 3515, RFC 3891, RFC 5589).
+
+use super::established::Established;
+use super::{Asked, Call, CallError, State, draft};
+use crate::client::{Heard, Owner, refusal};
+use crate::core::{Core, contact};
+use crate::event::{CallId, End, Event, Failure, Transfer};
+use crate::replaces::Replaces;
+use crate::server::{Answer, ServerKey};
+use alloc::string::String;
+use alloc::vec::Vec;
+use sip::header::{CSeq, NameAddr, media_type};
+use sip::message::reason_phrase;
+use sip::{Duration, Emit, Flow, HeaderName, Instant, Message, Method};
+
+/// How long the other end is told of a call that it has wished for.
+const TELLS: Duration = Duration::from_secs(180);
+/// The header fields that a Refer-To may ask for, in all.
+const MAX_REFER_TO: usize = 2048;
+
+/// REFERs within one dialog, of either end.
+#[derive(Default)]
+pub(super) struct Referrals {
+    /// Whether ours has no end yet.
+    is_asking: bool,
+    /// Theirs, that waits for the owner's word.
+    asked: Option<Asked>,
+    /// Theirs, that is being followed: its CSeq, and when it is told of no more.
+    followed: Option<(u32, Instant)>,
+    /// How many of theirs there were.
+    count: u32,
+}
+
+/// News of a call that another call's end has wished for.
+pub(crate) struct News {
+    /// The call that is told.
+    pub(crate) to: CallId,
+    pub(crate) status: u16,
+}
+
+impl Call {
+    fn established(&mut self) -> Result<&mut Established, CallError> {
+        match &mut self.state {
+            State::Established(established) => Ok(established),
+            _ => Err(CallError::State("established")),
+        }
+    }
+
+    /// Asks the other end to call `refer_to` instead.
+    pub(crate) fn refer(
+        &mut self,
+        core: &mut Core,
+        refer_to: &[u8],
+        now: Instant,
+    ) -> Result<(), CallError> {
+        let account = self.account;
+        let established = self.established()?;
+        if established.referrals.is_asking {
+            return Err(CallError::State("asked for one transfer at a time"));
+        }
+        established.referrals.is_asking = true;
+        let local = established.dialog.local().to_vec();
+        let mut draft = draft(account, &mut established.dialog, Method::Refer, Vec::new());
+        let referrer = NameAddr::parse(HeaderName::From, &local).ok();
+        let referrer = referrer.map(|address| ("Referred-By: <", address.uri_bytes, ">\r\n"));
+        (("Refer-To: <", refer_to, ">\r\n"), referrer).emit(&mut draft.lines);
+        let way = self.way_to(draft.dialog.next_hop());
+        core.request(draft, Owner::Call(self.id), way, now);
+        Ok(())
+    }
+
+    /// What a Refer-To to the other end of this call says, so that whoever calls there takes this call over; the
+    /// address is the one that this end called or was called by.
+    pub(crate) fn refer_to_here(&self) -> Result<Vec<u8>, CallError> {
+        let State::Established(established) = &self.state else {
+            return Err(CallError::State("established"));
+        };
+        let dialog = &established.dialog;
+        let address = NameAddr::parse(HeaderName::To, dialog.remote()).ok();
+        let target = match self.account {
+            // Through the server, which knows the way; a contact may mean something there alone.
+            Some(_) => address.map_or(dialog.target(), |address| address.uri_bytes),
+            None => dialog.target(),
+        };
+        let id = dialog.id();
+        let replaces = Replaces {
+            call_id: id.call_id.to_vec(),
+            to_tag: id.remote_tag.to_vec(),
+            from_tag: id.local_tag.to_vec(),
+            early_only: false,
+        };
+        let mut refer_to = Vec::new();
+        (target, "?Replaces=", replaces.escaped()).emit(&mut refer_to);
+        Ok(refer_to)
+    }
+
+    /// Our REFER has its answer.
+    pub(super) fn on_refer_heard(&mut self, core: &mut Core, heard: &Heard<'_>) {
+        let call = self.id;
+        let Ok(established) = self.established() else { return };
+        let failure = match &heard.what {
+            Ok(response) => match response.status().unwrap_or_default() {
+                ..200 => return,
+                200..300 => {
+                    let transfer = Transfer::Accepted;
+                    return core.tell(Event::Transfer { call, transfer });
+                }
+                _ => refusal(response),
+            },
+            Err(failure) => failure.clone(),
+        };
+        established.referrals.is_asking = false;
+        core.tell(Event::Transfer { call, transfer: Transfer::Failed(failure) });
+    }
+
+    /// The other end tells how its call goes (RFC 3515 section 2.4.5). The status to answer with.
+    pub(super) fn on_notify(&mut self, core: &mut Core, notify: &Message<'_>) -> u16 {
+        let call = self.id;
+        let Ok(established) = self.established() else { return 481 };
+        let event = notify.value(HeaderName::Event).unwrap_or_default();
+        let package = event.split(|byte| *byte == b';').next().unwrap_or_default();
+        if !package.trim_ascii().eq_ignore_ascii_case(b"refer") {
+            return 489;
+        }
+        if !established.referrals.is_asking {
+            // Of a transfer that is over: told too late.
+            return 200;
+        }
+        let is_fragment = notify
+            .value(HeaderName::ContentType)
+            .and_then(|value| media_type(value).ok())
+            .is_some_and(|kind| kind.is("message", "sipfrag"));
+        let state = notify.value(HeaderName::SubscriptionState).unwrap_or_default();
+        let is_over = state.trim_ascii().to_ascii_lowercase().starts_with(b"terminated");
+        let told = is_fragment.then(|| status_of(notify.body())).flatten();
+        let transfer = match told {
+            Some((status, reason)) if status >= 200 => {
+                established.referrals.is_asking = false;
+                match status {
+                    200..300 => Transfer::Done,
+                    _ => Transfer::Failed(Failure::Refused { status, reason }),
+                }
+            }
+            Some((status, _)) if !is_over => Transfer::Progress { status },
+            _ if is_over => {
+                established.referrals.is_asking = false;
+                Transfer::Failed(Failure::Protocol("the other end tells no more of the transfer"))
+            }
+            _ => return 200,
+        };
+        core.tell(Event::Transfer { call, transfer });
+        200
+    }
+
+    /// The other end wants us to call somebody else (RFC 3515 section 2.4.2). `Err` with the status to refuse with.
+    pub(super) fn on_refer(
+        &mut self,
+        core: &mut Core,
+        refer: &Message<'_>,
+        flow: &Flow,
+        key: ServerKey,
+        now: Instant,
+    ) -> Result<(), u16> {
+        let call = self.id;
+        let Ok(established) = self.established() else { return Err(481) };
+        let referrals = &mut established.referrals;
+        let is_busy = referrals.followed.is_some_and(|(_, until)| until > now);
+        if referrals.asked.is_some() || is_busy {
+            return Err(491);
+        }
+        let mut values = refer.elements(HeaderName::ReferTo);
+        let (Some(value), None) = (values.next(), values.next()) else { return Err(400) };
+        if value.len() > MAX_REFER_TO {
+            return Err(413);
+        }
+        let target = NameAddr::parse(HeaderName::ReferTo, value).map_err(|_| 400_u16)?;
+        let uri = target.uri().map_err(|_| 400_u16)?;
+        let Some(uri) = uri.as_sip() else { return Err(416) };
+        if uri.params.value("method").is_some_and(|method| !method.eq_ignore_ascii_case(b"INVITE"))
+        {
+            return Err(501);
+        }
+        let replaces = Replaces::of_headers(uri.headers).is_some();
+        let to = target.uri_bytes;
+        let to = String::from_utf8_lossy(to.split(|byte| *byte == b'?').next().unwrap_or(to));
+        let to = to.into_owned();
+        referrals.asked = Some(Asked { request: refer.as_bytes().to_vec(), flow: *flow, key });
+        core.tell(Event::TransferAsked { call, to, replaces });
+        Ok(())
+    }
+
+    /// The owner follows: the URI to call, and the header field lines of that call.
+    pub(crate) fn follow(
+        &mut self,
+        core: &mut Core,
+        now: Instant,
+    ) -> Result<(String, Vec<u8>), CallError> {
+        let tag = self.local_tag();
+        let user = core.contact_user(self.account);
+        let established = self.established()?;
+        let asked = established.referrals.asked.take();
+        let asked = asked.ok_or(CallError::State("asked for a transfer"))?;
+        let refer = Message::parse(&asked.request).map_err(|_| CallError::Unknown)?;
+        let value = refer.value(HeaderName::ReferTo).unwrap_or_default();
+        let target = NameAddr::parse(HeaderName::ReferTo, value).map_err(|_| CallError::Uri)?;
+        let uri = target.uri_bytes;
+        let (address, headers) = match uri.iter().position(|byte| *byte == b'?') {
+            Some(at) => (&uri[..at], &uri[at + 1..]),
+            None => (uri, &b""[..]),
+        };
+        let mut lines = Vec::new();
+        if let Some(replaces) = Replaces::of_headers(headers) {
+            ("Replaces: ", &replaces, "\r\nRequire: replaces\r\n").emit(&mut lines);
+        }
+        if let Some(referrer) = refer.value(HeaderName::ReferredBy) {
+            ("Referred-By: ", referrer, "\r\n").emit(&mut lines);
+        }
+        let address = String::from_utf8_lossy(address).into_owned();
+        let cseq = refer.value(HeaderName::CSeq).and_then(|value| CSeq::parse(value).ok());
+        established.referrals.count += 1;
+        established.referrals.followed = Some((cseq.map_or(0, |c| c.number), now + TELLS));
+        let mut accepted = Vec::new();
+        ("Contact: ", contact(&user, &asked.flow), "\r\n").emit(&mut accepted);
+        let answer = Answer { status: 202, tag: &tag, lines: &accepted, body: b"" };
+        core.respond(&refer, &asked.flow, asked.key, &answer, now);
+        Ok((address, lines))
+    }
+
+    /// The owner does not follow.
+    pub(crate) fn refuse_transfer(
+        &mut self,
+        core: &mut Core,
+        status: u16,
+        now: Instant,
+    ) -> Result<(), CallError> {
+        let tag = self.local_tag();
+        let established = self.established()?;
+        let asked = established.referrals.asked.take();
+        let asked = asked.ok_or(CallError::State("asked for a transfer"))?;
+        let refer = Message::parse(&asked.request).map_err(|_| CallError::Unknown)?;
+        core.respond(&refer, &asked.flow, asked.key, &Answer::status(status, &tag), now);
+        Ok(())
+    }
+
+    /// Tells the other end how the call goes that it has wished for.
+    pub(crate) fn tell_referrer(&mut self, core: &mut Core, status: u16, now: Instant) {
+        let account = self.account;
+        let Ok(established) = self.established() else { return };
+        let Some((cseq, until)) = established.referrals.followed else { return };
+        let is_over = status >= 200;
+        if is_over {
+            established.referrals.followed = None;
+        }
+        let count = established.referrals.count;
+        let mut notify = draft(account, &mut established.dialog, Method::Notify, Vec::new());
+        // What tells one from others in the same dialog (RFC 3515 section 2.4.6).
+        let id = (count > 1).then_some((";id=", cseq));
+        let left = until.since(now).as_secs();
+        let state = match is_over {
+            true => ("terminated;reason=noresource", None),
+            false => ("active;expires=", Some(left)),
+        };
+        let state = ("Subscription-State: ", state, "\r\n");
+        (("Event: refer", id, "\r\n"), state).emit(&mut notify.lines);
+        notify.contact = Some(Vec::new());
+        notify.body_type = "message/sipfrag;version=2.0".into();
+        ("SIP/2.0 ", status, " ", reason_phrase(status), "\r\n").emit(&mut notify.body);
+        let way = self.way_to(notify.dialog.next_hop());
+        core.request(notify, Owner::Nobody, way, now);
+    }
+
+    /// Another call takes this one's place (RFC 3891 section 3).
+    pub(crate) fn be_replaced(&mut self, core: &mut Core, by: CallId, now: Instant) {
+        let end = End::Replaced { by };
+        match &self.state {
+            State::Calling(_) => self.take_back(core, end, now),
+            State::Established(_) => self.send_bye(core, end, now),
+            State::Ringing(_) | State::Over => {}
+        }
+    }
+
+    /// Whether an INVITE with `replaces` means this call.
+    pub(crate) fn is_replaced_by(&self, replaces: &Replaces) -> bool {
+        let is_meant = |id: sip::dialog::DialogId<'_>| {
+            id.call_id == replaces.call_id
+                && id.local_tag == replaces.to_tag
+                && id.remote_tag == replaces.from_tag
+        };
+        match &self.state {
+            // Only who has placed a call may have it taken over before the answer.
+            State::Calling(calling) => calling.early.iter().any(|early| is_meant(early.id())),
+            State::Established(established) => is_meant(established.dialog.id()),
+            State::Ringing(_) | State::Over => false,
+        }
+    }
+}
+
+/// Status and reason of a status line, which is what a fragment of a response begins with (RFC 3420).
+fn status_of(fragment: &[u8]) -> Option<(u16, String)> {
+    let line = fragment.trim_ascii_start().split(|byte| *byte == b'\n').next()?.trim_ascii();
+    let text = core::str::from_utf8(line).ok()?;
+    let mut words = text.splitn(3, ' ');
+    let version = words.next()?;
+    let status: u16 = words.next()?.parse().ok()?;
+    let is_status = version.eq_ignore_ascii_case("SIP/2.0") && (100..700).contains(&status);
+    is_status.then(|| (status, words.next().unwrap_or_default().into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fragments_tell_their_status() {
+        let of = |text: &str| status_of(text.as_bytes());
+        assert_eq!(of("SIP/2.0 180 Ringing\r\n"), Some((180, "Ringing".into())));
+        assert_eq!(of("\r\nsip/2.0 200\n"), Some((200, String::new())));
+        assert_eq!(of("SIP/2.0 999 No\r\n"), None);
+        assert_eq!(of(""), None);
+    }
+}

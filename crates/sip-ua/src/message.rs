@@ -1,0 +1,75 @@
+//! Messages (RFC 3428): text between users, outside of any call.
+
+use crate::call::outgoing_dialog;
+use crate::client::{Draft, Heard, Owner, refusal};
+use crate::config::AccountId;
+use crate::core::Core;
+use crate::event::{Event, MessageId};
+use alloc::string::String;
+use alloc::vec::Vec;
+use sip::header::media_type;
+use sip::{Flow, HeaderName, Instant, Message, Method};
+
+/// The header field line that says what is taken.
+pub(crate) const ACCEPT: &[u8] = b"Accept: text/plain\r\n";
+
+impl Core {
+    /// Sends `text` to `uri`. `None` where that leads nowhere.
+    pub(crate) fn send_message(
+        &mut self,
+        account: Option<AccountId>,
+        uri: &str,
+        routes: &[Vec<u8>],
+        text: &str,
+        now: Instant,
+    ) -> Option<MessageId> {
+        let mut dialog = outgoing_dialog(self, account, uri, routes)?;
+        let message = self.new_message();
+        let draft = Draft {
+            cseq: dialog.next_cseq(),
+            dialog,
+            method: Method::Message,
+            account,
+            contact: None,
+            lines: Vec::new(),
+            body: text.as_bytes().to_vec(),
+            body_type: "text/plain;charset=UTF-8".into(),
+        };
+        self.request(draft, Owner::Message(message), None, now);
+        Some(message)
+    }
+
+    /// Something has come of a message of ours.
+    pub(crate) fn on_message_heard(&mut self, message: MessageId, heard: &Heard<'_>) {
+        let result = match &heard.what {
+            Ok(response) => match response.status().unwrap_or_default() {
+                ..200 => return,
+                200..300 => Ok(()),
+                _ => Err(refusal(response)),
+            },
+            Err(failure) => Err(failure.clone()),
+        };
+        self.tell(Event::MessageSent { message, result });
+    }
+
+    /// Somebody sends a message. The status to answer with.
+    pub(crate) fn on_message(
+        &mut self,
+        account: Option<AccountId>,
+        message: &Message<'_>,
+        flow: &Flow,
+    ) -> u16 {
+        let is_text = message
+            .value(HeaderName::ContentType)
+            .and_then(|value| media_type(value).ok())
+            .is_some_and(|kind| kind.is("text", "plain"));
+        if !is_text {
+            return 415;
+        }
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let from = text(message.value(HeaderName::From).unwrap_or_default());
+        let text = text(message.body());
+        self.tell(Event::Message { account, from, text, flow: *flow });
+        200
+    }
+}

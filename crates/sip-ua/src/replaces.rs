@@ -1,0 +1,106 @@
+//! The Replaces header field (RFC 3891): which call another one takes the place of.
+
+use alloc::vec::Vec;
+use sip::Emit;
+use sip::uri::unescape;
+
+/// A dialog, as its recipient names it: `to_tag` is the recipient's own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Replaces {
+    pub(crate) call_id: Vec<u8>,
+    pub(crate) to_tag: Vec<u8>,
+    pub(crate) from_tag: Vec<u8>,
+    /// Only as long as the call is not answered.
+    pub(crate) early_only: bool,
+}
+
+impl Replaces {
+    /// What stands in the header field; `None` where that is none.
+    pub(crate) fn parse(value: &[u8]) -> Option<Self> {
+        let mut parts = value.split(|byte| *byte == b';').map(<[u8]>::trim_ascii);
+        let call_id = parts.next().filter(|id| is_word(id))?.to_vec();
+        let (mut to_tag, mut from_tag, mut early_only) = (None, None, false);
+        for part in parts {
+            let (name, value) = match part.iter().position(|byte| *byte == b'=') {
+                Some(at) => (&part[..at], part[at + 1..].trim_ascii()),
+                None => (part, &b""[..]),
+            };
+            match name.trim_ascii().to_ascii_lowercase().as_slice() {
+                b"to-tag" => to_tag = Some(value),
+                b"from-tag" => from_tag = Some(value),
+                b"early-only" => early_only = true,
+                _ => {}
+            }
+        }
+        let tag = |tag: Option<&[u8]>| tag.filter(|tag| is_word(tag)).map(<[u8]>::to_vec);
+        Some(Self { call_id, to_tag: tag(to_tag)?, from_tag: tag(from_tag)?, early_only })
+    }
+
+    /// What stands among the header fields of a URI (RFC 3261 section 19.1.1).
+    pub(crate) fn of_headers(headers: &[u8]) -> Option<Self> {
+        let mut fields = headers.split(|byte| *byte == b'&').filter_map(|field| {
+            let at = field.iter().position(|byte| *byte == b'=')?;
+            Some((&field[..at], &field[at + 1..]))
+        });
+        let (_, value) = fields.find(|(name, _)| name.eq_ignore_ascii_case(b"Replaces"))?;
+        Self::parse(&unescape(value))
+    }
+
+    /// As it stands in a URI.
+    pub(crate) fn escaped(&self) -> Vec<u8> {
+        let mut plain = Vec::new();
+        self.emit(&mut plain);
+        let mut escaped = Vec::with_capacity(plain.len() + 16);
+        for byte in plain {
+            match byte {
+                b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
+                    escaped.push(byte);
+                }
+                _ => {
+                    const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
+                    let [high, low] = [byte >> 4, byte & 15].map(|half| DIGITS[usize::from(half)]);
+                    escaped.extend([b'%', high, low]);
+                }
+            }
+        }
+        escaped
+    }
+}
+
+impl Emit for Replaces {
+    fn emit(&self, out: &mut Vec<u8>) {
+        let early = self.early_only.then_some(";early-only");
+        (&self.call_id, ";to-tag=", &self.to_tag, ";from-tag=", &self.from_tag, early).emit(out);
+    }
+}
+
+/// Whether it can be a Call-ID or a tag: printable, and nothing that ends a value.
+fn is_word(text: &[u8]) -> bool {
+    !text.is_empty() && text.iter().all(|byte| byte.is_ascii_graphic() && !b",;=".contains(byte))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read() {
+        let value = b"a%b@host;to-tag=1;from-tag=2;early-only";
+        let replaces = Replaces::parse(value).unwrap();
+        let mut out = Vec::new();
+        replaces.emit(&mut out);
+        assert_eq!(out, value);
+        let headers = [b"Subject=x&replaces=", &replaces.escaped()[..]].concat();
+        assert_eq!(Replaces::of_headers(&headers), Some(replaces));
+    }
+
+    #[test]
+    fn what_is_none_is_refused() {
+        for value in [&b""[..], b"a;to-tag=1", b"a b;to-tag=1;from-tag=2", b";to-tag=1;from-tag=2"]
+        {
+            assert_eq!(Replaces::parse(value), None);
+        }
+        // Nothing that could begin a header field of its own comes out of an escape.
+        assert_eq!(Replaces::of_headers(b"Replaces=a%0d%0aX:y;to-tag=1;from-tag=2"), None);
+    }
+}
