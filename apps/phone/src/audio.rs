@@ -1,5 +1,6 @@
 //! What is sent, and where what is heard goes.
 
+use crate::warnings;
 use media::tone::Tone;
 use std::fs::File;
 use std::io::BufWriter;
@@ -120,7 +121,7 @@ impl Recording {
         let Some(writer) = &mut self.writer else { return };
         let written = samples.iter().try_for_each(|&sample| writer.write_sample(sample));
         if let Err(error) = written {
-            eprintln!("barebell-phone: the recording ends here: {error}");
+            warnings::warn(format!("the recording ends here: {error}"));
             self.writer = None;
         }
     }
@@ -131,7 +132,7 @@ impl Drop for Recording {
         if let Some(writer) = self.writer.take()
             && let Err(error) = writer.finalize()
         {
-            eprintln!("barebell-phone: the recording is not whole: {error}");
+            warnings::warn(format!("the recording is not whole: {error}"));
         }
     }
 }

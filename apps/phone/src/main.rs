@@ -11,6 +11,10 @@ mod lookups;
 mod outcome;
 mod phone;
 mod report;
+mod saved;
+mod system;
+mod trace;
+mod warnings;
 
 use audio::Source;
 use clap::Parser;
@@ -33,7 +37,8 @@ fn main() -> ExitCode {
 }
 
 fn run(cli: Cli) -> Result<Outcome, Outcome> {
-    let (setup, mut front): (Setup, Box<dyn Front>) = match cli.command {
+    let Some(command) = cli.command else { return run_screen(&cli.line) };
+    let (setup, mut front): (Setup, Box<dyn Front>) = match command {
         Command::Call(args) => {
             let report = Report::new(args.line.json);
             let front = front::Call::new(args.uri, args.duration, report);
@@ -52,10 +57,35 @@ fn run(cli: Cli) -> Result<Outcome, Outcome> {
     Ok(front::run(Phone::new(setup)?, &mut *front))
 }
 
+/// The phone that has the whole screen. Its configuration may be where nobody has named it, or not be there yet.
+fn run_screen(line: &LineArgs) -> Result<Outcome, Outcome> {
+    if line.json {
+        let text = "--json goes with a command: call, answer or control";
+        return Err(Outcome::Usage(text.into()));
+    }
+    front::Screen::check().map_err(Outcome::Usage)?;
+    let path = line.config.clone().or_else(config::default_path);
+    let is_there = path.as_ref().is_some_and(|path| path.exists());
+    let wanted = line.account.as_deref();
+    let config = match &path {
+        Some(path) if is_there || wanted.is_some() => {
+            config::read(path, wanted).map_err(Outcome::Usage)?
+        }
+        _ => config::Config::default(),
+    };
+    let setup = Setup {
+        accounts: config.accounts,
+        ..setup(&LineArgs { config: None, ..line.clone() }, false, 5060)?
+    };
+    let phone = Phone::new(setup)?;
+    let mut screen = front::Screen::open(config.dials, path).map_err(Outcome::Failed)?;
+    Ok(front::run(phone, &mut screen))
+}
+
 /// What a phone is started with, whose port without `--listen` is `port`.
 fn setup(line: &LineArgs, echo: bool, port: u16) -> Result<Setup, Outcome> {
     let accounts = match &line.config {
-        Some(path) => config::accounts(path, line.account.as_deref()).map_err(Outcome::Usage)?,
+        Some(path) => config::read(path, line.account.as_deref()).map_err(Outcome::Usage)?.accounts,
         None => Vec::new(),
     };
     let sound = match echo {

@@ -2,9 +2,11 @@
 
 mod control;
 mod once;
+mod screen;
 
 pub(crate) use control::Control;
 pub(crate) use once::{Answer, Call};
+pub(crate) use screen::Screen;
 
 use crate::outcome::Outcome;
 use crate::phone::Phone;

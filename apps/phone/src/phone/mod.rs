@@ -1,6 +1,7 @@
 //! The running phone: one thread for sockets, timers and sound. What its owner wants comes by [`commands`], what has
 //! happened goes out as [`Told`].
 
+mod accounts;
 mod commands;
 mod events;
 mod transfer;
@@ -12,6 +13,7 @@ use crate::links::{Arrival, Links};
 use crate::lookups::{Asker, Lookups};
 use crate::outcome::Outcome;
 use crate::report::{Media, Told};
+use crate::trace::{Trace, Traced};
 use media::{Heard, Wishes};
 use net::Clock;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -59,6 +61,17 @@ pub(crate) struct Line {
     pub(crate) state: Option<RegistrationState>,
 }
 
+impl Line {
+    fn of(account: &Account) -> Self {
+        Self {
+            uri: account.uri.clone(),
+            proxy: account.proxy.clone(),
+            registers: account.registers,
+            state: None,
+        }
+    }
+}
+
 /// A phone that runs.
 pub(crate) struct Phone {
     agent: Agent,
@@ -77,6 +90,7 @@ pub(crate) struct Phone {
     /// The number of the last call.
     last: u64,
     told: VecDeque<Told>,
+    trace: Trace,
     next_tick: Instant,
     next_tell: Instant,
 }
@@ -94,13 +108,7 @@ impl Phone {
                 "cannot listen on {wanted}: {error}; choose another place with --listen"
             ))
         })?;
-        let line_of = |account: &Account| Line {
-            uri: account.uri.clone(),
-            proxy: account.proxy.clone(),
-            registers: account.registers,
-            state: None,
-        };
-        let lines = setup.accounts.iter().map(line_of).collect();
+        let lines = setup.accounts.iter().map(Line::of).collect();
         let (waker, wakes) = UnixStream::pair().map_err(failed)?;
         waker.set_nonblocking(true).map_err(failed)?;
         let interrupted = Arc::new(AtomicBool::new(false));
@@ -135,6 +143,7 @@ impl Phone {
             calls: BTreeMap::new(),
             last: 0,
             told: told.into(),
+            trace: Trace::default(),
             next_tick: now,
             next_tell: now + TELLS,
         })
@@ -153,6 +162,16 @@ impl Phone {
     /// The accounts.
     pub(crate) fn lines(&self) -> &[Line] {
         &self.lines
+    }
+
+    /// Where SIP comes in; the address may be none in particular.
+    pub(crate) const fn local(&self) -> SocketAddr {
+        self.links.local()
+    }
+
+    /// The last messages, the oldest first.
+    pub(crate) const fn trace(&self) -> &VecDeque<Traced> {
+        self.trace.messages()
     }
 
     /// Whether somebody has pressed Ctrl-C since this was asked last.
@@ -183,6 +202,7 @@ impl Phone {
     pub(crate) fn settle(&mut self) {
         loop {
             while let Some(transmit) = self.agent.poll_transmit() {
+                self.trace.note(true, transmit.flow, &transmit.bytes);
                 if self.links.send(&transmit).is_err() {
                     self.agent.undeliverable(self.clock.now(), &transmit.bytes);
                 }
@@ -224,9 +244,12 @@ impl Phone {
         let mut bell = [0; 64];
         while matches!(self.waker.read(&mut bell), Ok(1..)) {}
         self.read_answers();
-        let (agent, clock) = (&mut self.agent, &self.clock);
+        let (agent, clock, trace) = (&mut self.agent, &self.clock, &mut self.trace);
         self.links.turn(&mut |arrival| match arrival {
-            Arrival::Message(flow, bytes) => agent.receive(clock.now(), &flow, bytes),
+            Arrival::Message(flow, bytes) => {
+                trace.note(false, flow, bytes);
+                agent.receive(clock.now(), &flow, bytes);
+            }
             Arrival::Undeliverable(bytes) => agent.undeliverable(clock.now(), bytes),
             Arrival::Closed(transport, remote) => agent.closed(clock.now(), transport, remote),
         });
