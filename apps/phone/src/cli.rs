@@ -1,5 +1,6 @@
 //! The command line.
 
+use crate::impression::{self, Expectation};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -34,6 +35,8 @@ pub(crate) struct CallArgs {
     #[arg(long, value_parser = humantime::parse_duration)]
     pub(crate) duration: Option<Duration>,
     #[command(flatten)]
+    pub(crate) expected: ExpectedArgs,
+    #[command(flatten)]
     pub(crate) line: LineArgs,
 }
 
@@ -49,6 +52,8 @@ pub(crate) struct AnswerArgs {
     #[arg(long, value_name = "N")]
     pub(crate) calls: Option<u64>,
     #[command(flatten)]
+    pub(crate) expected: ExpectedArgs,
+    #[command(flatten)]
     pub(crate) line: LineArgs,
 }
 
@@ -58,12 +63,41 @@ pub(crate) struct ControlArgs {
     pub(crate) line: LineArgs,
 }
 
+/// What is expected of calls.
+#[derive(Debug, Args)]
+pub(crate) struct ExpectedArgs {
+    /// What is to be heard, or the exit status is 21: tone:HERTZ, audio, silence, or dtmf:KEYS; more than once for more
+    #[arg(long, value_name = "WHAT")]
+    pub(crate) expect: Vec<Expectation>,
+    /// The lowest mean opinion score, such as 4.0
+    #[arg(long, value_name = "SCORE", value_parser = impression::mos)]
+    pub(crate) min_mos: Option<f64>,
+    /// The highest part of the packets that may be lost, such as 1%
+    #[arg(long, value_name = "PERCENT", value_parser = impression::loss)]
+    pub(crate) max_loss: Option<f64>,
+    /// Write what was judged as JUnit XML
+    #[arg(long, value_name = "FILE")]
+    pub(crate) junit: Option<PathBuf>,
+}
+
+impl ExpectedArgs {
+    /// All that is expected.
+    pub(crate) fn all(&self) -> Vec<Expectation> {
+        let mos = self.min_mos.map(Expectation::Mos);
+        let loss = self.max_loss.map(Expectation::Loss);
+        self.expect.iter().cloned().chain(mos).chain(loss).collect()
+    }
+}
+
 /// What all commands have.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct LineArgs {
     /// What is sent: a WAV file, tone:HERTZ, or silence
     #[arg(long, value_name = "WHAT", default_value = "silence")]
     pub(crate) play: String,
+    /// Send it before the answer too, as early media; else nothing but silence is sent until then
+    #[arg(long)]
+    pub(crate) early: bool,
     /// Keep what is heard in a WAV file
     #[arg(long, value_name = "FILE")]
     pub(crate) record: Option<PathBuf>,

@@ -1,6 +1,7 @@
 //! The media of one call: a socket, a session, and what sounds.
 
 use crate::audio::{RATE, Recording, Source};
+use media::ear::Ear;
 use media::{Heard, Negotiator, Refusal, Resampler, Seed, Session, Stream, Wishes};
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
@@ -40,6 +41,17 @@ impl Rates {
     }
 }
 
+/// How much goes out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Gate {
+    /// Nothing: the other end does not know our session description yet.
+    Closed,
+    /// Silence: the call is not answered yet.
+    Silent,
+    /// What sounds here.
+    Open,
+}
+
 /// The media of one call.
 pub(crate) struct Leg {
     pub(crate) negotiator: Negotiator,
@@ -49,6 +61,9 @@ pub(crate) struct Leg {
     pub(crate) sound: Sound,
     /// Whether silence is sent in its place.
     pub(crate) mutes: bool,
+    pub(crate) gate: Gate,
+    /// Hears what is played.
+    pub(crate) ear: Ear,
     recording: Option<Recording>,
     rates: Rates,
     /// What was played last, for an echo.
@@ -66,6 +81,7 @@ impl Leg {
         wishes: Wishes,
         sound: Sound,
         recording: Option<Recording>,
+        ear: Ear,
     ) -> io::Result<Self> {
         let socket = UdpSocket::bind((local, 0))?;
         socket.set_nonblocking(true)?;
@@ -80,6 +96,8 @@ impl Leg {
             local,
             sound,
             mutes: false,
+            gate: Gate::Silent,
+            ear,
             recording,
             rates: Rates::new(RATE),
             last,
@@ -127,7 +145,11 @@ impl Leg {
             let Ok((length, from)) = self.socket.recv_from(&mut datagram) else { return };
             if let Some(session) = &mut self.session {
                 let from = SocketAddr::new(from.ip().to_canonical(), from.port());
-                heard(session.receive(now, from, &mut datagram[..length]));
+                let what = session.receive(now, from, &mut datagram[..length]);
+                if let Heard::Digit(key) = what {
+                    self.ear.hear_key(key);
+                }
+                heard(what);
             }
         }
     }
@@ -141,6 +163,7 @@ impl Leg {
         }
         let count = RATE as usize / 50;
         let mut samples = match &mut self.sound {
+            _ if self.gate != Gate::Open => vec![0; count],
             Sound::Source(source) => source.next(count),
             Sound::Echo => std::mem::take(&mut self.last),
         };
@@ -150,13 +173,16 @@ impl Leg {
         samples.resize(count, 0);
         let mut frame = Vec::with_capacity(session.frame_samples());
         self.rates.outward.resample(&samples, &mut frame);
-        if let Some(to) = session.send(&frame, &mut self.packet) {
+        if self.gate != Gate::Closed
+            && let Some(to) = session.send(&frame, &mut self.packet)
+        {
             // What cannot be sent is lost like what is lost on the way.
             let _ = self.socket.send_to(&self.packet, to);
         }
         let (mut heard, mut played) = (Vec::with_capacity(frame.len()), Vec::with_capacity(count));
         session.play(now, &mut heard);
         self.rates.inward.resample(&heard, &mut played);
+        self.ear.hear(count as u32 * 50, &played);
         if let Some(recording) = &mut self.recording {
             recording.write(&played);
         }

@@ -46,7 +46,7 @@ struct Stream {
 /// What the sockets tell.
 pub(crate) enum Arrival<'a> {
     Message(Flow, &'a [u8]),
-    /// A message of ours did not reach anybody.
+    /// A message of ours, of which this is the beginning at least, did not reach anybody.
     Undeliverable(&'a [u8]),
     /// A connection has ended.
     Closed(Transport, SocketAddr),

@@ -5,6 +5,8 @@ mod call;
 mod cli;
 mod config;
 mod front;
+mod impression;
+mod junit;
 mod leg;
 mod links;
 mod lookups;
@@ -20,8 +22,10 @@ use audio::Source;
 use clap::Parser;
 use cli::{Cli, Command, LineArgs};
 use front::Front;
+use front::Judge;
 use leg::Sound;
 use media::Wishes;
+use media::ear::Ear;
 use outcome::Outcome;
 use phone::{Phone, Setup};
 use report::Report;
@@ -41,13 +45,17 @@ fn run(cli: Cli) -> Result<Outcome, Outcome> {
     let (setup, mut front): (Setup, Box<dyn Front>) = match command {
         Command::Call(args) => {
             let report = Report::new(args.line.json);
-            let front = front::Call::new(args.uri, args.duration, report);
-            (setup(&args.line, false, 0)?, Box::new(front))
+            let judge = Judge::new(args.expected.all(), args.expected.junit, report);
+            let ear = judge.ear();
+            let front = front::Call::new(args.uri, args.duration, report, judge);
+            (Setup { ear, ..setup(&args.line, false, 0)? }, Box::new(front))
         }
         Command::Answer(args) => {
             let report = Report::new(args.line.json);
-            let front = front::Answer::new(args.auto, args.calls, report);
-            (setup(&args.line, args.echo, 5060)?, Box::new(front))
+            let judge = Judge::new(args.expected.all(), args.expected.junit, report);
+            let ear = judge.ear();
+            let front = front::Answer::new(args.auto, args.calls, report, judge);
+            (Setup { ear, ..setup(&args.line, args.echo, 5060)? }, Box::new(front))
         }
         Command::Control(args) => {
             let front = front::Control::new(Report::new(true));
@@ -97,6 +105,8 @@ fn setup(line: &LineArgs, echo: bool, port: u16) -> Result<Setup, Outcome> {
         listen: line.listen.unwrap_or((Ipv4Addr::UNSPECIFIED, port).into()),
         wishes: Wishes { security: line.srtp.into(), ..Wishes::default() },
         sound,
+        early: line.early,
+        ear: Ear::default(),
         record: line.record.clone(),
         incoming_calls: 4,
     })

@@ -24,6 +24,8 @@ pub(crate) enum Outcome {
     NoCommonCodec(String),
     NothingHeard(String),
     NotSecured(String),
+    /// What was expected has not come.
+    Unmet(String),
 }
 
 impl Outcome {
@@ -43,6 +45,7 @@ impl Outcome {
             Self::NoCommonCodec(_) => 17,
             Self::NothingHeard(_) => 18,
             Self::NotSecured(_) => 20,
+            Self::Unmet(_) => 21,
         }
     }
 
@@ -119,7 +122,8 @@ impl fmt::Display for Outcome {
             | Self::Unreachable(text)
             | Self::NoCommonCodec(text)
             | Self::NothingHeard(text)
-            | Self::NotSecured(text) => f.write_str(text),
+            | Self::NotSecured(text)
+            | Self::Unmet(text) => f.write_str(text),
         }
     }
 }

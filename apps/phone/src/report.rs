@@ -1,5 +1,6 @@
 //! What the phone tells: for people on standard error, for programs as JSON lines on standard output.
 
+use crate::impression::Impression;
 use crate::outcome::Outcome;
 use media::{Statistics, Stream};
 use serde::Serialize;
@@ -108,13 +109,26 @@ pub(crate) enum Told {
         cause: String,
     },
     State(State),
+    /// What was expected of a call that is over, and what was heard.
+    Expected {
+        call: u64,
+        met: bool,
+        expected: String,
+        heard: String,
+    },
     Ended {
         call: u64,
         cause: String,
         status: u8,
+        /// Whether the other end has hung up.
+        by_peer: bool,
+        /// The status of SIP by which it was refused.
+        sip_status: Option<u16>,
         /// Since the answer; `None`: there was none.
         seconds: Option<f64>,
         totals: Option<Media>,
+        /// `None` where there was no media.
+        heard: Option<Impression>,
         #[serde(skip)]
         outcome: Outcome,
     },
@@ -272,6 +286,10 @@ impl std::fmt::Display for Told {
             Self::Done { .. } => f.write_str("done"),
             Self::Failed { cause, .. } => f.write_str(cause),
             Self::State(state) => write!(f, "{} calls", state.calls.len()),
+            Self::Expected { met, expected, heard, .. } => {
+                let verdict = if *met { "met" } else { "NOT MET" };
+                write!(f, "{verdict}: expected {expected}; heard {heard}")
+            }
             Self::Ended { cause, totals: Some(media), .. } => write!(f, "ended: {cause}; {media}"),
             Self::Ended { cause, .. } => write!(f, "ended: {cause}"),
         }
@@ -290,6 +308,7 @@ impl std::fmt::Display for Media {
 }
 
 /// Where it is told.
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Report {
     json: bool,
 }

@@ -181,6 +181,11 @@ fn a_call_to_a_peer_is_seen_from_its_beginning_to_its_end() {
         "MOS ",
     ]);
     callee.expect("answered");
+    if let Some(path) = std::env::var_os("BAREBELL_PICTURE") {
+        screen.expect(&["talking 00:07"]);
+        let picture = svg::picture(screen.seen.lock().expect("the screen").screen());
+        std::fs::write(path, picture).expect("the picture is written");
+    }
     screen.press("5");
     screen.expect(&["key 5 is sent"]);
     assert_eq!(callee.expect("dtmf")["digit"], "5");
@@ -393,17 +398,4 @@ fn without_a_terminal_it_says_so() {
     assert_eq!(output.status.code(), Some(2));
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(said.contains("wants a terminal") && output.stdout.is_empty(), "{said}");
-}
-
-/// Makes docs/phone-screen.svg.
-#[test]
-#[ignore = "makes a picture for the documents"]
-fn picture() {
-    let callee = Callee::start(&[]);
-    let mut screen = Screen::start(&["--play", "tone:1000"]);
-    screen.call_peer(&format!("sip:bob@{}", callee.address));
-    screen.expect(&["talking 00:07", "MOS "]);
-    let svg = svg::picture(screen.seen.lock().expect("the screen").screen());
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/phone-screen.svg");
-    std::fs::write(path, svg).expect("the picture is written");
 }

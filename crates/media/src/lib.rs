@@ -9,6 +9,7 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+pub mod ear;
 mod negotiation;
 mod session;
 pub mod tone;

@@ -1,6 +1,6 @@
 //! A medium of a session (RFC 8866 section 5.14) and its attributes.
 
-use crate::session::{NO_TEXT, Session, attributes, write_lines};
+use crate::lines::{NO_TEXT, attributes, write_lines};
 use alloc::vec::Vec;
 use core::fmt;
 use core::time::Duration;
@@ -115,24 +115,6 @@ impl<'a> Media<'a> {
         })
     }
 
-    /// Whether it flows: by its own attribute, or that of the session.
-    #[must_use]
-    pub fn direction(&self, session: &Session<'a>) -> Direction {
-        let named = [
-            ("sendrecv", Direction::SendReceive),
-            ("sendonly", Direction::SendOnly),
-            ("recvonly", Direction::ReceiveOnly),
-            ("inactive", Direction::Inactive),
-        ];
-        let of = |lines| {
-            crate::session::values(lines, 'a').find_map(|value| {
-                let is = |name: &str| value.eq_ignore_ascii_case(name);
-                named.into_iter().find_map(|(name, direction)| is(name).then_some(direction))
-            })
-        };
-        of(&self.lines).or_else(|| of(&session.lines)).unwrap_or_default()
-    }
-
     /// Whether RTCP shares RTP's port (`a=rtcp-mux`, RFC 5761).
     #[must_use]
     pub fn multiplexes_rtcp(&self) -> bool {
@@ -156,6 +138,7 @@ impl fmt::Display for Media<'_> {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use crate::Session;
 
     /// Asks a description everything.
     pub(crate) fn look_at_all(session: &Session<'_>) {

@@ -139,22 +139,42 @@ fn the_session_is_changed_by_either_side_and_a_refusal_changes_nothing() {
 }
 
 #[test]
-fn two_offers_that_meet_are_both_refused() {
+fn two_offers_that_meet_are_made_again_and_one_after_the_other() {
     let mut rig = rig(good());
     let (here, there) = talking(&mut rig);
     // The ACK has to be there.
     rig.pass(Duration::from_secs(1));
     rig.act(0, |agent, now| agent.offer(now, here, b"v=0 one".to_vec()));
     rig.act(1, |agent, now| agent.offer(now, there, b"v=0 two".to_vec()));
-    for (side, call) in [(0, here), (1, there)] {
-        match rig.expect(side) {
-            Event::OfferFailed { call: of, failure: Failure::Refused { status: 491, .. } } => {
-                assert_eq!(of, call);
-            }
-            other => panic!("{other:?}"),
+    // The callee's wait is the shorter one (RFC 3261 section 14.1).
+    assert_eq!(rig.expect(0), Event::Offer { call: here, offer: Some(b"v=0 two".to_vec()) });
+    assert_eq!((rig.count(0, "SIP/2.0 491"), rig.count(1, "SIP/2.0 491")), (1, 1));
+    rig.act(0, |agent, now| agent.accept(now, here, b"v=0 both"));
+    // What was offered before is of an older description.
+    match rig.expect(0) {
+        Event::OfferFailed { call, failure: Failure::Refused { status: 491, .. } } => {
+            assert_eq!(call, here);
         }
+        other => panic!("{other:?}"),
     }
+    let answer = Event::Answer { call: there, answer: b"v=0 both".to_vec() };
+    assert_eq!(rig.expect(1), answer);
     rig.act(0, |agent, now| agent.hang_up(now, here));
+    rig.finish();
+}
+
+#[test]
+fn what_the_owner_wants_by_then_is_offered_again() {
+    let mut rig = rig(good());
+    let (here, there) = talking(&mut rig);
+    rig.pass(Duration::from_secs(1));
+    rig.act(0, |agent, now| agent.offer(now, here, b"v=0 one".to_vec()));
+    rig.act(1, |agent, now| agent.offer(now, there, b"v=0 two".to_vec()));
+    rig.pass(Duration::from_millis(11));
+    rig.act(1, |agent, now| agent.offer(now, there, b"v=0 three".to_vec()));
+    assert_eq!(rig.expect(0), Event::Offer { call: here, offer: Some(b"v=0 three".to_vec()) });
+    rig.act(0, |agent, now| agent.hang_up(now, here));
+    assert_eq!(rig.count(0, "SIP/2.0 487"), 1, "the offer is answered, too");
     rig.finish();
 }
 

@@ -224,7 +224,8 @@ impl Writer {
         self.emit(start, way, local.ip(), Kind { method: request.method, status: None }, out);
     }
 
-    /// Sends a response on without our Via, to where the branch in it says. `None` if it is not ours.
+    /// Sends a response on without our Via, to where the branch in it says. `None` if it is not
+    /// ours.
     pub(super) fn relay_response(
         &mut self,
         incoming: &Incoming<'_>,

@@ -1,10 +1,12 @@
 //! Front ends: what decides what the phone does. One runs at a time.
 
 mod control;
+mod judge;
 mod once;
 mod screen;
 
 pub(crate) use control::Control;
+pub(crate) use judge::Judge;
 pub(crate) use once::{Answer, Call};
 pub(crate) use screen::Screen;
 

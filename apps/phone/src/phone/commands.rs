@@ -113,6 +113,7 @@ impl Phone {
         answered.map_err(|error| format!("call {number}: {error}"))?;
         call.stage = Stage::Talking;
         call.answered = Some(Instant::now());
+        self.open(number);
         self.tell_answered(number);
         Ok(())
     }

@@ -2,7 +2,8 @@
 
 use super::Phone;
 use crate::call::{Call, Stage};
-use crate::leg::random;
+use crate::impression::Impression;
+use crate::leg::{Gate, random};
 use crate::lookups::Asker;
 use crate::outcome::Outcome;
 use crate::report::{Answered, Media, Told};
@@ -25,7 +26,7 @@ impl Phone {
                     let _ = self.answer(number);
                 }
             }
-            Event::Ringing { call, status, session } => {
+            Event::Ringing { call, status, session, .. } => {
                 self.on_ringing(call, status, session.as_deref());
             }
             Event::Answered { call, session } => self.on_answered(call, session.as_deref()),
@@ -42,6 +43,10 @@ impl Phone {
             }
             Event::Key { call, key } => {
                 let Some(number) = self.number_of(call) else { return };
+                let leg = self.calls.get_mut(&number).and_then(|call| call.leg.as_mut());
+                if let Some(leg) = leg {
+                    leg.ear.hear_key(key);
+                }
                 self.tell(Told::Dtmf { call: number, digit: key });
             }
             Event::Message { account, from, text, .. } => {
@@ -101,7 +106,11 @@ impl Phone {
         };
         match session {
             Ok(answer) => {
-                let _ = self.agent.ring(now, id, b"");
+                let early = if self.early { &answer[..] } else { b"" };
+                let _ = self.agent.ring(now, id, early);
+                if !self.early {
+                    leg.gate = Gate::Closed;
+                }
                 let call = Call::new(from.clone(), account, Stage::RingingHere);
                 self.calls.insert(number, Call { id: Some(id), leg: Some(leg), answer, ..call });
                 let account = account.and_then(|account| self.lines.get(account.0));
@@ -144,6 +153,8 @@ impl Phone {
         let Some(call) = self.calls.get_mut(&number) else { return };
         call.stage = Stage::Talking;
         call.answered = Some(Instant::now());
+        self.open(number);
+        let Some(call) = self.calls.get_mut(&number) else { return };
         let has_session = call.leg.as_ref().is_some_and(|leg| leg.session.is_some());
         let taken = match session {
             Some(session) => self.take(number, session),
@@ -253,17 +264,21 @@ impl Phone {
                 call.party
             ));
         }
-        let by_peer = matches!(end, End::HungUpByPeer { .. });
-        self.end_told(number, outcome, by_peer);
+        self.end_told(number, outcome, Some(end));
     }
 
     /// Forgets a call and tells how it ended.
     pub(super) fn end(&mut self, number: u64, outcome: Outcome) {
-        self.end_told(number, outcome, false);
+        self.end_told(number, outcome, None);
     }
 
-    fn end_told(&mut self, number: u64, outcome: Outcome, by_peer: bool) {
+    fn end_told(&mut self, number: u64, outcome: Outcome, end: Option<&End>) {
         let Some(call) = self.calls.remove(&number) else { return };
+        let by_peer = matches!(end, Some(End::HungUpByPeer { .. }));
+        let sip_status = match end {
+            Some(End::Failed(Failure::Refused { status, .. })) => Some(*status),
+            _ => None,
+        };
         let cause = match &outcome {
             Outcome::Done if by_peer => format!("hung up by {}", call.party),
             Outcome::Done => "hung up here".to_owned(),
@@ -274,6 +289,17 @@ impl Phone {
         let seconds = call.answered.map(|begun| begun.elapsed().as_secs_f64());
         let seconds = seconds.map(|seconds| (seconds * 1e3).round() / 1e3);
         let status = outcome.code();
-        self.tell(Told::Ended { call: number, cause, status, seconds, totals, outcome });
+        let heard = session.and(call.leg.as_ref()).map(|leg| Impression::of(&leg.ear));
+        self.tell(Told::Ended {
+            call: number,
+            cause,
+            status,
+            by_peer,
+            sip_status,
+            seconds,
+            totals,
+            heard,
+            outcome,
+        });
     }
 }

@@ -3,17 +3,19 @@
 
 mod accounts;
 mod commands;
+mod ears;
 mod events;
 mod transfer;
 
 use crate::audio::Recording;
 use crate::call::Call;
-use crate::leg::{Leg, Sound, random};
+use crate::leg::{Gate, Leg, Sound, random};
 use crate::links::{Arrival, Links};
 use crate::lookups::{Asker, Lookups};
 use crate::outcome::Outcome;
 use crate::report::{Media, Told};
 use crate::trace::{Trace, Traced};
+use media::ear::Ear;
 use media::{Heard, Wishes};
 use net::Clock;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -45,6 +47,10 @@ pub(crate) struct Setup {
     pub(crate) wishes: Wishes,
     /// What each call sends.
     pub(crate) sound: Sound,
+    /// Whether it is sent before the answer.
+    pub(crate) early: bool,
+    /// What hears each call.
+    pub(crate) ear: Ear,
     /// Where what is heard is kept.
     pub(crate) record: Option<PathBuf>,
     /// Calls at a time that others may begin.
@@ -84,6 +90,8 @@ pub(crate) struct Phone {
     lines: Vec<Line>,
     wishes: Wishes,
     sound: Sound,
+    early: bool,
+    ear: Ear,
     record: Option<PathBuf>,
     recorded: u64,
     calls: BTreeMap<u64, Call>,
@@ -138,6 +146,8 @@ impl Phone {
             lines,
             wishes: setup.wishes,
             sound: setup.sound,
+            early: setup.early,
+            ear: setup.ear,
             record: setup.record,
             recorded: 0,
             calls: BTreeMap::new(),
@@ -194,8 +204,14 @@ impl Phone {
         let recording = path.as_deref().map(Recording::begin).transpose();
         let recording = recording.map_err(Outcome::Failed)?;
         self.recorded += 1;
-        Leg::new(local, self.wishes.clone(), self.sound.clone(), recording)
-            .map_err(|error| Outcome::Failed(format!("no port for media: {error}")))
+        let (sound, ear) = (self.sound.clone(), self.ear.clone());
+        let leg = Leg::new(local, self.wishes.clone(), sound, recording, ear);
+        let mut leg =
+            leg.map_err(|error| Outcome::Failed(format!("no port for media: {error}")))?;
+        if self.early {
+            leg.gate = Gate::Open;
+        }
+        Ok(leg)
     }
 
     /// Sends what is to be sent and tells what has happened, until there is nothing more.

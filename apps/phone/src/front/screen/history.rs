@@ -100,6 +100,7 @@ impl History {
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::ended;
     use super::*;
     use crate::outcome::Outcome;
 
@@ -110,9 +111,7 @@ mod tests {
         history.hear(&Told::Calling { call: 1, to: "sip:carol@example.org;transport=tcp".into() });
         history.hear(&Told::Incoming { call: 2, from: from.clone(), account: None });
         history.hear(&Told::Refused { call: 3, from, cause: "no codec".into() });
-        let (cause, seconds) = ("hung up here".to_owned(), Some(61.2));
-        let outcome = Outcome::Done;
-        history.hear(&Told::Ended { call: 2, cause, status: 0, seconds, totals: None, outcome });
+        history.hear(&ended(2, "hung up here", Some(61.2), Outcome::Done));
         let records = history.records();
         assert!(records[0].story().starts_with("no answer  no codec"), "{records:?}");
         assert!(records[1].story().starts_with("01:01  hung up here"), "{records:?}");

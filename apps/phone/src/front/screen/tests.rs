@@ -22,6 +22,21 @@ use std::collections::VecDeque;
 /// What one writes who wants to take a terminal over.
 const HOSTILE: &str = "\x1b[2J\u{9b}31m\r\n\x07日本語 \u{202e}eve";
 
+/// That a call has ended.
+pub(super) fn ended(call: u64, cause: &str, seconds: Option<f64>, outcome: Outcome) -> Told {
+    Told::Ended {
+        call,
+        cause: cause.into(),
+        status: outcome.code(),
+        by_peer: false,
+        sip_status: None,
+        seconds,
+        totals: None,
+        heard: None,
+        outcome,
+    }
+}
+
 fn model(calls: Vec<CallShown>, trace: &VecDeque<Traced>) -> Model<'_> {
     let accounts = vec![(AccountId(0), "sip:alice@example.org".into(), true)];
     Model { accounts, calls, local: "127.0.0.1:5060".parse().unwrap(), trace }
@@ -181,9 +196,7 @@ fn the_menu_says_how_far_accounts_are_and_how_calls_ended() {
     }
     ui.hear(&Told::Calling { call: 1, to: "sip:bob@example.org".into() }, 1);
     assert_eq!(ui.view, View::Call);
-    let outcome = Outcome::Busy("busy".into());
-    let cause = "486 Busy Here".to_owned();
-    let ended = Told::Ended { call: 1, cause, status: 10, seconds: None, totals: None, outcome };
+    let ended = ended(1, "486 Busy Here", None, Outcome::Busy("busy".into()));
     ui.hear(&ended, 0);
     assert_eq!(ui.view, View::Menu);
     for size in [(80, 24), (40, 12)] {
