@@ -379,6 +379,31 @@ fn quick_dial_is_one_key() {
 }
 
 #[test]
+fn of_two_calls_one_talks_and_the_other_is_held() {
+    let (mut first, mut second) = (Callee::start(&[]), Callee::start(&[]));
+    let mut screen = Screen::start(&[]);
+    screen.call_peer(&format!("sip:first@{}", first.address));
+    screen.expect(&["talking"]);
+    screen.press("n");
+    screen.expect(&["Call: ", "Enter  Call"]);
+    screen.press(&format!("sip:second@{}{ENTER}", second.address));
+    screen.expect(&["> sip:second@", "2 calls", "held here", "s  Swap", "x  Hang up"]);
+    assert_eq!(first.expect("held")["held"], true);
+    second.expect("answered");
+    screen.press("s");
+    screen.expect(&["> sip:first@", "held here"]);
+    assert_eq!(second.expect("held")["held"], true);
+    assert_eq!(first.expect("held")["held"], false);
+    screen.press("x");
+    screen.expect(&["1 call ", "With      sip:second@", "h  Resume"]);
+    first.expect("ended");
+    screen.press("\x03");
+    assert_eq!(screen.ended().code(), Some(0));
+    // Who ends the phone hangs up.
+    assert_eq!(second.expect("ended")["by_peer"], true);
+}
+
+#[test]
 fn a_terminal_may_change_its_size() {
     let screen = Screen::start(&[]);
     screen.expect(&["Log in to a server"]);
