@@ -1,6 +1,6 @@
 //! What is sent, and where what is heard goes.
 
-use crate::{pcm, wav};
+use crate::{pcm, warnings, wav};
 use media::tone::Tone;
 use std::fs::File;
 use std::io::BufWriter;
@@ -126,7 +126,7 @@ impl Recording {
         };
         let written = samples.iter().try_for_each(|&sample| writer.write_sample(sample));
         if let Err(error) = written {
-            eprintln!("barebell-phone: the recording ends here: {error}");
+            warnings::warn(format!("the recording ends here: {error}"));
             self.writer = Writer::Nowhere;
         }
     }
@@ -143,7 +143,7 @@ impl Drop for Recording {
         if let Writer::Wav(writer) = writer
             && let Err(error) = writer.finalize()
         {
-            eprintln!("barebell-phone: the recording is not whole: {error}");
+            warnings::warn(format!("the recording is not whole: {error}"));
         }
     }
 }

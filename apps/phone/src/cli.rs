@@ -6,12 +6,14 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// A softphone for the shell: places and takes secure calls.
+/// A softphone for the shell: places and takes secure calls. Without a command it has the whole screen.
 #[derive(Debug, Parser)]
-#[command(name = "barebell-phone", version, about)]
+#[command(name = "barebell-phone", version, about, args_conflicts_with_subcommands = true)]
 pub(crate) struct Cli {
     #[command(subcommand)]
-    pub(crate) command: Command,
+    pub(crate) command: Option<Command>,
+    #[command(flatten)]
+    pub(crate) line: LineArgs,
 }
 
 #[derive(Debug, Subcommand)]
@@ -110,7 +112,7 @@ impl ExpectedArgs {
 }
 
 /// What all commands have.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub(crate) struct LineArgs {
     /// What is sent: a WAV file, tone:HERTZ, silence, or - for raw samples on the standard input
     #[arg(long, value_name = "WHAT", default_value = "silence")]

@@ -1,7 +1,7 @@
-//! The configuration file: accounts, in TOML.
+//! The configuration file: accounts and quick dial, in TOML.
 
 use crate::secret;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use sip_ua::{Account, Password};
 use std::path::{Path, PathBuf};
 
@@ -10,24 +10,53 @@ use std::path::{Path, PathBuf};
 struct File {
     #[serde(default)]
     account: Vec<Entry>,
+    #[serde(default)]
+    dial: Vec<Dial>,
 }
 
-/// An account as it stands in a file.
-#[derive(Deserialize)]
+/// Somebody who is called by one key.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Dial {
+    pub(crate) name: String,
+    pub(crate) uri: String,
+}
+
+/// What the file says.
+#[derive(Debug, Default)]
+pub(crate) struct Config {
+    pub(crate) accounts: Vec<Account>,
+    pub(crate) dials: Vec<Dial>,
+}
+
+/// An account as the file has it.
+#[derive(Clone, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Entry {
-    uri: String,
-    #[serde(default)]
+    pub(crate) uri: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     display_name: String,
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     username: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
     password: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     password_command: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     password_file: Option<PathBuf>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     realm: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     proxy: Option<String>,
-    #[serde(default = "registers")]
-    register: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    register: Option<bool>,
+}
+
+impl Entry {
+    /// One that registers; `proxy` is where its requests go first.
+    pub(crate) fn new(uri: String, password: Option<String>, proxy: Option<String>) -> Self {
+        Self { uri, password, proxy, ..Self::default() }
+    }
 }
 
 impl std::fmt::Debug for Entry {
@@ -36,45 +65,50 @@ impl std::fmt::Debug for Entry {
     }
 }
 
-const fn registers() -> bool {
-    true
-}
-
 /// A URI as an account has it: `sip:` may be left out.
 pub(crate) fn with_scheme(uri: &str) -> String {
     let has_scheme = uri.starts_with("sip:") || uri.starts_with("sips:");
     if has_scheme { uri.to_owned() } else { format!("sip:{uri}") }
 }
 
-/// The accounts in the file at `path`; where `wanted` names one, that alone.
+/// Where the file is that nobody has named: `barebell/phone.toml` in the folder for configurations.
+pub(crate) fn default_path() -> Option<PathBuf> {
+    let folder = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let folder = folder("XDG_CONFIG_HOME").or_else(|| Some(folder("HOME")?.join(".config")))?;
+    Some(folder.join("barebell").join("phone.toml"))
+}
+
+/// What the file at `path` says; where `wanted` names an account, that alone.
 ///
 /// # Errors
 /// What is wrong, with line and column, and what was expected.
-pub(crate) fn accounts(path: &Path, wanted: Option<&str>) -> Result<Vec<Account>, String> {
+pub(crate) fn read(path: &Path, wanted: Option<&str>) -> Result<Config, String> {
     let text = std::fs::read_to_string(path)
         .map_err(|error| format!("cannot read the configuration {}: {error}", path.display()))?;
-    let accounts = parse(&text, path).map_err(|problem| format!("{}:{problem}", path.display()))?;
-    let Some(wanted) = wanted.map(with_scheme) else { return Ok(accounts) };
-    let names: Vec<String> = accounts.iter().map(|account| account.uri.clone()).collect();
-    let found: Vec<Account> =
-        accounts.into_iter().filter(|account| account.uri == wanted).collect();
-    match found.is_empty() {
-        false => Ok(found),
-        true => Err(format!(
-            "{}: there is no account {wanted}; there are {}",
-            path.display(),
-            names.join(", ")
-        )),
+    let problem = |problem| format!("{}:{problem}", path.display());
+    let mut config = parse(&text, path).map_err(problem)?;
+    if let Some(wanted) = wanted.map(with_scheme) {
+        let names: Vec<String> =
+            config.accounts.iter().map(|account| account.uri.clone()).collect();
+        config.accounts.retain(|account| account.uri == wanted);
+        if config.accounts.is_empty() {
+            return Err(format!(
+                "{}: there is no account {wanted}; there are {}",
+                path.display(),
+                names.join(", ")
+            ));
+        }
     }
+    Ok(config)
 }
 
-fn parse(text: &str, path: &Path) -> Result<Vec<Account>, String> {
+pub(crate) fn parse(text: &str, path: &Path) -> Result<Config, String> {
     let file: File = toml::from_str(text).map_err(|error| {
         let at = error.span().map_or(0, |span| span.start);
         let (line, column) = crate::script::place(text, at);
         format!("{line}:{column}: {}", error.message())
     })?;
-    resolve(file.account, path)
+    Ok(Config { accounts: resolve(file.account, path)?, dials: file.dial })
 }
 
 /// The accounts that stand in the file at `path` as `entries`.
@@ -94,21 +128,15 @@ pub(crate) fn of_command_line(
     proxy: Option<&str>,
     password: Option<Password>,
 ) -> Result<Account, String> {
-    let entry = Entry {
-        uri: uri.to_owned(),
-        display_name: String::new(),
-        username: String::new(),
-        password: None,
-        password_command: None,
-        password_file: None,
-        realm: None,
-        proxy: proxy.map(str::to_owned),
-        register: true,
-    };
+    let entry = Entry::new(uri.to_owned(), None, proxy.map(str::to_owned));
     Ok(Account { password, ..account(entry)? })
 }
 
-fn account(entry: Entry) -> Result<Account, String> {
+/// The account that an entry means.
+///
+/// # Errors
+/// What is wrong with it.
+pub(crate) fn account(entry: Entry) -> Result<Account, String> {
     let uri = with_scheme(&entry.uri);
     let parsed = sip::Uri::parse(uri.as_bytes());
     let is_address = matches!(parsed, Ok(sip::Uri::Sip(uri)) if uri.user.is_some());
@@ -132,7 +160,7 @@ fn account(entry: Entry) -> Result<Account, String> {
         password: entry.password.map(|password| Password::new(&password)).or(elsewhere),
         realm: entry.realm,
         proxy,
-        registers: entry.register,
+        registers: entry.register.unwrap_or(true),
         ..Account::new(&uri)
     })
 }
@@ -144,10 +172,19 @@ mod tests {
     #[test]
     fn accounts_are_read_and_nothing_is_shown_of_passwords() {
         let text = "[[account]]\nuri = \"alice@example.org\"\npassword = \"secret\"\nproxy = \"192.0.2.1\"\n";
-        let accounts = parse(text, Path::new("/no/such")).unwrap();
+        let accounts = parse(text, Path::new("/no/such")).unwrap().accounts;
         assert_eq!(accounts[0].uri, "sip:alice@example.org");
         assert_eq!(accounts[0].proxy.as_deref(), Some("sip:192.0.2.1;lr"));
         assert!(accounts[0].registers && !format!("{accounts:?}").contains("secret"));
+    }
+
+    #[test]
+    fn quick_dial_has_its_order() {
+        let text =
+            "[[dial]]\nname = \"Bob\"\nuri = \"sip:bob@b\"\n[[dial]]\nname = \"A\"\nuri = \"1\"\n";
+        let dials = parse(text, Path::new("/no/such")).unwrap().dials;
+        let dial = |name: &str, uri: &str| Dial { name: name.into(), uri: uri.into() };
+        assert_eq!(dials, [dial("Bob", "sip:bob@b"), dial("A", "1")]);
     }
 
     #[test]

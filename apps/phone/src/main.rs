@@ -15,10 +15,13 @@ mod outcome;
 mod pcm;
 mod phone;
 mod report;
+mod saved;
 mod script;
 mod secret;
+mod system;
 mod tap;
 mod trace;
+mod warnings;
 mod wav;
 
 use audio::Source;
@@ -47,7 +50,8 @@ fn main() -> ExitCode {
 }
 
 fn run(cli: Cli) -> Result<Outcome, Outcome> {
-    let (setup, mut front): (Setup, Box<dyn Front>) = match cli.command {
+    let Some(command) = cli.command else { return run_screen(&cli.line) };
+    let (setup, mut front): (Setup, Box<dyn Front>) = match command {
         Command::Call(args) => {
             let report = report(&args.line);
             let judge = Judge::new(args.expected.all(), args.expected.junit, report);
@@ -105,7 +109,7 @@ fn report(line: &LineArgs) -> Report {
 /// The accounts: of the configuration, or the one on the command line.
 fn accounts(line: &LineArgs) -> Result<Vec<sip_ua::Account>, String> {
     if let Some(path) = &line.config {
-        return config::accounts(path, line.account.as_deref());
+        return Ok(config::read(path, line.account.as_deref())?.accounts);
     }
     let Some(uri) = &line.account else { return Ok(Vec::new()) };
     let password = match line.password_fd {
@@ -113,6 +117,29 @@ fn accounts(line: &LineArgs) -> Result<Vec<sip_ua::Account>, String> {
         None => secret::of_environment(),
     };
     config::of_command_line(uri, line.proxy.as_deref(), password).map(|account| vec![account])
+}
+
+/// The phone that has the whole screen. Its configuration may be where nobody has named it, or not be there yet.
+fn run_screen(line: &LineArgs) -> Result<Outcome, Outcome> {
+    if line.json {
+        let text = "--json goes with a command: call, answer or control";
+        return Err(Outcome::Usage(text.into()));
+    }
+    front::Screen::check().map_err(Outcome::Usage)?;
+    let path = line.config.clone().or_else(config::default_path);
+    let is_there = path.as_ref().is_some_and(|path| path.exists());
+    let wanted = line.account.as_deref();
+    let config = match &path {
+        Some(path) if is_there => config::read(path, wanted).map_err(Outcome::Usage)?,
+        _ => config::Config::default(),
+    };
+    let mut setup = setup(&LineArgs { config: None, ..line.clone() }, false, 5060)?;
+    if is_there {
+        setup.accounts = config.accounts;
+    }
+    let phone = Phone::new(setup)?;
+    let mut screen = front::Screen::open(config.dials, path).map_err(Outcome::Failed)?;
+    Ok(front::run(phone, &mut screen))
 }
 
 /// What a phone is started with, whose port without `--listen` is `port`.

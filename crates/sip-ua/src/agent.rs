@@ -3,7 +3,7 @@
 use crate::call::outgoing_dialog;
 use crate::call::{ALLOW, Asked, Call, CallError, News, refuse_answer};
 use crate::client::{Heard, Owner};
-use crate::config::{AccountId, Config};
+use crate::config::{Account, AccountId, Config};
 use crate::core::Core;
 use crate::event::{CallId, Event, Location, MessageId, Ticket, Transmit};
 use crate::message::ACCEPT;
@@ -120,6 +120,26 @@ impl Agent {
     #[must_use]
     pub fn is_asking(&self) -> bool {
         self.core.clients.is_waiting()
+    }
+
+    /// Takes one more account, which registers once [`Agent::register`] says so. `None` where its URI is no SIP URI.
+    pub fn add_account(&mut self, account: Account) -> Option<AccountId> {
+        let id = AccountId(self.core.config.accounts.len());
+        self.core.config.accounts.push(account);
+        let registration = Registration::new(&mut self.core, id);
+        if registration.is_none() {
+            self.core.config.accounts.pop();
+        }
+        self.registrations.push(registration?);
+        Some(id)
+    }
+
+    /// Asks the registrar of an account for nothing more; a registration that is in force runs out. For an account
+    /// whose place another one takes, as after a wrong password.
+    pub fn forget_account(&mut self, account: AccountId) {
+        if let Some(registration) = self.registrations.get_mut(account.0) {
+            registration.forget();
+        }
     }
 
     /// Registers an account and keeps it registered.

@@ -4,7 +4,7 @@ mod rig;
 
 use rig::{Rig, SESSION};
 use sip::Instant;
-use sip_ua::{Agent, CallId, Config, End, Event, Failure};
+use sip_ua::{Account, AccountId, Agent, CallId, Config, End, Event, Failure, RegistrationState};
 use std::time::Duration;
 use test_support::network::Link;
 
@@ -262,4 +262,34 @@ fn every_call_ends_whatever_is_lost_doubled_and_late() {
         live(&mut rig, call, seed);
         rig.finish();
     }
+}
+
+#[test]
+fn an_account_that_comes_later_registers_until_it_is_forgotten() {
+    let mut rig = rig(good());
+    let account = rig.act(0, |agent, now| {
+        assert_eq!(agent.add_account(Account::new("tel:1")), None);
+        let account = agent.add_account(Account::new("sip:alice@192.0.2.2")).expect("a SIP URI");
+        agent.register(now, account);
+        Ok(account)
+    });
+    assert_eq!(account, AccountId(0));
+    let is_refused = |event: &Event| match event {
+        Event::Registration { account: AccountId(0), state } => matches!(
+            state,
+            RegistrationState::Failed {
+                failure: Failure::Refused { status: 405, .. },
+                retry: Some(_)
+            }
+        ),
+        _ => false,
+    };
+    // The other agent is no registrar, and is asked again and again.
+    assert!(is_refused(&rig.expect(0)) && is_refused(&rig.expect(0)));
+    rig.act(0, |agent, _| {
+        agent.forget_account(account);
+        Ok(())
+    });
+    rig.pass(Duration::from_secs(86_400));
+    assert_eq!(rig.events(0), []);
 }

@@ -4,11 +4,13 @@ mod control;
 mod judge;
 mod once;
 mod run;
+mod screen;
 
 pub(crate) use control::Control;
 pub(crate) use judge::Judge;
 pub(crate) use once::{Answer, Call};
 pub(crate) use run::Run;
+pub(crate) use screen::Screen;
 
 use crate::outcome::Outcome;
 use crate::phone::Phone;

@@ -1,6 +1,7 @@
 //! The running phone: one thread for sockets, timers and sound. What its owner wants comes by [`commands`], what has
 //! happened goes out as [`Told`].
 
+mod accounts;
 mod commands;
 mod ears;
 mod events;
@@ -14,7 +15,7 @@ use crate::lookups::{Asker, Lookups};
 use crate::outcome::Outcome;
 use crate::report::{Media, Told};
 use crate::tap::Tap;
-use crate::trace::Trace;
+use crate::trace::{Trace, Traced};
 use media::ear::Ear;
 use media::{Heard, Wishes};
 use net::Clock;
@@ -69,6 +70,17 @@ pub(crate) struct Line {
     pub(crate) state: Option<RegistrationState>,
 }
 
+impl Line {
+    fn of(account: &Account) -> Self {
+        Self {
+            uri: account.uri.clone(),
+            proxy: account.proxy.clone(),
+            registers: account.registers,
+            state: None,
+        }
+    }
+}
+
 /// A phone that runs.
 pub(crate) struct Phone {
     agent: Agent,
@@ -108,13 +120,7 @@ impl Phone {
                 "cannot listen on {wanted}: {error}; choose another place with --listen"
             ))
         })?;
-        let line_of = |account: &Account| Line {
-            uri: account.uri.clone(),
-            proxy: account.proxy.clone(),
-            registers: account.registers,
-            state: None,
-        };
-        let lines = setup.accounts.iter().map(line_of).collect();
+        let lines = setup.accounts.iter().map(Line::of).collect();
         let (waker, wakes) = UnixStream::pair().map_err(failed)?;
         waker.set_nonblocking(true).map_err(failed)?;
         let interrupted = Arc::new(AtomicBool::new(false));
@@ -176,6 +182,16 @@ impl Phone {
     /// The accounts.
     pub(crate) fn lines(&self) -> &[Line] {
         &self.lines
+    }
+
+    /// Where SIP comes in; the address may be none in particular.
+    pub(crate) const fn local(&self) -> SocketAddr {
+        self.links.local()
+    }
+
+    /// The last messages, the oldest first.
+    pub(crate) const fn trace(&self) -> &VecDeque<Traced> {
+        self.trace.messages()
     }
 
     /// Whether somebody has pressed Ctrl-C since this was asked last.
