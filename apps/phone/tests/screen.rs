@@ -3,7 +3,8 @@
 #[path = "screen/svg.rs"]
 mod svg;
 
-use nix::pty::{Winsize, openpty};
+use nix::fcntl::OFlag;
+use nix::pty::{Winsize, grantpt, openpty, posix_openpt, ptsname_r, unlockpt};
 use nix::sys::signal::{Signal, kill};
 use nix::sys::termios::{LocalFlags, tcgetattr};
 use nix::unistd::Pid;
@@ -415,6 +416,27 @@ fn a_terminal_may_change_its_size() {
     kill(pid, Signal::SIGWINCH).expect("a signal");
     let text = screen.expect(&["Or call a peer directly", "Enter  Log in", "Ctrl-C  Quit"]);
     assert!(text.lines().count() <= 12, "{text}");
+}
+
+#[test]
+fn a_phone_whose_terminal_is_closed_ends() {
+    // No other program has this end: it is closed when this one closes it.
+    let flags = OFlag::O_RDWR | OFlag::O_NOCTTY | OFlag::O_CLOEXEC;
+    let mut terminal = posix_openpt(flags).expect("a terminal");
+    grantpt(&terminal).and_then(|()| unlockpt(&terminal)).expect("a terminal");
+    let name = ptsname_r(&terminal).expect("a name");
+    let end = || File::options().read(true).write(true).open(&name).expect("the other end");
+    let mut phone = Command::new(PHONE);
+    phone.args(["--listen", "127.0.0.1:0"]).stdin(end()).stdout(end()).stderr(Stdio::piped());
+    let child = phone.spawn().expect("the phone starts");
+    drop(phone);
+    // It has the screen.
+    assert!(terminal.read(&mut [0; 64]).expect("it writes") > 0);
+    drop(terminal);
+    let output = child.wait_with_output().expect("it ends");
+    assert_eq!(output.status.code(), Some(1));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("the terminal: "), "{said}");
 }
 
 #[test]

@@ -1,9 +1,12 @@
 //! The terminal: taken as a whole, and given back as it was.
 
+use super::super::STDIN;
 use crate::warnings;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use ratatui::crossterm::event::{self, Event};
 use ratatui::{DefaultTerminal, Frame};
 use std::io::{self, IsTerminal};
+use std::os::fd::AsFd;
 use std::time::Duration;
 
 /// Keys that are read before everything else has its turn.
@@ -31,7 +34,15 @@ impl Terminal {
     }
 
     /// What was typed, without waiting.
+    ///
+    /// # Errors
+    /// When the terminal is not there any more.
     pub(super) fn read() -> io::Result<Vec<Event>> {
+        // Else it would be asked for keys again and again.
+        let mut fds = [PollFd::new(STDIN.as_fd(), PollFlags::empty())];
+        if poll(&mut fds, PollTimeout::ZERO)? > 0 {
+            return Err(io::Error::new(io::ErrorKind::BrokenPipe, "it is closed"));
+        }
         let mut events = Vec::new();
         while events.len() < TURN && event::poll(Duration::ZERO)? {
             events.push(event::read()?);
