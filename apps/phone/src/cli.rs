@@ -129,6 +129,19 @@ pub(crate) struct LineArgs {
     /// SRTP: not at all, where the other end knows it too, or not without it
     #[arg(long, value_enum, default_value_t = Srtp::Optional)]
     pub(crate) srtp: Srtp,
+    /// A STUN server that tells what ports look like from outside of a NAT, such as stun.example.org or 192.0.2.1:3478;
+    /// two of them tell what kind of NAT that is
+    #[arg(long, value_name = "HOST")]
+    pub(crate) stun: Vec<String>,
+    /// Take calls, too, that do not come by the server of an account
+    #[arg(long)]
+    pub(crate) direct: bool,
+    /// Calls that may ring at a time; who calls beyond that hears that it is busy
+    #[arg(long, value_name = "N", default_value_t = 4)]
+    pub(crate) incoming: u16,
+    /// Tell at the end of a call what each step of SRTP has taken
+    #[arg(long)]
+    pub(crate) timings: bool,
     /// Print events as JSON, one on a line
     #[arg(long)]
     pub(crate) json: bool,

@@ -14,6 +14,7 @@ mod lookups;
 mod outcome;
 mod pcm;
 mod phone;
+mod ports;
 mod report;
 mod saved;
 mod script;
@@ -36,9 +37,12 @@ use outcome::Outcome;
 use phone::{Phone, Setup};
 use report::Report;
 use script::Action;
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, SocketAddr, ToSocketAddrs};
 use std::process::ExitCode;
 use tap::Tap;
+
+/// Where STUN servers listen (RFC 8489 section 18.6).
+const STUN_PORT: u16 = 3478;
 
 fn main() -> ExitCode {
     let outcome = run(Cli::parse()).unwrap_or_else(|outcome| outcome);
@@ -142,6 +146,26 @@ fn run_screen(line: &LineArgs) -> Result<Outcome, Outcome> {
     Ok(front::run(phone, &mut screen))
 }
 
+/// Where the STUN servers are that are named.
+fn stun_servers(names: &[String]) -> Result<Vec<SocketAddr>, String> {
+    let find = |name: &String| {
+        let found = match name.parse::<SocketAddr>() {
+            Ok(address) => return Ok(address),
+            Err(_)
+                if name.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok()) =>
+            {
+                name.to_socket_addrs()
+            }
+            Err(_) => (name.as_str(), STUN_PORT).to_socket_addrs(),
+        };
+        let mut found: Vec<SocketAddr> =
+            found.map_err(|error| format!("STUN server {name}: {error}"))?.collect();
+        found.sort_by_key(SocketAddr::is_ipv6);
+        found.first().copied().ok_or(format!("STUN server {name} has no address"))
+    };
+    names.iter().map(find).collect()
+}
+
 /// What a phone is started with, whose port without `--listen` is `port`.
 fn setup(line: &LineArgs, echo: bool, port: u16) -> Result<Setup, Outcome> {
     pcm::set_rate(line.pcm_rate);
@@ -159,6 +183,9 @@ fn setup(line: &LineArgs, echo: bool, port: u16) -> Result<Setup, Outcome> {
         ear: Ear::default(),
         record: line.record.clone(),
         tap: Tap::new(line.trace, line.pcap.as_deref()).map_err(Outcome::Usage)?,
-        incoming_calls: 4,
+        incoming_calls: line.incoming.into(),
+        direct_calls: line.direct,
+        stun: stun_servers(&line.stun).map_err(Outcome::Failed)?,
+        timings: line.timings,
     })
 }

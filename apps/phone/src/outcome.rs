@@ -23,6 +23,8 @@ pub(crate) enum Outcome {
     Unreachable(String),
     NoCommonCodec(String),
     NothingHeard(String),
+    /// What is sent does not arrive.
+    OneWay(String),
     NotSecured(String),
     /// What was expected has not come.
     Unmet(String),
@@ -44,6 +46,7 @@ impl Outcome {
             Self::Unreachable(_) => 16,
             Self::NoCommonCodec(_) => 17,
             Self::NothingHeard(_) => 18,
+            Self::OneWay(_) => 19,
             Self::NotSecured(_) => 20,
             Self::Unmet(_) => 21,
         }
@@ -65,6 +68,7 @@ impl Outcome {
             Self::Unreachable(_) => Self::Unreachable,
             Self::NoCommonCodec(_) => Self::NoCommonCodec,
             Self::NothingHeard(_) => Self::NothingHeard,
+            Self::OneWay(_) => Self::OneWay,
             Self::NotSecured(_) => Self::NotSecured,
             Self::Unmet(_) => Self::Unmet,
         };
@@ -144,6 +148,7 @@ impl fmt::Display for Outcome {
             | Self::Unreachable(text)
             | Self::NoCommonCodec(text)
             | Self::NothingHeard(text)
+            | Self::OneWay(text)
             | Self::NotSecured(text)
             | Self::Unmet(text) => f.write_str(text),
         }

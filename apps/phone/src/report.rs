@@ -5,6 +5,8 @@ use crate::outcome::Outcome;
 use crate::pcm;
 use media::{Statistics, Stream};
 use serde::Serialize;
+use srtp::Suite;
+use srtp::timings::{Step, Timings};
 use std::io::Write;
 
 /// Something that is told. The names and fields are documented in docs/phone.md and stay.
@@ -58,6 +60,22 @@ pub(crate) enum Told {
         held: bool,
         /// Whether this end holds; else the other one does.
         here: bool,
+    },
+    /// The call is sent elsewhere.
+    Redirected {
+        call: u64,
+        to: String,
+    },
+    /// The network has changed: the call goes on from another address.
+    Moved {
+        call: u64,
+        address: String,
+    },
+    /// What the steps of SRTP have taken, in a call.
+    Timings {
+        call: u64,
+        suite: &'static str,
+        steps: Vec<StepTaken>,
     },
     /// How far the transfer is that this end has asked for.
     Transfer {
@@ -156,6 +174,26 @@ pub(crate) enum Told {
     },
 }
 
+/// What a step of SRTP has taken.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct StepTaken {
+    pub(crate) step: &'static str,
+    pub(crate) count: u64,
+    pub(crate) mean_ns: u64,
+}
+
+impl Told {
+    /// What the steps of `suite` have taken.
+    pub(crate) fn timings(call: u64, suite: Suite, timings: &Timings) -> Self {
+        let steps = Step::ALL.iter().map(|&step| {
+            let timing = timings.get(step);
+            let mean_ns = timing.nanoseconds / timing.count.max(1);
+            StepTaken { step: step.name(), count: timing.count, mean_ns }
+        });
+        Self::Timings { call, suite: suite.name(), steps: steps.collect() }
+    }
+}
+
 /// How far a transfer is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -247,11 +285,19 @@ pub(crate) struct Media {
     pub(crate) max_delta_ms: f64,
     /// `None` until something was heard.
     pub(crate) mos: Option<f64>,
+    /// The way there and back, and what the other end reports of our sound; `None` until it does.
+    pub(crate) round_trip_ms: Option<f64>,
+    pub(crate) far_loss_percent: Option<f64>,
+    pub(crate) far_jitter_ms: Option<f64>,
+    pub(crate) far_mos: Option<f64>,
+    /// Whether sound goes both ways.
+    pub(crate) flow: &'static str,
 }
 
 impl Media {
     pub(crate) fn new(call: u64, statistics: &Statistics) -> Self {
         let millis = |time: std::time::Duration| (time.as_secs_f64() * 1e6).round() / 1e3;
+        let hundredths = |number: f64| (number * 100.0).round() / 100.0;
         Self {
             call,
             sent: statistics.sent,
@@ -263,7 +309,17 @@ impl Media {
             max_jitter_ms: millis(statistics.max_jitter),
             mean_delta_ms: millis(statistics.mean_delta),
             max_delta_ms: millis(statistics.max_delta),
-            mos: (statistics.received > 0).then(|| (statistics.mos * 100.0).round() / 100.0),
+            mos: (statistics.received > 0).then(|| hundredths(statistics.mos)),
+            round_trip_ms: statistics.round_trip.map(millis),
+            far_loss_percent: statistics.far_loss.map(|share| hundredths(share * 100.0)),
+            far_jitter_ms: statistics.far_jitter.map(millis),
+            far_mos: statistics.far_mos.map(hundredths),
+            flow: match statistics.flow {
+                media::Flow::Flowing => "both_ways",
+                media::Flow::NothingArrives => "nothing_arrives",
+                media::Flow::NothingGetsThrough => "nothing_gets_through",
+                media::Flow::Nothing => "none",
+            },
         }
     }
 }
@@ -298,6 +354,14 @@ impl std::fmt::Display for Told {
                 write!(f, "{who} holds the call")
             }
             Self::Held { .. } => f.write_str("the call goes on"),
+            Self::Redirected { to, .. } => write!(f, "the call is sent to {to}"),
+            Self::Moved { address, .. } => write!(f, "the call goes on from {address}"),
+            Self::Timings { suite, steps, .. } => {
+                write!(f, "SRTP {suite}:")?;
+                steps.iter().try_for_each(|StepTaken { step, count, mean_ns }| {
+                    write!(f, " {step} {mean_ns} ns ({count})")
+                })
+            }
             Self::Transfer { state, cause, .. } => {
                 let state = match state {
                     TransferState::Accepted => "the other end calls",

@@ -4,6 +4,7 @@ use nix::ifaddrs::getifaddrs;
 use std::collections::BTreeMap;
 use std::fs::read_to_string;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::time::{Duration, Instant, SystemTime};
 
 /// A flag of a route: it goes by a gateway (`RTF_GATEWAY` of Linux).
 const GATEWAY: u32 = 2;
@@ -29,6 +30,43 @@ impl Network {
             gateways,
             name_servers: name_servers(&text("/etc/resolv.conf")),
         }
+    }
+}
+
+/// How often the network is looked at.
+const LOOKS: Duration = Duration::from_secs(2);
+/// How far the clocks come apart while the machine sleeps, at least.
+const SLEEP: Duration = Duration::from_secs(5);
+
+/// Notices that addresses have changed, or that the machine has slept: what was known of the network is not known any
+/// more.
+pub(crate) struct Watch {
+    looked: Instant,
+    wall: SystemTime,
+    interfaces: BTreeMap<String, Vec<(IpAddr, u32)>>,
+}
+
+impl Watch {
+    pub(crate) fn start() -> Self {
+        Self { looked: Instant::now(), wall: SystemTime::now(), interfaces: interfaces() }
+    }
+
+    /// Whether that has happened since this was asked last.
+    pub(crate) fn has_changed(&mut self) -> bool {
+        let passed = self.looked.elapsed();
+        if passed < LOOKS {
+            return false;
+        }
+        let now = Self::start();
+        // The clock that counts on stands still in a sleep.
+        let by_wall = now.wall.duration_since(self.wall).unwrap_or_default();
+        let has_slept = by_wall > passed + SLEEP;
+        // Without any address there is nothing to be done yet.
+        let has_address = now.interfaces.values().flatten().any(|(ip, _)| !ip.is_loopback());
+        let is_other = has_address && now.interfaces != self.interfaces;
+        let interfaces = if has_address { now.interfaces } else { self.interfaces.clone() };
+        *self = Self { interfaces, ..now };
+        has_slept || is_other
     }
 }
 

@@ -11,6 +11,7 @@ impl Phone {
         let leg = self.calls.get_mut(&number).and_then(|call| call.leg.as_mut());
         if let Some(leg) = leg {
             leg.gate = Gate::Open;
+            leg.ports.rest();
             if !self.early {
                 leg.ear.forget();
             }

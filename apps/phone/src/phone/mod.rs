@@ -5,6 +5,7 @@ mod accounts;
 mod commands;
 mod ears;
 mod events;
+mod outside;
 mod transfer;
 
 use crate::audio::Recording;
@@ -13,7 +14,9 @@ use crate::leg::{Gate, Leg, Sound, random};
 use crate::links::{Arrival, Links};
 use crate::lookups::{Asker, Lookups};
 use crate::outcome::Outcome;
+use crate::ports::Ports;
 use crate::report::{Media, Told};
+use crate::system::Watch;
 use crate::tap::Tap;
 use crate::trace::{Trace, Traced};
 use media::ear::Ear;
@@ -58,6 +61,12 @@ pub(crate) struct Setup {
     pub(crate) tap: Tap,
     /// Calls at a time that others may begin.
     pub(crate) incoming_calls: usize,
+    /// Whether calls are taken that do not come by the server of an account.
+    pub(crate) direct_calls: bool,
+    /// STUN servers, which tell what the ports of media look like from outside.
+    pub(crate) stun: Vec<SocketAddr>,
+    /// Whether it is measured what SRTP takes.
+    pub(crate) timings: bool,
 }
 
 /// An account, as far as the phone has to know it.
@@ -103,6 +112,13 @@ pub(crate) struct Phone {
     told: VecDeque<Told>,
     trace: Trace,
     tap: Tap,
+    stun: Vec<SocketAddr>,
+    /// Ports for the next call, whose look from outside is known by the time that there is one.
+    spare: Option<Ports>,
+    /// Calls that wait for that, and where they go.
+    unmapped: Vec<(u64, SocketAddr)>,
+    timings: bool,
+    network: Watch,
     next_tick: Instant,
     next_tell: Instant,
 }
@@ -134,12 +150,13 @@ impl Phone {
         random(&mut secret);
         let accounts = setup.accounts;
         let incoming_calls = setup.incoming_calls;
-        let config = Config { accounts, incoming_calls, ..Config::default() };
+        let direct_calls = setup.direct_calls;
+        let config = Config { accounts, incoming_calls, direct_calls, ..Config::default() };
         let now = Instant::now();
         let local = links.local();
         let told = ["udp", "tcp"]
             .map(|transport| Told::Listening { address: format!("{transport}:{local}") });
-        Ok(Self {
+        let mut phone = Self {
             agent: Agent::new(config, &secret),
             clock: Clock::start(),
             epoch: now,
@@ -159,9 +176,16 @@ impl Phone {
             told: told.into(),
             trace: Trace::default(),
             tap: setup.tap,
+            stun: setup.stun,
+            spare: None,
+            unmapped: Vec::new(),
+            timings: setup.timings,
+            network: Watch::start(),
             next_tick: now,
             next_tell: now + TELLS,
-        })
+        };
+        phone.prepare();
+        Ok(phone)
     }
 
     /// The next thing that has happened, if there is one.
@@ -215,10 +239,13 @@ impl Phone {
         let recording = recording.map_err(Outcome::Failed)?;
         self.recorded += 1;
         let (sound, ear) = (self.sound.clone(), self.ear.clone());
-        let leg = Leg::new(local, self.wishes.clone(), sound, recording, ear);
+        let ports = self.ports(local);
+        let leg =
+            ports.and_then(|ports| Leg::new(ports, self.wishes.clone(), sound, recording, ear));
         let mut leg =
             leg.map_err(|error| Outcome::Failed(format!("no port for media: {error}")))?;
         leg.tap = self.tap.clone();
+        leg.stopwatch = self.timings.then_some(net::nanoseconds);
         if self.early {
             leg.gate = Gate::Open;
         }
@@ -250,6 +277,9 @@ impl Phone {
         if let Some(timer) = self.agent.next_timer() {
             end = end.min(self.clock.system(timer));
         }
+        if let Some(timer) = self.spare.as_ref().and_then(Ports::next_timer) {
+            end = end.min(self.epoch + timer);
+        }
         let has_media = self.calls.values().any(|call| call.leg.is_some());
         if has_media {
             end = end.min(self.next_tick);
@@ -262,7 +292,10 @@ impl Phone {
         fds.push(reads(self.waker.as_fd()));
         fds.extend(others.iter().copied().map(reads));
         let legs = self.calls.values().filter_map(|call| call.leg.as_ref());
-        fds.extend(legs.map(|leg| reads(leg.socket.as_fd())));
+        for leg in legs {
+            fds.extend([&leg.ports.rtp, &leg.ports.rtcp].map(|socket| reads(socket.as_fd())));
+        }
+        fds.extend(self.spare.iter().map(|ports| reads(ports.rtp.as_fd())));
         // A signal ends the wait as anything else does.
         let _ = poll(&mut fds, PollTimeout::from(millis));
     }
@@ -292,6 +325,10 @@ impl Phone {
                     told.push_back(Told::Dtmf { call: number, digit });
                 }
             });
+        }
+        self.look_outside(now);
+        if self.network.has_changed() {
+            self.agent.network_changed(self.clock.now());
         }
         self.agent.on_timer(self.clock.now());
         self.sound();

@@ -71,7 +71,7 @@ impl<'a> Model<'a> {
                 held_there: call.is_held,
                 mutes: leg.is_some_and(|leg| leg.mutes),
                 is_asked: call.wish.is_some(),
-                local: leg.and_then(|leg| leg.socket.local_addr().ok()),
+                local: leg.and_then(|leg| leg.ports.rtp.local_addr().ok()),
                 remote: session.and_then(|session| session.stream().remote),
                 media: session.map(|session| {
                     let answered = Answered::new(number, session.stream(), &call.party);

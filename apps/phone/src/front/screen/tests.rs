@@ -64,6 +64,11 @@ fn call(number: u64, srtp: Option<&'static str>, keys_in_clear: bool) -> CallSho
         mean_delta_ms: 20.0,
         max_delta_ms: 31.5,
         mos: Some(4.2),
+        round_trip_ms: None,
+        far_loss_percent: None,
+        far_jitter_ms: None,
+        far_mos: None,
+        flow: "both_ways",
     };
     let codec = "PCMU";
     let remote = String::new();
