@@ -1,5 +1,6 @@
 //! Drivers of the real programs that the tests start.
 
+pub mod barebell_phone;
 pub mod baresip;
 pub mod call;
 pub mod exchange;

@@ -30,7 +30,9 @@ impl Transport {
     pub fn is_listening(self, port: u16) -> bool {
         let table = format!("/proc/net/{}", self.name());
         let table = fs::read_to_string(table).expect("the system's sockets");
-        table.contains(&format!(" 0100007F:{port:04X} 00000000:0000 "))
+        // At that address, or at all of them.
+        let mut addresses = ["0100007F", "00000000"].into_iter();
+        addresses.any(|address| table.contains(&format!(" {address}:{port:04X} 00000000:0000 ")))
     }
 }
 
@@ -46,7 +48,7 @@ mod tests {
         assert!(!Transport::Udp.is_listening(port) && !Transport::Tcp.is_listening(port));
         let _tcp = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).expect("a free port");
         assert!(!Transport::Udp.is_listening(port) && Transport::Tcp.is_listening(port));
-        let _udp = UdpSocket::bind((Ipv4Addr::LOCALHOST, port)).expect("a free port");
+        let _udp = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, port)).expect("a free port");
         assert!(Transport::Udp.is_listening(port));
     }
 }

@@ -1,6 +1,7 @@
 //! The command line.
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use srtp::Suite;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -65,9 +66,15 @@ pub(crate) struct LineArgs {
     /// Keep what is heard in a WAV file
     #[arg(long, value_name = "FILE")]
     pub(crate) record: Option<PathBuf>,
+    /// Append all SIP messages to a file, those sent and those received; keys of SRTP stand in them
+    #[arg(long, value_name = "FILE")]
+    pub(crate) sip_log: Option<PathBuf>,
     /// SRTP: not at all, where the other end knows it too, or not without it
     #[arg(long, value_enum, default_value_t = Srtp::Optional)]
     pub(crate) srtp: Srtp,
+    /// The suites of SRTP that are offered and taken, the preferred first [default: all that there are]
+    #[arg(long, value_name = "SUITE", value_delimiter = ',', value_parser = suite)]
+    pub(crate) suites: Option<Vec<Suite>>,
     /// Print events as JSON, one on a line
     #[arg(long)]
     pub(crate) json: bool,
@@ -80,6 +87,14 @@ pub(crate) struct LineArgs {
     /// The account to call or answer as: its URI, with or without "sip:" [default: the first]
     #[arg(long, value_name = "URI", requires = "config")]
     pub(crate) account: Option<String>,
+}
+
+/// The suite of this name.
+fn suite(name: &str) -> Result<Suite, String> {
+    Suite::from_name(name).ok_or_else(|| {
+        let names = Suite::ALL.map(Suite::name).join(", ");
+        format!("expected one of {names}")
+    })
 }
 
 /// What is wanted of SRTP.

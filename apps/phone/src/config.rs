@@ -24,6 +24,7 @@ struct Entry {
     proxy: Option<String>,
     #[serde(default = "registers")]
     register: bool,
+    expires: Option<String>,
 }
 
 impl std::fmt::Debug for Entry {
@@ -77,8 +78,8 @@ fn parse(text: &str) -> Result<Vec<Account>, String> {
 
 fn account(entry: Entry) -> Result<Account, String> {
     let uri = with_scheme(&entry.uri);
-    let parsed = sip::Uri::parse(uri.as_bytes());
-    let is_address = matches!(parsed, Ok(sip::Uri::Sip(uri)) if uri.user.is_some());
+    let as_uri = sip::Uri::parse(uri.as_bytes());
+    let is_address = matches!(as_uri, Ok(sip::Uri::Sip(uri)) if uri.user.is_some());
     if !is_address {
         return Err(format!(" account {uri}: expected a URI such as sip:alice@example.org"));
     }
@@ -86,6 +87,12 @@ fn account(entry: Entry) -> Result<Account, String> {
         .proxy
         .map(|proxy| with_scheme(&proxy))
         .map(|proxy| if proxy.contains(";lr") { proxy } else { format!("{proxy};lr") });
+    let mut base = Account::new(&uri);
+    if let Some(text) = &entry.expires {
+        base.expires = expires(text).ok_or(format!(
+            " account {uri}: expires = \"{text}\": expected a time of at least a second, such as \"10m\""
+        ))?;
+    }
     Ok(Account {
         display_name: entry.display_name,
         username: entry.username,
@@ -93,8 +100,14 @@ fn account(entry: Entry) -> Result<Account, String> {
         realm: entry.realm,
         proxy,
         registers: entry.register,
-        ..Account::new(&uri)
+        ..base
     })
+}
+
+/// How long a registration is to last.
+fn expires(text: &str) -> Option<sip::Duration> {
+    let time = humantime::parse_duration(text).ok()?;
+    (time.as_secs() > 0).then(|| sip::Duration::from_secs(time.as_secs()))
 }
 
 #[cfg(test)]
@@ -108,6 +121,15 @@ mod tests {
         assert_eq!(accounts[0].uri, "sip:alice@example.org");
         assert_eq!(accounts[0].proxy.as_deref(), Some("sip:192.0.2.1;lr"));
         assert!(accounts[0].registers && !format!("{accounts:?}").contains("secret"));
+    }
+
+    #[test]
+    fn a_registration_lasts_as_long_as_wanted() {
+        let of = |time: &str| parse(&format!("[[account]]\nuri = \"a@b\"\nexpires = \"{time}\""));
+        assert_eq!(of("2m").unwrap()[0].expires, sip::Duration::from_secs(120));
+        for wrong in ["0s", "soon"] {
+            assert!(of(wrong).unwrap_err().contains(wrong));
+        }
     }
 
     #[test]

@@ -11,6 +11,7 @@ mod lookups;
 mod outcome;
 mod phone;
 mod report;
+mod sip_log;
 
 use audio::Source;
 use clap::Parser;
@@ -62,12 +63,17 @@ fn setup(line: &LineArgs, echo: bool, port: u16) -> Result<Setup, Outcome> {
         true => Sound::Echo,
         false => Sound::Source(Source::named(&line.play).map_err(Outcome::Usage)?),
     };
+    let mut wishes = Wishes { security: line.srtp.into(), ..Wishes::default() };
+    if let Some(suites) = &line.suites {
+        wishes.suites.clone_from(suites);
+    }
     Ok(Setup {
         accounts,
         listen: line.listen.unwrap_or((Ipv4Addr::UNSPECIFIED, port).into()),
-        wishes: Wishes { security: line.srtp.into(), ..Wishes::default() },
+        wishes,
         sound,
         record: line.record.clone(),
+        sip_log: line.sip_log.clone(),
         incoming_calls: 4,
     })
 }

@@ -26,6 +26,12 @@ struct Line {
 #[derive(Debug, Deserialize)]
 #[serde(tag = "command", rename_all = "snake_case", deny_unknown_fields)]
 enum Command {
+    Register {
+        account: Option<String>,
+    },
+    Unregister {
+        account: Option<String>,
+    },
     Call {
         uri: String,
         account: Option<String>,
@@ -142,6 +148,12 @@ impl Control {
     /// Does what is asked; the number of a call that was placed.
     fn command(&mut self, phone: &mut Phone, command: Command) -> Result<Option<u64>, String> {
         match command {
+            Command::Register { account } => {
+                registering_account(phone, account.as_deref()).map(|id| phone.register_as(id))
+            }
+            Command::Unregister { account } => {
+                registering_account(phone, account.as_deref()).map(|id| phone.unregister_as(id))
+            }
             Command::Call { uri, account } => {
                 let account = account_of(phone, account.as_deref())?;
                 return Ok(Some(phone.call(&uri, account)));
@@ -185,6 +197,12 @@ fn account_of(phone: &Phone, name: Option<&str>) -> Result<Option<AccountId>, St
     let wanted = crate::config::with_scheme(name);
     let place = phone.lines().iter().position(|line| line.uri == wanted);
     place.map(|place| Some(AccountId(place))).ok_or(format!("there is no account {wanted}"))
+}
+
+/// The account of this name, or the first, which must be there.
+fn registering_account(phone: &Phone, name: Option<&str>) -> Result<AccountId, String> {
+    account_of(phone, name)?
+        .ok_or("there is no account: name a file with one (--config)".to_owned())
 }
 
 fn state_of(phone: &Phone) -> State {

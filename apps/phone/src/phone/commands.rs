@@ -25,6 +25,16 @@ impl Phone {
         lines.for_each(|(number, _)| self.agent.register(now, AccountId(number)));
     }
 
+    /// Registers one account, whether it wants it or not.
+    pub(crate) fn register_as(&mut self, account: AccountId) {
+        self.agent.register(self.clock.now(), account);
+    }
+
+    /// Ends the registration of an account.
+    pub(crate) fn unregister_as(&mut self, account: AccountId) {
+        self.agent.unregister(self.clock.now(), account);
+    }
+
     /// Calls `uri`, as `account` or directly. The number of the call; what comes of it is told.
     pub(crate) fn call(&mut self, uri: &str, account: Option<AccountId>) -> u64 {
         let has_scheme = ["sip:", "sips:", "tel:"].iter().any(|scheme| uri.starts_with(scheme));

@@ -12,6 +12,7 @@ use crate::links::{Arrival, Links};
 use crate::lookups::{Asker, Lookups};
 use crate::outcome::Outcome;
 use crate::report::{Media, Told};
+use crate::sip_log::SipLog;
 use media::{Heard, Wishes};
 use net::Clock;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -45,6 +46,8 @@ pub(crate) struct Setup {
     pub(crate) sound: Sound,
     /// Where what is heard is kept.
     pub(crate) record: Option<PathBuf>,
+    /// Where SIP messages are kept.
+    pub(crate) sip_log: Option<PathBuf>,
     /// Calls at a time that others may begin.
     pub(crate) incoming_calls: usize,
 }
@@ -89,7 +92,7 @@ impl Phone {
     pub(crate) fn new(setup: Setup) -> Result<Self, Outcome> {
         let failed = |error: std::io::Error| Outcome::Failed(error.to_string());
         let wanted = setup.listen;
-        let links = Links::open(wanted).map_err(|error| {
+        let mut links = Links::open(wanted).map_err(|error| {
             Outcome::Failed(format!(
                 "cannot listen on {wanted}: {error}; choose another place with --listen"
             ))
@@ -101,6 +104,9 @@ impl Phone {
             state: None,
         };
         let lines = setup.accounts.iter().map(line_of).collect();
+        if let Some(path) = &setup.sip_log {
+            links.log_to(SipLog::open(path).map_err(Outcome::Failed)?);
+        }
         let (waker, wakes) = UnixStream::pair().map_err(failed)?;
         waker.set_nonblocking(true).map_err(failed)?;
         let interrupted = Arc::new(AtomicBool::new(false));
