@@ -1,7 +1,7 @@
 //! Calls are put on hold and taken up again, by either side, at a server that takes nobody's word.
 
 use peers::exchange::Exchange;
-use peers::phone::Kind::{self, Baresip, Linphone, Twinkle};
+use peers::phone::Kind::{self, Barebell, Baresip, Linphone, Twinkle};
 use peers::phone::{Action, Event, Phone};
 use peers::transport::Transport::{self, Tcp, Udp};
 
@@ -47,4 +47,19 @@ fn linphone_and_twinkle_hold_and_resume() {
 #[test]
 fn twinkle_and_baresip_hold_and_resume() {
     both_hold((Twinkle, Udp), (Baresip, Tcp));
+}
+
+#[test]
+fn ours_and_baresip_hold_and_resume() {
+    both_hold((Barebell, Tcp), (Baresip, Udp));
+}
+
+#[test]
+fn ours_and_linphone_hold_and_resume() {
+    both_hold((Barebell, Tcp), (Linphone, Udp));
+}
+
+#[test]
+fn ours_and_twinkle_hold_and_resume() {
+    both_hold((Barebell, Tcp), (Twinkle, Udp));
 }

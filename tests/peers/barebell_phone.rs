@@ -89,6 +89,7 @@ impl BarebellPhone {
 
 fn configuration(account: &Account) -> String {
     let Account { user, password, server, transport, expires, .. } = account;
+    let proxy = account.proxy.unwrap_or(*server);
     let transport = match transport {
         Transport::Udp => "",
         Transport::Tcp => ";transport=tcp",
@@ -97,7 +98,7 @@ fn configuration(account: &Account) -> String {
         "[[account]]\n\
          uri = \"sip:{user}@{server}\"\n\
          password = \"{password}\"\n\
-         proxy = \"{server}{transport}\"\n\
+         proxy = \"{proxy}{transport}\"\n\
          register = false\n\
          expires = \"{expires}s\"\n"
     )
@@ -229,6 +230,13 @@ impl Driver for BarebellPhone {
 
     fn loudness(&self) -> Option<f64> {
         Some(LOUDNESS)
+    }
+
+    fn suite(&self) -> Option<String> {
+        let log = std::fs::read_to_string(self.event_log()).unwrap_or_default();
+        let told = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        let answered = told.filter(|told| told["event"] == "answered").last()?;
+        answered["srtp"].as_str().map(str::to_owned)
     }
 
     fn port(&self) -> u16 {

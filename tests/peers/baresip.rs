@@ -92,9 +92,11 @@ impl Baresip {
             Srtp::Optional => ";mediaenc=srtp",
             Srtp::Required => ";mediaenc=srtp-mand",
         };
+        let proxy = self.account.proxy.map(|proxy| format!(";outbound=\"sip:{proxy};lr\""));
+        let proxy = proxy.unwrap_or_default();
         let account = match self.account.has_server {
             true => format!(
-                "<sip:{user}@{server};transport={}>;auth_user={user};auth_pass={password};regint={expires}",
+                "<sip:{user}@{server};transport={}>;auth_user={user};auth_pass={password};regint={expires}{proxy}",
                 transport.name(),
             ),
             false => format!("<sip:{user}@127.0.0.1:{}>;regint=0", self.port),

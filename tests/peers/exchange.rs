@@ -48,6 +48,7 @@ impl Exchange {
             user: user.to_owned(),
             password: PASSWORD.to_owned(),
             server: self.server.address(),
+            proxy: None,
             transport,
             listens: true,
             expires: 600,

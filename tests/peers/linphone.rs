@@ -155,6 +155,9 @@ impl Driver for Linphone {
     }
 
     fn event(&self, line: &str) -> Option<Event> {
+        if let Some((_, told)) = line.split_once("Receiving tone ") {
+            return told.chars().next().map(Event::Key);
+        }
         let (_, state) = line.split_once(" moving from state ")?.1.split_once(" to ")?;
         let state = state.trim_start_matches('[').split(']').next()?.trim_end();
         match state.strip_prefix("Linphone")? {

@@ -50,8 +50,10 @@ pub struct Account {
     pub user: String,
     /// The user's password.
     pub password: String,
-    /// The server that it registers with and sends everything to.
+    /// The server that it registers with, and sends everything to where there is no proxy before it.
     pub server: SocketAddr,
+    /// The proxy that everything goes to first. Only ours and baresip take one here.
+    pub proxy: Option<SocketAddr>,
     /// How it talks to the server.
     pub transport: Transport,
     /// Whether there is a server: else it calls and is called [directly](Phone::direct).
@@ -146,6 +148,10 @@ pub trait Driver: Debug {
     fn recording(&self) -> Option<Recording>;
     /// How loud its tone is that it sends: the peak of the samples. `None` while that is not known.
     fn loudness(&self) -> Option<f64>;
+    /// The suite of SRTP that it names for its last call that was answered. Only ours tells.
+    fn suite(&self) -> Option<String> {
+        None
+    }
     /// The port of 127.0.0.1 that it takes calls at.
     fn port(&self) -> u16;
     /// The log that tells of events.
@@ -221,6 +227,16 @@ impl Phone {
     #[must_use]
     pub fn direct_uri(&self) -> String {
         format!("sip:{}@127.0.0.1:{}", self.account.user, self.driver.port())
+    }
+
+    /// The suite of SRTP of its last call that was answered; `None`: in clear.
+    ///
+    /// # Panics
+    /// When it is not ours: others do not tell.
+    #[must_use]
+    pub fn suite(&self) -> Option<String> {
+        assert_eq!(self.kind, Kind::Barebell, "only ours tells");
+        self.driver.suite()
     }
 
     /// Tells it to do something, without waiting for the effect.
