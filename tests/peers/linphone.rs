@@ -155,7 +155,7 @@ impl Driver for Linphone {
     }
 
     fn event(&self, line: &str) -> Option<Event> {
-        if let Some((_, told)) = line.split_once("Receiving tone ") {
+        if let Some((_, told)) = line.split_once("Receiving dtmf ") {
             return told.chars().next().map(Event::Key);
         }
         let (_, state) = line.split_once(" moving from state ")?.1.split_once(" to ")?;

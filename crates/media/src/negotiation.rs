@@ -357,8 +357,11 @@ impl Negotiator {
         let (sends, receives) = self.directions(media.direction(&session));
         // What we receive is numbered as we have offered it (RFC 3264 section 5.1).
         let offered = self.payload_types().into_iter().find(|(_, ours)| *ours == codec);
+        // Who names one of our numbers, though with another clock rate, has taken that one.
         let events = events_of(media, codec).and_then(|(number, rate)| {
-            let (ours, _) = EVENTS.into_iter().find(|(_, offered)| *offered == rate)?;
+            let mut offered = EVENTS.into_iter();
+            let same = offered.clone().find(|(offered, _)| *offered == number);
+            let (ours, _) = same.or_else(|| offered.find(|(_, offered)| *offered == rate))?;
             Some((number, ours, rate))
         });
         Ok(Stream {

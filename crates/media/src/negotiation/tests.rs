@@ -188,6 +188,18 @@ fn what_is_received_is_numbered_as_it_was_offered() {
     assert_eq!((stream.events, stream.events_clock_rate), (Some((99, 101)), 8000));
 }
 
+/// As Twinkle does, which looks at no clock rate.
+#[cfg(feature = "opus")]
+#[test]
+fn events_of_a_phone_that_takes_the_last_number_are_received() {
+    let mut caller = of(Codec::ALL);
+    caller.offer(&mut random());
+    let answer = b"v=0\r\nc=IN IP4 192.0.2.9\r\nm=audio 4000 RTP/AVP 0 110\r\n\
+        a=rtpmap:110 telephone-event/8000\r\n";
+    let stream = caller.accept(answer).unwrap();
+    assert_eq!((stream.events, stream.events_clock_rate), (Some((110, 110)), 8000));
+}
+
 #[cfg(feature = "opus")]
 #[test]
 fn opus_is_named_with_two_channels_and_has_events_of_its_clock_rate() {
