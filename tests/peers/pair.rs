@@ -13,7 +13,7 @@ pub enum Way {
     Direct,
     /// By the server, which takes nobody's word.
     Server,
-    /// By Kamailio, which forwards to the server and stays in the path.
+    /// Who calls sends to Kamailio, which forwards to the server and stays in the path.
     Kamailio,
 }
 
@@ -60,13 +60,10 @@ impl Pair {
             }
             Way::Kamailio => {
                 let proxy = Kamailio::start(exchange.server.address(), Nat::Ignored);
-                let phone = |kind, user| {
-                    let account = Account { proxy: Some(proxy.outside), ..account(user, Udp) };
-                    Phone::registered(kind, account)
-                };
-                let phones = (phone(from, "alice"), phone(to, "bob"));
+                let bob = Phone::registered(to, account("bob", Udp));
+                let account = Account { proxy: Some(proxy.outside), ..account("alice", Udp) };
                 kamailio = Some(proxy);
-                (phones.0, phones.1, exchange.server.uri("bob"))
+                (Phone::registered(from, account), bob, exchange.server.uri("bob"))
             }
         };
         Self { alice, bob, uri, _kamailio: kamailio, _exchange: exchange }

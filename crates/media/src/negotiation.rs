@@ -166,6 +166,12 @@ impl Negotiator {
         self.holds = holds;
     }
 
+    /// Whether this end holds, or wants to: it has nothing to say then.
+    #[must_use]
+    pub const fn holds(&self) -> bool {
+        self.holds
+    }
+
     /// Takes nothing but SRTP from the next offer or answer on.
     pub const fn require_security(&mut self) {
         self.wishes.security = Security::Required;
