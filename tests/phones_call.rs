@@ -1,7 +1,7 @@
 //! Softphones call one another through the server.
 
 use peers::exchange::Exchange;
-use peers::phone::Kind::{Baresip, Linphone, Twinkle};
+use peers::phone::Kind::{Barebell, Baresip, Linphone, Twinkle};
 use peers::phone::{Account, Action, Event, Kind, Phone};
 use peers::transport::Transport::{self, Tcp, Udp};
 use std::net::TcpStream;
@@ -143,6 +143,71 @@ fn linphone_is_told_why_it_cannot_call() {
 #[test]
 fn twinkle_is_told_why_it_cannot_call() {
     is_told_why(Twinkle, Tcp);
+}
+
+#[test]
+fn ours_rejects_baresip() {
+    is_rejected((Baresip, Udp), (Barebell, Tcp));
+}
+
+#[test]
+fn baresip_rejects_ours() {
+    is_rejected((Barebell, Udp), (Baresip, Udp));
+}
+
+#[test]
+fn ours_gives_up_calling_baresip() {
+    gives_up((Barebell, Udp), (Baresip, Udp));
+}
+
+#[test]
+fn baresip_gives_up_calling_ours() {
+    gives_up((Baresip, Udp), (Barebell, Tcp));
+}
+
+#[test]
+fn ours_rejects_linphone() {
+    is_rejected((Linphone, Udp), (Barebell, Tcp));
+}
+
+#[test]
+fn linphone_rejects_ours() {
+    is_rejected((Barebell, Udp), (Linphone, Udp));
+}
+
+#[test]
+fn ours_gives_up_calling_linphone() {
+    gives_up((Barebell, Udp), (Linphone, Udp));
+}
+
+#[test]
+fn linphone_gives_up_calling_ours() {
+    gives_up((Linphone, Udp), (Barebell, Tcp));
+}
+
+#[test]
+fn ours_rejects_twinkle() {
+    is_rejected((Twinkle, Udp), (Barebell, Tcp));
+}
+
+#[test]
+fn twinkle_rejects_ours() {
+    is_rejected((Barebell, Udp), (Twinkle, Udp));
+}
+
+#[test]
+fn ours_gives_up_calling_twinkle() {
+    gives_up((Barebell, Udp), (Twinkle, Udp));
+}
+
+#[test]
+fn twinkle_gives_up_calling_ours() {
+    gives_up((Twinkle, Udp), (Barebell, Tcp));
+}
+
+#[test]
+fn ours_is_told_why_it_cannot_call() {
+    is_told_why(Barebell, Udp);
 }
 
 /// As behind a NAT: nothing can connect to the phone, so it is reached over its own connection.

@@ -51,7 +51,7 @@ fn is_refused_with_a_wrong_password(kind: Kind) {
     assert!(statuses.iter().all(|status| [401, 403].contains(status)), "{statuses:?}");
 }
 
-/// Of the algorithms offered, linphone takes the first that it knows, Twinkle the last; this
+/// Of the algorithms offered, linphone and ours take the first that they know, Twinkle the last; this
 /// baresip fails if it is offered anything but MD5.
 #[test]
 fn each_phone_is_offered_an_algorithm_that_it_knows() {
@@ -60,6 +60,7 @@ fn each_phone_is_offered_an_algorithm_that_it_knows() {
         (Kind::Baresip, None),
         (Kind::Linphone, Some("SHA-256".to_owned())),
         (Kind::Twinkle, Some("MD5".to_owned())),
+        (Kind::Barebell, Some("SHA-256".to_owned())),
     ] {
         let phone = exchange.phone(kind, "alice", Udp);
         assert_eq!(phone.credential_algorithms(), [known], "{phone}");
@@ -124,4 +125,24 @@ fn linphone_is_refused_with_a_wrong_password() {
 #[test]
 fn twinkle_is_refused_with_a_wrong_password() {
     is_refused_with_a_wrong_password(Kind::Twinkle);
+}
+
+#[test]
+fn ours_registers_and_logs_out_over_udp() {
+    registers_and_logs_out(Kind::Barebell, Udp);
+}
+
+#[test]
+fn ours_registers_and_logs_out_over_tcp() {
+    registers_and_logs_out(Kind::Barebell, Tcp);
+}
+
+#[test]
+fn ours_keeps_registered() {
+    keeps_registered(Kind::Barebell);
+}
+
+#[test]
+fn ours_is_refused_with_a_wrong_password() {
+    is_refused_with_a_wrong_password(Kind::Barebell);
 }

@@ -2,7 +2,7 @@
 //! phones know nothing of.
 
 use peers::exchange::Exchange;
-use peers::phone::{Account, Action, Event, Kind, Phone};
+use peers::phone::{Account, Action, Event, Kind, Phone, Srtp};
 use peers::tone::Recording;
 use peers::transport::Transport::Udp;
 use rtp::Packet;
@@ -143,7 +143,7 @@ fn offer(suite: Suite, plus: Option<Plus>) -> Crypto {
 /// Calls a phone that encrypts, and hears it.
 fn talk_to(kind: Kind, suite: Suite, plus: bool) {
     let exchange = Exchange::open();
-    let account = Account { srtp: true, ..exchange.account("bob", Udp) };
+    let account = Account { srtp: Srtp::Required, ..exchange.account("bob", Udp) };
     let mut bob = Phone::registered(kind, account);
     let contact = exchange.server.wait_for_registrations("bob", 1).remove(0).contact;
     let mut caller = Caller::new(&contact);

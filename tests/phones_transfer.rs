@@ -2,7 +2,7 @@
 //! nobody's word: alice calls bob, who has her call carol instead.
 
 use peers::exchange::Exchange;
-use peers::phone::Kind::{self, Baresip, Linphone, Twinkle};
+use peers::phone::Kind::{self, Barebell, Baresip, Linphone, Twinkle};
 use peers::phone::{Action, Event, Phone};
 use peers::process::wait_until;
 use peers::transport::Transport::{self, Tcp, Udp};
@@ -44,12 +44,13 @@ impl Three {
         self.carol.wait_until_it_hears(self.bob.account.tone);
         self.bob.act(&Action::TransferToConsulted);
         self.carol.wait_for(Event::Incoming);
-        if self.carol.kind == Linphone {
+        match self.carol.kind {
             // It answers at once what replaces a call, and ends that one, but its recording ends,
             // too.
-            self.carol.wait_for(Event::Ended);
-        } else {
-            self.carol.act(&Action::Answer);
+            Linphone => self.carol.wait_for(Event::Ended),
+            // Ours answers it at once as well, and then ends the other.
+            Barebell => {}
+            _ => self.carol.act(&Action::Answer),
         }
         self.carol.wait_for(Event::Established);
         self.talk_without_bob();
@@ -94,4 +95,49 @@ fn linphone_transfers_after_consultation() {
 #[test]
 fn twinkle_transfers_after_consultation() {
     talk((Twinkle, Udp), (Twinkle, Udp), (Linphone, Udp)).transfer_attended();
+}
+
+#[test]
+fn ours_transfers_blind() {
+    talk((Linphone, Udp), (Barebell, Tcp), (Twinkle, Udp)).transfer_blind();
+}
+
+#[test]
+fn ours_is_transferred_blind_by_baresip() {
+    talk((Barebell, Udp), (Baresip, Udp), (Linphone, Udp)).transfer_blind();
+}
+
+#[test]
+fn ours_is_transferred_blind_by_linphone() {
+    talk((Barebell, Tcp), (Linphone, Udp), (Baresip, Udp)).transfer_blind();
+}
+
+#[test]
+fn ours_is_transferred_blind_by_twinkle() {
+    talk((Barebell, Udp), (Twinkle, Udp), (Baresip, Udp)).transfer_blind();
+}
+
+#[test]
+fn a_call_is_transferred_blind_to_ours() {
+    talk((Baresip, Udp), (Twinkle, Udp), (Barebell, Tcp)).transfer_blind();
+}
+
+#[test]
+fn ours_transfers_after_consultation() {
+    talk((Twinkle, Udp), (Barebell, Tcp), (Linphone, Udp)).transfer_attended();
+}
+
+#[test]
+fn ours_is_transferred_by_linphone_after_consultation() {
+    talk((Barebell, Udp), (Linphone, Udp), (Linphone, Udp)).transfer_attended();
+}
+
+#[test]
+fn ours_is_transferred_by_twinkle_after_consultation() {
+    talk((Barebell, Udp), (Twinkle, Udp), (Linphone, Udp)).transfer_attended();
+}
+
+#[test]
+fn a_call_is_transferred_to_ours_after_consultation() {
+    talk((Twinkle, Udp), (Linphone, Udp), (Barebell, Tcp)).transfer_attended();
 }

@@ -3,7 +3,7 @@
 //! Its menu has `hold`, `resume` and `transfer`, but in version 1.0.0 no attended transfer.
 
 use crate::folder::Folder;
-use crate::phone::{Account, Action, Driver, Event};
+use crate::phone::{Account, Action, Driver, Event, Srtp};
 use crate::process::{Process, Program, create, wait_until};
 use crate::tone::Recording;
 use serde_json::{Value, json};
@@ -22,6 +22,8 @@ const LONGEST_FRAME: usize = 1 << 20;
 pub(crate) struct Baresip {
     process: Process,
     control: TcpStream,
+    /// Where SIP comes in.
+    port: u16,
     account: Account,
     folder: Folder,
 }
@@ -75,7 +77,40 @@ impl Baresip {
         if let (Ok(control), Ok(log)) = events {
             std::thread::spawn(move || copy_events(BufReader::new(control), log));
         }
-        Self { process, control, account: account.clone(), folder }
+        let mut phone = Self { process, control, port: sip, account: account.clone(), folder };
+        if !account.has_server {
+            phone.create_account();
+        }
+        phone
+    }
+
+    /// It registers at once where there is a server.
+    fn create_account(&mut self) {
+        let Account { user, password, server, transport, expires, srtp, .. } = &self.account;
+        let encryption = match srtp {
+            Srtp::Off => "",
+            Srtp::Optional => ";mediaenc=srtp",
+            Srtp::Required => ";mediaenc=srtp-mand",
+        };
+        let proxy = self.account.proxy.map(|proxy| format!(";outbound=\"sip:{proxy};lr\""));
+        let proxy = proxy.unwrap_or_default();
+        let account = match self.account.has_server {
+            true => format!(
+                "<sip:{user}@{server};transport={}>;auth_user={user};auth_pass={password};regint={expires}{proxy}",
+                transport.name(),
+            ),
+            false => format!("<sip:{user}@127.0.0.1:{}>;regint=0", self.port),
+        };
+        self.command("uanew", &format!("{account};answermode=manual{encryption}"));
+    }
+
+    /// The newest of its recordings of what it hears (`dec`) or sends (`enc`): each call has a file of its own,
+    /// named after its time.
+    fn newest(&self, what: &str) -> Option<Recording> {
+        let entries = std::fs::read_dir(self.folder.path()).ok()?;
+        let files = entries.flatten().map(|entry| entry.path());
+        let end = format!("-{what}.wav");
+        Recording::read(&files.filter(|path| path.to_string_lossy().ends_with(&end)).max()?)
     }
 
     fn command(&mut self, command: &str, params: &str) {
@@ -113,18 +148,10 @@ fn read_frame(control: &mut impl BufRead) -> Option<Value> {
 
 impl Driver for Baresip {
     fn act(&mut self, action: &Action) {
-        let Account { user, password, server, transport, expires, srtp, .. } = &self.account;
         match action {
-            Action::Register => {
-                let account = format!(
-                    "<sip:{user}@{server};transport={}>;auth_user={user};auth_pass={password};\
-                     regint={expires};answermode=manual{}",
-                    transport.name(),
-                    if *srtp { ";mediaenc=srtp-mand" } else { "" }
-                );
-                self.command("uanew", &account);
-            }
+            Action::Register => self.create_account(),
             Action::Unregister => {
+                let Account { user, server, .. } = &self.account;
                 let address_of_record = format!("sip:{user}@{server}");
                 self.command("uadel", &address_of_record);
             }
@@ -134,6 +161,7 @@ impl Driver for Baresip {
             Action::AutoAnswer(on) => {
                 self.command("answermode", if *on { "auto" } else { "manual" });
             }
+            Action::Press(key) => self.command("sndcode", &key.to_string()),
             Action::Hold => self.command("hold", ""),
             Action::Resume => self.command("resume", ""),
             Action::Transfer(uri) => self.command("transfer", uri),
@@ -144,7 +172,9 @@ impl Driver for Baresip {
     }
 
     fn event(&self, line: &str) -> Option<Event> {
-        match line.split_whitespace().next()? {
+        let mut words = line.split_whitespace();
+        match words.next()? {
+            "CALL_DTMF_START" => Some(Event::Key(words.next()?.chars().next()?)),
             "REGISTER_OK" => Some(Event::Registered),
             "REGISTER_FAIL" => Some(Event::RegistrationFailed),
             "UNREGISTERING" => Some(Event::Unregistered),
@@ -157,11 +187,15 @@ impl Driver for Baresip {
     }
 
     fn recording(&self) -> Option<Recording> {
-        // Each call has a file of its own, named after its time.
-        let entries = std::fs::read_dir(self.folder.path()).ok()?;
-        let files = entries.flatten().map(|entry| entry.path());
-        let heard = |path: &PathBuf| path.to_string_lossy().ends_with("-dec.wav");
-        Recording::read(&files.filter(heard).max()?)
+        self.newest("dec")
+    }
+
+    fn loudness(&self) -> Option<f64> {
+        self.newest("enc")?.loudness_of(self.account.tone)
+    }
+
+    fn port(&self) -> u16 {
+        self.port
     }
 
     fn event_log(&self) -> PathBuf {

@@ -1,6 +1,6 @@
 //! A server with a few users and their phones.
 
-use crate::phone::{Account, Action, Event, Kind, Phone};
+use crate::phone::{Account, Action, Event, Kind, Phone, Srtp};
 use crate::server::{Barebell, DOMAIN, Options, TRUSTS_NOBODY};
 use crate::transport::Transport;
 use std::net::SocketAddr;
@@ -48,11 +48,14 @@ impl Exchange {
             user: user.to_owned(),
             password: PASSWORD.to_owned(),
             server: self.server.address(),
+            proxy: None,
             transport,
             listens: true,
             expires: 600,
             tone: tone_of(user),
-            srtp: false,
+            has_server: true,
+            srtp: Srtp::Off,
+            suites: "",
         }
     }
 

@@ -110,6 +110,8 @@ request_route {{
         exit;
     }}
     if (is_method("ACK")) {{ t_check_trans(); exit; }}
+    # What a phone that has this proxy puts in front.
+    remove_hf("Route");
     $du = "sip:{next_hop}";
     $fs = "udp:{inside}";
     record_route();

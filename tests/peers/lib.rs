@@ -1,11 +1,13 @@
 //! Drivers of the real programs that the tests start.
 
+pub mod barebell_phone;
 pub mod baresip;
 pub mod call;
 pub mod exchange;
 pub mod folder;
 pub mod kamailio;
 pub mod linphone;
+pub mod pair;
 pub mod phone;
 pub mod process;
 pub mod pulse;

@@ -1,9 +1,9 @@
 //! linphonec, driven by its standard input, with files in place of a sound card.
 
 use crate::folder::Folder;
-use crate::phone::{Account, Action, Driver, Event};
+use crate::phone::{Account, Action, Driver, Event, Srtp};
 use crate::process::{Process, Program};
-use crate::tone::{Recording, write_tone};
+use crate::tone::{Recording, WRITTEN_LOUDNESS, write_tone};
 use crate::transport::Transport;
 use std::path::PathBuf;
 use test_support::ports::free_ports;
@@ -16,17 +16,32 @@ const WAV_HEADER: usize = 44;
 /// Samples a second of its recordings with the codecs that the other phones know.
 const RATE: u32 = 8000;
 
+/// Its codecs, with samples a second, and whether they are used.
+const CODECS: [(&str, u32, u8); 9] = [
+    ("PCMU", 8000, 1),
+    ("PCMA", 8000, 1),
+    ("opus", 48_000, 0),
+    ("speex", 8000, 0),
+    ("speex", 16_000, 0),
+    ("speex", 32_000, 0),
+    ("GSM", 8000, 0),
+    ("G722", 8000, 0),
+    ("G729", 8000, 0),
+];
+
 /// A running linphonec.
 #[derive(Debug)]
 pub(crate) struct Linphone {
     process: Process,
+    port: u16,
     folder: Folder,
 }
 
 impl Linphone {
     pub(crate) fn start(account: &Account) -> Self {
         let folder = Folder::new("linphone");
-        folder.write("linphonerc", &settings(account));
+        let port = free_ports(1);
+        folder.write("linphonerc", &settings(account, port));
         // It does not make the folder of its own databases, and fails without.
         folder.write(".local/share/linphone/.keep", "");
         folder.write(".config/linphone/.keep", "");
@@ -40,15 +55,41 @@ impl Linphone {
         process.say("soundcard use files");
         process.say(&format!("record {}", folder.join("heard.wav").display()));
         process.say(&format!("play {}", folder.join("tone.wav").display()));
-        Self { process, folder }
+        Self { process, port, folder }
     }
 }
 
-fn settings(account: &Account) -> String {
-    let Account { user, password, server, transport, expires, srtp, .. } = account;
-    let encryption = if *srtp { "srtp" } else { "none" };
+fn settings(account: &Account, port: u16) -> String {
+    let Account { user, password, server, transport, expires, srtp, suites, .. } = account;
+    let encryption = if *srtp == Srtp::Off { "none" } else { "srtp" };
+    let is_mandatory = i32::from(*srtp == Srtp::Required);
+    let suites = match suites.is_empty() {
+        true => String::new(),
+        false => format!("srtp_crypto_suites={suites}\n"),
+    };
+    let proxy = match account.has_server {
+        true => format!(
+            "[proxy_0]\n\
+             reg_proxy=<sip:{server};transport={transport}>\n\
+             reg_route=<sip:{server};transport={transport}>\n\
+             reg_identity=sip:{user}@{server}\n\
+             reg_expires={expires}\n\
+             reg_sendregister=0\n\
+             publish=0\n",
+            transport = transport.name(),
+        ),
+        false => String::new(),
+    };
+    // It would speak Opus with ours, and its recordings do not say of how many samples a second they are.
+    let codecs: String = (0..)
+        .zip(CODECS)
+        .map(|(number, (name, rate, is_enabled))| {
+            format!("[audio_codec_{number}]\nmime={name}\nrate={rate}\nenabled={is_enabled}\n")
+        })
+        .collect();
+    let default_proxy = if account.has_server { 0 } else { -1 };
     // 0 switches a transport off, -2 uses it without listening.
-    let port = if account.listens { i32::from(free_ports(1)) } else { -2 };
+    let port = if account.listens { i32::from(port) } else { -2 };
     let (udp, tcp) = match transport {
         Transport::Udp => (port, 0),
         Transport::Tcp => (0, port),
@@ -58,10 +99,12 @@ fn settings(account: &Account) -> String {
          sip_port={udp}\n\
          sip_tcp_port={tcp}\n\
          sip_tls_port=0\n\
-         default_proxy=0\n\
+         default_proxy={default_proxy}\n\
          guess_hostname=0\n\
          contact=<sip:{user}@127.0.0.1>\n\
          media_encryption={encryption}\n\
+         media_encryption_mandatory={is_mandatory}\n\
+         {suites}\
          use_ipv6=0\n\
          register_only_when_network_is_up=0\n\
          auto_net_state_mon=0\n\
@@ -82,15 +125,9 @@ fn settings(account: &Account) -> String {
          username={user}\n\
          userid={user}\n\
          passwd={password}\n\
-         [proxy_0]\n\
-         reg_proxy=<sip:{server};transport={transport}>\n\
-         reg_route=<sip:{server};transport={transport}>\n\
-         reg_identity=sip:{user}@{server}\n\
-         reg_expires={expires}\n\
-         reg_sendregister=0\n\
-         publish=0\n",
+         {codecs}\
+         {proxy}",
         rtp = free_ports(2),
-        transport = transport.name(),
     )
 }
 
@@ -104,6 +141,7 @@ impl Driver for Linphone {
             Action::Reject | Action::HangUp => self.process.say("terminate"),
             Action::AutoAnswer(true) => self.process.say("autoanswer enable"),
             Action::AutoAnswer(false) => self.process.say("autoanswer disable"),
+            Action::Press(key) => self.process.say(&key.to_string()),
             Action::Hold => self.process.say("pause"),
             Action::Resume => self.process.say("resume"),
             Action::Transfer(uri) => self.process.say(&format!("transfer {uri}")),
@@ -117,6 +155,9 @@ impl Driver for Linphone {
     }
 
     fn event(&self, line: &str) -> Option<Event> {
+        if let Some((_, told)) = line.split_once("Receiving dtmf ") {
+            return told.chars().next().map(Event::Key);
+        }
         let (_, state) = line.split_once(" moving from state ")?.1.split_once(" to ")?;
         let state = state.trim_start_matches('[').split(']').next()?.trim_end();
         match state.strip_prefix("Linphone")? {
@@ -139,6 +180,14 @@ impl Driver for Linphone {
         } else {
             Recording::from_raw(samples, 1, RATE)
         }
+    }
+
+    fn loudness(&self) -> Option<f64> {
+        Some(WRITTEN_LOUDNESS)
+    }
+
+    fn port(&self) -> u16 {
+        self.port
     }
 
     fn event_log(&self) -> PathBuf {

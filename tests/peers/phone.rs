@@ -1,8 +1,9 @@
 //! A softphone, whichever it is: what it is told to do, what it is seen and heard to do.
 
+use crate::barebell_phone::BarebellPhone;
 use crate::baresip::Baresip;
 use crate::linphone::Linphone;
-use crate::process::{Process, wait_until};
+use crate::process::{DEADLINE, Process, poll, wait_until};
 use crate::tone::Recording;
 use crate::trace::{Tail, credential_algorithms, statuses};
 use crate::transport::Transport;
@@ -27,6 +28,19 @@ pub enum Kind {
     Linphone,
     /// twinkle-console, driven by its standard input.
     Twinkle,
+    /// Our own, `barebell-phone control`, driven by its standard input.
+    Barebell,
+}
+
+/// What a phone wants of encryption, with keys in the session description (SDES). Twinkle can do without only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Srtp {
+    /// None. linphone and baresip take it even so where they are called.
+    Off,
+    /// It is offered and taken; the call can do without.
+    Optional,
+    /// No call without it.
+    Required,
 }
 
 /// What a phone is set up with.
@@ -36,10 +50,14 @@ pub struct Account {
     pub user: String,
     /// The user's password.
     pub password: String,
-    /// The server that it registers with and sends everything to.
+    /// The server that it registers with, and sends everything to where there is no proxy before it.
     pub server: SocketAddr,
+    /// The proxy that everything goes to first. Only ours and baresip take one here.
+    pub proxy: Option<SocketAddr>,
     /// How it talks to the server.
     pub transport: Transport,
+    /// Whether there is a server: else it calls and is called [directly](Phone::direct).
+    pub has_server: bool,
     /// Whether it also takes connections on the port of its contact. Only linphone can do without,
     /// as every phone behind a NAT must.
     pub listens: bool,
@@ -47,9 +65,11 @@ pub struct Account {
     pub expires: u32,
     /// The frequency of the tone that it sends in a call, in Hz.
     pub tone: u32,
-    /// Whether it encrypts what it sends, with keys in the session description (SDES). Twinkle
-    /// cannot.
-    pub srtp: bool,
+    /// Whether it encrypts what it sends.
+    pub srtp: Srtp,
+    /// The suites of SRTP that it offers and takes, separated by commas; empty for those that it has. baresip cannot
+    /// choose: it offers AES_CM_128_HMAC_SHA1_80, and takes more.
+    pub suites: &'static str,
 }
 
 /// What a phone is told to do.
@@ -69,6 +89,8 @@ pub enum Action {
     HangUp,
     /// Answer every call at once, or no longer.
     AutoAnswer(bool),
+    /// Press a key in the call.
+    Press(char),
     /// Put the call on hold.
     Hold,
     /// Take the call up again that is on hold.
@@ -101,6 +123,8 @@ pub enum Event {
     Established,
     /// The call, answered or not, is over.
     Ended,
+    /// The other side of the call has pressed a key.
+    Key(char),
 }
 
 impl Event {
@@ -122,6 +146,14 @@ pub trait Driver: Debug {
     fn event(&self, line: &str) -> Option<Event>;
     /// What it has heard so far.
     fn recording(&self) -> Option<Recording>;
+    /// How loud its tone is that it sends: the peak of the samples. `None` while that is not known.
+    fn loudness(&self) -> Option<f64>;
+    /// The suite of SRTP that it names for its last call that was answered. Only ours tells.
+    fn suite(&self) -> Option<String> {
+        None
+    }
+    /// The port of 127.0.0.1 that it takes calls at.
+    fn port(&self) -> u16;
     /// The log that tells of events.
     fn event_log(&self) -> PathBuf;
     /// The log that shows SIP messages.
@@ -159,6 +191,7 @@ impl Phone {
             Kind::Baresip => Box::new(Baresip::start(&account)),
             Kind::Linphone => Box::new(Linphone::start(&account)),
             Kind::Twinkle => Box::new(Twinkle::start(&account)),
+            Kind::Barebell => Box::new(BarebellPhone::start(&account)),
         };
         let tail = Tail::new(driver.event_log());
         Self { kind, account, driver, tail, events: VecDeque::new() }
@@ -174,6 +207,36 @@ impl Phone {
         phone.act(&Action::Register);
         phone.wait_for(Event::Registered);
         phone
+    }
+
+    /// Starts a phone that needs no server, and waits until it can be called.
+    ///
+    /// # Panics
+    /// When it cannot be started.
+    #[must_use]
+    pub fn direct(kind: Kind, account: Account) -> Self {
+        let phone = Self::start(kind, Account { has_server: false, ..account });
+        let port = phone.driver.port();
+        wait_until(&format!("{phone} to listen"), || {
+            phone.account.transport.is_listening(port).then_some(())
+        });
+        phone
+    }
+
+    /// Where it is called without a server.
+    #[must_use]
+    pub fn direct_uri(&self) -> String {
+        format!("sip:{}@127.0.0.1:{}", self.account.user, self.driver.port())
+    }
+
+    /// The suite of SRTP of its last call that was answered; `None`: in clear.
+    ///
+    /// # Panics
+    /// When it is not ours: others do not tell.
+    #[must_use]
+    pub fn suite(&self) -> Option<String> {
+        assert_eq!(self.kind, Kind::Barebell, "only ours tells");
+        self.driver.suite()
     }
 
     /// Tells it to do something, without waiting for the effect.
@@ -221,6 +284,22 @@ impl Phone {
     /// When it does not hear it.
     pub fn wait_until_it_hears(&mut self, hertz: u32) {
         self.wait_until_it_has_heard(hertz, HEARD_MS);
+    }
+
+    /// Waits until it hears the tone of `other` as loud as that sends it, within 1 dB.
+    ///
+    /// # Panics
+    /// When it does not.
+    pub fn wait_until_it_hears_faithfully(&mut self, other: &Self) {
+        let (hertz, mut last) = (other.account.tone, None);
+        self.wait_until_it_hears(hertz);
+        let decibels = poll(DEADLINE, || {
+            let sent = other.driver.loudness()?;
+            let heard = self.driver.recording()?.loudness_of(hertz)?;
+            last = Some((20.0 * (heard / sent).log10(), heard, sent));
+            last.filter(|(decibels, ..)| decibels.abs() <= 1.0)
+        });
+        assert!(decibels.is_some(), "{self} hears {other} at {last:?} (dB, heard, sent)");
     }
 
     /// Waits until it has heard a tone of `hertz` for a second more than up to now. baresip 1.0.0

@@ -3,9 +3,9 @@
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Write};
 use std::os::unix::process::CommandExt;
-use std::path::Path;
-use std::process::{Child, Command, ExitStatus, Stdio};
-use std::time::{Duration, Instant};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant, SystemTime};
 
 /// How long to wait for something that is certain to happen: far more than it ever takes, since
 /// the machine may be busy with other work.
@@ -85,6 +85,15 @@ impl Process {
         }
     }
 
+    /// Its standard input, for whoever writes to it from now on in place of [`say`](Self::say).
+    ///
+    /// # Panics
+    /// When it has been taken before.
+    #[must_use]
+    pub fn take_input(&mut self) -> ChildStdin {
+        self.child.stdin.take().unwrap_or_else(|| panic!("{} has no standard input", self.name))
+    }
+
     /// How it ended, if it has.
     pub fn ended(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().ok().flatten()
@@ -155,6 +164,34 @@ pub fn run(program: Program, mut command: Command) -> String {
     printed
 }
 
+/// The program `name` of this workspace: what the environment variable `variable` names, or the newest that has been
+/// built.
+///
+/// # Panics
+/// When there is none.
+#[must_use]
+pub fn built(name: &str, variable: &str) -> PathBuf {
+    if let Some(named) = std::env::var_os(variable) {
+        return PathBuf::from(named);
+    }
+    // A test runs from target/PROFILE/deps, beside target/PROFILE/NAME.
+    let test = std::env::current_exe().expect("the path of the test program");
+    let target = test.ancestors().nth(3).unwrap_or(Path::new("target")).to_owned();
+    let built = ["release", "debug"].map(|profile| target.join(profile).join(name));
+    let age = |path: &PathBuf| path.metadata().and_then(|file| file.modified());
+    built
+        .into_iter()
+        .filter(|path| path.is_file())
+        .max_by_key(|path| age(path).unwrap_or(SystemTime::UNIX_EPOCH))
+        .unwrap_or_else(|| {
+            panic!(
+                "there is no {name} in {}: build it with `cargo build --release -p {name}`, or name \
+                 one in {variable}",
+                target.display()
+            )
+        })
+}
+
 /// Asks again and again until there is an answer.
 ///
 /// # Panics
@@ -164,7 +201,8 @@ pub fn wait_until<T>(what: &str, condition: impl FnMut() -> Option<T>) -> T {
         .unwrap_or_else(|| panic!("waited {} s in vain: {what}", DEADLINE.as_secs()))
 }
 
-fn poll<T>(limit: Duration, mut condition: impl FnMut() -> Option<T>) -> Option<T> {
+/// Asks again and again until there is an answer, `limit` at the longest.
+pub(crate) fn poll<T>(limit: Duration, mut condition: impl FnMut() -> Option<T>) -> Option<T> {
     let end = Instant::now() + limit;
     loop {
         let answer = condition();

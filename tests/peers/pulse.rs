@@ -16,8 +16,11 @@ const RATE: u32 = 8000;
 #[derive(Debug)]
 pub(crate) struct Pulse {
     _server: Process,
-    _recorder: Process,
+    _recorders: [Process; 2],
+    hertz: u32,
     recording: PathBuf,
+    /// What the microphone has heard.
+    sent: PathBuf,
     socket: PathBuf,
 }
 
@@ -40,12 +43,17 @@ impl Pulse {
             server.assert_running();
             socket.exists().then_some(())
         });
-        let mut command = private(PAREC.command(), folder.path());
-        command.arg(format!("--server=unix:{}", socket.display()));
-        command.args(["--device=speaker.monitor", "--channels=1", "--format=s16le"]);
-        command.arg(format!("--rate={RATE}")).arg("--file-format=wav").arg(&recording);
-        let recorder = Process::start(PAREC, command, &folder.join("parec.log"));
-        Self { _server: server, _recorder: recorder, recording, socket }
+        let record = |source: &str, path: &Path| {
+            let mut command = private(PAREC.command(), folder.path());
+            command.arg(format!("--server=unix:{}", socket.display()));
+            command.arg(format!("--device={source}.monitor"));
+            command.args(["--channels=1", "--format=s16le", "--file-format=wav"]);
+            command.arg(format!("--rate={RATE}")).arg(path);
+            Process::start(PAREC, command, &folder.join(&format!("parec-{source}.log")))
+        };
+        let sent = folder.join("sent.wav");
+        let recorders = [record("speaker", &recording), record("whistle", &sent)];
+        Self { _server: server, _recorders: recorders, hertz, recording, sent, socket }
     }
 
     /// Devices of ALSA that lead here: `barebell_speaker` and `barebell_microphone`.
@@ -57,6 +65,11 @@ impl Pulse {
             )
         };
         device("speaker", "speaker") + &device("microphone", "whistle.monitor")
+    }
+
+    /// How loud the tone at the microphone is.
+    pub(crate) fn loudness(&self) -> Option<f64> {
+        Recording::read(&self.sent)?.loudness_of(self.hertz)
     }
 
     /// What the speaker has played so far.

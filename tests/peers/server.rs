@@ -1,14 +1,14 @@
 //! The server under test: `barebell serve` with its data in a folder of its own.
 
 use crate::folder::Folder;
-use crate::process::{Process, Program, run, wait_until};
+use crate::process::{Process, Program, built, run, wait_until};
 use parking_lot::{ReentrantMutex, ReentrantMutexGuard};
 use serde_json::Value;
 use std::ffi::OsStr;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 use test_support::agent::ping;
 use test_support::ports::free_ports;
 
@@ -18,7 +18,7 @@ pub const DOMAIN: &str = "barebell.test";
 /// The configuration of a server that believes nobody unproved, not even who is on this machine.
 pub const TRUSTS_NOBODY: &str = "[limits]\ntrusted = []\n";
 
-/// The server is built, not installed: see [`binary`].
+/// The server is built, not installed.
 const BAREBELL: Program = Program { name: "barebell", packages: "(none: build it)" };
 
 /// Held by the test that has a server: what a test starts takes most of a small machine. A test may
@@ -70,7 +70,8 @@ impl Barebell {
     #[must_use]
     pub fn start(options: &Options<'_>) -> Self {
         let turn = TURN.lock();
-        let (binary, folder, port) = (binary(), Folder::new("server"), free_ports(1));
+        let binary = built("barebell", "BAREBELL_BIN");
+        let (folder, port) = (Folder::new("server"), free_ports(1));
         let mut arguments = vec!["serve".to_owned(), "--domain".to_owned(), DOMAIN.to_owned()];
         for transport in ["udp", "tcp"] {
             arguments.extend(["--listen".into(), format!("{transport}:127.0.0.1:{port}")]);
@@ -196,27 +197,4 @@ fn registration(entry: &Value) -> Option<Registration> {
         flow: text("flow")?,
         expires_in: entry.get("expires_in")?.as_u64()?,
     })
-}
-
-/// The binary under test: `BAREBELL_BIN`, or the newest one that this workspace has built.
-fn binary() -> PathBuf {
-    if let Some(named) = std::env::var_os("BAREBELL_BIN") {
-        return PathBuf::from(named);
-    }
-    // A test runs from target/PROFILE/deps, beside target/PROFILE/barebell.
-    let test = std::env::current_exe().expect("the path of the test program");
-    let target = test.ancestors().nth(3).unwrap_or(Path::new("target")).to_owned();
-    let built = ["release", "debug"].map(|profile| target.join(profile).join("barebell"));
-    let age = |path: &PathBuf| path.metadata().and_then(|file| file.modified());
-    built
-        .into_iter()
-        .filter(|path| path.is_file())
-        .max_by_key(|path| age(path).unwrap_or(SystemTime::UNIX_EPOCH))
-        .unwrap_or_else(|| {
-            panic!(
-                "there is no barebell in {}: build it with `cargo build --release -p barebell`, \
-                 or name one in BAREBELL_BIN",
-                target.display()
-            )
-        })
 }

@@ -67,19 +67,38 @@ impl Recording {
     /// How much of it, in milliseconds, holds a tone of `hertz` and hardly anything else.
     #[must_use]
     pub fn tone_ms(&self, hertz: u32) -> u32 {
-        let length = usize::try_from(self.rate * WINDOW_MS / 1000).unwrap_or(usize::MAX);
-        let windows = self.samples.chunks_exact(length.max(1));
-        let held = windows.filter(|window| holds_tone(window, hertz, self.rate)).count();
+        let held = self.windows_with(hertz).count();
         u32::try_from(held).unwrap_or(u32::MAX).saturating_mul(WINDOW_MS)
     }
+
+    /// How loud a tone of `hertz` is where there is one: its peak, in the middle of all such windows. `None`: nowhere.
+    #[must_use]
+    pub fn loudness_of(&self, hertz: u32) -> Option<f64> {
+        let mean_square = |window: &[i16]| {
+            window.iter().map(|&sample| f64::from(sample).powi(2)).sum::<f64>()
+                / window.len() as f64
+        };
+        let mut found: Vec<f64> = self.windows_with(hertz).map(mean_square).collect();
+        found.sort_by(f64::total_cmp);
+        found.get(found.len() / 2).map(|square| (2.0 * square).sqrt())
+    }
+
+    fn windows_with(&self, hertz: u32) -> impl Iterator<Item = &[i16]> {
+        let length = usize::try_from(self.rate * WINDOW_MS / 1000).unwrap_or(usize::MAX);
+        let windows = self.samples.chunks_exact(length.max(1));
+        windows.filter(move |window| holds_tone(window, hertz, self.rate))
+    }
 }
+
+/// The peak of the tones that [`write_tone`] writes.
+pub const WRITTEN_LOUDNESS: f64 = 12_000.0;
 
 /// Writes a WAV file of `seconds` of a tone of `hertz`, 8000 samples a second.
 ///
 /// # Panics
 /// When it cannot be written.
 pub fn write_tone(path: &Path, hertz: u32, seconds: u32) {
-    let samples = sine(hertz, 8000, seconds * 1000, 12_000.0);
+    let samples = sine(hertz, 8000, seconds * 1000, WRITTEN_LOUDNESS);
     std::fs::write(path, wav(8000, 1, &samples))
         .unwrap_or_else(|error| panic!("cannot write {}: {error}", path.display()));
 }
@@ -130,6 +149,16 @@ mod tests {
         let recording = Recording { rate: 8000, samples: sine(440, 8000, 2000, 8000.0) };
         assert_eq!(recording.tone_ms(440), 2000);
         assert_eq!(recording.tone_ms(1000), 0);
+    }
+
+    #[test]
+    fn tells_how_loud_a_tone_is() {
+        let mut samples = sine(440, 8000, 1000, 8000.0);
+        samples.extend(sine(440, 8000, 200, 1000.0));
+        let recording = Recording { rate: 8000, samples };
+        let loudness = recording.loudness_of(440).expect("the tone");
+        assert!((loudness - 8000.0).abs() < 200.0, "{loudness}");
+        assert_eq!(recording.loudness_of(1000), None);
     }
 
     #[test]

@@ -23,14 +23,18 @@ impl Transport {
 
     /// Whether something listens on this port of 127.0.0.1. To bind it for a try could take it away
     /// from whoever is to have it.
-    ///
-    /// # Panics
-    /// When the system does not tell.
     #[must_use]
     pub fn is_listening(self, port: u16) -> bool {
-        let table = format!("/proc/net/{}", self.name());
-        let table = fs::read_to_string(table).expect("the system's sockets");
-        table.contains(&format!(" 0100007F:{port:04X} 00000000:0000 "))
+        // At that address, at all of IPv4, or at all that there are.
+        let places =
+            [("", "0100007F"), ("", "00000000"), ("6", "00000000000000000000000000000000")];
+        places.into_iter().any(|(version, address)| {
+            let table = format!("/proc/net/{}{version}", self.name());
+            // There is no table of IPv6 where there is no IPv6.
+            let table = fs::read_to_string(table).unwrap_or_default();
+            let nobody = if version.is_empty() { "00000000" } else { address };
+            table.contains(&format!(" {address}:{port:04X} {nobody}:0000 "))
+        })
     }
 }
 
@@ -46,7 +50,7 @@ mod tests {
         assert!(!Transport::Udp.is_listening(port) && !Transport::Tcp.is_listening(port));
         let _tcp = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).expect("a free port");
         assert!(!Transport::Udp.is_listening(port) && Transport::Tcp.is_listening(port));
-        let _udp = UdpSocket::bind((Ipv4Addr::LOCALHOST, port)).expect("a free port");
+        let _udp = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, port)).expect("a free port");
         assert!(Transport::Udp.is_listening(port));
     }
 }

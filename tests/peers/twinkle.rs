@@ -23,16 +23,18 @@ const SIP_LOG: &str = ".twinkle/twinkle.log";
 pub(crate) struct Twinkle {
     process: Process,
     sound: Pulse,
+    port: u16,
     folder: Folder,
 }
 
 impl Twinkle {
     pub(crate) fn start(account: &Account) -> Self {
         let folder = Folder::new("twinkle");
+        let port = free_ports(1);
         let sound = Pulse::start(&folder, account.tone);
         folder.write(".asoundrc", &sound.asoundrc());
         folder.write(".twinkle/phone.cfg", &profile(account));
-        folder.write(".twinkle/twinkle.sys", &system());
+        folder.write(".twinkle/twinkle.sys", &system(port));
         let mut command = TWINKLE.command();
         command.arg("phone.cfg").current_dir(folder.path()).env("HOME", folder.path());
         command.env("PULSE_LATENCY_MSEC", "100");
@@ -40,21 +42,27 @@ impl Twinkle {
         std::os::unix::fs::symlink(folder.join(SIP_LOG), folder.join("sip.log"))
             .unwrap_or_else(|error| panic!("no link to the log of Twinkle: {error}"));
         let process = Process::start(TWINKLE, command, &folder.join("console.log"));
-        Self { process, sound, folder }
+        Self { process, sound, port, folder }
     }
 }
 
 fn profile(account: &Account) -> String {
     let Account { user, password, server, transport, expires, .. } = account;
+    let (domain, server) = match account.has_server {
+        true => (
+            server.to_string(),
+            format!(
+                "auth_name={user}\nauth_pass={password}\nregistrar={server}\noutbound_proxy={server}\n"
+            ),
+        ),
+        false => ("127.0.0.1".to_owned(), String::new()),
+    };
     // Voice activity detection takes a tone for noise and silences it.
     format!(
         "user_name={user}\n\
-         user_domain={server}\n\
+         user_domain={domain}\n\
          user_display={user}\n\
-         auth_name={user}\n\
-         auth_pass={password}\n\
-         registrar={server}\n\
-         outbound_proxy={server}\n\
+         {server}\
          registration_time={expires}\n\
          register_at_startup=no\n\
          pres_publish_startup=no\n\
@@ -70,7 +78,7 @@ fn profile(account: &Account) -> String {
     )
 }
 
-fn system() -> String {
+fn system(sip: u16) -> String {
     format!(
         "dev_ringtone=alsa:null\n\
          dev_speaker=alsa:barebell_speaker\n\
@@ -83,7 +91,6 @@ fn system() -> String {
          start_user_profile=phone\n\
          log_show_sip=yes\n\
          log_max_size=50\n",
-        sip = free_ports(1),
         // Two for each of its lines.
         rtp = free_ports(8),
     )
@@ -100,6 +107,7 @@ impl Driver for Twinkle {
             Action::HangUp => self.process.say("bye"),
             Action::AutoAnswer(true) => self.process.say("auto_answer -a on"),
             Action::AutoAnswer(false) => self.process.say("auto_answer -a off"),
+            Action::Press(key) => self.process.say(&format!("dtmf {key}")),
             Action::Hold => self.process.say("hold"),
             Action::Resume => self.process.say("retrieve"),
             Action::Transfer(uri) => self.process.say(&format!("transfer {uri}")),
@@ -110,6 +118,9 @@ impl Driver for Twinkle {
 
     fn event(&self, line: &str) -> Option<Event> {
         let has = |words: &str| line.contains(words);
+        if let Some((_, key)) = line.split_once("DTMF detected: ") {
+            return key.trim().chars().next().map(Event::Key);
+        }
         if has("de-registration succeeded") {
             Some(Event::Unregistered)
         } else if has(": registration succeeded") {
@@ -131,6 +142,14 @@ impl Driver for Twinkle {
 
     fn recording(&self) -> Option<Recording> {
         self.sound.recording()
+    }
+
+    fn loudness(&self) -> Option<f64> {
+        self.sound.loudness()
+    }
+
+    fn port(&self) -> u16 {
+        self.port
     }
 
     fn event_log(&self) -> PathBuf {

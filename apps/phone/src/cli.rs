@@ -2,6 +2,8 @@
 
 use crate::impression::{self, Expectation};
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use media::Codec;
+use srtp::Suite;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -129,6 +131,12 @@ pub(crate) struct LineArgs {
     /// SRTP: not at all, where the other end knows it too, or not without it
     #[arg(long, value_enum, default_value_t = Srtp::Optional)]
     pub(crate) srtp: Srtp,
+    /// The codecs that are offered and taken, the preferred first [default: all are taken, the usual ones offered]
+    #[arg(long, value_name = "CODEC", value_delimiter = ',', value_parser = codec)]
+    pub(crate) codecs: Option<Vec<Codec>>,
+    /// The suites of SRTP that are offered and taken, the preferred first [default: all are taken, the usual ones offered]
+    #[arg(long, value_name = "SUITE", value_delimiter = ',', value_parser = suite)]
+    pub(crate) suites: Option<Vec<Suite>>,
     /// A STUN server that tells what ports look like from outside of a NAT, such as stun.example.org or 192.0.2.1:3478;
     /// two of them tell what kind of NAT that is
     #[arg(long, value_name = "HOST")]
@@ -171,6 +179,23 @@ pub(crate) struct LineArgs {
 fn pcm_rate(text: &str) -> Result<u32, String> {
     let rate = text.parse().ok().filter(|rate| [8000, 16_000, 48_000].contains(rate));
     rate.ok_or("expected 8000, 16000 or 48000".into())
+}
+
+/// The codec of this name.
+fn codec(name: &str) -> Result<Codec, String> {
+    let mut all = Codec::ALL.iter().copied();
+    all.find(|codec| codec.name().eq_ignore_ascii_case(name)).ok_or_else(|| {
+        let names: Vec<&str> = Codec::ALL.iter().map(|codec| codec.name()).collect();
+        format!("expected one of {}", names.join(", "))
+    })
+}
+
+/// The suite of this name.
+fn suite(name: &str) -> Result<Suite, String> {
+    Suite::from_name(name).ok_or_else(|| {
+        let names = Suite::ALL.map(Suite::name).join(", ");
+        format!("expected one of {names}")
+    })
 }
 
 /// What is wanted of SRTP.

@@ -50,6 +50,8 @@ pub(crate) struct Entry {
     proxy: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     register: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    expires: Option<String>,
 }
 
 impl Entry {
@@ -138,8 +140,8 @@ pub(crate) fn of_command_line(
 /// What is wrong with it.
 pub(crate) fn account(entry: Entry) -> Result<Account, String> {
     let uri = with_scheme(&entry.uri);
-    let parsed = sip::Uri::parse(uri.as_bytes());
-    let is_address = matches!(parsed, Ok(sip::Uri::Sip(uri)) if uri.user.is_some());
+    let as_uri = sip::Uri::parse(uri.as_bytes());
+    let is_address = matches!(as_uri, Ok(sip::Uri::Sip(uri)) if uri.user.is_some());
     if !is_address {
         return Err(format!(" account {uri}: expected a URI such as sip:alice@example.org"));
     }
@@ -154,6 +156,12 @@ pub(crate) fn account(entry: Entry) -> Result<Account, String> {
         .proxy
         .map(|proxy| with_scheme(&proxy))
         .map(|proxy| if proxy.contains(";lr") { proxy } else { format!("{proxy};lr") });
+    let mut base = Account::new(&uri);
+    if let Some(text) = &entry.expires {
+        base.expires = expires(text).ok_or(format!(
+            " account {uri}: expires = \"{text}\": expected a time of at least a second, such as \"10m\""
+        ))?;
+    }
     Ok(Account {
         display_name: entry.display_name,
         username: entry.username,
@@ -161,8 +169,14 @@ pub(crate) fn account(entry: Entry) -> Result<Account, String> {
         realm: entry.realm,
         proxy,
         registers: entry.register.unwrap_or(true),
-        ..Account::new(&uri)
+        ..base
     })
+}
+
+/// How long a registration is to last.
+fn expires(text: &str) -> Option<sip::Duration> {
+    let time = humantime::parse_duration(text).ok()?;
+    (time.as_secs() > 0).then(|| sip::Duration::from_secs(time.as_secs()))
 }
 
 #[cfg(test)]
@@ -185,6 +199,16 @@ mod tests {
         let dials = parse(text, Path::new("/no/such")).unwrap().dials;
         let dial = |name: &str, uri: &str| Dial { name: name.into(), uri: uri.into() };
         assert_eq!(dials, [dial("Bob", "sip:bob@b"), dial("A", "1")]);
+    }
+
+    #[test]
+    fn a_registration_lasts_as_long_as_wanted() {
+        let text = |time: &str| format!("[[account]]\nuri = \"a@b\"\nexpires = \"{time}\"");
+        let of = |time: &str| parse(&text(time), Path::new("/no/such"));
+        assert_eq!(of("2m").unwrap().accounts[0].expires, sip::Duration::from_secs(120));
+        for wrong in ["0s", "soon"] {
+            assert!(of(wrong).unwrap_err().contains(wrong));
+        }
     }
 
     #[test]

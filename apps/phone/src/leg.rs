@@ -213,7 +213,8 @@ impl Leg {
             Sound::Source(source) => source.next(count),
             Sound::Echo => std::mem::take(&mut self.last),
         };
-        if self.mutes {
+        // Whoever is held must not overhear this end.
+        if self.mutes || self.negotiator.holds() {
             samples.fill(0);
         }
         samples.resize(count, 0);
@@ -259,4 +260,37 @@ fn report_seed(now: Duration) -> ReportSeed {
     random(&mut bytes);
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     ReportSeed { random: bytes, time_of_day: since.saturating_sub(now), extended: false }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use media::{Codec, Security};
+    use std::net::Ipv4Addr;
+
+    /// One that sends a tone in clear.
+    fn leg() -> Leg {
+        let (codecs, security) = (vec![Codec::Pcmu], Security::Off);
+        let wishes = Wishes { codecs, security, ..Wishes::default() };
+        let sound = Sound::Source(Source::named("tone:440").unwrap());
+        Leg::new(Ipv4Addr::LOCALHOST.into(), wishes, sound, None).unwrap()
+    }
+
+    #[test]
+    fn whoever_is_held_hears_silence() {
+        let (mut here, mut there) = (leg(), leg());
+        let offer = here.negotiator.offer(&mut random);
+        let answer = there.answer(&offer).unwrap();
+        let stream = here.negotiator.accept(&answer).unwrap();
+        assert!(here.carry(stream));
+        let mut is_silent = || {
+            here.negotiator.hold(!here.negotiator.holds());
+            here.tick(Duration::ZERO);
+            let mut datagram = [0; 2048];
+            let length = there.socket.recv(&mut datagram).unwrap();
+            let sound = &datagram[12..length];
+            sound.iter().all(|&byte| byte == sound[0])
+        };
+        assert_eq!([is_silent(), is_silent()], [true, false]);
+    }
 }

@@ -174,10 +174,19 @@ fn setup(line: &LineArgs, echo: bool, port: u16) -> Result<Setup, Outcome> {
         true => Sound::Echo,
         false => Sound::Source(Source::named(&line.play).map_err(Outcome::Usage)?),
     };
+    let mut wishes = Wishes { security: line.srtp.into(), ..Wishes::default() };
+    if let Some(codecs) = &line.codecs {
+        wishes.codecs.clone_from(codecs);
+        wishes.offers_all_codecs = true;
+    }
+    if let Some(suites) = &line.suites {
+        wishes.suites.clone_from(suites);
+        wishes.offers_all_suites = true;
+    }
     Ok(Setup {
         accounts,
         listen: line.listen.unwrap_or((Ipv4Addr::UNSPECIFIED, port).into()),
-        wishes: Wishes { security: line.srtp.into(), ..Wishes::default() },
+        wishes,
         sound,
         early: line.early,
         ear: Ear::default(),

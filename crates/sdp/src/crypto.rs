@@ -72,6 +72,8 @@ pub struct Crypto {
     pub tag: u32,
     /// The suite, and what the session parameters say.
     pub policy: Policy,
+    /// Whether it calls the suite by the [old name](srtp::Suite::old_name): an answer has to repeat it.
+    pub has_old_name: bool,
     /// The master keys, at least one.
     pub keys: Vec<Key>,
 }
@@ -101,7 +103,8 @@ impl Crypto {
     pub fn new(tag: u32, policy: Policy, key_and_salt: &[u8]) -> Result<Self, PolicyError> {
         MasterKey::new(policy.suite, key_and_salt)?;
         let bytes = Zeroizing::new(key_and_salt.to_vec());
-        Ok(Self { tag, policy, keys: [Key { bytes, lifetime: None, mki: Vec::new() }].into() })
+        let keys = [Key { bytes, lifetime: None, mki: Vec::new() }].into();
+        Ok(Self { tag, policy, has_old_name: false, keys })
     }
 
     /// Reads the value of `a=crypto`. Names and `inline:` are taken in either case, keys also with
@@ -120,7 +123,9 @@ impl Crypto {
         let is_plain = is_number && (tag == "0" || !tag.starts_with('0'));
         let number = tag.parse().ok().filter(|_| is_plain);
         let tag = number.ok_or_else(|| CryptoError::Tag(tag.into()))?;
-        let suite = Suite::from_name(suite).ok_or_else(|| CryptoError::Suite(suite.into()))?;
+        let name = suite;
+        let suite = Suite::from_name(name).ok_or_else(|| CryptoError::Suite(name.into()))?;
+        let has_old_name = !name.eq_ignore_ascii_case(suite.name());
         let is_key = |word: &&str| word.starts_with(';') || inline_key(word).is_some();
         let more_keys = words.clone().take_while(is_key);
         let words = words.skip_while(is_key);
@@ -133,7 +138,7 @@ impl Crypto {
         if keys.len() > MAX_KEYS {
             return Err(CryptoError::Key);
         }
-        let mut crypto = Self { tag, policy: Policy::new(suite), keys };
+        let mut crypto = Self { tag, policy: Policy::new(suite), has_old_name, keys };
         for parameter in words {
             crypto
                 .take_parameter(parameter)
@@ -189,7 +194,8 @@ impl fmt::Display for Crypto {
     /// Writes the value of `a=crypto`, which is a secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Policy { suite, encrypt_rtp, encrypt_rtcp, authenticate_rtp, .. } = self.policy;
-        write!(f, "{} {suite} ", self.tag)?;
+        let old_name = suite.old_name().filter(|_| self.has_old_name);
+        write!(f, "{} {} ", self.tag, old_name.unwrap_or(suite.name()))?;
         for (place, key) in self.keys.iter().enumerate() {
             let separator = if place == 0 { "" } else { ";" };
             write!(f, "{separator}{key}")?;

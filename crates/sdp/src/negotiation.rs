@@ -102,7 +102,7 @@ pub struct Agreement {
 /// our own, of whose length `key` is told and which it fills with random bytes. `None` if there is
 /// none, or if those bytes are the other end's key.
 ///
-/// The answer has the offer's tag and suite, what the offer leaves unencrypted or unauthenticated,
+/// The answer has the offer's tag and suite, by the name that it has there, what the offer leaves unencrypted or unauthenticated,
 /// and SRTP+ if both want it. How often session keys change and how far packets may be late are
 /// each end's own affair.
 pub fn answer(
@@ -122,7 +122,8 @@ pub fn answer(
     let mut bytes = zeroize::Zeroizing::new([0; 64]);
     let bytes = &mut bytes[..suite.key_length() + suite.salt_length()];
     key(bytes);
-    let send = Crypto::new(receive.tag, policy, bytes).ok()?;
+    let mut send = Crypto::new(receive.tag, policy, bytes).ok()?;
+    send.has_old_name = receive.has_old_name;
     (!share_a_key(&send, &receive)).then_some(Agreement { send, receive })
 }
 
@@ -158,7 +159,7 @@ mod tests {
     use crate::session::Session;
     use srtp::{Receiver, Sender};
     use std::format;
-    use std::string::String;
+    use std::string::{String, ToString};
 
     const PLUS: Plus = Plus { scheme: Scheme::Header, placement: Placement::Extension(5) };
 
@@ -235,6 +236,17 @@ mod tests {
         assert_eq!(taken(&Preferences { suites, ..Preferences::secure() }), Some(2));
         let suites = [Suite::F8128HmacSha1_80].into();
         assert_eq!(taken(&Preferences { suites, ..Preferences::secure() }), None);
+    }
+
+    #[test]
+    fn a_suite_is_answered_by_the_name_that_it_was_offered_by() {
+        for name in ["AES_CM_256_HMAC_SHA1_80", "AES_256_CM_HMAC_SHA1_80"] {
+            let policy = Policy::new(Suite::AesCm256HmacSha1_80);
+            let offer = crypto(1, policy).to_string().replace("AES_256_CM_HMAC_SHA1_80", name);
+            let read = [Crypto::parse(&offer).unwrap()];
+            let agreed = answer(&read, &Preferences::secure(), |key| key.fill(9)).unwrap();
+            assert!(agreed.send.to_string().starts_with(&format!("1 {name} inline:")), "{name}");
+        }
     }
 
     #[test]

@@ -80,6 +80,8 @@ struct Sent {
     ack: Vec<u8>,
     /// Whether there was a provisional response: only then may it be cancelled (RFC 3261 section 9.1).
     is_proceeding: bool,
+    /// Whether one was more than 100, which each proxy on the way may send.
+    is_passed_on: bool,
     cancel: Cancel,
     /// Its owner has heard that nobody answers. A 2xx that comes until then all the same is ended.
     given_up: Option<Instant>,
@@ -278,6 +280,7 @@ impl Core {
             bytes: bytes.clone(),
             ack: Vec::new(),
             is_proceeding: false,
+            is_passed_on: false,
             cancel: Cancel::No,
             given_up: None,
         };
@@ -337,7 +340,7 @@ impl Core {
             return None;
         }
         if status < 200 {
-            self.on_provisional(id, now);
+            self.on_provisional(id, status, now);
         }
         if matches!(status, 401 | 407) {
             return match self.answer_challenge(id, response, now) {
@@ -365,10 +368,11 @@ impl Core {
         self.clients.all.get(&id).map(|client| client.draft.method)
     }
 
-    fn on_provisional(&mut self, id: ClientId, now: Instant) {
+    fn on_provisional(&mut self, id: ClientId, status: u16, now: Instant) {
         let Some(client) = self.clients.all.get_mut(&id) else { return };
         let State::Sent(sent) = &mut client.state else { return };
         sent.is_proceeding = true;
+        sent.is_passed_on |= status > 100;
         if sent.cancel == Cancel::Wanted {
             self.send_cancel(id, now);
         }
@@ -386,8 +390,12 @@ impl Core {
         cnonce.emit(&mut nonce_text);
         let Some(client) = self.clients.all.get_mut(&id) else { return Ok(()) };
         let State::Sent(sent) = &client.state else { return Ok(()) };
-        let (flow, is_proceeding) = (sent.flow, sent.is_proceeding);
+        let flow = sent.flow;
         let account = client.draft.account.and_then(|id| self.config.accounts.get(id.0));
+        // A proxy before the account's own server says 100, and passes the request on to that, which then asks.
+        let has_proxy = account.is_some_and(|account| account.proxy.is_some());
+        let may_be_hop = has_proxy && client.challenges == 0 && !sent.is_passed_on;
+        let is_passed_on = sent.is_proceeding && !may_be_hop;
         let realm = account.and_then(|account| account.realm.as_deref()).map(str::as_bytes);
         let request = digest::Request {
             method: client.draft.method.as_bytes(),
@@ -405,7 +413,7 @@ impl Core {
         }
         // What comes after a provisional response is not of our proxy, which has passed the request on, but of
         // whoever is behind it: an answer would let him log in as us (RFC 3261 section 22.3 leaves that open).
-        if client.challenges == MAX_CHALLENGES || is_proceeding {
+        if client.challenges == MAX_CHALLENGES || is_passed_on {
             return Err(refused(&realm));
         }
         client.challenges += 1;
@@ -481,6 +489,7 @@ impl Core {
             machine,
             ack: Vec::new(),
             is_proceeding: false,
+            is_passed_on: false,
             cancel: Cancel::No,
             given_up: None,
         };

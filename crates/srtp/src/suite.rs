@@ -61,15 +61,20 @@ impl Suite {
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         let is = |other: &str| name.eq_ignore_ascii_case(other);
-        let registered = Self::ALL.into_iter().find(|suite| is(suite.name()));
-        let of_phones = [
-            ("AES_CM_192_HMAC_SHA1_80", Self::AesCm192HmacSha1_80),
-            ("AES_CM_192_HMAC_SHA1_32", Self::AesCm192HmacSha1_32),
-            ("AES_CM_256_HMAC_SHA1_80", Self::AesCm256HmacSha1_80),
-            ("AES_CM_256_HMAC_SHA1_32", Self::AesCm256HmacSha1_32),
-        ];
-        registered
-            .or_else(|| of_phones.into_iter().find_map(|(name, suite)| is(name).then_some(suite)))
+        let mut suites = Self::ALL.into_iter();
+        suites.find(|suite| is(suite.name()) || suite.old_name().is_some_and(is))
+    }
+
+    /// The name that phones gave it before it had one: those of RFC 6188, and only those, have such.
+    #[must_use]
+    pub fn old_name(self) -> Option<&'static str> {
+        match self {
+            Self::AesCm192HmacSha1_80 => Some("AES_CM_192_HMAC_SHA1_80"),
+            Self::AesCm192HmacSha1_32 => Some("AES_CM_192_HMAC_SHA1_32"),
+            Self::AesCm256HmacSha1_80 => Some("AES_CM_256_HMAC_SHA1_80"),
+            Self::AesCm256HmacSha1_32 => Some("AES_CM_256_HMAC_SHA1_32"),
+            _ => None,
+        }
     }
 
     /// The length of the master key in bytes, and of the session keys for encryption.

@@ -7,7 +7,7 @@ use crate::phone::Phone;
 use crate::report::{Report, State, StateOfAccount, StateOfCall, Told};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use serde::Deserialize;
-use sip_ua::RegistrationState;
+use sip_ua::{AccountId, RegistrationState};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Instant;
 
@@ -26,6 +26,12 @@ struct Line {
 #[derive(Debug, Deserialize)]
 #[serde(tag = "command", rename_all = "snake_case", deny_unknown_fields)]
 enum Command {
+    Register {
+        account: Option<String>,
+    },
+    Unregister {
+        account: Option<String>,
+    },
     Call {
         uri: String,
         account: Option<String>,
@@ -142,6 +148,12 @@ impl Control {
     /// Does what is asked; the number of a call that was placed.
     fn command(&mut self, phone: &mut Phone, command: Command) -> Result<Option<u64>, String> {
         match command {
+            Command::Register { account } => {
+                registering_account(phone, account.as_deref()).map(|id| phone.register_as(id))
+            }
+            Command::Unregister { account } => {
+                registering_account(phone, account.as_deref()).map(|id| phone.unregister_as(id))
+            }
             Command::Call { uri, account } => {
                 let account = account_of(phone, account.as_deref())?;
                 return Ok(Some(phone.call(&uri, account)));
@@ -180,6 +192,12 @@ impl Control {
         }
         .map(|()| None)
     }
+}
+
+/// The account of this name, or the first, which must be there.
+fn registering_account(phone: &Phone, name: Option<&str>) -> Result<AccountId, String> {
+    account_of(phone, name)?
+        .ok_or("there is no account: name a file with one (--config)".to_owned())
 }
 
 fn state_of(phone: &Phone) -> State {

@@ -132,8 +132,23 @@ fn nobody_is_sent_anything_at_no_address() {
 
 fn of(codecs: &[Codec]) -> Negotiator {
     let codecs = codecs.to_vec();
-    let wishes = Wishes { security: Security::Off, codecs, ..Wishes::default() };
+    let wishes =
+        Wishes { security: Security::Off, codecs, offers_all_codecs: true, ..Wishes::default() };
     Negotiator::new(wishes, ([192, 0, 2, 1], 5000).into(), 7)
+}
+
+#[test]
+fn an_offer_fits_a_datagram_and_what_it_leaves_out_is_taken() {
+    let wishes = Wishes { security: Security::Required, ..Wishes::default() };
+    let mut here = Negotiator::new(wishes, ([192, 0, 2, 1], 5000).into(), 7);
+    let offer = here.offer(&mut random());
+    assert!(offer.len() < 1000, "{}", offer.len());
+    let offer = b"v=0\r\nc=IN IP4 192.0.2.9\r\nm=audio 4000 RTP/SAVP 3\r\n\
+        a=crypto:1 AES_CM_128_HMAC_SHA1_32 inline:WVNfX19zZW1jdGwgKCkgewkyMjA7fQp9CnVubGVz\r\n";
+    let (_, stream) = here.answer(offer, &mut random()).unwrap();
+    assert_eq!(stream.codec, Codec::Gsm);
+    let suite = stream.security.unwrap().send.policy.suite;
+    assert_eq!(suite, Suite::AesCm128HmacSha1_32);
 }
 
 #[test]
@@ -191,6 +206,18 @@ fn what_is_received_is_numbered_as_it_was_offered() {
     let stream = caller.accept(answer).unwrap();
     assert_eq!((stream.send_type, stream.receive_type), (97, 8));
     assert_eq!((stream.events, stream.events_clock_rate), (Some((99, 101)), 8000));
+}
+
+/// As Twinkle does, which looks at no clock rate.
+#[cfg(feature = "opus")]
+#[test]
+fn events_of_a_phone_that_takes_the_last_number_are_received() {
+    let mut caller = of(Codec::ALL);
+    caller.offer(&mut random());
+    let answer = b"v=0\r\nc=IN IP4 192.0.2.9\r\nm=audio 4000 RTP/AVP 0 110\r\n\
+        a=rtpmap:110 telephone-event/8000\r\n";
+    let stream = caller.accept(answer).unwrap();
+    assert_eq!((stream.events, stream.events_clock_rate), (Some((110, 110)), 8000));
 }
 
 #[cfg(feature = "opus")]
