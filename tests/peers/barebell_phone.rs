@@ -235,8 +235,8 @@ impl Driver for BarebellPhone {
 
     fn suite(&self) -> Option<String> {
         let log = std::fs::read_to_string(self.event_log()).unwrap_or_default();
-        let told = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-        let answered = told.filter(|told| told["event"] == "answered").next_back()?;
+        let mut told = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        let answered = told.rfind(|told| told["event"] == "answered")?;
         answered["srtp"].as_str().map(str::to_owned)
     }
 
