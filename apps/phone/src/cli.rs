@@ -28,6 +28,8 @@ pub(crate) enum Command {
     Run(RunArgs),
     /// Look at configuration, network, DNS and account: what works, what does not, and what to do
     Check(CheckArgs),
+    /// List the sound devices of this machine
+    Devices,
     /// Do what the lines of the standard input say, each a command in JSON
     Control(ControlArgs),
 }
@@ -125,6 +127,15 @@ pub(crate) struct LineArgs {
     /// Keep what is heard in a WAV file; - writes raw samples to the standard output
     #[arg(long, value_name = "FILE")]
     pub(crate) record: Option<PathBuf>,
+    /// Use the sound devices of this machine: what is said goes out, unless something is played, and what comes is heard
+    #[arg(long)]
+    pub(crate) audio: bool,
+    /// The microphone, by its name in `devices` [default: the usual one]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) microphone: Option<String>,
+    /// The speaker, by its name in `devices` [default: the usual one]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) speaker: Option<String>,
     /// Samples in a second of what comes in or goes out raw
     #[arg(long, value_name = "HERTZ", default_value = "8000", value_parser = pcm_rate)]
     pub(crate) pcm_rate: u32,
