@@ -58,7 +58,7 @@ impl BarebellPhone {
         command.arg("control").args(["--listen", &format!("127.0.0.1:{port}")]);
         command.args(["--play", &format!("tone:{}", account.tone)]);
         command.arg("--record").arg(folder.join("heard.wav"));
-        command.arg("--sip-log").arg(folder.join("sip.log"));
+        command.arg("--trace");
         let srtp = match account.srtp {
             Srtp::Off => "off",
             Srtp::Optional => "optional",
@@ -248,7 +248,7 @@ impl Driver for BarebellPhone {
     }
 
     fn sip_log(&self) -> PathBuf {
-        self.folder.join("sip.log")
+        self.event_log()
     }
 
     fn process(&mut self) -> &mut Process {

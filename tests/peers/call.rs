@@ -37,8 +37,8 @@ pub fn establish_with(mut caller: Agent, mut callee: Agent, uri: &str) -> (End, 
 }
 
 impl End {
-    /// Sends a request within the dialog to `other`, who answers 200. Each takes the other's Contact for
-    /// where it is from then on, where the method says so. Gives the answer.
+    /// Sends a request within the dialog to `other`, who answers 200. Each takes the other's
+    /// Contact for where it is from then on, where the method says so. Gives the answer.
     ///
     /// # Panics
     /// When either end refuses it.

@@ -1,12 +1,12 @@
-//! Cleaning and reading of repeated measurements (row D5 of docs/sources.md): the middle of repeats and how sure it is,
-//! which repeats stand out, and where a curve leaves its flat part.
+//! Cleaning and reading of repeated measurements (row D5 of docs/sources.md): the middle of repeats
+//! and how sure it is, which repeats stand out, and where a curve leaves its flat part.
 
 /// The confidence that [`Spread`] asks of its interval.
 const CONFIDENCE: f64 = 0.95;
 /// From this modified z-score on a value is an outlier (Iglewicz and Hoaglin).
 const OUTLYING: f64 = 3.5;
-/// With fewer values none is called an outlier: the deviations of three or four say too little of what
-/// is usual.
+/// With fewer values none is called an outlier: the deviations of three or four say too little of
+/// what is usual.
 const FEWEST_FOR_OUTLIERS: usize = 5;
 /// The standard deviation of normally distributed values, in median absolute deviations.
 const DEVIATION_OF_MAD: f64 = 1.4826;
@@ -22,27 +22,28 @@ pub(crate) struct Spread {
     pub(crate) low: f64,
     /// Upper end of the interval for the median.
     pub(crate) high: f64,
-    /// How sure it is that the true median lies in the interval, as a share of 1. At least 0.95 from six
-    /// values on; with fewer the interval is from the least to the greatest, and this says what that is
-    /// worth: 0.75 with three values, 0.5 with two, 0 with one.
+    /// How sure it is that the true median lies in the interval, as a share of 1. At least 0.95
+    /// from six values on; with fewer the interval is from the least to the greatest, and this says
+    /// what that is worth: 0.75 with three values, 0.5 with two, 0 with one.
     pub(crate) confidence: f64,
     /// The least value.
     pub(crate) min: f64,
     /// The greatest value.
     pub(crate) max: f64,
-    /// Which values, by their index, stand out by a modified z-score above 3.5. None with fewer than
-    /// five values.
+    /// Which values, by their index, stand out by a modified z-score above 3.5. None with fewer
+    /// than five values.
     pub(crate) outliers: Vec<usize>,
 }
 
 impl Spread {
     /// Sums up `values`; `None` if there are none, or one is no number.
     ///
-    /// The interval is the sign test's: from the k-th least to the k-th greatest value, with the highest
-    /// k that reaches 95 %. The chance that the true median lies outside is that of k-1 or fewer heads
-    /// (or tails) in as many tosses of a coin as there are values. It assumes nothing about how
-    /// measurements are distributed, which of delays and rates on busy machines is not known, and holds
-    /// exactly for any number of repeats, where the bootstrap is too narrow below about ten.
+    /// The interval is the sign test's: from the k-th least to the k-th greatest value, with the
+    /// highest k that reaches 95 %. The chance that the true median lies outside is that of k-1 or
+    /// fewer heads (or tails) in as many tosses of a coin as there are values. It assumes nothing
+    /// about how measurements are distributed, which of delays and rates on busy machines is not
+    /// known, and holds exactly for any number of repeats, where the bootstrap is too narrow below
+    /// about ten.
     pub(crate) fn of(values: &[f64]) -> Option<Self> {
         if values.is_empty() || !values.iter().all(|value| value.is_finite()) {
             return None;
@@ -62,8 +63,9 @@ impl Spread {
     }
 }
 
-/// The ratios of our repeats to theirs, each to the one beside it, so that what the machine did at the
-/// time of a pair cancels out. `None` if there are none, not equally many, or a ratio is no number.
+/// The ratios of our repeats to theirs, each to the one beside it, so that what the machine did at
+/// the time of a pair cancels out. `None` if there are none, not equally many, or a ratio is no
+/// number.
 pub(crate) fn ratio(ours: &[f64], theirs: &[f64]) -> Option<Spread> {
     if ours.len() != theirs.len() {
         return None;
@@ -72,8 +74,8 @@ pub(crate) fn ratio(ours: &[f64], theirs: &[f64]) -> Option<Spread> {
     Spread::of(&ratios)
 }
 
-/// How many of the least and greatest of `count` values lie outside of the interval for the median, and
-/// how sure the interval is.
+/// How many of the least and greatest of `count` values lie outside of the interval for the median,
+/// and how sure the interval is.
 fn rank_of_interval(count: usize) -> (usize, f64) {
     // The chance of exactly `heads` heads, and of `heads` or fewer.
     let mut exactly = 0.5f64.powi(i32::try_from(count).unwrap_or(i32::MAX));
@@ -136,8 +138,8 @@ fn median(values: &[f64]) -> f64 {
 const DEVIATION_OF_STEPS: f64 = 1.0483;
 /// A curve has to have as many points on its flat part.
 const FEWEST_FLAT: usize = 3;
-/// How far above (or below) the chord's line the knee has to be, in heights of the curve: a straight
-/// line has no knee.
+/// How far above (or below) the chord's line the knee has to be, in heights of the curve: a
+/// straight line has no knee.
 const BEND: f64 = 0.15;
 /// What is off the flat part, in deviations of the flat part.
 const OFF_DEVIATIONS: f64 = 6.0;
@@ -145,18 +147,19 @@ const OFF_DEVIATIONS: f64 = 6.0;
 const OFF_LEVEL: f64 = 0.02;
 /// What is off it at least, as a share of the curve's height.
 const OFF_HEIGHT: f64 = 0.01;
-/// A curve of positive values that rises by more than this factor is looked at in logarithms, so that
-/// its last points do not hide where it began to rise.
+/// A curve of positive values that rises by more than this factor is looked at in logarithms, so
+/// that its last points do not hide where it began to rise.
 const STEEP: f64 = 8.0;
 
 /// The index of the first point at which a curve, such as delay or success over rate, has left its
-/// flat part, upwards or downwards. `None` if it stays flat, rises steadily, has fewer than five points,
-/// or something in it is no number. The order of the points does not matter.
+/// flat part, upwards or downwards. `None` if it stays flat, rises steadily, has fewer than five
+/// points, or something in it is no number. The order of the points does not matter.
 ///
-/// It is found in two steps. The point that is farthest from the line between the curve's ends, as in
-/// Kneedle (Satopää and others, 2011), tells roughly where the flat part ends, and so its level and its
-/// noise, taken robustly. Then the knee is the first point from which on all points are off that level,
-/// on the same side, by more than the noise explains: a single point that stands out is none.
+/// It is found in two steps. The point that is farthest from the line between the curve's ends, as
+/// in Kneedle (Satopää and others, 2011), tells roughly where the flat part ends, and so its level
+/// and its noise, taken robustly. Then the knee is the first point from which on all points are off
+/// that level, on the same side, by more than the noise explains: a single point that stands out is
+/// none.
 pub(crate) fn knee(points: &[(f64, f64)]) -> Option<usize> {
     let is_number = |&(x, y): &(f64, f64)| x.is_finite() && y.is_finite();
     if points.len() < FEWEST_FLAT + 2 || !points.iter().all(is_number) {
@@ -195,8 +198,8 @@ fn straightened(mut y: Vec<f64>) -> Vec<f64> {
     y
 }
 
-/// The index of the point that lies farthest from the line between the ends of the curve, on the side
-/// of its start. `None` if the curve is as good as a line.
+/// The index of the point that lies farthest from the line between the ends of the curve, on the
+/// side of its start. `None` if the curve is as good as a line.
 fn farthest_from_chord(x: &[f64], y: &[f64]) -> Option<usize> {
     let last = x.len() - 1;
     let width = x[last] - x[0];

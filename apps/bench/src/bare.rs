@@ -1,5 +1,6 @@
 //! The bare exchange: datagrams of the same sizes at the same rate between two threads that do not
-//! look into them. What it costs no load generator can do without; it is the yardstick of its own cost.
+//! look into them. What it costs no load generator can do without; it is the yardstick of its own
+//! cost.
 
 use crate::cli::load::LoadArgs;
 use crate::cpu::Cpu;
@@ -24,23 +25,26 @@ const LOOK: u16 = 20;
 /// What is exchanged.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Exchange {
-    /// The round trips of one operation in their order: the bytes of the request (at least 1), and of
-    /// the reply to it, 0 for none. Each begins when the one before is over. A call played at both ends
-    /// is six: INVITE, 180, 200, ACK, BYE and 200, each there and back through the server.
+    /// The round trips of one operation in their order: the bytes of the request (at least 1), and
+    /// of the reply to it, 0 for none. Each begins when the one before is over. A call played at
+    /// both ends is six: INVITE, 180, 200, ACK, BYE and 200, each there and back through the
+    /// server.
     pub(crate) sizes: Vec<(usize, usize)>,
-    /// How many sockets the initiator has. The round trips of an operation are made from them in turn.
+    /// How many sockets the initiator has. The round trips of an operation are made from them in
+    /// turn.
     pub(crate) sockets: usize,
     /// Operations to begin in a second.
     pub(crate) rate: f64,
     /// How long, in seconds.
     pub(crate) seconds: f64,
-    /// The initiator sleeps to the next multiple of this, then sends what is due and takes what came.
+    /// The initiator sleeps to the next multiple of this, then sends what is due and takes what
+    /// came.
     pub(crate) clock: Duration,
 }
 
 impl Exchange {
-    /// That of datagrams as many and as long as `traffic` has, in which `operations` ended, with the ticks
-    /// of `load`.
+    /// That of datagrams as many and as long as `traffic` has, in which `operations` ended, with
+    /// the ticks of `load`.
     pub(crate) fn like(
         traffic: &LinkCounts,
         operations: u64,
@@ -76,14 +80,14 @@ pub(crate) struct BareCost {
     pub(crate) rate: f64,
 }
 
-/// Exchanges datagrams on loopback, with sockets as the load generator has them: batched, timed, and
-/// the initiator's connected; but none are joined for the kernel. As there, operations that begin are sent first, then
-/// what follows from what came. It takes `exchange.seconds`.
+/// Exchanges datagrams on loopback, with sockets as the load generator has them: batched, timed,
+/// and the initiator's connected; but none are joined for the kernel. As there, operations that
+/// begin are sent first, then what follows from what came. It takes `exchange.seconds`.
 ///
 /// # Errors
 /// When there are no sockets, they fail, nothing came back, or `exchange` is not possible: no round
-/// trips or more than 256, a request without a byte, datagrams above 8,192 bytes, no socket, a rate or time that is
-/// not above 0.
+/// trips or more than 256, a request without a byte, datagrams above 8,192 bytes, no socket, a rate
+/// or time that is not above 0.
 pub(crate) fn measure(exchange: &Exchange) -> io::Result<BareCost> {
     let is_possible = (1..=256).contains(&exchange.sizes.len())
         && exchange.sockets > 0
@@ -125,15 +129,15 @@ pub(crate) fn measure(exchange: &Exchange) -> io::Result<BareCost> {
     })
 }
 
-/// A datagram for each round trip, of the size that `size` takes from it; the first byte says which it
-/// is.
+/// A datagram for each round trip, of the size that `size` takes from it; the first byte says which
+/// it is.
 fn datagrams(sizes: &[(usize, usize)], size: impl Fn(&(usize, usize)) -> usize) -> Vec<Vec<u8>> {
     let whole = sizes.iter().enumerate().map(|(index, sizes)| vec![index as u8; size(sizes)]);
     whole.collect()
 }
 
-/// Begins operations and takes them to their end. Returns its CPU time, how many operations ended, and
-/// in what time.
+/// Begins operations and takes them to their end. Returns its CPU time, how many operations ended,
+/// and in what time.
 fn initiate(sockets: &[Socket], exchange: &Exchange) -> io::Result<(u64, u64, Duration)> {
     let requests = datagrams(&exchange.sizes, |(request, _)| *request);
     let mut inbox = Inbox::new(BATCH, LONGEST);

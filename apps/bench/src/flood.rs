@@ -1,9 +1,9 @@
-//! A flood of forged SRTP packets on loopback: how many of them a receiver bears beside the legitimate
-//! ones (row B5 of docs/sources.md), with SRTP alone and with what SRTP+ adds.
+//! A flood of forged SRTP packets on loopback: how many of them a receiver bears beside the
+//! legitimate ones (row B5 of docs/sources.md), with SRTP alone and with what SRTP+ adds.
 //!
-//! One thread sends, another receives; each has a processor to itself where there are two. Forged packets
-//! are those of somebody who sees the headers of a source: its SSRC, and sequence numbers that come
-//! next, so that no receiver can tell them by anything but a tag.
+//! One thread sends, another receives; each has a processor to itself where there are two. Forged
+//! packets are those of somebody who sees the headers of a source: its SSRC, and sequence numbers
+//! that come next, so that no receiver can tell them by anything but a tag.
 
 use crate::cpu::Cpu;
 use crate::record::Histogram;
@@ -73,7 +73,8 @@ impl Outcome {
         1.0 - self.accepted as f64 / self.sent.max(1) as f64
     }
 
-    /// Why the figures show the sender, and not the receiver, if they do; `allowed` is how late it may be.
+    /// Why the figures show the sender, and not the receiver, if they do; `allowed` is how late it
+    /// may be.
     pub(crate) fn doubt(&self, allowed: Duration) -> Option<String> {
         if self.unsent > 0 {
             return Some(format!("the sender itself lost {} packets", self.unsent));
@@ -89,8 +90,8 @@ impl Outcome {
     }
 }
 
-/// Whether a packet is legitimate, as its payload says before it is protected; forged ones have anything
-/// there, and never this.
+/// Whether a packet is legitimate, as its payload says before it is protected; forged ones have
+/// anything there, and never this.
 const GENUINE: [u8; 8] = *b"genuine!";
 
 /// Floods a receiver.

@@ -1,7 +1,8 @@
-//! What follows from what was counted: the figures of RFC 6076, of row A10 of docs/sources.md, and costs.
+//! What follows from what was counted: the figures of RFC 6076, of row A10 of docs/sources.md, and
+//! costs.
 //!
-//! Shares are in percent, and `None` where nothing was attempted. How each figure is made is told by
-//! [`DEFINITIONS`], for the reports and for those who ask.
+//! Shares are in percent, and `None` where nothing was attempted. How each figure is made is told
+//! by [`DEFINITIONS`], for the reports and for those who ask.
 
 use crate::record::{Counts, Delay, Histogram, Run};
 
@@ -36,8 +37,8 @@ pub(crate) fn success(counts: &Counts) -> Option<f64> {
 }
 
 /// Ineffective registration attempts (RFC 6076 section 4.2): REGISTER requests that ended with a
-/// failure response or none at all, of all of them. Challenges (401, 402, 407) are no failures; they
-/// are in the whole only where they ended the operation.
+/// failure response or none at all, of all of them. Challenges (401, 402, 407) are no failures;
+/// they are in the whole only where they ended the operation.
 pub(crate) fn ira(counts: &Counts) -> Option<f64> {
     let is_failure = |status| {
         status == NO_RESPONSE || matches!(status, 400..=699) && !matches!(status, 401 | 402 | 407)
@@ -45,8 +46,8 @@ pub(crate) fn ira(counts: &Counts) -> Option<f64> {
     percent(ended(counts, "REGISTER", is_failure), ended(counts, "REGISTER", |_| true))
 }
 
-/// Session establishment ratio (RFC 6076 section 4.6): INVITE requests that were answered with 200, of
-/// all that were not redirected.
+/// Session establishment ratio (RFC 6076 section 4.6): INVITE requests that were answered with 200,
+/// of all that were not redirected.
 pub(crate) fn ser(counts: &Counts) -> Option<f64> {
     percent(ended(counts, "INVITE", |status| status == 200), sessions_without_redirections(counts))
 }
@@ -58,15 +59,15 @@ pub(crate) fn seer(counts: &Counts) -> Option<f64> {
     percent(ended(counts, "INVITE", is_effective), sessions_without_redirections(counts))
 }
 
-/// Ineffective session attempts (RFC 6076 section 4.8): INVITE requests that ended with 408, 500, 503
-/// or 504, of all of them. No response at all is a 408 (RFC 3261 section 8.1.3.1).
+/// Ineffective session attempts (RFC 6076 section 4.8): INVITE requests that ended with 408, 500,
+/// 503 or 504, of all of them. No response at all is a 408 (RFC 3261 section 8.1.3.1).
 pub(crate) fn isa(counts: &Counts) -> Option<f64> {
     let is_ineffective = |status| matches!(status, NO_RESPONSE | 408 | 500 | 503 | 504);
     percent(ended(counts, "INVITE", is_ineffective), ended(counts, "INVITE", |_| true))
 }
 
-/// Session completion ratio (RFC 6076 section 4.9): calls that were answered and ended by a BYE that
-/// was answered, of all INVITE requests.
+/// Session completion ratio (RFC 6076 section 4.9): calls that were answered and ended by a BYE
+/// that was answered, of all INVITE requests.
 pub(crate) fn scr(counts: &Counts) -> Option<f64> {
     percent(counts.completed_calls, ended(counts, "INVITE", |_| true))
 }
@@ -83,8 +84,8 @@ impl Bands {
     /// What the first five bands count in the [`Bands::coefficient`].
     pub(crate) const WEIGHTS: [f64; 5] = [0.55, 0.445, 0.004, 0.0007, 0.0003];
 
-    /// The shares of the delays in `histogram`, if there are any. As with the clock of the seed, only
-    /// whole milliseconds count: 30.9 ms belong to the first band.
+    /// The shares of the delays in `histogram`, if there are any. As with the clock of the seed,
+    /// only whole milliseconds count: 30.9 ms belong to the first band.
     pub(crate) fn of(histogram: &Histogram) -> Option<Self> {
         if histogram.is_empty() {
             return None;
@@ -105,8 +106,8 @@ impl Bands {
         Some(Self { shares: counts.map(|count| count as f64 / whole) })
     }
 
-    /// The bands of a run: of latencies as row A10 sums them. (Records from before there were those of
-    /// calls have their `Response`, which is without the BYE.)
+    /// The bands of a run: of latencies as row A10 sums them. (Records from before there were those
+    /// of calls have their `Response`, which is without the BYE.)
     pub(crate) fn of_run(run: &Run) -> Option<Self> {
         let delay = |delay| run.delays.get(&delay);
         Self::of(delay(Delay::Latency).or_else(|| delay(Delay::Response))?)
@@ -125,8 +126,8 @@ pub(crate) fn achieved_rate(run: &Run) -> f64 {
     if run.seconds > 0.0 { run.counts.succeeded as f64 / run.seconds } else { 0.0 }
 }
 
-/// CPU time of the system under test for an operation that succeeded, in microseconds; `None` if the
-/// system was not watched, or nothing succeeded.
+/// CPU time of the system under test for an operation that succeeded, in microseconds; `None` if
+/// the system was not watched, or nothing succeeded.
 pub(crate) fn cpu_per_operation(run: &Run) -> Option<f64> {
     let watch = run.watch.as_ref()?;
     per_operation(
@@ -470,7 +471,7 @@ pub(crate) mod tests {
     fn the_bands_of_a_call_are_those_of_its_latency_with_the_bye() {
         let histogram = |millis| {
             let mut histogram = Histogram::default();
-            histogram.record(sip::Duration::from_millis(millis));
+            histogram.record(Duration::from_millis(millis));
             histogram
         };
         let mut run = run();

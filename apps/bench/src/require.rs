@@ -57,8 +57,8 @@ enum Comparison {
     Equal,
 }
 
-/// The units of a metric: the first is the one that it is told in, and each is followed by how many of
-/// the metric's own make one of it.
+/// The units of a metric: the first is the one that it is told in, and each is followed by how many
+/// of the metric's own make one of it.
 type Units = &'static [(&'static str, f64)];
 
 const PERCENT: Units = &[("%", 1.0), ("", 1.0)];
@@ -330,8 +330,8 @@ impl Requirement {
 }
 
 impl Requirements {
-    /// Whether each requirement held in all `runs`. What was not measured in one of them, or if there
-    /// was none, did not hold.
+    /// Whether each requirement held in all `runs`. What was not measured in one of them, or if
+    /// there was none, did not hold.
     pub(crate) fn check(&self, runs: &[Run]) -> Vec<Criterion> {
         self.0.iter().map(|requirement| requirement.check(runs)).collect()
     }

@@ -4,7 +4,8 @@ use std::io;
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 
-/// The environment variable with the command to use for `ssh`, and its options, with blanks between.
+/// The environment variable with the command to use for `ssh`, and its options, with blanks
+/// between.
 pub(crate) const SSH_VARIABLE: &str = "BAREBELL_SSH";
 
 /// The command to use for `ssh`, and its options.
@@ -14,22 +15,22 @@ pub(crate) fn words() -> Vec<String> {
     if words.is_empty() { vec!["ssh".to_owned()] } else { words }
 }
 
-/// Whether `text` can stand for a host, or within single quotes, on the command line of `ssh`: it is
-/// nothing that is taken for an option, and ends no quotes.
+/// Whether `text` can stand for a host, or within single quotes, on the command line of `ssh`: it
+/// is nothing that is taken for an option, and ends no quotes.
 pub(crate) fn is_plain(text: &str) -> bool {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "._-+@%:".contains(c);
     !text.is_empty() && !text.starts_with('-') && text.chars().all(is_plain)
 }
 
-/// The name of a host as `ssh` takes it, from how it is written on our command line: an IPv6 address
-/// may stand in brackets. `None` if it is none.
+/// The name of a host as `ssh` takes it, from how it is written on our command line: an IPv6
+/// address may stand in brackets. `None` if it is none.
 pub(crate) fn host(text: &str) -> Option<&str> {
     let host = text.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(text);
     is_plain(host).then_some(host)
 }
 
-/// The command that has `what` done by the shell of `host`, by the command `ssh`. It asks nothing, and
-/// ends within some 15 seconds when the host is no longer there.
+/// The command that has `what` done by the shell of `host`, by the command `ssh`. It asks nothing,
+/// and ends within some 15 seconds when the host is no longer there.
 pub(crate) fn command(ssh: &[String], host: &str, what: &str) -> Command {
     let program = ssh.first().map_or("ssh", String::as_str);
     let mut command = Command::new(program);

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Octets of a datagram; with the headers of UDP, IP and Ethernet and what stands between frames, it
-/// takes [`ON_THE_WIRE`].
+/// Octets of a datagram; with the headers of UDP, IP and Ethernet and what stands between frames,
+/// it takes [`ON_THE_WIRE`].
 const SIZE: usize = 1200;
 const ON_THE_WIRE: usize = SIZE + 8 + 20 + 18 + 20;
 const TICK: Duration = Duration::from_millis(1);

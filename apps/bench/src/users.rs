@@ -42,7 +42,8 @@ pub(crate) enum UsersError {
     Line(PathBuf, usize),
     /// The file names nobody.
     Empty(PathBuf),
-    /// The pattern is not of the form `name:password`, or a `{` in it is not closed as it should be.
+    /// The pattern is not of the form `name:password`, or a `{` in it is not closed as it should
+    /// be.
     Pattern(String),
     /// The names of several users would be the same.
     NoNumber(String),
@@ -126,8 +127,8 @@ impl Users {
         Ok(Self::Pattern { name, password, first: 0, count })
     }
 
-    /// The users of a file with a `name:password` on each line. Empty lines and lines that begin with
-    /// `#` are skipped.
+    /// The users of a file with a `name:password` on each line. Empty lines and lines that begin
+    /// with `#` are skipped.
     ///
     /// # Errors
     /// [`UsersError`] where the file cannot be read or a line is not of this form.

@@ -249,7 +249,8 @@ fn a_killed_controller_leaves_no_agents() {
     two.assert_nothing_is_left();
 }
 
-/// A machine that `ssh`, which is a script, reaches: this one, with other programs first in its PATH.
+/// A machine that `ssh`, which is a script, reaches: this one, with other programs first in its
+/// PATH.
 struct Fake(tempfile::TempDir);
 
 impl Fake {

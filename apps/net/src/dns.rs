@@ -18,8 +18,8 @@ pub struct Dns {
 }
 
 impl Dns {
-    /// The system's resolver, for a program that sends on `transports`, the preferred first, to addresses
-    /// of `families`. `warn` is told what is wrong with the DNS.
+    /// The system's resolver, for a program that sends on `transports`, the preferred first, to
+    /// addresses of `families`. `warn` is told what is wrong with the DNS.
     #[must_use]
     pub fn new(transports: Vec<Transport>, families: Families, warn: fn(&str)) -> Self {
         let resolver = TokioResolver::builder_tokio().and_then(|builder| builder.build());
@@ -180,7 +180,8 @@ mod tests {
         assert_eq!(found("nobody.example.com", Some(udp)), "");
     }
 
-    /// `idna_adapter` 1.0.0 has no tables: what is encoded has to stay so, or it could not be asked for.
+    /// `idna_adapter` 1.0.0 has no tables: what is encoded has to stay so, or it could not be asked
+    /// for.
     #[test]
     fn an_encoded_name_is_asked_for_as_it_came() {
         use hickory_resolver::proto::rr::{Name, rdata};

@@ -1,4 +1,5 @@
-//! A program for the kernel's packet filter, which drops datagrams before they are queued for a socket.
+//! A program for the kernel's packet filter, which drops datagrams before they are queued for a
+//! socket.
 
 use libc::{
     BPF_ABS, BPF_JEQ, BPF_JGE, BPF_JMP, BPF_K, BPF_LD, BPF_RET, BPF_W, SKF_AD_OFF, SKF_AD_RANDOM,

@@ -3,8 +3,8 @@
 use std::io;
 use std::mem::MaybeUninit;
 
-/// How nice a thread is that gives way: a tenth of the time of one that does not, where both want the
-/// processor.
+/// How nice a thread is that gives way: a tenth of the time of one that does not, where both want
+/// the processor.
 const NICE: libc::c_int = 10;
 
 /// How long a turn is that is asked for, in nanoseconds: the shortest that Linux knows.
@@ -20,9 +20,10 @@ pub fn give_way() -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Asks for short turns for the thread that calls this, from now on: who asks for less gets it sooner when it wakes
-/// (EEVDF of Linux 6.12 and later; others take no notice). Its share of the time stays the same. A thread that the
-/// operator has given another policy than the usual one keeps that, and takes the turns that are its.
+/// Asks for short turns for the thread that calls this, from now on: who asks for less gets it
+/// sooner when it wakes (EEVDF of Linux 6.12 and later; others take no notice). Its share of the
+/// time stays the same. A thread that the operator has given another policy than the usual one
+/// keeps that, and takes the turns that are its.
 ///
 /// # Errors
 /// When the system does not let it.
@@ -31,7 +32,8 @@ pub fn take_short_turns() -> io::Result<()> {
     let mut attributes: libc::sched_attr = unsafe { MaybeUninit::zeroed().assume_init() };
     let size = size_of::<libc::sched_attr>() as libc::c_uint;
     let told = &raw mut attributes;
-    // SAFETY: `attributes` is as large as it is said to be, and written only here. Process 0 is the thread that calls.
+    // SAFETY: `attributes` is as large as it is said to be, and written only here. Process 0 is the
+    // thread that calls.
     if unsafe { libc::syscall(libc::SYS_sched_getattr, 0, told, size, 0) } != 0 {
         return Err(io::Error::last_os_error());
     }

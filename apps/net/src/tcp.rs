@@ -22,8 +22,9 @@ pub fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     Ok(socket.into())
 }
 
-/// Begins to connect to `remote`, from a port of `local`'s address if that is said. The connection can be written to when it is there;
-/// where it cannot be made, [`TcpStream::take_error`] tells why.
+/// Begins to connect to `remote`, from a port of `local`'s address if that is said. The connection
+/// can be written to when it is there; where it cannot be made, [`TcpStream::take_error`] tells
+/// why.
 ///
 /// # Errors
 /// When that is known at once.

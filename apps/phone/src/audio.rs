@@ -1,5 +1,6 @@
 //! What is sent, and where what is heard goes.
 
+use crate::{pcm, warnings, wav};
 use media::tone::Tone;
 use std::fs::File;
 use std::io::BufWriter;
@@ -21,16 +22,22 @@ pub(crate) enum Source {
         samples: Vec<i16>,
         at: usize,
     },
+    /// Raw samples of the standard input.
+    Input,
 }
 
 impl Source {
-    /// What `text` names: `silence`, `tone:HERTZ`, or a WAV file.
+    /// What `text` names: `silence`, `tone:HERTZ`, `-` for the standard input, or a WAV file.
     ///
     /// # Errors
     /// What is wrong with it, in words.
     pub(crate) fn named(text: &str) -> Result<Self, String> {
         if text == "silence" {
             return Ok(Self::Silence);
+        }
+        if text == "-" {
+            pcm::open_input();
+            return Ok(Self::Input);
         }
         if let Some(hertz) = text.strip_prefix("tone:") {
             let hertz: f64 =
@@ -39,7 +46,7 @@ impl Source {
                 )?;
             return Ok(Self::Tone(Tone::new(hertz, RATE, LOUDNESS)));
         }
-        let samples = read_wav(Path::new(text))?;
+        let samples = wav::read(Path::new(text))?;
         Ok(Self::Samples { samples, at: 0 })
     }
 
@@ -48,6 +55,7 @@ impl Source {
         let mut out = Vec::with_capacity(count);
         match self {
             Self::Silence => {}
+            Self::Input => return pcm::next(count),
             Self::Tone(tone) => tone.fill(count, &mut out),
             Self::Samples { samples, at } => {
                 let end = (*at + count).min(samples.len());
@@ -60,34 +68,24 @@ impl Source {
     }
 }
 
-fn read_wav(path: &Path) -> Result<Vec<i16>, String> {
-    let wrong = |text: String| format!("{}: {text}", path.display());
-    let mut reader = hound::WavReader::open(path).map_err(|error| wrong(error.to_string()))?;
-    let spec = reader.spec();
-    let is_plain = spec.channels == 1
-        && spec.sample_rate == RATE
-        && spec.bits_per_sample == 16
-        && spec.sample_format == hound::SampleFormat::Int;
-    if !is_plain {
-        return Err(wrong(format!(
-            "expected one channel of {RATE} samples a second with 16 bits; it has {} channels, {} samples, {} bits \
-             (sox FILE -r {RATE} -c 1 -b 16 OUT.wav)",
-            spec.channels, spec.sample_rate, spec.bits_per_sample
-        )));
-    }
-    reader.samples::<i16>().collect::<Result<_, _>>().map_err(|error| wrong(error.to_string()))
+/// What is heard, as it is written. A WAV file is whole when this is dropped.
+pub(crate) struct Recording {
+    writer: Writer,
 }
 
-/// A WAV file that is being written. It is whole when this is dropped.
-pub(crate) struct Recording {
-    writer: Option<hound::WavWriter<BufWriter<File>>>,
+enum Writer {
+    Wav(hound::WavWriter<BufWriter<File>>),
+    /// Raw samples on the standard output.
+    Output,
+    /// It has failed.
+    Nowhere,
 }
 
 impl Recording {
     /// Where the recording goes that has `before` others before it: the first to `path`, later ones beside it with
     /// their number, as in `heard-2.wav`.
     pub(crate) fn path(path: &Path, before: u64) -> PathBuf {
-        if before == 0 {
+        if before == 0 || is_output(path) {
             return path.to_owned();
         }
         let mut name = path.file_stem().unwrap_or_default().to_owned();
@@ -99,11 +97,15 @@ impl Recording {
         path.with_file_name(name)
     }
 
-    /// Begins the file at `path`.
+    /// Begins the file at `path`; `-` is the standard output.
     ///
     /// # Errors
     /// Why it cannot be written, in words.
     pub(crate) fn begin(path: &Path) -> Result<Self, String> {
+        if is_output(path) {
+            pcm::open_output();
+            return Ok(Self { writer: Writer::Output });
+        }
         let spec = hound::WavSpec {
             channels: 1,
             sample_rate: RATE,
@@ -112,26 +114,36 @@ impl Recording {
         };
         let writer = hound::WavWriter::create(path, spec)
             .map_err(|error| format!("{} cannot be written: {error}", path.display()))?;
-        Ok(Self { writer: Some(writer) })
+        Ok(Self { writer: Writer::Wav(writer) })
     }
 
     /// Appends `samples`. After a failure, such as a full disk, nothing more is written.
     pub(crate) fn write(&mut self, samples: &[i16]) {
-        let Some(writer) = &mut self.writer else { return };
+        let writer = match &mut self.writer {
+            Writer::Wav(writer) => writer,
+            Writer::Output => return pcm::write(samples),
+            Writer::Nowhere => return,
+        };
         let written = samples.iter().try_for_each(|&sample| writer.write_sample(sample));
         if let Err(error) = written {
-            eprintln!("barebell-phone: the recording ends here: {error}");
-            self.writer = None;
+            warnings::warn(format!("the recording ends here: {error}"));
+            self.writer = Writer::Nowhere;
         }
     }
 }
 
+/// Whether a recording goes to the standard output.
+pub(crate) fn is_output(path: &Path) -> bool {
+    path == Path::new("-")
+}
+
 impl Drop for Recording {
     fn drop(&mut self) {
-        if let Some(writer) = self.writer.take()
+        let writer = std::mem::replace(&mut self.writer, Writer::Nowhere);
+        if let Writer::Wav(writer) = writer
             && let Err(error) = writer.finalize()
         {
-            eprintln!("barebell-phone: the recording is not whole: {error}");
+            warnings::warn(format!("the recording is not whole: {error}"));
         }
     }
 }

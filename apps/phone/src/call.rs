@@ -33,6 +33,8 @@ pub(crate) struct Call {
     /// Who is at the other end, as it names itself, or as it was called.
     pub(crate) party: String,
     pub(crate) stage: Stage,
+    /// Whether the other end has begun it.
+    pub(crate) was_incoming: bool,
     pub(crate) leg: Option<Leg>,
     pub(crate) begun: Instant,
     pub(crate) answered: Option<Instant>,
@@ -59,6 +61,7 @@ impl Call {
             account,
             party,
             stage,
+            was_incoming: stage == Stage::RingingHere,
             leg: None,
             begun: Instant::now(),
             answered: None,

@@ -1,17 +1,20 @@
 //! The command line.
 
+use crate::impression::{self, Expectation};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use srtp::Suite;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// A softphone for the shell: places and takes secure calls.
+/// A softphone for the shell: places and takes secure calls. Without a command it has the whole screen.
 #[derive(Debug, Parser)]
-#[command(name = "barebell-phone", version, about)]
+#[command(name = "barebell-phone", version, about, args_conflicts_with_subcommands = true)]
 pub(crate) struct Cli {
     #[command(subcommand)]
-    pub(crate) command: Command,
+    pub(crate) command: Option<Command>,
+    #[command(flatten)]
+    pub(crate) line: LineArgs,
 }
 
 #[derive(Debug, Subcommand)]
@@ -20,6 +23,10 @@ pub(crate) enum Command {
     Call(CallArgs),
     /// Wait for calls, and take them
     Answer(AnswerArgs),
+    /// Do the steps of a script
+    Run(RunArgs),
+    /// Look at configuration, network, DNS and account: what works, what does not, and what to do
+    Check(CheckArgs),
     /// Do what the lines of the standard input say, each a command in JSON
     Control(ControlArgs),
 }
@@ -32,6 +39,8 @@ pub(crate) struct CallArgs {
     /// Hang up so long after the answer, such as 30s; else when the other end does, or at Ctrl-C
     #[arg(long, value_parser = humantime::parse_duration)]
     pub(crate) duration: Option<Duration>,
+    #[command(flatten)]
+    pub(crate) expected: ExpectedArgs,
     #[command(flatten)]
     pub(crate) line: LineArgs,
 }
@@ -48,6 +57,26 @@ pub(crate) struct AnswerArgs {
     #[arg(long, value_name = "N")]
     pub(crate) calls: Option<u64>,
     #[command(flatten)]
+    pub(crate) expected: ExpectedArgs,
+    #[command(flatten)]
+    pub(crate) line: LineArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RunArgs {
+    /// The script (TOML)
+    #[arg(value_name = "SCRIPT")]
+    pub(crate) script: PathBuf,
+    /// Write what came of each step as JUnit XML
+    #[arg(long, value_name = "FILE")]
+    pub(crate) junit: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) line: LineArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CheckArgs {
+    #[command(flatten)]
     pub(crate) line: LineArgs,
 }
 
@@ -57,36 +86,95 @@ pub(crate) struct ControlArgs {
     pub(crate) line: LineArgs,
 }
 
-/// What all commands have.
+/// What is expected of calls.
 #[derive(Debug, Args)]
+pub(crate) struct ExpectedArgs {
+    /// What is to be heard, or the exit status is 21: tone:HERTZ, audio, silence, or dtmf:KEYS; more than once for more
+    #[arg(long, value_name = "WHAT")]
+    pub(crate) expect: Vec<Expectation>,
+    /// The lowest mean opinion score, such as 4.0
+    #[arg(long, value_name = "SCORE", value_parser = impression::mos)]
+    pub(crate) min_mos: Option<f64>,
+    /// The highest part of the packets that may be lost, such as 1%
+    #[arg(long, value_name = "PERCENT", value_parser = impression::loss)]
+    pub(crate) max_loss: Option<f64>,
+    /// Write what was judged as JUnit XML
+    #[arg(long, value_name = "FILE")]
+    pub(crate) junit: Option<PathBuf>,
+}
+
+impl ExpectedArgs {
+    /// All that is expected.
+    pub(crate) fn all(&self) -> Vec<Expectation> {
+        let mos = self.min_mos.map(Expectation::Mos);
+        let loss = self.max_loss.map(Expectation::Loss);
+        self.expect.iter().cloned().chain(mos).chain(loss).collect()
+    }
+}
+
+/// What all commands have.
+#[derive(Clone, Debug, Args)]
 pub(crate) struct LineArgs {
-    /// What is sent: a WAV file, tone:HERTZ, or silence
+    /// What is sent: a WAV file, tone:HERTZ, silence, or - for raw samples on the standard input
     #[arg(long, value_name = "WHAT", default_value = "silence")]
     pub(crate) play: String,
-    /// Keep what is heard in a WAV file
+    /// Send it before the answer too, as early media; else nothing but silence is sent until then
+    #[arg(long)]
+    pub(crate) early: bool,
+    /// Keep what is heard in a WAV file; - writes raw samples to the standard output
     #[arg(long, value_name = "FILE")]
     pub(crate) record: Option<PathBuf>,
-    /// Append all SIP messages to a file, those sent and those received; keys of SRTP stand in them
-    #[arg(long, value_name = "FILE")]
-    pub(crate) sip_log: Option<PathBuf>,
+    /// Samples in a second of what comes in or goes out raw
+    #[arg(long, value_name = "HERTZ", default_value = "8000", value_parser = pcm_rate)]
+    pub(crate) pcm_rate: u32,
     /// SRTP: not at all, where the other end knows it too, or not without it
     #[arg(long, value_enum, default_value_t = Srtp::Optional)]
     pub(crate) srtp: Srtp,
     /// The suites of SRTP that are offered and taken, the preferred first [default: all that there are]
     #[arg(long, value_name = "SUITE", value_delimiter = ',', value_parser = suite)]
     pub(crate) suites: Option<Vec<Suite>>,
+    /// A STUN server that tells what ports look like from outside of a NAT, such as stun.example.org or 192.0.2.1:3478;
+    /// two of them tell what kind of NAT that is
+    #[arg(long, value_name = "HOST")]
+    pub(crate) stun: Vec<String>,
+    /// Take calls, too, that do not come by the server of an account
+    #[arg(long)]
+    pub(crate) direct: bool,
+    /// Calls that may ring at a time; who calls beyond that hears that it is busy
+    #[arg(long, value_name = "N", default_value_t = 4)]
+    pub(crate) incoming: u16,
+    /// Tell at the end of a call what each step of SRTP has taken
+    #[arg(long)]
+    pub(crate) timings: bool,
     /// Print events as JSON, one on a line
     #[arg(long)]
     pub(crate) json: bool,
     /// Where to listen for SIP over UDP [default: port 5060 to answer, any to call]
     #[arg(long, value_name = "ADDR:PORT")]
     pub(crate) listen: Option<SocketAddr>,
+    /// Print SIP messages on standard error, without passwords and keys
+    #[arg(long)]
+    pub(crate) trace: bool,
+    /// Write SIP messages, without passwords and keys, and RTP as it is on the wire, for Wireshark (pcapng)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) pcap: Option<PathBuf>,
     /// Configuration file with accounts (TOML)
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
-    /// The account to call or answer as: its URI, with or without "sip:" [default: the first]
-    #[arg(long, value_name = "URI", requires = "config")]
+    /// The account to call or answer as: its URI, with or without "sip:" [default: the first in the configuration]
+    #[arg(long, value_name = "URI")]
     pub(crate) account: Option<String>,
+    /// Where requests of an account go that is in no configuration [default: where its domain leads]
+    #[arg(long, value_name = "HOST", requires = "account", conflicts_with = "config")]
+    pub(crate) proxy: Option<String>,
+    /// Read its password from this descriptor; else it is in the environment, in BAREBELL_PHONE_PASSWORD
+    #[arg(long, value_name = "N", requires = "account", conflicts_with = "config")]
+    pub(crate) password_fd: Option<u32>,
+}
+
+fn pcm_rate(text: &str) -> Result<u32, String> {
+    let rate = text.parse().ok().filter(|rate| [8000, 16_000, 48_000].contains(rate));
+    rate.ok_or("expected 8000, 16000 or 48000".into())
 }
 
 /// The suite of this name.

@@ -1,30 +1,64 @@
-//! The configuration file: accounts, in TOML.
+//! The configuration file: accounts and quick dial, in TOML.
 
-use serde::Deserialize;
+use crate::secret;
+use serde::{Deserialize, Serialize};
 use sip_ua::{Account, Password};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
     #[serde(default)]
     account: Vec<Entry>,
+    #[serde(default)]
+    dial: Vec<Dial>,
 }
 
-#[derive(Deserialize)]
+/// Somebody who is called by one key.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Entry {
-    uri: String,
-    #[serde(default)]
+pub(crate) struct Dial {
+    pub(crate) name: String,
+    pub(crate) uri: String,
+}
+
+/// What the file says.
+#[derive(Debug, Default)]
+pub(crate) struct Config {
+    pub(crate) accounts: Vec<Account>,
+    pub(crate) dials: Vec<Dial>,
+}
+
+/// An account as the file has it.
+#[derive(Clone, Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Entry {
+    pub(crate) uri: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     display_name: String,
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     username: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
     password: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    password_command: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    password_file: Option<PathBuf>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     realm: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     proxy: Option<String>,
-    #[serde(default = "registers")]
-    register: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    register: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     expires: Option<String>,
+}
+
+impl Entry {
+    /// One that registers; `proxy` is where its requests go first.
+    pub(crate) fn new(uri: String, password: Option<String>, proxy: Option<String>) -> Self {
+        Self { uri, password, proxy, ..Self::default() }
+    }
 }
 
 impl std::fmt::Debug for Entry {
@@ -33,56 +67,91 @@ impl std::fmt::Debug for Entry {
     }
 }
 
-const fn registers() -> bool {
-    true
-}
-
 /// A URI as an account has it: `sip:` may be left out.
 pub(crate) fn with_scheme(uri: &str) -> String {
     let has_scheme = uri.starts_with("sip:") || uri.starts_with("sips:");
     if has_scheme { uri.to_owned() } else { format!("sip:{uri}") }
 }
 
-/// The accounts in the file at `path`; where `wanted` names one, that alone.
+/// Where the file is that nobody has named: `barebell/phone.toml` in the folder for configurations.
+pub(crate) fn default_path() -> Option<PathBuf> {
+    let folder = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let folder = folder("XDG_CONFIG_HOME").or_else(|| Some(folder("HOME")?.join(".config")))?;
+    Some(folder.join("barebell").join("phone.toml"))
+}
+
+/// What the file at `path` says; where `wanted` names an account, that alone.
 ///
 /// # Errors
 /// What is wrong, with line and column, and what was expected.
-pub(crate) fn accounts(path: &Path, wanted: Option<&str>) -> Result<Vec<Account>, String> {
+pub(crate) fn read(path: &Path, wanted: Option<&str>) -> Result<Config, String> {
     let text = std::fs::read_to_string(path)
         .map_err(|error| format!("cannot read the configuration {}: {error}", path.display()))?;
-    let accounts = parse(&text).map_err(|problem| format!("{}:{problem}", path.display()))?;
-    let Some(wanted) = wanted.map(with_scheme) else { return Ok(accounts) };
-    let names: Vec<String> = accounts.iter().map(|account| account.uri.clone()).collect();
-    let found: Vec<Account> =
-        accounts.into_iter().filter(|account| account.uri == wanted).collect();
-    match found.is_empty() {
-        false => Ok(found),
-        true => Err(format!(
-            "{}: there is no account {wanted}; there are {}",
-            path.display(),
-            names.join(", ")
-        )),
+    let problem = |problem| format!("{}:{problem}", path.display());
+    let mut config = parse(&text, path).map_err(problem)?;
+    if let Some(wanted) = wanted.map(with_scheme) {
+        let names: Vec<String> =
+            config.accounts.iter().map(|account| account.uri.clone()).collect();
+        config.accounts.retain(|account| account.uri == wanted);
+        if config.accounts.is_empty() {
+            return Err(format!(
+                "{}: there is no account {wanted}; there are {}",
+                path.display(),
+                names.join(", ")
+            ));
+        }
     }
+    Ok(config)
 }
 
-fn parse(text: &str) -> Result<Vec<Account>, String> {
+pub(crate) fn parse(text: &str, path: &Path) -> Result<Config, String> {
     let file: File = toml::from_str(text).map_err(|error| {
         let at = error.span().map_or(0, |span| span.start);
-        let before = &text[..at.min(text.len())];
-        let line = before.matches('\n').count() + 1;
-        let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
+        let (line, column) = crate::script::place(text, at);
         format!("{line}:{column}: {}", error.message())
     })?;
-    file.account.into_iter().map(account).collect()
+    Ok(Config { accounts: resolve(file.account, path)?, dials: file.dial })
 }
 
-fn account(entry: Entry) -> Result<Account, String> {
+/// The accounts that stand in the file at `path` as `entries`.
+pub(crate) fn resolve(entries: Vec<Entry>, path: &Path) -> Result<Vec<Account>, String> {
+    if entries.iter().any(|entry| entry.password.is_some()) {
+        secret::warn_of_readers(path);
+    }
+    entries.into_iter().map(account).collect()
+}
+
+/// The account `uri` without a file, whose requests go to `proxy` first.
+///
+/// # Errors
+/// What is wrong with it.
+pub(crate) fn of_command_line(
+    uri: &str,
+    proxy: Option<&str>,
+    password: Option<Password>,
+) -> Result<Account, String> {
+    let entry = Entry::new(uri.to_owned(), None, proxy.map(str::to_owned));
+    Ok(Account { password, ..account(entry)? })
+}
+
+/// The account that an entry means.
+///
+/// # Errors
+/// What is wrong with it.
+pub(crate) fn account(entry: Entry) -> Result<Account, String> {
     let uri = with_scheme(&entry.uri);
     let as_uri = sip::Uri::parse(uri.as_bytes());
     let is_address = matches!(as_uri, Ok(sip::Uri::Sip(uri)) if uri.user.is_some());
     if !is_address {
         return Err(format!(" account {uri}: expected a URI such as sip:alice@example.org"));
     }
+    let (command, file) = (entry.password_command, entry.password_file);
+    let has_another = command.is_some() || file.is_some();
+    if entry.password.is_some() && has_another {
+        return Err(format!(" account {uri}: expected one password, not several"));
+    }
+    let elsewhere = secret::Places { command, file };
+    let elsewhere = elsewhere.password().map_err(|problem| format!(" account {uri}: {problem}"))?;
     let proxy = entry
         .proxy
         .map(|proxy| with_scheme(&proxy))
@@ -96,10 +165,10 @@ fn account(entry: Entry) -> Result<Account, String> {
     Ok(Account {
         display_name: entry.display_name,
         username: entry.username,
-        password: entry.password.map(|password| Password::new(&password)),
+        password: entry.password.map(|password| Password::new(&password)).or(elsewhere),
         realm: entry.realm,
         proxy,
-        registers: entry.register,
+        registers: entry.register.unwrap_or(true),
         ..base
     })
 }
@@ -117,7 +186,7 @@ mod tests {
     #[test]
     fn accounts_are_read_and_nothing_is_shown_of_passwords() {
         let text = "[[account]]\nuri = \"alice@example.org\"\npassword = \"secret\"\nproxy = \"192.0.2.1\"\n";
-        let accounts = parse(text).unwrap();
+        let accounts = parse(text, Path::new("/no/such")).unwrap().accounts;
         assert_eq!(accounts[0].uri, "sip:alice@example.org");
         assert_eq!(accounts[0].proxy.as_deref(), Some("sip:192.0.2.1;lr"));
         assert!(accounts[0].registers && !format!("{accounts:?}").contains("secret"));
@@ -125,17 +194,34 @@ mod tests {
 
     #[test]
     fn a_registration_lasts_as_long_as_wanted() {
-        let of = |time: &str| parse(&format!("[[account]]\nuri = \"a@b\"\nexpires = \"{time}\""));
-        assert_eq!(of("2m").unwrap()[0].expires, sip::Duration::from_secs(120));
+        let of = |time: &str| {
+            let text = format!("[[account]]\nuri = \"a@b\"\nexpires = \"{time}\"");
+            parse(&text, Path::new("/no/such"))
+        };
+        assert_eq!(of("2m").unwrap().accounts[0].expires, sip::Duration::from_secs(120));
         for wrong in ["0s", "soon"] {
             assert!(of(wrong).unwrap_err().contains(wrong));
         }
     }
 
     #[test]
+    fn quick_dial_has_its_order() {
+        let text =
+            "[[dial]]\nname = \"Bob\"\nuri = \"sip:bob@b\"\n[[dial]]\nname = \"A\"\nuri = \"1\"\n";
+        let dials = parse(text, Path::new("/no/such")).unwrap().dials;
+        let dial = |name: &str, uri: &str| Dial { name: name.into(), uri: uri.into() };
+        assert_eq!(dials, [dial("Bob", "sip:bob@b"), dial("A", "1")]);
+    }
+
+    #[test]
     fn mistakes_are_told_with_line_and_column() {
-        let error = parse("[[account]]\nuri = \"a@b\"\npasword = \"x\"\n").unwrap_err();
+        let error = parse("[[account]]\nuri = \"a@b\"\npasword = \"x\"\n", Path::new("/no/such"))
+            .unwrap_err();
         assert!(error.starts_with("3:1: unknown field `pasword`"), "{error}");
-        assert!(parse("[[account]]\nuri = \"b\"\n").unwrap_err().contains("sip:alice@example.org"));
+        assert!(
+            parse("[[account]]\nuri = \"b\"\n", Path::new("/no/such"))
+                .unwrap_err()
+                .contains("sip:alice@example.org")
+        );
     }
 }

@@ -1,10 +1,16 @@
 //! The media of one call: a socket, a session, and what sounds.
 
 use crate::audio::{RATE, Recording, Source};
-use media::{Heard, Negotiator, Refusal, Resampler, Seed, Session, Stream, Wishes};
+use crate::ports::Ports;
+use crate::tap::Tap;
+use media::ear::Ear;
+use media::{
+    Channel, Clock, Heard, Negotiator, Refusal, ReportSeed, Resampler, Seed, Session, Stream,
+    Wishes,
+};
 use std::io;
-use std::net::{IpAddr, SocketAddr, UdpSocket};
-use std::time::Duration;
+use std::net::{IpAddr, SocketAddr};
+use std::time::{Duration, SystemTime};
 
 /// Random bytes.
 pub(crate) fn random(bytes: &mut [u8]) {
@@ -26,6 +32,17 @@ pub(crate) enum Sound {
     Echo,
 }
 
+/// How much goes out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Gate {
+    /// Nothing: the other end does not know our session description yet.
+    Closed,
+    /// Silence: the call is not answered yet.
+    Silent,
+    /// What sounds here.
+    Open,
+}
+
 /// Between what sounds at this end and the codec.
 struct Rates {
     /// The codec's.
@@ -44,11 +61,17 @@ impl Rates {
 pub(crate) struct Leg {
     pub(crate) negotiator: Negotiator,
     pub(crate) session: Option<Session>,
-    pub(crate) socket: UdpSocket,
-    local: IpAddr,
+    pub(crate) ports: Ports,
     pub(crate) sound: Sound,
     /// Whether silence is sent in its place.
     pub(crate) mutes: bool,
+    pub(crate) gate: Gate,
+    /// Hears what is played.
+    pub(crate) ear: Ear,
+    /// Looks at each packet.
+    pub(crate) tap: Tap,
+    /// Measures what SRTP takes.
+    pub(crate) stopwatch: Option<Clock>,
     recording: Option<Recording>,
     rates: Rates,
     /// What was played last, for an echo.
@@ -57,29 +80,32 @@ pub(crate) struct Leg {
 }
 
 impl Leg {
-    /// One that receives at `local`.
+    /// One that receives at `ports`.
     ///
     /// # Errors
-    /// When there is no port to be had.
+    /// When they have no address any more.
     pub(crate) fn new(
-        local: IpAddr,
+        ports: Ports,
         wishes: Wishes,
         sound: Sound,
         recording: Option<Recording>,
+        ear: Ear,
     ) -> io::Result<Self> {
-        let socket = UdpSocket::bind((local, 0))?;
-        socket.set_nonblocking(true)?;
-        let address = socket.local_addr()?;
         // Numbers that some read as signed ones of 32 bits.
-        let negotiator = Negotiator::new(wishes, address, random_number() >> 33);
+        let mut negotiator =
+            Negotiator::new(wishes, ports.rtp.local_addr()?, random_number() >> 33);
+        negotiator.publish(ports.mapped(), None);
         let (session, last, packet) = (None, Vec::new(), Vec::new());
         Ok(Self {
             negotiator,
             session,
-            socket,
-            local,
+            ports,
             sound,
             mutes: false,
+            gate: Gate::Silent,
+            ear,
+            tap: Tap::default(),
+            stopwatch: None,
             recording,
             rates: Rates::new(RATE),
             last,
@@ -88,12 +114,23 @@ impl Leg {
     }
 
     /// Where it receives.
-    pub(crate) fn local(&self) -> IpAddr {
-        self.local
+    pub(crate) const fn local(&self) -> IpAddr {
+        self.ports.local()
+    }
+
+    /// Goes on at other ports from the next offer on.
+    ///
+    /// # Errors
+    /// When they have no address any more.
+    pub(crate) fn move_to(&mut self, ports: Ports) -> io::Result<()> {
+        self.negotiator.move_to(ports.rtp.local_addr()?);
+        self.negotiator.publish(ports.mapped(), None);
+        self.ports = ports;
+        Ok(())
     }
 
     /// Begins the session of `stream`, or goes on with it. False where its keys cannot be used.
-    pub(crate) fn carry(&mut self, stream: Stream) -> bool {
+    pub(crate) fn carry(&mut self, now: Duration, stream: Stream) -> bool {
         match &mut self.session {
             Some(session) => session.renew(stream),
             None => {
@@ -104,16 +141,20 @@ impl Leg {
                     sequence_number: (number >> 32) as u16 >> 1,
                     timestamp: (number >> 16) as u32,
                 };
-                self.session = Session::new(stream, seed);
+                let mut session = Session::measured(stream, seed, self.stopwatch);
+                if let Some(session) = &mut session {
+                    session.start_reports(now, report_seed(now));
+                }
+                self.session = session;
                 self.session.is_some()
             }
         }
     }
 
     /// The answer to `offer`, by which the session goes on.
-    pub(crate) fn answer(&mut self, offer: &[u8]) -> Result<Vec<u8>, Refusal> {
+    pub(crate) fn answer(&mut self, now: Duration, offer: &[u8]) -> Result<Vec<u8>, Refusal> {
         let (answer, stream) = self.negotiator.answer(offer, &mut random)?;
-        match self.carry(stream) {
+        match self.carry(now, stream) {
             true => Ok(answer),
             false => Err(Refusal::Keys),
         }
@@ -122,18 +163,45 @@ impl Leg {
     /// Reads what has come by `now`, and tells `heard` of it.
     pub(crate) fn read(&mut self, now: Duration, mut heard: impl FnMut(Heard)) {
         let mut datagram = [0; 2048];
-        // A flood leaves room for everything else.
-        for _ in 0..64 {
-            let Ok((length, from)) = self.socket.recv_from(&mut datagram) else { return };
-            if let Some(session) = &mut self.session {
+        for channel in [Channel::Rtp, Channel::Rtcp] {
+            // A flood leaves room for everything else.
+            for _ in 0..64 {
+                let socket = self.ports.socket(channel);
+                let Ok((length, from)) = socket.recv_from(&mut datagram) else { break };
+                let datagram = &mut datagram[..length];
+                if self.ports.takes(now, from, datagram) {
+                    continue;
+                }
+                let Some(session) = &mut self.session else { continue };
+                self.tap.packet(false, self.ports.socket(channel), from, datagram);
                 let from = SocketAddr::new(from.ip().to_canonical(), from.port());
-                heard(session.receive(now, from, &mut datagram[..length]));
+                let what = session.receive_on(channel, now, from, datagram);
+                if let Heard::Digit(key) = what {
+                    self.ear.hear_key(key);
+                }
+                heard(what);
             }
+        }
+    }
+
+    /// Sends what lies in `packet`. What cannot be sent is lost like what is lost on the way.
+    fn send(&self, channel: Channel, to: SocketAddr) {
+        let socket = self.ports.socket(channel);
+        let _ = socket.send_to(&self.packet, to);
+        self.tap.packet(true, socket, to, &self.packet);
+    }
+
+    /// Says goodbye by RTCP.
+    pub(crate) fn say_bye(&mut self, now: Duration) {
+        let bye = self.session.as_mut().and_then(|session| session.bye(now, &mut self.packet));
+        if let Some((channel, to)) = bye {
+            self.send(channel, to);
         }
     }
 
     /// Sends and plays 20 ms of sound.
     pub(crate) fn tick(&mut self, now: Duration) {
+        self.ports.poll(now);
         let Some(session) = &mut self.session else { return };
         let rate = session.stream().codec.sample_rate();
         if rate != self.rates.rate {
@@ -141,6 +209,7 @@ impl Leg {
         }
         let count = RATE as usize / 50;
         let mut samples = match &mut self.sound {
+            _ if self.gate != Gate::Open => vec![0; count],
             Sound::Source(source) => source.next(count),
             Sound::Echo => std::mem::take(&mut self.last),
         };
@@ -151,18 +220,46 @@ impl Leg {
         samples.resize(count, 0);
         let mut frame = Vec::with_capacity(session.frame_samples());
         self.rates.outward.resample(&samples, &mut frame);
-        if let Some(to) = session.send(&frame, &mut self.packet) {
-            // What cannot be sent is lost like what is lost on the way.
-            let _ = self.socket.send_to(&self.packet, to);
+        if self.gate != Gate::Closed {
+            self.send_sound(now, &frame);
         }
+        let Some(session) = &mut self.session else { return };
         let (mut heard, mut played) = (Vec::with_capacity(frame.len()), Vec::with_capacity(count));
         session.play(now, &mut heard);
         self.rates.inward.resample(&heard, &mut played);
+        self.ear.hear(RATE, &played);
         if let Some(recording) = &mut self.recording {
             recording.write(&played);
         }
         self.last = played;
     }
+
+    /// Sends a frame, and reports that are due.
+    fn send_sound(&mut self, now: Duration, frame: &[i16]) {
+        let Some(session) = &mut self.session else { return };
+        let mut to = session.send(frame, &mut self.packet);
+        let also = session.also(now);
+        while let Some(there) = to {
+            self.send(Channel::Rtp, there);
+            if let Some(also) = also {
+                self.send(Channel::Rtp, also);
+            }
+            let Some(session) = &mut self.session else { return };
+            to = session.rest(&mut self.packet);
+        }
+        let Some(session) = &mut self.session else { return };
+        if let Some((channel, to)) = session.poll(now, &mut self.packet) {
+            self.send(channel, to);
+        }
+    }
+}
+
+/// What reports begin with.
+fn report_seed(now: Duration) -> ReportSeed {
+    let mut bytes = [0; 24];
+    random(&mut bytes);
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    ReportSeed { random: bytes, time_of_day: since.saturating_sub(now), extended: false }
 }
 
 #[cfg(test)]

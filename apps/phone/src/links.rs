@@ -1,6 +1,5 @@
 //! The sockets that SIP goes through: one for UDP, one that listens for TCP, and connections.
 
-use crate::sip_log::SipLog;
 use net::source_for;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags};
@@ -31,7 +30,6 @@ pub(crate) struct Links {
     streams: BTreeMap<Connection, Stream>,
     opened: u64,
     chunk: Vec<u8>,
-    log: Option<SipLog>,
 }
 
 struct Stream {
@@ -48,7 +46,7 @@ struct Stream {
 /// What the sockets tell.
 pub(crate) enum Arrival<'a> {
     Message(Flow, &'a [u8]),
-    /// A message of ours did not reach anybody.
+    /// A message of ours, of which this is the beginning at least, did not reach anybody.
     Undeliverable(&'a [u8]),
     /// A connection has ended.
     Closed(Transport, SocketAddr),
@@ -82,12 +80,7 @@ impl Links {
         };
         wants_errors?;
         let chunk = vec![0; sip::message::MAX_MESSAGE];
-        Ok(Self { udp, local, listener, streams: BTreeMap::new(), opened: 0, chunk, log: None })
-    }
-
-    /// Writes all messages to `log` from now on.
-    pub(crate) fn log_to(&mut self, log: SipLog) {
-        self.log = Some(log);
+        Ok(Self { udp, local, listener, streams: BTreeMap::new(), opened: 0, chunk })
     }
 
     /// Where both transports listen; the address may be none in particular.
@@ -110,9 +103,6 @@ impl Links {
     /// Where it is known at once that it cannot be sent.
     pub(crate) fn send(&mut self, transmit: &Transmit) -> io::Result<()> {
         let Transmit { flow, bytes } = transmit;
-        if let Some(log) = &mut self.log {
-            log.sent(transmit);
-        }
         if flow.transport == Transport::Udp {
             return self.send_datagram(bytes, flow.remote);
         }
@@ -188,17 +178,6 @@ impl Links {
 
     /// Reads what has come, and writes what waits.
     pub(crate) fn turn(&mut self, each: &mut dyn FnMut(Arrival<'_>)) {
-        let mut log = self.log.take();
-        self.read_and_write(&mut |arrival| {
-            if let (Some(log), Arrival::Message(flow, bytes)) = (&mut log, &arrival) {
-                log.received(flow, bytes);
-            }
-            each(arrival);
-        });
-        self.log = log;
-    }
-
-    fn read_and_write(&mut self, each: &mut dyn FnMut(Arrival<'_>)) {
         self.read_datagrams(each);
         self.read_errors(each);
         self.accept();

@@ -1,5 +1,6 @@
 //! Look-ups in the DNS, on a thread of their own.
 
+use crate::warnings;
 use net::Dns;
 use sip::Transport;
 use sip::locate::{Destination, Families, Target};
@@ -36,7 +37,7 @@ impl Lookups {
         let (answered, answers) = channel();
         std::thread::Builder::new().name("lookups".into()).spawn(move || {
             let dns = Dns::new(TRANSPORTS.to_vec(), Families::V4First, |text| {
-                eprintln!("barebell-phone: {text}");
+                warnings::warn(text.to_owned());
             });
             while let Ok((asker, destination)) = asked.recv() {
                 let targets = dns.locate_and_wait(destination).unwrap_or_default();

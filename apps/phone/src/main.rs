@@ -2,31 +2,51 @@
 
 mod audio;
 mod call;
+mod check;
 mod cli;
 mod config;
 mod front;
+mod impression;
+mod junit;
 mod leg;
 mod links;
 mod lookups;
 mod outcome;
+mod pcm;
 mod phone;
+mod ports;
 mod report;
-mod sip_log;
+mod saved;
+mod script;
+mod secret;
+mod system;
+mod tap;
+mod trace;
+mod warnings;
+mod wav;
 
 use audio::Source;
 use clap::Parser;
 use cli::{Cli, Command, LineArgs};
 use front::Front;
+use front::Judge;
 use leg::Sound;
 use media::Wishes;
+use media::ear::Ear;
 use outcome::Outcome;
 use phone::{Phone, Setup};
 use report::Report;
-use std::net::Ipv4Addr;
+use script::Action;
+use std::net::{Ipv4Addr, SocketAddr, ToSocketAddrs};
 use std::process::ExitCode;
+use tap::Tap;
+
+/// Where STUN servers listen (RFC 8489 section 18.6).
+const STUN_PORT: u16 = 3478;
 
 fn main() -> ExitCode {
     let outcome = run(Cli::parse()).unwrap_or_else(|outcome| outcome);
+    pcm::finish();
     if outcome != Outcome::Done {
         eprintln!("barebell-phone: {outcome}");
     }
@@ -34,31 +54,122 @@ fn main() -> ExitCode {
 }
 
 fn run(cli: Cli) -> Result<Outcome, Outcome> {
-    let (setup, mut front): (Setup, Box<dyn Front>) = match cli.command {
+    let Some(command) = cli.command else { return run_screen(&cli.line) };
+    let (setup, mut front): (Setup, Box<dyn Front>) = match command {
         Command::Call(args) => {
-            let report = Report::new(args.line.json);
-            let front = front::Call::new(args.uri, args.duration, report);
-            (setup(&args.line, false, 0)?, Box::new(front))
+            let report = report(&args.line);
+            let judge = Judge::new(args.expected.all(), args.expected.junit, report);
+            let ear = judge.ear();
+            let front = front::Call::new(args.uri, args.duration, report, judge);
+            (Setup { ear, ..setup(&args.line, false, 0)? }, Box::new(front))
         }
         Command::Answer(args) => {
-            let report = Report::new(args.line.json);
-            let front = front::Answer::new(args.auto, args.calls, report);
-            (setup(&args.line, args.echo, 5060)?, Box::new(front))
+            if args.line.play == "-" && !args.auto {
+                let text = "--play - wants the standard input, where the return key is: add --auto";
+                return Err(Outcome::Usage(text.into()));
+            }
+            let report = report(&args.line);
+            let judge = Judge::new(args.expected.all(), args.expected.junit, report);
+            let ear = judge.ear();
+            let front = front::Answer::new(args.auto, args.calls, report, judge);
+            (Setup { ear, ..setup(&args.line, args.echo, 5060)? }, Box::new(front))
+        }
+        Command::Run(args) => {
+            let script = script::read(&args.script).map_err(Outcome::Usage)?;
+            let is_called = |step: &script::Step| matches!(step.action, Action::ExpectCall(_));
+            let is_found = script.accounts.is_empty() && args.line.config.is_none();
+            let port = if is_found && script.steps.iter().any(is_called) { 5060 } else { 0 };
+            let mut setup = setup(&args.line, false, port)?;
+            setup.accounts.extend(script.accounts);
+            let front = front::Run::new(script.steps, args.junit, report(&args.line));
+            (setup, Box::new(front))
+        }
+        Command::Check(args) => {
+            let listen = args.line.listen.unwrap_or_else(check::default_listen);
+            let setup = Setup { listen, ..setup(&args.line, false, 0)? };
+            return check::run(setup, report(&args.line));
         }
         Command::Control(args) => {
-            let front = front::Control::new(Report::new(true));
+            if args.line.play == "-" {
+                let text = "--play - wants the standard input, on which `control` reads commands";
+                return Err(Outcome::Usage(text.into()));
+            }
+            let front = front::Control::new(Report::new(true, records_raw(&args.line)));
             (setup(&args.line, false, 5060)?, Box::new(front))
         }
     };
     Ok(front::run(Phone::new(setup)?, &mut *front))
 }
 
+/// Whether the standard output is for sound.
+fn records_raw(line: &LineArgs) -> bool {
+    line.record.as_deref().is_some_and(audio::is_output)
+}
+
+fn report(line: &LineArgs) -> Report {
+    Report::new(line.json, records_raw(line))
+}
+
+/// The accounts: of the configuration, or the one on the command line.
+fn accounts(line: &LineArgs) -> Result<Vec<sip_ua::Account>, String> {
+    if let Some(path) = &line.config {
+        return Ok(config::read(path, line.account.as_deref())?.accounts);
+    }
+    let Some(uri) = &line.account else { return Ok(Vec::new()) };
+    let password = match line.password_fd {
+        Some(number) => Some(secret::of_descriptor(number)?),
+        None => secret::of_environment(),
+    };
+    config::of_command_line(uri, line.proxy.as_deref(), password).map(|account| vec![account])
+}
+
+/// The phone that has the whole screen. Its configuration may be where nobody has named it, or not be there yet.
+fn run_screen(line: &LineArgs) -> Result<Outcome, Outcome> {
+    if line.json {
+        let text = "--json goes with a command: call, answer or control";
+        return Err(Outcome::Usage(text.into()));
+    }
+    front::Screen::check().map_err(Outcome::Usage)?;
+    let path = line.config.clone().or_else(config::default_path);
+    let is_there = path.as_ref().is_some_and(|path| path.exists());
+    let wanted = line.account.as_deref();
+    let config = match &path {
+        Some(path) if is_there => config::read(path, wanted).map_err(Outcome::Usage)?,
+        _ => config::Config::default(),
+    };
+    let mut setup = setup(&LineArgs { config: None, ..line.clone() }, false, 5060)?;
+    if is_there {
+        setup.accounts = config.accounts;
+    }
+    let phone = Phone::new(setup)?;
+    let mut screen = front::Screen::open(config.dials, path).map_err(Outcome::Failed)?;
+    Ok(front::run(phone, &mut screen))
+}
+
+/// Where the STUN servers are that are named.
+fn stun_servers(names: &[String]) -> Result<Vec<SocketAddr>, String> {
+    let find = |name: &String| {
+        let found = match name.parse::<SocketAddr>() {
+            Ok(address) => return Ok(address),
+            Err(_)
+                if name.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok()) =>
+            {
+                name.to_socket_addrs()
+            }
+            Err(_) => (name.as_str(), STUN_PORT).to_socket_addrs(),
+        };
+        let mut found: Vec<SocketAddr> =
+            found.map_err(|error| format!("STUN server {name}: {error}"))?.collect();
+        found.sort_by_key(SocketAddr::is_ipv6);
+        found.first().copied().ok_or(format!("STUN server {name} has no address"))
+    };
+    names.iter().map(find).collect()
+}
+
 /// What a phone is started with, whose port without `--listen` is `port`.
 fn setup(line: &LineArgs, echo: bool, port: u16) -> Result<Setup, Outcome> {
-    let accounts = match &line.config {
-        Some(path) => config::accounts(path, line.account.as_deref()).map_err(Outcome::Usage)?,
-        None => Vec::new(),
-    };
+    pcm::set_rate(line.pcm_rate);
+    let accounts = accounts(line).map_err(Outcome::Usage)?;
     let sound = match echo {
         true => Sound::Echo,
         false => Sound::Source(Source::named(&line.play).map_err(Outcome::Usage)?),
@@ -72,8 +183,13 @@ fn setup(line: &LineArgs, echo: bool, port: u16) -> Result<Setup, Outcome> {
         listen: line.listen.unwrap_or((Ipv4Addr::UNSPECIFIED, port).into()),
         wishes,
         sound,
+        early: line.early,
+        ear: Ear::default(),
         record: line.record.clone(),
-        sip_log: line.sip_log.clone(),
-        incoming_calls: 4,
+        tap: Tap::new(line.trace, line.pcap.as_deref()).map_err(Outcome::Usage)?,
+        incoming_calls: line.incoming.into(),
+        direct_calls: line.direct,
+        stun: stun_servers(&line.stun).map_err(Outcome::Failed)?,
+        timings: line.timings,
     })
 }

@@ -23,7 +23,11 @@ pub(crate) enum Outcome {
     Unreachable(String),
     NoCommonCodec(String),
     NothingHeard(String),
+    /// What is sent does not arrive.
+    OneWay(String),
     NotSecured(String),
+    /// What was expected has not come.
+    Unmet(String),
 }
 
 impl Outcome {
@@ -42,8 +46,33 @@ impl Outcome {
             Self::Unreachable(_) => 16,
             Self::NoCommonCodec(_) => 17,
             Self::NothingHeard(_) => 18,
+            Self::OneWay(_) => 19,
             Self::NotSecured(_) => 20,
+            Self::Unmet(_) => 21,
         }
+    }
+
+    /// The same, in words that begin with `place`.
+    #[must_use]
+    pub(crate) fn after(self, place: &str) -> Self {
+        let with: fn(String) -> Self = match self {
+            Self::Done => return self,
+            Self::Failed(_) => Self::Failed,
+            Self::Usage(_) => Self::Usage,
+            Self::Busy(_) => Self::Busy,
+            Self::Declined(_) => Self::Declined,
+            Self::NoAnswer(_) => Self::NoAnswer,
+            Self::NotFound(_) => Self::NotFound,
+            Self::Unauthorized(_) => Self::Unauthorized,
+            Self::NotLocated(_) => Self::NotLocated,
+            Self::Unreachable(_) => Self::Unreachable,
+            Self::NoCommonCodec(_) => Self::NoCommonCodec,
+            Self::NothingHeard(_) => Self::NothingHeard,
+            Self::OneWay(_) => Self::OneWay,
+            Self::NotSecured(_) => Self::NotSecured,
+            Self::Unmet(_) => Self::Unmet,
+        };
+        with(format!("{place}: {self}"))
     }
 
     /// What came of a call that ended so; `party` is the other end.
@@ -119,7 +148,9 @@ impl fmt::Display for Outcome {
             | Self::Unreachable(text)
             | Self::NoCommonCodec(text)
             | Self::NothingHeard(text)
-            | Self::NotSecured(text) => f.write_str(text),
+            | Self::OneWay(text)
+            | Self::NotSecured(text)
+            | Self::Unmet(text) => f.write_str(text),
         }
     }
 }

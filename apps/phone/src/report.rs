@@ -1,8 +1,12 @@
 //! What the phone tells: for people on standard error, for programs as JSON lines on standard output.
 
+use crate::impression::Impression;
 use crate::outcome::Outcome;
+use crate::pcm;
 use media::{Statistics, Stream};
 use serde::Serialize;
+use srtp::Suite;
+use srtp::timings::{Step, Timings};
 use std::io::Write;
 
 /// Something that is told. The names and fields are documented in docs/phone.md and stay.
@@ -57,6 +61,22 @@ pub(crate) enum Told {
         /// Whether this end holds; else the other one does.
         here: bool,
     },
+    /// The call is sent elsewhere.
+    Redirected {
+        call: u64,
+        to: String,
+    },
+    /// The network has changed: the call goes on from another address.
+    Moved {
+        call: u64,
+        address: String,
+    },
+    /// What the steps of SRTP have taken, in a call.
+    Timings {
+        call: u64,
+        suite: &'static str,
+        steps: Vec<StepTaken>,
+    },
     /// How far the transfer is that this end has asked for.
     Transfer {
         call: u64,
@@ -108,16 +128,70 @@ pub(crate) enum Told {
         cause: String,
     },
     State(State),
+    /// What `check` has found.
+    Check {
+        what: String,
+        works: bool,
+        found: String,
+        /// What to do where it does not work.
+        advice: Option<String>,
+    },
+    /// A step of a script.
+    Step {
+        /// Counted from one.
+        step: usize,
+        line: usize,
+        does: String,
+        state: StepState,
+        seconds: Option<f64>,
+        /// Why it has failed.
+        cause: Option<String>,
+    },
+    /// What was expected of a call that is over, and what was heard.
+    Expected {
+        call: u64,
+        met: bool,
+        expected: String,
+        heard: String,
+    },
     Ended {
         call: u64,
         cause: String,
         status: u8,
+        /// Whether the other end has hung up.
+        by_peer: bool,
+        /// The status of SIP by which it was refused.
+        sip_status: Option<u16>,
         /// Since the answer; `None`: there was none.
         seconds: Option<f64>,
         totals: Option<Media>,
+        /// `None` where there was no media.
+        heard: Option<Impression>,
+        /// What raw samples have lacked; `None` where there were none.
+        pcm: Option<pcm::Lacks>,
         #[serde(skip)]
         outcome: Outcome,
     },
+}
+
+/// What a step of SRTP has taken.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct StepTaken {
+    pub(crate) step: &'static str,
+    pub(crate) count: u64,
+    pub(crate) mean_ns: u64,
+}
+
+impl Told {
+    /// What the steps of `suite` have taken.
+    pub(crate) fn timings(call: u64, suite: Suite, timings: &Timings) -> Self {
+        let steps = Step::ALL.iter().map(|&step| {
+            let timing = timings.get(step);
+            let mean_ns = timing.nanoseconds / timing.count.max(1);
+            StepTaken { step: step.name(), count: timing.count, mean_ns }
+        });
+        Self::Timings { call, suite: suite.name(), steps: steps.collect() }
+    }
 }
 
 /// How far a transfer is.
@@ -127,6 +201,15 @@ pub(crate) enum TransferState {
     Accepted,
     Ringing,
     Done,
+    Failed,
+}
+
+/// How far a step of a script is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum StepState {
+    Begun,
+    Passed,
     Failed,
 }
 
@@ -165,6 +248,8 @@ pub(crate) struct Answered {
     pub(crate) srtp_plus: Option<String>,
     /// The keys came over signalling that others can read.
     pub(crate) keys_in_clear: bool,
+    /// Samples in a second of what comes in or goes out raw.
+    pub(crate) pcm_rate: Option<u32>,
     pub(crate) remote: String,
 }
 
@@ -179,6 +264,7 @@ impl Answered {
                 .and_then(|policy| policy.plus)
                 .map(|plus| format!("{:?}", plus.scheme)),
             keys_in_clear: policy.is_some(),
+            pcm_rate: pcm::rate_in_use(),
             remote: remote.to_owned(),
         }
     }
@@ -199,11 +285,19 @@ pub(crate) struct Media {
     pub(crate) max_delta_ms: f64,
     /// `None` until something was heard.
     pub(crate) mos: Option<f64>,
+    /// The way there and back, and what the other end reports of our sound; `None` until it does.
+    pub(crate) round_trip_ms: Option<f64>,
+    pub(crate) far_loss_percent: Option<f64>,
+    pub(crate) far_jitter_ms: Option<f64>,
+    pub(crate) far_mos: Option<f64>,
+    /// Whether sound goes both ways.
+    pub(crate) flow: &'static str,
 }
 
 impl Media {
     pub(crate) fn new(call: u64, statistics: &Statistics) -> Self {
         let millis = |time: std::time::Duration| (time.as_secs_f64() * 1e6).round() / 1e3;
+        let hundredths = |number: f64| (number * 100.0).round() / 100.0;
         Self {
             call,
             sent: statistics.sent,
@@ -215,7 +309,17 @@ impl Media {
             max_jitter_ms: millis(statistics.max_jitter),
             mean_delta_ms: millis(statistics.mean_delta),
             max_delta_ms: millis(statistics.max_delta),
-            mos: (statistics.received > 0).then(|| (statistics.mos * 100.0).round() / 100.0),
+            mos: (statistics.received > 0).then(|| hundredths(statistics.mos)),
+            round_trip_ms: statistics.round_trip.map(millis),
+            far_loss_percent: statistics.far_loss.map(|share| hundredths(share * 100.0)),
+            far_jitter_ms: statistics.far_jitter.map(millis),
+            far_mos: statistics.far_mos.map(hundredths),
+            flow: match statistics.flow {
+                media::Flow::Flowing => "both_ways",
+                media::Flow::NothingArrives => "nothing_arrives",
+                media::Flow::NothingGetsThrough => "nothing_gets_through",
+                media::Flow::Nothing => "none",
+            },
         }
     }
 }
@@ -250,6 +354,14 @@ impl std::fmt::Display for Told {
                 write!(f, "{who} holds the call")
             }
             Self::Held { .. } => f.write_str("the call goes on"),
+            Self::Redirected { to, .. } => write!(f, "the call is sent to {to}"),
+            Self::Moved { address, .. } => write!(f, "the call goes on from {address}"),
+            Self::Timings { suite, steps, .. } => {
+                write!(f, "SRTP {suite}:")?;
+                steps.iter().try_for_each(|StepTaken { step, count, mean_ns }| {
+                    write!(f, " {step} {mean_ns} ns ({count})")
+                })
+            }
             Self::Transfer { state, cause, .. } => {
                 let state = match state {
                     TransferState::Accepted => "the other end calls",
@@ -272,6 +384,24 @@ impl std::fmt::Display for Told {
             Self::Done { .. } => f.write_str("done"),
             Self::Failed { cause, .. } => f.write_str(cause),
             Self::State(state) => write!(f, "{} calls", state.calls.len()),
+            Self::Check { what, works, found, advice } => {
+                let verdict = if *works { "ok" } else { "FAILS" };
+                write!(f, "{verdict:5} {what}: {found}")?;
+                advice.as_ref().map_or(Ok(()), |advice| write!(f, "; {advice}"))
+            }
+            Self::Step { step, does, state, cause, .. } => {
+                let state = match state {
+                    StepState::Begun => "...",
+                    StepState::Passed => ": passed",
+                    StepState::Failed => ": FAILED",
+                };
+                write!(f, "step {step}, {does}{state}")?;
+                cause.as_ref().map_or(Ok(()), |cause| write!(f, ": {cause}"))
+            }
+            Self::Expected { met, expected, heard, .. } => {
+                let verdict = if *met { "met" } else { "NOT MET" };
+                write!(f, "{verdict}: expected {expected}; heard {heard}")
+            }
             Self::Ended { cause, totals: Some(media), .. } => write!(f, "ended: {cause}; {media}"),
             Self::Ended { cause, .. } => write!(f, "ended: {cause}"),
         }
@@ -290,13 +420,16 @@ impl std::fmt::Display for Media {
 }
 
 /// Where it is told.
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Report {
     json: bool,
+    /// Whether the standard output is for something else.
+    to_error: bool,
 }
 
 impl Report {
-    pub(crate) const fn new(json: bool) -> Self {
-        Self { json }
+    pub(crate) const fn new(json: bool, to_error: bool) -> Self {
+        Self { json, to_error }
     }
 
     pub(crate) fn tell(&self, told: &Told) {
@@ -304,7 +437,10 @@ impl Report {
         let _ = match self.json {
             true => {
                 let line = serde_json::to_string(told).unwrap_or_default();
-                writeln!(std::io::stdout().lock(), "{line}")
+                match self.to_error {
+                    true => writeln!(std::io::stderr().lock(), "{line}"),
+                    false => writeln!(std::io::stdout().lock(), "{line}"),
+                }
             }
             false => writeln!(std::io::stderr().lock(), "{told}"),
         };

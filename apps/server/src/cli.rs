@@ -99,8 +99,8 @@ pub(crate) struct ServeFlags {
 }
 
 impl ServeFlags {
-    /// The settings of `serve`: what the file says, overruled by the flags. Can be called again to read the file
-    /// anew.
+    /// The settings of `serve`: what the file says, overruled by the flags. Can be called again to
+    /// read the file anew.
     ///
     /// # Errors
     /// When the configuration file cannot be used.
@@ -137,8 +137,8 @@ pub(crate) enum UserCommand {
         #[command(flatten)]
         #[allow(missing_docs)]
         password: Password,
-        /// Another name that the user logs in under, called authentication name, user or ID in phones; it stays
-        /// when the password is changed
+        /// Another name that the user logs in under, called authentication name, user or ID in
+        /// phones; it stays when the password is changed
         #[arg(long, value_name = "NAME")]
         auth_name: Option<String>,
         #[command(flatten)]

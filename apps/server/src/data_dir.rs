@@ -27,8 +27,8 @@ impl DataDir {
     /// to, so this waits a little.
     ///
     /// # Errors
-    /// When the directory cannot be created, or another process keeps it; when others could have changed what is in it; and
-    /// those of `instead`.
+    /// When the directory cannot be created, or another process keeps it; when others could have
+    /// changed what is in it; and those of `instead`.
     pub(crate) fn open<T>(
         path: &Path,
         instead: impl FnMut() -> Result<Option<T>, Failure>,
@@ -98,8 +98,8 @@ impl DataDir {
     }
 }
 
-/// Checks that nobody but this user and root can have changed what is in the directory `path`, if there is one; or,
-/// with `may_be_anybodys`, that it is its owner alone who can.
+/// Checks that nobody but this user and root can have changed what is in the directory `path`, if
+/// there is one; or, with `may_be_anybodys`, that it is its owner alone who can.
 fn check_directory(path: &Path, may_be_anybodys: bool) -> Result<(), Failure> {
     let described = match (path.symlink_metadata(), path.metadata()) {
         (Ok(link), Ok(directory)) => [link, directory],
@@ -115,8 +115,8 @@ fn check_directory(path: &Path, may_be_anybodys: bool) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Checks that the files of ours in the directory `path`, which others cannot change, are this user's, and takes from
-/// others the right to read them.
+/// Checks that the files of ours in the directory `path`, which others cannot change, are this
+/// user's, and takes from others the right to read them.
 fn check_files(path: &Path) -> Result<(), Failure> {
     let of = |path: &Path, error: io::Error| Failure::said(format!("{}: {error}", path.display()));
     for entry in path.read_dir().map_err(|error| of(path, error))? {

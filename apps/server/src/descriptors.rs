@@ -1,4 +1,5 @@
-//! How many files the process may have open, and what they are for: sockets are files, too, and strangers open them.
+//! How many files the process may have open, and what they are for: sockets are files, too, and
+//! strangers open them.
 
 use crate::failure::{Failure, during};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
@@ -43,8 +44,8 @@ pub(crate) fn open() -> Result<usize, Failure> {
     Ok(files.map_err(during("cannot count open files in /proc/self/fd"))?.count())
 }
 
-/// Shares out what a process with so many `workers` may open, where `open` files are and `wanted` connections are to be
-/// possible.
+/// Shares out what a process with so many `workers` may open, where `open` files are and `wanted`
+/// connections are to be possible.
 ///
 /// # Errors
 /// When `limit` leaves no room for connections.

@@ -1,5 +1,5 @@
-//! Where the server listens, as it is written: `udp:0.0.0.0:5060`, `tcp:[::]:5060`, and where addresses or ports are
-//! translated on the way, `udp:0.0.0.0:5060 as 203.0.113.5:15060`.
+//! Where the server listens, as it is written: `udp:0.0.0.0:5060`, `tcp:[::]:5060`, and where
+//! addresses or ports are translated on the way, `udp:0.0.0.0:5060 as 203.0.113.5:15060`.
 
 use sip::Transport;
 use std::fmt;

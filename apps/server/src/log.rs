@@ -1,5 +1,6 @@
-//! What the operator reads while the server runs: one line per event on standard error. Lines are bounded in length, and
-//! in number for each kind of event, so that strangers can neither fill a disk nor hide one kind among another.
+//! What the operator reads while the server runs: one line per event on standard error. Lines are
+//! bounded in length, and in number for each kind of event, so that strangers can neither fill a
+//! disk nor hide one kind among another.
 
 use crate::output::printable;
 use parking_lot::Mutex;
@@ -10,8 +11,8 @@ use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Instant, SystemTime};
 
-/// Lines a second of one kind unless [`set_limit`] says otherwise. Strangers can cause some ten kinds, with lines of some
-/// 200 bytes: that is 200 MB a day at the most, where they never rest.
+/// Lines a second of one kind unless [`set_limit`] says otherwise. Strangers can cause some ten
+/// kinds, with lines of some 200 bytes: that is 200 MB a day at the most, where they never rest.
 pub(crate) const DEFAULT_LINES_PER_SECOND: u32 = 1;
 /// For so many seconds the lines that were not needed are kept for a moment that has more to tell.
 const BURST: u32 = 10;
@@ -38,7 +39,8 @@ impl fmt::Display for Level {
     }
 }
 
-/// Lines a second of each kind that are written from now on, in the mean over [`BURST`] seconds; 0: no limit.
+/// Lines a second of each kind that are written from now on, in the mean over [`BURST`] seconds; 0:
+/// no limit.
 pub(crate) fn set_limit(lines_per_second: u32) {
     LIMIT.store(lines_per_second, Ordering::Relaxed);
 }

@@ -31,7 +31,8 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use storage::sqlite::Sqlite;
 
-/// What a call takes is given back half a minute later, between newer calls: where memory is kept by size that costs less.
+/// What a call takes is given back half a minute later, between newer calls: where memory is kept
+/// by size that costs less.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

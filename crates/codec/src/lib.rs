@@ -1,4 +1,7 @@
 //! Audio codecs of telephony, without I/O: samples of 16 bits become payloads of RTP, and back.
+//!
+//! What 20 ms cost to encode and to decode on one core of a server of 2026, in microseconds (`benches/codecs.rs`): Opus 270
+//! and 17, G.722 40 and 38, G.726 26 and 22, GSM 17 and 4, G.711 less than 1. To conceal them costs 10 to 35.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -6,7 +9,11 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+mod comfort_noise;
+mod concealment;
 mod g722;
+mod g726;
+mod gsm;
 #[cfg(feature = "opus")]
 mod opus;
 mod resampler;
@@ -16,6 +23,9 @@ pub use resampler::Resampler;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use audio_codec_algorithms::{decode_alaw, decode_ulaw, encode_alaw, encode_ulaw};
+use comfort_noise::ComfortNoise;
+use concealment::Concealment;
+use g726::Packing;
 
 /// A codec.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -30,6 +40,12 @@ pub enum Codec {
     Pcmu,
     /// G.711, A-law.
     Pcma,
+    /// GSM 06.10, full rate.
+    Gsm,
+    /// G.726 at 32 kbit/s, packed as RFC 3551 says.
+    G726,
+    /// The same, packed as ATM does.
+    Aal2G726,
 }
 
 impl Codec {
@@ -40,6 +56,9 @@ impl Codec {
         Self::G722,
         Self::Pcmu,
         Self::Pcma,
+        Self::Gsm,
+        Self::G726,
+        Self::Aal2G726,
     ];
 
     /// The encoding's name in `a=rtpmap`.
@@ -51,6 +70,9 @@ impl Codec {
             Self::G722 => "G722",
             Self::Pcmu => "PCMU",
             Self::Pcma => "PCMA",
+            Self::Gsm => "GSM",
+            Self::G726 => "G726-32",
+            Self::Aal2G726 => "AAL2-G726-32",
         }
     }
 
@@ -61,7 +83,7 @@ impl Codec {
         match self {
             #[cfg(feature = "opus")]
             Self::Opus => 48_000,
-            Self::G722 | Self::Pcmu | Self::Pcma => 8000,
+            _ => 8000,
         }
     }
 
@@ -72,7 +94,7 @@ impl Codec {
             #[cfg(feature = "opus")]
             Self::Opus => opus::SAMPLE_RATE,
             Self::G722 => 16_000,
-            Self::Pcmu | Self::Pcma => 8000,
+            _ => 8000,
         }
     }
 
@@ -82,7 +104,7 @@ impl Codec {
         match self {
             #[cfg(feature = "opus")]
             Self::Opus => 2,
-            Self::G722 | Self::Pcmu | Self::Pcma => 1,
+            _ => 1,
         }
     }
 
@@ -92,7 +114,7 @@ impl Codec {
         match self {
             #[cfg(feature = "opus")]
             Self::Opus => Some(opus::PARAMETERS),
-            Self::G722 | Self::Pcmu | Self::Pcma => None,
+            _ => None,
         }
     }
 
@@ -105,12 +127,15 @@ impl Codec {
     /// The most samples that a payload of `length` bytes can make.
     #[must_use]
     pub const fn max_samples(self, length: usize) -> usize {
-        match self {
+        let most = match self {
             #[cfg(feature = "opus")]
             Self::Opus => opus::MAX_SAMPLES,
-            Self::G722 => 2 * length,
+            Self::G722 | Self::G726 | Self::Aal2G726 => 2 * length,
             Self::Pcmu | Self::Pcma => length,
-        }
+            Self::Gsm => length / gsm::BYTES * gsm::SAMPLES,
+        };
+        // What is none is made up for.
+        if most < self.frame_samples() { self.frame_samples() } else { most }
     }
 
     /// The payload type that RFC 3551 gives it, if any.
@@ -118,10 +143,11 @@ impl Codec {
     pub const fn static_payload_type(self) -> Option<u8> {
         match self {
             Self::Pcmu => Some(0),
+            Self::Gsm => Some(3),
             Self::Pcma => Some(8),
             Self::G722 => Some(9),
-            #[cfg(feature = "opus")]
-            Self::Opus => None,
+            // Payload type 2 was G.726's once, in either packing (RFC 3551 section 6).
+            _ => None,
         }
     }
 
@@ -146,6 +172,8 @@ enum Encodes {
     G722(Box<g722::Encoder>),
     Pcmu,
     Pcma,
+    Gsm(Box<gsm::Encoder>),
+    G726(Box<g726::Encoder>),
 }
 
 impl Encoder {
@@ -158,6 +186,9 @@ impl Encoder {
             Codec::G722 => Encodes::G722(Box::default()),
             Codec::Pcmu => Encodes::Pcmu,
             Codec::Pcma => Encodes::Pcma,
+            Codec::Gsm => Encodes::Gsm(Box::default()),
+            Codec::G726 => Encodes::G726(Box::new(g726::Encoder::new(Packing::Little))),
+            Codec::Aal2G726 => Encodes::G726(Box::new(g726::Encoder::new(Packing::Big))),
         })
     }
 
@@ -169,13 +200,26 @@ impl Encoder {
             Encodes::G722(encoder) => encoder.encode(samples, out),
             Encodes::Pcmu => out.extend(samples.iter().map(|&sample| encode_ulaw(sample))),
             Encodes::Pcma => out.extend(samples.iter().map(|&sample| encode_alaw(sample))),
+            Encodes::Gsm(encoder) => encoder.encode(samples, out),
+            Encodes::G726(encoder) => encoder.encode(samples, out),
         }
     }
 }
 
-/// Makes samples of payloads.
+/// Makes samples of payloads, and makes up for payloads that are lost.
+///
+/// Opus conceals loss itself. All others do as ITU-T G.711 Appendix I says, for which their sound comes 3.75 ms later.
 #[derive(Debug)]
-pub struct Decoder(Decodes);
+pub struct Decoder {
+    decodes: Decodes,
+    /// Of a codec that has none of its own.
+    concealment: Option<Concealment>,
+    noise: ComfortNoise,
+    /// Whether the other end is silent, and noise is heard.
+    is_silent: bool,
+    /// Samples in 20 ms.
+    frame: usize,
+}
 
 #[derive(Debug)]
 enum Decodes {
@@ -184,40 +228,98 @@ enum Decodes {
     G722(Box<g722::Decoder>),
     Pcmu,
     Pcma,
+    Gsm(Box<gsm::Decoder>),
+    G726(Box<g726::Decoder>),
 }
 
 impl Decoder {
     /// One for `codec`.
     #[must_use]
     pub fn new(codec: Codec) -> Self {
-        Self(match codec {
+        let decodes = match codec {
             #[cfg(feature = "opus")]
             Codec::Opus => Decodes::Opus(Box::default()),
             Codec::G722 => Decodes::G722(Box::default()),
             Codec::Pcmu => Decodes::Pcmu,
             Codec::Pcma => Decodes::Pcma,
-        })
+            Codec::Gsm => Decodes::Gsm(Box::default()),
+            Codec::G726 => Decodes::G726(Box::new(g726::Decoder::new(Packing::Little))),
+            Codec::Aal2G726 => Decodes::G726(Box::new(g726::Decoder::new(Packing::Big))),
+        };
+        let concealment = match &decodes {
+            #[cfg(feature = "opus")]
+            Decodes::Opus(_) => None,
+            _ => Some(Concealment::new(codec.sample_rate())),
+        };
+        let (noise, frame) = (ComfortNoise::new(), codec.frame_samples());
+        Self { decodes, concealment, noise, is_silent: false, frame }
     }
 
-    /// Appends the samples of `payload` to `out`.
+    /// Appends the samples of `payload` to `out`; 20 ms that are made up where it has none.
     pub fn decode(&mut self, payload: &[u8], out: &mut Vec<i16>) {
-        match &mut self.0 {
+        let start = out.len();
+        self.is_silent = false;
+        match &mut self.decodes {
             #[cfg(feature = "opus")]
             Decodes::Opus(decoder) => decoder.decode(payload, out),
             Decodes::G722(decoder) => decoder.decode(payload, out),
             Decodes::Pcmu => out.extend(payload.iter().map(|&byte| decode_ulaw(byte))),
             Decodes::Pcma => out.extend(payload.iter().map(|&byte| decode_alaw(byte))),
+            Decodes::Gsm(decoder) => decoder.decode(payload, out),
+            Decodes::G726(decoder) => decoder.decode(payload, out),
+        }
+        if out.len() == start {
+            self.conceal(out);
+        } else if let Some(concealment) = &mut self.concealment {
+            concealment.pass(&mut out[start..]);
         }
     }
-}
 
-#[cfg(feature = "opus")]
-impl Decoder {
-    /// Appends 20 ms in the place of a packet that is lost, by `next`, the one after it: Opus' packets hold a copy of
-    /// the one before, as good as loss makes it worth. Without a copy, of another codec, the frame is concealed.
+    /// Appends 20 ms of comfort noise, as the payload `description` says (RFC 3389): the other end is silent, and noise
+    /// is heard in the place of what is lost until sound comes again.
+    pub fn comfort(&mut self, description: &[u8], out: &mut Vec<i16>) {
+        self.noise.describe(description);
+        self.is_silent = true;
+        self.conceal(out);
+    }
+
+    /// Whether the other end is silent by its own account, so that what does not come is not lost.
+    #[must_use]
+    pub const fn is_silent(&self) -> bool {
+        self.is_silent
+    }
+
+    /// Appends 20 ms in the place of a payload that is lost.
+    pub fn conceal(&mut self, out: &mut Vec<i16>) {
+        if self.is_silent {
+            let start = out.len();
+            self.noise.fill(self.frame, out);
+            if let Some(concealment) = &mut self.concealment {
+                concealment.pass(&mut out[start..]);
+            }
+            return;
+        }
+        match (&mut self.decodes, &mut self.concealment) {
+            #[cfg(feature = "opus")]
+            (Decodes::Opus(decoder), _) => decoder.conceal(out),
+            (_, Some(concealment)) => (0..2).for_each(|_| concealment.conceal(out)),
+            (_, None) => {}
+        }
+    }
+
+    /// Appends 20 ms in the place of a payload that is lost, with the help of `next`, the one after it: Opus' payloads
+    /// hold a copy of the one before where loss makes it worth that. Else the same as [`Decoder::conceal`].
     pub fn recover(&mut self, next: &[u8], out: &mut Vec<i16>) {
-        if let Decodes::Opus(decoder) = &mut self.0 {
-            decoder.recover(next, out);
+        if self.is_silent {
+            return self.conceal(out);
+        }
+        match &mut self.decodes {
+            #[cfg(feature = "opus")]
+            Decodes::Opus(decoder) => decoder.recover(next, out),
+            _ => {
+                let _ = next;
+                self.conceal(out);
+            }
         }
     }
 }
@@ -235,7 +337,7 @@ const fn saturate(value: i32) -> i32 {
 
 /// A file of the corpora; `None` where there are none.
 #[cfg(test)]
-fn corpus(file: &str) -> Option<std::vec::Vec<u8>> {
+fn corpus(file: &str) -> Option<Vec<u8>> {
     let path = test_support::corpora()?.join(file);
     Some(std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display())))
 }

@@ -9,10 +9,16 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+pub mod demultiplex;
+pub mod ear;
+mod mapper;
 mod negotiation;
+mod rtcp;
 mod session;
 pub mod tone;
 
 pub use codec::{Codec, Resampler};
-pub use negotiation::{Negotiator, Random, Refusal, Security, Stream, Wishes};
-pub use session::{Heard, Seed, Session, Statistics};
+pub use mapper::{Mapper, Mapping};
+pub use negotiation::{ExtendedReports, Negotiator, Random, Refusal, Security, Stream, Wishes};
+pub use rtcp::{Channel, ReportSeed};
+pub use session::{Clock, Flow, Heard, Seed, Session, Statistics};

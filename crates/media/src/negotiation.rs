@@ -6,13 +6,20 @@ use alloc::vec::Vec;
 use codec::Codec;
 use core::fmt;
 use core::net::{IpAddr, SocketAddr};
+use core::time::Duration;
 use sdp::negotiation::{self, Agreement, Preferences, Profile};
 use sdp::{Crypto, Direction, Media};
 use srtp::plus::{Placement, Plus, Scheme};
 use srtp::{Policy, Suite};
 
+mod attributes;
+
+pub use attributes::ExtendedReports;
+
 /// The payload types that we give telephone events, by their clock rate: that of the codec (RFC 4733 section 2.1).
 const EVENTS: [(u8, u32); 2] = [(101, 8000), (110, 48_000)];
+/// The payload type of comfort noise (RFC 3389), which goes with codecs of its clock rate.
+const NOISE: (u8, u32) = (13, 8000);
 /// The element of the header extension that SRTP+ stands in where we offer it.
 const PLUS_ELEMENT: u8 = 5;
 
@@ -65,6 +72,8 @@ pub struct Stream {
     pub events: Option<(u8, u8)>,
     /// Units of a telephone event's duration in a second.
     pub events_clock_rate: u32,
+    /// The payload type by which the other end tells of comfort noise, if both know it.
+    pub noise: Option<u8>,
     /// Where to send; `None` while the other end holds.
     pub remote: Option<SocketAddr>,
     /// Whether we send, and whether the other end does.
@@ -75,6 +84,12 @@ pub struct Stream {
     pub security: Option<Agreement>,
     /// Whether RTCP shares the port.
     pub multiplexes_rtcp: bool,
+    /// Where to send RTCP if it does not share the port; `None` while the other end holds.
+    pub remote_rtcp: Option<SocketAddr>,
+    /// The extended reports that the other end wants.
+    pub extended_reports: ExtendedReports,
+    /// How much sound the other end wants in a packet, 10 to 60 ms.
+    pub packet_time: Duration,
 }
 
 /// Why there is no stream.
@@ -132,6 +147,12 @@ pub struct Negotiator {
     wishes: Wishes,
     /// Where we receive.
     local: SocketAddr,
+    /// Where we receive RTCP, if it does not share the port and that is not the one behind it.
+    local_rtcp: Option<SocketAddr>,
+    /// What our addresses look like from outside: RTP's, and that of RTCP.
+    public: (Option<SocketAddr>, Option<SocketAddr>),
+    /// Whether extended reports are wanted here.
+    wants_extended_reports: bool,
     id: u64,
     version: u64,
     holds: bool,
@@ -141,6 +162,20 @@ pub struct Negotiator {
     was_secured: bool,
 }
 
+/// What a description of ours says.
+struct Description<'a> {
+    protocol: &'a str,
+    types: &'a [(u8, Codec)],
+    /// Whether comfort noise is taken.
+    noise: bool,
+    /// Payload types of telephone events, with their clock rates.
+    events: &'a [(u8, u32)],
+    direction: &'a str,
+    keys: &'a [Crypto],
+    multiplexes_rtcp: bool,
+    extended_reports: bool,
+}
+
 impl Negotiator {
     /// One that receives at `local`; `id` tells the session from others (RFC 8866 section 5.2).
     #[must_use]
@@ -148,6 +183,9 @@ impl Negotiator {
         Self {
             wishes,
             local,
+            local_rtcp: None,
+            public: (None, None),
+            wants_extended_reports: true,
             id,
             version: 0,
             holds: false,
@@ -159,6 +197,23 @@ impl Negotiator {
     /// Receives at `local` from the next offer or answer on.
     pub const fn move_to(&mut self, local: SocketAddr) {
         self.local = local;
+    }
+
+    /// Receives RTCP there from the next offer or answer on, where it does not share RTP's port. Without it, it is
+    /// the port behind RTP's.
+    pub const fn receive_rtcp_at(&mut self, local: Option<SocketAddr>) {
+        self.local_rtcp = local;
+    }
+
+    /// Names these addresses from the next offer or answer on in place of the local ones: what RTP's and RTCP's
+    /// sockets look like from outside of a NAT, as a [`Mapper`](crate::Mapper) finds out. `None`: the local ones.
+    pub const fn publish(&mut self, rtp: Option<SocketAddr>, rtcp: Option<SocketAddr>) {
+        self.public = (rtp, rtcp);
+    }
+
+    /// Whether the other end is asked for extended reports (RFC 3611); it is unless this says otherwise.
+    pub const fn want_extended_reports(&mut self, wants: bool) {
+        self.wants_extended_reports = wants;
     }
 
     /// Holds the other end from the next offer on, or not any more.
@@ -193,9 +248,19 @@ impl Negotiator {
             rate == 8000 || types.iter().any(|(_, codec)| codec.clock_rate() == rate)
         };
         let events: Vec<_> = EVENTS.into_iter().filter(is_used).collect();
+        let noise = types.iter().any(|(_, codec)| codec.clock_rate() == NOISE.1);
         let direction = if self.holds { "sendonly" } else { "sendrecv" };
         let keys = self.offered.clone();
-        self.describe(protocol, &types, &events, direction, &keys, true)
+        self.describe(&Description {
+            protocol,
+            types: &types,
+            noise,
+            events: &events,
+            direction,
+            keys: &keys,
+            multiplexes_rtcp: true,
+            extended_reports: self.wants_extended_reports,
+        })
     }
 
     /// Our codecs with the payload types that we offer them under.
@@ -223,19 +288,17 @@ impl Negotiator {
         made.collect()
     }
 
-    fn describe(
-        &mut self,
-        protocol: &str,
-        types: &[(u8, Codec)],
-        events: &[(u8, u32)],
-        direction: &str,
-        keys: &[Crypto],
-        multiplexes_rtcp: bool,
-    ) -> Vec<u8> {
+    fn describe(&mut self, description: &Description<'_>) -> Vec<u8> {
+        let Description { protocol, types, events, direction, keys, .. } = *description;
         self.version += 1;
-        let (id, version, port) = (self.id, self.version, self.local.port());
-        let address = address(self.local.ip());
+        let (public, public_rtcp) = self.public;
+        let local = public.unwrap_or(self.local);
+        let rtcp = public.map_or(self.local_rtcp, |_| public_rtcp);
+        let (id, version, port) = (self.id, self.version, local.port());
+        let address = address(local.ip());
         let mut numbers: Vec<String> = types.iter().map(|(number, _)| number.to_string()).collect();
+        let noise = description.noise.then_some(NOISE);
+        numbers.extend(noise.map(|(number, _)| number.to_string()));
         numbers.extend(events.iter().map(|(number, _)| number.to_string()));
         let mut text = format!(
             "v=0\r\no=- {id} {version} IN {address}\r\ns=-\r\nc=IN {address}\r\nt=0 0\r\n\
@@ -252,6 +315,9 @@ impl Negotiator {
                 text += &format!("a=fmtp:{number} {parameters}\r\n");
             }
         }
+        if let Some((number, rate)) = noise {
+            text += &format!("a=rtpmap:{number} CN/{rate}\r\n");
+        }
         for (number, rate) in events {
             text +=
                 &format!("a=rtpmap:{number} telephone-event/{rate}\r\na=fmtp:{number} 0-15\r\n");
@@ -259,8 +325,12 @@ impl Negotiator {
         for key in keys {
             text += &format!("a=crypto:{key}\r\n");
         }
-        if multiplexes_rtcp {
+        if description.multiplexes_rtcp {
             text += "a=rtcp-mux\r\n";
+        }
+        text += &attributes::line_of_rtcp(local, rtcp);
+        if description.extended_reports {
+            text += ExtendedReports::LINE;
         }
         text += &format!("a=ptime:20\r\na={direction}\r\n");
         text.into_bytes()
@@ -291,8 +361,20 @@ impl Negotiator {
         };
         let keys: Vec<Crypto> = security.iter().map(|agreed| agreed.send.clone()).collect();
         let mux = media.multiplexes_rtcp();
-        let types = [(number, codec)];
-        let own = self.describe(media.protocol, &types, events.as_slice(), direction, &keys, mux);
+        let extended_reports = ExtendedReports::of(&session, media);
+        // An answer names reports only where the offer does (RFC 3611 section 5.2).
+        let reports = self.wants_extended_reports && extended_reports.is_any();
+        let noise = noise_of(media, codec);
+        let own = self.describe(&Description {
+            protocol: media.protocol,
+            types: &[(number, codec)],
+            noise: noise.is_some(),
+            events: events.as_slice(),
+            direction,
+            keys: &keys,
+            multiplexes_rtcp: mux,
+            extended_reports: reports,
+        });
         let answer = in_its_place(&own, &session, place);
         self.was_secured |= security.is_some();
         let stream = Stream {
@@ -301,11 +383,15 @@ impl Negotiator {
             receive_type: number,
             events: events.map(|(number, _)| (number, number)),
             events_clock_rate: events.map_or(8000, |(_, rate)| rate),
+            noise,
             remote: remote_of(&session, media),
             sends,
             receives,
             security,
             multiplexes_rtcp: mux,
+            remote_rtcp: attributes::remote_rtcp(remote_of(&session, media), media),
+            extended_reports,
+            packet_time: attributes::packet_time(media),
         };
         Ok((answer, stream))
     }
@@ -353,7 +439,9 @@ impl Negotiator {
                 return Err(Refusal::NotSecured);
             }
             // Keys that nobody has asked for are for nothing: some phones always name theirs.
-            let has_wrong_keys = !answered.is_empty() && !self.offered.is_empty();
+            // Those that cannot be read were for some of ours, and the other end is going to encrypt.
+            let names_keys = media.attributes("crypto").next().is_some();
+            let has_wrong_keys = names_keys && !self.offered.is_empty();
             if Profile::of(media.protocol) != Some(Profile::Plain) || has_wrong_keys {
                 return Err(Refusal::Keys);
             }
@@ -376,11 +464,15 @@ impl Negotiator {
             receive_type: offered.map_or(number, |(ours, _)| ours),
             events: events.map(|(theirs, ours, _)| (theirs, ours)),
             events_clock_rate: events.map_or(8000, |(.., rate)| rate),
+            noise: noise_of(media, codec),
             remote: remote_of(&session, media),
             sends,
             receives,
             security,
             multiplexes_rtcp: media.multiplexes_rtcp(),
+            remote_rtcp: attributes::remote_rtcp(remote_of(&session, media), media),
+            extended_reports: ExtendedReports::of(&session, media),
+            packet_time: attributes::packet_time(media),
         })
     }
 
@@ -447,11 +539,24 @@ fn events_of(media: &Media<'_>, codec: Codec) -> Option<(u8, u32)> {
     at(codec.clock_rate()).or_else(|| at(8000))
 }
 
+/// The payload type of comfort noise that goes with `codec`, if it is among the formats.
+fn noise_of(media: &Media<'_>, codec: Codec) -> Option<u8> {
+    let (number, rate) = NOISE;
+    let is_named = media.formats().any(|format| format.parse() == Ok(number));
+    (is_named && codec.clock_rate() == rate).then_some(number)
+}
+
 /// Where the other end receives. Nobody is sent anything at no address (RFC 3264 section 8.4, of old phones).
 fn remote_of(session: &sdp::Session<'_>, media: &Media<'_>) -> Option<SocketAddr> {
-    let ip: IpAddr = session.address(media)?.parse().ok()?;
-    let is_somebody = !ip.is_unspecified() && !ip.is_multicast();
-    (is_somebody && media.port != 0).then_some(SocketAddr::new(ip, media.port))
+    somebody(session.address(media)?.parse().ok()?, media.port)
+}
+
+/// An address to which something may be sent.
+fn somebody(ip: IpAddr, port: u16) -> Option<SocketAddr> {
+    let ip = ip.to_canonical();
+    let is_broadcast = matches!(ip, IpAddr::V4(ip) if ip.is_broadcast());
+    let is_somebody = !ip.is_unspecified() && !ip.is_multicast() && !is_broadcast && port != 0;
+    is_somebody.then_some(SocketAddr::new(ip, port))
 }
 
 /// The answer `own`, which has one medium, with all other media of the offer refused, each in its place (RFC 3264
@@ -472,5 +577,7 @@ fn in_its_place(own: &[u8], offer: &sdp::Session<'_>, place: usize) -> Vec<u8> {
     answer.into_bytes()
 }
 
+#[cfg(test)]
+mod field;
 #[cfg(test)]
 mod tests;

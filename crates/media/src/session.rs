@@ -1,6 +1,8 @@
 //! One stream of audio: packets out at an even pace, packets in through a jitter buffer.
 
+use crate::demultiplex::Kind;
 use crate::negotiation::Stream;
+use crate::rtcp::{Channel, Reports};
 use alloc::vec::Vec;
 use codec::{Codec, Decoder, Encoder};
 use core::net::{IpAddr, SocketAddr};
@@ -8,8 +10,22 @@ use core::time::Duration;
 use rtp::event::{Events, TelephoneEvent, from_digit, to_digit};
 use rtp::jitter_buffer::{Config, JitterBuffer, Playout};
 use rtp::packet::Fields;
-use rtp::quality::{CodecQuality, mean_opinion_score, rating};
+use rtp::quality::{CodecQuality, LossPattern, mean_opinion_score, rating};
+use rtp::reception::Arrival;
 use rtp::{Packet, Reception};
+
+mod control;
+mod framing;
+mod keys;
+mod timings;
+mod trials;
+
+pub use control::Flow;
+use framing::Framing;
+use keys::Protection;
+pub use timings::Clock;
+use timings::Measured;
+use trials::Trials;
 
 /// The time that a packet holds.
 pub(crate) const FRAME: Duration = Duration::from_millis(20);
@@ -41,6 +57,8 @@ pub enum Heard {
     Digit(char),
     /// The first sound has come, from there.
     First(SocketAddr),
+    /// The other end has said goodbye by RTCP, and sends no more.
+    Bye,
 }
 
 /// How the stream has gone so far.
@@ -68,6 +86,22 @@ pub struct Statistics {
     pub missing: u64,
     /// The mean opinion score, 1 to 4.5 (ITU-T G.107).
     pub mos: f64,
+    /// Reports of RTCP sent.
+    pub reports_sent: u64,
+    /// Reports received.
+    pub reports_received: u64,
+    /// The way there and back, as the last report has it.
+    pub round_trip: Option<Duration>,
+    /// The share of our packets that the other end has lost between its last two reports, 0 to 1.
+    pub far_loss: Option<f64>,
+    /// The jitter of our packets there.
+    pub far_jitter: Option<Duration>,
+    /// The mean opinion score there, where extended reports tell of it.
+    pub far_mos: Option<f64>,
+    /// See [`Session::silence`].
+    pub silence: Option<Duration>,
+    /// See [`Session::flow`].
+    pub flow: Flow,
 }
 
 impl Statistics {
@@ -76,12 +110,6 @@ impl Statistics {
     pub const fn lost(&self) -> u64 {
         self.expected.saturating_sub(self.received)
     }
-}
-
-/// What protects the stream.
-struct Protection {
-    sender: srtp::Sender,
-    receiver: srtp::Receiver,
 }
 
 /// A digit that is being sent.
@@ -106,31 +134,46 @@ pub struct Session {
     /// Where the other end's packets come from: that counts, whatever its description says (symmetric RTP).
     source: Option<SocketAddr>,
     reception: Option<Reception>,
-    buffer: JitterBuffer<Vec<u8>>,
+    /// Payloads, and whether they describe noise.
+    buffer: JitterBuffer<(bool, Vec<u8>)>,
     events: Events,
     digits: Vec<u8>,
     pressed: Option<Pressed>,
-    /// The last frame played: what is missing is concealed with it.
-    last: Vec<i16>,
     statistics: Statistics,
-}
-
-fn protection(stream: &Stream) -> Option<Protection> {
-    let agreed = stream.security.as_ref()?;
-    let sender = srtp::Sender::new(&agreed.send.policy, agreed.send.master_keys().ok()?).ok()?;
-    let keys = agreed.receive.master_keys().ok()?;
-    let receiver = srtp::Receiver::new(&agreed.receive.policy, keys).ok()?;
-    Some(Protection { sender, receiver })
+    reports: Reports,
+    /// Where the other end's RTCP comes from, on a socket of its own.
+    control_source: Option<SocketAddr>,
+    /// The pattern of what was lost, by the highest sequence number so far.
+    losses: LossPattern,
+    highest: Option<u64>,
+    /// The latest time that the session was told of, the first one, and when a packet of the stream last came.
+    clock: Duration,
+    begun: Option<Duration>,
+    last_arrival: Option<Duration>,
+    longest_delay: Duration,
+    framing: Framing,
+    /// Sound that waits for a packet to be full.
+    outgoing: Vec<i16>,
+    trials: Trials,
+    measured: Measured,
 }
 
 impl Session {
     /// The session of `stream`. `None` where its keys cannot be used.
     #[must_use]
     pub fn new(stream: Stream, seed: Seed) -> Option<Self> {
-        let protection = protection(&stream);
-        if stream.security.is_some() && protection.is_none() {
-            return None;
-        }
+        Self::measured(stream, seed, None)
+    }
+
+    /// As [`Session::new`], and measures by `clock`, if there is one, what the steps of SRTP take: see
+    /// [`Session::timings`].
+    #[must_use]
+    pub fn measured(stream: Stream, seed: Seed, clock: Option<Clock>) -> Option<Self> {
+        let mut measured = Measured::by(clock);
+        let protection = match &stream.security {
+            None => None,
+            Some(agreed) => Some(Protection::new(agreed, &mut measured)?),
+        };
         Some(Self {
             encoder: Encoder::new(stream.codec),
             decoder: Decoder::new(stream.codec),
@@ -145,39 +188,48 @@ impl Session {
             events: Events::default(),
             digits: Vec::new(),
             pressed: None,
-            last: Vec::new(),
             statistics: Statistics::default(),
+            reports: Reports::new(stream.codec.clock_rate()),
+            control_source: None,
+            losses: LossPattern::default(),
+            highest: None,
+            clock: Duration::ZERO,
+            begun: None,
+            last_arrival: None,
+            longest_delay: Duration::ZERO,
+            framing: Framing::new(),
+            outgoing: Vec::new(),
+            trials: Trials::default(),
+            measured,
             stream,
         })
     }
 
-    /// Goes on with what was agreed on anew. False where its keys cannot be used: the session is as it was.
+    /// Goes on with what was agreed on anew. False where its keys cannot be used, or where it would be in clear after
+    /// it was encrypted: the session is as it was.
     pub fn renew(&mut self, stream: Stream) -> bool {
-        let is_same_key = match (&self.stream.security, &stream.security) {
-            (Some(one), Some(other)) => {
-                let keys = |agreed: &sdp::negotiation::Agreement| {
-                    let bytes = |crypto: &sdp::Crypto| crypto.keys[0].bytes.clone();
-                    (bytes(&agreed.send), bytes(&agreed.receive))
-                };
-                keys(one) == keys(other)
-            }
-            _ => false,
-        };
-        if !is_same_key {
-            // Counters begin anew with new keys, and only then.
-            let protection = protection(&stream);
-            if stream.security.is_some() && protection.is_none() {
-                return false;
-            }
-            self.protection = protection;
+        let (before, after) = (&self.stream.security, &stream.security);
+        if !keys::renew(&mut self.protection, before.as_ref(), after.as_ref(), &mut self.measured) {
+            return false;
         }
         if stream.codec != self.stream.codec {
             self.encoder = Encoder::new(stream.codec);
             self.decoder = Decoder::new(stream.codec);
             self.buffer = JitterBuffer::new(Config::new(stream.codec.clock_rate()));
+            self.framing = Framing::new();
+            self.outgoing.clear();
+            self.reports.set_clock_rate(stream.codec.clock_rate());
         }
         if stream.remote != self.stream.remote {
             self.source = None;
+            self.trials = Trials::default();
+        }
+        if stream.remote_rtcp != self.stream.remote_rtcp {
+            self.control_source = None;
+        }
+        if stream.receives && !self.stream.receives {
+            // Whoever was told to be silent has been, until now.
+            self.begun = Some(self.clock);
         }
         self.stream = stream;
         self.begins = true;
@@ -208,27 +260,46 @@ impl Session {
         }
     }
 
+    /// Whether keys are being sent.
+    #[must_use]
+    pub const fn is_pressing(&self) -> bool {
+        self.pressed.is_some() || !self.digits.is_empty()
+    }
+
     /// The next packet, with 20 ms of sound from `samples`: to be called every 20 ms. It is put into `out`, and goes to
     /// the address returned; `None` where nothing is to be sent.
+    ///
+    /// Where the other end wants more sound in a packet, one comes out when it is full; where it wants less, the
+    /// others are to be had by [`Session::rest`].
     pub fn send(&mut self, samples: &[i16], out: &mut Vec<u8>) -> Option<SocketAddr> {
         let units = self.stream.codec.clock_rate() / 50;
-        let timestamp = self.timestamp;
-        self.timestamp = self.timestamp.wrapping_add(units);
-        let to = self.destination()?;
-        if !self.stream.sends {
+        let to = self.destination().filter(|_| self.stream.sends);
+        let Some(to) = to else {
+            self.pass(units);
             return None;
-        }
-        let (payload_type, timestamp, marker, payload) = match self.event(timestamp) {
-            Some((payload_type, begun, is_first, event)) => {
-                (payload_type, begun, is_first, event.to_bytes().to_vec())
-            }
-            None => {
-                let mut payload = Vec::with_capacity(samples.len());
-                self.encoder.encode(samples, &mut payload);
-                let marker = core::mem::take(&mut self.begins);
-                (self.stream.send_type, timestamp, marker, payload)
-            }
         };
+        if let Some(event) = self.event(self.timestamp) {
+            self.pass(units);
+            let (payload_type, begun, is_first, event) = event;
+            self.write(payload_type, begun, is_first, &event.to_bytes(), out)?;
+            return Some(to);
+        }
+        let time = self.packet_time();
+        // Whoever has left the rest behind gets all at once.
+        let time = if self.outgoing.is_empty() { time } else { time.max(FRAME) };
+        self.outgoing.extend_from_slice(samples);
+        self.write_sound(time, out)?;
+        Some(to)
+    }
+
+    fn write(
+        &mut self,
+        payload_type: u8,
+        timestamp: u32,
+        marker: bool,
+        payload: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Option<()> {
         let fields = Fields {
             payload_type,
             marker,
@@ -238,14 +309,15 @@ impl Session {
         };
         out.clear();
         out.resize(MAX_PACKET, 0);
-        let mut length = fields.write(&payload, out)?;
-        if let Some(protection) = &mut self.protection {
-            length = protection.sender.protect(out, length).ok()?;
-        }
+        let length = match &mut self.protection {
+            Some(protection) => protection.write(fields, payload, out, &mut self.measured)?,
+            None => fields.write(payload, out)?,
+        };
         out.truncate(length);
         self.sequence_number = self.sequence_number.wrapping_add(1);
         self.statistics.sent += 1;
-        Some(to)
+        self.reports.sent(timestamp, payload.len(), self.clock);
+        Some(())
     }
 
     /// The telephone event that takes the place of sound now: its payload type, when it began, whether it begins.
@@ -270,13 +342,30 @@ impl Session {
         Some((payload_type, begun, packets == 1, event))
     }
 
-    /// A datagram has come at `now` from `from`. It is decrypted in place.
+    /// A datagram has come at `now` from `from` on the socket of RTP. It is decrypted in place.
     pub fn receive(&mut self, now: Duration, from: SocketAddr, datagram: &mut [u8]) -> Heard {
-        if rtp::is_rtcp(datagram) {
-            return Heard::Nothing;
+        self.receive_on(Channel::Rtp, now, from, datagram)
+    }
+
+    /// A datagram has come on one of the two sockets. What is neither RTP nor RTCP is nothing to the session.
+    pub fn receive_on(
+        &mut self,
+        channel: Channel,
+        now: Duration,
+        from: SocketAddr,
+        datagram: &mut [u8],
+    ) -> Heard {
+        self.note_time(now);
+        match (Kind::of(datagram), channel) {
+            (Kind::Rtp, Channel::Rtp) => self.receive_sound(now, from, datagram),
+            (Kind::Rtcp, _) => self.receive_reports(now, channel, from, datagram),
+            _ => Heard::Nothing,
         }
+    }
+
+    fn receive_sound(&mut self, now: Duration, from: SocketAddr, datagram: &mut [u8]) -> Heard {
         let packet = match &mut self.protection {
-            Some(protection) => match protection.receiver.unprotect(datagram) {
+            Some(protection) => match protection.read(datagram, &mut self.measured) {
                 Ok(packet) => &*packet,
                 Err(_) => {
                     self.statistics.refused += 1;
@@ -289,7 +378,8 @@ impl Session {
         let header = packet.header;
         let events = self.stream.events.map(|(_, receives)| receives);
         let is_event = events == Some(header.payload_type());
-        if !is_event && header.payload_type() != self.stream.receive_type {
+        let is_noise = self.stream.noise == Some(header.payload_type());
+        if !is_event && !is_noise && header.payload_type() != self.stream.receive_type {
             return Heard::Nothing;
         }
         let is_first = self.source.is_none();
@@ -306,9 +396,13 @@ impl Session {
                 None => reception,
             });
             self.buffer = JitterBuffer::new(Config::new(clock_rate));
+            self.buffer.set_frame(self.framing.frame());
+            self.highest = None;
         }
+        self.last_arrival = Some(now);
         if let Some(reception) = &mut self.reception {
-            reception.receive(&header, now);
+            let arrival = reception.receive(&header, now);
+            self.note_arrival(arrival);
         }
         if is_event {
             let mut digit = None;
@@ -317,8 +411,13 @@ impl Session {
             });
             return digit.map_or(Heard::Nothing, Heard::Digit);
         }
+        let frame = self.framing.note(header.sequence_number(), header.timestamp(), clock_rate);
+        if let Some(frame) = frame {
+            self.buffer.set_frame(frame);
+        }
         if self.stream.receives {
-            self.buffer.insert(header.timestamp(), now, packet.payload.to_vec());
+            let payload = (is_noise, packet.payload.to_vec());
+            self.buffer.insert(header.timestamp(), now, payload);
         }
         if is_first { Heard::First(from) } else { Heard::Nothing }
     }
@@ -327,8 +426,21 @@ impl Session {
     /// means nothing outside of its network. Else a forged datagram could send our sound to anybody.
     fn destination(&self) -> Option<SocketAddr> {
         let named = self.stream.remote?;
-        let follows = self.protection.is_some() || is_private(named.ip());
-        Some(self.source.filter(|_| follows).unwrap_or(named))
+        let followed = self.source.filter(|_| self.may_follow());
+        Some(followed.or(self.trials.found).unwrap_or(named))
+    }
+
+    /// Takes note of what was lost before a packet, and that it came.
+    fn note_arrival(&mut self, arrival: Arrival) {
+        match arrival {
+            Arrival::InOrder(number) => {
+                let before = self.highest.replace(number).unwrap_or(number - 1);
+                (before + 1..number).for_each(|_| self.losses.add(true));
+                self.losses.add(false);
+            }
+            Arrival::Restarted(number) => self.highest = Some(number),
+            Arrival::Probation | Arrival::Late(_) | Arrival::Jump => {}
+        }
     }
 
     /// Whether a packet from `from` is the other end's. What is authentic is, wherever it comes from. In clear the
@@ -337,6 +449,11 @@ impl Session {
     fn is_of_peer(&mut self, from: SocketAddr) -> bool {
         let is_proven = self.protection.is_some();
         let is_named = self.stream.remote == Some(from);
+        if is_named {
+            self.trials.found = None;
+        } else if self.source.is_none() {
+            self.note_first(from);
+        }
         if is_proven || is_named || self.source.is_none() {
             self.source = Some(from);
         }
@@ -345,20 +462,43 @@ impl Session {
 
     /// Appends the next 20 ms of sound to `out`: to be called every 20 ms.
     pub fn play(&mut self, now: Duration, out: &mut Vec<i16>) {
+        self.note_time(now);
         let count = self.frame_samples();
+        // Packets may hold more or less.
+        let mut heard = core::mem::take(&mut self.framing.heard);
+        while heard.len() < count {
+            self.play_packet(now, &mut heard);
+        }
+        out.extend(heard.drain(..count));
+        self.framing.heard = heard;
+        self.longest_delay = self.longest_delay.max(self.buffer.target());
+    }
+
+    /// Appends what the next packet holds.
+    fn play_packet(&mut self, now: Duration, out: &mut Vec<i16>) {
+        let millis = self.framing.frame().as_millis() as u32;
+        let count = (self.stream.codec.sample_rate() * millis / 1000) as usize;
         let start = out.len();
         match self.buffer.play(now) {
-            Playout::Frame(payload) => {
+            Playout::Frame((true, description)) => self.decoder.comfort(&description, out),
+            Playout::Frame((false, payload)) => {
                 self.decoder.decode(&payload, out);
-                out.resize(start + count, 0);
-                self.last.clear();
-                self.last.extend_from_slice(&out[start..]);
+                out.resize(out.len().max(start + count), 0);
             }
-            // The last frame once more, and quieter each time, until it is silent.
-            Playout::Missing | Playout::Held => {
-                self.statistics.missing += 1;
-                self.last.iter_mut().for_each(|sample| *sample /= 2);
-                out.extend_from_slice(&self.last);
+            missing @ (Playout::Missing | Playout::Held) => {
+                if !self.decoder.is_silent() {
+                    self.statistics.missing += 1;
+                }
+                match self.buffer.upcoming() {
+                    Some((false, next)) if missing == Playout::Missing => {
+                        self.decoder.recover(next, out);
+                    }
+                    _ => self.decoder.conceal(out),
+                }
+                // A packet may have held several frames.
+                for _ in 1..count.div_ceil(self.frame_samples()) {
+                    self.decoder.conceal(out);
+                }
                 out.resize(start + count, 0);
             }
             Playout::Empty => out.resize(start + count, 0),
@@ -369,6 +509,13 @@ impl Session {
     #[must_use]
     pub fn statistics(&self) -> Statistics {
         let mut statistics = self.statistics;
+        let far = self.reports.far;
+        let rate = f64::from(self.stream.codec.clock_rate());
+        let span = |units: u32| Duration::from_secs_f64(f64::from(units) / rate);
+        statistics.round_trip = far.round_trip;
+        (statistics.far_loss, statistics.far_mos) = (far.loss, far.mos);
+        statistics.far_jitter = far.jitter.map(span);
+        (statistics.silence, statistics.flow) = (self.silence(), self.flow());
         let Some(reception) = &self.reception else { return statistics };
         let spacing = reception.spacing();
         statistics.received = reception.received();
@@ -377,22 +524,29 @@ impl Session {
         statistics.max_jitter = spacing.max_jitter();
         statistics.mean_delta = spacing.mean_delta();
         statistics.max_delta = spacing.max_delta();
-        let counts = self.buffer.counts();
-        let lost = statistics.lost() + counts.late;
-        let share = lost as f64 / (statistics.expected.max(1)) as f64;
-        let quality = quality_of(self.stream.codec);
-        let delay = self.buffer.target() + FRAME;
-        statistics.mos = mean_opinion_score(rating(quality, delay, share, 1.0));
+        statistics.mos = mean_opinion_score(self.rating());
         statistics
+    }
+
+    /// The rating of what is heard, by the E-model.
+    fn rating(&self) -> f64 {
+        let Some(reception) = &self.reception else { return 0.0 };
+        let lost = reception.expected().saturating_sub(reception.received());
+        let share = (lost + self.buffer.counts().late) as f64 / reception.expected().max(1) as f64;
+        let quality = quality_of(self.stream.codec);
+        let way = self.reports.far.round_trip.unwrap_or_default() / 2;
+        rating(quality, self.buffer.target() + FRAME + way, share, 1.0)
     }
 }
 
-/// What the codec costs, each with the concealment that it has here.
+/// What the codec costs, with its concealment.
 const fn quality_of(codec: Codec) -> CodecQuality {
     match codec {
-        Codec::Pcmu | Codec::Pcma => CodecQuality::G711,
+        Codec::Pcmu | Codec::Pcma => CodecQuality::G711_CONCEALED,
+        Codec::Gsm => CodecQuality::GSM_FR,
+        Codec::G726 | Codec::Aal2G726 => CodecQuality::G726_32,
         // The E-model's scale ends where G.711's quality does: wideband is taken for no worse.
-        _ => CodecQuality::G711,
+        _ => CodecQuality::G711_CONCEALED,
     }
 }
 

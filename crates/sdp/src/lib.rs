@@ -8,6 +8,7 @@ extern crate alloc;
 extern crate std;
 
 pub mod crypto;
+mod lines;
 pub mod media;
 pub mod negotiation;
 mod session;

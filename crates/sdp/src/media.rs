@@ -1,6 +1,6 @@
 //! A medium of a session (RFC 8866 section 5.14) and its attributes.
 
-use crate::session::{NO_TEXT, Session, attributes, write_lines};
+use crate::lines::{NO_TEXT, attributes, write_lines};
 use alloc::vec::Vec;
 use core::fmt;
 use core::time::Duration;
@@ -109,28 +109,30 @@ impl<'a> Media<'a> {
     /// How much audio a packet should hold (`a=ptime`), which may be a part of a millisecond.
     #[must_use]
     pub fn packet_time(&self) -> Option<Duration> {
-        self.attributes("ptime").find_map(|value| {
+        self.milliseconds("ptime")
+    }
+
+    /// How much it may hold at most (`a=maxptime`).
+    #[must_use]
+    pub fn maximum_packet_time(&self) -> Option<Duration> {
+        self.milliseconds("maxptime")
+    }
+
+    fn milliseconds(&self, name: &str) -> Option<Duration> {
+        self.attributes(name).find_map(|value| {
             let seconds = value.parse::<f64>().ok()? / 1000.0;
             Duration::try_from_secs_f64(seconds).ok().filter(|time| !time.is_zero())
         })
     }
 
-    /// Whether it flows: by its own attribute, or that of the session.
+    /// Where RTCP goes, if it says so (`a=rtcp`, RFC 3605): a port, and an address unless that is
+    /// RTP's.
     #[must_use]
-    pub fn direction(&self, session: &Session<'a>) -> Direction {
-        let named = [
-            ("sendrecv", Direction::SendReceive),
-            ("sendonly", Direction::SendOnly),
-            ("recvonly", Direction::ReceiveOnly),
-            ("inactive", Direction::Inactive),
-        ];
-        let of = |lines| {
-            crate::session::values(lines, 'a').find_map(|value| {
-                let is = |name: &str| value.eq_ignore_ascii_case(name);
-                named.into_iter().find_map(|(name, direction)| is(name).then_some(direction))
-            })
-        };
-        of(&self.lines).or_else(|| of(&session.lines)).unwrap_or_default()
+    pub fn rtcp(&self) -> Option<(u16, Option<&'a str>)> {
+        let mut words = self.attributes("rtcp").next()?.split_ascii_whitespace();
+        let port = words.next()?.parse().ok().filter(|&port: &u16| port != 0)?;
+        let is_internet = words.next().is_some_and(|network| network.eq_ignore_ascii_case("IN"));
+        Some((port, words.nth(1).filter(|_| is_internet)))
     }
 
     /// Whether RTCP shares RTP's port (`a=rtcp-mux`, RFC 5761).
@@ -156,6 +158,25 @@ impl fmt::Display for Media<'_> {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use crate::Session;
+
+    #[test]
+    fn where_rtcp_goes_and_how_long_packets_may_be() {
+        for (line, rtcp) in [
+            ("rtcp:53020", Some((53020, None))),
+            ("rtcp:53020 IN IP4 126.16.64.4", Some((53020, Some("126.16.64.4")))),
+            ("rtcp: 53020  in IP6 2001:2345::1", Some((53020, Some("2001:2345::1")))),
+            ("rtcp:53020 ATM x y", Some((53020, None))),
+            ("rtcp:0", None),
+            ("rtcp:x", None),
+            ("rtcp-mux", None),
+        ] {
+            let text = std::format!("v=0\r\nm=audio 5 RTP/AVP 0\r\na={line}\r\na=maxptime:40\r\n");
+            let session = Session::parse(text.as_bytes()).unwrap();
+            assert_eq!(session.media[0].rtcp(), rtcp, "{line}");
+            assert_eq!(session.media[0].maximum_packet_time(), Some(Duration::from_millis(40)));
+        }
+    }
 
     /// Asks a description everything.
     pub(crate) fn look_at_all(session: &Session<'_>) {

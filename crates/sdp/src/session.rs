@@ -5,7 +5,8 @@
 //! medium and nothing else; [`Session::parse`] says what is taken. What is written is as the RFC
 //! has it, as far as what was read is.
 
-use crate::media::Media;
+use crate::lines::{NO_TEXT, attributes, values, write_lines};
+use crate::media::{Direction, Media};
 use alloc::vec::Vec;
 use core::error::Error;
 use core::fmt;
@@ -16,10 +17,6 @@ const MAX_LINES: usize = 10_000;
 /// The types of lines whose values are texts for people (RFC 8866 section 4.5): spaces around them
 /// are theirs, a session without a name has one (section 5.3).
 const TEXTS: &[u8] = b"siep";
-
-/// What stands for a value or a word that cannot be read or is missing, as for a session without a
-/// name (RFC 8866 section 5.3).
-pub(crate) const NO_TEXT: &str = "-";
 
 /// Why bytes are no session description.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -121,6 +118,26 @@ impl<'a> Session<'a> {
     }
 }
 
+impl<'a> Media<'a> {
+    /// Whether it flows: by its own attribute, or that of the session.
+    #[must_use]
+    pub fn direction(&self, session: &Session<'a>) -> Direction {
+        let named = [
+            ("sendrecv", Direction::SendReceive),
+            ("sendonly", Direction::SendOnly),
+            ("recvonly", Direction::ReceiveOnly),
+            ("inactive", Direction::Inactive),
+        ];
+        let of = |lines| {
+            values(lines, 'a').find_map(|value| {
+                let is = |name: &str| value.eq_ignore_ascii_case(name);
+                named.into_iter().find_map(|(name, direction)| is(name).then_some(direction))
+            })
+        };
+        of(&self.lines).or_else(|| of(&session.lines)).unwrap_or_default()
+    }
+}
+
 /// The type and the value of a line, if it has both.
 fn read_line(line: &[u8]) -> Option<(char, &str)> {
     let line = line.split(|&byte| byte == b'\0').next()?.trim_ascii_start();
@@ -139,25 +156,6 @@ impl fmt::Display for Session<'_> {
         write_lines(&self.lines, f)?;
         self.media.iter().try_for_each(|media| media.fmt(f))
     }
-}
-
-pub(crate) fn values<'a>(lines: &[(char, &'a str)], letter: char) -> impl Iterator<Item = &'a str> {
-    lines.iter().filter(move |line| line.0 == letter).map(|line| line.1)
-}
-
-/// The values of the attributes of this name, in either case, without spaces around them.
-pub(crate) fn attributes<'a>(
-    lines: &[(char, &'a str)],
-    name: &str,
-) -> impl Iterator<Item = &'a str> {
-    values(lines, 'a').filter_map(move |line| {
-        let (found, value) = line.split_once(':').unwrap_or((line, ""));
-        found.trim().eq_ignore_ascii_case(name).then_some(value.trim())
-    })
-}
-
-pub(crate) fn write_lines(lines: &[(char, &str)], f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    lines.iter().try_for_each(|(letter, value)| write!(f, "{letter}={value}\r\n"))
 }
 
 #[cfg(test)]

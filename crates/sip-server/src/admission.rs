@@ -1,4 +1,5 @@
-//! Which requests are admitted: the rates of the addresses that they come from, which may be forged.
+//! Which requests are admitted: the rates of the addresses that they come from, which may be
+//! forged.
 
 use crate::config::Limits;
 use crate::keys::Key;
@@ -12,7 +13,7 @@ const SHARDS: usize = 16;
 
 /// Token buckets of recent sources. An IPv6 source is a /64, for that is what one
 /// host can have.
-pub(crate) struct Sources<R: RawMutex> {
+pub(crate) struct Admission<R: RawMutex> {
     key: Key,
     shards: Box<[Mutex<R, Shard>]>,
 }
@@ -62,7 +63,7 @@ fn cost(rate: u32) -> Duration {
     Duration::from_micros(1_000_000 / u64::from(rate).max(1))
 }
 
-impl<R: RawMutex> Sources<R> {
+impl<R: RawMutex> Admission<R> {
     pub(crate) fn new(key: Key) -> Self {
         Self { key, shards: (0..SHARDS).map(|_| Mutex::new(Shard::default())).collect() }
     }
@@ -79,8 +80,8 @@ impl<R: RawMutex> Sources<R> {
         self.with(source, now, limits, |known| known.requests.give_back(limits.source_rate));
     }
 
-    /// Charges `source` for a request within a dialog, and no more for the request as such. Ten times as many may
-    /// pass, for one source may be a proxy with all its calls.
+    /// Charges `source` for a request within a dialog, and no more for the request as such. Ten
+    /// times as many may pass, for one source may be a proxy with all its calls.
     pub(crate) fn admit_within_dialogs(
         &self,
         source: IpAddr,
@@ -102,9 +103,9 @@ impl<R: RawMutex> Sources<R> {
         self.with(source, now, limits, |known| known.foreign.take(now, limits.foreign_rate, burst))
     }
 
-    /// Charges `source` for a request to a user who does not exist, or is not there. False where it has sent too many.
-    /// They have a rate of their own: where they come from may be forged, so that neither can anybody be banned for them,
-    /// nor may they be in the way of calls.
+    /// Charges `source` for a request to a user who does not exist, or is not there. False where it
+    /// has sent too many. They have a rate of their own: where they come from may be forged, so
+    /// that neither can anybody be banned for them, nor may they be in the way of calls.
     pub(crate) fn admit_miss(&self, source: IpAddr, now: Instant, limits: &Limits) -> bool {
         const PART: u32 = 20;
         let rate = limits.foreign_rate.div_ceil(PART);
@@ -163,8 +164,8 @@ pub(crate) fn network_of(address: IpAddr) -> IpAddr {
 mod tests {
     use super::*;
 
-    fn sources() -> Sources<parking_lot::RawMutex> {
-        Sources::new(Key::derive(&[5; 32], "sources"))
+    fn admission() -> Admission<parking_lot::RawMutex> {
+        Admission::new(Key::derive(&[5; 32], "sources"))
     }
 
     fn at(millis: u64) -> Instant {
@@ -183,41 +184,41 @@ mod tests {
 
     #[test]
     fn a_burst_passes_and_then_the_rate_binds() {
-        let (sources, limits) = (sources(), limits());
+        let (admission, limits) = (admission(), limits());
         let source = "192.0.2.1".parse().unwrap();
-        let admit = |millis| sources.admit(source, at(millis), &limits);
+        let admit = |millis| admission.admit(source, at(millis), &limits);
         assert!((0..3).all(|_| admit(0)));
         assert!(!admit(0));
         assert!(admit(100));
         assert!(!admit(100));
-        sources.refund(source, at(100), &limits);
+        admission.refund(source, at(100), &limits);
         assert!(admit(100));
         let other = "192.0.2.2".parse().unwrap();
-        assert!(sources.admit(other, at(100), &limits));
+        assert!(admission.admit(other, at(100), &limits));
     }
 
     #[test]
     fn strangers_have_a_rate_of_their_own() {
-        let (sources, limits) = (sources(), limits());
+        let (admission, limits) = (admission(), limits());
         let source = "192.0.2.1".parse().unwrap();
-        assert!(sources.admit_foreign(source, at(0), &limits));
-        assert!(sources.admit_foreign(source, at(0), &limits));
-        assert!(!sources.admit_foreign(source, at(0), &limits));
-        assert!(sources.admit_foreign(source, at(1000), &limits));
+        assert!(admission.admit_foreign(source, at(0), &limits));
+        assert!(admission.admit_foreign(source, at(0), &limits));
+        assert!(!admission.admit_foreign(source, at(0), &limits));
+        assert!(admission.admit_foreign(source, at(1000), &limits));
         let limits = Limits { foreign_rate: 20, ..limits };
-        let miss = |millis| sources.admit_miss(source, at(millis), &limits);
+        let miss = |millis| admission.admit_miss(source, at(millis), &limits);
         assert_eq!((0..40).filter(|_| miss(0)).count(), 10);
         assert_eq!((1..=1000).filter(|tens| miss(10 * tens)).count(), 10, "one a second");
-        assert!(sources.admit_foreign(source, at(10_000), &limits), "calls are not concerned");
+        assert!(admission.admit_foreign(source, at(10_000), &limits), "calls are not concerned");
     }
 
     #[test]
     fn memory_is_bounded() {
-        let (sources, limits) = (sources(), limits());
+        let (admission, limits) = (admission(), limits());
         for number in 0..10_000u32 {
-            sources.admit(core::net::Ipv4Addr::from(number).into(), at(0), &limits);
+            admission.admit(core::net::Ipv4Addr::from(number).into(), at(0), &limits);
         }
-        let kept: usize = sources
+        let kept: usize = admission
             .shards
             .iter()
             .map(|shard| shard.lock())

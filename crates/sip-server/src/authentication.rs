@@ -58,12 +58,13 @@ enum Verdict {
     User(AddressOfRecord),
     /// There are none for the realm.
     Absent,
-    /// The nonce is used up, or not one that this host was given: nothing is said of the rest, for whoever may try
-    /// at no risk could guess passwords.
+    /// The nonce is used up, or not one that this host was given: nothing is said of the rest, for
+    /// whoever may try at no risk could guess passwords.
     Stale,
     /// They are for another request URI.
     Elsewhere,
-    /// They are wrong. Whoever sent them has received a challenge of ours, so the source address is no other's.
+    /// They are wrong. Whoever sent them has received a challenge of ours, so the source address is
+    /// no other's.
     Wrong,
 }
 
@@ -89,7 +90,7 @@ pub(crate) fn authenticate<R: RawMutex>(
             // The nonce went there.
             env.answered.note(source);
             if *trust == Trust::Stranger {
-                server.sources.refund(source, env.now, limits);
+                server.admission.refund(source, env.now, limits);
                 let burst = limits.user_rate.saturating_mul(4);
                 if !server.user_rates.take(&[user.as_bytes()], env.now, limits.user_rate, burst) {
                     env.counters.user_limited.add();
@@ -151,13 +152,11 @@ fn judge<R: RawMutex>(
     incoming: &Incoming<'_, '_>,
     env: &Env<'_>,
 ) -> Verdict {
-    let Server { subscribers, nonces, .. } = server;
-    let Incoming { message: request, head, flow, .. } = incoming;
     let config = &env.settings.config.authentication;
     let realm = env.settings.domain_name(domain);
     let mut verdict = Verdict::Absent;
     let mut judged = 0;
-    for value in request.values(asker.credentials()) {
+    for value in incoming.message.values(asker.credentials()) {
         let Ok(Some(credentials)) = Credentials::parse(value) else { continue };
         let is_ours = credentials.realm == realm.as_bytes();
         if !is_ours || !config.algorithms.contains(&credentials.algorithm) {
@@ -168,50 +167,62 @@ fn judge<R: RawMutex>(
             // Nobody has more than one answer to each challenge; each costs a look at the body.
             break;
         }
-        if credentials.qop.is_none() && credentials.nc.is_some() {
-            // No hash covers such a count: somebody else may have put it in (RFC 7616 section 3.4).
-            verdict = Verdict::Stale;
-            continue;
+        verdict = judge_one(server, realm, &credentials, incoming, env);
+        if matches!(verdict, Verdict::User(_)) {
+            break;
         }
-        if !is_of_request(credentials.uri, head, env.settings) {
-            verdict = Verdict::Elsewhere;
-            continue;
-        }
-        let nonce =
-            nonces.judge(credentials.nonce, flow.remote.ip(), env.now, config.nonce_lifetime);
-        if nonce == Nonce::Foreign {
-            verdict = Verdict::Stale;
-            continue;
-        }
-        let found = timed(env.stopwatch, Step::FindUser, || {
-            subscribers.log_in(&credentials.username, realm, credentials.algorithm)
-        });
-        let (user, secret) = found.unzip();
-        // For a user who does not exist the same work is done with a secret that nobody has.
-        let secret = secret.unwrap_or_else(|| decoy(env.keys, credentials.algorithm));
-        let expected =
-            credentials.expected_response(&secret, head.method.as_bytes(), request.body());
-        let is_right = matches(&expected, credentials.response.as_bytes());
-        let proved = user.filter(|_| is_right);
-        verdict = match (proved, nonce) {
-            (Some(user), Nonce::Fresh(id)) => {
-                let count = credentials.nc.map(sip::digest::NonceCount::value);
-                let request = fingerprint(env.keys, request, flow);
-                let lifetime = config.nonce_lifetime;
-                if nonces.use_count(id, count, request, env.now, lifetime, config.max_nonces) {
-                    return Verdict::User(user);
-                }
-                Verdict::Stale
-            }
-            (Some(_), _) => Verdict::Stale,
-            (None, _) => Verdict::Wrong,
-        };
     }
     verdict
 }
 
-/// Whether credentials with `uri` are for this request (RFC 7616 section 3.4.6): they name the request URI or, where
-/// that is of ours, any name of ours.
+/// Judges `credentials`, which are for `realm` and by an algorithm of ours.
+fn judge_one<R: RawMutex>(
+    server: &Server<R>,
+    realm: &str,
+    credentials: &Credentials<'_>,
+    incoming: &Incoming<'_, '_>,
+    env: &Env<'_>,
+) -> Verdict {
+    let Server { location, nonces, .. } = server;
+    let Incoming { message: request, head, flow, .. } = incoming;
+    let config = &env.settings.config.authentication;
+    if credentials.qop.is_none() && credentials.nc.is_some() {
+        // No hash covers such a count: somebody else may have put it in (RFC 7616 section 3.4).
+        return Verdict::Stale;
+    }
+    if !is_of_request(credentials.uri, head, env.settings) {
+        return Verdict::Elsewhere;
+    }
+    let lifetime = config.nonce_lifetime;
+    let nonce = nonces.judge(credentials.nonce, flow.remote.ip(), env.now, lifetime);
+    if nonce == Nonce::Foreign {
+        return Verdict::Stale;
+    }
+    let found = timed(env.stopwatch, Step::FindUser, || {
+        location.log_in(&credentials.username, realm, credentials.algorithm)
+    });
+    let (user, secret) = found.unzip();
+    // For a user who does not exist the same work is done with a secret that nobody has.
+    let secret = secret.unwrap_or_else(|| decoy(env.keys, credentials.algorithm));
+    let expected = credentials.expected_response(&secret, head.method.as_bytes(), request.body());
+    let is_right = matches(&expected, credentials.response.as_bytes());
+    let proved = user.filter(|_| is_right);
+    match (proved, nonce) {
+        (Some(user), Nonce::Fresh(id)) => {
+            let count = credentials.nc.map(sip::digest::NonceCount::value);
+            let request = fingerprint(env.keys, request, flow);
+            match nonces.use_count(id, count, request, env.now, lifetime, config.max_nonces) {
+                true => Verdict::User(user),
+                false => Verdict::Stale,
+            }
+        }
+        (Some(_), _) => Verdict::Stale,
+        (None, _) => Verdict::Wrong,
+    }
+}
+
+/// Whether credentials with `uri` are for this request (RFC 7616 section 3.4.6): they name the
+/// request URI or, where that is of ours, any name of ours.
 fn is_of_request(uri: &[u8], head: &RequestHead<'_>, settings: &Settings) -> bool {
     if uri == head.uri_bytes {
         return true;

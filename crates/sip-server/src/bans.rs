@@ -1,6 +1,6 @@
-//! Who is shut out for guessing passwords or users. Only what proves where it comes from counts, by a nonce that went
-//! there or by a connection: or anybody could have anybody shut out by datagrams with a forged source. So forged ones
-//! make nothing be forgotten here either.
+//! Who is shut out for guessing passwords or users. Only what proves where it comes from counts, by
+//! a nonce that went there or by a connection: or anybody could have anybody shut out by datagrams
+//! with a forged source. So forged ones make nothing be forgotten here either.
 
 use crate::admission::network_of;
 use crate::config::Limits;
@@ -22,7 +22,8 @@ pub(crate) struct Bans<R: RawMutex> {
     last_end: AtomicU64,
 }
 
-/// Two generations: when the young one is full it becomes the old one, and the old one is forgotten.
+/// Two generations: when the young one is full it becomes the old one, and the old one is
+/// forgotten.
 #[derive(Debug, Default)]
 struct Shard {
     young: HashTable<Failures>,
@@ -60,8 +61,8 @@ impl<R: RawMutex> Bans<R> {
         })
     }
 
-    /// Notes a failed authentication or a guess at a user, of a `source` that is proved. True where it is banned for
-    /// that.
+    /// Notes a failed authentication or a guess at a user, of a `source` that is proved. True where
+    /// it is banned for that.
     pub(crate) fn note_failure(&self, source: IpAddr, now: Instant, limits: &Limits) -> bool {
         if limits.ban_failures == 0 {
             return false;

@@ -98,10 +98,11 @@ pub struct Registrar {
     pub default_expires: Duration,
     /// Contacts that one address of record may have.
     pub max_contacts: usize,
-    /// Networks whose phones are reached on the flow that they came on, whatever their messages say. Of others that is
-    /// guessed.
+    /// Networks whose phones are reached on the flow that they came on, whatever their messages
+    /// say. Of others that is guessed.
     pub by_flow: Vec<Network>,
-    /// Networks whose phones are reached where their Contact says. Where one is in both, this counts.
+    /// Networks whose phones are reached where their Contact says. Where one is in both, this
+    /// counts.
     pub by_contact: Vec<Network>,
 }
 
@@ -128,21 +129,23 @@ pub struct Limits {
     pub max_registered: usize,
     /// Transactions in progress.
     pub max_transactions: usize,
-    /// Bytes that transactions in progress may take; one source that is not trusted, and one user, an eighth of it.
+    /// Bytes that transactions in progress may take; one source that is not trusted, and one user,
+    /// an eighth of it.
     pub max_transaction_bytes: usize,
-    /// Bytes for what is remembered of dialogs; where they do not suffice, the oldest are forgotten.
+    /// Bytes for what is remembered of dialogs; where they do not suffice, the oldest are
+    /// forgotten.
     pub max_dialog_bytes: usize,
-    /// How long a request that begins something may have waited to be read before it is refused with
-    /// 503, so that what has begun gets done. Before it comes to that, fewer are let in: see
+    /// How long a request that begins something may have waited to be read before it is refused
+    /// with 503, so that what has begun gets done. Before it comes to that, fewer are let in: see
     /// [`Throttle`](crate::overload::Throttle). Zero: for ever, and all are let in.
     pub max_wait: Duration,
     /// Targets that one request is forked to.
     pub max_forks: usize,
-    /// Addresses to which rates and bans do not apply, and whose word counts: for a Path, for names that they have
-    /// proved, for challenges.
+    /// Addresses to which rates and bans do not apply, and whose word counts: for a Path, for names
+    /// that they have proved, for challenges.
     pub trusted: Vec<Network>,
-    /// Private networks and the like to which requests may go that come from elsewhere. To others they go only from
-    /// there, or on the flow of a registered phone.
+    /// Private networks and the like to which requests may go that come from elsewhere. To others
+    /// they go only from there, or on the flow of a registered phone.
     pub reachable: Vec<Network>,
     /// Requests a second without good credentials from one source address (of IPv6: one /64)
     /// before further ones are dropped; 0: no limit.
@@ -151,11 +154,11 @@ pub struct Limits {
     pub source_burst: u32,
     /// Requests a second to our users from one source that is not one of them; 0: no limit.
     pub foreign_rate: u32,
-    /// Requests a second of one user with good credentials, before further ones are refused; four times as many may
-    /// come at once. 0: no limit.
+    /// Requests a second of one user with good credentials, before further ones are refused; four
+    /// times as many may come at once. 0: no limit.
     pub user_rate: u32,
-    /// Failed authentications and, on connections, requests for users who do not exist, from one source within
-    /// `ban_window`, that ban it; 0: no ban.
+    /// Failed authentications and, on connections, requests for users who do not exist, from one
+    /// source within `ban_window`, that ban it; 0: no ban.
     pub ban_failures: u32,
     /// The time over which failures are counted.
     pub ban_window: Duration,
@@ -212,8 +215,8 @@ impl Default for Registrar {
     }
 }
 
-/// They look at the first challenge alone, or fail at a second one: baresip before 4.0, PJSIP before 2.11, and SIPp
-/// where its scenario says who it is.
+/// They look at the first challenge alone, or fail at a second one: baresip before 4.0, PJSIP
+/// before 2.11, and SIPp where its scenario says who it is.
 const MD5_ONLY_AGENTS: [&str; 19] = [
     "baresip v0.",
     "baresip v1.",

@@ -1,5 +1,5 @@
-//! Which connections are open, and who is registered on them: a binding that follows a connection ends with it (RFC
-//! 5626 section 4.2), since nothing reaches the phone there any more.
+//! Which connections are open, and who is registered on them: a binding that follows a connection
+//! ends with it (RFC 5626 section 4.2), since nothing reaches the phone there any more.
 
 use crate::flow::Connection;
 use alloc::boxed::Box;

@@ -1,5 +1,5 @@
-//! Who is registered at a contact: a request whose URI is a phone's contact, as in an attended transfer, goes where the
-//! phone is (RFC 5626 section 5.3).
+//! Who is registered at a contact: a request whose URI is a phone's contact, as in an attended
+//! transfer, goes where the phone is (RFC 5626 section 5.3).
 
 use crate::flow::Flow;
 use crate::keys::Key;
@@ -26,8 +26,8 @@ impl<R: RawMutex> Contacts<R> {
         Self { key, shards: (0..SHARDS).map(|_| Mutex::new(HashTable::new())).collect() }
     }
 
-    /// What stands for the contact `uri` of a phone on `flow`, which requests to it have to follow; zero where nothing
-    /// says that the phone is there: then it has no claim to what is sent there.
+    /// What stands for the contact `uri` of a phone on `flow`, which requests to it have to follow;
+    /// zero where nothing says that the phone is there: then it has no claim to what is sent there.
     pub(crate) fn claim(&self, uri: &SipUri<'_>, flow: &Flow) -> u64 {
         let is_its_own = match uri.host {
             Host::Ip(ip) => ip.to_canonical() == flow.remote.ip() || Scope::of(ip) > Scope::Global,

@@ -7,6 +7,7 @@ macro_rules! counters {
     ($($(#[$doc:meta])+ $field:ident = $name:literal;)*) => {
         /// Events counted since the start.
         #[derive(Debug, Default)]
+        #[non_exhaustive]
         pub struct Counters {
             $($(#[$doc])+ pub $field: Counter,)*
             pub(crate) timings: Timings,
@@ -102,7 +103,8 @@ counters! {
     bans = "bans";
     /// Requests dropped because their source is banned.
     banned_requests = "banned-requests";
-    /// Bindings that made room for newer ones, and REGISTER refused, because an address of record has too many contacts.
+    /// Bindings that made room for newer ones, and REGISTER refused, because an address of record
+    /// has too many contacts.
     contact_limit = "contact-limit";
     /// REGISTER refused because too many addresses of record are registered.
     registration_limit = "registration-limit";
@@ -112,8 +114,8 @@ counters! {
     share_limit = "share-limit";
     /// Requests refused because the server was behind.
     overload_refused = "overload-refused";
-    /// Requests left alone because they had waited so long that they have been sent again, or came on a stream that
-    /// was behind.
+    /// Requests left alone because they had waited so long that they have been sent again, or came
+    /// on a stream that was behind.
     overload_dropped = "overload-dropped";
     /// Messages not sent, since their target has not answered anything yet and was sent enough.
     unasked = "unasked";

@@ -1,6 +1,6 @@
-//! What is remembered of dialogs that go through this server (RFC 3261 section 12): until when they are known to
-//! stand, and where their ends have moved to since they began. Everything else a dialog carries itself, in the
-//! Record-Route of this server.
+//! What is remembered of dialogs that go through this server (RFC 3261 section 12): until when they
+//! are known to stand, and where their ends have moved to since they began. Everything else a
+//! dialog carries itself, in the Record-Route of this server.
 
 use crate::flow::Flow;
 use crate::keys::Key;
@@ -19,12 +19,13 @@ use sip::message::RequestHead;
 
 const SHARDS: usize = 16;
 
-/// Requests a second within one dialog, and how many may come at once: more than key presses and refreshes make.
+/// Requests a second within one dialog, and how many may come at once: more than key presses and
+/// refreshes make.
 const RATE: u32 = 20;
 const BURST: u32 = 100;
 
-/// The table of dialogs. It is bounded in bytes: two generations, of which the older one is forgotten when the
-/// younger one is full. What is asked for moves to the younger one.
+/// The table of dialogs. It is bounded in bytes: two generations, of which the older one is
+/// forgotten when the younger one is full. What is asked for moves to the younger one.
 pub(crate) struct Dialogs<R: RawMutex> {
     key: Key,
     shards: Box<[Mutex<R, Shard>]>,
@@ -100,7 +101,8 @@ pub(crate) const fn from_other_end<'a>(id: &DialogId<'a>) -> DialogId<'a> {
     DialogId { call_id: id.call_id, local_tag: id.remote_tag, remote_tag: id.local_tag }
 }
 
-/// Whether the ends can be told apart: whoever is called chooses a tag, and may choose the caller's.
+/// Whether the ends can be told apart: whoever is called chooses a tag, and may choose the
+/// caller's.
 pub(crate) fn has_two_ends(id: &DialogId<'_>) -> bool {
     id.local_tag != id.remote_tag && !id.local_tag.is_empty()
 }
@@ -136,7 +138,8 @@ impl Generation {
 }
 
 impl Shard {
-    /// Lets `act` change what is known of the dialog with this `hash`, which is made if there is none.
+    /// Lets `act` change what is known of the dialog with this `hash`, which is made if there is
+    /// none.
     fn change(&mut self, hash: u64, max_bytes: usize, act: impl FnOnce(&mut Dialog)) {
         let known = self.young.take(hash).or_else(|| self.old.take(hash));
         let mut dialog = known.unwrap_or(Dialog { hash, confirmed: Instant::ZERO, moves: None });
@@ -179,14 +182,15 @@ impl<R: RawMutex> Dialogs<R> {
         find(&shard.young).or_else(|| find(&shard.old)).unwrap_or_default()
     }
 
-    /// Whether one more request may pass now to the end of the dialog. What `ends` it has a rate of its own, so that no
-    /// other requests are in its way. The tag of the sender does not count: not everybody's is known.
+    /// Whether one more request may pass now to the end of the dialog. What `ends` it has a rate of
+    /// its own, so that no other requests are in its way. The tag of the sender does not count: not
+    /// everybody's is known.
     pub(crate) fn admit(&self, id: &DialogId<'_>, ends: bool, now: Instant) -> bool {
         self.rates.take(&[id.call_id, id.local_tag, &[ends.into()]], now, RATE, BURST)
     }
 
-    /// The end has sent a target refresh request, with `cseq`, from `place`, to `answerer`, whose target its answer
-    /// will say. It counts once it is answered 2xx.
+    /// The end has sent a target refresh request, with `cseq`, from `place`, to `answerer`, whose
+    /// target its answer will say. It counts once it is answered 2xx.
     pub(crate) fn propose(
         &self,
         id: &DialogId<'_>,
@@ -202,8 +206,8 @@ impl<R: RawMutex> Dialogs<R> {
         });
     }
 
-    /// The request `cseq` that the end sent was answered 2xx: the dialog stands, and both ends are where they said.
-    /// `target` makes the target of the other end, for whether it follows a flow.
+    /// The request `cseq` that the end sent was answered 2xx: the dialog stands, and both ends are
+    /// where they said. `target` makes the target of the other end, for whether it follows a flow.
     pub(crate) fn confirm(
         &self,
         id: &DialogId<'_>,

@@ -52,8 +52,8 @@ impl Env<'_> {
         self.out.push(flow, start)
     }
 
-    /// Whether who is at the other end of `flow` is known to want what comes on it: on a connection, after an answer, or
-    /// where the operator says so.
+    /// Whether who is at the other end of `flow` is known to want what comes on it: on a
+    /// connection, after an answer, or where the operator says so.
     pub(crate) fn is_asked(&self, flow: &Flow) -> bool {
         let host = flow.remote.ip();
         flow.transport.is_stream() || self.answered.has(host) || self.settings.is_trusted(host)

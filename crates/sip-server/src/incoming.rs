@@ -18,7 +18,8 @@ pub(crate) struct Incoming<'i, 'm> {
     pub(crate) flow: Flow,
     /// What its source is to us.
     pub(crate) trust: Trust,
-    /// The key of its server transaction, set once it was looked for; never where the server is stateless.
+    /// The key of its server transaction, set once it was looked for; never where the server is
+    /// stateless.
     pub(crate) key: Option<u64>,
 }
 

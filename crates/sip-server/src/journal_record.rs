@@ -45,6 +45,7 @@ pub struct StoredBinding<'a> {
 
 /// A record as it stands in a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Record<'a> {
     /// Of two records of one address of record, the higher is the later.
     pub sequence: u64,
@@ -57,6 +58,7 @@ pub struct Record<'a> {
 
 /// Bytes that are no record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct BadRecord;
 
 impl fmt::Display for BadRecord {
@@ -132,15 +134,14 @@ impl<'a> Record<'a> {
     }
 }
 
+/// Each stands for its number, in what is stored: further ones go to the end.
+const TRANSPORTS: [Transport; 5] =
+    [Transport::Udp, Transport::Tcp, Transport::Tls, Transport::Ws, Transport::Wss];
+
 /// Appends `flow` to `out` in the form that [`take_flow`] reads.
 pub(crate) fn put_flow(out: &mut Vec<u8>, flow: &Flow) {
-    out.push(match flow.transport {
-        Transport::Udp => 0,
-        Transport::Tcp => 1,
-        Transport::Tls => 2,
-        Transport::Ws => 3,
-        Transport::Wss => 4,
-    });
+    let number = TRANSPORTS.iter().position(|transport| *transport == flow.transport);
+    out.push(number.map_or(u8::MAX, |number| number as u8));
     put_address(out, flow.local);
     put_address(out, flow.remote);
     if flow.transport.is_stream() {
@@ -151,14 +152,8 @@ pub(crate) fn put_flow(out: &mut Vec<u8>, flow: &Flow) {
 
 /// Reads a flow from the start of `rest`.
 pub(crate) fn take_flow(rest: &mut &[u8]) -> Option<Flow> {
-    let transport = match take::<1>(rest)?[0] {
-        0 => Transport::Udp,
-        1 => Transport::Tcp,
-        2 => Transport::Tls,
-        3 => Transport::Ws,
-        4 => Transport::Wss,
-        _ => return None,
-    };
+    let [number] = take(rest)?;
+    let transport = *TRANSPORTS.get(usize::from(number))?;
     let local = take_address(rest)?;
     let remote = take_address(rest)?;
     let connection = if transport.is_stream() {
@@ -282,6 +277,20 @@ mod tests {
         assert_eq!(records[1].sequence, 6);
         assert!(records[1].is_empty());
         assert_eq!([records[0].bytes, records[1].bytes].concat(), bytes);
+    }
+
+    #[test]
+    fn every_transport_has_a_number() {
+        let address = "192.0.2.1:5060".parse().unwrap();
+        for (number, transport) in (0..).zip(Transport::ALL) {
+            let connection = NonZeroU64::new(7).map(Connection).filter(|_| transport.is_stream());
+            let flow = Flow { transport, local: address, remote: address, connection };
+            let mut bytes = Vec::new();
+            put_flow(&mut bytes, &flow);
+            // What was stored before is read with the same numbers.
+            assert_eq!(bytes[0], number);
+            assert_eq!(take_flow(&mut &bytes[..]), Some(flow));
+        }
     }
 
     #[test]

@@ -28,8 +28,8 @@ impl Key {
         joined(parts, |joined| SipHasher13::new_with_key(&self.0).hash(joined))
     }
 
-    /// The same for a single piece, without a length before it: so a key that is used here must never be used with
-    /// [`Key::hash`], or a piece could be made that has the hash of a list.
+    /// The same for a single piece, without a length before it: so a key that is used here must
+    /// never be used with [`Key::hash`], or a piece could be made that has the hash of a list.
     pub(crate) fn hash_one(&self, piece: &[u8]) -> u64 {
         SipHasher13::new_with_key(&self.0).hash(piece)
     }
@@ -65,8 +65,8 @@ impl Keys {
     }
 }
 
-/// Joins `parts`, each preceded by its length, so that no two lists run together. To hash them in one
-/// piece costs less than bit by bit.
+/// Joins `parts`, each preceded by its length, so that no two lists run together. To hash them in
+/// one piece costs less than bit by bit.
 fn joined(parts: &[&[u8]], hash: impl FnOnce(&[u8]) -> u64) -> u64 {
     let length = parts.iter().map(|part| 4 + part.len()).sum();
     let (mut short, mut long) = ([0; 256], Vec::new());
@@ -153,7 +153,8 @@ mod tests {
         let key = Key::derive(&[1; 32], "x");
         assert_ne!(key.hash(&[b"ab", b"c"]), key.hash(&[b"a", b"bc"]));
         assert_eq!(key.hash(&[b"ab", b"c"]), key.hash(&[b"ab", b"c"]));
-        // One part that says what two parts are joined to: whoever chooses it must not learn of those.
+        // One part that says what two parts are joined to: whoever chooses it must not learn of
+        // those.
         let two = b"\x02\0\0\0ab\x01\0\0\0c";
         assert_ne!(key.proof(&[two]), key.proof(&[b"ab", b"c"]));
         assert_ne!(key.hash(&[b"ab", b"c"]), key.proof(&[b"ab", b"c"]));
@@ -167,7 +168,7 @@ mod tests {
 
     #[test]
     fn hexadecimal_comes_back() {
-        let mut out = alloc::vec::Vec::new();
+        let mut out = Vec::new();
         put_hex(&mut out, &[0, 0xff, 0x5a]);
         assert_eq!(out, b"00ff5a");
         assert_eq!(take_hex::<3>(&out), Some([0, 0xff, 0x5a]));

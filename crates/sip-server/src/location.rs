@@ -18,13 +18,14 @@ use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use hashbrown::HashTable;
 use lock_api::{Mutex, RawMutex};
 use sip::digest::{Algorithm, Ha1Set};
-use sip::{Duration, Instant, SipUri, Uri};
+use sip::{Deadline, Duration, Instant, SipUri, Uri};
 use smallvec::SmallVec;
 
 /// How many parts the users are spread over, each with a lock of its own.
 const SHARDS: usize = 64;
 
-/// How many reminders of expiries that are needed no more a shard may hold beyond a few for each user.
+/// How many reminders of expiries that are needed no more a shard may hold beyond a few for each
+/// user.
 const SPARE_REMINDERS: usize = 1024;
 
 /// A user, or an address of record that registered while authentication was off.
@@ -37,9 +38,9 @@ pub(crate) struct Subscriber {
     pub(crate) bindings: Vec<Binding>,
     pub(crate) past: Past,
     sequence: u64,
-    /// The one reminder in the queue that counts, [`Instant::MAX`] if there is none. It is no later than a second after
-    /// the first expiry; others are passed over.
-    reminder: Instant,
+    /// The one reminder in the queue that counts, never if there is none. It is no later than a
+    /// second after the first expiry; others are passed over.
+    reminder: Deadline,
 }
 
 /// What other tables know of the bindings of a subscriber.
@@ -72,7 +73,8 @@ impl Subscriber {
 struct Shard {
     table: HashTable<Subscriber>,
     expiries: TimerQueue<u64>,
-    /// The sequence number of the last record. Records are compared with others of the same address of record only.
+    /// The sequence number of the last record. Records are compared with others of the same address
+    /// of record only.
     sequence: u64,
 }
 
@@ -95,8 +97,8 @@ impl AddressOfRecord {
     }
 }
 
-/// All users and bindings.
-pub(crate) struct Subscribers<R: RawMutex> {
+/// The location service: all users and bindings.
+pub(crate) struct LocationService<R: RawMutex> {
     shards: Box<[Mutex<R, Shard>]>,
     key: Key,
     contacts: Contacts<R>,
@@ -109,7 +111,7 @@ pub(crate) struct Subscribers<R: RawMutex> {
     next_expiry: AtomicU64,
 }
 
-impl<R: RawMutex> Subscribers<R> {
+impl<R: RawMutex> LocationService<R> {
     pub(crate) fn new(key: Key, contacts: Key) -> Self {
         Self {
             contacts: Contacts::new(contacts),
@@ -211,7 +213,7 @@ impl<R: RawMutex> Subscribers<R> {
                     bindings: Vec::new(),
                     past: Past::default(),
                     sequence: 0,
-                    reminder: Instant::MAX,
+                    reminder: Deadline::NEVER,
                 },
                 |other| self.key.hash_one(&other.address_of_record),
             ),
@@ -270,9 +272,9 @@ impl<R: RawMutex> Subscribers<R> {
         if binding.flow_bound { self.contacts.claim(uri, &binding.flow) } else { 0 }
     }
 
-    /// What `look` makes of the bindings of the phone that is registered at `uri`, the newest first: one user may have
-    /// several there, each behind a NAT of its own. Where several users claim to be there, it is the one who is `called`,
-    /// or none.
+    /// What `look` makes of the bindings of the phone that is registered at `uri`, the newest
+    /// first: one user may have several there, each behind a NAT of its own. Where several users
+    /// claim to be there, it is the one who is `called`, or none.
     pub(crate) fn look_up_contact<T>(
         &self,
         uri: &SipUri<'_>,
@@ -293,7 +295,8 @@ impl<R: RawMutex> Subscribers<R> {
         there.filter_map(look).collect()
     }
 
-    /// Takes in a record that was stored before, unless a later one is already here. No binding lasts beyond `latest`.
+    /// Takes in a record that was stored before, unless a later one is already here. No binding
+    /// lasts beyond `latest`.
     pub(crate) fn restore(&self, record: &Record<'_>, now: Instant, latest: Instant) {
         let address = self.canonical(record.address_of_record);
         {
@@ -348,11 +351,11 @@ impl<R: RawMutex> Subscribers<R> {
                     continue;
                 };
                 let subscriber = entry.get_mut();
-                if subscriber.reminder != when {
+                if subscriber.reminder != when.into() {
                     // There was an earlier one since.
                     continue;
                 }
-                subscriber.reminder = Instant::MAX;
+                subscriber.reminder = Deadline::NEVER;
                 let is_kept = |binding: &Binding| binding.expires > now;
                 for _ in 0..self.retain(hash, subscriber, sequence, out, is_kept) {
                     counters.expired_bindings.add();
@@ -415,8 +418,8 @@ impl<R: RawMutex> Subscribers<R> {
         gone
     }
 
-    /// Tells the other tables what has become of the bindings of a subscriber. Those on connections that have ended
-    /// meanwhile, or before a restart, are dropped.
+    /// Tells the other tables what has become of the bindings of a subscriber. Those on connections
+    /// that have ended meanwhile, or before a restart, are dropped.
     fn tell(&self, hash: u64, before: &Known, subscriber: &mut Subscriber) {
         let after = subscriber.connections();
         for &connection in after.iter().filter(|now| !before.connections.contains(now)) {
@@ -431,7 +434,7 @@ impl<R: RawMutex> Subscribers<R> {
         self.count(before.bindings, subscriber.bindings.len());
     }
 
-    /// When [`Subscribers::expire`] has something to do.
+    /// When [`LocationService::expire`] has something to do.
     pub(crate) fn next_expiry(&self) -> Option<Instant> {
         let next = self.next_expiry.load(Ordering::Relaxed);
         (next != u64::MAX).then(|| Instant::from_micros(next))
@@ -473,12 +476,12 @@ impl<R: RawMutex> Subscribers<R> {
         };
     }
 
-    /// Makes the queue anew: who registers with ever shorter expiries, or comes and goes, leaves reminders behind that
-    /// nobody needs.
+    /// Makes the queue anew: who registers with ever shorter expiries, or comes and goes, leaves
+    /// reminders behind that nobody needs.
     fn remind_anew(&self, table: &mut HashTable<Subscriber>, expiries: &mut TimerQueue<u64>) {
         *expiries = TimerQueue::default();
         for subscriber in table {
-            subscriber.reminder = Instant::MAX;
+            subscriber.reminder = Deadline::NEVER;
             let hash = self.key.hash_one(&subscriber.address_of_record);
             self.remind(subscriber, hash, expiries);
         }
@@ -495,9 +498,9 @@ impl<R: RawMutex> Subscribers<R> {
         const LATENESS: Duration = Duration::from_secs(1);
         let earliest = subscriber.bindings.iter().map(|binding| binding.expires).min();
         let Some(when) = earliest.map(|earliest| earliest + LATENESS) else { return false };
-        let is_news = when < subscriber.reminder;
+        let is_news = Deadline::from(when) < subscriber.reminder;
         if is_news {
-            subscriber.reminder = when;
+            subscriber.reminder = when.into();
             expiries.push(when, hash);
             self.next_expiry.fetch_min(when.as_micros(), Ordering::Relaxed);
         }
@@ -552,11 +555,12 @@ mod tests {
     #[test]
     fn reminders_that_nobody_needs_do_not_pile_up() {
         let key = Key::derive(&[1; 32], "subscribers");
-        let subscribers: Subscribers<parking_lot::RawMutex> = Subscribers::new(key.clone(), key);
-        let address = subscribers.address_of_record(b"alice", "example.com");
+        let location: LocationService<parking_lot::RawMutex> =
+            LocationService::new(key.clone(), key);
+        let address = location.address_of_record(b"alice", "example.com");
         let mut out = Output::default();
         let mut set = |bindings: Vec<Binding>| {
-            subscribers.update(&address, true, &mut out, |subscriber| {
+            location.update(&address, true, &mut out, |subscriber| {
                 subscriber.bindings = bindings;
                 ((), Changed::No)
             });
@@ -569,14 +573,13 @@ mod tests {
                 set(Vec::new());
             }
         }
-        let queued: usize =
-            subscribers.shards.iter().map(|shard| shard.lock().expiries.len()).sum();
+        let queued: usize = location.shards.iter().map(|shard| shard.lock().expiries.len()).sum();
         assert!(queued <= SPARE_REMINDERS + 5, "{queued}");
-        assert_eq!(subscribers.bindings(), 1);
+        assert_eq!(location.bindings(), 1);
         let counters = Counters::default();
-        subscribers.expire(start + Duration::from_secs(10_003), &mut out, &counters);
-        assert_eq!(subscribers.bindings(), 0);
-        subscribers.expire(start + Duration::from_secs(30_000), &mut out, &counters);
-        assert_eq!(subscribers.next_expiry(), None);
+        location.expire(start + Duration::from_secs(10_003), &mut out, &counters);
+        assert_eq!(location.bindings(), 0);
+        location.expire(start + Duration::from_secs(30_000), &mut out, &counters);
+        assert_eq!(location.next_expiry(), None);
     }
 }

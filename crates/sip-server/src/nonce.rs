@@ -17,10 +17,10 @@ const SHARDS: usize = 16;
 /// Issues and judges nonces.
 ///
 /// A nonce is the time at which it was issued, a number that makes it unlike all others of that
-/// millisecond, and a keyed hash of both and of the host that it was issued to. Its counts are kept only from its first good use on: an
-/// attacker without a password fills nothing. Where the table is full the oldest nonces are
-/// forgotten, and all that are older than those are stale from then on: so a count that was used is
-/// never accepted again.
+/// millisecond, and a keyed hash of both and of the host that it was issued to. Its counts are kept
+/// only from its first good use on: an attacker without a password fills nothing. Where the table
+/// is full the oldest nonces are forgotten, and all that are older than those are stale from then
+/// on: so a count that was used is never accepted again.
 pub(crate) struct Nonces<R: RawMutex> {
     key: Key,
     serial: AtomicU32,
@@ -53,7 +53,8 @@ struct Recent {
     fingerprint: u64,
 }
 
-/// Seconds for which a request may come again: 64 times T1 as it is by default (RFC 3261 section 17.1.1.2).
+/// Seconds for which a request may come again: 64 times T1 as it is by default (RFC 3261 section
+/// 17.1.1.2).
 const REPETITION: u32 = 32;
 
 /// What a nonce is.
@@ -137,8 +138,8 @@ impl<R: RawMutex> Nonces<R> {
     }
 
     /// Notes that the nonce `id` was used with `count` by the request that `fingerprint` stands
-    /// for. False where the count was used before by another request, or by this one long ago. A nonce that is used without a count
-    /// is good for that request alone.
+    /// for. False where the count was used before by another request, or by this one long ago. A
+    /// nonce that is used without a count is good for that request alone.
     pub(crate) fn use_count(
         &self,
         id: u64,
@@ -160,7 +161,8 @@ impl<R: RawMutex> Nonces<R> {
         };
         let oldest_fresh = (oldest_fresh.as_micros() / 1000) << SERIAL_BITS;
         let max = max_nonces.div_ceil(SHARDS);
-        // The new one itself, where it is the oldest of too many: it was used once, and is stale from now on.
+        // The new one itself, where it is the oldest of too many: it was used once, and is stale
+        // from now on.
         while (in_use.len() > max || in_use.keys().next().is_some_and(|&id| id < oldest_fresh))
             && let Some((oldest, _)) = in_use.pop_first()
         {
@@ -210,8 +212,8 @@ impl Counts {
     }
 }
 
-/// What stands for all addresses of a host: those of one machine are told apart by nobody but that machine, and a host
-/// may change its address within a /64 at any time (RFC 8981).
+/// What stands for all addresses of a host: those of one machine are told apart by nobody but that
+/// machine, and a host may change its address within a /64 at any time (RFC 8981).
 fn one_host(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         address if address.is_loopback() => Ipv4Addr::LOCALHOST.into(),

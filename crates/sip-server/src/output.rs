@@ -21,8 +21,8 @@ pub struct Transmit {
     pub flow: Flow,
     /// The message, as a range of [`Output::bytes`].
     pub range: Range<usize>,
-    /// Whether it says that something was kept which is in [`Output::journal`]. It must not be sent where that
-    /// could not be stored.
+    /// Whether it says that something was kept which is in [`Output::journal`]. It must not be sent
+    /// where that could not be stored.
     pub is_promise: bool,
 }
 
@@ -41,13 +41,15 @@ pub enum Event {
     Notice(Notice),
 }
 
-/// Something that the operator may want to read. It is text only once it is displayed: one line of at most some 300
-/// bytes, without control characters.
+/// Something that the operator may want to read. It is text only once it is displayed: one line of
+/// at most some 300 bytes, without control characters.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Notice {
     /// A request had credentials of ours that are wrong.
     LoginFailed {
-        /// The beginning of the URI in From: what is shown of it, and one byte more if there is more.
+        /// The beginning of the URI in From: what is shown of it, and one byte more if there is
+        /// more.
         from: Box<[u8]>,
         /// How the request came.
         flow: Flow,
@@ -109,8 +111,9 @@ pub struct Ticket(pub(crate) TicketKind);
 pub(crate) enum TicketKind {
     /// A branch of a transaction.
     Branch { handle: crate::proxy::via_branch::Handle, index: u8 },
-    /// A message to be forwarded without a transaction, written for the given end of ours, on the wish of somebody in
-    /// a network of scope `origin`, perhaps by the transport that is best for its length.
+    /// A message to be forwarded without a transaction, written for the given end of ours, on the
+    /// wish of somebody in a network of scope `origin`, perhaps by the transport that is best for
+    /// its length.
     Message { bytes: Vec<u8>, arrived_on: Flow, origin: Scope, leaves_transport: bool },
 }
 
@@ -129,12 +132,14 @@ pub struct Location {
 /// storage, then sends `transmits`, so that no binding is answered before it is kept; then calls
 /// [`Output::clear`].
 #[derive(Debug, Default)]
+#[non_exhaustive]
 pub struct Output {
     /// The bytes of all messages.
     pub bytes: Vec<u8>,
     /// The messages, in the order to send them.
     pub transmits: Vec<Transmit>,
-    /// Changes of bindings ([`record`](crate::journal_record)), to be appended to storage as they are.
+    /// Changes of bindings ([`record`](crate::journal_record)), to be appended to storage as they
+    /// are.
     pub journal: Vec<u8>,
     /// Everything else.
     pub events: Vec<Event>,

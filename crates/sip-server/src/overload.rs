@@ -1,11 +1,11 @@
-//! What a server does that falls behind: it lets in only a share of what is new, so that what has begun
-//! gets done. Beyond its limit a server that takes all requests finishes none of them.
+//! What a server does that falls behind: it lets in only a share of what is new, so that what has
+//! begun gets done. Beyond its limit a server that takes all requests finishes none of them.
 
 use memchr::{memchr, memchr_iter};
 use sip::{Duration, HeaderName, Instant};
 
-/// How messages begin that belong to something that has begun: responses, and the methods of dialogs and
-/// transactions that exist. The other requests begin something.
+/// How messages begin that belong to something that has begun: responses, and the methods of
+/// dialogs and transactions that exist. The other requests begin something.
 pub const BEGUN: [[u8; 4]; 9] =
     [*b"SIP/", *b"ACK ", *b"BYE ", *b"CANC", *b"PRAC", *b"UPDA", *b"INFO", *b"NOTI", *b"REFE"];
 
@@ -30,7 +30,8 @@ impl Share {
         hash as u32 & (Self::ALL.0 - 1) < self.0
     }
 
-    /// Whether the next one is in it, of some that come one after the other. `credit` counts for them.
+    /// Whether the next one is in it, of some that come one after the other. `credit` counts for
+    /// them.
     fn lets_in(self, credit: &mut u32) -> bool {
         *credit += self.0;
         let is_in = *credit >= Self::ALL.0;
@@ -58,20 +59,23 @@ impl Share {
 
 /// Decides what share of the new requests is served, from how long messages wait to be read.
 ///
-/// As long as most of them are served, all are read, and calls that are not served are refused with 503:
-/// that costs a quarter of a call, and ends the matter. The smaller the share, the fewer are refused for each that is
-/// served, and the others are left out where that costs little: datagrams unread by the owner, and who sent them
-/// sends them again (RFC 3261 section 17.1); what comes on streams by [`Throttle::lets_in`].
+/// As long as most of them are served, all are read, and calls that are not served are refused with
+/// 503: that costs a quarter of a call, and ends the matter. The smaller the share, the fewer are
+/// refused for each that is served, and the others are left out where that costs little: datagrams
+/// unread by the owner, and who sent them sends them again (RFC 3261 section 17.1); what comes on
+/// streams by [`Throttle::lets_in`].
 #[derive(Debug)]
 pub struct Throttle {
     share: Share,
     /// What those that came on streams and were left out have added up to.
     credit: u32,
-    /// What came before this was let in by an earlier decision and tells nothing about the present one.
+    /// What came before this was let in by an earlier decision and tells nothing about the present
+    /// one.
     decided: Instant,
     /// What was read by that.
     read_before: Share,
-    /// How those have waited that are looked at together, and when the first of them came and was read.
+    /// How those have waited that are looked at together, and when the first of them came and was
+    /// read.
     first: Option<(Wait, Instant, Instant)>,
 }
 
@@ -122,7 +126,8 @@ impl Throttle {
         self.share.as_part_of(self.read())
     }
 
-    /// What is served of a stream's messages that have `waited`, where none is to wait for `longest`.
+    /// What is served of a stream's messages that have `waited`, where none is to wait for
+    /// `longest`.
     pub(crate) fn served_after(&self, waited: Duration, longest: Duration) -> Share {
         if Wait::of(waited, longest) == Wait::Short { Share::ALL } else { self.served() }
     }
@@ -132,13 +137,14 @@ impl Throttle {
         self.share < Share::ALL
     }
 
-    /// Whether `message`, which has come on a stream, is to be read. If not, it is to be dropped: a server may
-    /// do that with requests that it is too busy for (RFC 3261 section 21.5.4). As nobody sends them again,
-    /// this befalls nothing that has begun, not even where it has a method that also begins something, and
-    /// no REGISTER, which is served for the price of a refusal.
+    /// Whether `message`, which has come on a stream, is to be read. If not, it is to be dropped: a
+    /// server may do that with requests that it is too busy for (RFC 3261 section 21.5.4). As
+    /// nobody sends them again, this befalls nothing that has begun, not even where it has a method
+    /// that also begins something, and no REGISTER, which is served for the price of a refusal.
     ///
-    /// Nor does it befall a stream of which nothing has to wait for long, where no message is to wait for `longest`: it
-    /// is `expected` to wait for less than a quarter of that. Only others are to blame then.
+    /// Nor does it befall a stream of which nothing has to wait for long, where no message is to
+    /// wait for `longest`: it is `expected` to wait for less than a quarter of that. Only others
+    /// are to blame then.
     pub(crate) fn lets_in(
         &mut self,
         message: &[u8],
@@ -152,7 +158,8 @@ impl Throttle {
             || share.lets_in(&mut self.credit)
     }
 
-    /// Whether `datagram`, which came at `came`, is to be read. It may have come when more was let in than now.
+    /// Whether `datagram`, which came at `came`, is to be read. It may have come when more was let
+    /// in than now.
     pub(crate) fn reads(&mut self, datagram: &[u8], came: Instant) -> bool {
         let read = self.read();
         came >= self.decided
@@ -167,9 +174,9 @@ impl Throttle {
         STEP
     }
 
-    /// The message that is read `now` has `waited` for it; or nothing waits. No message is to wait for
-    /// `longest`; if that is zero, everything is let in. True where another share is
-    /// served from now on.
+    /// The message that is read `now` has `waited` for it; or nothing waits. No message is to wait
+    /// for `longest`; if that is zero, everything is let in. True where another share is served
+    /// from now on.
     pub fn observe(&mut self, now: Instant, waited: Duration, longest: Duration) -> bool {
         if longest == Duration::ZERO {
             return core::mem::take(self).share != Share::ALL;
@@ -188,12 +195,14 @@ impl Throttle {
         }
         let reading = now.since(first_read);
         let micros = |span: Duration| span.as_micros() as f64;
-        // Above 1, the server falls further behind. One that catches up had only stopped for a moment.
+        // Above 1, the server falls further behind. One that catches up had only stopped for a
+        // moment.
         let growth = micros(reading) / micros(span);
         let share = match wait {
             // An eighth each time: from the smallest share to all in 0.6 s.
             Wait::Short => self.share.times(1.125),
-            // What is read in the time in which it comes; and less, so that what waits is read, too.
+            // What is read in the time in which it comes; and less, so that what waits is read,
+            // too.
             Wait::Long if growth > 0.9 => {
                 let excess = micros(waited.max(longest)) / micros(longest);
                 self.share.times(0.875 / growth.min(7.0) / excess)
@@ -204,7 +213,8 @@ impl Throttle {
             self.first = Some((wait, came, now));
             return false;
         }
-        // How long reading takes is seen from the first that comes now on; for short waits it says nothing.
+        // How long reading takes is seen from the first that comes now on; for short waits it says
+        // nothing.
         let first = (wait == Wait::Short).then_some((wait, now, now));
         *self = Self { share, credit: self.credit, decided: now, read_before: self.read(), first };
         true
@@ -216,8 +226,8 @@ pub(crate) fn has_begun(message: &[u8]) -> bool {
     BEGUN.iter().any(|begun| message.starts_with(begun))
 }
 
-/// Whether `message` is a request other than REGISTER and outside of every dialog, as far as is seen without
-/// parsing it.
+/// Whether `message` is a request other than REGISTER and outside of every dialog, as far as is
+/// seen without parsing it.
 fn begins_something(message: &[u8]) -> bool {
     if has_begun(message) || message.starts_with(b"REGI") {
         return false;
@@ -263,8 +273,8 @@ mod tests {
 
     const LONGEST: Duration = Duration::from_millis(100);
 
-    /// A server that takes `COST` for a call and a quarter for a refusal, and callers who try again after
-    /// 0.5, 1, 2 s and so on.
+    /// A server that takes `COST` for a call and a quarter for a refusal, and callers who try again
+    /// after 0.5, 1, 2 s and so on.
     struct Simulation {
         now: u64,
         throttle: Throttle,
@@ -403,8 +413,8 @@ mod tests {
     #[test]
     fn a_server_that_stood_still_and_catches_up_leaves_none_out() {
         let mut throttle = Throttle::new();
-        // A message each millisecond. The server was stopped for 90 ms, and reads what came meanwhile four
-        // times as fast as it came.
+        // A message each millisecond. The server was stopped for 90 ms, and reads what came
+        // meanwhile four times as fast as it came.
         for step in 0..220 {
             let came = Instant::from_micros(1_000_000 + step * 1000);
             let stopped = Instant::from_micros(1_190_000 + step.saturating_sub(100) * 250);

@@ -1,5 +1,6 @@
-//! REGISTERs whose bindings are gone, as long as copies of them may still arrive: a phone that was started anew has
-//! another Call-ID, so the order within one (RFC 3261 section 10.3 step 7) does not tell that they are late.
+//! REGISTERs whose bindings are gone, as long as copies of them may still arrive: a phone that was
+//! started anew has another Call-ID, so the order within one (RFC 3261 section 10.3 step 7) does
+//! not tell that they are late.
 
 use alloc::boxed::Box;
 use sip::Instant;

@@ -20,8 +20,8 @@ impl Rates {
         Self { key, buckets: (0..BUCKETS).map(|_| AtomicU64::new(0)).collect() }
     }
 
-    /// Takes one of `rate` a second, of which `burst` may come at once, for what `parts` name. False where there is
-    /// none left. A rate of 0 is no limit.
+    /// Takes one of `rate` a second, of which `burst` may come at once, for what `parts` name.
+    /// False where there is none left. A rate of 0 is no limit.
     pub(crate) fn take(&self, parts: &[&[u8]], now: Instant, rate: u32, burst: u32) -> bool {
         if rate == 0 {
             return true;

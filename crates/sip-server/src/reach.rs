@@ -1,4 +1,5 @@
-//! Where this server sends to, on whose wish: not everything that it can reach is open to everybody who can reach it.
+//! Where this server sends to, on whose wish: not everything that it can reach is open to everybody
+//! who can reach it.
 
 use crate::flow::is_sendable;
 use crate::keys::Key;
@@ -8,8 +9,8 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use core::sync::atomic::{AtomicU64, Ordering};
 use sip::Transport;
 
-/// How far an address means the same: the narrower the later. Whoever is in a network may have messages sent there, and
-/// to all wider ones.
+/// How far an address means the same: the narrower the later. Whoever is in a network may have
+/// messages sent there, and to all wider ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Scope {
     /// Everywhere.
@@ -65,7 +66,8 @@ const fn is_site_local(ip: Ipv6Addr) -> bool {
     first & 0xffc0 == 0xfec0 || matches!((first, second, third), (0x64, 0xff9b, 1))
 }
 
-/// The IPv4 address that a translator would make of `ip` (RFC 6052 section 2.1, RFC 3056 section 2).
+/// The IPv4 address that a translator would make of `ip` (RFC 6052 section 2.1, RFC 3056 section
+/// 2).
 fn embedded(ip: Ipv6Addr) -> Option<Ipv4Addr> {
     match ip.segments() {
         [0x64, 0xff9b, 0, 0, 0, 0, ..] => Some(Ipv4Addr::from_bits(ip.to_bits() as u32)),
@@ -75,14 +77,14 @@ fn embedded(ip: Ipv6Addr) -> Option<Ipv4Addr> {
 }
 
 impl Settings {
-    /// The scope of `address`. Those of this machine lead to programs on it, past any packet filter, and what comes from
-    /// them comes from here.
+    /// The scope of `address`. Those of this machine lead to programs on it, past any packet
+    /// filter, and what comes from them comes from here.
     pub(crate) fn scope(&self, address: IpAddr) -> Scope {
         if self.is_own(address) { Scope::Host } else { Scope::of(address) }
     }
 
-    /// Whether a request may go to `remote` by `transport` on the wish of somebody who is in a network of scope `origin`.
-    /// What would come back to this server goes nowhere.
+    /// Whether a request may go to `remote` by `transport` on the wish of somebody who is in a
+    /// network of scope `origin`. What would come back to this server goes nowhere.
     pub(crate) fn may_reach(
         &self,
         origin: Scope,
@@ -98,8 +100,8 @@ impl Settings {
 
 const SLOTS: usize = 1 << 16;
 
-/// Hosts that have answered a request, and so want what is sent to them. One takes the place of another one now and
-/// then.
+/// Hosts that have answered a request, and so want what is sent to them. One takes the place of
+/// another one now and then.
 pub(crate) struct Answered {
     key: Key,
     slots: Box<[AtomicU64]>,

@@ -5,7 +5,7 @@ use crate::config::Registrar;
 use crate::counters::Counters;
 use crate::event::Env;
 use crate::flow::{Flow, is_sendable};
-use crate::location::{AddressOfRecord, Changed, Subscriber, Subscribers};
+use crate::location::{AddressOfRecord, Changed, LocationService, Subscriber};
 use crate::past::Undone;
 use crate::proxy::{NextHop, is_flow_bound};
 use crate::settings::Settings;
@@ -73,7 +73,7 @@ pub(crate) fn register<R: RawMutex>(
     head: &RequestHead<'_>,
     address: &AddressOfRecord,
     flow: &Flow,
-    subscribers: &Subscribers<R>,
+    location: &LocationService<R>,
     env: &mut Env<'_>,
 ) -> Outcome {
     let order = match Order::read(request, head, flow, env) {
@@ -88,10 +88,10 @@ pub(crate) fn register<R: RawMutex>(
     let config = &env.settings.config;
     let adds = matches!(&order.wish, Wish::Update(contacts)
         if contacts.iter().any(|contact| contact.expires > Duration::ZERO));
-    let is_full = adds && subscribers.registered() >= config.limits.max_registered;
+    let is_full = adds && location.registered() >= config.limits.max_registered;
     let create = adds && !config.authentication.required;
     let (max_contacts, counters) = (config.registrar.max_contacts, env.counters);
-    let outcome = subscribers.update(address, create, env.out, |subscriber| {
+    let outcome = location.update(address, create, env.out, |subscriber| {
         if is_full && subscriber.bindings.is_empty() {
             return (
                 Outcome::Refused(Status::SERVICE_UNAVAILABLE.because("Too Many Registrations")),
@@ -102,7 +102,7 @@ pub(crate) fn register<R: RawMutex>(
         let changed = match &order.wish {
             Wish::Fetch => Ok(Changed::No),
             Wish::RemoveAll => change.remove_all(),
-            Wish::Update(contacts) => change.update(contacts, max_contacts, subscribers),
+            Wish::Update(contacts) => change.update(contacts, max_contacts, location),
         };
         match changed {
             Ok(changed) => (Outcome::Done(change.finish()), changed),
@@ -129,7 +129,8 @@ struct Change<'c, 'm> {
     order: &'c Order<'m>,
     subscriber: &'c mut Subscriber,
     counters: &'c Counters,
-    /// Whether it is a late copy where it adds a binding, and where it removes one that it did not know.
+    /// Whether it is a late copy where it adds a binding, and where it removes one that it did not
+    /// know.
     adds_again: bool,
     removes_again: bool,
     /// What it and others have made that is there no more.
@@ -177,14 +178,14 @@ impl<'c, 'm> Change<'c, 'm> {
         &mut self,
         contacts: &[Contact<'_>],
         max_contacts: usize,
-        subscribers: &Subscribers<R>,
+        location: &LocationService<R>,
     ) -> Result<Changed, Outcome> {
         // All or nothing (RFC 3261 section 10.3 step 7). What is refused at its only contact
         // has changed nothing, so a copy is for several.
         let before = (contacts.len() > 1).then(|| self.subscriber.bindings.clone());
-        let is_more = contacts.iter().try_fold(false, |is_more, contact| {
-            Ok(is_more | self.update_one(contact, subscribers)?)
-        });
+        let is_more = contacts
+            .iter()
+            .try_fold(false, |is_more, contact| Ok(is_more | self.update_one(contact, location)?));
         let is_more = match is_more {
             Ok(_) if self.own > max_contacts => Err(TOO_MANY),
             is_more => is_more,
@@ -212,13 +213,14 @@ impl<'c, 'm> Change<'c, 'm> {
     fn update_one<R: RawMutex>(
         &mut self,
         contact: &Contact<'_>,
-        subscribers: &Subscribers<R>,
+        location: &LocationService<R>,
     ) -> Result<bool, Outcome> {
         let (order, bindings) = (self.order, &mut self.subscriber.bindings);
         let old = bindings.len() - self.own;
         let replaced = replaced_by(contact, order, bindings, old);
         let removes = contact.expires == Duration::ZERO;
-        // A late copy of an earlier REGISTER must not bring back what is gone, nor take what has come since.
+        // A late copy of an earlier REGISTER must not bring back what is gone, nor take what has
+        // come since.
         let is_unwanted = !removes && self.adds_again
             || replaced.iter().map(|&at| &bindings[at]).any(|binding| {
                 order.is_late_for(binding)
@@ -251,7 +253,7 @@ impl<'c, 'm> Change<'c, 'm> {
             expires: order.now + contact.expires,
             flow: *order.flow,
         };
-        binding.claim = subscribers.claim(&binding, &contact.uri);
+        binding.claim = location.claim(&binding, &contact.uri);
         // Most users have one phone, and a vector takes room for four by itself.
         bindings.reserve_exact(1);
         bindings.push(binding);
@@ -342,8 +344,8 @@ fn read_path(request: &Message<'_>, flow: &Flow, settings: &Settings) -> Result<
     Ok(path)
 }
 
-/// The most contacts in one REGISTER: enough to put others in the place of all that an address of record may have. Each
-/// is compared with each binding, under a lock.
+/// The most contacts in one REGISTER: enough to put others in the place of all that an address of
+/// record may have. Each is compared with each binding, under a lock.
 const fn most_at_once(max_contacts: usize) -> usize {
     max_contacts.saturating_mul(2)
 }
@@ -451,11 +453,12 @@ fn read_contact<'m>(
     Ok(Contact { uri_bytes, uri, expires, q, instance, reg_id, is_flow_bound: false })
 }
 
-/// The indices, in order, of the bindings that `contact` takes the place of: that of the same URI (RFC 3261 section
-/// 19.1.4), unless another phone says that it is another one, elsewhere, or of the same phone and flow (RFC 5626 section
-/// 6). A phone that has a new URI is the same phone also where it does not number its flows: then it takes the place of
-/// all that it had, which are among the first `old`; several contacts of one REGISTER stay beside one another. Call-ID and
-/// CSeq do not matter: phones change them.
+/// The indices, in order, of the bindings that `contact` takes the place of: that of the same URI
+/// (RFC 3261 section 19.1.4), unless another phone says that it is another one, elsewhere, or of
+/// the same phone and flow (RFC 5626 section 6). A phone that has a new URI is the same phone also
+/// where it does not number its flows: then it takes the place of all that it had, which are among
+/// the first `old`; several contacts of one REGISTER stay beside one another. Call-ID and CSeq do
+/// not matter: phones change them.
 fn replaced_by(
     contact: &Contact<'_>,
     order: &Order<'_>,
@@ -468,8 +471,8 @@ fn replaced_by(
                 extra.reg_id == contact.reg_id && *extra.instance == *contact.instance
             })
     };
-    // Two phones behind two NATs may well have the same private address. Where requests would come to one place there is
-    // one phone, which was set up anew or replaced.
+    // Two phones behind two NATs may well have the same private address. Where requests would come
+    // to one place there is one phone, which was set up anew or replaced.
     let is_of_other = |binding: &Binding| {
         let instance = binding.instance();
         let is_elsewhere = || {
@@ -519,8 +522,9 @@ fn extra(path: &[u8], contact: &Contact<'_>) -> Option<Box<Extra>> {
     }))
 }
 
-/// The Contact lines of a 200: every binding with the time it has left, the `own` of the request first, which are the
-/// last of all, since some phones take the first for theirs; then from the newest to the oldest.
+/// The Contact lines of a 200: every binding with the time it has left, the `own` of the request
+/// first, which are the last of all, since some phones take the first for theirs; then from the
+/// newest to the oldest.
 fn contact_lines(subscriber: &Subscriber, own: usize, now: Instant) -> Vec<u8> {
     let bindings = &subscriber.bindings;
     let (others, own) = bindings.split_at(bindings.len() - own);

@@ -32,7 +32,7 @@ pub(crate) fn on_request<R: RawMutex>(
     let trust = env.settings.trust(source);
     if trust == Trust::Stranger {
         let is_banned = server.bans.is_banned(source, env.now);
-        if (is_banned || !server.sources.admit(source, env.now, limits))
+        if (is_banned || !server.admission.admit(source, env.now, limits))
             && !is_of_registered_phone(server, message, flow, env)
         {
             let counters = env.counters;
@@ -82,12 +82,13 @@ pub(crate) fn on_request<R: RawMutex>(
     route(server, &incoming, &found, env);
 }
 
-/// Requests a second, and at once, of a registered phone whose source is shut out or has sent too many.
+/// Requests a second, and at once, of a registered phone whose source is shut out or has sent too
+/// many.
 const PHONE_RATE: u32 = 10;
 const PHONE_BURST: u32 = 50;
 
-/// Whether the user that `request` says it is from is registered on just this flow: whatever the others behind its NAT
-/// do, or whoever forges its address, a phone is served.
+/// Whether the user that `request` says it is from is registered on just this flow: whatever the
+/// others behind its NAT do, or whoever forges its address, a phone is served.
 fn is_of_registered_phone<R: RawMutex>(
     server: &Server<R>,
     request: &Message<'_>,
@@ -98,7 +99,7 @@ fn is_of_registered_phone<R: RawMutex>(
     let from = from.and_then(|from| NameAddr::parse(HeaderName::From, from).ok());
     let Some(Ok(Uri::Sip(uri))) = from.map(|from| from.uri()) else { return false };
     let Some(user) = address_of(server, &uri, env) else { return false };
-    let is_there = server.subscribers.look_up(&user, |subscriber| {
+    let is_there = server.location.look_up(&user, |subscriber| {
         subscriber.is_some_and(|subscriber| {
             subscriber.current(env.now).any(|binding| binding.flow == *flow)
         })
@@ -112,7 +113,8 @@ fn is_of_registered_phone<R: RawMutex>(
         )
 }
 
-/// Whether `request` is an ACK for a response that this server made itself: it ends here, whatever else is in it.
+/// Whether `request` is an ACK for a response that this server made itself: it ends here, whatever
+/// else is in it.
 fn acknowledges_refusal(request: &Message<'_>, env: &Env<'_>) -> bool {
     if request.method() != Some(Method::Ack) {
         return false;
@@ -168,7 +170,7 @@ fn on_register<R: RawMutex>(server: &Server<R>, incoming: &Incoming<'_, '_>, env
             let domain = env.settings.domain_of(&uri.host).filter(|_| is_short);
             domain.and_then(|domain| env.settings.user_of(&uri, domain)).map(|(user, domain)| {
                 let name = env.settings.domain_name(domain);
-                (domain, server.subscribers.address_of_record(&user, name))
+                (domain, server.location.address_of_record(&user, name))
             })
         }
         _ => {
@@ -194,7 +196,7 @@ fn on_register<R: RawMutex>(server: &Server<R>, incoming: &Incoming<'_, '_>, env
         }
     }
     let outcome = timed(env.stopwatch, Step::AddUser, || {
-        registrar::register(message, head, &address, flow, &server.subscribers, env)
+        registrar::register(message, head, &address, flow, &server.location, env)
     });
     answer_register(incoming, &outcome, env);
 }

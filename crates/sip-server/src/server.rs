@@ -1,13 +1,13 @@
 //! What all threads share.
 
-use crate::admission::Sources;
+use crate::admission::Admission;
 use crate::bans::Bans;
 use crate::config::Config;
 use crate::counters::Counters;
 use crate::dialogs::Dialogs;
 use crate::flow::{Connection, Flow};
 use crate::keys::Keys;
-use crate::location::Subscribers;
+use crate::location::LocationService;
 use crate::logins::Logins;
 use crate::nonce::Nonces;
 use crate::output::Output;
@@ -32,9 +32,9 @@ pub struct Server<R: RawMutex> {
     /// Grows with each change of `settings`.
     pub(crate) generation: AtomicU64,
     pub(crate) keys: Keys,
-    pub(crate) subscribers: Subscribers<R>,
+    pub(crate) location: LocationService<R>,
     pub(crate) nonces: Nonces<R>,
-    pub(crate) sources: Sources<R>,
+    pub(crate) admission: Admission<R>,
     pub(crate) bans: Bans<R>,
     /// Requests of registered phones from sources that have sent too many, or are banned.
     pub(crate) flow_rates: Rates,
@@ -50,6 +50,7 @@ pub struct Server<R: RawMutex> {
 
 /// A binding as [`Server::for_each_binding`] shows it (row A5).
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct BindingView<'a> {
     /// `user@domain`, the user without escapes.
     pub address_of_record: &'a [u8],
@@ -74,9 +75,9 @@ impl<R: RawMutex> Server<R> {
             is_draining: AtomicBool::new(false),
             generation: AtomicU64::new(0),
             keys: Keys::new(secret),
-            subscribers: Subscribers::new(key("subscribers"), key("contacts")),
+            location: LocationService::new(key("subscribers"), key("contacts")),
             nonces: Nonces::new(key("nonce")),
-            sources: Sources::new(key("sources")),
+            admission: Admission::new(key("sources")),
             bans: Bans::new(key("bans")),
             flow_rates: Rates::new(key("flow-rates")),
             answered: Answered::new(key("answered")),
@@ -106,20 +107,21 @@ impl<R: RawMutex> Server<R> {
     /// Adds the user `name@domain`, or changes the user's password. `name` is without escapes, the
     /// domain as configured. An authentication name is to be nobody else's in the domain.
     pub fn add_user(&self, address_of_record: &[u8], logins: impl Into<Logins>) {
-        self.subscribers.add_user(address_of_record, logins.into());
+        self.location.add_user(address_of_record, logins.into());
     }
 
     /// Removes a user with all bindings. False where there was none.
     pub fn remove_user(&self, address_of_record: &[u8], out: &mut Output) -> bool {
-        self.subscribers.remove_user(address_of_record, out)
+        self.location.remove_user(address_of_record, out)
     }
 
-    /// Takes in a binding record that was stored before. [`Server::continue_after`] is to be called as well: a record
-    /// that holds no binding any more may have a higher sequence number, and need not be taken in.
+    /// Takes in a binding record that was stored before. [`Server::continue_after`] is to be called
+    /// as well: a record that holds no binding any more may have a higher sequence number, and need
+    /// not be taken in.
     pub fn restore(&self, record: &crate::journal_record::Record<'_>, now: Instant) {
         // The clock may have been set back since.
         let latest = now + self.settings.lock().config.registrar.max_expires;
-        self.subscribers.restore(record, now, latest);
+        self.location.restore(record, now, latest);
         // Who was there before wants what is sent there.
         for binding in record.bindings().map_while(Result::ok).filter(|binding| binding.flow_bound)
         {
@@ -127,9 +129,10 @@ impl<R: RawMutex> Server<R> {
         }
     }
 
-    /// A connection was opened. To be called before anything is received on it: without it, nobody is registered there.
+    /// A connection was opened. To be called before anything is received on it: without it, nobody
+    /// is registered there.
     pub fn connection_opened(&self, connection: Connection) {
-        self.subscribers.open_connection(connection);
+        self.location.open_connection(connection);
     }
 
     /// Makes nonces that were issued before `start` stale. To be called when the server starts
@@ -141,7 +144,7 @@ impl<R: RawMutex> Server<R> {
     /// Gives records written from now on higher sequence numbers than `sequence`, the highest that
     /// was stored before.
     pub fn continue_after(&self, sequence: u64) {
-        self.subscribers.continue_after(sequence);
+        self.location.continue_after(sequence);
     }
 
     /// From now on refuses requests that would begin something new with 503, so that the server can
@@ -157,7 +160,7 @@ impl<R: RawMutex> Server<R> {
 
     /// Shows every current binding to `each`.
     pub fn for_each_binding(&self, now: Instant, each: &mut dyn FnMut(BindingView<'_>)) {
-        self.subscribers.for_each(now, &mut |address_of_record, binding| {
+        self.location.for_each(now, &mut |address_of_record, binding| {
             each(BindingView {
                 address_of_record,
                 contact: &binding.contact,
@@ -170,17 +173,17 @@ impl<R: RawMutex> Server<R> {
 
     /// How many users there are.
     pub fn users(&self) -> usize {
-        self.subscribers.users()
+        self.location.users()
     }
 
     /// How many addresses of record have bindings.
     pub fn registered(&self) -> usize {
-        self.subscribers.registered()
+        self.location.registered()
     }
 
     /// How many bindings there are.
     pub fn bindings(&self) -> usize {
-        self.subscribers.bindings()
+        self.location.bindings()
     }
 
     /// How many transactions are in progress.
@@ -193,8 +196,9 @@ impl<R: RawMutex> Server<R> {
         self.transactions.bytes()
     }
 
-    /// How long the steps of handling a message took, all workers together; zero where none was given
-    /// a clock ([`Worker::set_clock`](crate::Worker::set_clock)) or [`Config::timings`] is off.
+    /// How long the steps of handling a message took, all workers together; zero where none was
+    /// given a clock ([`Worker::set_clock`](crate::Worker::set_clock)) or [`Config::timings`] is
+    /// off.
     pub fn timings(&self) -> [(Step, Timing); Step::ALL.len()] {
         let all = self.counters.lock();
         Step::ALL.map(|step| {

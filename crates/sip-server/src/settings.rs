@@ -83,8 +83,8 @@ impl Settings {
         index.copied().map(DomainIndex)
     }
 
-    /// The domain whose users a number may mean (RFC 3966 section 5.1.5): that which a local one is said to be local to, or
-    /// `otherwise`. `None` where it is local to some other place.
+    /// The domain whose users a number may mean (RFC 3966 section 5.1.5): that which a local one is
+    /// said to be local to, or `otherwise`. `None` where it is local to some other place.
     pub(crate) fn domain_of_number(
         &self,
         tel: &TelUri<'_>,
@@ -111,9 +111,9 @@ impl Settings {
         Some((number, domain))
     }
 
-    /// The user that `uri`, whose host is `domain`, means, without escapes, and the user's domain. A telephone
-    /// number means whom it means as a tel URI (RFC 3261 section 19.1.6). `None` where no user is named, or the number is
-    /// local to some other place.
+    /// The user that `uri`, whose host is `domain`, means, without escapes, and the user's domain.
+    /// A telephone number means whom it means as a tel URI (RFC 3261 section 19.1.6). `None` where
+    /// no user is named, or the number is local to some other place.
     pub(crate) fn user_of<'u>(
         &self,
         uri: &SipUri<'u>,
@@ -135,7 +135,8 @@ impl Settings {
         (0..).zip(&self.config.domains).map(|(index, _)| DomainIndex(index))
     }
 
-    /// Whether `value`, of a header field with challenges or credentials, is of a realm of ours, by any reading.
+    /// Whether `value`, of a header field with challenges or credentials, is of a realm of ours, by
+    /// any reading.
     pub(crate) fn has_own_realm(&self, value: &[u8]) -> bool {
         let is_own = |realm: &[u8]| {
             let mut domains = self.config.domains.iter();
@@ -147,8 +148,8 @@ impl Settings {
         realms.by_ref().take(MOST).any(|realm| is_own(&realm)) || realms.next().is_some()
     }
 
-    /// The settings, where what comes from `source` is not to be believed: challenges in our name, and names of those
-    /// who answer.
+    /// The settings, where what comes from `source` is not to be believed: challenges in our name,
+    /// and names of those who answer.
     pub(crate) fn distrusts(&self, source: IpAddr) -> Option<&Self> {
         (self.config.authentication.required && !self.is_trusted(source)).then_some(self)
     }
@@ -169,8 +170,8 @@ impl Settings {
         self.domain_of(host).filter(|_| ours)
     }
 
-    /// Whether `address` is one of this machine's, as far as is known. One that is only advertised is not: other machines
-    /// have it as well, those behind the same NAT.
+    /// Whether `address` is one of this machine's, as far as is known. One that is only advertised
+    /// is not: other machines have it as well, those behind the same NAT.
     pub(crate) fn is_own(&self, address: IpAddr) -> bool {
         let address = address.to_canonical();
         let is_advertised = |advertised: &Advertised| advertised.address.ip() == address;
@@ -194,7 +195,8 @@ impl Settings {
         }
     }
 
-    /// Whether `end` is where this server listens on `transport`. On another one another program may.
+    /// Whether `end` is where this server listens on `transport`. On another one another program
+    /// may.
     pub(crate) fn is_own_end(&self, transport: Transport, end: SocketAddr) -> bool {
         let end = SocketAddr::new(end.ip().to_canonical(), end.port());
         let listens = |listener: &Listener| {
@@ -210,8 +212,8 @@ impl Settings {
         listeners.iter().any(listens) && self.is_own(end.ip()) || advertised.iter().any(is_outer)
     }
 
-    /// Whether `address`, to which a message came, is not known to be ours yet: it was given to this machine after
-    /// the start.
+    /// Whether `address`, to which a message came, is not known to be ours yet: it was given to
+    /// this machine after the start.
     pub(crate) fn is_new(&self, address: IpAddr) -> bool {
         const MOST: usize = 1024;
         !self.is_own(address)

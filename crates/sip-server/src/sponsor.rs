@@ -1,5 +1,5 @@
-//! On whose word a request goes on, and what may stand in it for that: who sent it, as far as that is proved, and what
-//! it says of its sender itself.
+//! On whose word a request goes on, and what may stand in it for that: who sent it, as far as that
+//! is proved, and what it says of its sender itself.
 
 use crate::authentication::{Asker, authenticate};
 use crate::dialogs;
@@ -17,8 +17,8 @@ use sip::{HeaderName, Method, Status, Uri};
 pub(crate) enum Sponsor {
     /// One of our users, who proved to be this one.
     User(AddressOfRecord),
-    /// A dialog that began here, in which this name of ours may stand in From. It is what the caller proved, or how the
-    /// callee was called: who called him chose that.
+    /// A dialog that began here, in which this name of ours may stand in From. It is what the
+    /// caller proved, or how the callee was called: who called him chose that.
     Dialog(Identity),
     /// Nobody: it is for one of our users, or nobody is asked.
     Nobody,
@@ -64,8 +64,8 @@ impl Sponsor {
         }
     }
 
-    /// What becomes of what the request says of its sender (RFC 3325): of strangers nothing is passed on, of users what
-    /// they have proved takes its place. Who is trusted is believed.
+    /// What becomes of what the request says of its sender (RFC 3325): of strangers nothing is
+    /// passed on, of users what they have proved takes its place. Who is trusted is believed.
     pub(crate) fn sender_fields(&self, incoming: &Incoming<'_, '_>, env: &Env<'_>) -> SenderFields {
         let Incoming { message, head, trust, .. } = incoming;
         if *trust == Trust::Trusted || !env.settings.config.authentication.required {
@@ -104,7 +104,7 @@ impl Sponsor {
 fn claim<R: RawMutex>(server: &Server<R>, from: &Uri<'_>, env: &Env<'_>) -> Claim {
     let user_of = |user: &[u8], domain| {
         let name = env.settings.domain_name(domain);
-        server.subscribers.address_of_record(user, name)
+        server.location.address_of_record(user, name)
     };
     match from {
         Uri::Sip(uri) => match env.settings.domain_of(&uri.host) {
@@ -114,8 +114,8 @@ fn claim<R: RawMutex>(server: &Server<R>, from: &Uri<'_>, env: &Env<'_>) -> Clai
             },
             None => Claim::Foreign,
         },
-        // A number may be anybody's, but not that of a user in whatever domain of ours: phones show it without what it is
-        // local to.
+        // A number may be anybody's, but not that of a user in whatever domain of ours: phones show
+        // it without what it is local to.
         Uri::Tel(tel) => {
             let mut number = Vec::new();
             tel.write_canonical_number(&mut number);
@@ -124,7 +124,7 @@ fn claim<R: RawMutex>(server: &Server<R>, from: &Uri<'_>, env: &Env<'_>) -> Clai
             let mut domains = core::iter::once(likely).chain(env.settings.domains());
             let user = domains.find_map(|domain| {
                 let user = user_of(&number, domain);
-                let is_there = server.subscribers.look_up(&user, |found| found.is_some());
+                let is_there = server.location.look_up(&user, |found| found.is_some());
                 is_there.then_some(Claim::User(user, domain))
             });
             user.unwrap_or(Claim::Foreign)
@@ -155,7 +155,7 @@ fn is_within_rate<R: RawMutex>(
     let (source, limits) = (flow.remote.ip(), &env.settings.config.limits);
     let ends = matches!(head.method, Method::Bye | Method::Ack);
     let admitted = server.dialogs.admit(&dialogs::id_of(head), ends, env.now)
-        && server.sources.admit_within_dialogs(source, env.now, limits);
+        && server.admission.admit_within_dialogs(source, env.now, limits);
     if !admitted {
         env.counters.rate_limited.add();
     }
@@ -169,11 +169,10 @@ pub(crate) fn find_sponsor<R: RawMutex>(
     env: &mut Env<'_>,
 ) -> Option<Sponsor> {
     let Asked { incoming, is_for_us, grant, follows_invite } = *asked;
-    let Incoming { head, flow, trust, .. } = incoming;
-    let is_trusted = *trust == Trust::Trusted;
-    let config = &env.settings.config;
-    let is_asked = config.authentication.required;
-    let claim = claim(server, &head.from_uri, env);
+    let is_trusted = incoming.trust == Trust::Trusted;
+    let is_asked = env.settings.config.authentication.required;
+    let method = incoming.head.method;
+    let claim = claim(server, &incoming.head.from_uri, env);
     if let Some(grant) = grant {
         let is_same = match &claim {
             Claim::Foreign => true,
@@ -183,7 +182,7 @@ pub(crate) fn find_sponsor<R: RawMutex>(
             Claim::Unprovable => is_trusted,
         };
         // An ACK cannot be asked for credentials; its INVITE was.
-        if !is_asked || is_same || head.method == Method::Ack {
+        if !is_asked || is_same || method == Method::Ack {
             return is_within_rate(server, incoming, env)
                 .then_some(Sponsor::Dialog(grant.identity));
         }
@@ -192,48 +191,67 @@ pub(crate) fn find_sponsor<R: RawMutex>(
     if follows_invite || (!is_asked && (is_for_us || is_trusted)) {
         return Some(Sponsor::Nobody);
     }
-    if is_asked && !matches!(head.method, Method::Ack | Method::Cancel) {
+    if is_asked && !matches!(method, Method::Ack | Method::Cancel) {
         match claim {
-            Claim::User(claimed, domain) => {
-                let proved = authenticate(server, Asker::Proxy, domain, incoming, env)?;
-                if proved == claimed {
-                    return Some(Sponsor::User(proved));
-                }
-                env.counters.identity_mismatches.add();
-                answer(
-                    incoming,
-                    Status::FORBIDDEN.because("From Is Not the Authenticated User"),
-                    env,
-                );
-                return None;
-            }
+            Claim::User(claimed, domain) => return prove(server, incoming, claimed, domain, env),
             Claim::Unprovable if !is_trusted => {
-                env.counters.identity_mismatches.add();
-                answer(
-                    incoming,
-                    Status::FORBIDDEN.because("From Names Nobody Who Can Log In"),
-                    env,
-                );
+                refuse_name(incoming, "From Names Nobody Who Can Log In", env);
                 return None;
             }
             Claim::Foreign | Claim::Unprovable => {}
         }
     }
-    if !is_for_us {
+    may_pass_unproved(server, asked, env).then_some(Sponsor::Nobody)
+}
+
+/// Has whoever sent the request prove to be the user who is `claimed`. `None` where that fails;
+/// then it has been answered.
+fn prove<R: RawMutex>(
+    server: &Server<R>,
+    incoming: &Incoming<'_, '_>,
+    claimed: AddressOfRecord,
+    domain: DomainIndex,
+    env: &mut Env<'_>,
+) -> Option<Sponsor> {
+    let proved = authenticate(server, Asker::Proxy, domain, incoming, env)?;
+    if proved == claimed {
+        return Some(Sponsor::User(proved));
+    }
+    refuse_name(incoming, "From Is Not the Authenticated User", env);
+    None
+}
+
+fn refuse_name(incoming: &Incoming<'_, '_>, reason: &str, env: &mut Env<'_>) {
+    env.counters.identity_mismatches.add();
+    answer(incoming, Status::FORBIDDEN.because(reason), env);
+}
+
+/// Whether a request that nobody stands for may go on: it is for us, and there are not too many
+/// from where it comes from. False where it has been answered, if it can be.
+fn may_pass_unproved<R: RawMutex>(
+    server: &Server<R>,
+    asked: &Asked<'_, '_>,
+    env: &mut Env<'_>,
+) -> bool {
+    let Incoming { head, flow, trust, .. } = asked.incoming;
+    if !asked.is_for_us {
         env.counters.relay_denied.add();
         match head.method {
             Method::Ack => {}
-            Method::Cancel => answer(incoming, Status::CALL_DOES_NOT_EXIST, env),
-            _ => answer(incoming, Status::FORBIDDEN.because("Relaying Denied"), env),
+            Method::Cancel => answer(asked.incoming, Status::CALL_DOES_NOT_EXIST, env),
+            _ => answer(asked.incoming, Status::FORBIDDEN.because("Relaying Denied"), env),
         }
-        return None;
+        return false;
     }
-    if !is_trusted && !server.sources.admit_foreign(flow.remote.ip(), env.now, &config.limits) {
+    let limits = &env.settings.config.limits;
+    if *trust != Trust::Trusted
+        && !server.admission.admit_foreign(flow.remote.ip(), env.now, limits)
+    {
         env.counters.foreign_limited.add();
         if head.method != Method::Ack {
-            refuse_for_now(incoming, Status::SERVICE_UNAVAILABLE, 10, env);
+            refuse_for_now(asked.incoming, Status::SERVICE_UNAVAILABLE, 10, env);
         }
-        return None;
+        return false;
     }
-    Some(Sponsor::Nobody)
+    true
 }

@@ -4,21 +4,24 @@ use alloc::collections::{BinaryHeap, VecDeque};
 use core::cmp::Reverse;
 use sip::{Duration, Instant};
 
-/// How many lines there are: calls wait by T1, 64 times T1, T4 and timer C, and what nobody answers by doubles of T1.
+/// How many lines there are: calls wait by T1, 64 times T1, T4 and timer C, and what nobody answers
+/// by doubles of T1.
 const LINES: usize = 6;
 
-/// How many entries at the end of a line one may have to pass by: delays count from answers, which do not come
-/// evenly.
+/// How many entries at the end of a line one may have to pass by: delays count from answers, which
+/// do not come evenly.
 const REACH: usize = 64;
 
-/// How near the end of a line has to be to an entry for it to stand there rather than in an empty line.
+/// How near the end of a line has to be to an entry for it to stand there rather than in an empty
+/// line.
 const NEAR: Duration = Duration::from_millis(250);
 
 /// Entries by time. An entry is a reminder to look at something, which says itself whether it is
 /// due: so nothing has to be taken out when plans change.
 ///
-/// Most are pushed with one of a few delays, and so nearly in order. These stand in lines, which costs less than a
-/// heap: the next is always beside the last one, and in the processor's cache. What fits into no line goes into a heap.
+/// Most are pushed with one of a few delays, and so nearly in order. These stand in lines, which
+/// costs less than a heap: the next is always beside the last one, and in the processor's cache.
+/// What fits into no line goes into a heap.
 #[derive(Debug)]
 pub(crate) struct TimerQueue<T: Ord> {
     lines: [VecDeque<(Instant, T)>; LINES],

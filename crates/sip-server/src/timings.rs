@@ -6,6 +6,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 
 /// A step of handling a message. Steps may lie within others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Step {
     /// Finding the header fields and reading those that every request has (ParseSIPHeaders).
     ParseHeaders,

@@ -55,8 +55,8 @@ impl<R: RawMutex> Worker<R> {
         Self { server, settings, generation, counters, stopwatch: None, local, datagrams, streams }
     }
 
-    /// A clock that counts nanoseconds, from whenever, for [`Server::timings`] where [`Config::timings`](crate::Config::timings)
-    /// is on.
+    /// A clock that counts nanoseconds, from whenever, for [`Server::timings`] where
+    /// [`Config::timings`](crate::Config::timings) is on.
     pub fn set_clock(&mut self, clock: fn() -> u64) {
         self.stopwatch = Some(Stopwatch::new(clock));
     }
@@ -66,8 +66,8 @@ impl<R: RawMutex> Worker<R> {
         self.receive_late(now, Duration::ZERO, flow, bytes, out);
     }
 
-    /// The same for one that has `waited` to be read since it came. A request that begins something and has come
-    /// by datagram so long ago that it has been sent again is left for its copy.
+    /// The same for one that has `waited` to be read since it came. A request that begins something
+    /// and has come by datagram so long ago that it has been sent again is left for its copy.
     pub fn receive_late(
         &mut self,
         now: Instant,
@@ -117,9 +117,9 @@ impl<R: RawMutex> Worker<R> {
         });
     }
 
-    /// The message that is read `now` from `transport` has `waited` for it; nothing, if none waits. To be called for
-    /// the first of those that are read together and, while [`Worker::is_throttling`], at least every
-    /// [`Throttle::step`] for datagrams and for streams.
+    /// The message that is read `now` from `transport` has `waited` for it; nothing, if none waits.
+    /// To be called for the first of those that are read together and, while
+    /// [`Worker::is_throttling`], at least every [`Throttle::step`] for datagrams and for streams.
     pub fn note_wait(&mut self, transport: Transport, now: Instant, waited: Duration) {
         self.refresh();
         let longest = self.settings.config.limits.max_wait;
@@ -132,15 +132,16 @@ impl<R: RawMutex> Worker<R> {
         self.datagrams.is_throttling() || self.streams.is_throttling()
     }
 
-    /// What share of the new requests on datagrams the owner is to hand to this worker; it leaves the others
-    /// unread.
+    /// What share of the new requests on datagrams the owner is to hand to this worker; it leaves
+    /// the others unread.
     #[must_use]
     pub fn share(&self) -> Share {
         self.datagrams.read()
     }
 
-    /// Whether `message`, which comes on a stream, is to be received. If not, the owner drops it, and it is counted.
-    /// To be asked before it is made to wait, which will be for `expected`, by what came before.
+    /// Whether `message`, which comes on a stream, is to be received. If not, the owner drops it,
+    /// and it is counted. To be asked before it is made to wait, which will be for `expected`, by
+    /// what came before.
     pub fn lets_in(&mut self, message: &[u8], expected: Duration) -> bool {
         let longest = self.settings.config.limits.max_wait;
         let lets_in = self.streams.lets_in(message, expected, longest);
@@ -212,9 +213,9 @@ impl<R: RawMutex> Worker<R> {
             env.counters.undeliverable.add();
             let Ok(via) = message.top_via() else { return };
             if message.status().is_some() {
-                // A response whose connection is gone goes once to the address that the request came from, and the port
-                // in its Via (RFC 3261 section 18.2.2). The rest of that is the answerer's copy, who could write there
-                // whatever he likes.
+                // A response whose connection is gone goes once to the address that the request
+                // came from, and the port in its Via (RFC 3261 section 18.2.2). The rest of that is
+                // the answerer's copy, who could write there whatever he likes.
                 if flow.connection.is_some() {
                     let remote = SocketAddr::new(flow.remote.ip(), via.port_or_default());
                     let retry = Flow { remote, connection: None, ..*flow };
@@ -234,7 +235,7 @@ impl<R: RawMutex> Worker<R> {
                     );
                 }
                 Some(ViaBranch::Stateless { .. }) => {
-                    stateless::send_as_datagram(&message, flow, env)
+                    stateless::send_as_datagram(&message, flow, env);
                 }
                 None => {}
             }
@@ -244,16 +245,17 @@ impl<R: RawMutex> Worker<R> {
     /// A connection has ended: the bindings on it end, too.
     pub fn connection_ended(&mut self, now: Instant, connection: Connection, out: &mut Output) {
         self.with_env(now, out, |server, env| {
-            server.subscribers.end_connection(connection, env.out, env.counters);
+            server.location.end_connection(connection, env.out, env.counters);
         });
     }
 
-    /// Runs the timers that are due. Those of transactions that another thread is at are left for the next time.
+    /// Runs the timers that are due. Those of transactions that another thread is at are left for
+    /// the next time.
     pub fn on_timer(&mut self, now: Instant, out: &mut Output) {
         self.with_env(now, out, |server, env| {
             server.transactions.on_timer(env);
             let counters = env.counters;
-            server.subscribers.expire(env.now, env.out, counters);
+            server.location.expire(env.now, env.out, counters);
         });
     }
 
@@ -262,7 +264,7 @@ impl<R: RawMutex> Worker<R> {
     #[must_use]
     pub fn next_timer(&self) -> Option<Instant> {
         let transactions = self.server.transactions.next_timer();
-        let expiries = self.server.subscribers.next_expiry();
+        let expiries = self.server.location.next_expiry();
         transactions.into_iter().chain(expiries).min()
     }
 

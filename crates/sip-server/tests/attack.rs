@@ -1,7 +1,8 @@
-//! Strangers, and a user in league with them, do at random what they can: what the engine sends is judged by a model of
-//! its own (`test_support::fuzz::attack`).
+//! Strangers, and a user in league with them, do at random what they can: what the engine sends is
+//! judged by a model of its own (`test_support::fuzz::attack`).
 //!
-//! `BAREBELL_ATTACK_SEEDS=N` runs N scripts instead of some more than a thousand, `BAREBELL_ATTACK_SEED=N` that one alone.
+//! `BAREBELL_ATTACK_SEEDS=N` runs N scripts instead of some more than a thousand,
+//! `BAREBELL_ATTACK_SEED=N` that one alone.
 
 use std::collections::BTreeMap;
 use test_support::Random;

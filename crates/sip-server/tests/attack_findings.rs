@@ -60,8 +60,8 @@ fn bytes_to_gateway(rig: &mut Rig, first: &[Sent]) -> usize {
     sent.iter().filter(is_there).map(|sent| sent.bytes.len()).sum()
 }
 
-/// A stranger calls bob and writes alice into To. Bob then has a token by which he is alice, wherever the stranger
-/// says that he is himself.
+/// A stranger calls bob and writes alice into To. Bob then has a token by which he is alice,
+/// wherever the stranger says that he is himself.
 #[test]
 fn nobody_gets_a_name_by_being_called_with_it_in_to() {
     for state in [State::Stateful, State::Stateless] {
@@ -106,7 +106,8 @@ fn a_flow_that_leads_to_the_server_itself_is_not_followed() {
     }
 }
 
-/// Bob is called at his phone and at the gateway. In the branch of the one is all that is in the other's.
+/// Bob is called at his phone and at the gateway. In the branch of the one is all that is in the
+/// other's.
 #[test]
 fn nobody_answers_for_a_host_that_he_is_not() {
     let mut rig = rig(State::Stateful);
@@ -139,7 +140,8 @@ fn nobody_answers_for_a_host_that_he_is_not() {
     assert!(first.len() > 1 && bytes <= 3 * received, "{bytes} for {received}");
 }
 
-/// A request with a good token, and the gateway's address as its source, makes the gateway one that has answered.
+/// A request with a good token, and the gateway's address as its source, makes the gateway one that
+/// has answered.
 #[test]
 fn a_forged_source_within_a_dialog_proves_nothing() {
     let mut rig = rig(State::Stateful);

@@ -53,7 +53,8 @@ fn the_steps_of_a_registration_are_measured_in_one_message_of_sixteen() {
     let measured = measure(true);
     let [(_, count, _), ..] = measured[..] else { panic!("nothing was measured") };
     assert!((80..=120).contains(&count), "{count}");
-    // Each step looks at the clock twice for itself, the parser twice, and the handler at all of it.
+    // Each step looks at the clock twice for itself, the parser twice, and the handler at all of
+    // it.
     let each = [
         (Step::ParseHeaders, 200),
         (Step::AddUser, 100),

@@ -1,12 +1,13 @@
 //! The agent: what comes in finds whom it is for.
 
 use crate::call::outgoing_dialog;
-use crate::call::{ALLOW, Asked, Call, CallError, News};
+use crate::call::{ALLOW, Asked, Call, CallError, News, refuse_answer};
 use crate::client::{Heard, Owner};
-use crate::config::{AccountId, Config};
+use crate::config::{Account, AccountId, Config};
 use crate::core::Core;
 use crate::event::{CallId, Event, Location, MessageId, Ticket, Transmit};
 use crate::message::ACCEPT;
+use crate::option_tags;
 use crate::registration::Registration;
 use crate::replaces::Replaces;
 use crate::server::{Answer, Arrival, ServerKey};
@@ -15,9 +16,6 @@ use alloc::vec::Vec;
 use core::net::SocketAddr;
 use sip::dialog::DialogId;
 use sip::{Emit, Flow, HeaderName, Instant, Message, Method, Transport, Uri};
-
-/// The extensions that a request may require.
-const SUPPORTED: [&[u8]; 1] = [b"replaces"];
 
 /// A user agent. See the [crate] for how it is used.
 pub struct Agent {
@@ -83,7 +81,7 @@ impl Agent {
         self.tidy(now);
     }
 
-    /// A message that [`Agent::poll_transmit`] gave could not be sent.
+    /// A message that [`Agent::poll_transmit`] gave could not be sent. Of `bytes` the beginning is enough, with Via in it.
     pub fn undeliverable(&mut self, now: Instant, bytes: &[u8]) {
         if let Some(heard) = self.core.on_undeliverable(bytes, now) {
             self.hear(heard, now);
@@ -124,6 +122,26 @@ impl Agent {
         self.core.clients.is_waiting()
     }
 
+    /// Takes one more account, which registers once [`Agent::register`] says so. `None` where its URI is no SIP URI.
+    pub fn add_account(&mut self, account: Account) -> Option<AccountId> {
+        let id = AccountId(self.core.config.accounts.len());
+        self.core.config.accounts.push(account);
+        let registration = Registration::new(&mut self.core, id);
+        if registration.is_none() {
+            self.core.config.accounts.pop();
+        }
+        self.registrations.push(registration?);
+        Some(id)
+    }
+
+    /// Asks the registrar of an account for nothing more; a registration that is in force runs out. For an account
+    /// whose place another one takes, as after a wrong password.
+    pub fn forget_account(&mut self, account: AccountId) {
+        if let Some(registration) = self.registrations.get_mut(account.0) {
+            registration.forget();
+        }
+    }
+
     /// Registers an account and keeps it registered.
     pub fn register(&mut self, now: Instant, account: AccountId) {
         if let Some(registration) = self.registrations.get_mut(account.0) {
@@ -138,14 +156,17 @@ impl Agent {
         }
     }
 
-    /// The addresses of this machine have changed: registrations are made anew.
+    /// The addresses of this machine have changed: registrations are made anew, and calls that stand go on from the
+    /// new ones ([`Event::Moved`]).
     pub fn network_changed(&mut self, now: Instant) {
         for registration in &mut self.registrations {
             registration.network_changed(&mut self.core, now);
         }
+        self.calls.values_mut().for_each(|call| call.network_changed(&mut self.core, now));
     }
 
-    /// Calls `uri`, as `account` or directly, with the offer `session`.
+    /// Calls `uri`, as `account` or directly, with the offer `session`; if that is empty, the other end makes the
+    /// offer ([`Event::Offer`]).
     ///
     /// # Errors
     /// [`CallError::Uri`] where it is no SIP URI or there is no such account.
@@ -165,7 +186,9 @@ impl Agent {
         Ok(id)
     }
 
-    /// Tells the caller that it rings here; with a `session`, that there is early media.
+    /// Tells the caller that it rings here; with a `session`, that there is early media. That is sent reliably where
+    /// the caller takes it (RFC 3262), and is the answer then, or our offer: [`Agent::answer`] need not repeat it.
+    /// What comes before the one before is acknowledged waits for that.
     ///
     /// # Errors
     /// [`CallError`] where the call does not ring here.
@@ -173,7 +196,8 @@ impl Agent {
         self.with(call, |call, core| call.ring(core, session, now))
     }
 
-    /// Answers a call with `session`: the answer to its offer, or an offer where it had none.
+    /// Answers a call with `session`: the answer to its offer, or an offer where it had none. It goes out as soon as
+    /// what was said before, with a session, is acknowledged.
     ///
     /// # Errors
     /// [`CallError`] where the call does not ring here.
@@ -212,10 +236,17 @@ impl Agent {
         })
     }
 
-    /// Offers another `session` within a call that stands.
+    /// Whether [`Agent::offer`] may be made: the call stands, and no change of its session is under way.
+    #[must_use]
+    pub fn may_offer(&self, call: CallId) -> bool {
+        self.calls.get(&call).is_some_and(Call::may_offer)
+    }
+
+    /// Offers another `session` within a call that stands, or that rings with a session that is settled. It is
+    /// offered again by itself where both ends have offered at once; another one takes its place until then.
     ///
     /// # Errors
-    /// [`CallError`] where it does not stand, or a change is under way.
+    /// [`CallError`] where the call is not so far, or a change is under way.
     pub fn offer(&mut self, now: Instant, call: CallId, session: Vec<u8>) -> Result<(), CallError> {
         self.with(call, |call, core| call.offer(core, session, now))
     }
@@ -357,13 +388,22 @@ impl Agent {
                     registration.on_heard(&mut self.core, &heard, now);
                 }
             }
-            Owner::Call(call) => {
-                if let Some(call) = self.calls.get_mut(&call) {
-                    call.on_heard(&mut self.core, heard, now);
-                }
-            }
+            Owner::Call(call) => match self.calls.get_mut(&call) {
+                Some(call) => call.on_heard(&mut self.core, heard, now),
+                None => self.on_stray_answer(&heard, now),
+            },
             Owner::Message(message) => self.core.on_message_heard(message, &heard),
-            Owner::Nobody => {}
+            Owner::Nobody => self.on_stray_answer(&heard, now),
+        }
+    }
+
+    /// Something has come of a request whose call is over: whoever answers then is hung up.
+    fn on_stray_answer(&mut self, heard: &Heard<'_>, now: Instant) {
+        if let Ok(response) = heard.what
+            && heard.method == Method::Invite
+            && response.status().is_some_and(|status| (200..300).contains(&status))
+        {
+            refuse_answer(&mut self.core, None, response, heard.flow, now);
         }
     }
 
@@ -384,6 +424,10 @@ impl Agent {
             _ => {}
         }
         let Arrival::New(key) = self.core.arrive(request, flow) else { return };
+        let unsupported = option_tags::unsupported_lines(&self.core.config, request);
+        if !unsupported.is_empty() {
+            return self.reply(request, flow, key, 420, &unsupported, now);
+        }
         let has_tag = head.to.tag().is_some();
         match self.calls.values_mut().find(|call| has_tag && call.has(request)) {
             Some(call) => call.on_request(&mut self.core, request, flow, key, now),
@@ -415,17 +459,6 @@ impl Agent {
 
     /// A request outside of any dialog.
     fn on_new_request(&mut self, request: &Message<'_>, flow: &Flow, key: ServerKey, now: Instant) {
-        let is_unknown =
-            |option: &&[u8]| !SUPPORTED.iter().any(|known| option.eq_ignore_ascii_case(known));
-        let unsupported: Vec<&[u8]> =
-            request.elements(HeaderName::Require).filter(is_unknown).collect();
-        if !unsupported.is_empty() {
-            let mut lines = Vec::new();
-            for option in unsupported {
-                ("Unsupported: ", option, "\r\n").emit(&mut lines);
-            }
-            return self.reply(request, flow, key, 420, &lines, now);
-        }
         let begins = matches!(request.method(), Some(Method::Invite | Method::Message));
         if begins && !self.admits(flow) {
             return self.reply(request, flow, key, 403, b"", now);
@@ -475,8 +508,7 @@ impl Agent {
         let asked = Asked { request: invite.as_bytes().to_vec(), flow: *flow, key };
         match Call::take(&mut self.core, id, account, invite, asked, replaces, now) {
             Ok(call) => drop(self.calls.insert(id, call)),
-            Err(415) => self.reply(invite, flow, key, 415, b"Accept: application/sdp\r\n", now),
-            Err(status) => self.reply(invite, flow, key, status, b"", now),
+            Err((status, lines)) => self.reply(invite, flow, key, status, &lines, now),
         }
     }
 

@@ -60,6 +60,8 @@ struct Client {
     /// Lines with credentials.
     authorization: Vec<u8>,
     challenges: u8,
+    /// Whether somebody else has said where it goes: who asks for credentials there is known, or gets none.
+    is_redirected: bool,
     state: State,
 }
 
@@ -81,6 +83,8 @@ struct Sent {
     /// Whether one was more than 100, which each proxy on the way may send.
     is_passed_on: bool,
     cancel: Cancel,
+    /// Its owner has heard that nobody answers. A 2xx that comes until then all the same is ended.
+    given_up: Option<Instant>,
 }
 
 /// Whether a request is to be taken back.
@@ -107,6 +111,8 @@ pub(crate) struct Clients {
 /// What has come of a request.
 pub(crate) struct Heard<'m> {
     pub(crate) owner: Owner,
+    /// Which request it was.
+    pub(crate) id: ClientId,
     pub(crate) method: Method<'static>,
     /// The way that it went, where it went any.
     pub(crate) flow: Option<Flow>,
@@ -141,12 +147,28 @@ pub fn destination(uri: &[u8]) -> Option<Destination> {
     Some(Destination { host, port: uri.port, transport, sips: uri.secure })
 }
 
+impl Sent {
+    /// Whether its owner has heard all that there was to hear, but for further 2xx.
+    fn only_waits(&self) -> bool {
+        self.machine.only_waits() || self.given_up.is_some()
+    }
+}
+
+/// What stands in the branch of one of our requests, and whether that is a CANCEL. Only its beginning may be there: the
+/// network gives back no more than some hundred bytes of what it could not deliver.
+fn branch_of(bytes: &[u8]) -> Option<(u64, bool)> {
+    const BEFORE: &[u8] = b";branch=z9hG4bK";
+    let at = bytes.windows(BEFORE.len()).position(|window| window == BEFORE)? + BEFORE.len();
+    let token = Token::parse(bytes.get(at..at + 16)?)?;
+    Some((token.0, bytes.starts_with(b"CANCEL ")))
+}
+
 impl Clients {
     /// Whether a request waits for its answer.
     pub(crate) fn is_waiting(&self) -> bool {
         let is_waiting = |client: &Client| match &client.state {
             State::Locating(_) => true,
-            State::Sent(sent) => !sent.machine.only_waits(),
+            State::Sent(sent) => !sent.only_waits(),
         };
         self.all.values().any(is_waiting)
     }
@@ -158,7 +180,13 @@ impl Clients {
 
 impl Core {
     /// Sends a request on `flow`, or where its dialog leads.
-    pub(crate) fn request(&mut self, draft: Draft, owner: Owner, flow: Option<Flow>, now: Instant) {
+    pub(crate) fn request(
+        &mut self,
+        draft: Draft,
+        owner: Owner,
+        flow: Option<Flow>,
+        now: Instant,
+    ) -> ClientId {
         self.clients.count += 1;
         let id = ClientId(self.clients.count);
         let ticket = self.new_ticket();
@@ -169,6 +197,7 @@ impl Core {
             others: VecDeque::new(),
             authorization: Vec::new(),
             challenges: 0,
+            is_redirected: false,
             state: State::Locating(ticket),
         };
         self.clients.all.insert(id, client);
@@ -177,6 +206,14 @@ impl Core {
             (None, Some(destination)) => self.tell(Event::Locate { ticket, destination }),
             // Its owner hears of it as of a name that is not found.
             (None, None) => self.clients.unlocatable.push(ticket),
+        }
+        id
+    }
+
+    /// Says of a request that somebody else has said where it goes.
+    pub(crate) fn mark_redirected(&mut self, id: ClientId) {
+        if let Some(client) = self.clients.all.get_mut(&id) {
+            client.is_redirected = true;
         }
     }
 
@@ -245,6 +282,7 @@ impl Core {
             is_proceeding: false,
             is_passed_on: false,
             cancel: Cancel::No,
+            given_up: None,
         };
         self.clients.by_branch.insert((sent.branch, false), id);
         if let Some(client) = self.clients.all.get_mut(&id)
@@ -275,8 +313,18 @@ impl Core {
             }
             return None;
         }
-        let action = sent.machine.on_response(status, &timers, now);
         let (flow, owner) = (sent.flow, client.owner);
+        if sent.given_up.is_some() {
+            let is_late = method == Method::Invite && (200..300).contains(&status);
+            return is_late.then_some(Heard {
+                owner: Owner::Nobody,
+                id,
+                method: Method::Invite,
+                flow: Some(flow),
+                what: Ok(response),
+            });
+        }
+        let action = sent.machine.on_response(status, &timers, now);
         if action.send_ack {
             if sent.ack.is_empty() {
                 let mut ack = Vec::new();
@@ -299,6 +347,7 @@ impl Core {
                 Ok(()) => None,
                 Err(failure) => Some(Heard {
                     owner,
+                    id,
                     method: self.method_of(id)?,
                     flow: Some(flow),
                     what: Err(failure),
@@ -312,7 +361,7 @@ impl Core {
         if action.ended {
             self.forget(id);
         }
-        Some(Heard { owner, method, flow: Some(flow), what: Ok(response) })
+        Some(Heard { owner, id, method, flow: Some(flow), what: Ok(response) })
     }
 
     fn method_of(&self, id: ClientId) -> Option<Method<'static>> {
@@ -358,6 +407,10 @@ impl Core {
         };
         let (line, realm) = credentials::answer(account, realm, response, &request, &nonce_text)
             .map_err(|none| refused(&none.realm))?;
+        let is_new_realm = account.is_none_or(|account| account.realm.is_none());
+        if client.is_redirected && is_new_realm {
+            return Err(refused(&realm));
+        }
         // What comes after a provisional response is not of our proxy, which has passed the request on, but of
         // whoever is behind it: an answer would let him log in as us (RFC 3261 section 22.3 leaves that open).
         if client.challenges == MAX_CHALLENGES || is_passed_on {
@@ -386,16 +439,20 @@ impl Core {
         true
     }
 
-    /// Takes back the INVITE of `call`, which has had no final response. False where none is under way.
+    /// Takes back the INVITE of `call`, which has had no final response. False where nothing is to come of it any more.
     pub(crate) fn cancel(&mut self, call: CallId, now: Instant) -> bool {
         let is_meant = |client: &Client| {
-            client.owner == Owner::Call(call) && client.draft.method == Method::Invite
+            client.owner == Owner::Call(call)
+                && client.draft.method == Method::Invite
+                && !matches!(&client.state, State::Sent(sent) if sent.only_waits())
         };
         let found = self.clients.all.iter_mut().find(|(_, client)| is_meant(client));
         let Some((&id, client)) = found else { return false };
         match &mut client.state {
-            State::Locating(_) => drop(self.forget(id)),
-            State::Sent(sent) if sent.machine.only_waits() => return false,
+            State::Locating(_) => {
+                self.forget(id);
+                return false;
+            }
             State::Sent(sent) if sent.is_proceeding => self.send_cancel(id, now),
             State::Sent(sent) => sent.cancel = Cancel::Wanted,
         }
@@ -434,6 +491,7 @@ impl Core {
             is_proceeding: false,
             is_passed_on: false,
             cancel: Cancel::No,
+            given_up: None,
         };
         let client = Client {
             draft: Draft {
@@ -450,6 +508,7 @@ impl Core {
             others: VecDeque::new(),
             authorization: Vec::new(),
             challenges: 0,
+            is_redirected: false,
             state: State::Sent(sent),
         };
         self.clients.all.insert(id, client);
@@ -463,11 +522,8 @@ impl Core {
         bytes: &[u8],
         now: Instant,
     ) -> Option<Heard<'static>> {
-        let message = Message::parse(bytes).ok()?;
-        let method = message.method()?;
-        let branch = message.top_via().ok()?.rfc3261_branch()?;
-        let token = Token::parse(branch.get(sip::header::MAGIC_COOKIE.len()..)?)?;
-        let &id = self.clients.by_branch.get(&(token.0, method == Method::Cancel))?;
+        let (branch, is_cancel) = branch_of(bytes)?;
+        let &id = self.clients.by_branch.get(&(branch, is_cancel))?;
         let client = self.clients.all.get_mut(&id)?;
         let State::Sent(sent) = &mut client.state else { return None };
         if !sent.machine.on_transport_error() || self.try_next(id, now) {
@@ -499,11 +555,17 @@ impl Core {
         loop {
             let client = self.clients.all.get_mut(&id)?;
             let State::Sent(sent) = &mut client.state else { return None };
+            if let Some(end) = sent.given_up {
+                if end <= now {
+                    self.forget(id);
+                }
+                return None;
+            }
             if let Cancel::Sent(give_up) = sent.cancel
                 && give_up <= now
                 && !sent.machine.only_waits()
             {
-                return self.give_up(id, Failure::TimedOut);
+                return self.give_up_waiting(id, now);
             }
             match sent.machine.poll(timers, now) {
                 Timeout::None => return None,
@@ -515,13 +577,33 @@ impl Core {
                     if self.try_next(id, now) {
                         return None;
                     }
-                    return self.give_up(id, Failure::TimedOut);
+                    return self.give_up_waiting(id, now);
                 }
                 Timeout::Terminated => {
                     self.forget(id);
                     return None;
                 }
             }
+        }
+    }
+
+    /// Nobody has answered. An INVITE stays for as long again: a 2xx that comes late is acknowledged and ended,
+    /// or the other end would stand there in a call.
+    fn give_up_waiting(&mut self, id: ClientId, now: Instant) -> Option<Heard<'static>> {
+        let until = now + self.config.timers.t1.times(64);
+        let client = self.clients.all.get_mut(&id)?;
+        match &mut client.state {
+            State::Sent(sent) if client.draft.method == Method::Invite => {
+                sent.given_up = Some(until);
+                Some(Heard {
+                    owner: client.owner,
+                    id,
+                    method: Method::Invite,
+                    flow: Some(sent.flow),
+                    what: Err(Failure::TimedOut),
+                })
+            }
+            _ => self.give_up(id, Failure::TimedOut),
         }
     }
 
@@ -532,7 +614,7 @@ impl Core {
             State::Locating(_) => None,
         };
         let method = client.draft.method;
-        Some(Heard { owner: client.owner, method, flow, what: Err(failure) })
+        Some(Heard { owner: client.owner, id, method, flow, what: Err(failure) })
     }
 
     fn forget(&mut self, id: ClientId) -> Option<Client> {
@@ -553,6 +635,7 @@ impl Core {
         let next = |client: &Client| match &client.state {
             State::Sent(sent) => {
                 let cancel = match sent.cancel {
+                    _ if sent.given_up.is_some() => return sent.given_up,
                     Cancel::Sent(give_up) if !sent.machine.only_waits() => Some(give_up),
                     _ => None,
                 };

@@ -71,6 +71,17 @@ impl Account {
     }
 }
 
+/// Whether provisional responses are sent reliably (RFC 3262).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reliable {
+    /// Never; a caller who insists is refused.
+    Off,
+    /// Where the other end knows of it, and a session description is in them; or all, where it insists.
+    Supported,
+    /// Always: whoever does not know of it is not called, and refused.
+    Required,
+}
+
 /// What an [`Agent`](crate::Agent) works by.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
@@ -94,6 +105,14 @@ pub struct Config {
     pub direct_calls: bool,
     /// Calls at a time that others have begun; who calls beyond that hears 486.
     pub incoming_calls: usize,
+    /// Whether provisional responses are sent reliably.
+    pub reliable: Reliable,
+    /// How long a call stands without being refreshed (RFC 4028); `None`: as long as it likes.
+    pub session_expires: Option<Duration>,
+    /// The least that the other end may ask for instead.
+    pub min_se: Duration,
+    /// How often a call may be sent elsewhere by those who are called (3xx); 0: it is not followed.
+    pub redirects: usize,
     /// Requests of others that may be in progress or remembered at a time; more are not answered.
     pub server_transactions: usize,
 }
@@ -110,6 +129,10 @@ impl Default for Config {
             ringing: Duration::from_secs(180),
             direct_calls: false,
             incoming_calls: 4,
+            reliable: Reliable::Supported,
+            redirects: 5,
+            session_expires: Some(Duration::from_secs(1800)),
+            min_se: Duration::from_secs(90),
             server_transactions: 1024,
         }
     }

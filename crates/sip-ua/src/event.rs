@@ -83,6 +83,19 @@ pub enum Failure {
     Protocol(&'static str),
 }
 
+impl Failure {
+    /// The status that tells others of it.
+    pub(crate) const fn status(&self) -> u16 {
+        match self {
+            Self::Refused { status, .. } => *status,
+            Self::NotLocated => 404,
+            Self::TimedOut => 408,
+            Self::Unauthorized { .. } => 403,
+            Self::Unreachable | Self::Protocol(_) => 503,
+        }
+    }
+}
+
 /// Why a call is over.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum End {
@@ -166,32 +179,51 @@ pub enum Event {
     Ringing {
         /// The call.
         call: CallId,
-        /// The status: 180, 183 and the like.
+        /// The status: 180, 183 and the like. 199: there, it is over (RFC 6228).
         status: u16,
-        /// The session description, if one came.
+        /// At which of the phones that were called at once, by the order in which they were first heard of. What
+        /// the last one that sent a session description has to say counts until the call is answered.
+        branch: u32,
+        /// The session description, if one came: what the answer will be, or, where `is_settled`, the answer.
         session: Option<Vec<u8>>,
+        /// Whether offer and answer have been exchanged, reliably (RFC 3262): from then on there may be offers.
+        is_settled: bool,
+    },
+    /// Who was called has said to call somebody else, or the one before that did not answer.
+    Redirected {
+        /// The call.
+        call: CallId,
+        /// The URI that is called now, or the proxy that it is called by (305).
+        to: String,
     },
     /// The call stands.
     Answered {
         /// The call.
         call: CallId,
-        /// The other end's session description: its answer, or its offer where we made none.
+        /// The other end's session description as it stands; `None` where it sent none, or an [`Event::Offer`]
+        /// follows since we made none.
         session: Option<Vec<u8>>,
     },
-    /// The other end wants to change the session: to be told [`Agent::accept`](crate::Agent::accept) or
-    /// [`Agent::refuse`](crate::Agent::refuse).
+    /// The other end wants to change the session, or makes the first offer: to be told
+    /// [`Agent::accept`](crate::Agent::accept) or [`Agent::refuse`](crate::Agent::refuse).
     Offer {
         /// The call.
         call: CallId,
         /// The session description; `None`: an offer is wanted of us.
         offer: Option<Vec<u8>>,
     },
-    /// The answer to an offer of ours within the call.
+    /// The answer to an offer of ours, once it rings or the call stands.
     Answer {
         /// The call.
         call: CallId,
         /// The session description.
         answer: Vec<u8>,
+    },
+    /// This machine has another address: a session description with that is to be offered, by
+    /// [`Agent::offer`](crate::Agent::offer). It tells the other end where signalling goes now, too.
+    Moved {
+        /// The call.
+        call: CallId,
     },
     /// An offer of ours within the call came to nothing; the session is as it was.
     OfferFailed {

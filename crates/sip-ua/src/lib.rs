@@ -20,6 +20,7 @@ mod core;
 mod credentials;
 mod event;
 mod message;
+mod option_tags;
 mod registration;
 mod replaces;
 mod server;
@@ -28,7 +29,7 @@ mod token;
 pub use agent::Agent;
 pub use call::{CallError, Offer};
 pub use client::destination;
-pub use config::{Account, AccountId, Config, Password};
+pub use config::{Account, AccountId, Config, Password, Reliable};
 pub use event::{
     CallId, End, Event, Failure, Location, MessageId, RegistrationState, Ticket, Transfer, Transmit,
 };

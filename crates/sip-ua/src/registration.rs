@@ -85,6 +85,13 @@ impl Registration {
         self.ask(core, Duration::ZERO, now);
     }
 
+    /// Asks for nothing more.
+    pub(crate) const fn forget(&mut self) {
+        self.wanted = false;
+        self.next = None;
+        self.keepalive = None;
+    }
+
     /// The network is another one: the way to the registrar has to be found anew.
     pub(crate) fn network_changed(&mut self, core: &mut Core, now: Instant) {
         self.flow = None;

@@ -3,7 +3,8 @@
 mod rig;
 
 use rig::{Rig, SESSION};
-use sip_ua::{CallId, Config, End, Event, Failure};
+use sip::Instant;
+use sip_ua::{Account, AccountId, Agent, CallId, Config, End, Event, Failure, RegistrationState};
 use std::time::Duration;
 use test_support::network::Link;
 
@@ -85,6 +86,22 @@ fn a_call_is_taken_back_while_it_rings() {
 }
 
 #[test]
+fn a_call_is_taken_back_while_its_way_is_looked_for() {
+    let mut agent = Agent::new(Config::default(), &[1; 32]);
+    let now = Instant::from_micros(1);
+    let call = agent.call(now, None, "sip:bob@example.com", SESSION.to_vec()).expect("a call");
+    let ticket = match agent.poll_event() {
+        Some(Event::Locate { ticket, .. }) => ticket,
+        other => panic!("{other:?}"),
+    };
+    agent.hang_up(now, call).expect("a call");
+    assert_eq!(agent.poll_event(), Some(Event::Ended { call, end: End::HungUp }));
+    assert_eq!((agent.calls(), agent.transactions()), (0, 0));
+    agent.located(now, ticket, &[]);
+    assert_eq!((agent.poll_event(), agent.poll_transmit()), (None, None));
+}
+
+#[test]
 fn who_answers_while_the_call_is_taken_back_is_hung_up() {
     let mut rig = rig(good());
     let (here, there) = ringing(&mut rig);
@@ -139,22 +156,42 @@ fn the_session_is_changed_by_either_side_and_a_refusal_changes_nothing() {
 }
 
 #[test]
-fn two_offers_that_meet_are_both_refused() {
+fn two_offers_that_meet_are_made_again_and_one_after_the_other() {
     let mut rig = rig(good());
     let (here, there) = talking(&mut rig);
     // The ACK has to be there.
     rig.pass(Duration::from_secs(1));
     rig.act(0, |agent, now| agent.offer(now, here, b"v=0 one".to_vec()));
     rig.act(1, |agent, now| agent.offer(now, there, b"v=0 two".to_vec()));
-    for (side, call) in [(0, here), (1, there)] {
-        match rig.expect(side) {
-            Event::OfferFailed { call: of, failure: Failure::Refused { status: 491, .. } } => {
-                assert_eq!(of, call);
-            }
-            other => panic!("{other:?}"),
+    // The callee's wait is the shorter one (RFC 3261 section 14.1).
+    assert_eq!(rig.expect(0), Event::Offer { call: here, offer: Some(b"v=0 two".to_vec()) });
+    assert_eq!((rig.count(0, "SIP/2.0 491"), rig.count(1, "SIP/2.0 491")), (1, 1));
+    rig.act(0, |agent, now| agent.accept(now, here, b"v=0 both"));
+    // What was offered before is of an older description.
+    match rig.expect(0) {
+        Event::OfferFailed { call, failure: Failure::Refused { status: 491, .. } } => {
+            assert_eq!(call, here);
         }
+        other => panic!("{other:?}"),
     }
+    let answer = Event::Answer { call: there, answer: b"v=0 both".to_vec() };
+    assert_eq!(rig.expect(1), answer);
     rig.act(0, |agent, now| agent.hang_up(now, here));
+    rig.finish();
+}
+
+#[test]
+fn what_the_owner_wants_by_then_is_offered_again() {
+    let mut rig = rig(good());
+    let (here, there) = talking(&mut rig);
+    rig.pass(Duration::from_secs(1));
+    rig.act(0, |agent, now| agent.offer(now, here, b"v=0 one".to_vec()));
+    rig.act(1, |agent, now| agent.offer(now, there, b"v=0 two".to_vec()));
+    rig.pass(Duration::from_millis(11));
+    rig.act(1, |agent, now| agent.offer(now, there, b"v=0 three".to_vec()));
+    assert_eq!(rig.expect(0), Event::Offer { call: here, offer: Some(b"v=0 three".to_vec()) });
+    rig.act(0, |agent, now| agent.hang_up(now, here));
+    assert_eq!(rig.count(0, "SIP/2.0 487"), 1, "the offer is answered, too");
     rig.finish();
 }
 
@@ -225,4 +262,34 @@ fn every_call_ends_whatever_is_lost_doubled_and_late() {
         live(&mut rig, call, seed);
         rig.finish();
     }
+}
+
+#[test]
+fn an_account_that_comes_later_registers_until_it_is_forgotten() {
+    let mut rig = rig(good());
+    let account = rig.act(0, |agent, now| {
+        assert_eq!(agent.add_account(Account::new("tel:1")), None);
+        let account = agent.add_account(Account::new("sip:alice@192.0.2.2")).expect("a SIP URI");
+        agent.register(now, account);
+        Ok(account)
+    });
+    assert_eq!(account, AccountId(0));
+    let is_refused = |event: &Event| match event {
+        Event::Registration { account: AccountId(0), state } => matches!(
+            state,
+            RegistrationState::Failed {
+                failure: Failure::Refused { status: 405, .. },
+                retry: Some(_)
+            }
+        ),
+        _ => false,
+    };
+    // The other agent is no registrar, and is asked again and again.
+    assert!(is_refused(&rig.expect(0)) && is_refused(&rig.expect(0)));
+    rig.act(0, |agent, _| {
+        agent.forget_account(account);
+        Ok(())
+    });
+    rig.pass(Duration::from_secs(86_400));
+    assert_eq!(rig.events(0), []);
 }

@@ -211,8 +211,11 @@ fn transfers_end_whatever_is_lost() {
                     let new = rig.try_act(1, |agent, now| agent.follow(now, call, session));
                     calls.extend(new.map(|new| (1, new)));
                 }
-                (0, Event::Transfer { transfer: Transfer::Done | Transfer::Failed(_), .. })
-                | (0, Event::Ended { .. }) => end = true,
+                (
+                    0,
+                    Event::Transfer { transfer: Transfer::Done | Transfer::Failed(_), .. }
+                    | Event::Ended { .. },
+                ) => end = true,
                 _ => {}
             }
         }

@@ -19,7 +19,8 @@ const REGISTER: &[u8] = b"REGISTER sip:example.com SIP/2.0\r\n\
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let message = Message::parse(REGISTER)?;
-    // What is wrong with a request has to be answered, so it is found apart from what cannot be read.
+    // What is wrong with a request has to be answered, so it is found apart from what cannot be
+    // read.
     let (status, reason) = match message.check() {
         Ok(_) => (200, "OK".to_string()),
         Err(fault) => (fault.status(), fault.to_string()),

@@ -5,8 +5,9 @@ use alloc::borrow::Cow;
 use alloc::vec::Vec;
 use core::net::{IpAddr, SocketAddr};
 
-/// Something that stands in a message. Typed values write themselves as their parsers read them; bytes
-/// and text go out as they are; a number in decimal; a tuple as its parts, one after the other.
+/// Something that stands in a message. Typed values write themselves as their parsers read them;
+/// bytes and text go out as they are; a number in decimal; a tuple as its parts, one after the
+/// other.
 ///
 /// ```
 /// use sip::Emit;

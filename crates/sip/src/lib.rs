@@ -1,5 +1,5 @@
-//! SIP (RFC 3261) without I/O: messages read and written, URIs, header fields, digest authentication,
-//! transactions, dialogs and streams.
+//! SIP (RFC 3261) without I/O: messages read and written, URIs, header fields, digest
+//! authentication, transactions, dialogs and streams.
 //!
 //! Nothing here opens a socket, reads a clock or starts a thread. Parsers look at bytes that the
 //! caller owns and never panic on them; state machines are given events and the time, and say what
@@ -34,6 +34,6 @@ pub use header::{HeaderError, HeaderName};
 pub use message::{Message, StartLine};
 pub use method::Method;
 pub use status::{Status, StatusLine};
-pub use time::{Duration, Instant};
+pub use time::{Deadline, Duration, Instant};
 pub use transport::Transport;
 pub use uri::{Host, SipUri, Uri};

@@ -6,6 +6,7 @@ macro_rules! methods {
     ($($(#[$doc:meta])* $name:ident = $text:literal),* $(,)?) => {
         /// A request method. Methods are compared with regard to case (RFC 3261 section 7.1).
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[non_exhaustive]
         pub enum Method<'a> {
             $($(#[$doc])* $name,)*
             /// A method that is not known here.

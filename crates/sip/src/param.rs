@@ -5,12 +5,13 @@ use crate::lex::{self, Set};
 use alloc::vec::Vec;
 use core::ops::Range;
 
-/// The most parameters that a URI may have, and the most header fields behind its `?`. The contacts of phones, GRUUs
-/// (RFC 5627), border controllers and the IP Multimedia Subsystem have a dozen at most.
+/// The most parameters that a URI may have, and the most header fields behind its `?`. The contacts
+/// of phones, GRUUs (RFC 5627), border controllers and the IP Multimedia Subsystem have a dozen at
+/// most.
 ///
-/// These are the lists in a message that are compared with each other (RFC 3261 section 19.1.4), under a lock and with
-/// several others. The parameters of a header field are only read, one after the other, so the length of the message
-/// is bound enough for them.
+/// These are the lists in a message that are compared with each other (RFC 3261 section 19.1.4),
+/// under a lock and with several others. The parameters of a header field are only read, one after
+/// the other, so the length of the message is bound enough for them.
 pub const MAX_URI_PARAMS: usize = 32;
 
 /// A list of parameters as it stands in a message, from its first semicolon on.
@@ -72,15 +73,16 @@ impl<'a> Params<'a> {
     }
 
     /// Whether every parameter of a header field has the form of the grammar: a token, and a value
-    /// that is a token, a host or a quoted string (RFC 3261 section 25.1, `generic-param`). A semicolon at the end, and
-    /// `rport=` without a value, are taken as the field writes them: nothing is lost by it.
+    /// that is a token, a host or a quoted string (RFC 3261 section 25.1, `generic-param`). A
+    /// semicolon at the end, and `rport=` without a value, are taken as the field writes them:
+    /// nothing is lost by it.
     #[must_use]
     pub fn is_valid(self) -> bool {
         self.all_valid(|_, _| ())
     }
 
-    /// The same, with a look at each parameter on the way, and at where it stands, from its semicolon to
-    /// the next.
+    /// The same, with a look at each parameter on the way, and at where it stands, from its
+    /// semicolon to the next.
     pub(crate) fn all_valid(self, mut look: impl FnMut(Param<'a>, Range<usize>)) -> bool {
         let place = |rest: &[u8]| self.0.len() - rest.len();
         let mut rest = lex::trim_start(self.0);
@@ -158,8 +160,8 @@ pub fn unquote(value: &[u8]) -> impl Iterator<Item = u8> + '_ {
     })
 }
 
-/// Text that stands in quotes, with backslashes where they are needed (RFC 3261 section 25.1): the reverse
-/// of [`unquote`]. What no quoted string can hold, control characters, becomes a space.
+/// Text that stands in quotes, with backslashes where they are needed (RFC 3261 section 25.1): the
+/// reverse of [`unquote`]. What no quoted string can hold, control characters, becomes a space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Quoted<'a>(pub &'a str);
 
@@ -186,7 +188,7 @@ mod tests {
         let params = Params::new(b" ;lr ; Tag = x;q=\"a;\\\"b\" ;last=");
         let all: Vec<_> = params.iter().collect();
         assert_eq!(Params::new(b";a;b ; ").iter().count(), 2);
-        let expected: [Param; 4] = [
+        let expected: [Param<'_>; 4] = [
             (b"lr", None),
             (b"Tag", Some(b"x")),
             (b"q", Some(b"\"a;\\\"b\"")),

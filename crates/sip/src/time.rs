@@ -42,6 +42,40 @@ impl Instant {
     }
 }
 
+/// When something is due, if ever; never is later than any time. No larger than an [`Instant`],
+/// where an `Option` of one is twice as large.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Deadline(Instant);
+
+impl Deadline {
+    /// Nothing is due, however late it is.
+    pub const NEVER: Self = Self(Instant::MAX);
+
+    /// The time, if it is not never.
+    #[must_use]
+    pub fn time(self) -> Option<Instant> {
+        (self != Self::NEVER).then_some(self.0)
+    }
+
+    /// The time, if it has come `now`.
+    #[must_use]
+    pub fn passed(self, now: Instant) -> Option<Instant> {
+        self.time().filter(|time| *time <= now)
+    }
+}
+
+impl From<Instant> for Deadline {
+    fn from(time: Instant) -> Self {
+        Self(time)
+    }
+}
+
+impl From<Option<Instant>> for Deadline {
+    fn from(time: Option<Instant>) -> Self {
+        time.map_or(Self::NEVER, Self)
+    }
+}
+
 /// A span of time in microseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Duration(u64);
@@ -123,5 +157,23 @@ impl Add for Duration {
 impl fmt::Display for Duration {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{:06} s", self.0 / 1_000_000, self.0 % 1_000_000)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn never_is_later_than_any_time_and_does_not_pass() {
+        let (early, late) = (Instant::from_micros(1), Instant::from_micros(2));
+        let deadline = Deadline::from(late);
+        assert_eq!(deadline.passed(early), None);
+        assert_eq!(deadline.passed(late), Some(late));
+        assert!(deadline < Deadline::NEVER && Deadline::from(early) < deadline);
+        assert_eq!(Deadline::from(None), Deadline::NEVER);
+        assert_eq!(Deadline::NEVER.time(), None);
+        assert_eq!(Deadline::NEVER.passed(Instant::MAX), None);
+        assert_eq!(size_of::<Deadline>(), size_of::<Instant>());
     }
 }

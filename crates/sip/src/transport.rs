@@ -2,6 +2,7 @@
 
 /// A transport protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
 pub enum Transport {
     /// UDP.
     Udp,
@@ -19,8 +20,8 @@ impl Transport {
     /// Every transport.
     pub const ALL: [Self; 5] = [Self::Udp, Self::Tcp, Self::Tls, Self::Ws, Self::Wss];
 
-    /// Whether messages go over a connection, in their order: then what is sent arrives or an error is
-    /// reported, and nothing need be sent again. RFC 3261 calls that a reliable transport.
+    /// Whether messages go over a connection, in their order: then what is sent arrives or an error
+    /// is reported, and nothing need be sent again. RFC 3261 calls that a reliable transport.
     #[must_use]
     pub const fn is_stream(self) -> bool {
         !matches!(self, Self::Udp)
@@ -38,8 +39,8 @@ impl Transport {
         matches!(self, Self::Tls | Self::Wss)
     }
 
-    /// The one that carries the same under TLS: what a SIPS URI means (RFC 3261 section 26.2.2). `None` where there
-    /// is none.
+    /// The one that carries the same under TLS: what a SIPS URI means (RFC 3261 section 26.2.2).
+    /// `None` where there is none.
     #[must_use]
     pub const fn secured(self) -> Option<Self> {
         match self {

@@ -13,6 +13,7 @@ use smallvec::SmallVec;
 
 /// Why bytes are not a URI that SIP can use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum UriError {
     /// There is no `scheme:` at the start.
     Scheme,
@@ -273,7 +274,8 @@ pub struct SipUri<'a> {
     pub port: Option<u16>,
     /// The URI parameters, at most [`MAX_URI_PARAMS`].
     pub params: Params<'a>,
-    /// What follows the `?`, as it stands; empty for none. At most [`MAX_URI_PARAMS`] header fields, between `&`.
+    /// What follows the `?`, as it stands; empty for none. At most [`MAX_URI_PARAMS`] header
+    /// fields, between `&`.
     pub headers: &'a [u8],
 }
 
@@ -290,8 +292,8 @@ struct Parts {
 }
 
 impl Parts {
-    /// Looks at each mark once: where the parts meet, and whether it may stand where it does. All other bytes may
-    /// stand anywhere.
+    /// Looks at each mark once: where the parts meet, and whether it may stand where it does. All
+    /// other bytes may stand anywhere.
     fn of(rest: &[u8]) -> Result<Self, UriError> {
         let mut parts = Self::default();
         let mut common = Common::ALL;
@@ -324,7 +326,8 @@ impl Parts {
 }
 
 impl<'a> SipUri<'a> {
-    /// Whether the user part is said to be a telephone number (`user=phone`, RFC 3261 section 19.1.1).
+    /// Whether the user part is said to be a telephone number (`user=phone`, RFC 3261 section
+    /// 19.1.1).
     #[must_use]
     pub fn is_phone(&self) -> bool {
         self.params.value("user").is_some_and(|user| user.eq_ignore_ascii_case(b"phone"))
@@ -377,8 +380,8 @@ impl<'a> SipUri<'a> {
         self.params.has("lr")
     }
 
-    /// Whether both URIs are equal by RFC 3261 section 19.1.4. Of parameters that are there twice, which the RFC does
-    /// not allow, the first counts.
+    /// Whether both URIs are equal by RFC 3261 section 19.1.4. Of parameters that are there twice,
+    /// which the RFC does not allow, the first counts.
     ///
     /// The work grows as the lengths of both, never as their product.
     #[must_use]
@@ -543,12 +546,13 @@ impl Emit for Uri<'_> {
     }
 }
 
-/// The user part that stands for `name`: what may not stand there as it is becomes `%HH` (RFC 3261 section
-/// 19.1.2). The reverse of [`unescape`].
+/// The user part that stands for `name`: what may not stand there as it is becomes `%HH` (RFC 3261
+/// section 19.1.2). The reverse of [`unescape`].
 #[must_use]
 pub fn escape_user(name: &[u8]) -> Cow<'_, [u8]> {
     const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
-    // A percent sign stands for itself only as the beginning of an escape, a colon ends the user part.
+    // A percent sign stands for itself only as the beginning of an escape, a colon ends the user
+    // part.
     let stays = |byte: u8| Set::USER.has(byte) && !matches!(byte, b'%' | b':');
     if name.iter().all(|&byte| stays(byte)) {
         return Cow::Borrowed(name);

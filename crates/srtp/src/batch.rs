@@ -76,7 +76,7 @@ pub fn protect<S: ?Sized>(
                 wanted[place] = Some(Wanted { hmac: hmac.clone(), length, rollover });
                 tags[place] = tag;
             };
-            packet.length = sender.protect_with(packet.buffer, length, sign);
+            packet.length = sender.protect_with(packet.buffer, length, &mut (), sign);
         }
         let codes = codes_of(packets, &wanted);
         for ((packet, tag), code) in packets.iter_mut().zip(tags).zip(codes) {
@@ -119,7 +119,7 @@ pub fn unprotect<S: ?Sized>(
                     hmac.code(data, &rollover)
                 }
             };
-            let result = receiver.unprotect_with(&mut packet.buffer[..length], make_code);
+            let result = receiver.unprotect_with(&mut packet.buffer[..length], &mut (), make_code);
             packet.length = result.map(|packet| packet.len());
         }
     }

@@ -52,6 +52,7 @@ mod source;
 mod suite;
 #[cfg(test)]
 mod tests;
+pub mod timings;
 mod transform;
 #[cfg(test)]
 mod vectors;

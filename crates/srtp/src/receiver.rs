@@ -8,6 +8,7 @@ use crate::plus::{self, Allowance, Verdict};
 use crate::policy::Policy;
 use crate::replay::{Replay, Window};
 use crate::source::{Derived, Keys, Sources};
+use crate::timings::{Probe, Step, Stopwatch};
 use crate::transform::{INDEX, RTCP_HEADER, rollover};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -136,7 +137,19 @@ impl Receiver {
     /// # Errors
     /// See [`UnprotectError`]. A packet that is not authentic is as it was.
     pub fn unprotect<'a>(&mut self, packet: &'a mut [u8]) -> Result<&'a mut [u8], UnprotectError> {
-        self.unprotect_with(packet, |hmac, data, rollover| hmac.code(data, &rollover))
+        self.unprotect_with(packet, &mut (), |hmac, data, rollover| hmac.code(data, &rollover))
+    }
+
+    /// As [`Receiver::unprotect`], and measures its steps.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn unprotect_timed<'a>(
+        &mut self,
+        packet: &'a mut [u8],
+        watch: &mut Stopwatch<'_>,
+    ) -> Result<&'a mut [u8], UnprotectError> {
+        self.unprotect_with(packet, watch, |hmac, data, rollover| hmac.code(data, &rollover))
     }
 
     /// The code that [`Receiver::unprotect`] will want of a packet, where that can be told
@@ -159,13 +172,14 @@ impl Receiver {
         if !key.may_use(Use::Rtp) {
             return None;
         }
-        let transform = key.transform(policy, Use::Rtp, index, &mut source.rtp);
+        let transform = key.transform(policy, Use::Rtp, index, &mut source.rtp, &mut ());
         let hmac = transform.hmac()?.clone();
         Some(Wanted { hmac, length: parts.length, rollover: rollover(index) })
     }
 
-    /// Finds the parts of an RTP packet.
-    #[inline]
+    /// Finds the parts of an RTP packet. Said with force, for there are callers that measure, whom
+    /// it would be shared with otherwise.
+    #[inline(always)]
     fn split(&self, packet: &[u8]) -> Result<Parts, UnprotectError> {
         let header = Header::parse(packet).map_err(UnprotectError::Rtp)?;
         let policy = &self.state.keys.policy;
@@ -196,10 +210,11 @@ impl Receiver {
     pub(crate) fn unprotect_with<'a>(
         &mut self,
         packet: &'a mut [u8],
+        probe: &mut impl Probe,
         code: impl FnOnce(&HmacSha1, &[u8], [u8; 4]) -> Code,
     ) -> Result<&'a mut [u8], UnprotectError> {
         let Parts { ssrc, sequence_number, header, length, mki, tag, plus_tag } =
-            self.split(packet)?;
+            probe.time(Step::Header, || self.split(packet))?;
         let (packet, end) = packet.split_at_mut(length);
         let mki = &end[mki.start - length..mki.end - length];
         let tag = &end[tag.start - length..tag.end - length];
@@ -208,7 +223,7 @@ impl Receiver {
         let mut new = None;
         let source = known_or_new(&mut self.state.sources, policy, ssrc, &mut new)?;
         let index = source.index(sequence_number).ok_or(UnprotectError::TooOld)?;
-        match source.rtp_received.check(index) {
+        match probe.time(Step::Replay, || source.rtp_received.check(index)) {
             // Without tags a forged packet may have moved the window: it must not shut others out.
             Err(Replay::TooOld) if tag.is_empty() => {}
             result => result?,
@@ -235,8 +250,8 @@ impl Receiver {
                 Verdict::Wrong | Verdict::Unknown => return Err(UnprotectError::Plus),
             }
         }
-        let transform = key.transform(policy, Use::Rtp, index, &mut source.rtp);
-        if !transform.unprotect_rtp(packet, header, index, tag, code) {
+        let transform = key.transform(policy, Use::Rtp, index, &mut source.rtp, probe);
+        if !transform.unprotect_rtp(packet, header, index, tag, probe, code) {
             if is_costly {
                 self.state.allowance.note(true);
             }
@@ -256,7 +271,7 @@ impl Receiver {
         }
         key.keep(policy, index, &mut source.rtp);
         key.count(Use::Rtp);
-        source.rtp_received.take(index);
+        probe.time_more(Step::Replay, || source.rtp_received.take(index));
         if let Some(new) = new {
             self.state.sources.insert(ssrc, new);
         }
@@ -305,7 +320,7 @@ impl Receiver {
         if !key.may_use(Use::Rtcp) {
             return Err(UnprotectError::KeyExhausted);
         }
-        let transform = key.transform(policy, Use::Rtcp, index, &mut source.rtcp);
+        let transform = key.transform(policy, Use::Rtcp, index, &mut source.rtcp, &mut ());
         if !transform.unprotect_rtcp(packet, length, word, kept_tag) {
             return Err(UnprotectError::Authentication);
         }

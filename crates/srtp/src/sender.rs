@@ -8,6 +8,7 @@ use crate::plus::{self, Placement, Plus, Scheme};
 use crate::policy::Policy;
 use crate::replay::Window;
 use crate::source::{Derived, Keys, Sources};
+use crate::timings::{Probe, Step, Stopwatch};
 use crate::transform::{ENCRYPTED, INDEX, RTCP_HEADER, rollover};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -165,12 +166,20 @@ impl Sender {
     /// # Errors
     /// See [`ProtectError`]; the packet is then as it was.
     pub fn protect(&mut self, buffer: &mut [u8], length: usize) -> Result<usize, ProtectError> {
-        self.protect_with(buffer, length, |hmac, buffer, unsigned| {
-            let Unsigned { length, rollover, tag } = unsigned;
-            let code = hmac.code(&buffer[..length], &rollover);
-            let tag = &mut buffer[tag];
-            tag.copy_from_slice(&code[..tag.len()]);
-        })
+        self.protect_with(buffer, length, &mut (), Unsigned::sign)
+    }
+
+    /// As [`Sender::protect`], and measures its steps.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn protect_timed(
+        &mut self,
+        buffer: &mut [u8],
+        length: usize,
+        watch: &mut Stopwatch<'_>,
+    ) -> Result<usize, ProtectError> {
+        self.protect_with(buffer, length, watch, Unsigned::sign)
     }
 
     /// Protects an RTP packet but for its tag, where that is a code of HMAC: `sign` is asked for
@@ -180,6 +189,7 @@ impl Sender {
         &mut self,
         buffer: &mut [u8],
         length: usize,
+        probe: &mut impl Probe,
         sign: impl FnOnce(&HmacSha1, &mut [u8], Unsigned),
     ) -> Result<usize, ProtectError> {
         if length > MAX_PACKET {
@@ -189,14 +199,16 @@ impl Sender {
         if buffer.len() < needed {
             return Err(ProtectError::BufferTooShort { needed });
         }
-        let header = Header::parse(&buffer[..length]).map_err(ProtectError::Rtp)?;
+        let header = probe.time(Step::Header, || Header::parse(&buffer[..length]));
+        let header = header.map_err(ProtectError::Rtp)?;
         let (ssrc, sequence_number, mut header) =
             (header.ssrc(), header.sequence_number(), header.len());
 
         let (policy, key) = self.state.keys.policy_and_entry(self.state.key);
         let source = source(&mut self.state.sources, policy, ssrc)?;
         let index = source.index(sequence_number)?;
-        source.sent.check(index).map_err(|_| ProtectError::Repeated)?;
+        let replay = probe.time(Step::Replay, || source.sent.check(index));
+        replay.map_err(|_| ProtectError::Repeated)?;
         if !key.may_use(Use::Rtp) {
             return Err(ProtectError::KeyExhausted);
         }
@@ -229,15 +241,17 @@ impl Sender {
         if !mki.is_empty() {
             identifier.copy_from_slice(mki);
         }
-        let transform = key.transform(policy, Use::Rtp, index, &mut source.rtp);
-        let hmac = transform.encrypt_rtp(packet, header, index, tag);
+        let transform = key.transform(policy, Use::Rtp, index, &mut source.rtp, probe);
+        let hmac =
+            probe.time(Step::Encryption, || transform.encrypt_rtp(packet, header, index, tag));
         if let Some(hmac) = hmac.filter(|_| tag_length > 0) {
             let (rollover, tag) = (rollover(index), end - tag_length..end);
-            sign(hmac, buffer, Unsigned { length, rollover, tag });
+            let unsigned = Unsigned { length, rollover, tag };
+            probe.time(Step::Authentication, || sign(hmac, buffer, unsigned));
         }
         key.keep(policy, index, &mut source.rtp);
         key.count(Use::Rtp);
-        source.sent.take(index);
+        probe.time_more(Step::Replay, || source.sent.take(index));
         let (tag, tag_length) = trailer;
         if tag_length > 0 {
             buffer[end..end + tag_length].copy_from_slice(&tag[..tag_length]);
@@ -283,7 +297,8 @@ impl Sender {
         // With AES-GCM nothing stands behind it, otherwise the tag.
         let behind = if policy.suite.is_aead() { 0 } else { policy.suite.rtcp_tag_length() };
         buffer[needed - behind - mki_length..needed - behind].copy_from_slice(mki);
-        let transform = key.transform(policy, Use::Rtcp, u64::from(index), &mut source.rtcp);
+        let transform =
+            key.transform(policy, Use::Rtcp, u64::from(index), &mut source.rtcp, &mut ());
         transform.protect_rtcp(&mut buffer[..needed], length, word, mki_length);
         key.keep(policy, u64::from(index), &mut source.rtcp);
         key.count(Use::Rtcp);
@@ -300,6 +315,16 @@ pub(crate) struct Unsigned {
     pub(crate) rollover: [u8; 4],
     /// Where the tag belongs.
     pub(crate) tag: Range<usize>,
+}
+
+impl Unsigned {
+    /// Puts the tag in its place.
+    fn sign(hmac: &HmacSha1, buffer: &mut [u8], unsigned: Self) {
+        let Self { length, rollover, tag } = unsigned;
+        let code = hmac.code(&buffer[..length], &rollover);
+        let tag = &mut buffer[tag];
+        tag.copy_from_slice(&code[..tag.len()]);
+    }
 }
 
 /// Adds to a packet what SRTP+ adds before SRTP does. Gives the tag that is to stand at the

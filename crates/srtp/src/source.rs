@@ -8,6 +8,7 @@ use crate::error::PolicyError;
 use crate::key::{MasterKey, Use};
 use crate::plus;
 use crate::policy::Policy;
+use crate::timings::{Probe, Step};
 use crate::transform::Transform;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -166,6 +167,7 @@ impl Entry {
         usage: Use,
         index: u64,
         derived: &'a mut Derived,
+        probe: &mut impl Probe,
     ) -> &'a mut Transform {
         let Some(rate) = policy.key_derivation_rate else {
             return match usage {
@@ -175,7 +177,9 @@ impl Entry {
         };
         let index = index >> rate;
         derived.get(self.number, index, || {
-            Transform::derive(policy, &self.master.derivation(), usage, index)
+            probe.time(Step::Derivation, || {
+                Transform::derive(policy, &self.master.derivation(), usage, index)
+            })
         })
     }
 

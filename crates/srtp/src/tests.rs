@@ -84,7 +84,7 @@ fn packets_of_rfc_7714_are_ours() {
         assert!(transform.encrypt_rtp(&mut packet, 12, index, &mut tag).is_none());
         assert_eq!([&packet[..], &tag].concat(), sealed);
         let code = |_: &HmacSha1, _: &[u8], _| unreachable!("AES-GCM needs none");
-        assert!(transform.unprotect_rtp(&mut packet, 12, index, &tag, code));
+        assert!(transform.unprotect_rtp(&mut packet, 12, index, &tag, &mut (), code));
         assert_eq!(packet, plain);
 
         let (plain, index) = (hex(vector.rtcp), vectors::GCM_RTCP_INDEX);

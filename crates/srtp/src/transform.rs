@@ -4,6 +4,7 @@ use crate::crypto::{Aes, Code, F8, GCM_TAG, Gcm, HmacSha1, begins_with};
 use crate::key::{Derivation, Label, Use};
 use crate::policy::Policy;
 use crate::suite::Suite;
+use crate::timings::{Probe, Step};
 use alloc::boxed::Box;
 use zeroize::Zeroizing;
 
@@ -111,21 +112,26 @@ impl Transform {
         header: usize,
         index: u64,
         tag: &[u8],
+        probe: &mut impl Probe,
         code: impl FnOnce(&HmacSha1, &[u8], [u8; 4]) -> Code,
     ) -> bool {
         match self {
             Self::Hmac(hmac, cipher) => {
-                let is_right =
-                    tag.is_empty() || begins_with(&code(hmac, packet, rollover(index)), tag);
+                let is_right = tag.is_empty()
+                    || probe.time(Step::Authentication, || {
+                        begins_with(&code(hmac, packet, rollover(index)), tag)
+                    });
                 if is_right {
-                    cipher.apply_rtp(packet, header, index);
+                    probe.time(Step::Decryption, || cipher.apply_rtp(packet, header, index));
                 }
                 is_right
             }
             Self::Gcm(salt, gcm) => {
                 let (header, payload) = packet.split_at_mut(header);
                 let Ok(tag) = tag.try_into() else { return false };
-                gcm.open(nonce(salt, &header[8..12], index), header, payload, tag)
+                probe.time(Step::Decryption, || {
+                    gcm.open(nonce(salt, &header[8..12], index), header, payload, tag)
+                })
             }
         }
     }

@@ -144,8 +144,10 @@ fn compare(
 ) {
     match (ours, theirs) {
         (Ok(ours), Ok(length)) => assert_eq!(ours, &packet[..length], "{about}"),
-        (Err(UnprotectError::Replayed), Err(Status::REPLAYED | Status::TOO_OLD))
-        | (Err(UnprotectError::TooOld), Err(Status::REPLAYED | Status::TOO_OLD)) => {}
+        (
+            Err(UnprotectError::Replayed | UnprotectError::TooOld),
+            Err(Status::REPLAYED | Status::TOO_OLD),
+        ) => {}
         // Of a damaged packet anything may be found out first.
         (Err(ours), Err(theirs)) => assert!(
             ours != UnprotectError::Replayed && theirs != Status::REPLAYED

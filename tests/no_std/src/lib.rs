@@ -17,6 +17,7 @@ extern crate std;
 mod lock;
 mod media;
 mod signalling;
+mod sound;
 
 /// Does something with every crate, and names the first in which it went wrong.
 ///
@@ -27,7 +28,11 @@ pub fn run() -> Result<(), &'static str> {
     signalling::answer_by_engine().ok_or("sip-server")?;
     media::negotiate().ok_or("sdp")?;
     media::receive().ok_or("rtp")?;
-    media::protect().ok_or("srtp")
+    media::protect().ok_or("srtp")?;
+    media::ask().ok_or("stun")?;
+    media::call().ok_or("media")?;
+    sound::speak().ok_or("codec")?;
+    sound::offer().ok_or("negotiation")
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! Media: keys are agreed on, packets protected, received and played.
 
+use ::media::{Negotiator, ReportSeed, Seed, Wishes};
 use alloc::string::ToString;
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -10,6 +11,7 @@ use rtp::{Packet, Reception};
 use sdp::negotiation::{Preferences, accept, answer, offered};
 use sdp::{Crypto, Session};
 use srtp::{MasterKey, Policy, Receiver, Sender, Suite};
+use stun::{Answer, Client, Event, TransactionId};
 
 /// An RTP packet of 20 ms of G.711, with room behind it.
 fn packet(number: u16) -> Option<(Vec<u8>, usize)> {
@@ -67,4 +69,43 @@ pub(crate) fn protect() -> Option<()> {
         let is_hidden = !buffer.starts_with(&plain);
         (is_hidden && receiver.unprotect(&mut buffer[..length]).ok()? == plain).then_some(())
     })
+}
+
+pub(crate) fn ask() -> Option<()> {
+    let (server, nat) = (([192, 0, 2, 1], 3478).into(), ([198, 51, 100, 7], 40_000).into());
+    let mut client = Client::new(TransactionId([7; 12]), server, Duration::ZERO);
+    let (mut request, mut response) = (Vec::new(), Vec::new());
+    let is_sent = client.poll(Duration::ZERO, &mut request) == Event::Send(server);
+    let is_answered = is_sent && stun::answer(nat, &request, &mut response);
+    (is_answered && client.receive(server, &response) == Some(Answer::Mapped(nat))).then_some(())
+}
+
+pub(crate) fn call() -> Option<()> {
+    let (here, there) = (([192, 0, 2, 1], 4000).into(), ([192, 0, 2, 2], 5000).into());
+    let mut ends = [here, there].map(|local| Negotiator::new(Wishes::default(), local, 1));
+    let mut number = 0_u8;
+    let mut random = |bytes: &mut [u8]| {
+        number += 1;
+        bytes.fill(number);
+    };
+    let offer = ends[0].offer(&mut random);
+    let (answer, theirs) = ends[1].answer(&offer, &mut random).ok()?;
+    let ours = ends[0].accept(&answer).ok()?;
+    let seed = |ssrc| Seed { ssrc, sequence_number: 1, timestamp: 1 };
+    let mut one = ::media::Session::new(ours, seed(1))?;
+    let mut other = ::media::Session::new(theirs, seed(2))?;
+    let random = [1; 24];
+    let reports = ReportSeed { random, time_of_day: Duration::ZERO, extended: true };
+    one.start_reports(Duration::ZERO, reports);
+    let mut out = Vec::new();
+    for frame in 1..200 {
+        let now = Duration::from_millis(20) * frame;
+        (one.send(&alloc::vec![0; one.frame_samples()], &mut out)? == there).then_some(())?;
+        other.receive(now, here, &mut out);
+        if one.poll(now, &mut out).is_some() {
+            other.receive(now, here, &mut out);
+        }
+    }
+    let statistics = other.statistics();
+    (statistics.received == 198 && statistics.reports_received == 1).then_some(())
 }

@@ -1,8 +1,8 @@
-//! A small user agent on UDP that does, step by step, what no phone can be told to do: tells of early
-//! dialogs, moves in a call, refreshes at a time of the test's choosing.
+//! A small user agent on UDP that does, step by step, what no phone can be told to do: tells of
+//! early dialogs, moves in a call, refreshes at a time of the test's choosing.
 //!
-//! It sends nothing a second time unless it is told to, for on loopback nothing is lost, and takes no notice
-//! of what comes a second time.
+//! It sends nothing a second time unless it is told to, for on loopback nothing is lost, and takes
+//! no notice of what comes a second time.
 
 use crate::ports::free_ports;
 use sip::dialog::Dialog;
@@ -105,8 +105,8 @@ pub struct Agent {
 }
 
 impl Agent {
-    /// The user agent of a user of `domain`, with a password, that sends to `proxy` what is not within
-    /// a dialog.
+    /// The user agent of a user of `domain`, with a password, that sends to `proxy` what is not
+    /// within a dialog.
     ///
     /// # Panics
     /// When it finds no port.
@@ -177,7 +177,8 @@ impl Agent {
         assert_eq!(answer.status(), Some(200), "{} gets {answer}", self.user);
     }
 
-    /// Asks for its contact to be registered for so many seconds, 0 to remove it. Gives the final response.
+    /// Asks for its contact to be registered for so many seconds, 0 to remove it. Gives the final
+    /// response.
     ///
     /// # Panics
     /// When there is none, or it is not challenged though it has a password.
@@ -210,8 +211,8 @@ impl Agent {
         dialog.unwrap_or_else(|error| panic!("{error} {request}"))
     }
 
-    /// Sends a request that begins something; one who has a password must be challenged then, and sends
-    /// it once more.
+    /// Sends a request that begins something; one who has a password must be challenged then, and
+    /// sends it once more.
     ///
     /// # Panics
     /// When it is not challenged.
@@ -337,8 +338,8 @@ impl Agent {
         }
     }
 
-    /// The next response to this method, which is to have this status; other provisional ones are passed
-    /// over. What refuses an INVITE is acknowledged.
+    /// The next response to this method, which is to have this status; other provisional ones are
+    /// passed over. What refuses an INVITE is acknowledged.
     ///
     /// # Panics
     /// When there is none, or a final response with another status.
@@ -363,7 +364,8 @@ impl Agent {
         self.acknowledge_refusal(response)
     }
 
-    /// The next final response to this method, whatever it says. What refuses an INVITE is acknowledged.
+    /// The next final response to this method, whatever it says. What refuses an INVITE is
+    /// acknowledged.
     ///
     /// # Panics
     /// When there is none.
@@ -459,8 +461,8 @@ fn bind() -> UdpSocket {
     socket
 }
 
-/// The header field line by which `user` answers the first challenge of the response `challenged` to
-/// `request`.
+/// The header field line by which `user` answers the first challenge of the response `challenged`
+/// to `request`.
 ///
 /// # Panics
 /// When there is no challenge of Digest.

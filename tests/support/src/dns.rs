@@ -34,8 +34,8 @@ pub fn naptr(order: u8, service: &str, replacement: &str) -> Vec<u8> {
     [&[0, order, 0, 1][..], &text("s"), &text(service), &text(""), &name(replacement)].concat()
 }
 
-/// A name server at `address` that knows these records, by name and type, and answers until the test ends; at
-/// which address, if any port was right.
+/// A name server at `address` that knows these records, by name and type, and answers until the
+/// test ends; at which address, if any port was right.
 ///
 /// # Errors
 /// The address cannot be had.

@@ -1,8 +1,9 @@
-//! Ends on a simulated [network](crate::network), each a value without I/O, and the clock that they share.
+//! Ends on a simulated [network](crate::network), each a value without I/O, and the clock that they
+//! share.
 //!
-//! An [`End`] is told of what comes and of the time, and is asked what it has to send: a user agent, a server.
-//! The rig delivers, rings alarms and sends; the owner of the ends does the rest, one planned step after the
-//! other:
+//! An [`End`] is told of what comes and of the time, and is asked what it has to send: a user
+//! agent, a server. The rig delivers, rings alarms and sends; the owner of the ends does the rest,
+//! one planned step after the other:
 //!
 //! ```
 //! use sip::Instant;
@@ -18,7 +19,8 @@
 //!     fn receive(&mut self, _: Instant, from: Peer, bytes: &[u8]) {
 //!         self.1 += 1;
 //!         if self.1 < 10 {
-//!             self.0.push(Outgoing { to: from.address, way: Way::Datagram, bytes: bytes.to_vec() });
+//!             let (to, bytes) = (from.address, bytes.to_vec());
+//!             self.0.push(Outgoing { to, way: Way::Datagram, bytes });
 //!         }
 //!     }
 //!     fn next_timer(&self) -> Option<Instant> {
@@ -109,7 +111,8 @@ pub trait End {
     /// A time that it asked for has come.
     fn on_timer(&mut self, now: Instant);
 
-    /// Takes the next thing to be sent. Asked for after each of the other calls, until there is none.
+    /// Takes the next thing to be sent. Asked for after each of the other calls, until there is
+    /// none.
     fn next_output(&mut self) -> Option<Outgoing>;
 
     /// The stream that was to be opened with [`Way::NewStream`] is open.
@@ -177,8 +180,8 @@ impl<S> Rig<S> {
         }
     }
 
-    /// Connects the next end, which the network sees at `address`: another one than it believes to have where it
-    /// is behind a NAT. Gives its number, from 0 on.
+    /// Connects the next end, which the network sees at `address`: another one than it believes to
+    /// have where it is behind a NAT. Gives its number, from 0 on.
     pub fn attach(&mut self, address: SocketAddr) -> usize {
         let number = self.places.len();
         self.places.push(Place { address, alarm: None });
@@ -186,8 +189,8 @@ impl<S> Rig<S> {
         number
     }
 
-    /// The network sees an end elsewhere from now on: the NAT before it has forgotten it, or it has moved. What
-    /// comes to the old address is lost.
+    /// The network sees an end elsewhere from now on: the NAT before it has forgotten it, or it has
+    /// moved. What comes to the old address is lost.
     pub fn move_to(&mut self, number: usize, address: SocketAddr) {
         self.numbers.remove(&self.places[number].address);
         self.numbers.insert(address, number);
@@ -240,8 +243,8 @@ impl<S> Rig<S> {
         self.plan(self.net.now() + wait, step);
     }
 
-    /// Lets everything happen until the owner's next step, which it gives back; `None` where there is nothing
-    /// more before `until`.
+    /// Lets everything happen until the owner's next step, which it gives back; `None` where there
+    /// is nothing more before `until`.
     pub fn next(&mut self, ends: &mut impl Ends, until: Duration) -> Option<S> {
         while self.net.next_time().is_some_and(|next| next < until) {
             match self.net.next_event()? {

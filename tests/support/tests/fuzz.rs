@@ -76,6 +76,26 @@ fn descriptions_of_the_corpora_break_nothing() {
 }
 
 #[test]
+fn calls_of_the_corpora_break_nothing() {
+    over(&["sdp", "srtp/pjsip-sdes-seed"], 200, |bytes| {
+        for choice in [0, 1, 2, 0x81] {
+            fuzz::negotiation(&[&[choice], bytes].concat());
+        }
+    });
+    over(&["rtp-rtcp", "stun"], 100, |bytes| {
+        fuzz::stun(bytes);
+        for choice in [0, 1, 0x10, 0x11] {
+            // From the other end and from a stranger, as it is and made to look like one of the
+            // stream.
+            let datagram = &bytes[..bytes.len().min(255)];
+            let events =
+                [0, 1, 2, 3].map(|event| [&[event, datagram.len() as u8], datagram].concat());
+            fuzz::session(&[&[choice, 4, 4, 12][..], &events.concat(), &[7, 9, 11]].concat());
+        }
+    });
+}
+
+#[test]
 fn random_events_reach_all_of_the_engine() {
     let mut totals = std::collections::BTreeMap::new();
     for seed in 0u64..1000 {

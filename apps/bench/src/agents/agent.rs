@@ -20,7 +20,8 @@ use std::thread;
 /// How often it looks whether there is a new second to tell of.
 const LOOK: std::time::Duration = std::time::Duration::from_millis(200);
 
-/// Does what standard input says, until it is closed; then this process ends, whatever it was doing.
+/// Does what standard input says, until it is closed; then this process ends, whatever it was
+/// doing.
 pub(crate) fn serve(args: &AgentArgs, ending: &Arc<AtomicBool>) {
     if args.remove {
         // A program that runs needs its name no more: so it is gone however this ends.

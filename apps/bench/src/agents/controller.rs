@@ -321,7 +321,8 @@ impl Fleet {
         ceilings.collect()
     }
 
-    /// Has each agent open the sockets for its share of `plan`, towards a server that is called `host`.
+    /// Has each agent open the sockets for its share of `plan`, towards a server that is called
+    /// `host`.
     ///
     /// # Errors
     /// [`AgentError`] where one cannot.
@@ -512,8 +513,8 @@ impl Crew {
         self.workers.iter().sum()
     }
 
-    /// [`super::Force::turns`]: the agents have equal shares, and that with the fewest users comes to
-    /// its end first.
+    /// [`super::Force::turns`]: the agents have equal shares, and that with the fewest users comes
+    /// to its end first.
     pub(super) fn turns(&self, users: usize) -> usize {
         let count = self.workers.len();
         let of_agent = |(index, &workers): (usize, &usize)| {

@@ -10,8 +10,9 @@ use std::thread;
 use std::time::Duration;
 
 /// What the other machine is asked, and tells: what it is, whether this version is in its PATH, and
-/// whether a copy of ours is there, left by us. Each line has a mark, as shells may say other things.
-/// The arguments are the name of the copy and its length. No single quotes: it stands between such.
+/// whether a copy of ours is there, left by us. Each line has a mark, as shells may say other
+/// things. The arguments are the name of the copy and its length. No single quotes: it stands
+/// between such.
 const ASK: &str = r#"
 echo "barebell system $(uname -sm)"
 found=$(barebell-bench --version 2>/dev/null) && echo "barebell found $found"
@@ -21,8 +22,8 @@ if [ -f "$copy" ] && [ ! -h "$copy" ] && [ -O "$copy" ] && [ "$(wc -c < "$copy")
 fi
 "#;
 
-/// Takes the program from standard input. The name is one that nobody knew before; a copy that is to
-/// stay gets the name that is looked for.
+/// Takes the program from standard input. The name is one that nobody knew before; a copy that is
+/// to stay gets the name that is looked for.
 const TAKE: &str = r#"
 umask 077
 copy=$(mktemp "${TMPDIR:-/tmp}/$1.XXXXXX") || exit 1

@@ -1,10 +1,10 @@
 //! Several load machines and one controller (row D4 of docs/sources.md).
 //!
-//! The controller starts this program on the other machines through `ssh`, as agents, and talks with
-//! them over its standard input and output ([`protocol`]). To what measures, the agents are more workers:
-//! each does its share of what the controller would do by itself ([`Force`]), and what they counted is
-//! added up like that of workers. An agent ends when its standard input does, so that nothing stays
-//! behind on any machine, however a measurement ends.
+//! The controller starts this program on the other machines through `ssh`, as agents, and talks
+//! with them over its standard input and output ([`protocol`]). To what measures, the agents are
+//! more workers: each does its share of what the controller would do by itself ([`Force`]), and
+//! what they counted is added up like that of workers. An agent ends when its standard input does,
+//! so that nothing stays behind on any machine, however a measurement ends.
 
 mod agent;
 mod controller;
@@ -163,8 +163,8 @@ impl Force {
         }
     }
 
-    /// How many operations of a load may be started, with `users` in all, before the turn of one of them
-    /// comes again.
+    /// How many operations of a load may be started, with `users` in all, before the turn of one of
+    /// them comes again.
     pub(crate) fn turns(&self, users: usize) -> usize {
         match self {
             Self::Local(generator) => turns(users, generator.workers()),
@@ -212,8 +212,8 @@ impl Force {
     }
 }
 
-/// The same on one machine: each of its workers has the same share of the load, and some have a user
-/// more than others.
+/// The same on one machine: each of its workers has the same share of the load, and some have a
+/// user more than others.
 const fn turns(users: usize, workers: usize) -> usize {
     match workers {
         0 => users,

@@ -1,5 +1,5 @@
-//! What a controller and its agents say to each other: a line of JSON each, over the agent's standard
-//! input and output. Both are the same version of this program.
+//! What a controller and its agents say to each other: a line of JSON each, over the agent's
+//! standard input and output. Both are the same version of this program.
 
 use crate::cpu::Cpu;
 use crate::load::arrivals::{Segment, Spacing};
@@ -27,12 +27,13 @@ const LONGEST: u64 = 1 << 30;
 pub(crate) enum Order {
     /// What time is it? Answered at once with [`Reply::Time`].
     Time,
-    /// Look whether the server is there and open sockets to it, under this number: [`Reply::Opened`].
+    /// Look whether the server is there and open sockets to it, under this number:
+    /// [`Reply::Opened`].
     Open { id: u32, plan: Box<Plan> },
     /// Close them. Not answered.
     Close { id: u32 },
-    /// Find out what this machine carries against an ideal peer: [`Reply::Ceiling`]. Of the plan, the
-    /// target and the users do not matter.
+    /// Find out what this machine carries against an ideal peer: [`Reply::Ceiling`]. Of the plan,
+    /// the target and the users do not matter.
     Ceiling { plan: Box<Plan>, operation: Operation, authentication: bool },
     /// Do this from `start` on, by the agent's clock, in microseconds: [`Reply::Found`], and
     /// [`Reply::Glance`] meanwhile.

@@ -8,8 +8,8 @@ use sip::header::HeaderName;
 use std::collections::HashMap;
 use std::net::SocketAddr;
 
-/// An INVITE transaction of a call on one hop. Times are microseconds since the Unix epoch; what was
-/// not seen is absent.
+/// An INVITE transaction of a call on one hop. Times are microseconds since the Unix epoch; what
+/// was not seen is absent.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Hop {
     /// Who sent the INVITE.
@@ -71,8 +71,8 @@ pub(crate) enum CallOutcome {
     Pending,
 }
 
-/// The message times of row C3 of docs/sources.md and those that RFC 6076 needs, in microseconds since the Unix epoch.
-/// What was not seen is absent.
+/// The message times of row C3 of docs/sources.md and those that RFC 6076 needs, in microseconds
+/// since the Unix epoch. What was not seen is absent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct CallTimes {
     /// TInv1: the caller's first INVITE.

@@ -1,8 +1,10 @@
-//! Whether a stream goes on with a packet: loss and late packets told from a source that begins anew.
+//! Whether a stream goes on with a packet: loss and late packets told from a source that begins
+//! anew.
 //!
-//! A sequence number alone does not tell. A gap of a minute is loss if the time stamps have gone on for a minute
-//! too; numbers that came before are copies if the stream goes on where it was, and a new beginning if it goes on
-//! from them. So a packet that is in doubt is held until those after it decide.
+//! A sequence number alone does not tell. A gap of a minute is loss if the time stamps have gone on
+//! for a minute too; numbers that came before are copies if the stream goes on where it was, and a
+//! new beginning if it goes on from them. So a packet that is in doubt is held until those after it
+//! decide.
 
 use super::sequence::{Sequence, WINDOW};
 
@@ -19,14 +21,16 @@ pub(super) struct Arrived {
     pub(super) marker: bool,
     /// The clock rate in Hz, where it is known.
     pub(super) clock: Option<u32>,
-    /// Whether it is of a telephone event: then its time stamp stands still (RFC 4733 section 2.2.1).
+    /// Whether it is of a telephone event: then its time stamp stands still (RFC 4733 section
+    /// 2.2.1).
     pub(super) is_event: bool,
 }
 
 /// What comes of a packet and of those that were held before it.
 #[derive(Debug)]
 pub(super) enum Verdict {
-    /// These are late, copies or strays; then the stream goes on with the packet, where one is given.
+    /// These are late, copies or strays; then the stream goes on with the packet, where one is
+    /// given.
     GoesOn(Vec<Arrived>, Option<Arrived>),
     /// The stream has begun anew with the first of these.
     Restart(Vec<Arrived>),
@@ -34,16 +38,18 @@ pub(super) enum Verdict {
     Held,
 }
 
-/// A number at most so far ahead is always what the stream goes on with; one at most so far behind has to prove
-/// more to be a new beginning (RFC 3550 appendix A.1, `MAX_MISORDER`).
+/// A number at most so far ahead is always what the stream goes on with; one at most so far behind
+/// has to prove more to be a new beginning (RFC 3550 appendix A.1, `MAX_MISORDER`).
 const NEAR: u16 = 100;
-/// Where no time tells: a jump forwards of less than this is loss (RFC 3550 appendix A.1, `MAX_DROPOUT`).
+/// Where no time tells: a jump forwards of less than this is loss (RFC 3550 appendix A.1,
+/// `MAX_DROPOUT`).
 const MAX_DROPOUT: u16 = 3000;
 /// The most packets that may be lost between two that are held.
 const HELD_STEP: u16 = 16;
 /// The most units of the time stamp between them: a minute of speech, five seconds of pictures.
 const HELD_UNITS: u32 = 1 << 19;
-/// So many packets in sequence make a new beginning far away (`MIN_SEQUENTIAL`), and so many a near one.
+/// So many packets in sequence make a new beginning far away (`MIN_SEQUENTIAL`), and so many a near
+/// one.
 const FAR_RUN: usize = 2;
 const NEAR_RUN: usize = 4;
 /// Packets of a path come at most so far from one another, in nanoseconds.
@@ -61,7 +67,8 @@ pub(super) struct Continuity {
     nanos: u64,
     packets: u64,
     held: Vec<Arrived>,
-    /// The last packet with which the stream did not go on: on its path, those after it may come late too.
+    /// The last packet with which the stream did not go on: on its path, those after it may come
+    /// late too.
     behind: Option<Arrived>,
 }
 
@@ -119,8 +126,8 @@ impl Continuity {
         }
     }
 
-    /// Whether a packet is the next one in what is held, and by its time stamp rather there than in the stream: a new
-    /// beginning may come to the numbers where the stream was.
+    /// Whether a packet is the next one in what is held, and by its time stamp rather there than in
+    /// the stream: a new beginning may come to the numbers where the stream was.
     fn is_nearer_to_held(&self, packet: &Arrived) -> bool {
         let (Some(held), Some((_, timestamp, _))) = (self.held.last(), self.last) else {
             return false;
@@ -130,8 +137,8 @@ impl Continuity {
         held.is_before(packet) && distance(held.timestamp) < distance(timestamp)
     }
 
-    /// Whether as much time has gone by as the time stamps say, and enough for so many packets. `None` where the
-    /// time stamps tell nothing.
+    /// Whether as much time has gone by as the time stamps say, and enough for so many packets.
+    /// `None` where the time stamps tell nothing.
     fn clock_goes_on(&self, packet: &Arrived, ahead: u16) -> Option<bool> {
         let (time, timestamp, clock) = self.last?;
         let stands_still = self.packets >= 2 && self.units <= 0;
@@ -156,8 +163,8 @@ impl Continuity {
         (self.units > 0 && self.nanos > 0).then(|| self.units as f64 / self.nanos as f64)
     }
 
-    /// Whether what is held is a new beginning: enough packets in sequence, at the pace of their time stamps. What
-    /// was only late comes faster.
+    /// Whether what is held is a new beginning: enough packets in sequence, at the pace of their
+    /// time stamps. What was only late comes faster.
     fn is_restart(&self, sequence: &Sequence) -> bool {
         let (Some(first), Some(last)) = (self.held.first(), self.held.last()) else { return false };
         let ahead = sequence.ahead(first.number);

@@ -1,4 +1,5 @@
-//! What is known of each address and port that receives RTP, while offers and answers change it (RFC 3264).
+//! What is known of each address and port that receives RTP, while offers and answers change it
+//! (RFC 3264).
 
 use super::sdp::{self, Described, Format};
 use ::sdp::Crypto;
@@ -59,8 +60,8 @@ impl Endpoints {
         self.state
     }
 
-    /// Takes a session description. The first for an address and port holds at once, for media may come before the
-    /// answer; another one holds when the offer is answered.
+    /// Takes a session description. The first for an address and port holds at once, for media may
+    /// come before the answer; another one holds when the offer is answered.
     pub(super) fn learn(&mut self, body: &[u8], exchange: Exchange<'_>) {
         let media = sdp::media(body);
         let call_id: Rc<str> = exchange.call_id.into();
@@ -122,7 +123,8 @@ impl Endpoints {
         media.iter().for_each(|offered| self.insert(offered, Rc::default(), &call_id));
     }
 
-    /// What is sent to, or, since RTP is mostly sent from where it is received, from these; and the keys of it.
+    /// What is sent to, or, since RTP is mostly sent from where it is received, from these; and the
+    /// keys of it.
     pub(super) fn find(
         &self,
         source: SocketAddr,
@@ -159,7 +161,8 @@ impl Endpoints {
     }
 }
 
-/// Those of the offered keys that the answer's tags name (RFC 4568 section 5.1.2); all, if it names none.
+/// Those of the offered keys that the answer's tags name (RFC 4568 section 5.1.2); all, if it names
+/// none.
 fn chosen(offered: &Rc<[Crypto]>, answered: &[Crypto]) -> Rc<[Crypto]> {
     let is_named = |key: &&Crypto| answered.iter().any(|answer| answer.tag == key.tag);
     let named: Vec<_> = offered.iter().filter(is_named).cloned().collect();

@@ -32,7 +32,8 @@ pub(crate) struct Arrow {
 }
 
 impl Flow {
-    /// The ladder of a call in a capture that began at `started`; of a long one, its first `most` messages.
+    /// The ladder of a call in a capture that began at `started`; of a long one, its first `most`
+    /// messages.
     pub(crate) fn of(call: &Call, started: u64, most: usize) -> Self {
         let mut parties: Vec<SocketAddr> = Vec::new();
         let steps = &call.flow[..call.flow.len().min(most)];

@@ -1,4 +1,5 @@
-//! What capture agents send on: HEP version 3 (EEP), a datagram of chunks with addresses, time and a message.
+//! What capture agents send on: HEP version 3 (EEP), a datagram of chunks with addresses, time and
+//! a message.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -16,8 +17,9 @@ const MARK: &[u8] = b"HEP3";
 /// Vendor, type and length of a chunk.
 const CHUNK: usize = 6;
 
-/// Reads a datagram of HEP; `None` where it is none, or lacks an address or the message. Chunks of vendors and what else
-/// is not needed are passed over; a message that the agent has packed is not read.
+/// Reads a datagram of HEP; `None` where it is none, or lacks an address or the message. Chunks of
+/// vendors and what else is not needed are passed over; a message that the agent has packed is not
+/// read.
 pub(super) fn read(datagram: &[u8]) -> Option<Forwarded<'_>> {
     let length = datagram.strip_prefix(MARK).and_then(|rest| rest.first_chunk())?;
     let mut rest = datagram.get(6..usize::from(u16::from_be_bytes(*length)))?;

@@ -184,7 +184,8 @@ impl Interface {
         let (length, address) = (read.bytes, read.address);
         self.dropped = self.dropped.max(dropped.into());
         let Some(address) = address else { return Ok(()) };
-        // Before it was bound, the socket heard all interfaces. Loopback shows what is sent once more when it comes.
+        // Before it was bound, the socket heard all interfaces. Loopback shows what is sent once
+        // more when it comes.
         let is_ours = address.ifindex() == self.index;
         let is_copy = self.is_loopback && address.pkttype() == OUTGOING;
         if let Some(time) = time.filter(|_| is_ours && !is_copy) {

@@ -1,7 +1,8 @@
-//! `barebell-bench capture`: what captures show of SIP and RTP (rows C2, C3, D2 and A13 of docs/sources.md).
+//! `barebell-bench capture`: what captures show of SIP and RTP (rows C2, C3, D2 and A13 of
+//! docs/sources.md).
 //!
-//! Each table has a limit in the file that keeps it, and a count of what was left out; together they
-//! take less than 2 GiB, whatever a capture holds.
+//! Each table has a limit in the file that keeps it, and a count of what was left out; together
+//! they take less than 2 GiB, whatever a capture holds.
 
 pub(crate) mod calls;
 mod continuity;
@@ -14,7 +15,7 @@ mod multipart;
 mod packet;
 mod quality;
 pub(crate) mod registrations;
-pub(crate) mod rtp;
+mod rtp;
 mod sdp;
 mod seen;
 mod sequence;
@@ -25,7 +26,7 @@ mod stream;
 mod tables;
 #[cfg(test)]
 mod tests;
-mod track;
+pub(crate) mod track;
 mod transactions;
 mod tunnel;
 mod websocket;
@@ -59,11 +60,12 @@ use transactions::{MethodCounts, ResponseCounts};
 /// interarrival times and jitter.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct CaptureArgs {
-    /// Captures, pcap or pcapng, also packed by gzip; `-` is the standard input. Each is analysed by itself: the clocks
-    /// of two machines differ.
+    /// Captures, pcap or pcapng, also packed by gzip; `-` is the standard input. Each is analysed
+    /// by itself: the clocks of two machines differ.
     #[arg(required_unless_present = "interface", value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// Listen to a network interface instead, which needs root; to end, see --duration, or press Ctrl-C.
+    /// Listen to a network interface instead, which needs root; to end, see --duration, or press
+    /// Ctrl-C.
     #[arg(long, value_name = "NAME", conflicts_with = "files")]
     interface: Option<String>,
     /// How long to listen: 10s, 5m.
@@ -75,7 +77,8 @@ pub(crate) struct CaptureArgs {
     /// Show the flow of messages of every call too.
     #[arg(long)]
     calls: bool,
-    /// Write a report too, with the flow of every call drawn; the name tells the form: .html or .md.
+    /// Write a report too, with the flow of every call drawn; the name tells the form: .html or
+    /// .md.
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 }
@@ -238,8 +241,8 @@ impl Printer {
     }
 }
 
-/// Reads a capture; `-` is the standard input. Memory is bounded, whatever is in it: what goes beyond a limit is left
-/// out and counted.
+/// Reads a capture; `-` is the standard input. Memory is bounded, whatever is in it: what goes
+/// beyond a limit is left out and counted.
 ///
 /// # Errors
 /// [`CaptureError`] where it cannot be read or is none. A capture that breaks off is none of these.
@@ -388,8 +391,8 @@ impl Messages {
         loop {
             self.counts.udp += 1;
             self.take(datagram.time, (datagram.source, datagram.destination), &message);
-            // On loopback, or before the network card that cuts it up, a capture shows in one piece what
-            // was handed over for several datagrams (UDP_SEGMENT).
+            // On loopback, or before the network card that cuts it up, a capture shows in one piece
+            // what was handed over for several datagrams (UDP_SEGMENT).
             let Ok(Frame::Message(length)) = Framer::default().next(rest) else { return true };
             rest = &rest[length..];
             let Ok(next) = Message::parse(rest) else { return true };
@@ -429,8 +432,8 @@ impl Messages {
         }
     }
 
-    /// Learns where media will be, and which descriptions hold. `acknowledges_failure` tells of an ACK that it is part
-    /// of its INVITE's transaction.
+    /// Learns where media will be, and which descriptions hold. `acknowledges_failure` tells of an
+    /// ACK that it is part of its INVITE's transaction.
     fn describe(&mut self, seen: &Seen<'_>, acknowledges_failure: bool) {
         let is_agreed = matches!(seen.status, Some(200..300))
             || seen.method == Method::Ack && !acknowledges_failure;

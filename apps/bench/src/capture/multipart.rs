@@ -54,7 +54,8 @@ impl<'a> Iterator for Parts<'a, '_> {
     }
 }
 
-/// Where the text before the next delimiter ends, and where the part after it begins, if there is one.
+/// Where the text before the next delimiter ends, and where the part after it begins, if there is
+/// one.
 fn delimiter(text: &[u8], boundary: &[u8]) -> Option<(usize, Option<usize>)> {
     let mut at = 0;
     loop {

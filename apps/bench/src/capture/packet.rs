@@ -25,8 +25,9 @@ pub(crate) struct PacketCounts {
     pub(crate) other_protocols: u64,
     /// Packets of link types that are not read, by the number of the link type.
     pub(crate) unknown_links: BTreeMap<i32, u64>,
-    /// Packets in tunnels (GRE, ERSPAN, IP in IP, VXLAN, Geneve), whose addresses and lengths are those of what is
-    /// innermost, and messages that a capture agent has sent on (HEP), whose addresses and times are those it tells.
+    /// Packets in tunnels (GRE, ERSPAN, IP in IP, VXLAN, Geneve), whose addresses and lengths are
+    /// those of what is innermost, and messages that a capture agent has sent on (HEP), whose
+    /// addresses and times are those it tells.
     pub(crate) tunnelled: u64,
     /// Whole UDP datagrams, reassembled ones among them.
     pub(crate) datagrams: u64,
@@ -44,7 +45,8 @@ pub(crate) struct PacketCounts {
 /// What a packet carries.
 #[derive(Debug)]
 pub(super) struct Transported<'a> {
-    /// Nanoseconds since the Unix epoch: when the last piece came, or when a capture agent says that it did.
+    /// Nanoseconds since the Unix epoch: when the last piece came, or when a capture agent says
+    /// that it did.
     pub(super) time: u64,
     pub(super) source: SocketAddr,
     pub(super) destination: SocketAddr,
@@ -115,7 +117,8 @@ pub(super) struct Decoder {
 }
 
 impl Decoder {
-    /// What `frame` carries, or what it completes; `None` for everything that is neither UDP nor TCP.
+    /// What `frame` carries, or what it completes; `None` for everything that is neither UDP nor
+    /// TCP.
     pub(super) fn decode<'a>(&mut self, frame: &Frame<'a>) -> Option<Transported<'a>> {
         self.counts.packets += 1;
         self.counts.cut_off += u64::from(!frame.whole);

@@ -1,4 +1,5 @@
-//! What session descriptions say of RTP: where it will be, its payload types, its keys (RFC 8866, RFC 4568).
+//! What session descriptions say of RTP: where it will be, its payload types, its keys (RFC 8866,
+//! RFC 4568).
 //!
 //! They are read line by line, for a capture may hold what no parser would take as a whole.
 
@@ -77,7 +78,8 @@ pub(super) fn media(body: &[u8]) -> Vec<Described> {
     sections.iter().map(Section::described).collect()
 }
 
-/// Whether an attribute offers keys of SRTP, here or in the medium itself (RFC 4568, RFC 8122, RFC 4567, RFC 6189).
+/// Whether an attribute offers keys of SRTP, here or in the medium itself (RFC 4568, RFC 8122, RFC
+/// 4567, RFC 6189).
 fn agrees_on_keys(attribute: &str) -> bool {
     let name = attribute.split(':').next().unwrap_or_default();
     matches!(name, "crypto" | "fingerprint" | "key-mgmt" | "zrtp-hash")

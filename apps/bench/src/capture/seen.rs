@@ -78,7 +78,8 @@ impl<'a> Seen<'a> {
         }
     }
 
-    /// A name of the transaction, on its hop, that an offer and its answer are in: that of an ACK is its INVITE's.
+    /// A name of the transaction, on its hop, that an offer and its answer are in: that of an ACK
+    /// is its INVITE's.
     pub(super) fn exchange(&self, keys: &Keys) -> u128 {
         let from = self.message.value(HeaderName::From).unwrap_or_default();
         let from_tag = NameAddr::parse(HeaderName::From, from).ok().and_then(|from| from.tag());

@@ -44,7 +44,8 @@ pub(super) struct Sequence {
     highest: u16,
     /// How many numbers there are from the lowest to the highest since the last new beginning.
     span: u64,
-    /// Which of the last [`WINDOW`] numbers came; the lowest bit of the first is the highest number.
+    /// Which of the last [`WINDOW`] numbers came; the lowest bit of the first is the highest
+    /// number.
     came: [u64; WINDOW as usize / 64],
     /// `expected` is that of before the last new beginning.
     counts: SequenceCounts,
@@ -59,13 +60,14 @@ impl Sequence {
         Self { highest: first, span: 1, came, counts }
     }
 
-    /// How far a number is ahead of the highest; 0 for the same, more than 32,767 for what is rather behind.
+    /// How far a number is ahead of the highest; 0 for the same, more than 32,767 for what is
+    /// rather behind.
     pub(super) fn ahead(&self, number: u16) -> u16 {
         number.wrapping_sub(self.highest)
     }
 
-    /// Takes the number of a packet with which the stream goes on, over lost ones if there are numbers between;
-    /// the highest itself is a copy.
+    /// Takes the number of a packet with which the stream goes on, over lost ones if there are
+    /// numbers between; the highest itself is a copy.
     pub(super) fn advance(&mut self, number: u16) -> Arrival {
         let ahead = self.ahead(number);
         if ahead == 0 {

@@ -33,11 +33,11 @@ pub(crate) struct Calls {
     pub(crate) challenged: u64,
     /// The refused and cancelled, by status.
     pub(crate) failures: BTreeMap<u16, u64>,
-    /// Invite delay: TInv2 - TInv1; where the server challenged before it forwarded, since the INVITE
-    /// that met the challenge.
+    /// Invite delay: TInv2 - TInv1; where the server challenged before it forwarded, since the
+    /// INVITE that met the challenge.
     pub(crate) invite_delay: Histogram,
-    /// Call setup delay of those that are established: TSDP_OK2 - TInv1, as the generator has it. The ACK
-    /// after that is the caller's own time.
+    /// Call setup delay of those that are established: TSDP_OK2 - TInv1, as the generator has it.
+    /// The ACK after that is the caller's own time.
     pub(crate) setup_delay: Histogram,
     /// From the caller's first INVITE to its challenge.
     pub(crate) challenge_delay: Histogram,
@@ -187,9 +187,9 @@ impl Call {
     }
 }
 
-/// Finds calls that are the two legs of a back-to-back user agent, which gives each a Call-ID of its
-/// own: the second comes from the very address and port that the first goes to, has the same users in
-/// From and To, and begins before the first has ended.
+/// Finds calls that are the two legs of a back-to-back user agent, which gives each a Call-ID of
+/// its own: the second comes from the very address and port that the first goes to, has the same
+/// users in From and To, and begins before the first has ended.
 fn join_legs(calls: &mut [Call]) {
     let user = |address: &str| address.split('@').next().unwrap_or_default().to_owned();
     let leg = |call: &Call| (user(&call.from), user(&call.to));

@@ -1,5 +1,5 @@
-//! Where the bytes of a capture come from: files and pipes, some packed by gzip (RFC 1952), which are unpacked while
-//! they are read.
+//! Where the bytes of a capture come from: files and pipes, some packed by gzip (RFC 1952), which
+//! are unpacked while they are read.
 
 use super::file::End;
 use flate2::read::MultiGzDecoder;
@@ -37,8 +37,8 @@ pub(super) fn open<'r>(mut source: impl Read + Send + 'r) -> io::Result<Source<'
     Ok(Source { reader: Box::new(Full(unpacked)), is_packed, broken })
 }
 
-/// Fills the buffer as far as the source can: the reader of captures takes less for the end of a header that is cut
-/// off, and a pipe gives what there is.
+/// Fills the buffer as far as the source can: the reader of captures takes less for the end of a
+/// header that is cut off, and a pipe gives what there is.
 struct Full<R>(R);
 
 impl<R: Read> Read for Full<R> {

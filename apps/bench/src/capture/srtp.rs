@@ -1,20 +1,36 @@
 //! Checks and decrypts SRTP with the keys that session descriptions in the capture tell (RFC 4568).
 
-use super::rtp::Srtp;
 use sdp::Crypto;
+use serde::Serialize;
 use srtp::{Receiver, UnprotectError};
 use std::rc::Rc;
+
+/// What came of the packets of a stream whose keys the capture has (RFC 4568).
+#[derive(Clone, Debug, Default, Serialize)]
+pub(crate) struct Srtp {
+    /// The name of the crypto suite.
+    pub(crate) suite: String,
+    /// Packets whose tag is right.
+    pub(crate) authentic: u64,
+    /// Packets whose tag is wrong under every key. Once a packet has been authentic, they are in no
+    /// other figure of the stream: whoever receives them drops them.
+    pub(crate) not_authentic: u64,
+    /// Packets that carry no tag, copies, and packets too late for a receiver to check.
+    pub(crate) unchecked: u64,
+}
 
 /// What a packet was found to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Check {
     /// Its tag is wrong. It is passed over if others were authentic.
     NotAuthentic { passed_over: bool },
-    /// It is authentic or cannot be checked; how many bytes of padding it has, as far as that is known.
+    /// It is authentic or cannot be checked; how many bytes of padding it has, as far as that is
+    /// known.
     Taken(Option<usize>),
 }
 
-/// The most keys that are tried of those that have been in use: packets may be under way when keys change.
+/// The most keys that are tried of those that have been in use: packets may be under way when keys
+/// change.
 const PROVEN: usize = 3;
 
 /// A key of the stream's sender.
@@ -54,7 +70,8 @@ impl Decryptor {
         new
     }
 
-    /// Takes the keys that are in force now. Those that were in use stay for packets that are under way.
+    /// Takes the keys that are in force now. Those that were in use stay for packets that are under
+    /// way.
     pub(super) fn use_keys(&mut self, described: &Rc<[Crypto]>) {
         if are_same(&self.described, described) {
             return;
@@ -131,8 +148,8 @@ impl Key {
         Some(Self { receiver, suite: crypto.policy.suite.name(), has_tag })
     }
 
-    /// Whether the packet is authentic, with this rollover counter or with 0; how many bytes of padding it has, as far
-    /// as that is known.
+    /// Whether the packet is authentic, with this rollover counter or with 0; how many bytes of
+    /// padding it has, as far as that is known.
     fn find(&mut self, packet: &mut [u8], rollover: u32) -> Option<Option<usize>> {
         let ssrc = rtp::Header::parse(packet).ok()?.ssrc();
         let counters = [0, rollover];

@@ -15,8 +15,8 @@ pub(crate) struct StreamCounts {
     /// Places where bytes of a stream are not in the capture, so that messages may be missing.
     pub(crate) gaps: u64,
     /// Messages of which the end cannot be told, for Content-Length is missing, wrong or too large.
-    /// They are passed over, with what follows them in their segment. WebSockets that are packed, or hold longer
-    /// messages than 64 KiB, are not read on.
+    /// They are passed over, with what follows them in their segment. WebSockets that are packed,
+    /// or hold longer messages than 64 KiB, are not read on.
     pub(crate) unframed: u64,
     /// Segments that were left out: there were more than [`STREAMS`] streams at a time.
     pub(crate) left_out: u64,

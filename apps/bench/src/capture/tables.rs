@@ -3,7 +3,8 @@
 use super::Analysis;
 use super::calls::Call;
 use super::flow::{Flow, seconds};
-use super::rtp::{RtpStream, Srtp};
+use super::srtp::Srtp;
+use super::track::RtpStream;
 use crate::record::Histogram;
 use std::fmt::{self, Display, Formatter};
 

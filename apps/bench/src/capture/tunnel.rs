@@ -1,7 +1,7 @@
 //! Packets in packets: tunnels, and what stands between Ethernet and IP.
 //!
-//! Each function takes a layer apart that etherparse does not know, and no more of it than where the next one
-//! begins.
+//! Each function takes a layer apart that etherparse does not know, and no more of it than where
+//! the next one begins.
 
 use etherparse::{EtherType, IpNumber, LaxSlicedPacket};
 

@@ -1,4 +1,5 @@
-//! SIP over WebSocket that is not encrypted (RFC 7118, RFC 6455): the messages in one direction of a connection.
+//! SIP over WebSocket that is not encrypted (RFC 7118, RFC 6455): the messages in one direction of
+//! a connection.
 
 /// The largest message.
 const LARGEST: usize = 64 << 10;
@@ -35,7 +36,8 @@ pub(super) enum Next {
     Incomplete,
     /// It is no WebSocket, or it was closed.
     Over,
-    /// A frame that is not read: packed (RFC 7692), too long, or out of place. Nothing after it can be.
+    /// A frame that is not read: packed (RFC 7692), too long, or out of place. Nothing after it can
+    /// be.
     Unreadable,
 }
 

@@ -20,7 +20,8 @@ use std::path::PathBuf;
 /// What is done to whom, how often and for how long.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct LoadArgs {
-    /// The server: udp:HOST:PORT or tcp:HOST:PORT; a domain without a port is looked up (NAPTR, SRV)
+    /// The server: udp:HOST:PORT or tcp:HOST:PORT; a domain without a port is looked up (NAPTR,
+    /// SRV)
     #[arg(long, value_name = "TARGET")]
     pub(crate) target: Option<Target>,
     /// A server to start for the measurement: barebell, kamailio, a profile.toml; or
@@ -30,8 +31,8 @@ pub(crate) struct LoadArgs {
     /// Watch these processes of the target: PID[,PID...], ssh:HOST:PID or ssh:HOST:NAME
     #[arg(long, visible_alias = "pid", value_name = "PROCESS")]
     pub(crate) watch: Option<Subject>,
-    /// Put the load on from other machines, each with an equal share: ssh:HOST,ssh:HOST and, for this
-    /// one too, local
+    /// Put the load on from other machines, each with an equal share: ssh:HOST,ssh:HOST and, for
+    /// this one too, local
     #[arg(long, value_name = "MACHINE", value_delimiter = ',')]
     pub(crate) agents: Vec<Place>,
     /// Leave this program on those machines for the next time
@@ -104,22 +105,23 @@ pub(crate) struct DetailArgs {
     /// T1 of RFC 3261: the first wait before a message is sent again
     #[arg(long, value_parser = values::duration, default_value = "500ms")]
     pub(crate) t1: Duration,
-    /// Threads [default: one for each processor, and no more than one for 20000 operations a second]
+    /// Threads [default: one for each processor, and no more than one for 20000 operations a
+    /// second]
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) workers: Option<u16>,
     /// Sockets or connections: one for each thread, user or operation
     #[arg(long, value_enum, default_value_t)]
     pub(crate) sockets: Sharing,
-    /// Hand each datagram to the kernel by itself, as most peers do; else those of one length go together
-    /// where a thread has one socket (UDP segmentation offload)
+    /// Hand each datagram to the kernel by itself, as most peers do; else those of one length go
+    /// together where a thread has one socket (UDP segmentation offload)
     #[arg(long)]
     pub(crate) no_segmentation: bool,
-    /// The ticks at which the generator acts; 0: at any time, at a higher cost [default: such that a
-    /// thread starts 16 operations at each, and at most 2 ms]
+    /// The ticks at which the generator acts; 0: at any time, at a higher cost [default: such that
+    /// a thread starts 16 operations at each, and at most 2 ms]
     #[arg(long, value_parser = values::duration)]
     pub(crate) clock: Option<Duration>,
-    /// Use a nonce again, with a rising count, as long as the server takes it, as phones do [default: each
-    /// operation is challenged, as in the published figures]
+    /// Use a nonce again, with a rising count, as long as the server takes it, as phones do
+    /// [default: each operation is challenged, as in the published figures]
     #[arg(long)]
     pub(crate) reuse_nonces: bool,
     /// Do not ask with OPTIONS whether the server is there before the load
@@ -147,7 +149,8 @@ pub(crate) struct DetailArgs {
     /// Threads or processes of servers that are started [default: as they choose]
     #[arg(long, value_name = "COUNT")]
     pub(crate) sut_workers: Option<u16>,
-    /// Let servers that are started say how long the steps of their work take, where they can (Barebell)
+    /// Let servers that are started say how long the steps of their work take, where they can
+    /// (Barebell)
     #[arg(long)]
     pub(crate) timings: bool,
     /// How late the generator may be, in the 99th percentile, for a run to be valid

@@ -43,7 +43,8 @@ pub(crate) enum Command {
     Compare(CompareArgs),
     /// What the generator itself costs, beside the bare exchange of datagrams (and SIPp)
     Cost(CostArgs),
-    /// A flood of forged SRTP packets at rising rates, with SRTP alone and with each scheme of SRTP+
+    /// A flood of forged SRTP packets at rising rates, with SRTP alone and with each scheme of
+    /// SRTP+
     Srtp(SrtpArgs),
     /// Message times, delays, retransmissions and RTP figures from captures (pcap, pcapng)
     Capture(CaptureArgs),
@@ -70,8 +71,9 @@ pub(crate) struct OutputArgs {
     /// What must hold for the exit status to be 0, such as 'success>=100%,srd.p99<50ms'
     #[arg(long, value_name = "CRITERIA")]
     pub(crate) require: Option<Requirements>,
-    /// Where to write the report, in the form that the name ends with: .html .md .csv .json .xml (JUnit);
-    /// may be repeated [default: a .json and a .html file named after the command and the time]
+    /// Where to write the report, in the form that the name ends with: .html .md .csv .json .xml
+    /// (JUnit); may be repeated [default: a .json and a .html file named after the command and the
+    /// time]
     #[arg(long, short, value_name = "FILE")]
     pub(crate) output: Vec<PathBuf>,
     /// Write no report
@@ -175,8 +177,8 @@ pub(crate) struct QosArgs {
     #[command(flatten)]
     #[allow(missing_docs)]
     pub(crate) load: LoadArgs,
-    /// How many users call at once (each has another to call): a list, or FROM..TO for the steps 1, 10,
-    /// 50, 100, 200, 300, 500, 700 and 1000 that lie between
+    /// How many users call at once (each has another to call): a list, or FROM..TO for the steps 1,
+    /// 10, 50, 100, 200, 300, 500, 700 and 1000 that lie between
     #[arg(long, value_name = "COUNTS", default_value = "1..1000")]
     pub(crate) callers: Counts,
     /// How often each step is repeated

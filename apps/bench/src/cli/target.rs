@@ -11,8 +11,9 @@ use std::str::FromStr;
 const TRANSPORTS: [Transport; 2] = [Transport::Udp, Transport::Tcp];
 
 /// A server's address: `udp:HOST:PORT` or `tcp:HOST:PORT`; the transport may be left out, and the
-/// port. A domain without a port is looked up as a user agent does (RFC 3263 section 4): the transport by
-/// NAPTR if it is left out, host and port by SRV. The first server that is found and answers gets the whole load.
+/// port. A domain without a port is looked up as a user agent does (RFC 3263 section 4): the
+/// transport by NAPTR if it is left out, host and port by SRV. The first server that is found and
+/// answers gets the whole load.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Target {
     pub(crate) transport: Transport,

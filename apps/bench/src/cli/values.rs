@@ -46,8 +46,8 @@ pub(crate) enum Rates {
 }
 
 impl Rates {
-    /// The rates: of a range `steps` at equal distances or, with `factor`, each so many times the one
-    /// before.
+    /// The rates: of a range `steps` at equal distances or, with `factor`, each so many times the
+    /// one before.
     pub(crate) fn all(&self, steps: u32, factor: Option<f64>) -> Result<Vec<f64>, String> {
         match (self, factor) {
             (Self::List(rates), _) => Ok(rates.clone()),

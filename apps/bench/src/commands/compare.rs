@@ -18,6 +18,9 @@ use std::sync::atomic::AtomicBool;
 /// microseconds.
 type BareCosts = BTreeMap<(Operation, bool), Vec<f64>>;
 
+/// What is compared of runs, where it was measured.
+type Measure<'f> = &'f dyn Fn(&Run) -> Option<f64>;
+
 pub(crate) fn execute(args: &CompareArgs, ending: &Arc<AtomicBool>) -> Result<bool, CommandError> {
     let users = args.load.users.users()?;
     let means = Means::new(&args.load, args.output.quiet, ending)?;
@@ -105,16 +108,15 @@ fn conclusions(systems: &[System], runs: &[Run]) -> Vec<Finding> {
     let Some((first, others)) = systems.split_first() else { return Vec::new() };
     let mut findings = Vec::new();
     for (operation, authentication) in work(runs) {
-        let values = |system: &System, of: &dyn Fn(&Run) -> Option<f64>| {
+        let values = |system: &System, of: Measure<'_>| {
             values(runs, system, (operation, authentication), of)
         };
         let with = if authentication { " with authentication" } else { "" };
         for other in others {
             let p99 = |run: &Run| run.delays.get(&Delay::Response)?.told(99.0).map(|us| us as f64);
-            for (name, of) in [
-                ("CPU", &metrics::cpu_per_operation as &dyn Fn(&Run) -> Option<f64>),
-                ("response p99", &p99),
-            ] {
+            let measures: [(_, Measure<'_>); 2] =
+                [("CPU", &metrics::cpu_per_operation), ("response p99", &p99)];
+            for (name, of) in measures {
                 let ratio = analysis::ratio(&values(other, of), &values(first, of));
                 let Some(ratio) = ratio else { continue };
                 findings.push(finding(
@@ -161,7 +163,7 @@ fn values(
     runs: &[Run],
     system: &System,
     (operation, authentication): (Operation, bool),
-    of: &dyn Fn(&Run) -> Option<f64>,
+    of: Measure<'_>,
 ) -> Vec<f64> {
     runs.iter()
         .filter(|run| {

@@ -15,8 +15,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-/// How long an operation may go without an end at the end of a run, unless it is said: what takes longer
-/// has failed.
+/// How long an operation may go without an end at the end of a run, unless it is said: what takes
+/// longer has failed.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// How long a server that is not ours may take to answer again after an overload.
 const RECOVERY: std::time::Duration = std::time::Duration::from_secs(60);
@@ -112,8 +112,8 @@ pub(crate) fn execute(args: &LimitArgs, ending: &Arc<AtomicBool>) -> Result<bool
             }
         }
     }
-    // The runs that failed, or were doubtful, belong to the search and spoil nothing: what counts is
-    // that there is a limit, and that what confirms it is valid.
+    // The runs that failed, or were doubtful, belong to the search and spoil nothing: what counts
+    // is that there is a limit, and that what confirms it is valid.
     output::finish_search(record, Ok(()), &args.output)?;
     Ok(all_found)
 }
@@ -123,8 +123,8 @@ fn name(load: &LoadArgs) -> String {
     format!("sustainable rate of {}", load.operation.name())
 }
 
-/// The load with `rate`. Beyond the limit much is never answered, and nothing is learnt by waiting until
-/// all timers have fired.
+/// The load with `rate`. Beyond the limit much is never answered, and nothing is learnt by waiting
+/// until all timers have fired.
 fn spec(load: &LoadArgs, rate: f64) -> LoadSpec {
     let spec = load.spec(rate);
     match load.detail.drain {
@@ -169,7 +169,7 @@ impl Candidate<'_> {
             }
             let begun = Instant::now();
             let has_ended = session.gone().is_some_and(|gone| gone.has_ended);
-            while let Err(error) = probe::probe(&started.target, &started.domain) {
+            while let Err(error) = probe(&started.target, &started.domain) {
                 if before.means.ending.load(Ordering::Relaxed) {
                     return Err(MeasureError::Stopped.into());
                 }
@@ -290,7 +290,8 @@ impl Fall {
         Some(finding(system, name.to_owned(), *rate, "1/s", gone.text.clone()))
     }
 
-    /// Ends the search of a server that does not come back, of which `passed` is the highest rate so far.
+    /// Ends the search of a server that does not come back, of which `passed` is the highest rate
+    /// so far.
     fn end(
         &self,
         system: &str,

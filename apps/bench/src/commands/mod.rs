@@ -146,8 +146,8 @@ from! {
     PeerError => PeerCommand,
 }
 
-/// Runs the command. The status is 0 only if all runs were valid and what was required held, 1 if not,
-/// and 2 where the command did not come to its end.
+/// Runs the command. The status is 0 only if all runs were valid and what was required held, 1 if
+/// not, and 2 where the command did not come to its end.
 pub(crate) fn execute(cli: Cli) -> ExitCode {
     let mut command = cli.command;
     let ending = Arc::new(AtomicBool::new(false));

@@ -31,12 +31,12 @@ pub(crate) fn record(kind: Kind, systems: Vec<System>, means: &Means<'_>) -> Rec
     }
 }
 
-/// Judges the runs, writes the reports and tells the result, where the measuring ended with `outcome`.
-/// Whether all was measured, all runs were valid, and what was required held.
+/// Judges the runs, writes the reports and tells the result, where the measuring ended with
+/// `outcome`. Whether all was measured, all runs were valid, and what was required held.
 ///
 /// # Errors
-/// [`CommandError`] where a report cannot be written, or that of the outcome: what was measured before is
-/// written and told nevertheless.
+/// [`CommandError`] where a report cannot be written, or that of the outcome: what was measured
+/// before is written and told nevertheless.
 pub(crate) fn finish(
     mut record: Record,
     outcome: Result<(), CommandError>,
@@ -47,7 +47,8 @@ pub(crate) fn finish(
     finish_search(record, outcome, args).map(|is_whole| is_whole && is_well)
 }
 
-/// The same for a command that goes on until something fails: no run is judged. Whether all was measured.
+/// The same for a command that goes on until something fails: no run is judged. Whether all was
+/// measured.
 ///
 /// # Errors
 /// As of [`finish`].
@@ -130,7 +131,8 @@ fn all(errors: impl Iterator<Item = CommandError>) -> Result<(), CommandError> {
     errors.reduce(told).map_or(Ok(()), Err)
 }
 
-/// Whether what `command` is to leave behind can be written, which is found out before it does anything.
+/// Whether what `command` is to leave behind can be written, which is found out before it does
+/// anything.
 ///
 /// # Errors
 /// [`CommandError::Report`] where a name tells no form, or no file of that name can be written.

@@ -1,5 +1,5 @@
-//! Is anybody there? An OPTIONS request before anything else, so that a wrong address is told at once
-//! and not found out in a load.
+//! Is anybody there? An OPTIONS request before anything else, so that a wrong address is told at
+//! once and not found out in a load.
 
 use super::CommandError;
 use crate::cli::load::LoadArgs;
@@ -39,11 +39,13 @@ pub(crate) fn probe(target: &Target, domain: &str) -> Result<Option<String>, Com
     Ok(name.map(|field| String::from_utf8_lossy(field.value).into_owned()))
 }
 
-/// Lets the target of `load`, where the DNS names several servers for it, be the first of them that answers, in
-/// the order of the DNS (RFC 3263 section 4.3). Without the question that the user may have forbidden it is the first.
+/// Lets the target of `load`, where the DNS names several servers for it, be the first of them that
+/// answers, in the order of the DNS (RFC 3263 section 4.3). Without the question that the user may
+/// have forbidden it is the first.
 ///
 /// # Errors
-/// [`CommandError::NoServers`] where none answers, and [`MeasureError::Stopped`] where `ending` is set.
+/// [`CommandError::NoServers`] where none answers, and [`MeasureError::Stopped`] where `ending` is
+/// set.
 pub(super) fn settle(load: &mut LoadArgs, ending: &AtomicBool) -> Result<(), CommandError> {
     let Some(mut target) = load.target.take_if(|target| !target.others.is_empty()) else {
         return Ok(());

@@ -111,8 +111,8 @@ impl Drop for Shown {
     }
 }
 
-/// The last second of all workers, or agents, once all of them, `tellers` in number, have told of it;
-/// and which it is.
+/// The last second of all workers, or agents, once all of them, `tellers` in number, have told of
+/// it; and which it is.
 pub(crate) fn gather(shared: &Shared, tellers: usize) -> Option<(u64, Second, Hdr<u64>)> {
     let glances = shared.glances.lock().unwrap_or_else(PoisonError::into_inner);
     let mut told = glances.iter().flatten();

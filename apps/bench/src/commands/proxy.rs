@@ -1,4 +1,5 @@
-//! `proxy`: steps of rising call rate through a proxy, each with a measured middle (row D1 of docs/sources.md).
+//! `proxy`: steps of rising call rate through a proxy, each with a measured middle (row D1 of
+//! docs/sources.md).
 
 use super::output::{self, finding};
 use super::session::Means;

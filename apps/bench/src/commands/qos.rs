@@ -1,5 +1,5 @@
-//! `qos`: parallel users with a port each, who all register and then all call at the same moment, on
-//! an idle link and, if wanted, on a busy one (rows C1 to C5 of docs/sources.md).
+//! `qos`: parallel users with a port each, who all register and then all call at the same moment,
+//! on an idle link and, if wanted, on a busy one (rows C1 to C5 of docs/sources.md).
 
 use super::output::{self, finding};
 use super::session::{Ceilings, Means, Session};

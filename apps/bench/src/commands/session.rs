@@ -63,8 +63,8 @@ pub(crate) struct Gone {
     pub(crate) has_ended: bool,
 }
 
-/// What the generator carries, by operation and whether there is authentication: on each machine that
-/// puts a share of the load on.
+/// What the generator carries, by operation and whether there is authentication: on each machine
+/// that puts a share of the load on.
 pub(crate) type Ceilings = HashMap<(Operation, bool), Vec<Ceiling>>;
 
 /// What a session is opened with.
@@ -162,8 +162,8 @@ impl Session {
         Ok(())
     }
 
-    /// What is watched while a load is on, which is described by the run that `work` finds: for loads
-    /// of another kind than [`LoadSpec`] says.
+    /// What is watched while a load is on, which is described by the run that `work` finds: for
+    /// loads of another kind than [`LoadSpec`] says.
     ///
     /// # Errors
     /// [`CommandError`] where the system cannot be watched, or the work is stopped.
@@ -204,7 +204,8 @@ impl Session {
         self.running.as_ref().and_then(|running| running.borrow_mut().has_ended())
     }
 
-    /// What is known of the end of the server, if it ended, or fell silent, in the last measurement.
+    /// What is known of the end of the server, if it ended, or fell silent, in the last
+    /// measurement.
     pub(crate) const fn gone(&self) -> Option<&Gone> {
         self.gone.as_ref()
     }
@@ -326,7 +327,8 @@ impl Watching {
         }
     }
 
-    /// What was seen, while `operations` succeeded; and why that is not all, if the watching broke off.
+    /// What was seen, while `operations` succeeded; and why that is not all, if the watching broke
+    /// off.
     pub(crate) fn finish(
         mut self,
         operations: u64,
@@ -365,8 +367,8 @@ impl Meters for Watching {
     }
 }
 
-/// What a generator like that of `plan` reaches against an ideal peer in this process (RFC 7502 section
-/// 4.9). The target and the users of the plan do not matter.
+/// What a generator like that of `plan` reaches against an ideal peer in this process (RFC 7502
+/// section 4.9). The target and the users of the plan do not matter.
 ///
 /// # Errors
 /// [`CommandError`] where there are no sockets, or the peer fails.

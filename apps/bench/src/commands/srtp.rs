@@ -94,8 +94,8 @@ pub(crate) fn execute(args: &SrtpArgs, ending: &Arc<AtomicBool>) -> Result<bool,
     Ok(is_valid && !ending.load(Ordering::SeqCst))
 }
 
-/// The medians of a rate's outcomes: of the valid ones, if there are any. `allowed` is how late the sender may
-/// be.
+/// The medians of a rate's outcomes: of the valid ones, if there are any. `allowed` is how late the
+/// sender may be.
 fn point(outcomes: &[Outcome], allowed: Duration) -> FloodPoint {
     let valid = outcomes.iter().filter(|outcome| outcome.doubt(allowed).is_none());
     let valid: Vec<Outcome> = valid.copied().collect();

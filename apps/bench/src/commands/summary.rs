@@ -62,7 +62,8 @@ fn number(value: f64) -> String {
     }
 }
 
-/// How often each method was answered with which status, such as `INVITE 200 x 7, 503 x 2; BYE 200 x 7`.
+/// How often each method was answered with which status, such as
+/// `INVITE 200 x 7, 503 x 2; BYE 200 x 7`.
 fn finals(counts: &Counts) -> String {
     let of_method = |(method, statuses): (&String, &BTreeMap<u16, u64>)| {
         let statuses = statuses.iter().map(|(status, count)| match status {

@@ -80,7 +80,8 @@ pub(crate) fn conclusions(system: &str, runs: &[Run]) -> Vec<Finding> {
         .iter()
         .filter_map(|&rate| median(rate, &|run| Some(metrics::achieved_rate(run))))
         .fold(0.0, f64::max);
-    // Where all that was offered succeeded, the highest rate is that of the command line, and no limit.
+    // Where all that was offered succeeded, the highest rate is that of the command line, and no
+    // limit.
     let (name, remark) = match rates.iter().any(|&rate| failing(rate)) {
         true => ("highest rate achieved", ""),
         false if rates.is_empty() => ("highest rate tried", "no run was valid"),

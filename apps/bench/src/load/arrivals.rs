@@ -121,8 +121,8 @@ impl Iterator for Arrivals {
         loop {
             let segment = self.segments.get(self.current)?;
             let within = self.next - self.operations;
-            // A hair's breadth of rounding must not push the first arrival of a segment into the one
-            // before.
+            // A hair's breadth of rounding must not push the first arrival of a segment into the
+            // one before.
             if within < segment.area() - 1e-9 {
                 let offset =
                     self.seconds + if within > 0.0 { segment.time_of(within) } else { 0.0 };

@@ -49,10 +49,10 @@ impl Part {
     /// The only machine.
     pub(crate) const WHOLE: Self = Self { index: 0, count: 1 };
 
-    /// The place of worker `worker` of this machine, with `workers`, among all workers, were those of
-    /// the other machines as many; and how many that makes. A machine takes every `count`-th place,
-    /// and its workers take those in turn: the machines have equal shares of a load however many
-    /// workers each has.
+    /// The place of worker `worker` of this machine, with `workers`, among all workers, were those
+    /// of the other machines as many; and how many that makes. A machine takes every `count`-th
+    /// place, and its workers take those in turn: the machines have equal shares of a load however
+    /// many workers each has.
     const fn place(self, worker: usize, workers: usize) -> (usize, usize) {
         (self.index + self.count * worker, self.count * workers)
     }

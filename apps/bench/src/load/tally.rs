@@ -41,7 +41,8 @@ pub(crate) struct Tally {
     delays: Vec<Histogram>,
     lag: Histogram,
     seconds: Vec<SecondTally>,
-    /// Operations of the whole load that succeeded, measured or not, for sharing out what they cost.
+    /// Operations of the whole load that succeeded, measured or not, for sharing out what they
+    /// cost.
     pub(crate) operations: u64,
 }
 
@@ -213,8 +214,8 @@ impl Tally {
         (succeeded, said.join(", "))
     }
 
-    /// What was counted, in the form of the record. `measured` is the time, from the beginning of the
-    /// series, in which it was measured.
+    /// What was counted, in the form of the record. `measured` is the time, from the beginning of
+    /// the series, in which it was measured.
     pub(crate) fn into_parts(self, measured: Range<Duration>) -> Parts {
         let mut counts = self.counts;
         counts.finals = METHODS

@@ -20,8 +20,8 @@ const FLUSH: usize = 32;
 /// Operations started, and batches taken, before looking at the other.
 const STARTS: usize = 64;
 const BATCHES: usize = 4;
-/// Operations that a worker starts at a tick, unless ticks are set: waking costs as much as starting
-/// several, and more at once would be a load of bursts.
+/// Operations that a worker starts at a tick, unless ticks are set: waking costs as much as
+/// starting several, and more at once would be a load of bursts.
 const TOGETHER: f64 = 16.0;
 const SHORTEST_TICK: Duration = Duration::from_micros(100);
 const LONGEST_TICK: Duration = Duration::from_millis(2);
@@ -92,8 +92,8 @@ pub(crate) struct Found {
     pub(crate) cpu: Cpu,
     /// How long it took, until the last operation was over.
     pub(crate) elapsed: Duration,
-    /// The share of its time that it was on the processor until the last operation was started: waiting
-    /// for what is lost makes nobody less busy before.
+    /// The share of its time that it was on the processor until the last operation was started:
+    /// waiting for what is lost makes nobody less busy before.
     pub(crate) busy: f64,
     pub(crate) links: LinkCounts,
     /// How many sockets it has.
@@ -215,8 +215,8 @@ impl Worker {
         self.found(start, cpu, links)
     }
 
-    /// Removes the bindings that this worker has made, also where the load was stopped. A server that
-    /// says nothing for a while is not waited for.
+    /// Removes the bindings that this worker has made, also where the load was stopped. A server
+    /// that says nothing for a while is not waited for.
     pub(crate) fn log_out(&mut self) {
         let mut last_progress = self.clock.now();
         self.engine.begin(Tally::new(last_progress, last_progress..last_progress));

@@ -104,7 +104,7 @@ pub(super) fn describe(
             shares,
         },
         watch: None,
-        steps: crate::record::Steps::new(),
+        steps: record::Steps::new(),
     };
     doubts.extend(Limits::doubts(&run));
     run.doubts = doubts;
@@ -150,7 +150,8 @@ pub(super) struct OfMachine {
 
 /// What is no answer any more to operations at the end of a load.
 struct Silence {
-    /// When the last message came, in seconds from the beginning of the measured time; `None` if none came.
+    /// When the last message came, in seconds from the beginning of the measured time; `None` if
+    /// none came.
     since: Option<f64>,
     /// Operations that were started after that.
     operations: u64,
@@ -275,7 +276,8 @@ mod tests {
     use crate::load::tally::Outcome;
     use sip::Instant;
 
-    /// What a worker found that started `count` operations `lag` late, and spent `busy` of a second.
+    /// What a worker found that started `count` operations `lag` late, and spent `busy` of a
+    /// second.
     fn found(count: u64, lag: Duration, busy: u64) -> Found {
         let origin = Instant::from_micros(1_000_000);
         let mut tally = Tally::new(origin, origin..Instant::MAX);

@@ -174,8 +174,8 @@ pub(crate) struct Measured {
     pub(crate) is_silent: bool,
 }
 
-/// Runs `spec` with `force`, whose users are `users` in number, and of whose machines each carries what
-/// `ceilings` says, if that is known.
+/// Runs `spec` with `force`, whose users are `users` in number, and of whose machines each carries
+/// what `ceilings` says, if that is known.
 ///
 /// An operation that uses its users up (a register, which makes a binding; a logout, which removes
 /// one) is measured in passes over all users; between passes they are put back, unmeasured.
@@ -341,8 +341,8 @@ fn passes(segments: &[Segment], users: f64) -> Vec<Vec<Segment>> {
     passes
 }
 
-/// Removes all bindings of all users, those of earlier measurements too: calls would ring there, and a
-/// server keeps so many for a user and no more. What fails here fails again when it matters.
+/// Removes all bindings of all users, those of earlier measurements too: calls would ring there,
+/// and a server keeps so many for a user and no more. What fails here fails again when it matters.
 ///
 /// # Errors
 /// [`MeasureError`] where an agent fails.

@@ -385,7 +385,8 @@ fn a_stall_is_seen_in_all_that_it_held_up() {
     for delay in [Delay::Response, Delay::FromSchedule] {
         let histogram = &run.delays[&delay];
         // A closed loop would show one slow operation. Here 400 ms of arrivals waited for more than
-        // 100 ms: a fifth. Sent up to 10 ms late, or answered 50 ms late, it is no less, and some more.
+        // 100 ms: a fifth. Sent up to 10 ms late, or answered 50 ms late, it is no less, and some
+        // more.
         let slow = beyond(histogram, 100_000);
         assert!((150..=200).contains(&slow), "{slow} of 800 took more than 100 ms: {delay:?}");
         // The hundredth that waited longest: 480 ms and more.
@@ -393,7 +394,8 @@ fn a_stall_is_seen_in_all_that_it_held_up() {
         assert!((450_000..=600_000).contains(&p99), "{p99} us: {delay:?}");
         assert!(histogram.percentile(50.0) < 100_000);
     }
-    // The coefficient of row A10 of docs/sources.md: a fifth of all replies is too late for any weight.
+    // The coefficient of row A10 of docs/sources.md: a fifth of all replies is too late for any
+    // weight.
     let bands = metrics::Bands::of(&run.delays[&Delay::Response]).unwrap();
     assert!((0.15..=0.25).contains(&bands.shares[5]), "{bands:?}");
     assert!(bands.coefficient() < 0.4, "{bands:?}");

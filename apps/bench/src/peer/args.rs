@@ -107,8 +107,8 @@ impl PeerArgs {
     }
 }
 
-/// Runs a peer until its time is over or `ending` is set, and says on standard output where it listens,
-/// and at the end what it saw and did.
+/// Runs a peer until its time is over or `ending` is set, and says on standard output where it
+/// listens, and at the end what it saw and did.
 ///
 /// # Errors
 /// [`PeerError`] where it cannot run.

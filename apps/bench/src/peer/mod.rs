@@ -1,9 +1,9 @@
 //! A SIP peer in this process: a registrar and stateless proxy that answers from a script.
 //!
-//! Without a script it is ideal: it answers everything, at once and rightly, at the least cost, so that
-//! what a load generator reaches against it is the generator's own ceiling. With a script it delays,
-//! loses, fails, repeats and stalls as told, and counts what it did, so that what an instrument says
-//! can be compared with what was true.
+//! Without a script it is ideal: it answers everything, at once and rightly, at the least cost, so
+//! that what a load generator reaches against it is the generator's own ceiling. With a script it
+//! delays, loses, fails, repeats and stalls as told, and counts what it did, so that what an
+//! instrument says can be compared with what was true.
 
 mod args;
 mod engine;
@@ -281,8 +281,9 @@ impl Running {
         stall.map(|(_, to)| *to - since)
     }
 
-    /// Sleeps until there is something to do, at most for `wait`. Returns whether there are datagrams,
-    /// and whether there is something about streams. Deaf, it only hears that it is to end.
+    /// Sleeps until there is something to do, at most for `wait`. Returns whether there are
+    /// datagrams, and whether there is something about streams. Deaf, it only hears that it is to
+    /// end.
     fn sleep(&self, wait: Option<Duration>, is_deaf: bool) -> io::Result<[bool; 2]> {
         let mut fds = [
             PollFd::new(self.waker.as_fd(), PollFlags::POLLIN),

@@ -83,8 +83,8 @@ pub(crate) enum What {
     Repeat(u32),
     /// A datagram that is no SIP message is sent before it.
     Garbage,
-    /// A request (but ACK) gets this status and goes no further. With authentication, requests whose
-    /// credentials were taken.
+    /// A request (but ACK) gets this status and goes no further. With authentication, requests
+    /// whose credentials were taken.
     Answer {
         /// The status code, 200 to 699.
         status: u16,
@@ -287,7 +287,8 @@ impl Rules {
         self.rules.is_empty()
     }
 
-    /// Hands to `each` what happens to the next message of `kind`, by those rules that `concern` it.
+    /// Hands to `each` what happens to the next message of `kind`, by those rules that `concern`
+    /// it.
     pub(super) fn apply(
         &mut self,
         kind: &Kind<'_>,

@@ -280,8 +280,8 @@ fn it_loses_fails_repeats_and_spoils_as_told_and_counts_it() {
     ];
     let peer = Peer::start(&Script { rules, ..Script::default() }).unwrap();
     let mut end = End::udp(&peer);
-    // Of 100 requests 10 are lost; of the other 90, 10 get a 503 each with garbage before it; of the
-    // 80 responses 10 are lost, and 11 are to be repeated, of which one (the 56th) is lost.
+    // Of 100 requests 10 are lost; of the other 90, 10 get a 503 each with garbage before it; of
+    // the 80 responses 10 are lost, and 11 are to be repeated, of which one (the 56th) is lost.
     for number in 1..=100 {
         end.options(number);
     }

@@ -5,16 +5,16 @@ use super::script::{Kind, Rules, Script, What};
 use super::streams::StreamId;
 use sip::header::{self, CSeq, NameAddr, Via};
 use sip::message::{Field, Response, reason_phrase};
-use sip::write_decimal;
-use sip::{HeaderName, Host, Message, Method, SipUri, Uri};
+use sip::{Emit, HeaderName, Host, Message, Method, SipUri, Uri};
 use std::io::Write as _;
+use std::mem;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
 /// The tag of all responses of the peer's own: they make no dialogs.
 pub(super) const TAG: &[u8] = b"barebell-peer";
 /// Hops that are left to a request that does not say how many.
-const MAX_FORWARDS: u64 = 70;
+const MAX_FORWARDS: u32 = 70;
 const GARBAGE: &[u8] = b"\x00\xffthis is no SIP message\r\n";
 
 /// Where a message came from, or goes.
@@ -177,54 +177,44 @@ impl Writer {
             Way::Datagram(_) => (&self.written.via_udp, &self.written.route_udp),
             Way::Stream(_) => (&self.written.via_tcp, &self.written.route_tcp),
         };
+        let Request { incoming, message, method, .. } = *request;
+        if message.fields_of(&[HeaderName::MaxForwards]).any(|field| hops_left(&field).is_none()) {
+            return self.reject(request, 483, out);
+        }
         let start = out.bytes.len();
         let bytes = &mut out.bytes;
-        bytes.extend_from_slice(request.method.as_bytes());
-        bytes.push(b' ');
-        bytes.extend_from_slice(uri);
-        bytes.extend_from_slice(b" SIP/2.0\r\n");
-        bytes.extend_from_slice(via);
-        write_way(bytes, request.incoming.way);
-        let branch = request.message.top_via().ok().and_then(|via| via.branch());
-        bytes.extend_from_slice(branch.unwrap_or_default());
-        bytes.extend_from_slice(b"\r\n");
-        if request.method == Method::Invite && request.to_tag().is_none() {
-            bytes.extend_from_slice(route);
+        (method, " ", uri, " SIP/2.0\r\n", via).emit(bytes);
+        write_way(bytes, incoming.way);
+        let branch = message.top_via().ok().and_then(|via| via.branch());
+        (branch, "\r\n").emit(bytes);
+        if method == Method::Invite && request.to_tag().is_none() {
+            route.emit(bytes);
         }
-        let (mut is_top_via, mut is_top_route, mut has_max_forwards) = (true, true, false);
-        for field in request.message.fields() {
-            match field.name {
-                HeaderName::Via if is_top_via => {
-                    is_top_via = false;
-                    request.message.write_top_via(&field, request.incoming.source, bytes);
-                }
-                HeaderName::Route if is_top_route => {
-                    is_top_route = false;
-                    write_without_own_route(bytes, &field, local);
-                }
-                HeaderName::MaxForwards => {
-                    has_max_forwards = true;
-                    let hops =
-                        header::number(HeaderName::MaxForwards, field.value, 255).unwrap_or(0);
-                    let Some(left) = hops.checked_sub(1) else {
-                        bytes.truncate(start);
-                        return self.reject(request, 483, out);
-                    };
-                    write_max_forwards(bytes, left.into());
-                }
-                _ => bytes.extend_from_slice(field.line),
-            }
-        }
-        if !has_max_forwards {
+        let (mut is_top_via, mut is_top_route) = (true, true);
+        message.write_fields(
+            &[HeaderName::Via, HeaderName::Route, HeaderName::MaxForwards],
+            |field| match field.name {
+                HeaderName::Via => mem::take(&mut is_top_via),
+                HeaderName::Route => mem::take(&mut is_top_route),
+                _ => true,
+            },
+            |field, bytes| match field.name {
+                HeaderName::Via => message.write_top_via(field, incoming.source, bytes),
+                HeaderName::Route => write_without_own_route(bytes, field, local),
+                _ => write_max_forwards(bytes, hops_left(field).unwrap_or(0)),
+            },
+            bytes,
+        );
+        if !message.has(HeaderName::MaxForwards) {
             write_max_forwards(bytes, MAX_FORWARDS);
         }
-        bytes.extend_from_slice(b"\r\n");
-        bytes.extend_from_slice(request.message.body());
+        ("\r\n", message.body()).emit(bytes);
         self.counts.relayed += 1;
         self.emit(start, way, local.ip(), Kind { method: request.method, status: None }, out);
     }
 
-    /// Sends a response on without our Via, to where the branch in it says. `None` if it is not ours.
+    /// Sends a response on without our Via, to where the branch in it says. `None` if it is not
+    /// ours.
     pub(super) fn relay_response(
         &mut self,
         incoming: &Incoming<'_>,
@@ -302,10 +292,13 @@ pub(super) fn is_ours(uri: &SipUri<'_>, local: SocketAddr) -> bool {
     }
 }
 
-fn write_max_forwards(bytes: &mut Vec<u8>, hops: u64) {
-    bytes.extend_from_slice(b"Max-Forwards: ");
-    write_decimal(bytes, hops);
-    bytes.extend_from_slice(b"\r\n");
+/// The hops that a Max-Forwards leaves to the next; `None` where it may not go on.
+fn hops_left(field: &Field<'_>) -> Option<u32> {
+    header::number(HeaderName::MaxForwards, field.value, 255).unwrap_or(0).checked_sub(1)
+}
+
+fn write_max_forwards(bytes: &mut Vec<u8>, hops: u32) {
+    ("Max-Forwards: ", hops, "\r\n").emit(bytes);
 }
 
 /// The topmost Route line, without its first element if that is us.

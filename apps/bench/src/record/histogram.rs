@@ -20,12 +20,12 @@ pub(crate) fn growing(digits: u8) -> Hdr<u64> {
     histogram
 }
 
-/// The delays of many events, in microseconds, each to a part in a thousand; the shortest, the longest
-/// and the mean are exact.
+/// The delays of many events, in microseconds, each to a part in a thousand; the shortest, the
+/// longest and the mean are exact.
 ///
-/// In JSON it is an object with a summary for people and, under `hdr`, the whole histogram in the V2
-/// compressed format of HdrHistogram, in base64, which other tools read too. A percentile is null where
-/// there are too few events to tell it.
+/// In JSON it is an object with a summary for people and, under `hdr`, the whole histogram in the
+/// V2 compressed format of HdrHistogram, in base64, which other tools read too. A percentile is
+/// null where there are too few events to tell it.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Histogram {
     hdr: Hdr<u64>,
@@ -108,7 +108,8 @@ impl Histogram {
         self.hdr.is_empty()
     }
 
-    /// The delay, in microseconds, that `percent` of the events did not exceed; 0 if there are none.
+    /// The delay, in microseconds, that `percent` of the events did not exceed; 0 if there are
+    /// none.
     pub(crate) fn percentile(&self, percent: f64) -> u64 {
         if self.is_empty() {
             return 0;

@@ -1,8 +1,8 @@
 //! What a measurement found: the one form that all commands write, and the reports read.
 //!
-//! A [`Record`] is what one command measured. It holds [`Run`]s, each a load put on one system for one
-//! stretch of time. Only what was observed is stored; what follows from it (ratios, RFC 6076 figures)
-//! is worked out by [`crate::metrics`] when somebody asks.
+//! A [`Record`] is what one command measured. It holds [`Run`]s, each a load put on one system for
+//! one stretch of time. Only what was observed is stored; what follows from it (ratios, RFC 6076
+//! figures) is worked out by [`crate::metrics`] when somebody asks.
 
 mod histogram;
 
@@ -48,8 +48,8 @@ pub(crate) struct Record {
 }
 
 impl Record {
-    /// Why `run`, which is one of this record, is no success, in words: nothing succeeded or, where nothing
-    /// else is required of a single load, not everything.
+    /// Why `run`, which is one of this record, is no success, in words: nothing succeeded or, where
+    /// nothing else is required of a single load, not everything.
     pub(crate) fn failure(&self, run: &Run) -> Option<String> {
         let Counts { offered, succeeded, .. } = run.counts;
         let is_judged = self.kind == Kind::Run && self.criteria.is_empty();
@@ -140,11 +140,12 @@ pub(crate) struct Run {
     pub(crate) load: Load,
     /// The time that is measured, in seconds: without ramp, tail and what puts users back.
     pub(crate) seconds: f64,
-    /// From when to when the load was on, in seconds from the beginning of the measured time; `None` where it
-    /// was all at once or by turns, and in older records.
+    /// From when to when the load was on, in seconds from the beginning of the measured time;
+    /// `None` where it was all at once or by turns, and in older records.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) loaded: Option<[f64; 2]>,
-    /// Why the figures do not show the system under test, in words. A run is valid if there are none.
+    /// Why the figures do not show the system under test, in words. A run is valid if there are
+    /// none.
     #[serde(default)]
     pub(crate) doubts: Vec<String>,
     /// What happened, counted.
@@ -306,8 +307,9 @@ pub(crate) struct Counts {
     pub(crate) refreshed: u64,
     /// Connections opened, where the transport has them.
     pub(crate) connections: u64,
-    /// Final responses by method and status, without challenges that were answered; a 423 to which the
-    /// registration was sent again is one. 408 with no response having come counts under status 0.
+    /// Final responses by method and status, without challenges that were answered; a 423 to which
+    /// the registration was sent again is one. 408 with no response having come counts under
+    /// status 0.
     pub(crate) finals: BTreeMap<String, BTreeMap<u16, u64>>,
     /// Calls that were answered and ended by a BYE that was answered with 200.
     pub(crate) completed_calls: u64,
@@ -337,11 +339,12 @@ pub(crate) enum Delay {
     Sdt,
     /// INVITE at the caller to INVITE at the callee (row C2).
     Invite,
-    /// Call setup (row C2): the caller's INVITE sent (TInv1) to its 200 received (TSDP_OK2). The ACK follows
-    /// at once, and its time would be that of the caller.
+    /// Call setup (row C2): the caller's INVITE sent (TInv1) to its 200 received (TSDP_OK2). The
+    /// ACK follows at once, and its time would be that of the caller.
     Setup,
-    /// Of calls that succeeded, the sum of what their requests took, as row A10 has it: INVITE to the
-    /// challenge, if there was one, INVITE to 200, and BYE to 200. Of other operations `Response` is that sum.
+    /// Of calls that succeeded, the sum of what their requests took, as row A10 has it: INVITE to
+    /// the challenge, if there was one, INVITE to 200, and BYE to 200. Of other operations
+    /// `Response` is that sum.
     Latency,
 }
 
@@ -420,8 +423,8 @@ pub(crate) struct Generator {
     pub(crate) drops: u64,
     /// Messages that the kernel refused to send.
     pub(crate) unsent: u64,
-    /// What the generator reached against an ideal peer, just before. Of several machines with equal
-    /// shares, the rate is that of the slowest, so many times as there are machines.
+    /// What the generator reached against an ideal peer, just before. Of several machines with
+    /// equal shares, the rate is that of the slowest, so many times as there are machines.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) ceiling: Option<Ceiling>,
     /// The shares of the machines, if there were several.
@@ -442,8 +445,8 @@ pub(crate) struct Share {
     pub(crate) cpu_user_us: u64,
     /// The same in system mode.
     pub(crate) cpu_system_us: u64,
-    /// 99th percentile of the time from scheduled to actual sending, in microseconds; none of too few
-    /// operations to tell it.
+    /// 99th percentile of the time from scheduled to actual sending, in microseconds; none of too
+    /// few operations to tell it.
     pub(crate) lag_p99_us: Option<u64>,
     /// Datagrams that its kernel dropped on its sockets.
     pub(crate) drops: u64,
@@ -488,7 +491,8 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    /// The samples, each with the beginning and the end of what it is about, on the time axis of the run.
+    /// The samples, each with the beginning and the end of what it is about, on the time axis of
+    /// the run.
     pub(crate) fn spans(&self) -> impl Iterator<Item = (f64, f64, &Sample)> {
         let before = std::iter::once(None).chain(self.samples.iter().map(Some));
         self.samples.iter().zip(before).filter_map(|(sample, before)| {
@@ -520,7 +524,8 @@ pub(crate) struct Usage {
 pub(crate) struct Sample {
     /// Seconds since the measured time began; negative before it.
     pub(crate) at: f64,
-    /// How many seconds it is about, which end there; in older records, those since the sample before.
+    /// How many seconds it is about, which end there; in older records, those since the sample
+    /// before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) seconds: Option<f64>,
     /// Use in that time.

@@ -6,7 +6,7 @@ use super::ladder::Ladder;
 use crate::capture::Analysis;
 use crate::capture::calls::Call;
 use crate::capture::flow::{Flow, seconds};
-use crate::capture::rtp::RtpStream;
+use crate::capture::track::RtpStream;
 use crate::record::Histogram;
 use std::path::Path;
 

@@ -43,8 +43,8 @@ pub(super) enum Scale {
     Percentile,
 }
 
-/// How a line looks: colour, dashes and the shape of its markers belong together, so that nothing is
-/// told by colour alone.
+/// How a line looks: colour, dashes and the shape of its markers belong together, so that nothing
+/// is told by colour alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Look {
     /// One of the systems or measures that are compared.
@@ -142,7 +142,8 @@ impl Chart {
         Self { title: title.into(), x, y, lines: Vec::new(), bars: Vec::new(), marks: Vec::new() }
     }
 
-    /// Adds a line, if it has points. A log axis has no place for zero and less: such points stay away.
+    /// Adds a line, if it has points. A log axis has no place for zero and less: such points stay
+    /// away.
     pub(super) fn line(&mut self, mut line: Line) {
         let (x, y) = (self.x.scale, self.y.scale);
         let has_place = |point: &(f64, f64)| x.has_place(point.0) && y.has_place(point.1);

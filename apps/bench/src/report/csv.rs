@@ -1,4 +1,5 @@
-//! Runs as CSV (RFC 4180): a row each, all figures in plain numbers, an empty field where there is none.
+//! Runs as CSV (RFC 4180): a row each, all figures in plain numbers, an empty field where there is
+//! none.
 
 use super::groups::percentile;
 use crate::metrics::{self, Bands};

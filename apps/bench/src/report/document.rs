@@ -1,7 +1,7 @@
 //! What a report says, apart from the form that it is written in.
 //!
-//! The contents are put together once, by [`super::content`]; [`super::html`] and [`super::markdown`]
-//! write them, so that both say the same.
+//! The contents are put together once, by [`super::content`]; [`super::html`] and
+//! [`super::markdown`] write them, so that both say the same.
 
 use super::chart::Chart;
 use super::ladder::Ladder;

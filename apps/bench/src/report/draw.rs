@@ -27,8 +27,8 @@ const GRID: RGBColor = RGBColor(0xDD, 0xDD, 0xDD);
 /// What must not be taken for a good result.
 const DOUBT: RGBColor = RGBColor(0xB0, 0x00, 0x20);
 
-/// Width of a chart in units of its own; a page shows two units as a pixel, for plotters knows whole
-/// units only.
+/// Width of a chart in units of its own; a page shows two units as a pixel, for plotters knows
+/// whole units only.
 const WIDTH: u32 = 1240;
 /// Height of a chart of lines.
 const HEIGHT: u32 = 640;
@@ -120,7 +120,8 @@ fn draw(chart: &Chart, area: &Area<'_>) -> Drawn {
         .set_label_area_size(LabelAreaPosition::Bottom, 52)
         .build_cartesian_2d(x.clone(), y.clone())?;
     let mut mesh = context.configure_mesh();
-    // Longer than it need be, so that the lowest label of one axis and the first of the other are apart.
+    // Longer than it need be, so that the lowest label of one axis and the first of the other are
+    // apart.
     mesh.set_tick_mark_size(LabelAreaPosition::Bottom, 16)
         .light_line_style(TRANSPARENT)
         .bold_line_style(GRID.stroke_width(1))

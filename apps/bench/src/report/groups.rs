@@ -150,8 +150,8 @@ pub(super) fn operation(load: &Load) -> String {
     format!("{}{authentication}{transport}", load.operation.name())
 }
 
-/// The state of the network, such as `busy link`, which runs of parallel users tell in their labels,
-/// behind the number of users; empty if it is not told.
+/// The state of the network, such as `busy link`, which runs of parallel users tell in their
+/// labels, behind the number of users; empty if it is not told.
 pub(super) fn state(run: &Run) -> &str {
     run.label.split_once(", ").map_or("", |(_, state)| state)
 }
@@ -168,8 +168,8 @@ pub(super) fn run_name(run: &Run) -> String {
     )
 }
 
-/// A percentile of a delay of a run in microseconds; none, if the delay did not occur, or not often enough
-/// to tell it.
+/// A percentile of a delay of a run in microseconds; none, if the delay did not occur, or not often
+/// enough to tell it.
 pub(super) fn percentile(run: &Run, delay: Delay, percent: f64) -> Option<f64> {
     run.delays.get(&delay)?.told(percent).map(|us| us as f64)
 }
@@ -206,8 +206,8 @@ impl Pooled {
         (!self.0.is_empty()).then(|| self.0.max())
     }
 
-    /// The delay, in microseconds, that `percent` of the events did not exceed, if there are enough of
-    /// them to tell it.
+    /// The delay, in microseconds, that `percent` of the events did not exceed, if there are enough
+    /// of them to tell it.
     pub(super) fn percentile(&self, percent: f64) -> Option<u64> {
         self.0.told(percent)
     }

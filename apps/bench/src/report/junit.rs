@@ -1,5 +1,5 @@
-//! Judgements as JUnit XML, which build servers show: a test case for the validity of each run, and one
-//! for each criterion.
+//! Judgements as JUnit XML, which build servers show: a test case for the validity of each run, and
+//! one for each criterion.
 
 use super::groups::run_name;
 use crate::record::{Criterion, Record, Run};

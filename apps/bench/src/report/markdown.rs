@@ -1,5 +1,5 @@
-//! A report as Markdown, with the same contents as the page: in the place of a chart stands a table that
-//! tells the course of each line.
+//! A report as Markdown, with the same contents as the page: in the place of a chart stands a table
+//! that tells the course of each line.
 
 use super::chart::{Chart, Line};
 use super::document::{Block, Document, Table};
@@ -157,8 +157,8 @@ fn course(line: &Line, share: &impl Fn(f64) -> f64) -> String {
     heights.collect()
 }
 
-/// Text that stays text: what Markdown or HTML would take for more than letters is escaped, and a line
-/// stays a line.
+/// Text that stays text: what Markdown or HTML would take for more than letters is escaped, and a
+/// line stays a line.
 fn plain(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     for c in text.chars() {

@@ -1,8 +1,8 @@
 //! Reports: what records say, for people and for programs.
 //!
-//! A report is put together by [`content`] from any number of records, and written as one HTML page or
-//! as Markdown, which say the same. CSV and JUnit XML are for other programs; JSON is the records
-//! themselves, from which every other form can be made later.
+//! A report is put together by [`content`] from any number of records, and written as one HTML page
+//! or as Markdown, which say the same. CSV and JUnit XML are for other programs; JSON is the
+//! records themselves, from which every other form can be made later.
 
 mod capture;
 mod chart;
@@ -118,8 +118,8 @@ fn json_error(path: &Path, error: serde_json::Error) -> ReportError {
     ReportError::Json(path.to_owned(), error)
 }
 
-/// Writes records to a file in the form that its name tells: `.html`, `.md`, `.csv`, `.json` (of several
-/// records, an array) or `.xml` (JUnit).
+/// Writes records to a file in the form that its name tells: `.html`, `.md`, `.csv`, `.json` (of
+/// several records, an array) or `.xml` (JUnit).
 ///
 /// # Errors
 /// The name tells no form, or the file cannot be written.
@@ -128,7 +128,8 @@ pub(crate) fn write(records: &[Record], path: &Path) -> Result<(), ReportError> 
     fs::write(path, text).map_err(|error| ReportError::Write(path.to_owned(), error))
 }
 
-/// Whether a report that is for people only can be written to a file of this name: before hours are spent on it.
+/// Whether a report that is for people only can be written to a file of this name: before hours are
+/// spent on it.
 ///
 /// # Errors
 /// The name tells no form that the report has, or no file of that name can be written.
@@ -139,7 +140,8 @@ pub(crate) fn check_page(path: &Path) -> Result<(), ReportError> {
     }
 }
 
-/// Writes a report that is for people only in the form that the file's name tells, `.html` or `.md`.
+/// Writes a report that is for people only in the form that the file's name tells, `.html` or
+/// `.md`.
 ///
 /// # Errors
 /// The name tells another form, or the file cannot be written.

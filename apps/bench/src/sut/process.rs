@@ -14,11 +14,12 @@ use tempfile::TempDir;
 /// How long it may take to end by itself.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Ends the group of processes `$1` when its standard input ends, which it does when this program does,
-/// however that comes about, and removes the folder `$2`.
+/// Ends the group of processes `$1` when its standard input ends, which it does when this program
+/// does, however that comes about, and removes the folder `$2`.
 const GUARD: &str = "read -r end; kill -TERM -$1; sleep 3; kill -KILL -$1; rm -rf -- \"$2\"";
 
-/// A running server. Dropped, it is stopped with everything that it started, and its folder is removed.
+/// A running server. Dropped, it is stopped with everything that it started, and its folder is
+/// removed.
 #[derive(Debug)]
 pub(super) struct Server {
     child: Child,

@@ -1,4 +1,5 @@
-//! Profiles: files that say how a system is started. `docs/benchmarks/profiles.md` describes the form.
+//! Profiles: files that say how a system is started. `docs/benchmarks/profiles.md` describes the
+//! form.
 
 use super::{DOMAIN, SutError, Wanted};
 use nix::sys::signal::Signal;
@@ -309,8 +310,8 @@ impl Profile {
         write().map_err(|error| SutError::Io(format!("cannot write {path}"), error))
     }
 
-    /// Where the program is: what `NAME_BIN` in the environment says, else beside this program, else
-    /// in `PATH`; a name with a slash in it is taken from the profile's folder.
+    /// Where the program is: what `NAME_BIN` in the environment says, else beside this program,
+    /// else in `PATH`; a name with a slash in it is taken from the profile's folder.
     fn program(&self) -> Result<PathBuf, SutError> {
         let name = &self.command[0];
         let missing = || SutError::Missing(name.clone(), self.install.clone());

@@ -1,5 +1,5 @@
-//! Barebell and Kamailio, started by their profiles, do what each operation of the benchmark expects of
-//! them, in each mode, with credentials and without.
+//! Barebell and Kamailio, started by their profiles, do what each operation of the benchmark
+//! expects of them, in each mode, with credentials and without.
 
 use super::*;
 use sip::StartLine;

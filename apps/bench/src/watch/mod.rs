@@ -1,28 +1,29 @@
 //! Watches the system under test: processor time, memory, context switches, dropped datagrams and
 //! network traffic of a process with all its descendants, here or on another machine.
 //!
-//! Everything is read from `/proc`, here and, over `ssh`, there, by the same parser; the other machine
-//! needs no program of ours.
+//! Everything is read from `/proc`, here and, over `ssh`, there, by the same parser; the other
+//! machine needs no program of ours.
 //!
 //! - *Processor time*: `/proc/PID/task/*/schedstat` has the nanoseconds that each thread was on a
-//!   processor. User and system time are in `/proc/PID/stat`, in ticks of 10 ms; the total is divided in
-//!   their proportion. Of threads and children that end between two readings, the ticks of `stat` tell
-//!   (`utime`, `stime`, `cutime`, `cstime`), so that these are exact to 10 ms each.
+//!   processor. User and system time are in `/proc/PID/stat`, in ticks of 10 ms; the total is
+//!   divided in their proportion. Of threads and children that end between two readings, the ticks
+//!   of `stat` tell (`utime`, `stime`, `cutime`, `cstime`), so that these are exact to 10 ms each.
 //! - *Memory*: `Pss` of `/proc/PID/smaps_rollup`, where a page that several processes share counts
 //!   once. Where that may not be read (processes of another user), it is the resident set size, in
 //!   which such a page counts for each, and the source says so.
 //! - *Context switches*: `/proc/PID/task/*/status`, voluntary and not.
-//! - *Drops*: the column of `/proc/PID/net/udp` and `udp6`, of the sockets that the processes have open.
-//! - *Network bytes*: `/proc/PID/net/dev`, all interfaces of the first process's network namespace, `lo`
-//!   among them, on which every byte is received and sent on the same machine.
+//! - *Drops*: the column of `/proc/PID/net/udp` and `udp6`, of the sockets that the processes have
+//!   open.
+//! - *Network bytes*: `/proc/PID/net/dev`, all interfaces of the first process's network namespace,
+//!   `lo` among them, on which every byte is received and sent on the same machine.
 //!
-//! A reading is taken about once a second, and at each mark. Memory and sockets, which cost most, are
-//! read in every fifth one and at marks.
+//! A reading is taken about once a second, and at each mark. Memory and sockets, which cost most,
+//! are read in every fifth one and at marks.
 //!
-//! *Cost*, of six processes with 130 MB of shared memory: 0.3 ms of processor time for a reading, 5 ms for
-//! one with memory and sockets, so 0.12 % of one processor here; memory costs 36 us for each MB that is
-//! mapped. On another machine the shell and `grep` take 4 ms and 15 ms, 0.6 % of one processor. The figures
-//! of the watched processes do not contain it.
+//! *Cost*, of six processes with 130 MB of shared memory: 0.3 ms of processor time for a reading, 5
+//! ms for one with memory and sockets, so 0.12 % of one processor here; memory costs 36 us for each
+//! MB that is mapped. On another machine the shell and `grep` take 4 ms and 15 ms, 0.6 % of one
+//! processor. The figures of the watched processes do not contain it.
 
 mod machine;
 mod parse;
@@ -164,8 +165,8 @@ pub(crate) struct Watched {
     pub(crate) source: String,
     /// Processors of the watched machine.
     pub(crate) cores: usize,
-    /// About one a second: when, how many seconds after the look before, what was used since then, and
-    /// memory in bytes.
+    /// About one a second: when, how many seconds after the look before, what was used since then,
+    /// and memory in bytes.
     pub(crate) samples: Vec<(Instant, f64, Usage, u64)>,
     /// The last look at it.
     pub(crate) last: Option<Reading>,
@@ -204,7 +205,8 @@ impl Eye {
         let at = before + before.elapsed() / 2;
         let snapshot = parse(&text);
         if self.started.is_empty() {
-            // Found by name, a process is often followed by children of the same name, which may end.
+            // Found by name, a process is often followed by children of the same name, which may
+            // end.
             let all = self.roots.clone();
             let is_child = |pid: &i32| {
                 snapshot.processes.get(pid).is_some_and(|process| all.contains(&process.parent))
@@ -313,8 +315,8 @@ impl Watcher {
     }
 }
 
-/// A stretch of time that is measured, and where it stands in the series of the run, in seconds: what puts
-/// users back in between is not in that.
+/// A stretch of time that is measured, and where it stands in the series of the run, in seconds:
+/// what puts users back in between is not in that.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Window {
     pub(crate) start: Instant,
@@ -322,8 +324,8 @@ pub(crate) struct Window {
     pub(crate) length: f64,
 }
 
-/// Where what was seen around `instant` stands in the series, `None` if in a pause between windows. What was
-/// before the first lies before the series, and what was after the last behind it.
+/// Where what was seen around `instant` stands in the series, `None` if in a pause between windows.
+/// What was before the first lies before the series, and what was after the last behind it.
 fn place(windows: &[Window], instant: Instant) -> Option<f64> {
     let index = windows.partition_point(|window| window.start <= instant).saturating_sub(1);
     let window = windows.get(index)?;
@@ -335,9 +337,9 @@ fn place(windows: &[Window], instant: Instant) -> Option<f64> {
     (is_last || after <= window.length).then_some(window.at + after)
 }
 
-/// What is recorded, of times that are given by the marks at their edges; what was used in each is added
-/// up. `before` is the mark before any load. Samples are told by the time axis of `windows` or, if there are
-/// none, from the first of the times.
+/// What is recorded, of times that are given by the marks at their edges; what was used in each is
+/// added up. `before` is the mark before any load. Samples are told by the time axis of `windows`
+/// or, if there are none, from the first of the times.
 pub(crate) fn assemble(
     watched: &Watched,
     before: &Reading,

@@ -1,5 +1,5 @@
-//! What `/proc` says of processes, read from lines of the form `path:line`, as `grep "" FILES` prints
-//! them. Local and remote readings have the same form.
+//! What `/proc` says of processes, read from lines of the form `path:line`, as `grep "" FILES`
+//! prints them. Local and remote readings have the same form.
 
 use std::collections::{HashMap, HashSet};
 
@@ -61,8 +61,8 @@ pub(super) struct Thread {
     pub(super) switches: u64,
 }
 
-/// Reads the lines of one reading. What is not understood is left out: a file may end anywhere when its
-/// process does.
+/// Reads the lines of one reading. What is not understood is left out: a file may end anywhere when
+/// its process does.
 pub(super) fn parse(text: &str) -> Snapshot {
     let mut snapshot = Snapshot::default();
     for line in text.lines() {

@@ -16,10 +16,10 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// A reading of another machine that is longer is none.
 const LONGEST: usize = 64 << 20;
 
-/// What runs on the other machine, in any POSIX shell: for each line that it reads, the files of the
-/// processes as `path:line`, then a line `end`. A line `full` asks for memory and sockets too. Its
-/// arguments are process numbers, or the name of processes. It has no single quotes in it, so that it can
-/// stand between such.
+/// What runs on the other machine, in any POSIX shell: for each line that it reads, the files of
+/// the processes as `path:line`, then a line `end`. A line `full` asks for memory and sockets too.
+/// Its arguments are process numbers, or the name of processes. It has no single quotes in it, so
+/// that it can stand between such.
 const SCRIPT: &str = r#"
 LC_ALL=C; export LC_ALL
 case "$1" in
@@ -153,8 +153,8 @@ pub(super) struct Remote {
 }
 
 impl Remote {
-    /// Starts the script on `host` by the command `ssh`, for processes given by number or by name, and
-    /// gives it with the numbers.
+    /// Starts the script on `host` by the command `ssh`, for processes given by number or by name,
+    /// and gives it with the numbers.
     pub(super) fn open(
         ssh: &[String],
         host: &str,

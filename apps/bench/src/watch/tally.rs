@@ -4,11 +4,12 @@ use super::parse::{Process, Snapshot, Thread};
 use crate::record::Usage;
 use std::collections::HashMap;
 
-/// A tick of `/proc/PID/stat` in nanoseconds: 1/100 s on every Linux, whatever the kernel's own clock.
+/// A tick of `/proc/PID/stat` in nanoseconds: 1/100 s on every Linux, whatever the kernel's own
+/// clock.
 const TICK_NS: u64 = 10_000_000;
 
-/// What a tree of processes has used. Only differences mean anything: the first reading counts what the
-/// processes used before it.
+/// What a tree of processes has used. Only differences mean anything: the first reading counts what
+/// the processes used before it.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     /// Those of the last reading, by number and start.
@@ -50,7 +51,8 @@ impl Known {
             }
         }
         let threads: u64 = now.threads.values().map(|thread| thread.cpu_ns).sum();
-        // The ticks, cut to whole ones, also count what ended threads used after they were last seen.
+        // The ticks, cut to whole ones, also count what ended threads used after they were last
+        // seen.
         let ticks = (now.user + now.system) * TICK_NS;
         self.cpu_ns = self.cpu_ns.max(threads + self.ended.cpu_ns).max(ticks);
         self.last = now.clone();
@@ -130,8 +132,8 @@ impl Tally {
         }
     }
 
-    /// Divides `cpu` microseconds in the proportion of `user` and `system`, which are cut to ticks, so
-    /// that neither part ever becomes less than it was.
+    /// Divides `cpu` microseconds in the proportion of `user` and `system`, which are cut to ticks,
+    /// so that neither part ever becomes less than it was.
     fn split(&mut self, cpu: u64, user: u64, system: u64) {
         let before = self.total.cpu_user_us + self.total.cpu_system_us;
         let used = cpu.saturating_sub(before);
@@ -231,7 +233,8 @@ mod tests {
         tally.update(&snapshot([(pid, one.clone())]), true);
         one.threads.remove(&9);
         assert_eq!(used(&mut tally, &snapshot([(pid, one.clone())])), (0, 0, 0));
-        // It ran for 100 ms after it was last seen, which only the ticks of the process tell: 900 ms.
+        // It ran for 100 ms after it was last seen, which only the ticks of the process tell: 900
+        // ms.
         (one.user, one.system) = (75, 15);
         let (user, system, _) = used(&mut tally, &snapshot([(pid, one)]));
         assert_eq!(user + system, 100_000);
@@ -241,7 +244,8 @@ mod tests {
     fn children_that_ended_are_counted_once() {
         let mut tally = Tally::default();
         tally.update(&snapshot([process(1, 0, 0), process(2, 1, 400), process(3, 2, 400)]), true);
-        // 2 and 3 used 100 ms each in user mode after they were last seen, and an unseen child 400 ms.
+        // 2 and 3 used 100 ms each in user mode after they were last seen, and an unseen child 400
+        // ms.
         let (pid, mut one) = process(1, 0, 0);
         (one.children_user, one.children_system) = (30 + 10 + 30 + 10 + 40, 20);
         let (user, system, switches) = used(&mut tally, &snapshot([(pid, one.clone())]));

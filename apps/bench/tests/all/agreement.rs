@@ -144,8 +144,8 @@ fn a_capture_shows_the_same_calls() {
     for response in ["180 INVITE", "200 INVITE", "200 BYE"] {
         assert_eq!(seen["responses"][response]["responses"], 200, "{}", seen["responses"]);
     }
-    // Six messages of a call, each there and back; three registrations of each user before and after, and the
-    // first question.
+    // Six messages of a call, each there and back; three registrations of each user before and
+    // after, and the first question.
     assert_eq!(seen["sip"]["udp"], 100 * 12 + 20 * 6 + 2);
     assert_eq!(counts["sent"].as_u64().unwrap() + counts["received"].as_u64().unwrap(), 1200);
     for (ours, theirs) in

@@ -10,7 +10,8 @@ use std::process::{Command, Stdio};
 const OPTIONS: &str = "OPTIONS sip:b SIP/2.0\r\nVia: SIP/2.0/UDP h;branch=z9hG4bK1\r\nFrom: <sip:a@a>;tag=1\r\n\
     To: <sip:b@b>\r\nCall-ID: lab\r\nCSeq: 1 OPTIONS\r\nContent-Length: 0\r\n\r\n";
 
-/// A capture of raw IP with these datagrams, 10 ms apart, and whether 10.0.0.1 sent them to 10.0.0.2.
+/// A capture of raw IP with these datagrams, 10 ms apart, and whether 10.0.0.1 sent them to
+/// 10.0.0.2.
 fn capture_of(datagrams: &[(bool, String)]) -> Vec<u8> {
     let mut bytes = vec![0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0];
     for word in [0, 0, 65_535, 101] {

@@ -273,7 +273,8 @@ fn started(command: &str, peer: &PeerProcess, more: &str) -> Child {
     started_under("", command, peer, more).0
 }
 
-/// The same with the program started by another, `under`; and what it will have told on standard error.
+/// The same with the program started by another, `under`; and what it will have told on standard
+/// error.
 fn started_under(
     under: &str,
     command: &str,

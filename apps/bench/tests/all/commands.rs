@@ -241,7 +241,8 @@ fn bursts_of_registrations_come_again_and_again() {
         let (offered, refused) = (count(run, "offered"), count(run, "refused"));
         assert_eq!(count(run, "succeeded") + refused, offered);
         assert!(refused.abs_diff(offered / 10) <= 1, "{}", run["counts"]);
-        // Within 1.8 s each user registers about every 0.6 s: no less than once, no more than five times.
+        // Within 1.8 s each user registers about every 0.6 s: no less than once, no more than five
+        // times.
         assert!((users..=users * 5).contains(&offered), "{}", run["counts"]);
     }
     assert_eq!(finding(&record, "timeouts with 20")["value"], 0.0);
@@ -381,7 +382,7 @@ fn a_report_has_every_form() {
     let line = "report run.json run.json -o r.html -o r.md -o r.csv -o r.json -o r.xml";
     let ended = bench_in(folder.path(), line);
     assert_eq!(ended.status, 0, "{ended:?}");
-    let read = |name: &str| std::fs::read_to_string(folder.path().join(name)).unwrap();
+    let read = |name: &str| fs::read_to_string(folder.path().join(name)).unwrap();
     assert!(read("run.html").starts_with("<!DOCTYPE html>"));
     assert!(read("r.html").starts_with("<!DOCTYPE html>"));
     assert!(read("r.md").starts_with("# "));
@@ -400,7 +401,7 @@ fn a_report_has_every_form() {
         peer.address
     );
     assert_eq!(bench_in(folder.path(), &line).status, 0);
-    let names: Vec<_> = std::fs::read_dir(folder.path())
+    let names: Vec<_> = fs::read_dir(folder.path())
         .unwrap()
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
         .filter(|name| name.starts_with("barebell-bench-run-"))

@@ -1,6 +1,6 @@
-//! Every command against real servers, which it starts: Barebell as this workspace has built it, or as
-//! `BAREBELL_BIN` names it, and Kamailio. A few operations of each: what is looked at is whether they
-//! are understood.
+//! Every command against real servers, which it starts: Barebell as this workspace has built it, or
+//! as `BAREBELL_BIN` names it, and Kamailio. A few operations of each: what is looked at is whether
+//! they are understood.
 
 use super::agreement::assert_agree;
 use super::support::{Capturing, Ended, bench_with};
@@ -177,7 +177,8 @@ fn a_capture_shows_the_calls_of_real_servers() {
         let seen = capturing.analyse(folder.path());
         let run = &found["runs"][0];
         assert_whole(&found, 1);
-        // 20 users remove what there is, register, then each caller does before its call, and they log out.
+        // 20 users remove what there is, register, then each caller does before its call, and they
+        // log out.
         let (calls, registrations) = (&seen["calls"], &seen["registrations"]);
         for (count, expected) in [("attempts", 160), ("succeeded", 160), ("challenged", 160)] {
             assert_eq!(registrations[count], expected, "{sut}: {count} of registrations");

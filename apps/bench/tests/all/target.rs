@@ -1,5 +1,5 @@
-//! Targets that the DNS names, by a name server of our own. The program finds it in the configuration of the system's
-//! resolver, which it has to itself for the test: that takes root.
+//! Targets that the DNS names, by a name server of our own. The program finds it in the
+//! configuration of the system's resolver, which it has to itself for the test: that takes root.
 
 use super::support::{BENCH, Ended, PeerProcess};
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
@@ -15,7 +15,8 @@ fn name_server(number: u8) -> Ipv4Addr {
     Ipv4Addr::new(127, 64 + number, high, low)
 }
 
-/// Runs the program with the words of `line`, where the resolver asks a server at `address` that has these records.
+/// Runs the program with the words of `line`, where the resolver asks a server at `address` that
+/// has these records.
 fn bench_by(address: Ipv4Addr, records: Vec<(&'static str, u16, Vec<u8>)>, line: &str) -> Ended {
     serve(SocketAddr::from((address, 53)), records)
         .unwrap_or_else(|error| panic!("{address}:53: {error}; this test has to run as root"));

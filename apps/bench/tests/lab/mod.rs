@@ -134,7 +134,8 @@ impl Lab {
         self.folder.path().join("temporary")
     }
 
-    /// Starts an `sshd` on each of `machines`, and gives the command that reaches them from all others.
+    /// Starts an `sshd` on each of `machines`, and gives the command that reaches them from all
+    /// others.
     pub(crate) fn reach(&mut self, machines: &[usize]) -> String {
         let path = |name: &str| self.folder.path().join(name).display().to_string();
         for key in ["host", "user"] {

@@ -4,8 +4,8 @@ use std::mem::{MaybeUninit, size_of};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
-/// Room for the control messages of a datagram (address, time, count of drops, length of a segment), in words, so
-/// that it is aligned.
+/// Room for the control messages of a datagram (address, time, count of drops, length of a
+/// segment), in words, so that it is aligned.
 pub(super) const CONTROL_WORDS: usize = 16;
 
 /// What the kernel tells beside a datagram.
@@ -90,8 +90,8 @@ pub(super) fn write_control<T: Copy>(
         used + space <= size_of::<[u64; CONTROL_WORDS]>(),
         "the buffer holds what is used here"
     );
-    // SAFETY: the buffer has room, as was just seen, and is aligned for a cmsghdr at each multiple of a
-    // word, of which the space of a control message is one; `value` is plain data.
+    // SAFETY: the buffer has room, as was just seen, and is aligned for a cmsghdr at each multiple
+    // of a word, of which the space of a control message is one; `value` is plain data.
     unsafe {
         let control = header.msg_control.cast::<u8>().add(used).cast::<libc::cmsghdr>();
         (*control).cmsg_level = level;

@@ -41,13 +41,15 @@ pub struct Received<'a> {
     pub bytes: &'a [u8],
     /// When it came, since the Unix epoch by the wall clock, if the socket is timed.
     pub at: Option<Duration>,
-    /// How many the kernel has dropped on this socket so far, if the socket is timed and there were any.
+    /// How many the kernel has dropped on this socket so far, if the socket is timed and there were
+    /// any.
     pub dropped: u32,
 }
 
 impl Inbox {
-    /// Buffers for `places` datagrams of at most `longest` bytes; what is longer is cut off. A socket that is
-    /// [coalescing](super::Options::is_coalescing) needs places of [`MAX_DATAGRAM`](super::MAX_DATAGRAM) bytes.
+    /// Buffers for `places` datagrams of at most `longest` bytes; what is longer is cut off. A
+    /// socket that is [coalescing](super::Options::is_coalescing) needs places of
+    /// [`MAX_DATAGRAM`](super::MAX_DATAGRAM) bytes.
     #[must_use]
     pub fn new(places: usize, longest: usize) -> Self {
         // SAFETY: these C structures are valid when all their bytes are zero.
@@ -58,7 +60,8 @@ impl Inbox {
                 MaybeUninit::<libc::mmsghdr>::zeroed().assume_init(),
             )
         };
-        // At distances of a power of two they would all compete for the same few lines of the cache.
+        // At distances of a power of two they would all compete for the same few lines of the
+        // cache.
         let stride = longest.next_multiple_of(CACHE_LINE) + 17 * CACHE_LINE;
         Self {
             longest,
@@ -72,8 +75,9 @@ impl Inbox {
         }
     }
 
-    /// Takes what waits in `socket`, as much as there are places, and hands each datagram to `each`. Returns how many
-    /// places were needed, one for several datagrams that came as one: where that is all of them, more may wait.
+    /// Takes what waits in `socket`, as much as there are places, and hands each datagram to
+    /// `each`. Returns how many places were needed, one for several datagrams that came as one:
+    /// where that is all of them, more may wait.
     ///
     /// # Errors
     /// When the socket failed. Nothing waiting is no error.
@@ -110,9 +114,9 @@ impl Inbox {
             header.msg_controllen = size_of::<[u64; CONTROL_WORDS]>() as _;
             header.msg_flags = 0;
         }
-        // SAFETY: the count is at most that of the headers, and each points to a name, a slice of `longest` bytes
-        // and a control buffer of the stated sizes, which live in `self`, in vectors that never grow,
-        // and are not otherwise touched during the call.
+        // SAFETY: the count is at most that of the headers, and each points to a name, a slice of
+        // `longest` bytes and a control buffer of the stated sizes, which live in `self`, in
+        // vectors that never grow, and are not otherwise touched during the call.
         let received = unsafe {
             libc::recvmmsg(
                 socket.fd.as_raw_fd(),

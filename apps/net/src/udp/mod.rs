@@ -38,8 +38,8 @@ pub struct Options {
     /// Datagrams of one length to one address go to the kernel as one, and on the way as many (UDP
     /// segmentation offload).
     pub is_segmenting: bool,
-    /// Datagrams of one length and one peer that stand together on the way are received as one (UDP_GRO), where the
-    /// kernel can do that. [`Inbox`] takes them apart.
+    /// Datagrams of one length and one peer that stand together on the way are received as one
+    /// (UDP_GRO), where the kernel can do that. [`Inbox`] takes them apart.
     pub is_coalescing: bool,
     /// Room for datagrams that wait in the kernel, in bytes.
     pub receive_buffer: usize,
@@ -75,8 +75,8 @@ pub struct Socket {
 }
 
 impl Socket {
-    /// Binds `count` timed, segmenting and coalescing sockets to one address, among which the system shares out the peers
-    /// (SO_REUSEPORT).
+    /// Binds `count` timed, segmenting and coalescing sockets to one address, among which the
+    /// system shares out the peers (SO_REUSEPORT).
     ///
     /// # Errors
     /// When the address cannot be had.
@@ -149,11 +149,12 @@ impl Socket {
         Ok(connect(self.fd.as_raw_fd(), &SockaddrStorage::from(remote))?)
     }
 
-    /// Lets in `parts` of 65,536 of the datagrams that do not begin with one of `exempt`, at random. The kernel
-    /// drops the others before they cost this program anything.
+    /// Lets in `parts` of 65,536 of the datagrams that do not begin with one of `exempt`, at
+    /// random. The kernel drops the others before they cost this program anything.
     ///
-    /// Several that come as one are judged by the first. (UDP_GRO must stay as it is: the kernel tells where one ends only if
-    /// the option is set when they are read, and what waits then would be read as a single datagram.)
+    /// Several that come as one are judged by the first. (UDP_GRO must stay as it is: the kernel
+    /// tells where one ends only if the option is set when they are read, and what waits then would
+    /// be read as a single datagram.)
     ///
     /// # Errors
     /// When the kernel takes no filter; then as many are let in as before.
@@ -171,15 +172,15 @@ impl Socket {
         Ok(())
     }
 
-    /// How many datagrams the kernel has dropped here, for want of room or since they were not let in, as
-    /// far as it has told: it tells with those that come, and may count several that came as one as one. Only of a timed
-    /// socket.
+    /// How many datagrams the kernel has dropped here, for want of room or since they were not let
+    /// in, as far as it has told: it tells with those that come, and may count several that came as
+    /// one as one. Only of a timed socket.
     pub fn dropped(&self) -> u32 {
         self.dropped.load(Ordering::Relaxed)
     }
 
-    /// How often the other machine has told that nobody takes what was sent there (ICMP port unreachable), which
-    /// a socket that is connected learns, and no other.
+    /// How often the other machine has told that nobody takes what was sent there (ICMP port
+    /// unreachable), which a socket that is connected learns, and no other.
     pub fn refused(&self) -> u32 {
         self.refused.load(Ordering::Relaxed)
     }

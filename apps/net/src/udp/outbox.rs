@@ -10,8 +10,8 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::atomic::Ordering;
 
-/// The longest datagram that is put together with others: longer ones might not fit into one packet,
-/// and a batch of them not into the longest that the kernel takes.
+/// The longest datagram that is put together with others: longer ones might not fit into one
+/// packet, and a batch of them not into the longest that the kernel takes.
 const LONGEST_SEGMENT: usize = 1000;
 
 /// A datagram to send.
@@ -120,8 +120,8 @@ impl Outbox {
         rest
     }
 
-    /// Makes the headers: one for each datagram or, where the socket is for that, one for each run of
-    /// datagrams of one length to one address, which the kernel takes apart (UDP_SEGMENT).
+    /// Makes the headers: one for each datagram or, where the socket is for that, one for each run
+    /// of datagrams of one length to one address, which the kernel takes apart (UDP_SEGMENT).
     fn prepare(&mut self, socket: &Socket, datagrams: &[Outgoing<'_>]) {
         let is_wildcard = socket.address.ip().is_unspecified();
         let may_join = socket.is_segmenting && !self.refuses_segments;

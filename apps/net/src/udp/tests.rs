@@ -87,7 +87,8 @@ fn a_filter_leaves_a_share_out_but_not_what_is_exempt() {
     assert_eq!(counts(1 << 16), [500; 4]);
 }
 
-/// Sends runs of datagrams of one length to a socket that takes them as one, with and without a filter.
+/// Sends runs of datagrams of one length to a socket that takes them as one, with and without a
+/// filter.
 fn coalesce(bound: &str, target: &str) {
     let coalescing = Options { is_coalescing: true, is_timed: true, ..Options::default() };
     let Ok(socket) = Socket::bind(bound.parse().unwrap(), coalescing) else {

@@ -1,6 +1,6 @@
 //! `control`: a command on each line of the standard input, as JSON, and an event on each line of the output.
 
-use super::{Front, STDIN};
+use super::{Front, STDIN, account_of};
 use crate::call::Stage;
 use crate::outcome::Outcome;
 use crate::phone::Phone;
@@ -166,6 +166,9 @@ impl Control {
             Command::Press { call, keys } => phone.press(call, &keys),
             Command::Mute { call } => phone.mute(call, true),
             Command::Unmute { call } => phone.mute(call, false),
+            Command::Play { what, .. } if what == "-" => {
+                Err("the standard input is for commands".to_owned())
+            }
             Command::Play { call, what } => phone.play(call, &what),
             Command::Transfer { call, to: Some(to), with: None } => phone.transfer(call, &to),
             Command::Transfer { call, to: None, with: Some(with) } => phone.transfer_to(call, with),
@@ -189,14 +192,6 @@ impl Control {
         }
         .map(|()| None)
     }
-}
-
-/// The account of this name, or the first.
-fn account_of(phone: &Phone, name: Option<&str>) -> Result<Option<AccountId>, String> {
-    let Some(name) = name else { return Ok((!phone.lines().is_empty()).then_some(AccountId(0))) };
-    let wanted = crate::config::with_scheme(name);
-    let place = phone.lines().iter().position(|line| line.uri == wanted);
-    place.map(|place| Some(AccountId(place))).ok_or(format!("there is no account {wanted}"))
 }
 
 /// The account of this name, or the first, which must be there.

@@ -1,14 +1,21 @@
 //! Front ends: what decides what the phone does. One runs at a time.
 
 mod control;
+mod judge;
 mod once;
+mod run;
+mod screen;
 
 pub(crate) use control::Control;
+pub(crate) use judge::Judge;
 pub(crate) use once::{Answer, Call};
+pub(crate) use run::Run;
+pub(crate) use screen::Screen;
 
 use crate::outcome::Outcome;
 use crate::phone::Phone;
 use crate::report::Told;
+use sip_ua::AccountId;
 use std::io::Stdin;
 use std::os::fd::BorrowedFd;
 use std::sync::LazyLock;
@@ -39,6 +46,14 @@ pub(crate) trait Front {
     }
 }
 
+/// The account of this name, or the first.
+fn account_of(phone: &Phone, name: Option<&str>) -> Result<Option<AccountId>, String> {
+    let Some(name) = name else { return Ok((!phone.lines().is_empty()).then_some(AccountId(0))) };
+    let wanted = crate::config::with_scheme(name);
+    let place = phone.lines().iter().position(|line| line.uri == wanted);
+    place.map(|place| Some(AccountId(place))).ok_or(format!("there is no account {wanted}"))
+}
+
 /// Runs `phone` as `front` wants it, until that ends.
 pub(crate) fn run(mut phone: Phone, front: &mut dyn Front) -> Outcome {
     front.begin(&mut phone);
@@ -56,6 +71,9 @@ pub(crate) fn run(mut phone: Phone, front: &mut dyn Front) -> Outcome {
             return outcome;
         }
         phone.settle();
+        if phone.has_news() {
+            continue;
+        }
         phone.wait(&front.inputs(), front.due(&phone));
         phone.turn();
     }

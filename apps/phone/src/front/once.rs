@@ -1,6 +1,6 @@
 //! `call` and `answer`: one thing, and an honest exit status.
 
-use super::{Front, STDIN};
+use super::{Front, Judge, STDIN};
 use crate::call::Stage;
 use crate::outcome::Outcome;
 use crate::phone::Phone;
@@ -18,11 +18,17 @@ pub(crate) struct Call {
     /// The number of the call, once it is placed.
     number: Option<u64>,
     outcome: Option<Outcome>,
+    judge: Judge,
 }
 
 impl Call {
-    pub(crate) const fn new(uri: String, duration: Option<Duration>, report: Report) -> Self {
-        Self { uri, duration, report, number: None, outcome: None }
+    pub(crate) const fn new(
+        uri: String,
+        duration: Option<Duration>,
+        report: Report,
+        judge: Judge,
+    ) -> Self {
+        Self { uri, duration, report, number: None, outcome: None, judge }
     }
 
     fn over(&self, phone: &Phone) -> Option<Instant> {
@@ -68,6 +74,9 @@ impl Front for Call {
             _ => {}
         }
         self.report.tell(told);
+        if matches!(told, Told::Ended { call, .. } if Some(*call) == self.number) {
+            self.judge.hear(told);
+        }
     }
 
     fn turn(&mut self, phone: &mut Phone) -> Option<Outcome> {
@@ -75,9 +84,9 @@ impl Front for Call {
         if let Some(number) = self.number.filter(|_| is_over || phone.was_interrupted()) {
             let _ = phone.hang_up(number);
         } else if self.number.is_none() && phone.was_interrupted() {
-            return Some(Outcome::Done);
+            self.outcome = Some(Outcome::Done);
         }
-        self.outcome.take()
+        self.outcome.take().map(|outcome| self.judge.end(outcome))
     }
 
     fn due(&self, phone: &Phone) -> Option<Instant> {
@@ -93,11 +102,12 @@ pub(crate) struct Answer {
     calls: Option<u64>,
     taken: u64,
     report: Report,
+    judge: Judge,
 }
 
 impl Answer {
-    pub(crate) const fn new(auto: bool, calls: Option<u64>, report: Report) -> Self {
-        Self { auto, calls, taken: 0, report }
+    pub(crate) const fn new(auto: bool, calls: Option<u64>, report: Report, judge: Judge) -> Self {
+        Self { auto, calls, taken: 0, report, judge }
     }
 
     fn take(&mut self, phone: &mut Phone, number: u64) {
@@ -117,6 +127,9 @@ impl Front for Answer {
 
     fn hear(&mut self, phone: &mut Phone, told: &Told) {
         self.report.tell(told);
+        if matches!(told, Told::Ended { seconds: Some(_), .. }) {
+            self.judge.hear(told);
+        }
         match told {
             Told::Incoming { call, .. } if self.auto => self.take(phone, *call),
             // Else strangers could call whom they like at the owner's cost.
@@ -136,7 +149,14 @@ impl Front for Answer {
         }
         let is_enough = self.calls.is_some_and(|calls| self.taken >= calls);
         let is_over = is_enough && phone.calls().is_empty();
-        (is_over || phone.was_interrupted()).then_some(Outcome::Done)
+        if !is_over && phone.was_interrupted() {
+            // What the calls that stand have sounded like is told when they end.
+            self.calls = Some(self.taken);
+            let calls: Vec<u64> = phone.calls().keys().copied().collect();
+            calls.into_iter().for_each(|number| drop(phone.hang_up(number)));
+            return phone.calls().is_empty().then(|| self.judge.end(Outcome::Done));
+        }
+        is_over.then(|| self.judge.end(Outcome::Done))
     }
 
     fn inputs(&self) -> Vec<BorrowedFd<'_>> {

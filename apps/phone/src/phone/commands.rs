@@ -61,6 +61,9 @@ impl Phone {
     /// Places a call that goes to `towards` first.
     pub(super) fn place(&mut self, number: u64, towards: Option<SocketAddr>) {
         let Some(towards) = towards else { return self.fail(number, &Failure::NotLocated) };
+        if self.waits_for_mapping(number, towards) {
+            return;
+        }
         let local = self.links.local_towards(towards).ip();
         let Some(call) = self.calls.get(&number) else { return };
         let (uri, account) = (call.party.clone(), call.account);
@@ -123,6 +126,7 @@ impl Phone {
         answered.map_err(|error| format!("call {number}: {error}"))?;
         call.stage = Stage::Talking;
         call.answered = Some(Instant::now());
+        self.open(number);
         self.tell_answered(number);
         Ok(())
     }

@@ -2,9 +2,11 @@
 
 use super::Phone;
 use crate::call::{Call, Stage};
-use crate::leg::random;
+use crate::impression::Impression;
+use crate::leg::{Gate, random};
 use crate::lookups::Asker;
 use crate::outcome::Outcome;
+use crate::pcm;
 use crate::report::{Answered, Media, Told};
 use media::Refusal;
 use sip::Flow;
@@ -25,7 +27,7 @@ impl Phone {
                     let _ = self.answer(number);
                 }
             }
-            Event::Ringing { call, status, session } => {
+            Event::Ringing { call, status, session, .. } => {
                 self.on_ringing(call, status, session.as_deref());
             }
             Event::Answered { call, session } => self.on_answered(call, session.as_deref()),
@@ -42,6 +44,10 @@ impl Phone {
             }
             Event::Key { call, key } => {
                 let Some(number) = self.number_of(call) else { return };
+                let leg = self.calls.get_mut(&number).and_then(|call| call.leg.as_mut());
+                if let Some(leg) = leg {
+                    leg.ear.hear_key(key);
+                }
                 self.tell(Told::Dtmf { call: number, digit: key });
             }
             Event::Message { account, from, text, .. } => {
@@ -55,6 +61,11 @@ impl Phone {
                 });
                 self.tell(Told::MessageSent { message: message.0, cause });
             }
+            Event::Redirected { call, to } => {
+                let Some(number) = self.number_of(call) else { return };
+                self.tell(Told::Redirected { call: number, to });
+            }
+            Event::Moved { call } => self.on_moved(call),
             Event::Ended { call, end } => self.on_ended(call, &end),
             _ => {}
         }
@@ -87,7 +98,7 @@ impl Phone {
         flow: &Flow,
         offer: Option<&[u8]>,
     ) {
-        let now = self.clock.now();
+        let (now, at) = (self.clock.now(), self.epoch.elapsed());
         self.last += 1;
         let number = self.last;
         let leg = self.leg(self.links.local_towards(flow.remote).ip());
@@ -96,12 +107,16 @@ impl Phone {
             return;
         };
         let session = match offer {
-            Some(offer) => leg.answer(offer),
+            Some(offer) => leg.answer(at, offer),
             None => Ok(leg.negotiator.offer(&mut random)),
         };
         match session {
             Ok(answer) => {
-                let _ = self.agent.ring(now, id, b"");
+                let early = if self.early { &answer[..] } else { b"" };
+                let _ = self.agent.ring(now, id, early);
+                if !self.early {
+                    leg.gate = Gate::Closed;
+                }
                 let call = Call::new(from.clone(), account, Stage::RingingHere);
                 self.calls.insert(number, Call { id: Some(id), leg: Some(leg), answer, ..call });
                 let account = account.and_then(|account| self.lines.get(account.0));
@@ -120,11 +135,11 @@ impl Phone {
         let Some(number) = self.number_of(id) else { return };
         let Some(call) = self.calls.get_mut(&number) else { return };
         call.stage = Stage::Ringing;
-        let early_media = session.is_some();
+        let (early_media, at) = (session.is_some(), self.epoch.elapsed());
         if let (Some(leg), Some(session)) = (&mut call.leg, session)
             && let Ok(stream) = leg.negotiator.accept(session)
         {
-            leg.carry(stream);
+            leg.carry(at, stream);
         }
         self.tell(Told::Ringing { call: number, status, early_media });
     }
@@ -144,6 +159,8 @@ impl Phone {
         let Some(call) = self.calls.get_mut(&number) else { return };
         call.stage = Stage::Talking;
         call.answered = Some(Instant::now());
+        self.open(number);
+        let Some(call) = self.calls.get_mut(&number) else { return };
         let has_session = call.leg.as_ref().is_some_and(|leg| leg.session.is_some());
         let taken = match session {
             Some(session) => self.take(number, session),
@@ -159,10 +176,11 @@ impl Phone {
 
     /// Takes the other end's answer to our offer.
     fn take(&mut self, number: u64, answer: &[u8]) -> Result<(), Refusal> {
+        let at = self.epoch.elapsed();
         let leg = self.calls.get_mut(&number).and_then(|call| call.leg.as_mut());
         let Some(leg) = leg else { return Ok(()) };
         let stream = leg.negotiator.accept(answer)?;
-        if leg.carry(stream) { Ok(()) } else { Err(Refusal::Keys) }
+        if leg.carry(at, stream) { Ok(()) } else { Err(Refusal::Keys) }
     }
 
     /// An answer has come to an offer within the call, or to one that we made because the other end made none.
@@ -213,9 +231,9 @@ impl Phone {
         let Some(number) = self.number_of(id) else { return };
         let Some(call) = self.calls.get_mut(&number) else { return };
         let Some(leg) = &mut call.leg else { return };
-        let now = self.clock.now();
+        let (now, at) = (self.clock.now(), self.epoch.elapsed());
         let session = match offer {
-            Some(offer) => leg.answer(offer),
+            Some(offer) => leg.answer(at, offer),
             None => Ok(leg.negotiator.offer(&mut random)),
         };
         match session {
@@ -243,7 +261,8 @@ impl Phone {
         let Some(call) = self.calls.get(&number) else { return };
         let mut outcome = Outcome::of_end(end, &call.party);
         let session = call.leg.as_ref().and_then(|leg| leg.session.as_ref());
-        let heard_nothing = session.is_some_and(|session| session.statistics().received == 0);
+        let totals = session.map(|session| session.statistics()).unwrap_or_default();
+        let (heard_nothing, flow) = (totals.received == 0, totals.flow);
         // In a call that was held or over at once there was nothing to be heard.
         let had_time = call.answered.is_some_and(|begun| begun.elapsed() >= Duration::from_secs(1));
         let could_hear = had_time && !call.holds && !call.is_held;
@@ -252,18 +271,31 @@ impl Phone {
                 "no media came from {}: a firewall or NAT between, or it is muted",
                 call.party
             ));
+        } else if outcome == Outcome::Done && could_hear && flow == media::Flow::NothingGetsThrough
+        {
+            outcome = Outcome::OneWay(format!(
+                "{} reports that nothing arrives there: a firewall or NAT between",
+                call.party
+            ));
         }
-        let by_peer = matches!(end, End::HungUpByPeer { .. });
-        self.end_told(number, outcome, by_peer);
+        self.end_told(number, outcome, Some(end));
     }
 
     /// Forgets a call and tells how it ended.
     pub(super) fn end(&mut self, number: u64, outcome: Outcome) {
-        self.end_told(number, outcome, false);
+        self.end_told(number, outcome, None);
     }
 
-    fn end_told(&mut self, number: u64, outcome: Outcome, by_peer: bool) {
-        let Some(call) = self.calls.remove(&number) else { return };
+    fn end_told(&mut self, number: u64, outcome: Outcome, end: Option<&End>) {
+        let Some(mut call) = self.calls.remove(&number) else { return };
+        if let Some(leg) = &mut call.leg {
+            leg.say_bye(self.epoch.elapsed());
+        }
+        let by_peer = matches!(end, Some(End::HungUpByPeer { .. } | End::Cancelled { .. }));
+        let sip_status = match end {
+            Some(End::Failed(Failure::Refused { status, .. })) => Some(*status),
+            _ => None,
+        };
         let cause = match &outcome {
             Outcome::Done if by_peer => format!("hung up by {}", call.party),
             Outcome::Done => "hung up here".to_owned(),
@@ -274,6 +306,23 @@ impl Phone {
         let seconds = call.answered.map(|begun| begun.elapsed().as_secs_f64());
         let seconds = seconds.map(|seconds| (seconds * 1e3).round() / 1e3);
         let status = outcome.code();
-        self.tell(Told::Ended { call: number, cause, status, seconds, totals, outcome });
+        if let Some(timings) = session.filter(|_| self.timings).map(|session| session.timings()) {
+            self.told.extend(
+                timings.iter().map(|(suite, timings)| Told::timings(number, *suite, timings)),
+            );
+        }
+        let heard = session.and(call.leg.as_ref()).map(|leg| Impression::of(&leg.ear));
+        self.tell(Told::Ended {
+            call: number,
+            cause,
+            status,
+            by_peer,
+            sip_status,
+            seconds,
+            totals,
+            heard,
+            pcm: pcm::lacks(),
+            outcome,
+        });
     }
 }

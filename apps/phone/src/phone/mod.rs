@@ -1,18 +1,25 @@
 //! The running phone: one thread for sockets, timers and sound. What its owner wants comes by [`commands`], what has
 //! happened goes out as [`Told`].
 
+mod accounts;
 mod commands;
+mod ears;
 mod events;
+mod outside;
 mod transfer;
 
 use crate::audio::Recording;
 use crate::call::Call;
-use crate::leg::{Leg, Sound, random};
+use crate::leg::{Gate, Leg, Sound, random};
 use crate::links::{Arrival, Links};
 use crate::lookups::{Asker, Lookups};
 use crate::outcome::Outcome;
+use crate::ports::Ports;
 use crate::report::{Media, Told};
-use crate::sip_log::SipLog;
+use crate::system::Watch;
+use crate::tap::Tap;
+use crate::trace::{Trace, Traced};
+use media::ear::Ear;
 use media::{Heard, Wishes};
 use net::Clock;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -44,12 +51,22 @@ pub(crate) struct Setup {
     pub(crate) wishes: Wishes,
     /// What each call sends.
     pub(crate) sound: Sound,
+    /// Whether it is sent before the answer.
+    pub(crate) early: bool,
+    /// What hears each call.
+    pub(crate) ear: Ear,
     /// Where what is heard is kept.
     pub(crate) record: Option<PathBuf>,
-    /// Where SIP messages are kept.
-    pub(crate) sip_log: Option<PathBuf>,
+    /// What looks at what goes over the wire.
+    pub(crate) tap: Tap,
     /// Calls at a time that others may begin.
     pub(crate) incoming_calls: usize,
+    /// Whether calls are taken that do not come by the server of an account.
+    pub(crate) direct_calls: bool,
+    /// STUN servers, which tell what the ports of media look like from outside.
+    pub(crate) stun: Vec<SocketAddr>,
+    /// Whether it is measured what SRTP takes.
+    pub(crate) timings: bool,
 }
 
 /// An account, as far as the phone has to know it.
@@ -60,6 +77,17 @@ pub(crate) struct Line {
     pub(crate) registers: bool,
     /// How far its registration is; `None` before there is an answer.
     pub(crate) state: Option<RegistrationState>,
+}
+
+impl Line {
+    fn of(account: &Account) -> Self {
+        Self {
+            uri: account.uri.clone(),
+            proxy: account.proxy.clone(),
+            registers: account.registers,
+            state: None,
+        }
+    }
 }
 
 /// A phone that runs.
@@ -74,12 +102,23 @@ pub(crate) struct Phone {
     lines: Vec<Line>,
     wishes: Wishes,
     sound: Sound,
+    early: bool,
+    ear: Ear,
     record: Option<PathBuf>,
     recorded: u64,
     calls: BTreeMap<u64, Call>,
     /// The number of the last call.
     last: u64,
     told: VecDeque<Told>,
+    trace: Trace,
+    tap: Tap,
+    stun: Vec<SocketAddr>,
+    /// Ports for the next call, whose look from outside is known by the time that there is one.
+    spare: Option<Ports>,
+    /// Calls that wait for that, and where they go.
+    unmapped: Vec<(u64, SocketAddr)>,
+    timings: bool,
+    network: Watch,
     next_tick: Instant,
     next_tell: Instant,
 }
@@ -92,21 +131,12 @@ impl Phone {
     pub(crate) fn new(setup: Setup) -> Result<Self, Outcome> {
         let failed = |error: std::io::Error| Outcome::Failed(error.to_string());
         let wanted = setup.listen;
-        let mut links = Links::open(wanted).map_err(|error| {
+        let links = Links::open(wanted).map_err(|error| {
             Outcome::Failed(format!(
                 "cannot listen on {wanted}: {error}; choose another place with --listen"
             ))
         })?;
-        let line_of = |account: &Account| Line {
-            uri: account.uri.clone(),
-            proxy: account.proxy.clone(),
-            registers: account.registers,
-            state: None,
-        };
-        let lines = setup.accounts.iter().map(line_of).collect();
-        if let Some(path) = &setup.sip_log {
-            links.log_to(SipLog::open(path).map_err(Outcome::Failed)?);
-        }
+        let lines = setup.accounts.iter().map(Line::of).collect();
         let (waker, wakes) = UnixStream::pair().map_err(failed)?;
         waker.set_nonblocking(true).map_err(failed)?;
         let interrupted = Arc::new(AtomicBool::new(false));
@@ -120,12 +150,13 @@ impl Phone {
         random(&mut secret);
         let accounts = setup.accounts;
         let incoming_calls = setup.incoming_calls;
-        let config = Config { accounts, incoming_calls, ..Config::default() };
+        let direct_calls = setup.direct_calls;
+        let config = Config { accounts, incoming_calls, direct_calls, ..Config::default() };
         let now = Instant::now();
         let local = links.local();
         let told = ["udp", "tcp"]
             .map(|transport| Told::Listening { address: format!("{transport}:{local}") });
-        Ok(Self {
+        let mut phone = Self {
             agent: Agent::new(config, &secret),
             clock: Clock::start(),
             epoch: now,
@@ -136,19 +167,35 @@ impl Phone {
             lines,
             wishes: setup.wishes,
             sound: setup.sound,
+            early: setup.early,
+            ear: setup.ear,
             record: setup.record,
             recorded: 0,
             calls: BTreeMap::new(),
             last: 0,
             told: told.into(),
+            trace: Trace::default(),
+            tap: setup.tap,
+            stun: setup.stun,
+            spare: None,
+            unmapped: Vec::new(),
+            timings: setup.timings,
+            network: Watch::start(),
             next_tick: now,
             next_tell: now + TELLS,
-        })
+        };
+        phone.prepare();
+        Ok(phone)
     }
 
     /// The next thing that has happened, if there is one.
     pub(crate) fn poll(&mut self) -> Option<Told> {
         self.told.pop_front()
+    }
+
+    /// Whether something has happened that nobody was told of yet.
+    pub(crate) fn has_news(&self) -> bool {
+        !self.told.is_empty()
     }
 
     /// The calls, by their numbers.
@@ -159,6 +206,16 @@ impl Phone {
     /// The accounts.
     pub(crate) fn lines(&self) -> &[Line] {
         &self.lines
+    }
+
+    /// Where SIP comes in; the address may be none in particular.
+    pub(crate) const fn local(&self) -> SocketAddr {
+        self.links.local()
+    }
+
+    /// The last messages, the oldest first.
+    pub(crate) const fn trace(&self) -> &VecDeque<Traced> {
+        self.trace.messages()
     }
 
     /// Whether somebody has pressed Ctrl-C since this was asked last.
@@ -181,14 +238,26 @@ impl Phone {
         let recording = path.as_deref().map(Recording::begin).transpose();
         let recording = recording.map_err(Outcome::Failed)?;
         self.recorded += 1;
-        Leg::new(local, self.wishes.clone(), self.sound.clone(), recording)
-            .map_err(|error| Outcome::Failed(format!("no port for media: {error}")))
+        let (sound, ear) = (self.sound.clone(), self.ear.clone());
+        let ports = self.ports(local);
+        let leg =
+            ports.and_then(|ports| Leg::new(ports, self.wishes.clone(), sound, recording, ear));
+        let mut leg =
+            leg.map_err(|error| Outcome::Failed(format!("no port for media: {error}")))?;
+        leg.tap = self.tap.clone();
+        leg.stopwatch = self.timings.then_some(net::nanoseconds);
+        if self.early {
+            leg.gate = Gate::Open;
+        }
+        Ok(leg)
     }
 
     /// Sends what is to be sent and tells what has happened, until there is nothing more.
     pub(crate) fn settle(&mut self) {
         loop {
             while let Some(transmit) = self.agent.poll_transmit() {
+                self.trace.note(true, transmit.flow, &transmit.bytes);
+                self.tap.follow(self.trace.messages());
                 if self.links.send(&transmit).is_err() {
                     self.agent.undeliverable(self.clock.now(), &transmit.bytes);
                 }
@@ -208,6 +277,9 @@ impl Phone {
         if let Some(timer) = self.agent.next_timer() {
             end = end.min(self.clock.system(timer));
         }
+        if let Some(timer) = self.spare.as_ref().and_then(Ports::next_timer) {
+            end = end.min(self.epoch + timer);
+        }
         let has_media = self.calls.values().any(|call| call.leg.is_some());
         if has_media {
             end = end.min(self.next_tick);
@@ -220,7 +292,10 @@ impl Phone {
         fds.push(reads(self.waker.as_fd()));
         fds.extend(others.iter().copied().map(reads));
         let legs = self.calls.values().filter_map(|call| call.leg.as_ref());
-        fds.extend(legs.map(|leg| reads(leg.socket.as_fd())));
+        for leg in legs {
+            fds.extend([&leg.ports.rtp, &leg.ports.rtcp].map(|socket| reads(socket.as_fd())));
+        }
+        fds.extend(self.spare.iter().map(|ports| reads(ports.rtp.as_fd())));
         // A signal ends the wait as anything else does.
         let _ = poll(&mut fds, PollTimeout::from(millis));
     }
@@ -230,9 +305,14 @@ impl Phone {
         let mut bell = [0; 64];
         while matches!(self.waker.read(&mut bell), Ok(1..)) {}
         self.read_answers();
-        let (agent, clock) = (&mut self.agent, &self.clock);
+        let (agent, clock, trace) = (&mut self.agent, &self.clock, &mut self.trace);
+        let tap = &mut self.tap;
         self.links.turn(&mut |arrival| match arrival {
-            Arrival::Message(flow, bytes) => agent.receive(clock.now(), &flow, bytes),
+            Arrival::Message(flow, bytes) => {
+                trace.note(false, flow, bytes);
+                tap.follow(trace.messages());
+                agent.receive(clock.now(), &flow, bytes);
+            }
             Arrival::Undeliverable(bytes) => agent.undeliverable(clock.now(), bytes),
             Arrival::Closed(transport, remote) => agent.closed(clock.now(), transport, remote),
         });
@@ -245,6 +325,10 @@ impl Phone {
                     told.push_back(Told::Dtmf { call: number, digit });
                 }
             });
+        }
+        self.look_outside(now);
+        if self.network.has_changed() {
+            self.agent.network_changed(self.clock.now());
         }
         self.agent.on_timer(self.clock.now());
         self.sound();

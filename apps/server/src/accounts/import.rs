@@ -14,7 +14,8 @@ const MAX_NAMED_LINES: usize = 10;
 /// Lines of an import that a thread hashes at a time.
 const CHUNK: usize = 4096;
 
-/// The users that `input` names, one on a line, in `domain`, where there are the authentication names `known`.
+/// The users that `input` names, one on a line, in `domain`, where there are the authentication
+/// names `known`.
 ///
 /// # Errors
 /// When a line cannot be used, or reading fails.

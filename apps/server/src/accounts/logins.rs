@@ -1,5 +1,5 @@
-//! What users log in with: passwords, of which only hashes are kept, and authentication names, each of which means one
-//! user.
+//! What users log in with: passwords, of which only hashes are kept, and authentication names, each
+//! of which means one user.
 
 use super::error::{BAD_PASSWORD, Error};
 use crate::domains::sip_uri;

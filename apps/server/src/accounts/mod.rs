@@ -24,7 +24,8 @@ pub(crate) struct Stored {
     pub(crate) change: Change,
 }
 
-/// Adds the user, or changes the password of the one there is, who keeps an authentication name where none is given.
+/// Adds the user, or changes the password of the one there is, who keeps an authentication name
+/// where none is given.
 ///
 /// # Errors
 /// When the password is none, the authentication name is none or somebody else's, or storage fails.
@@ -58,8 +59,8 @@ pub(crate) fn remove(storage: &dyn Users, identity: &Identity) -> Result<(), Err
     }
 }
 
-/// Adds the users that `input` names, one `name:password` or `name<authentication name>:password` on a line, to `domain`;
-/// all, or on an error none.
+/// Adds the users that `input` names, one `name:password` or `name<authentication name>:password`
+/// on a line, to `domain`; all, or on an error none.
 ///
 /// # Errors
 /// When a line cannot be used, or reading or storage fails.

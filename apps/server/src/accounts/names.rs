@@ -116,7 +116,7 @@ mod tests {
     fn a_name_means_a_user_of_a_domain() {
         let one = served(&["a.com"]);
         let two = served(&["a.com", "b.com"]);
-        let identify = |name, flag, served| super::identify(name, flag, served);
+        let identify = |name, flag, served| identify(name, flag, served);
         assert_eq!(identify("al", None, &one).unwrap(), identity("al", "a.com"));
         assert_eq!(identify("al@B.com", None, &two).unwrap(), identity("al", "b.com"));
         assert_eq!(identify("sip:al@b.com", None, &two).unwrap(), identity("al", "b.com"));

@@ -8,7 +8,8 @@ use crate::domains;
 use crate::storage;
 use std::io::{self, BufRead, BufReader, Read};
 
-/// Does at `desk` what `request` asks for, with the `file` that follows it, and says in `sink` what came of it.
+/// Does at `desk` what `request` asks for, with the `file` that follows it, and says in `sink` what
+/// came of it.
 ///
 /// # Errors
 /// When the answer is not taken.

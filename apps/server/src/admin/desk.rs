@@ -4,7 +4,8 @@ use super::{Condition, Registration};
 use crate::storage::{Error, User, Users};
 use sip_server::config::Domain;
 
-/// A server: one that runs, or what is stored of one that does not. Called from threads that may wait.
+/// A server: one that runs, or what is stored of one that does not. Called from threads that may
+/// wait.
 pub(crate) trait Desk: Send + Sync {
     /// Its users, as they are stored.
     fn users(&self) -> &dyn Users;

@@ -1,8 +1,8 @@
-//! Administration: what can be asked of a server and what it answers, and how that is done through the Unix socket in
-//! the data directory of one that runs.
+//! Administration: what can be asked of a server and what it answers, and how that is done through
+//! the Unix socket in the data directory of one that runs.
 //!
-//! There, the client sends a [`Request`] as one line of JSON and, for an import, the file itself. The server answers with lines of JSON, each an [`Answer`]:
-//! any number of rows and one end.
+//! There, the client sends a [`Request`] as one line of JSON and, for an import, the file itself.
+//! The server answers with lines of JSON, each an [`Answer`]: any number of rows and one end.
 
 pub(crate) mod ask;
 pub(crate) mod client;

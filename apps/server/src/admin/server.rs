@@ -33,8 +33,8 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Listens on the socket in the data directory `data`, whose lock keeps other servers away, and has what comes
-    /// answered at `desk`.
+    /// Listens on the socket in the data directory `data`, whose lock keeps other servers away, and
+    /// has what comes answered at `desk`.
     ///
     /// # Errors
     /// When the socket cannot be made.

@@ -85,8 +85,8 @@ impl Hub {
             self.unstored.fetch_add(refused, Ordering::Relaxed);
         }
         // What goes to one place stands together, in order, so that the system may take it as one.
-        // Responses go first: the answer to a request that left before them could overtake a 100. On streams the order
-        // stays.
+        // Responses go first: the answer to a request that left before them could overtake a 100.
+        // On streams the order stays.
         let bytes = &out.bytes;
         out.transmits.sort_unstable_by_key(|transmit| {
             let is_late = !transmit.flow.transport.is_stream()
@@ -171,9 +171,9 @@ const KEPT: [HeaderName; 6] = [
     HeaderName::Server,
 ];
 
-/// Puts a refusal in the place of each answer to a REGISTER that could not be stored, and returns how many there were. The
-/// engine has done what was asked for; who was refused asks again, and with the first success all that the engine has
-/// of them is stored.
+/// Puts a refusal in the place of each answer to a REGISTER that could not be stored, and returns
+/// how many there were. The engine has done what was asked for; who was refused asks again, and
+/// with the first success all that the engine has of them is stored.
 fn refuse_promises(out: &mut Output) -> u64 {
     let Output { bytes, transmits, .. } = out;
     let mut refused = 0;

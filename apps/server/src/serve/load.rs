@@ -16,8 +16,8 @@ pub(super) struct Loaded {
     pub(super) users: BTreeMap<Arc<str>, u64>,
 }
 
-/// Makes an engine of all that `storage` has; with `keeps_registrations`, of the registrations, too, which are forgotten
-/// otherwise.
+/// Makes an engine of all that `storage` has; with `keeps_registrations`, of the registrations,
+/// too, which are forgotten otherwise.
 ///
 /// # Errors
 /// When storage fails.
@@ -34,7 +34,8 @@ pub(super) fn load(
         true
     })?;
     if !keeps_registrations {
-        // What is there from before will not be what is so when the server is told to keep them again.
+        // What is there from before will not be what is so when the server is told to keep them
+        // again.
         storage.forget_registrations()?;
     }
     let restored = storage.restore(wall_clock(), &mut |record| {

@@ -1,8 +1,9 @@
-//! Who is on duty: the first worker alone as long as it can, so that the others sleep and messages come to it in
-//! larger batches; all of them when there is much to do.
+//! Who is on duty: the first worker alone as long as it can, so that the others sleep and messages
+//! come to it in larger batches; all of them when there is much to do.
 //!
-//! Whoever is on duty takes datagrams of all sockets, whoever is free first: what comes from one peer is then worked
-//! on by several at once, as datagrams keep no order anyway. Connections do: each has an owner, and one server at a time.
+//! Whoever is on duty takes datagrams of all sockets, whoever is free first: what comes from one
+//! peer is then worked on by several at once, as datagrams keep no order anyway. Connections do:
+//! each has an owner, and one server at a time.
 
 use nix::sys::eventfd::EventFd;
 use sip::{Duration, Instant};
@@ -116,8 +117,8 @@ impl Roster {
         false
     }
 
-    /// Leaves the connections of the worker at `index` to the first, if that is wanted. To be called between
-    /// messages.
+    /// Leaves the connections of the worker at `index` to the first, if that is wanted. To be
+    /// called between messages.
     pub(super) fn leave(&self, index: usize) -> bool {
         let left = self.set(index, Duty::Dismissed, Duty::Off);
         if left {
@@ -139,8 +140,8 @@ impl Timesheet {
         Self { since: now, busy: Duration::ZERO }
     }
 
-    /// The worker at `index` woke at `woken` and has done its work `now`. True where what it serves is
-    /// something else from now on.
+    /// The worker at `index` woke at `woken` and has done its work `now`. True where what it serves
+    /// is something else from now on.
     pub(super) fn note(
         &mut self,
         roster: &Roster,

@@ -26,7 +26,8 @@ pub(super) struct Served<'h> {
     pub(super) hub: &'h Hub,
     pub(super) index: usize,
     pub(super) roster: &'h Roster,
-    /// Whose connections, and whose sockets' overload is this worker's to meet; nobody's, where it is off duty.
+    /// Whose connections, and whose sockets' overload is this worker's to meet; nobody's, where it
+    /// is off duty.
     pub(super) owners: Vec<usize>,
     /// All that there is, and whether it is waited for now.
     sources: Vec<(Source<'h>, bool)>,

@@ -6,8 +6,8 @@ use sip_server::config::{Config, Domain};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What it listens on, which domains it serves, how many users it has, and the command that adds one to the data that it
-/// uses, which the flags `place` name.
+/// What it listens on, which domains it serves, how many users it has, and the command that adds
+/// one to the data that it uses, which the flags `place` name.
 pub(super) fn welcome(
     listens: &[Listen],
     domains: &[Domain],

@@ -17,20 +17,23 @@ use std::thread::JoinHandle;
 /// The longest sleep; a bound on how long a mistake about timers could last.
 const LONGEST_SLEEP_MS: u64 = 1000;
 
-/// Timers run together at ticks: none of half a second and more suffers from it, and to wake for each
-/// of thousands would cost more than the calls.
+/// Timers run together at ticks: none of half a second and more suffers from it, and to wake for
+/// each of thousands would cost more than the calls.
 pub(crate) const TICK: Duration = Duration::from_millis(10);
 
 /// The shortest sleep for the sake of a connection that may have to be closed.
 const SHORTEST_SLEEP: Duration = Duration::from_millis(100);
 
-/// What is taken from a socket at once, at most. Each may be several datagrams that came as one, a hundred and more.
+/// What is taken from a socket at once, at most. Each may be several datagrams that came as one, a
+/// hundred and more.
 const PLACES: usize = 16;
 
-/// Messages after which no more are taken from a socket before timers and other sockets get their turn.
+/// Messages after which no more are taken from a socket before timers and other sockets get their
+/// turn.
 const ENOUGH: usize = 256;
 
-/// Messages after which the clock is looked at again, and how long they have waited: several that came as one may be many.
+/// Messages after which the clock is looked at again, and how long they have waited: several that
+/// came as one may be many.
 const GLANCE: usize = 64;
 
 /// The running threads. Dropping them ends them.
@@ -150,7 +153,8 @@ impl Bench {
             true => Throttle::step().as_millis(),
             false => LONGEST_SLEEP_MS,
         };
-        // Connections have their times a little later rather than wake this thread for each of them.
+        // Connections have their times a little later rather than wake this thread for each of
+        // them.
         let next_due = served.next_due().map(|when| when.max(self.now + SHORTEST_SLEEP));
         let next = [self.next_timer, next_due].into_iter().flatten().min();
         next.map_or(longest, |when| when.since(self.now).as_micros().div_ceil(1000).min(longest))
@@ -214,8 +218,9 @@ impl Bench {
         self.now = hub.clock.now();
     }
 
-    /// Tells the roster how busy the worker was since it was `woken`, and leaves what it is to leave. True where what it
-    /// serves is something else from now on, or could not all be waited for.
+    /// Tells the roster how busy the worker was since it was `woken`, and leaves what it is to
+    /// leave. True where what it serves is something else from now on, or could not all be waited
+    /// for.
     fn report(&mut self, served: &Served<'_>, was_woken: bool, woken: Instant) -> bool {
         let Served { roster, index, .. } = *served;
         let has_left = roster.leave(index);
@@ -247,7 +252,8 @@ fn admit(served: &Served<'_>, share: Share) {
     }
 }
 
-/// Tells the operator where an overload begins that is not met with refusals alone, and where it ends.
+/// Tells the operator where an overload begins that is not met with refusals alone, and where it
+/// ends.
 fn tell(was_shedding: bool, is_shedding: bool) {
     if is_shedding && !was_shedding {
         log::warn("overload", || {
@@ -260,8 +266,8 @@ fn tell(was_shedding: bool, is_shedding: bool) {
     }
 }
 
-/// Takes what waits in `socket`, but not so much that nothing else gets its turn, and does all that follows from it.
-/// `places` are what it asks for at once.
+/// Takes what waits in `socket`, but not so much that nothing else gets its turn, and does all that
+/// follows from it. `places` are what it asks for at once.
 fn receive_all(
     hub: &Hub,
     socket: &Socket,
@@ -290,14 +296,14 @@ fn receive_all(
     }
 }
 
-/// How many places [`ENOUGH`] messages take, if those of the next call come together as the `messages` in the `used`
-/// places of the last one; `None` where there were none.
+/// How many places [`ENOUGH`] messages take, if those of the next call come together as the
+/// `messages` in the `used` places of the last one; `None` where there were none.
 fn places_for_enough(used: usize, messages: usize) -> Option<usize> {
     Some((ENOUGH * used).checked_div(messages)?.clamp(1, PLACES))
 }
 
-/// Takes what fits into so many `places` of `inbox` from `socket` and does all that follows from it. Returns how many of them
-/// that took, and how many messages there were.
+/// Takes what fits into so many `places` of `inbox` from `socket` and does all that follows from
+/// it. Returns how many of them that took, and how many messages there were.
 fn receive(
     hub: &Hub,
     socket: &Socket,

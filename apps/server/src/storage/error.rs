@@ -13,7 +13,8 @@ pub(crate) enum Error {
         doing: &'static str,
         /// Why it was not.
         source: Box<dyn std::error::Error + Send + Sync>,
-        /// What the operator can do, to be said after the reason; empty where nothing is known to help.
+        /// What the operator can do, to be said after the reason; empty where nothing is known to
+        /// help.
         remedy: &'static str,
     },
     /// A file could not be used.

@@ -1,5 +1,5 @@
-//! What outlives the program: users, settings and registrations. What the server and the commands need of it are the
-//! traits here; what keeps it has a module of its own.
+//! What outlives the program: users, settings and registrations. What the server and the commands
+//! need of it are the traits here; what keeps it has a module of its own.
 
 mod error;
 pub(crate) mod served;
@@ -37,11 +37,12 @@ pub(crate) struct Change {
 
 /// Users: names and HA1, never passwords (row C6).
 ///
-/// The server reads all of them when it starts, and the engine is told of each that changes, so that no message waits for
-/// storage. Every method may wait, and is called from threads that may: never from a worker. Where a storage is to be asked
-/// for single users while messages come, that goes the way of the DNS: the engine says by an event, with a ticket, whom it
-/// looks for; a thread that may wait asks here; and a worker tells the engine with the ticket what was found. So what is
-/// handed over is owned, and borrows nothing of either side.
+/// The server reads all of them when it starts, and the engine is told of each that changes, so
+/// that no message waits for storage. Every method may wait, and is called from threads that may:
+/// never from a worker. Where a storage is to be asked for single users while messages come, that
+/// goes the way of the DNS: the engine says by an event, with a ticket, whom it looks for; a thread
+/// that may wait asks here; and a worker tells the engine with the ticket what was found. So what
+/// is handed over is owned, and borrows nothing of either side.
 pub(crate) trait Users: Send + std::marker::Sync {
     /// Stores all of `users` or, on an error, none. Of two with one name the later counts.
     ///
@@ -117,8 +118,8 @@ pub(crate) trait Registrations: Send + std::marker::Sync {
     /// When storage fails.
     fn forget_registrations(&self) -> Result<(), Error>;
 
-    /// Begins to keep what becomes of registrations from now on, as so many workers tell it. Dropping the journal hands
-    /// all over that was appended.
+    /// Begins to keep what becomes of registrations from now on, as so many workers tell it.
+    /// Dropping the journal hands all over that was appended.
     ///
     /// # Errors
     /// When storage fails.
@@ -128,11 +129,12 @@ pub(crate) trait Registrations: Send + std::marker::Sync {
 /// Where workers append what became of registrations. They wait for it, so it is quick.
 pub(crate) trait Journal: Send + std::marker::Sync {
     /// Appends `payload`, as `worker` says. Threads that are no workers may take any
-    /// number. When this returns, the payload outlives the program, and with [`Sync::Always`] a power loss too.
+    /// number. When this returns, the payload outlives the program, and with [`Sync::Always`] a
+    /// power loss too.
     ///
     /// # Errors
-    /// When it could not be written, or not be synced where that is asked for, which the operator was told. Then what it
-    /// says must not be answered.
+    /// When it could not be written, or not be synced where that is asked for, which the operator
+    /// was told. Then what it says must not be answered.
     fn append(&self, worker: usize, payload: &[u8]) -> io::Result<()>;
 }
 
@@ -159,7 +161,8 @@ pub(crate) trait Storage: Users + Registrations {
     /// When storage fails.
     fn set_setting(&self, key: &str, value: &[u8]) -> Result<(), Error>;
 
-    /// What was found damaged and is kept, for the operator to look at and delete; `None` where there is no such thing.
+    /// What was found damaged and is kept, for the operator to look at and delete; `None` where
+    /// there is no such thing.
     ///
     /// # Errors
     /// When it cannot be told.

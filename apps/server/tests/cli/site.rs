@@ -61,7 +61,8 @@ impl Site {
         command
     }
 
-    /// Starts a server that `command` runs, and waits until it answers. What it says is in [`Site::log`].
+    /// Starts a server that `command` runs, and waits until it answers. What it says is in
+    /// [`Site::log`].
     pub(crate) fn started(&self, command: &mut Command) -> Server {
         let log = OpenOptions::new().create(true).append(true).open(self.log_path()).unwrap();
         let server = Server(command.stdout(Stdio::null()).stderr(log).spawn().unwrap());
@@ -78,7 +79,8 @@ impl Site {
         fs::read_to_string(self.log_path()).unwrap()
     }
 
-    /// What servers have said here once `text` is in it: an answer may be there before the line about it.
+    /// What servers have said here once `text` is in it: an answer may be there before the line
+    /// about it.
     pub(crate) fn log_with(&self, text: &str) -> String {
         let give_up = Instant::now() + Duration::from_secs(60);
         loop {

@@ -1,6 +1,6 @@
 use super::*;
 
-fn random() -> impl FnMut(&mut [u8]) {
+pub(super) fn random() -> impl FnMut(&mut [u8]) {
     let mut state = 1_u8;
     move |bytes: &mut [u8]| {
         for byte in bytes {
@@ -10,7 +10,7 @@ fn random() -> impl FnMut(&mut [u8]) {
     }
 }
 
-fn negotiator(security: Security, port: u16) -> Negotiator {
+pub(super) fn negotiator(security: Security, port: u16) -> Negotiator {
     let wishes = Wishes { security, ..Wishes::default() };
     Negotiator::new(wishes, ([192, 0, 2, 1], port).into(), 7)
 }
@@ -144,6 +144,7 @@ fn an_offer_has_every_codec_in_its_order_and_no_payload_type_twice() {
     let mut numbers: Vec<u8> = media.formats().map(|format| format.parse().unwrap()).collect();
     let named: Vec<_> = numbers
         .iter()
+        .filter(|number| **number != 13)
         .map(|number| media.rtpmaps().find(|map| map.payload_type == *number).unwrap())
         .filter_map(|map| Codec::named(map.name, map.clock_rate))
         .collect();
@@ -162,6 +163,10 @@ fn the_first_codec_of_the_offer_that_both_know_is_taken_under_its_number() {
     for (media, codec, number) in [
         ("8 0\r\n", Codec::Pcma, 8),
         ("18 0 9\r\n", Codec::Pcmu, 0),
+        ("3 0\r\n", Codec::Gsm, 3),
+        ("99 0\r\na=rtpmap:99 G726-32/8000\r\n", Codec::G726, 99),
+        ("99 0\r\na=rtpmap:99 AAL2-G726-32/8000\r\n", Codec::Aal2G726, 99),
+        ("2 0\r\na=rtpmap:2 G726-32/8000\r\n", Codec::G726, 2),
         ("9 0\r\na=rtpmap:9 G722/8000\r\n", Codec::G722, 9),
         ("9 0\r\na=rtpmap:9 G722/8000/1\r\n", Codec::G722, 9),
         ("120 0\r\na=rtpmap:120 pcma/8000\r\n", Codec::Pcma, 120),

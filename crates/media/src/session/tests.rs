@@ -2,15 +2,16 @@ use super::*;
 use crate::negotiation::{Negotiator, Security, Wishes};
 use crate::tone::{Tone, amplitude_of};
 use alloc::vec;
+use sdp::Crypto;
 
 const ENDS: [([u8; 4], u16); 2] = [([192, 0, 2, 1], 4000), ([192, 0, 2, 2], 5000)];
 
-fn address(end: usize) -> SocketAddr {
+pub(super) fn address(end: usize) -> SocketAddr {
     ENDS[end].into()
 }
 
 /// Two sessions that have agreed.
-fn sessions(security: Security) -> [Session; 2] {
+pub(super) fn sessions(security: Security) -> [Session; 2] {
     let codecs = vec![Codec::Pcmu, Codec::Pcma];
     let wishes = Wishes { security, codecs, ..Wishes::default() };
     let mut ends = [0, 1].map(|end| Negotiator::new(wishes.clone(), address(end), end as u64));
@@ -28,12 +29,12 @@ fn sessions(security: Security) -> [Session; 2] {
     [Session::new(ours, seed(1)).unwrap(), Session::new(theirs, seed(2)).unwrap()]
 }
 
-fn at(frame: u32) -> Duration {
+pub(super) fn at(frame: u32) -> Duration {
     Duration::from_millis(100) + FRAME * frame
 }
 
 /// One end sends a tone for a second, and the other plays it: what was played, and what was heard.
-fn talk(sessions: &mut [Session; 2], from: usize) -> (Vec<i16>, Vec<Heard>) {
+pub(super) fn talk(sessions: &mut [Session; 2], from: usize) -> (Vec<i16>, Vec<Heard>) {
     let mut tone = Tone::new(1000.0, 8000, 8000);
     let (mut played, mut heard) = (Vec::new(), Vec::new());
     for frame in 0..50 {
@@ -124,6 +125,84 @@ fn new_keys_are_used_from_the_next_packet_on_and_old_ones_kept() {
 }
 
 #[test]
+fn a_peer_that_is_silent_is_heard_as_noise_and_nothing_of_it_is_missing() {
+    let mut sessions = sessions(Security::Off);
+    talk(&mut sessions, 0);
+    let ours = sessions[0].stream().noise;
+    assert_eq!(ours, Some(13));
+    let before = sessions[1].statistics().missing;
+    let fields = Fields {
+        payload_type: 13,
+        marker: false,
+        sequence_number: sessions[0].sequence_number,
+        timestamp: sessions[0].timestamp,
+        ssrc: 1,
+    };
+    let mut packet = vec![0; 100];
+    let length = fields.write(&[40], &mut packet).unwrap();
+    sessions[1].receive(at(50), address(0), &mut packet[..length]);
+    let mut played = Vec::new();
+    for frame in 50..150 {
+        sessions[1].play(at(frame) + Duration::from_millis(15), &mut played);
+    }
+    let frame = &played[played.len() - 160..];
+    let highest = frame.iter().map(|sample| sample.unsigned_abs()).max().unwrap();
+    assert!((400..700).contains(&highest), "{highest}");
+    assert_eq!(sessions[1].statistics().missing, before);
+    for number in 150..200 {
+        let mut samples = Vec::new();
+        Tone::new(1000.0, 8000, 8000).fill(160, &mut samples);
+        sessions[0].timestamp = fields.timestamp.wrapping_add(160 * (number - 50));
+        sessions[0].sequence_number =
+            fields.sequence_number.wrapping_add((1 + number - 150) as u16);
+        sessions[0].send(&samples, &mut packet);
+        sessions[1].receive(at(number), address(0), &mut packet);
+        sessions[1].play(at(number) + Duration::from_millis(15), &mut played);
+    }
+    let level = amplitude_of(1000.0, 8000, &played[played.len() - 1600..]);
+    assert!((level - 8000.0).abs() < 400.0, "sound comes back: {level}");
+}
+
+#[test]
+fn every_codec_carries_a_tone() {
+    for &codec in Codec::ALL {
+        let wishes = Wishes { security: Security::Off, codecs: vec![codec], ..Wishes::default() };
+        let mut ends = [0, 1].map(|end| Negotiator::new(wishes.clone(), address(end), end as u64));
+        let offer = ends[0].offer(&mut |_: &mut [u8]| {});
+        let (answer, theirs) = ends[1].answer(&offer, &mut |_: &mut [u8]| {}).unwrap();
+        let ours = ends[0].accept(&answer).unwrap();
+        let seed = |ssrc| Seed { ssrc, sequence_number: 1, timestamp: 1 };
+        let mut sessions =
+            [Session::new(ours, seed(1)).unwrap(), Session::new(theirs, seed(2)).unwrap()];
+        let mut tone = Tone::new(440.0, codec.sample_rate(), 8000);
+        let (mut played, mut packet) = (Vec::new(), Vec::new());
+        for frame in 0..100 {
+            let mut samples = Vec::new();
+            tone.fill(sessions[0].frame_samples(), &mut samples);
+            sessions[0].send(&samples, &mut packet);
+            sessions[1].receive(at(frame), address(0), &mut packet);
+            sessions[1].play(at(frame) + Duration::from_millis(15), &mut played);
+        }
+        assert_eq!(played.len(), 2 * codec.sample_rate() as usize, "{codec:?}");
+        let steady = &played[played.len() / 2..];
+        let level = amplitude_of(440.0, codec.sample_rate(), steady);
+        assert!((level / 8000.0 - 1.0).abs() < 0.15, "{codec:?} {level}");
+        let statistics = sessions[1].statistics();
+        assert_eq!(statistics.lost(), 0, "{codec:?}");
+        assert!(statistics.mos > 3.0, "{codec:?} {statistics:?}");
+        assert!(sessions[0].press('5'));
+        let mut digits = 0;
+        for frame in 100..120 {
+            sessions[0].send(&vec![0; codec.frame_samples()], &mut packet);
+            digits += u32::from(
+                sessions[1].receive(at(frame), address(0), &mut packet) == Heard::Digit('5'),
+            );
+        }
+        assert_eq!(digits, 1, "{codec:?}");
+    }
+}
+
+#[test]
 fn what_is_lost_is_concealed_and_counted() {
     let mut sessions = sessions(Security::Off);
     let (mut played, mut packet) = (Vec::new(), Vec::new());
@@ -141,4 +220,117 @@ fn what_is_lost_is_concealed_and_counted() {
     assert_eq!(statistics.lost(), 9, "{statistics:?}");
     assert!(statistics.missing >= 9 && statistics.mos < 4.0, "{statistics:?}");
     assert_eq!(played.len(), 16_000);
+    let level = amplitude_of(1000.0, 8000, &played[1600..]);
+    assert!((level - 8000.0).abs() < 400.0, "{level}");
+}
+
+/// The packets that `session` sends of a second of a tone, each with the samples that it holds.
+fn packets_of(session: &mut Session, drains: bool) -> Vec<(u32, usize)> {
+    let (mut packets, mut packet, mut samples) = (Vec::new(), Vec::new(), Vec::new());
+    let mut tone = Tone::new(1000.0, 8000, 8000);
+    for _ in 0..50 {
+        samples.clear();
+        tone.fill(session.frame_samples(), &mut samples);
+        let mut to = session.send(&samples, &mut packet);
+        while to.is_some() {
+            let read = Packet::parse(&packet).unwrap();
+            packets.push((read.header.timestamp(), read.payload.len()));
+            to = if drains { session.rest(&mut packet) } else { None };
+        }
+    }
+    packets
+}
+
+#[test]
+fn packets_hold_what_the_other_end_wants() {
+    for (millis, count) in [(10, 100), (20, 50), (30, 33), (40, 25), (60, 16)] {
+        let [mut session, _] = sessions(Security::Off);
+        session.stream.packet_time = Duration::from_millis(millis);
+        let packets = packets_of(&mut session, true);
+        assert_eq!(packets.len(), count, "{millis}");
+        let samples = millis as usize * 8;
+        assert!(packets.iter().all(|packet| packet.1 == samples), "{millis}");
+        for pair in packets.windows(2) {
+            assert_eq!(pair[1].0.wrapping_sub(pair[0].0), samples as u32, "{millis}");
+        }
+    }
+    // Whoever asks for no more than one packet loses no sound, and it does not pile up.
+    let [mut session, _] = sessions(Security::Off);
+    session.stream.packet_time = Duration::from_millis(10);
+    let packets = packets_of(&mut session, false);
+    assert_eq!(packets.len(), 50);
+    assert!(packets[1..].iter().all(|packet| packet.1 == 160), "{packets:?}");
+    assert!(session.outgoing.len() <= 160);
+}
+
+#[test]
+fn packets_of_any_length_are_played_whole() {
+    for millis in [10_u64, 20, 30, 40, 60] {
+        let mut ends = sessions(Security::Off);
+        ends[0].stream.packet_time = Duration::from_millis(millis);
+        let mut tone = Tone::new(1000.0, 8000, 8000);
+        let (mut played, mut packet) = (Vec::new(), Vec::new());
+        for frame in 0..150 {
+            let mut samples = Vec::new();
+            tone.fill(160, &mut samples);
+            let mut to = ends[0].send(&samples, &mut packet);
+            while to.is_some() {
+                ends[1].receive(at(frame), address(0), &mut packet);
+                to = ends[0].rest(&mut packet);
+            }
+            ends[1].play(at(frame) + Duration::from_millis(15), &mut played);
+        }
+        assert_eq!(played.len(), 150 * 160);
+        let level = amplitude_of(1000.0, 8000, &played[8000..]);
+        assert!((level - 8000.0).abs() < 400.0, "{millis} ms: {level}");
+        // What is put in for a packet that is missing would not be in step with the tone.
+        let counts = ends[1].buffer.counts();
+        assert!(counts.discarded <= 2 && counts.late <= 2, "{millis} ms: {counts:?}");
+    }
+}
+
+#[test]
+fn each_direction_keeps_its_counters_as_long_as_its_key() {
+    let mut ends = sessions(Security::Required);
+    // Over the end of the sequence numbers, so that counters are no longer those of the beginning.
+    talk(&mut ends, 0);
+    talk(&mut ends, 1);
+    let [first, second] = sessions(Security::Required);
+    let mut other = first.stream().clone();
+    let keys = |session: &Session| session.stream().security.clone().unwrap();
+    let bytes = |byte: u8| {
+        let policy = keys(&first).receive.policy;
+        let length = policy.suite.key_length() + policy.suite.salt_length();
+        Crypto::new(1, policy, &[byte; 64][..length]).unwrap()
+    };
+    // The other end has a new key, and ours is the old one.
+    let mut agreed = keys(&ends[0]);
+    agreed.receive = bytes(5);
+    other.security = Some(agreed);
+    assert!(ends[0].renew(other));
+    let mut agreed = keys(&ends[1]);
+    agreed.send = bytes(5);
+    let mut other = second.stream().clone();
+    other.security = Some(agreed);
+    assert!(ends[1].renew(other));
+    for from in [0, 1] {
+        talk(&mut ends, from);
+        assert_eq!(ends[1 - from].statistics().refused, 0, "{from}");
+    }
+}
+
+#[test]
+fn a_call_becomes_secure_and_never_plain_again() {
+    let mut plain = sessions(Security::Off);
+    let secured = sessions(Security::Required);
+    talk(&mut plain, 0);
+    for (end, secured) in plain.iter_mut().zip(&secured) {
+        let before = end.stream().clone();
+        assert!(end.renew(secured.stream().clone()));
+        assert!(!end.renew(before), "it would be in clear");
+        assert!(end.stream().security.is_some());
+    }
+    let (played, _) = talk(&mut plain, 0);
+    assert!(amplitude_of(1000.0, 8000, &played[1600..]) > 7000.0);
+    assert_eq!(plain[1].statistics().refused, 0);
 }

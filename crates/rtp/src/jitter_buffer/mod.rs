@@ -125,6 +125,12 @@ impl<T> JitterBuffer<T> {
         }
     }
 
+    /// Plays so much with each call from now on: what packets hold may be found out, or change,
+    /// while they come.
+    pub fn set_frame(&mut self, frame: Duration) {
+        self.config.frame = frame;
+    }
+
     fn clock_rate(&self) -> u64 {
         u64::from(self.config.clock_rate.max(1))
     }
@@ -246,6 +252,13 @@ impl<T> JitterBuffer<T> {
                 Playout::Missing
             }
         }
+    }
+
+    /// The packet that plays next, if it has come: after [`Playout::Missing`] it may hold a copy of what is missing.
+    #[must_use]
+    pub fn upcoming(&self) -> Option<&T> {
+        let first = self.packets.first_key_value().filter(|_| self.has_next());
+        first.map(|(_, packet)| packet)
     }
 
     fn target_micros(&self) -> u64 {

@@ -189,3 +189,19 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn after_what_is_missing_the_packet_that_follows_can_be_looked_at() {
+    let mut buffer = JitterBuffer::new(Config { minimum: 3 * FRAME, ..Config::new(8000) });
+    let at = |number: u32| Duration::from_secs(10) + FRAME * number;
+    let mut missing = None;
+    for number in 0..60 {
+        if number != 30 {
+            buffer.insert(number * 160, at(number), number);
+        }
+        if buffer.play(at(number) + FRAME / 2) == Playout::Missing {
+            missing = missing.or(Some(buffer.upcoming().copied()));
+        }
+    }
+    assert_eq!(missing, Some(Some(31)));
+}

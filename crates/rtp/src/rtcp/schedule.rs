@@ -27,6 +27,7 @@ pub struct Schedule {
     next: Duration,
     average_size: f64,
     initial: bool,
+    minimum: Duration,
 }
 
 impl Schedule {
@@ -44,7 +45,20 @@ impl Schedule {
             next: now,
             average_size: first_size as f64,
             initial: true,
+            minimum: MINIMUM,
         };
+        schedule.next = now + schedule.interval(random);
+        schedule
+    }
+
+    /// As [`Schedule::new`], with the reduced minimum of RFC 3550 section 6.2: 360 seconds divided
+    /// by the bandwidth of the session in kbit/s, where that is shorter than five seconds. It is
+    /// for members of a unicast session.
+    #[must_use]
+    pub fn reduced(now: Duration, session_bandwidth: f64, first_size: usize, random: f64) -> Self {
+        let mut schedule = Self::new(now, session_bandwidth, first_size, random);
+        let seconds = 360.0 / (session_bandwidth / 1000.0).max(1.0);
+        schedule.minimum = MINIMUM.min(Duration::from_secs_f64(seconds));
         schedule.next = now + schedule.interval(random);
         schedule
     }
@@ -98,7 +112,7 @@ impl Schedule {
     }
 
     fn interval(&self, random: f64) -> Duration {
-        let minimum = if self.initial { MINIMUM / 2 } else { MINIMUM };
+        let minimum = if self.initial { self.minimum / 2 } else { self.minimum };
         let (members, senders) = (f64::from(self.members), f64::from(self.senders));
         let (sharers, share) = if senders > members * SENDER_SHARE {
             (members, 1.0)
@@ -129,6 +143,16 @@ mod tests {
         for (random, expected) in [(0.0, 1.25), (0.5, 2.5), (1.0, 3.75)] {
             let schedule = Schedule::new(START, 64_000.0, 100, random);
             assert!((seconds(&schedule) - expected / COMPENSATION).abs() < 1e-6);
+        }
+    }
+
+    #[test]
+    fn the_minimum_is_reduced_by_the_bandwidth() {
+        for (bandwidth, minimum) in [(360_000.0, 1.0), (80_000.0, 4.5), (8000.0, 5.0)] {
+            let mut schedule = Schedule::reduced(START, bandwidth, 1, 0.5);
+            assert!((seconds(&schedule) - minimum / 2.0 / COMPENSATION).abs() < 1e-6);
+            schedule.sent(START, 1, 0.5);
+            assert!((seconds(&schedule) - minimum / COMPENSATION).abs() < 1e-6);
         }
     }
 

@@ -19,13 +19,14 @@ const DOMAIN: &str = "example.com";
 const SERVER: &str = "192.0.2.1:5060";
 const SDP: &str = "application/sdp";
 const USER_AGENT: &str = "bench";
-/// How long transactions are remembered (RFC 3261, timers H, J and L), so that after this time as many
-/// are there as will ever be.
+/// How long transactions are remembered (RFC 3261, timers H, J and L), so that after this time as
+/// many are there as will ever be.
 const REMEMBERED: u64 = 33;
 /// Messages that are taken from a socket at once.
 const BATCH: usize = 64;
 
-/// How many users there are, and how fast the clock of the engine goes: so many operations a second.
+/// How many users there are, and how fast the clock of the engine goes: so many operations a
+/// second.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pace {
     pub(crate) users: usize,
@@ -136,8 +137,8 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    /// Phones of as many users as `pace` says, those of the client at `index`, all of whom are registered, in
-    /// the middle of `work`, which is done `together` at a time.
+    /// Phones of as many users as `pace` says, those of the client at `index`, all of whom are
+    /// registered, in the middle of `work`, which is done `together` at a time.
     pub(crate) fn new(
         server: &Arc<Server>,
         work: Work,
@@ -166,8 +167,8 @@ impl Client {
         client
     }
 
-    /// Works, with a `pause` after each batch, until as many transactions are remembered as ever will be, or each user
-    /// has been there.
+    /// Works, with a `pause` after each batch, until as many transactions are remembered as ever
+    /// will be, or each user has been there.
     fn fill(&mut self, together: usize, mut pause: impl FnMut()) {
         let (users, is_call) = (self.users as u64, self.work.is_call());
         let operations = if is_call { REMEMBERED * self.rate } else { users };
@@ -229,7 +230,8 @@ impl Client {
         self.run(batch, ends);
     }
 
-    /// Messages go into the engine, and timers run. Says how many messages there were to send after each.
+    /// Messages go into the engine, and timers run. Says how many messages there were to send after
+    /// each.
     fn run(&mut self, batch: &[Sent], ends: &mut [usize]) {
         for ((_, flow, bytes), end) in batch.iter().zip(ends) {
             self.worker.receive(self.now, flow, bytes, &mut self.out);

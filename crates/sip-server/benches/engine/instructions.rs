@@ -1,5 +1,5 @@
-//! How many instructions the engine takes for each kind of work, counted by Valgrind: figures that a busy
-//! machine does not change, so that a test can hold the engine to them.
+//! How many instructions the engine takes for each kind of work, counted by Valgrind: figures that
+//! a busy machine does not change, so that a test can hold the engine to them.
 //!
 //! They do not tell of caches, memory, a server with many users, locks, or the kernel: see
 //! `docs/dev/performance.md`.

@@ -1,17 +1,24 @@
-//! What the engine does in a second, without sockets: registrations, and whole calls through the proxy.
+//! What the engine does in a second, without sockets: registrations, and whole calls through the
+//! proxy.
 //!
 //! ```text
-//! cargo bench -p barebell-sip-server --bench engine                     each kind of work on one thread
-//! cargo bench -p barebell-sip-server --bench engine -- call             only that of this name
-//! cargo bench -p barebell-sip-server --bench engine -- threads          registrations and calls on 1, 2, 4 ... threads
-//! cargo bench -p barebell-sip-server --bench engine -- users            refreshes with up to a million users
-//! cargo bench -p barebell-sip-server --bench engine -- instructions     counted, and compared with instructions.txt
-//! cargo bench -p barebell-sip-server --bench engine -- instructions record                  and written there
+//! cargo bench -p barebell-sip-server --bench engine
+//!     each kind of work on one thread
+//! cargo bench -p barebell-sip-server --bench engine -- call
+//!     only that of this name
+//! cargo bench -p barebell-sip-server --bench engine -- threads
+//!     registrations and calls on 1, 2, 4 ... threads
+//! cargo bench -p barebell-sip-server --bench engine -- users
+//!     refreshes with up to a million users
+//! cargo bench -p barebell-sip-server --bench engine -- instructions
+//!     counted, and compared with instructions.txt
+//! cargo bench -p barebell-sip-server --bench engine -- instructions record
+//!     and written there
 //! ```
 //!
-//! Only the time in the engine counts: the messages that go in are made between the clock readings, a
-//! few hundred at a time. Medians of several rounds; the CPU time of the thread, for others use the
-//! machine as well.
+//! Only the time in the engine counts: the messages that go in are made between the clock readings,
+//! a few hundred at a time. Medians of several rounds; the CPU time of the thread, for others use
+//! the machine as well.
 
 mod clients;
 mod instructions;
@@ -94,9 +101,9 @@ fn median(work: Work, pace: Pace) -> f64 {
     rounds[ROUNDS / 2]
 }
 
-/// The same on several threads, each with users of its own, and how often one waited for another. Their clocks
-/// must not be far apart, or the timers of one would run on the transactions of another: so all do a batch of the same
-/// time, and wait for each other.
+/// The same on several threads, each with users of its own, and how often one waited for another.
+/// Their clocks must not be far apart, or the timers of one would run on the transactions of
+/// another: so all do a batch of the same time, and wait for each other.
 fn threads(work: Work) {
     println!(
         "{:20} {:>8} {:>14} {:>14} {:>10}",

@@ -7,7 +7,7 @@ use super::plan::{Plan, write_request};
 use super::search::{Aim, Search};
 use super::target::{NextHop, Target, Targets};
 use super::via_branch::{self, Handle, Said, ViaBranch};
-use super::way_back::{Heard, WayBack};
+use super::way_back::{Heard, Passed, WayBack};
 use crate::event::Env;
 use crate::flow::Flow;
 use crate::output::{Event, Location, Ticket, TicketKind};
@@ -108,8 +108,8 @@ impl Context {
         self.back.server.on_ack(&env.settings.config.timers, env.now)
     }
 
-    /// The CANCEL `cancel` came (RFC 3261 section 16.10). What it says of its reason goes on (RFC 3326 section 2), but not
-    /// from strangers, who could hide from the user that they have called.
+    /// The CANCEL `cancel` came (RFC 3261 section 16.10). What it says of its reason goes on (RFC
+    /// 3326 section 2), but not from strangers, who could hide from the user that they have called.
     pub(crate) fn on_cancel(&mut self, cancel: &Message<'_>, env: &mut Env<'_>) {
         if self.kind == Kind::NonInvite || self.has_final() {
             return;
@@ -174,54 +174,76 @@ impl Context {
             return Heard::Noted;
         }
         if status < 200 {
-            sent.is_provisional = true;
-            fork.send_cancel(env);
-            if status > 100 {
-                if self.kind == Kind::Invite {
-                    fork.timer_c = Some(env.now + env.settings.config.timer_c);
-                }
-                let distrusts = env.settings.distrusts(remote);
-                let changes = ResponseChanges { distrusts, ..ResponseChanges::default() };
-                self.back.pass(self.handle, status, &changes, response, env);
-            }
+            self.on_provisional(index, status, remote, response, env);
             return Heard::Noted;
         }
-        let mut heard = Heard::Noted;
-        sent.is_final = true;
-        fork.timer_c = None;
-        if self.kind == Kind::NonInvite {
-            // No ACK follows that would need it.
-            sent.message = Vec::new();
-        }
-        match status {
-            200..300 => {
-                // Repetitions of a 2xx, and the 2xx of other branches, all go back.
-                sent.message = Vec::new();
-                if self.kind == Kind::Invite && self.back.server.state() != State::Accepted {
-                    env.counters.answered.add();
-                }
-                let distrusts = env.settings.distrusts(remote);
-                let changes = ResponseChanges { distrusts, ..ResponseChanges::default() };
-                if let Some(passed) = self.back.pass(self.handle, status, &changes, response, env) {
-                    heard = Heard::Success { moved: passed.moved };
-                }
-                self.close_others(Some(index), ELSEWHERE, env);
-            }
-            503 if !self.is_closing && self.fail_over_elsewhere(index, env) => {}
-            300.. => {
-                let distrusts = env.settings.distrusts(remote);
-                if let Some(search) = &mut self.search {
-                    search.remember(status, response, distrusts);
-                }
-                if status >= 600 {
-                    let reason = reason_line(Status(status));
-                    self.close_others(Some(index), &reason, env);
-                }
-            }
-            _ => {}
-        }
+        let heard = self.on_final(index, status, remote, response, env);
         self.conclude(env);
         heard
+    }
+
+    /// A provisional response came from `remote`, on a branch on which something was sent.
+    fn on_provisional(
+        &mut self,
+        index: u8,
+        status: u16,
+        remote: IpAddr,
+        response: &Message<'_>,
+        env: &mut Env<'_>,
+    ) {
+        let passes = status > 100;
+        let timer_c =
+            (passes && self.kind == Kind::Invite).then_some(env.now + env.settings.config.timer_c);
+        self.branches[usize::from(index)].on_provisional(timer_c, env);
+        if passes {
+            self.pass(status, remote, response, env);
+        }
+    }
+
+    /// A final response came from `remote`, on a branch on which something was sent.
+    fn on_final(
+        &mut self,
+        index: u8,
+        status: u16,
+        remote: IpAddr,
+        response: &Message<'_>,
+        env: &mut Env<'_>,
+    ) -> Heard {
+        let is_success = status < 300;
+        let is_acknowledged = self.kind == Kind::Invite && !is_success;
+        self.branches[usize::from(index)].on_final(is_acknowledged);
+        if is_success {
+            // Repetitions of a 2xx, and the 2xx of other branches, all go back.
+            if self.kind == Kind::Invite && self.back.server.state() != State::Accepted {
+                env.counters.answered.add();
+            }
+            let passed = self.pass(status, remote, response, env);
+            self.close_others(Some(index), ELSEWHERE, env);
+            return passed.map_or(Heard::Noted, |passed| Heard::Success { moved: passed.moved });
+        }
+        if status == 503 && !self.is_closing && self.fail_over_elsewhere(index, env) {
+            return Heard::Noted;
+        }
+        if let Some(search) = &mut self.search {
+            search.remember(status, response, env.settings.distrusts(remote));
+        }
+        if status >= 600 {
+            self.close_others(Some(index), &reason_line(Status(status)), env);
+        }
+        Heard::Noted
+    }
+
+    /// Sends a response of `remote` back, without what only those who are trusted may say.
+    fn pass(
+        &mut self,
+        status: u16,
+        remote: IpAddr,
+        response: &Message<'_>,
+        env: &mut Env<'_>,
+    ) -> Option<Passed> {
+        let distrusts = env.settings.distrusts(remote);
+        let changes = ResponseChanges { distrusts, ..ResponseChanges::default() };
+        self.back.pass(self.handle, status, &changes, response, env)
     }
 
     /// The DNS has answered for branch `index`.
@@ -421,7 +443,8 @@ impl Context {
             search.fail(Status::MESSAGE_TOO_LARGE);
             return;
         };
-        // On the flow of a registered phone, or of an end of the dialog, it is not unasked for once.
+        // On the flow of a registered phone, or of an end of the dialog, it is not unasked for
+        // once.
         let follows = matches!(search.aims[index].target.next_hop, NextHop::Flow(_));
         if !search.affords(&flow, range.len(), env) && !follows {
             env.out.transmits.truncate(sent_before);
@@ -480,7 +503,8 @@ impl Context {
         }
     }
 
-    /// Opens no further branch, and cancels those that are open but for `index`, with the lines of `reason`.
+    /// Opens no further branch, and cancels those that are open but for `index`, with the lines of
+    /// `reason`.
     fn close_others(&mut self, index: Option<u8>, reason: &[u8], env: &mut Env<'_>) {
         self.is_closing = true;
         if let Some(search) = &mut self.search {
@@ -527,7 +551,8 @@ impl Context {
                 let is_challenge = matches!(status, 401 | 407);
                 let asks = env.settings.config.authentication.required;
                 let changed = match status {
-                    // What is overloaded is that server, not this one (RFC 3261 section 16.7 step 6).
+                    // What is overloaded is that server, not this one (RFC 3261 section 16.7 step
+                    // 6).
                     503 => Some(Status::SERVER_INTERNAL_ERROR.into()),
                     401 | 407 if search.was_stripped && challenges.is_empty() => Some(NO_CHALLENGE),
                     _ => None,
@@ -541,7 +566,8 @@ impl Context {
                 let status = changed.map_or(status, |line: StatusLine<'_>| line.status.code());
                 self.back.pass(self.handle, status, &changes, &response, env);
             }
-            // That one place cannot be reached says nothing of this server (RFC 3261 section 21.5.4).
+            // That one place cannot be reached says nothing of this server (RFC 3261 section
+            // 21.5.4).
             Some((503, _)) => self.respond(Status::TEMPORARILY_UNAVAILABLE, env),
             Some((status, _)) => self.respond(Status(status), env),
             None if self.is_cancelled => self.respond(Status::REQUEST_TERMINATED, env),
@@ -556,7 +582,8 @@ impl Context {
         });
     }
 
-    /// Sends the last response again, if one was sent; as long as there is none that is kept, a 100.
+    /// Sends the last response again, if one was sent; as long as there is none that is kept,
+    /// a 100.
     fn repeat_response(&mut self, env: &mut Env<'_>) {
         if !self.back.repeat(env) && self.kind == Kind::Invite && !self.has_final() {
             env.counters.retransmissions_sent.add();

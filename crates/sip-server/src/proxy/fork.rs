@@ -37,7 +37,8 @@ pub(super) struct Sent {
 
 pub(super) enum Cancel {
     No,
-    /// A CANCEL with these lines is to follow as soon as there is a provisional response (RFC 3261 section 9.1).
+    /// A CANCEL with these lines is to follow as soon as there is a provisional response (RFC 3261
+    /// section 9.1).
     Wanted(Box<[u8]>),
     Sent(Box<SentCancel>),
 }
@@ -101,8 +102,8 @@ impl Fork {
         request.into_iter().chain(cancel).chain(self.timer_c).min()
     }
 
-    /// Runs the timers of the request, which is sent again where `affords` says so of the flow and the length. True
-    /// where no response will come any more.
+    /// Runs the timers of the request, which is sent again where `affords` says so of the flow and
+    /// the length. True where no response will come any more.
     pub(super) fn poll(
         &mut self,
         env: &mut Env<'_>,
@@ -165,6 +166,27 @@ impl Fork {
         }));
     }
 
+    /// A provisional response came; for an INVITE other than 100, timer C ends at `timer_c` from
+    /// now on.
+    pub(super) fn on_provisional(&mut self, timer_c: Option<Instant>, env: &mut Env<'_>) {
+        if let ForkState::Sent(sent) = &mut self.state {
+            sent.is_provisional = true;
+        }
+        self.send_cancel(env);
+        self.timer_c = timer_c.or(self.timer_c);
+    }
+
+    /// A final response came. `keeps_message` where an ACK is to be sent again in the request's
+    /// place.
+    pub(super) fn on_final(&mut self, keeps_message: bool) {
+        self.timer_c = None;
+        let ForkState::Sent(sent) = &mut self.state else { return };
+        sent.is_final = true;
+        if !keeps_message {
+            sent.message = Vec::new();
+        }
+    }
+
     pub(super) fn poll_cancel(&mut self, env: &mut Env<'_>) {
         let has_ended = self.has_ended();
         let Cancel::Sent(cancel) = &mut self.cancel else { return };
@@ -218,7 +240,8 @@ pub(super) fn reason_lines(cancel: &Message<'_>) -> Vec<u8> {
     lines
 }
 
-/// The Reason line for those who did not win: else they would list the call as missed (RFC 3326 section 3.1).
+/// The Reason line for those who did not win: else they would list the call as missed (RFC 3326
+/// section 3.1).
 pub(super) const ELSEWHERE: &[u8] = b"Reason: SIP;cause=200;text=\"Call completed elsewhere\"\r\n";
 
 /// A Reason line that names the response for which a branch is cancelled (RFC 3326 section 2).

@@ -8,8 +8,8 @@ use crate::lines::{write_address, write_line, write_number_line};
 use crate::settings::Settings;
 use alloc::vec::Vec;
 use core::net::SocketAddr;
-use sip::write_decimal;
-use sip::{HeaderName, Message, Method, Status, StatusLine};
+use sip::message::Field;
+use sip::{HeaderName, Message, Method, Status, StatusLine, write_decimal};
 
 /// How a request is changed when it is forwarded.
 pub(crate) struct Changes<'a> {
@@ -33,7 +33,8 @@ pub(crate) struct Changes<'a> {
     pub(crate) max_breadth: Option<u32>,
 }
 
-/// What becomes of the header fields in which a request says who sent it, and how that is to be shown.
+/// What becomes of the header fields in which a request says who sent it, and how that is to be
+/// shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum SenderFields {
     Kept,
@@ -72,6 +73,16 @@ const REWRITTEN: [HeaderName; 18] = [
     HeaderName::Reason,
 ];
 
+/// What a proxy may have to change in a response.
+const REWRITTEN_IN_RESPONSES: [HeaderName; 6] = [
+    HeaderName::Via,
+    HeaderName::RecordRoute,
+    HeaderName::WwwAuthenticate,
+    HeaderName::ProxyAuthenticate,
+    HeaderName::PAssertedIdentity,
+    HeaderName::RemotePartyId,
+];
+
 /// Max-Forwards for a request that has none.
 const DEFAULT_MAX_FORWARDS: u8 = 70;
 
@@ -84,6 +95,22 @@ impl Changes<'_> {
         out.push(b' ');
         out.extend_from_slice(self.uri);
         out.extend_from_slice(b" SIP/2.0\r\n");
+        self.write_own_lines(request, max_forwards, out);
+        let mut is_top_via = true;
+        request.write_fields(
+            &REWRITTEN,
+            |field| match field.name {
+                HeaderName::Via => core::mem::take(&mut is_top_via),
+                _ => self.rewrites(field, request),
+            },
+            |field, out| self.rewrite(field, request, max_forwards, out),
+            out,
+        );
+        write_end(request, out);
+    }
+
+    /// Appends the lines that come before those of the request.
+    fn write_own_lines(&self, request: &Message<'_>, max_forwards: Option<u8>, out: &mut Vec<u8>) {
         write_via(out, self.flow, &self.branch, self.settings);
         (self.record_route)(out);
         if !self.path.is_empty() {
@@ -103,60 +130,55 @@ impl Changes<'_> {
             out.extend_from_slice(proved);
             out.extend_from_slice(b">\r\n");
         }
-        let mut is_top_via = true;
-        // What stays as it is, is copied in runs as long as possible.
-        let fields = request.fields_bytes();
-        let first = fields.as_ptr() as usize - request.as_bytes().as_ptr() as usize;
-        let mut copied = 0;
-        for field in request.fields_of(&REWRITTEN) {
-            let changed = match field.name {
-                HeaderName::Via => core::mem::take(&mut is_top_via),
-                HeaderName::MaxForwards => true,
-                // Whoever answers would put one more before the tag.
-                HeaderName::To => field.value.ends_with(b";"),
-                HeaderName::Reason => {
-                    *self.sender_fields == SenderFields::Removed
-                        && request.method() == Some(Method::Cancel)
-                }
-                HeaderName::Route => self.routes.is_some(),
-                HeaderName::MaxBreadth => self.max_breadth.is_some(),
-                HeaderName::Authorization | HeaderName::ProxyAuthorization => {
-                    self.is_for_us(field.value)
-                }
-                name => match self.sender_fields {
-                    SenderFields::Kept => false,
-                    SenderFields::Removed => true,
-                    SenderFields::Replaced(_) => SENDER_NAMES.contains(&name),
-                },
-            };
-            if !changed {
-                continue;
-            }
-            let start = field.offset - first;
-            out.extend_from_slice(&fields[copied..start]);
-            copied = start + field.line.len();
-            match field.name {
-                HeaderName::Via => request.write_top_via(&field, self.source, out),
-                HeaderName::To => {
-                    let to = field.value.strip_suffix(b";").unwrap_or(field.value);
-                    write_line(out, b"To", to.trim_ascii_end());
-                }
-                HeaderName::MaxForwards => {
-                    let left = max_forwards.unwrap_or(DEFAULT_MAX_FORWARDS).saturating_sub(1);
-                    write_number_line(out, b"Max-Forwards", left.into());
-                }
-                _ => {}
-            }
-        }
-        out.extend_from_slice(&fields[copied..]);
-        if !request.has(HeaderName::ContentLength) {
-            write_number_line(out, b"Content-Length", request.body().len() as u64);
-        }
-        out.extend_from_slice(b"\r\n");
-        out.extend_from_slice(request.body());
     }
 
-    /// Whether the sender has not asked that those who are not trusted are not told (RFC 3325 section 7).
+    /// Whether `field`, which is no Via, does not go on as it is.
+    fn rewrites(&self, field: &Field<'_>, request: &Message<'_>) -> bool {
+        match field.name {
+            HeaderName::MaxForwards => true,
+            // Whoever answers would put one more before the tag.
+            HeaderName::To => field.value.ends_with(b";"),
+            HeaderName::Reason => {
+                *self.sender_fields == SenderFields::Removed
+                    && request.method() == Some(Method::Cancel)
+            }
+            HeaderName::Route => self.routes.is_some(),
+            HeaderName::MaxBreadth => self.max_breadth.is_some(),
+            HeaderName::Authorization | HeaderName::ProxyAuthorization => {
+                self.is_for_us(field.value)
+            }
+            name => match self.sender_fields {
+                SenderFields::Kept => false,
+                SenderFields::Removed => true,
+                SenderFields::Replaced(_) => SENDER_NAMES.contains(&name),
+            },
+        }
+    }
+
+    /// Appends what takes the place of `field`; of most nothing does.
+    fn rewrite(
+        &self,
+        field: &Field<'_>,
+        request: &Message<'_>,
+        max_forwards: Option<u8>,
+        out: &mut Vec<u8>,
+    ) {
+        match field.name {
+            HeaderName::Via => request.write_top_via(field, self.source, out),
+            HeaderName::To => {
+                let to = field.value.strip_suffix(b";").unwrap_or(field.value);
+                write_line(out, b"To", to.trim_ascii_end());
+            }
+            HeaderName::MaxForwards => {
+                let left = max_forwards.unwrap_or(DEFAULT_MAX_FORWARDS).saturating_sub(1);
+                write_number_line(out, b"Max-Forwards", left.into());
+            }
+            _ => {}
+        }
+    }
+
+    /// Whether the sender has not asked that those who are not trusted are not told (RFC 3325
+    /// section 7).
     fn may_name_sender(&self, request: &Message<'_>) -> bool {
         let wants = request.values(HeaderName::Privacy).any(|value| {
             let mut values = value.split(|&byte| byte == b';' || byte == b',');
@@ -171,7 +193,8 @@ impl Changes<'_> {
     }
 }
 
-/// What becomes of a response that asks for credentials when no challenge is left in it: nobody could answer it.
+/// What becomes of a response that asks for credentials when no challenge is left in it: nobody
+/// could answer it.
 pub(crate) const NO_CHALLENGE: StatusLine<'_> = Status::FORBIDDEN.because("No Challenge Passed On");
 
 /// How a response is changed on its way back.
@@ -190,12 +213,9 @@ pub(crate) struct ResponseChanges<'a> {
 impl ResponseChanges<'_> {
     /// Appends `response` without its topmost Via.
     pub(crate) fn write(&self, response: &Message<'_>, out: &mut Vec<u8>) {
-        let bytes = response.as_bytes();
-        out.reserve(bytes.len());
-        let fields = response.fields_bytes();
-        let first = fields.as_ptr() as usize - bytes.as_ptr() as usize;
+        out.reserve(response.as_bytes().len());
         match self.status {
-            None => out.extend_from_slice(&bytes[..first]),
+            None => out.extend_from_slice(response.start_line_bytes()),
             Some(StatusLine { status, reason }) => {
                 out.extend_from_slice(b"SIP/2.0 ");
                 write_decimal(out, status.code().into());
@@ -205,55 +225,53 @@ impl ResponseChanges<'_> {
             }
         }
         let mut is_top_via = true;
-        let mut copied = 0;
-        let names = [
-            HeaderName::Via,
-            HeaderName::RecordRoute,
-            HeaderName::WwwAuthenticate,
-            HeaderName::ProxyAuthenticate,
-            HeaderName::PAssertedIdentity,
-            HeaderName::RemotePartyId,
-        ];
-        for field in response.fields_of(&names) {
-            let changed = match field.name {
+        response.write_fields(
+            &REWRITTEN_IN_RESPONSES,
+            |field| match field.name {
                 HeaderName::Via => core::mem::take(&mut is_top_via),
-                HeaderName::RecordRoute => !matches!(self.record_route, RecordRoute::Kept),
-                HeaderName::PAssertedIdentity | HeaderName::RemotePartyId => {
-                    self.distrusts.is_some()
-                }
-                _ => {
-                    self.challenges.is_some()
-                        || self
-                            .distrusts
-                            .is_some_and(|settings| settings.has_own_realm(field.value))
-                }
-            };
-            if !changed {
-                continue;
-            }
-            let start = field.offset - first;
-            out.extend_from_slice(&fields[copied..start]);
-            copied = start + field.line.len();
-            match (field.name, self.record_route) {
-                (HeaderName::Via, _) => {
-                    if let Some(rest) = after_first_element(field.value) {
-                        write_line(out, b"Via", rest);
-                    }
-                }
-                (HeaderName::RecordRoute, RecordRoute::With(token)) => {
-                    token.write(field.line, out);
-                }
-                _ => {}
-            }
-        }
-        out.extend_from_slice(&fields[copied..]);
+                _ => self.rewrites(field),
+            },
+            |field, out| self.rewrite(field, out),
+            out,
+        );
         out.extend_from_slice(self.challenges.unwrap_or_default());
-        if !response.has(HeaderName::ContentLength) {
-            write_number_line(out, b"Content-Length", response.body().len() as u64);
-        }
-        out.extend_from_slice(b"\r\n");
-        out.extend_from_slice(response.body());
+        write_end(response, out);
     }
+
+    /// Whether `field`, which is no Via, does not go on as it is.
+    fn rewrites(&self, field: &Field<'_>) -> bool {
+        match field.name {
+            HeaderName::RecordRoute => !matches!(self.record_route, RecordRoute::Kept),
+            HeaderName::PAssertedIdentity | HeaderName::RemotePartyId => self.distrusts.is_some(),
+            _ => {
+                self.challenges.is_some()
+                    || self.distrusts.is_some_and(|settings| settings.has_own_realm(field.value))
+            }
+        }
+    }
+
+    /// Appends what takes the place of `field`; of most nothing does.
+    fn rewrite(&self, field: &Field<'_>, out: &mut Vec<u8>) {
+        match (field.name, self.record_route) {
+            (HeaderName::Via, _) => {
+                if let Some(rest) = after_first_element(field.value) {
+                    write_line(out, b"Via", rest);
+                }
+            }
+            (HeaderName::RecordRoute, RecordRoute::With(token)) => token.write(field.line, out),
+            _ => {}
+        }
+    }
+}
+
+/// Appends what follows the header fields of `message`: its length, where it does not say it, and
+/// its body.
+fn write_end(message: &Message<'_>, out: &mut Vec<u8>) {
+    if !message.has(HeaderName::ContentLength) {
+        write_number_line(out, b"Content-Length", message.body().len() as u64);
+    }
+    out.extend_from_slice(b"\r\n");
+    out.extend_from_slice(message.body());
 }
 
 /// What follows the first comma that separates elements.
@@ -272,8 +290,8 @@ pub(crate) fn write_via(out: &mut Vec<u8>, flow: &Flow, branch: &ViaBranch, sett
     let called = settings.called(flow);
     write_address(out, called);
     if called != flow.local && !flow.transport.is_stream() {
-        // Who is on this side of the translation answers to the address that the request came from, and would take the
-        // outer port (RFC 3581 section 3).
+        // Who is on this side of the translation answers to the address that the request came from,
+        // and would take the outer port (RFC 3581 section 3).
         out.extend_from_slice(b";rport");
     }
     out.extend_from_slice(b";branch=");

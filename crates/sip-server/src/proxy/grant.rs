@@ -1,4 +1,5 @@
-//! What the token in a Route allows a request of a dialog, and what is noted of where the ends of the dialog are.
+//! What the token in a Route allows a request of a dialog, and what is noted of where the ends of
+//! the dialog are.
 
 use super::record_route::end_of_sender;
 use super::route::Preprocessed;
@@ -33,9 +34,9 @@ fn is_target_refresh(method: Method<'_>) -> bool {
 }
 
 impl Grant {
-    /// What `request` is allowed, which says in Route that it belongs to a dialog: it has to name the end that its
-    /// token leads to, by the routes that lead there, as long as the dialog is known to stand. What ends a dialog
-    /// passes at any time.
+    /// What `request` is allowed, which says in Route that it belongs to a dialog: it has to name
+    /// the end that its token leads to, by the routes that lead there, as long as the dialog is
+    /// known to stand. What ends a dialog passes at any time.
     pub(crate) fn find<R: RawMutex>(
         server: &Server<R>,
         request: &Message<'_>,
@@ -111,8 +112,8 @@ fn is_terminated(state: &[u8]) -> bool {
     state.eq_ignore_ascii_case(b"terminated")
 }
 
-/// Notes what `response`, which goes back to who sent the request, says of its dialog: its answerer may have `moved`
-/// since it rang.
+/// Notes what `response`, which goes back to who sent the request, says of its dialog: its answerer
+/// may have `moved` since it rang.
 pub(crate) fn note_response<R: RawMutex>(
     server: &Server<R>,
     response: &Message<'_>,

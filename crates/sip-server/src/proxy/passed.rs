@@ -1,5 +1,5 @@
-//! Which INVITE requests went on without a transaction, so that their CANCEL and the ACK of a refusal may follow,
-//! which carry no credentials and no token (RFC 3261 section 16.11).
+//! Which INVITE requests went on without a transaction, so that their CANCEL and the ACK of a
+//! refusal may follow, which carry no credentials and no token (RFC 3261 section 16.11).
 
 use alloc::boxed::Box;
 use hashbrown::HashTable;
@@ -7,8 +7,8 @@ use lock_api::{Mutex, RawMutex};
 
 const SHARDS: usize = 16;
 
-/// Keys of the latest INVITE requests. Two generations: when the younger one is full it becomes the older one, which
-/// is forgotten.
+/// Keys of the latest INVITE requests. Two generations: when the younger one is full it becomes the
+/// older one, which is forgotten.
 pub(crate) struct Passed<R: RawMutex> {
     shards: Box<[Mutex<R, [HashTable<u64>; 2]>]>,
 }

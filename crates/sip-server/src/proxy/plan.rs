@@ -16,7 +16,8 @@ pub(crate) struct Plan {
     pub(crate) loop_hash: u32,
     /// Whether to put ourselves into the dialog's route set; then who its two sides are.
     pub(crate) record_route: Option<Names>,
-    /// Hash of what responses have to say ([`Said`](super::via_branch::Said)), and whether the tag of To is part of it.
+    /// Hash of what responses have to say ([`Said`](super::via_branch::Said)), and whether the tag
+    /// of To is part of it.
     pub(crate) said: u64,
     pub(crate) has_to_tag: bool,
     /// Whole Route lines that take the place of those there; `None` leaves them.

@@ -30,7 +30,8 @@ use sip::message::RequestHead;
 use sip::{Duration, HeaderName, Message, Method, SipUri, Status, Transport, Uri};
 use smallvec::SmallVec;
 
-/// Max-Breadth of a request that has none (RFC 5393 section 5.3.3), and the most that any has: the sender chooses it.
+/// Max-Breadth of a request that has none (RFC 5393 section 5.3.3), and the most that any has: the
+/// sender chooses it.
 const MAX_BREADTH: u32 = 60;
 
 /// Sends a request on its way, or says why it has none.
@@ -94,7 +95,7 @@ fn refuse(incoming: &Incoming<'_, '_>, refusal: &Refusal, env: &mut Env<'_>) {
         Refusal::OnlyRegistrar => {
             reply(message, flow, Status::METHOD_NOT_ALLOWED, env, |out, _| {
                 write_line(out, b"Allow", ALLOW_REGISTRAR);
-            })
+            });
         }
         Refusal::Extensions => refuse_extensions(incoming, &required_of_proxies(message), env),
         Refusal::ForNow { seconds } => {
@@ -140,14 +141,16 @@ fn decide<R: RawMutex>(
     let (answerer, routes) =
         find_targets(server, &asked, found, onward, &sponsor, &mut targets, env)?;
     if visit == Visit::Spiral {
-        // However few it opens at once, it could go on for ever with what is left each time it comes by.
+        // However few it opens at once, it could go on for ever with what is left each time it
+        // comes by.
         targets.truncate(max_breadth(message) as usize);
     }
     Ok(Way { sponsor, targets, answerer, routes })
 }
 
-/// Finds the `targets` of a request that goes on by the word of `sponsor`, where they are not yet those who are registered
-/// at its request URI. Returns who of us it is for, and the Route lines that take the place of those there.
+/// Finds the `targets` of a request that goes on by the word of `sponsor`, where they are not yet
+/// those who are registered at its request URI. Returns who of us it is for, and the Route lines
+/// that take the place of those there.
 fn find_targets<R: RawMutex>(
     server: &Server<R>,
     asked: &Asked<'_, '_>,
@@ -189,7 +192,7 @@ fn find_targets<R: RawMutex>(
         }
         Onward::User { user, domain } => {
             let name = env.settings.domain_name(domain);
-            let user = server.subscribers.address_of_record(&user, name);
+            let user = server.location.address_of_record(&user, name);
             timed(env.stopwatch, Step::FindUser, || targets_of(server, &user, targets, env))
                 .map_err(|status| miss(server, incoming, sponsor, status, env))?;
             Ok((Identity::new(&env.keys.token, user.as_bytes()), found.routes()))
@@ -197,7 +200,8 @@ fn find_targets<R: RawMutex>(
     }
 }
 
-/// Whether the request has been here before, where nothing in itself is against forwarding it (RFC 3261 section 16.3).
+/// Whether the request has been here before, where nothing in itself is against forwarding it (RFC
+/// 3261 section 16.3).
 fn visit_of(
     incoming: &Incoming<'_, '_>,
     loop_hash: impl FnOnce() -> u32,
@@ -254,7 +258,7 @@ fn miss<R: RawMutex>(
     }
     if matches!(sponsor, Sponsor::Nobody) && *trust == Trust::Stranger {
         let source = flow.remote.ip();
-        if !server.sources.admit_miss(source, env.now, &env.settings.config.limits) {
+        if !server.admission.admit_miss(source, env.now, &env.settings.config.limits) {
             env.counters.foreign_limited.add();
             return Refusal::ForNow { seconds: 10 };
         }
@@ -275,13 +279,14 @@ pub(crate) fn address_of<R: RawMutex>(
 ) -> Option<AddressOfRecord> {
     let (user, domain) = env.settings.user_of(uri, env.settings.domain_of(&uri.host)?)?;
     let name = env.settings.domain_name(domain);
-    Some(server.subscribers.address_of_record(&user, name))
+    Some(server.location.address_of_record(&user, name))
 }
 
-/// The flow to the phone that the request URI names, of the user that the request is to: within a dialog it may have
-/// lost the one that is `known`, on which the dialog began, and have registered anew (RFC 5626 section 5.3.1). Another
-/// phone of that user may have the same private contact, behind another NAT: so who is on the known flow is the one, then
-/// who has its address, then who has registered last.
+/// The flow to the phone that the request URI names, of the user that the request is to: within a
+/// dialog it may have lost the one that is `known`, on which the dialog began, and have registered
+/// anew (RFC 5626 section 5.3.1). Another phone of that user may have the same private contact,
+/// behind another NAT: so who is on the known flow is the one, then who has its address, then who
+/// has registered last.
 fn flow_now<R: RawMutex>(
     server: &Server<R>,
     head: &RequestHead<'_>,
@@ -296,7 +301,7 @@ fn flow_now<R: RawMutex>(
             || matches!(Uri::parse(contact), Ok(Uri::Sip(contact)) if contact.is_same(&wanted))
     };
     let user = address_of(server, &to, env)?;
-    server.subscribers.look_up(&user, |subscriber| {
+    server.location.look_up(&user, |subscriber| {
         subscriber?
             .current(env.now)
             .filter(|binding| {
@@ -321,14 +326,15 @@ fn follows_invite<R: RawMutex>(
         && server.passed.has(passed_key(server, message, loop_hash()))
 }
 
-/// What stands for an INVITE that goes on without a transaction, and for its CANCEL and ACK: they have its branch, and
-/// all that decides where it goes.
+/// What stands for an INVITE that goes on without a transaction, and for its CANCEL and ACK: they
+/// have its branch, and all that decides where it goes.
 fn passed_key<R: RawMutex>(server: &Server<R>, request: &Message<'_>, loop_hash: u32) -> u64 {
     server.transactions.key_of(request).wrapping_add(loop_hash.into())
 }
 
-/// The phone whose contact is the request URI, or the phones of one user who have the same. An address in a private
-/// network may be another's as well: whoever can send there himself means that one, unless the phone has been seen at it.
+/// The phone whose contact is the request URI, or the phones of one user who have the same. An
+/// address in a private network may be another's as well: whoever can send there himself means that
+/// one, unless the phone has been seen at it.
 fn registered_targets<R: RawMutex>(
     server: &Server<R>,
     incoming: &Incoming<'_, '_>,
@@ -341,7 +347,7 @@ fn registered_targets<R: RawMutex>(
         Uri::Sip(to) => address_of(server, &to, env),
         _ => None,
     };
-    server.subscribers.look_up_contact(uri, called.as_ref(), env.now, |binding| {
+    server.location.look_up_contact(uri, called.as_ref(), env.now, |binding| {
         let flow = binding.flow;
         let is_elsewhere = uri.host.ip().is_none_or(|ip| {
             let transport = uri.transport().flatten().unwrap_or(Transport::Udp);
@@ -370,7 +376,8 @@ fn plan(
     let Way { sponsor, targets, answerer, routes } = way;
     let starts_dialog = match head.method {
         Method::Invite | Method::Refer => head.to.tag().is_none(),
-        // The first of them that arrives starts it, and not always is that known (RFC 6665 section 4.3).
+        // The first of them that arrives starts it, and not always is that known (RFC 6665 section
+        // 4.3).
         Method::Subscribe | Method::Notify => true,
         _ => false,
     };
@@ -424,21 +431,7 @@ fn forward<R: RawMutex>(
     };
     let (plan, targets) = plan(incoming, found, way, env);
     let Some(key) = incoming.key.filter(|_| head.method != Method::Ack) else {
-        if head.method == Method::Invite {
-            let max = env.settings.config.limits.max_transactions;
-            server.passed.note(passed_key(server, message, plan.loop_hash), max);
-        }
-        // The best is the first.
-        if let Some(target) = targets.first() {
-            let forwarded = stateless::forward(message, head, &plan, target, env);
-            if let Err(stuck) = forwarded
-                && head.method != Method::Ack
-            {
-                let status = stuck.status();
-                answer(incoming, status, env);
-            }
-        }
-        return;
+        return forward_statelessly(server, incoming, &plan, &targets, env);
     };
     // The request, and what is sent.
     let bytes = 2 * message.as_bytes().len();
@@ -463,13 +456,36 @@ fn forward<R: RawMutex>(
     }
 }
 
+/// Sends the request to the best of `targets`, and remembers nothing but that it did.
+fn forward_statelessly<R: RawMutex>(
+    server: &Server<R>,
+    incoming: &Incoming<'_, '_>,
+    plan: &Plan,
+    targets: &[Target],
+    env: &mut Env<'_>,
+) {
+    let Incoming { message, head, .. } = incoming;
+    if head.method == Method::Invite {
+        let max = env.settings.config.limits.max_transactions;
+        server.passed.note(passed_key(server, message, plan.loop_hash), max);
+    }
+    // The best is the first.
+    let Some(target) = targets.first() else { return };
+    let forwarded = stateless::forward(message, head, plan, target, env);
+    if let Err(stuck) = forwarded
+        && head.method != Method::Ack
+    {
+        answer(incoming, stuck.status(), env);
+    }
+}
+
 /// Whether the request begins something new, and can be refused without leaving anything behind.
 fn is_new(head: &RequestHead<'_>) -> bool {
     head.to.tag().is_none() && !matches!(head.method, Method::Ack | Method::Cancel)
 }
 
-/// Whether the server is too far behind to take on the request. It is of one mind about all that belongs to a
-/// call: what it has challenged it serves.
+/// Whether the server is too far behind to take on the request. It is of one mind about all that
+/// belongs to a call: what it has challenged it serves.
 fn is_too_much(head: &RequestHead<'_>, env: &Env<'_>) -> bool {
     let max_wait = env.settings.config.limits.max_wait;
     let is_late = max_wait > Duration::ZERO && env.waited > max_wait;
@@ -478,11 +494,12 @@ fn is_too_much(head: &RequestHead<'_>, env: &Env<'_>) -> bool {
         && (is_late || !env.served.has(env.keys.call_id.hash_one(head.call_id)))
 }
 
-/// How many users one after the other a request may be led to by contacts that are addresses of record of ours.
+/// How many users one after the other a request may be led to by contacts that are addresses of
+/// record of ours.
 const MOST_USERS: usize = 10;
 
-/// Adds the targets that a user's bindings are (RFC 3261 section 16.5), at most as many as may be, the best first. A contact
-/// that leads to this server again means the bindings of another user.
+/// Adds the targets that a user's bindings are (RFC 3261 section 16.5), at most as many as may be,
+/// the best first. A contact that leads to this server again means the bindings of another user.
 fn targets_of<R: RawMutex>(
     server: &Server<R>,
     user: &AddressOfRecord,
@@ -492,14 +509,14 @@ fn targets_of<R: RawMutex>(
     let mut users: SmallVec<[AddressOfRecord; 1]> = SmallVec::from_iter([user.clone()]);
     let mut looked_at = 0;
     while let Some(user) = users.get(looked_at).cloned() {
-        let found = server.subscribers.look_up(&user, |subscriber| {
+        let found = server.location.look_up(&user, |subscriber| {
             let subscriber = subscriber?;
             for binding in subscriber.current(env.now) {
                 match Target::of_binding(binding, env.settings) {
                     Ok(Leads::Away(target)) => targets.push(target),
                     Ok(Leads::Back(other, domain)) => {
                         let name = env.settings.domain_name(domain);
-                        let other = server.subscribers.address_of_record(&other, name);
+                        let other = server.location.address_of_record(&other, name);
                         if users.len() < MOST_USERS && !users.contains(&other) {
                             users.push(other);
                         }

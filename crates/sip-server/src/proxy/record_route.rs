@@ -1,4 +1,5 @@
-//! Record-Route, and the tokens in it that the two ends of a dialog get (RFC 3261 section 16.6 step 4 and 16.7 step 8).
+//! Record-Route, and the tokens in it that the two ends of a dialog get (RFC 3261 section 16.6 step
+//! 4 and 16.7 step 8).
 
 use super::token::{End, Identity, Life, MAX_TEXT, Sender, TargetHash, Token, routes_hash};
 use crate::dialogs::Place;
@@ -104,7 +105,8 @@ fn write_own_end(flow: &Flow, settings: &Settings, lines: &mut Vec<u8>) {
     lines.extend_from_slice(b";lr>\r\n");
 }
 
-/// Appends `lines`, which begin with the Record-Route that was written for the flow `before`, for the flow `now`.
+/// Appends `lines`, which begin with the Record-Route that was written for the flow `before`, for
+/// the flow `now`.
 pub(super) fn write_record_route_anew(
     lines: &[u8],
     before: &Flow,
@@ -126,7 +128,8 @@ pub(super) fn write_record_route_anew(
     out.extend_from_slice(rest);
 }
 
-/// The token in `request`, which was written before it was known where it goes, once it goes to `to`.
+/// The token in `request`, which was written before it was known where it goes, once it goes to
+/// `to`.
 pub(super) fn token_for_place<'m>(
     request: &Message<'m>,
     to: &Flow,
@@ -176,7 +179,8 @@ impl NewToken<'_> {
 pub(crate) enum RecordRoute<'a> {
     #[default]
     Kept,
-    /// There is no dialog that it could be for. In it is the answerer's token, which is for nobody else.
+    /// There is no dialog that it could be for. In it is the answerer's token, which is for nobody
+    /// else.
     Removed,
     /// The token for the sender takes the place of the answerer's.
     With(&'a NewToken<'a>),
@@ -217,8 +221,8 @@ impl Tokens<'_> {
     }
 }
 
-/// The token for the sender of a request that `response` answers, in place of the one that the answerer got: it leads
-/// to the answerer (RFC 3261 section 16.7 step 8).
+/// The token for the sender of a request that `response` answers, in place of the one that the
+/// answerer got: it leads to the answerer (RFC 3261 section 16.7 step 8).
 pub(super) fn token_for_sender<'m>(
     response: &Message<'m>,
     status: u16,

@@ -80,7 +80,8 @@ pub(crate) fn preprocess<'m>(
     while let Some(own) = routes.get(passed).and_then(|route| route_uri(route))
         && settings.is_us(&own.host, own.port).is_some()
     {
-        // A phone may put its outbound proxy before ours. To look at all would cost much where there are many.
+        // A phone may put its outbound proxy before ours. To look at all would cost much where
+        // there are many.
         if passed < MOST_READ {
             token = token.or_else(|| token_of(&own));
         }
@@ -182,7 +183,8 @@ impl<'m> Preprocessed<'m> {
     }
 }
 
-/// Whether the scheme is one that this server serves: without TLS there is no SIPS (RFC 5630 section 5.3).
+/// Whether the scheme is one that this server serves: without TLS there is no SIPS (RFC 5630
+/// section 5.3).
 fn is_served(uri: &SipUri<'_>, settings: &Settings) -> bool {
     !uri.secure || settings.transports().into_iter().any(sip::Transport::is_secure)
 }

@@ -76,8 +76,9 @@ impl Search {
             + targets.map(target).sum::<usize>()
     }
 
-    /// Whether `length` more bytes may be sent on `flow`: to a host that has never answered anything no more than three
-    /// times what was received, or whoever registers a contact there, or names it, had this server flood it.
+    /// Whether `length` more bytes may be sent on `flow`: to a host that has never answered
+    /// anything no more than three times what was received, or whoever registers a contact there,
+    /// or names it, had this server flood it.
     pub(super) fn affords(&mut self, flow: &Flow, length: usize, env: &Env<'_>) -> bool {
         let host = flow.remote.ip();
         if env.is_asked(flow) {
@@ -108,8 +109,9 @@ impl Search {
         }
     }
 
-    /// Notes a response that is not passed back at once. Where it `distrusts`, challenges of our realms are left out:
-    /// whoever called would answer them, and whoever was called could use the answer here.
+    /// Notes a response that is not passed back at once. Where it `distrusts`, challenges of our
+    /// realms are left out: whoever called would answer them, and whoever was called could use the
+    /// answer here.
     pub(super) fn remember(
         &mut self,
         status: u16,
@@ -134,7 +136,8 @@ impl Search {
 }
 
 /// Whether the status `one` says more to the caller than `other` (RFC 3261 section 16.7 step 6):
-/// 6xx before all, else the lowest class; within 4xx those that ask for another try in another form.
+/// 6xx before all, else the lowest class; within 4xx those that ask for another try in another
+/// form.
 fn is_better(one: u16, other: u16) -> bool {
     fn rank(status: u16) -> (u16, u16) {
         let class = status / 100;

@@ -142,8 +142,9 @@ pub(crate) fn send_located(
     });
 }
 
-/// Sends `forwarded` as a datagram: it could not be delivered on `refused`, and nobody knows of it any more. Only where it
-/// went by TCP for its length (RFC 3261 section 18.1.1), which it did where its next hop leaves the transport to us.
+/// Sends `forwarded` as a datagram: it could not be delivered on `refused`, and nobody knows of it
+/// any more. Only where it went by TCP for its length (RFC 3261 section 18.1.1), which it did where
+/// its next hop leaves the transport to us.
 pub(crate) fn send_as_datagram(forwarded: &Message<'_>, refused: &Flow, env: &mut Env<'_>) {
     let near = [refused.local];
     let local = env.settings.local_for(Transport::Udp, refused.remote.ip(), &near);
@@ -213,8 +214,8 @@ fn refuse_located(forwarded: &Message<'_>, arrived_on: &Flow, env: &mut Env<'_>)
     }
 }
 
-/// Sends `response` to where its request came from, at `local`, if it answers one that was forwarded here. Nothing where
-/// it does not.
+/// Sends `response` to where its request came from, at `local`, if it answers one that was
+/// forwarded here. Nothing where it does not.
 pub(crate) fn pass_back(
     response: &Message<'_>,
     expected: u64,
@@ -266,9 +267,9 @@ fn upstream(via: &Via<'_>) -> Option<(Transport, SocketAddr)> {
     Some((transport, SocketAddr::new(address, port)))
 }
 
-/// Hash of what an INVITE, its ACK, its CANCEL and all responses say (the tag of To is not the same in all), and of
-/// what the Via of the element before us says, once `source` is written into it, and of where it came to: the same
-/// for a request, its ACK, its CANCEL and its responses.
+/// Hash of what an INVITE, its ACK, its CANCEL and all responses say (the tag of To is not the same
+/// in all), and of what the Via of the element before us says, once `source` is written into it,
+/// and of where it came to: the same for a request, its ACK, its CANCEL and its responses.
 fn origin(
     keys: &Keys,
     via: &Via<'_>,

@@ -78,8 +78,8 @@ impl NextHop {
         }
     }
 
-    /// The flows on which a request of `length` bytes, which came in at `arrived_at`, may go to `place`, where this leads,
-    /// in the order to try.
+    /// The flows on which a request of `length` bytes, which came in at `arrived_at`, may go to
+    /// `place`, where this leads, in the order to try.
     pub(super) fn flows_to(
         &self,
         place: &Location,
@@ -127,9 +127,9 @@ impl NextHop {
     }
 }
 
-/// The flows on which a request of `length` bytes may go to `place`, in the order to try: a long one by TCP first, where
-/// that is left to us (RFC 3261 section 18.1.1). None, which is counted, where no listener of ours can carry it. It leaves
-/// from where one of `near` is, if that can be.
+/// The flows on which a request of `length` bytes may go to `place`, in the order to try: a long
+/// one by TCP first, where that is left to us (RFC 3261 section 18.1.1). None, which is counted,
+/// where no listener of ours can carry it. It leaves from where one of `near` is, if that can be.
 pub(super) fn flows_to(
     place: &Location,
     leaves_transport: bool,
@@ -165,9 +165,8 @@ pub(crate) enum Leads {
 impl Target {
     /// The target that the contact of a binding is.
     pub(crate) fn of_binding(binding: &Binding, settings: &Settings) -> Result<Leads, NoRoute> {
-        let uri = match Uri::parse(&binding.contact) {
-            Ok(Uri::Sip(uri)) => uri,
-            _ => return Err(NoRoute::Scheme),
+        let Ok(Uri::Sip(uri)) = Uri::parse(&binding.contact) else {
+            return Err(NoRoute::Scheme);
         };
         if !binding.flow_bound
             && binding.path().is_empty()
@@ -219,10 +218,11 @@ pub(crate) fn first_route(value: &[u8]) -> Option<SipUri<'_>> {
 }
 
 /// Whether requests to the sender of `request` must follow the flow on which it came, and not the
-/// address in `contact`: where the operator says so; on a stream; where the contact is the flow's own far end; where a NAT
-/// is in between, which shows in a Via or a private contact that is not the address the request came from; or where the
-/// phone says so itself (`ob`, RFC 5626). A phone whose address is not translated, and that does not ask for `rport`,
-/// sends from one port and listens on another.
+/// address in `contact`: where the operator says so; on a stream; where the contact is the flow's
+/// own far end; where a NAT is in between, which shows in a Via or a private contact that is not
+/// the address the request came from; or where the phone says so itself (`ob`, RFC 5626). A phone
+/// whose address is not translated, and that does not ask for `rport`, sends from one port and
+/// listens on another.
 pub(crate) fn is_flow_bound(
     request: &Message<'_>,
     contact: &SipUri<'_>,

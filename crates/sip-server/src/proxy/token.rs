@@ -15,8 +15,8 @@ use sip::header::NameAddr;
 use sip::{Duration, HeaderName, Instant, SipUri, Uri};
 use smallvec::SmallVec;
 
-/// The content of a Record-Route user part. Whoever has it, its *user*, may send to one *end* of one
-/// dialog by it, and nowhere else.
+/// The content of a Record-Route user part. Whoever has it, its *user*, may send to one *end* of
+/// one dialog by it, and nowhere else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Token {
     /// When it was written, in seconds.
@@ -25,8 +25,8 @@ pub(crate) struct Token {
     pub(crate) end: End,
     /// The one name in our domains that its user may give in From.
     pub(crate) identity: Identity,
-    /// In a request: what has to be known of the sender when the answer comes, for the token that the
-    /// sender gets then.
+    /// In a request: what has to be known of the sender when the answer comes, for the token that
+    /// the sender gets then.
     pub(crate) sender: Option<Sender>,
 }
 
@@ -69,13 +69,13 @@ pub(crate) struct Sender {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Identity(u32);
 
-/// Keyed hash of a remote target (RFC 3261 section 12), where messages follow a flow of its user part alone: host
-/// and port may have been changed on the way, and do not matter.
+/// Keyed hash of a remote target (RFC 3261 section 12), where messages follow a flow of its user
+/// part alone: host and port may have been changed on the way, and do not matter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TargetHash(u32);
 
-/// A token has 26 bytes at least; no shorter user part is looked at. Two flows of IPv6 on connections make 124
-/// bytes, and so 166 characters.
+/// A token has 26 bytes at least; no shorter user part is looked at. Two flows of IPv6 on
+/// connections make 124 bytes, and so 166 characters.
 const MIN_TEXT: usize = 35;
 pub(super) const MAX_TEXT: usize = 166;
 
@@ -116,7 +116,8 @@ impl TargetHash {
     }
 }
 
-/// Hash of the elements of Route or Record-Route, in the order in which a request will have them; 0 for none.
+/// Hash of the elements of Route or Record-Route, in the order in which a request will have them; 0
+/// for none.
 pub(crate) fn routes_hash<'a>(key: &Key, elements: impl Iterator<Item = &'a [u8]>) -> u32 {
     let mut bytes: SmallVec<[u8; 128]> = SmallVec::new();
     for element in elements {
@@ -162,7 +163,8 @@ where
 impl Token {
     /// How long a token holds after the last 2xx of its dialog that is known of.
     pub(crate) const LIFETIME: Duration = Duration::from_secs(24 * 3600);
-    /// How long one holds that came with a provisional response, where nothing is known of its request.
+    /// How long one holds that came with a provisional response, where nothing is known of its
+    /// request.
     pub(crate) const EARLY_LIFETIME: Duration = Duration::from_secs(3600);
 
     pub(crate) fn new(
@@ -176,8 +178,8 @@ impl Token {
         Self { issued, life, end, identity, sender }
     }
 
-    /// Whether it was written less than its lifetime ago. Neither does it hold for longer where the clock has been
-    /// set back since.
+    /// Whether it was written less than its lifetime ago. Neither does it hold for longer where the
+    /// clock has been set back since.
     pub(crate) fn is_recent(&self, now: Instant) -> bool {
         let lifetime = match self.life {
             Life::Dialog => Self::LIFETIME,
@@ -188,8 +190,8 @@ impl Token {
         u64::from(now.abs_diff(self.issued)) <= lifetime.as_secs()
     }
 
-    /// The user part, for the dialog `id` from the end that the token leads to. The tag of its user, the remote one, is not
-    /// known where it is for the answerer of the first request.
+    /// The user part, for the dialog `id` from the end that the token leads to. The tag of its
+    /// user, the remote one, is not known where it is for the answerer of the first request.
     pub(crate) fn text(&self, key: &Key, id: &DialogId<'_>) -> SmallVec<[u8; MAX_TEXT]> {
         let mut bytes = Vec::with_capacity(MAX_TEXT);
         let life = match self.life {

@@ -15,7 +15,7 @@ use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use hashbrown::HashTable;
 use lock_api::{Mutex, RawMutex};
 use sip::transaction::server_key;
-use sip::{Instant, Message};
+use sip::{Deadline, Instant, Message};
 
 /// How many parts the contexts are spread over, each with a lock of its own. At most 256.
 const SHARDS: usize = 64;
@@ -40,8 +40,8 @@ struct Shard {
     timers: TimerQueue<u32>,
 }
 
-/// A place for a context. What the timer queue has to know is kept beside it, so that a reminder does not touch a
-/// context that has nothing to do: most are out of the processor's cache by then.
+/// A place for a context. What the timer queue has to know is kept beside it, so that a reminder
+/// does not touch a context that has nothing to do: most are out of the processor's cache by then.
 struct Slot {
     context: Option<Box<Context>>,
     /// Bytes of the context that are paid for, and by whom.
@@ -49,11 +49,11 @@ struct Slot {
     payers: Payers,
     /// The key of the server transaction, as long as there is a context.
     key: u64,
-    /// When the context has something to do, [`Instant::MAX`] if never.
-    due: Instant,
-    /// The one reminder in the queue that counts, for whatever is in the slot then; [`Instant::MAX`] if there is none.
-    /// Others are passed over.
-    reminder: Instant,
+    /// When the context has something to do.
+    due: Deadline,
+    /// The one reminder in the queue that counts, for whatever is in the slot then; never if there
+    /// is none. Others are passed over.
+    reminder: Deadline,
 }
 
 impl Slot {
@@ -62,8 +62,8 @@ impl Slot {
         bytes: 0,
         payers: Payers::NONE,
         key: 0,
-        due: Instant::MAX,
-        reminder: Instant::MAX,
+        due: Deadline::NEVER,
+        reminder: Deadline::NEVER,
     };
 }
 
@@ -143,8 +143,8 @@ impl<R: RawMutex> Transactions<R> {
         Some(result)
     }
 
-    /// Lets `act` work on the context that `branch` is of, where `message`, a response or what was sent, says of itself
-    /// what it has to.
+    /// Lets `act` work on the context that `branch` is of, where `message`, a response or what was
+    /// sent, says of itself what it has to.
     pub(crate) fn with_branch<T>(
         &self,
         branch: &ViaBranch,
@@ -166,8 +166,8 @@ impl<R: RawMutex> Transactions<R> {
         Some(result)
     }
 
-    /// Makes a context with `start`, unless the request has one already or there are too many. `payers` pay for it,
-    /// which will take about `bytes` at first.
+    /// Makes a context with `start`, unless the request has one already or there are too many.
+    /// `payers` pay for it, which will take about `bytes` at first.
     pub(crate) fn insert(
         &self,
         key: u64,
@@ -219,12 +219,12 @@ impl<R: RawMutex> Transactions<R> {
             let Some(mut shard) = self.shards[number].try_lock() else { continue };
             while let Some((when, at)) = shard.timers.pop_due(env.now) {
                 let Some(slot) = shard.slots.get_mut(at as usize) else { continue };
-                if slot.reminder != when {
+                if slot.reminder != when.into() {
                     // There was an earlier one since.
                     continue;
                 }
-                slot.reminder = Instant::MAX;
-                if slot.due > env.now {
+                slot.reminder = Deadline::NEVER;
+                if slot.due.passed(env.now).is_none() {
                     shard.remind(at);
                     continue;
                 }
@@ -252,7 +252,7 @@ impl<R: RawMutex> Transactions<R> {
         slot.bytes = bytes;
         if context.is_over() {
             // The reminder is in the queue still, and is for what comes into the slot next.
-            (slot.context, slot.due) = (None, Instant::MAX);
+            (slot.context, slot.due) = (None, Deadline::NEVER);
             shard.free.push(at);
             if let Ok(entry) = shard.index.find_entry(slot.key, |&entry| entry == at) {
                 entry.remove();
@@ -260,7 +260,7 @@ impl<R: RawMutex> Transactions<R> {
             self.count.fetch_sub(1, Ordering::Relaxed);
             return;
         }
-        slot.due = context.next_timer().unwrap_or(Instant::MAX);
+        slot.due = context.next_timer().into();
         if shard.remind(at) {
             self.publish(shard, number);
         }
@@ -278,15 +278,14 @@ impl Shard {
         self.index.find(key, |&slot| self.slots[slot as usize].key == key).copied()
     }
 
-    /// Sees to it that the queue reminds of the slot at `at` when it is due. True where it would not have.
+    /// Sees to it that the queue reminds of the slot at `at` when it is due. True where it would
+    /// not have.
     fn remind(&mut self, at: u32) -> bool {
         let slot = &mut self.slots[at as usize];
-        let is_news = slot.due < slot.reminder;
-        if is_news {
-            slot.reminder = slot.due;
-            self.timers.push(slot.due, at);
-        }
-        is_news
+        let Some(due) = slot.due.time().filter(|_| slot.due < slot.reminder) else { return false };
+        slot.reminder = slot.due;
+        self.timers.push(due, at);
+        true
     }
 }
 

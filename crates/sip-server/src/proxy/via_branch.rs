@@ -19,8 +19,8 @@ pub(crate) struct Handle {
     pub(crate) id: u64,
 }
 
-/// The branch parameter of a Via that this server made. It names a branch of a request, a `Fork`, where that is in a
-/// transaction.
+/// The branch parameter of a Via that this server made. It names a branch of a request, a `Fork`,
+/// where that is in a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ViaBranch {
     /// Of a request in a transaction.
@@ -40,7 +40,8 @@ pub(crate) enum ViaBranch {
         /// taken back.
         origin: u64,
         loop_hash: u32,
-        /// Our end of where it came from: what goes back leaves there, or no NAT would let it in (RFC 3581 section 4).
+        /// Our end of where it came from: what goes back leaves there, or no NAT would let it in
+        /// (RFC 3581 section 4).
         local: SocketAddr,
     },
 }
@@ -112,14 +113,14 @@ impl ViaBranch {
     }
 }
 
-/// Proof that branch `index` is one of the context that `handle` names, of 48 bits. Who has that of one branch does not
-/// have another's, and so cannot answer for the others that are called.
+/// Proof that branch `index` is one of the context that `handle` names, of 48 bits. Who has that of
+/// one branch does not have another's, and so cannot answer for the others that are called.
 pub(crate) fn seal(key: &Key, handle: &Handle, index: u8) -> u64 {
     key.proof(&[b"seal", &handle.id.to_le_bytes(), &[index]]) & 0xffff_ffff_ffff
 }
 
-/// What a response has to say as its request did: the branch alone does not tell whose dialog it speaks of (RFC 3261
-/// section 17.1.3).
+/// What a response has to say as its request did: the branch alone does not tell whose dialog it
+/// speaks of (RFC 3261 section 17.1.3).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Said<'a> {
     pub(crate) call_id: &'a [u8],
@@ -190,12 +191,12 @@ pub(crate) enum Visit {
     Loop,
 }
 
-/// How often a request may come back, wherever it was sent: whoever owns a target can let it come back with another
-/// one each time.
+/// How often a request may come back, wherever it was sent: whoever owns a target can let it come
+/// back with another one each time.
 const MOST_SPIRALS: usize = 5;
 
-/// Whether `request` has been here before, and with the same `loop_hash`, which is made only where it has been here at
-/// all.
+/// Whether `request` has been here before, and with the same `loop_hash`, which is made only where
+/// it has been here at all.
 pub(crate) fn visit(request: &Message<'_>, loop_hash: impl FnOnce() -> u32) -> Visit {
     // Few lines have a branch that could be ours, and only those are read.
     let lines = request.values(HeaderName::Via).filter(|line| may_be_own(line));

@@ -1,5 +1,5 @@
-//! The way back of a request in a context: its server transaction, the responses that were sent on it, and where they go
-//! (RFC 3261 sections 16.7, 17.2 and 18.2.2).
+//! The way back of a request in a context: its server transaction, the responses that were sent on
+//! it, and where they go (RFC 3261 sections 16.7, 17.2 and 18.2.2).
 
 use super::forward::ResponseChanges;
 use super::plan::Plan;
@@ -25,7 +25,8 @@ pub(crate) enum Heard {
     Nothing,
     /// It was taken.
     Noted,
-    /// It is a 2xx, and went back to the sender of the request. Its answerer may have moved since it rang.
+    /// It is a 2xx, and went back to the sender of the request. Its answerer may have moved since
+    /// it rang.
     Success { moved: Option<Place> },
 }
 
@@ -41,7 +42,8 @@ pub(super) struct WayBack {
     kind: Kind,
     /// Where responses go.
     flow: Flow,
-    /// The port in the Via of a request that came on a connection, where responses go when that is gone.
+    /// The port in the Via of a request that came on a connection, where responses go when that is
+    /// gone.
     port: u16,
     /// The last response that was sent back, as long as it may have to be sent again.
     last_response: Vec<u8>,
@@ -76,14 +78,15 @@ impl WayBack {
         self.last_response.capacity()
     }
 
-    /// The request came again, with this many bytes. True where the last response is to be sent again.
+    /// The request came again, with this many bytes. True where the last response is to be sent
+    /// again.
     pub(super) fn on_retransmission(&mut self, length: usize) -> bool {
         self.received += length;
         self.server.on_request_retransmission()
     }
 
-    /// Sends a response of another server back, changed by `changes`, and with a token for the sender. `None` where
-    /// it goes nowhere.
+    /// Sends a response of another server back, changed by `changes`, and with a token for the
+    /// sender. `None` where it goes nowhere.
     pub(super) fn pass(
         &mut self,
         handle: Handle,
@@ -165,7 +168,8 @@ impl WayBack {
         true
     }
 
-    /// Whether the Via of the sender is as it was in the port: should the connection be gone, the response goes there.
+    /// Whether the Via of the sender is as it was in the port: should the connection be gone, the
+    /// response goes there.
     pub(super) fn has_port(&self, response: &Message<'_>) -> bool {
         if !self.flow.transport.is_stream() {
             return true;
@@ -174,8 +178,8 @@ impl WayBack {
         matches!(via, Some(Ok(via)) if via.port_or_default() == self.port)
     }
 
-    /// Whether a response of this length may go back once more. The sender's address may be forged, as long as nothing
-    /// shows that responses arrive there.
+    /// Whether a response of this length may go back once more. The sender's address may be forged,
+    /// as long as nothing shows that responses arrive there.
     fn may_repeat(&self, length: usize, env: &Env<'_>) -> bool {
         let may =
             env.is_asked(&self.flow) || self.returned + length <= MOST_UNASKED * self.received;

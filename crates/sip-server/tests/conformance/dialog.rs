@@ -1,5 +1,5 @@
-//! Dialogs go on through the server by their route set, on the flows that it noted (RFC 3261 section
-//! 16.6 step 4, RFC 5626, RFC 5658).
+//! Dialogs go on through the server by their route set, on the flows that it noted (RFC 3261
+//! section 16.6 step 4, RFC 5626, RFC 5658).
 
 use crate::rig::{
     ALICE, BOB, Draft, Rig, Sent, closed_config, open_config, serial, tcp, text, udp,

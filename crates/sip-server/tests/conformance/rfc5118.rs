@@ -152,8 +152,8 @@ fn every_message_has_the_outcome_that_the_rfc_asks_for() {
 fn the_printed_content_lengths_are_believed() {
     for (file, body, framed) in [
         ("ipv6-in-sdp", None, Waits),
-        ("mult-ip-in-sdp", Some(181), Framed::Whole),
-        ("ipv4-mapped-ipv6", Some(236), Framed::Whole),
+        ("mult-ip-in-sdp", Some(181), Whole),
+        ("ipv4-mapped-ipv6", Some(236), Whole),
     ] {
         let Some(bytes) = read("wire-crlf", file) else { return };
         let message = Message::parse(&bytes).unwrap();

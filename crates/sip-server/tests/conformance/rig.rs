@@ -218,7 +218,7 @@ impl Rig {
     }
 
     fn take(&mut self) -> Reaction {
-        let Output { bytes, transmits, journal, events } = &mut self.out;
+        let Output { bytes, transmits, journal, events, .. } = &mut self.out;
         let sent = transmits
             .drain(..)
             .map(|transmit| Sent {

@@ -43,7 +43,8 @@ impl Ringing {
             .and("Route", &self.route)
     }
 
-    /// The statuses that the stranger gets for `draft` (none: nothing at all), and whether it went on.
+    /// The statuses that the stranger gets for `draft` (none: nothing at all), and whether it went
+    /// on.
     fn fate(&mut self, draft: &Draft) -> (Option<u16>, bool) {
         let reaction = self.rig.send(&udp(STRANGER), draft);
         let status = reaction.responses().next().map(Sent::status);
@@ -500,7 +501,8 @@ fn a_callee_with_the_caller_s_tag_has_no_dialog() {
     }
 }
 
-/// Whoever is sent a request answers it with another dialog's Call-ID and tags, or with another CSeq.
+/// Whoever is sent a request answers it with another dialog's Call-ID and tags, or with another
+/// CSeq.
 #[test]
 fn a_response_speaks_of_its_own_request_alone() {
     for state in STATES {

@@ -133,6 +133,7 @@ fn framed(bytes: &[u8]) -> Framed {
             }
         }
         Ok(Frame::LineEnds(_)) => panic!("the message begins with line ends"),
+        Err(other) => panic!("{other}"),
     }
 }
 

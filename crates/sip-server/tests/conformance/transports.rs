@@ -1,5 +1,5 @@
-//! Which way a request leaves: transports, address families, and places that the DNS knows (RFC 3261
-//! section 18, RFC 3263).
+//! Which way a request leaves: transports, address families, and places that the DNS knows (RFC
+//! 3261 section 18, RFC 3263).
 
 use crate::rig::{
     ALICE, BOB, Draft, Rig, SERVER, SERVER_V6, STRANGER, Sent, open_config, serial, tcp, udp,
@@ -292,7 +292,8 @@ fn where_guessing_cannot_be_right_the_operator_says_how_phones_are_reached() {
     assert_eq!(found, SOURCE.parse().unwrap(), "of other networks it is guessed");
 }
 
-/// A server with a second port, where bob registered; his phone's own contact, or one behind an edge proxy of his.
+/// A server with a second port, where bob registered; his phone's own contact, or one behind an
+/// edge proxy of his.
 fn with_two_ports(state: State, behind_edge: bool) -> (Rig, Flow) {
     let mut config = Config { state, ..open_config() };
     let address = "203.0.113.1:5070".parse().unwrap();

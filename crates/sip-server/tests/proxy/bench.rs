@@ -1,8 +1,8 @@
 //! A server on the bench: messages go in by hand, what comes out is written down in short.
 //!
-//! What the server sends is noted as `WHO WHAT`, such as `bob INVITE` or `alice 180`, after the name
-//! of the end that it goes to. Alice at 192.0.2.10 calls; the ends of the callees are those that
-//! were registered, or made by [`Bench::end`].
+//! What the server sends is noted as `WHO WHAT`, such as `bob INVITE` or `alice 180`, after the
+//! name of the end that it goes to. Alice at 192.0.2.10 calls; the ends of the callees are those
+//! that were registered, or made by [`Bench::end`].
 
 use parking_lot::RawMutex;
 use sip::dialog::Dialog;
@@ -89,7 +89,8 @@ impl Bench {
         }
     }
 
-    /// A server at which bob is registered at each of `ends`, with these q values, at the first of them last.
+    /// A server at which bob is registered at each of `ends`, with these q values, at the first of
+    /// them last.
     pub(crate) fn with_bob(ends: &[(&'static str, &str)]) -> Self {
         Self::with_config_and_bob(config(), ends)
     }
@@ -228,7 +229,7 @@ impl Bench {
     /// Lets time pass and notes what happens when, in milliseconds from now.
     pub(crate) fn wait(&mut self, millis: u64) -> Vec<String> {
         let start = self.now;
-        let end = start + sip::Duration::from_millis(millis);
+        let end = start + Duration::from_millis(millis);
         let mut noted = Vec::new();
         let mut all = Vec::new();
         while let Some(next) = self.workers[0].next_timer().filter(|next| *next <= end) {

@@ -88,7 +88,7 @@ fn bindings_end_when_they_expire() {
 fn what_expired_is_counted_out_also_where_a_fetch_finds_it_first() {
     let mut bench = Bench::with_bob(&[("bob", "1")]);
     bench.register("bob", "bob", "<sip:bob@192.0.2.20:5060>;expires=60");
-    bench.now += sip::Duration::from_secs(60);
+    bench.now += Duration::from_secs(60);
     let fetch = bench
         .request("REGISTER", "sip:example.com", "bob", "bob", "sip:bob@example.com")
         .replace("Contact", "X-Contact");

@@ -5,7 +5,8 @@ use crate::world::{Tables, World, number_of};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Every binding that the server answered 200 is there, with the flow to the phone, unless it was
-/// removed, has expired, was on a stream that is closed, or made room for a newer one; and what was removed is not there.
+/// removed, has expired, was on a stream that is closed, or made room for a newer one; and what was
+/// removed is not there.
 pub(crate) fn bindings(world: &World) {
     let Some(server) = world.ends.host.server() else { return };
     let now = world.rig.now();
@@ -32,8 +33,8 @@ pub(crate) fn bindings(world: &World) {
             assert_eq!(flow.remote, phone.address);
             assert!(*expires >= granted, "{expires:?} is before {granted:?}");
         }
-        // A registrar that has forgotten a binding has forgotten its CSeq: a late copy of an earlier
-        // REGISTER may bring it back.
+        // A registrar that has forgotten a binding has forgotten its CSeq: a late copy of an
+        // earlier REGISTER may bring it back.
         if phone.registration.is_gone && !world.has_copies() {
             assert_eq!(found, None, "{} was removed", phone.contact());
         }

@@ -347,7 +347,8 @@ impl Tally {
     }
 }
 
-/// How what is for this flow is sent. Phones do not listen, so there are only the streams that they opened.
+/// How what is for this flow is sent. Phones do not listen, so there are only the streams that they
+/// opened.
 const fn way(flow: &Flow) -> Way {
     match (flow.transport, flow.connection) {
         (Transport::Udp, _) => Way::Datagram,

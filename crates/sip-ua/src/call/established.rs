@@ -1,17 +1,19 @@
 //! Calls that stand: changes of the session, and the end (RFC 3261 sections 14 and 15, RFC 3311).
 
+use super::exchange::{Exchange, Turn, cseq_of};
+use super::outgoing::acknowledge;
+use super::timer::SessionTimer;
 use super::transfer::Referrals;
-use super::{ALLOW, Asked, Call, CallError, Offer, State, draft, session_of};
-use crate::client::{Heard, Owner, refusal};
-use crate::core::{Core, contact};
+use super::{ALLOW, Call, Offer, State, draft, refuse_answer, session_of};
+use crate::client::{Heard, Owner};
+use crate::core::Core;
 use crate::event::{End, Event, Failure};
 use crate::server::{Answer, ServerKey};
 use alloc::string::String;
 use alloc::vec::Vec;
 use sip::dialog::Dialog;
-use sip::header::CSeq;
 use sip::transaction::Timers;
-use sip::{Duration, Emit, Flow, HeaderName, Instant, Message, Method};
+use sip::{Duration, Flow, HeaderName, Instant, Message, Method};
 
 /// What belongs to a call that stands.
 pub(super) struct Established {
@@ -20,9 +22,10 @@ pub(super) struct Established {
     pub(super) unacknowledged: Option<Unacknowledged>,
     /// Our last ACK, with the number of its INVITE: it is sent again when the 2xx comes again.
     pub(super) ack: Option<(u32, Flow, Vec<u8>)>,
-    offer: Offer,
-    /// The request of the other end that waits for the owner's word.
-    asked: Option<Asked>,
+    pub(super) exchange: Exchange,
+    /// The RSeq of a provisional response of ours that the answer has overtaken, and the CSeq of its INVITE.
+    pub(super) unpracked: Option<(u32, u32)>,
+    pub(super) timer: Option<SessionTimer>,
     pub(super) referrals: Referrals,
 }
 
@@ -35,6 +38,8 @@ pub(super) struct Unacknowledged {
     again: Instant,
     interval: Duration,
     give_up: Instant,
+    /// Whether the ACK would come to an address that we had before: then nothing waits for it.
+    pub(super) is_astray: bool,
 }
 
 impl Unacknowledged {
@@ -52,18 +57,29 @@ impl Unacknowledged {
             again: now + timers.t1,
             interval: timers.t1,
             give_up: now + timers.t1.times(64),
+            is_astray: false,
         }
     }
 }
 
 impl Established {
-    pub(super) fn new(dialog: Dialog) -> Self {
-        let referrals = Referrals::default();
-        Self { dialog, unacknowledged: None, ack: None, offer: Offer::None, asked: None, referrals }
+    pub(super) fn new(dialog: Dialog, exchange: Exchange) -> Self {
+        Self {
+            dialog,
+            unacknowledged: None,
+            ack: None,
+            exchange,
+            unpracked: None,
+            timer: None,
+            referrals: Referrals::default(),
+        }
     }
 
-    pub(super) fn next_timer(&self) -> Option<Instant> {
-        self.unacknowledged.as_ref().map(|answer| answer.again.min(answer.give_up))
+    /// `is_free`: the session may be refreshed.
+    pub(super) fn next_timer(&self, is_free: bool) -> Option<Instant> {
+        let answer = self.unacknowledged.as_ref().map(|answer| answer.again.min(answer.give_up));
+        let timer = self.timer.as_ref().map(|timer| timer.next(is_free));
+        [answer, timer].into_iter().flatten().min()
     }
 }
 
@@ -73,7 +89,16 @@ impl Call {
         let State::Established(established) = &mut self.state else { return };
         let Some(answer) = &mut established.unacknowledged else { return };
         if answer.give_up <= now {
+            let Unacknowledged { is_astray, wants_answer, .. } = *answer;
             established.unacknowledged = None;
+            if is_astray {
+                if wants_answer {
+                    established.exchange.offer = Offer::None;
+                    let failure = Failure::TimedOut;
+                    core.tell(Event::OfferFailed { call: self.id, failure });
+                }
+                return;
+            }
             return self.send_bye(core, End::Failed(Failure::TimedOut), now);
         }
         if answer.again <= now {
@@ -87,13 +112,16 @@ impl Call {
     /// An ACK has come.
     pub(crate) fn on_ack(&mut self, core: &mut Core, ack: &Message<'_>) {
         let State::Established(established) = &mut self.state else { return };
-        let cseq = ack.value(HeaderName::CSeq).and_then(|value| CSeq::parse(value).ok());
-        let is_meant = |answer: &mut Unacknowledged| Some(answer.cseq) == cseq.map(|c| c.number);
+        let cseq = cseq_of(ack);
+        let is_meant = |answer: &mut Unacknowledged| answer.cseq == cseq;
         let Some(answer) = established.unacknowledged.take_if(is_meant) else { return };
         if answer.wants_answer {
-            established.offer = Offer::None;
+            established.exchange.settle();
             match session_of(ack) {
-                Some(answer) => core.tell(Event::Answer { call: self.id, answer }),
+                Some(answer) => {
+                    established.exchange.remote.clone_from(&answer);
+                    core.tell(Event::Answer { call: self.id, answer });
+                }
                 None => {
                     let failure = Failure::Protocol("the ACK has no answer to our offer");
                     core.tell(Event::OfferFailed { call: self.id, failure });
@@ -115,11 +143,7 @@ impl Call {
         let refuse = |core: &mut Core, status: u16| {
             core.respond(request, flow, key, &Answer::status(status, &tag), now);
         };
-        let dialog = match &mut self.state {
-            State::Established(established) => &mut established.dialog,
-            State::Ringing(ringing) => &mut ringing.dialog,
-            State::Calling(_) | State::Over => return refuse(core, 481),
-        };
+        let Some((dialog, _)) = self.parts_of(request) else { return refuse(core, 481) };
         if let Err(error) = dialog.receive(request) {
             return refuse(core, error.status());
         }
@@ -131,6 +155,7 @@ impl Call {
             Some(Method::Invite | Method::Update) => {
                 self.on_change(core, request, flow, key, now);
             }
+            Some(Method::Prack) => self.on_prack(core, request, flow, key, now),
             Some(Method::Options) => refuse(core, 200),
             Some(Method::Info) => {
                 let status = self.on_info(core, request);
@@ -163,130 +188,10 @@ impl Call {
         match &self.state {
             // Whoever hangs up before the answer has it refused.
             State::Ringing(_) => self.refuse_invite(core, 487, end, now),
-            _ => self.end(core, end),
+            // Whoever has not answered refuses, and does not hang up.
+            State::Calling(_) => {}
+            _ => self.end(core, end, now),
         }
-    }
-
-    /// The other end changes the session, or says where it is now (RFC 3261 section 14.2, RFC 3311 section 5.2).
-    fn on_change(
-        &mut self,
-        core: &mut Core,
-        request: &Message<'_>,
-        flow: &Flow,
-        key: ServerKey,
-        now: Instant,
-    ) {
-        let tag = self.local_tag();
-        let is_invite = request.method() == Some(Method::Invite);
-        let State::Established(established) = &mut self.state else {
-            return core.respond(request, flow, key, &Answer::status(491, &tag), now);
-        };
-        let offer = session_of(request);
-        if !is_invite && offer.is_none() {
-            established.dialog.refresh_target(request);
-            self.way = None;
-            return self.respond_with_session(core, request, flow, key, b"", now);
-        }
-        let waits = established.unacknowledged.is_some() || established.asked.is_some();
-        let refused = match established.offer {
-            Offer::Ours => Some((491, &b""[..])),
-            // The one before is not settled.
-            _ if waits => Some((500, &b"Retry-After: 1\r\n"[..])),
-            _ => None,
-        };
-        if let Some((status, lines)) = refused {
-            let answer = Answer { status, tag: &tag, lines, body: b"" };
-            return core.respond(request, flow, key, &answer, now);
-        }
-        established.offer = Offer::Theirs;
-        established.asked = Some(Asked { request: request.as_bytes().to_vec(), flow: *flow, key });
-        core.tell(Event::Offer { call: self.id, offer });
-    }
-
-    /// The owner takes the change that was asked for, with `session`: an answer, or an offer where none came.
-    pub(crate) fn accept(
-        &mut self,
-        core: &mut Core,
-        session: &[u8],
-        now: Instant,
-    ) -> Result<(), CallError> {
-        let State::Established(established) = &mut self.state else {
-            return Err(CallError::State("established"));
-        };
-        let asked = established.asked.take().ok_or(CallError::State("asked for a change"))?;
-        let Ok(request) = Message::parse(&asked.request) else { return Err(CallError::Unknown) };
-        established.dialog.refresh_target(&request);
-        let had_offer = session_of(&request).is_some();
-        established.offer = if had_offer { Offer::None } else { Offer::Ours };
-        if request.method() == Some(Method::Invite) {
-            let cseq = request.value(HeaderName::CSeq).and_then(|v| CSeq::parse(v).ok());
-            established.unacknowledged = Some(Unacknowledged::new(
-                asked.key,
-                cseq.map_or(0, |cseq| cseq.number),
-                !had_offer,
-                &core.config.timers,
-                now,
-            ));
-        }
-        self.way = None;
-        self.respond_with_session(core, &request, &asked.flow, asked.key, session, now);
-        Ok(())
-    }
-
-    /// The owner refuses the change that was asked for; the session stays as it is.
-    pub(crate) fn refuse(
-        &mut self,
-        core: &mut Core,
-        status: u16,
-        now: Instant,
-    ) -> Result<(), CallError> {
-        let tag = self.local_tag();
-        let State::Established(established) = &mut self.state else {
-            return Err(CallError::State("established"));
-        };
-        let asked = established.asked.take().ok_or(CallError::State("asked for a change"))?;
-        established.offer = Offer::None;
-        if let Ok(request) = Message::parse(&asked.request) {
-            core.respond(&request, &asked.flow, asked.key, &Answer::status(status, &tag), now);
-        }
-        Ok(())
-    }
-
-    fn respond_with_session(
-        &self,
-        core: &mut Core,
-        request: &Message<'_>,
-        flow: &Flow,
-        key: ServerKey,
-        session: &[u8],
-        now: Instant,
-    ) {
-        let tag = self.local_tag();
-        let user = core.contact_user(self.account);
-        let mut lines = Vec::new();
-        ("Contact: ", contact(&user, flow), "\r\n", ALLOW).emit(&mut lines);
-        let answer = Answer { status: 200, tag: &tag, lines: &lines, body: session };
-        core.respond(request, flow, key, &answer, now);
-    }
-
-    /// Offers another session: hold, another codec, another address.
-    pub(crate) fn offer(
-        &mut self,
-        core: &mut Core,
-        session: Vec<u8>,
-        now: Instant,
-    ) -> Result<(), CallError> {
-        let State::Established(established) = &mut self.state else {
-            return Err(CallError::State("established"));
-        };
-        if established.offer != Offer::None || established.unacknowledged.is_some() {
-            return Err(CallError::OfferPending);
-        }
-        established.offer = Offer::Ours;
-        let draft = draft(self.account, &mut established.dialog, Method::Invite, session);
-        let way = self.way_to(draft.dialog.next_hop());
-        core.request(draft, Owner::Call(self.id), way, now);
-        Ok(())
     }
 
     /// Hangs up and tells so.
@@ -298,10 +203,13 @@ impl Call {
     /// Hangs up. The rest is the transaction's.
     pub(super) fn send_bye_quietly(&mut self, core: &mut Core, now: Instant) {
         let State::Established(established) = &mut self.state else { return };
+        if let Some(Turn::Ack(cseq, flow)) = established.exchange.turn {
+            acknowledge(core, &established.dialog, cseq, flow, b"");
+        }
         let bye = draft(self.account, &mut established.dialog, Method::Bye, Vec::new());
         let way = self.way_to(bye.dialog.next_hop());
         core.request(bye, Owner::Nobody, way, now);
-        self.state = State::Over;
+        self.leave(core, now);
     }
 
     /// Something has come of a request within the dialog, or once more of the INVITE that made it.
@@ -309,69 +217,49 @@ impl Call {
         if heard.method == Method::Refer {
             return self.on_refer_heard(core, &heard);
         }
-        let State::Established(established) = &mut self.state else { return };
-        let response = match heard.what {
-            Ok(response) => response,
-            Err(failure) => return self.on_offer_failed(core, heard.method, failure, now),
-        };
-        let status = response.status().unwrap_or_default();
-        if heard.method != Method::Invite || status < 200 {
+        if self.on_refresh_heard(core, &heard, now) {
             return;
         }
-        let cseq = response.value(HeaderName::CSeq).and_then(|value| CSeq::parse(value).ok());
-        let cseq = cseq.map_or(0, |cseq| cseq.number);
-        established.dialog.skip_cseq(cseq);
-        if status >= 300 {
-            return self.on_offer_failed(core, Method::Invite, refusal(response), now);
+        let State::Established(established) = &mut self.state else { return };
+        let answer = match &heard.what {
+            Ok(response) if heard.method == Method::Invite => *response,
+            _ => return self.on_offer_heard(core, &heard, now),
+        };
+        if !answer.status().is_some_and(|status| (200..300).contains(&status)) {
+            return self.on_offer_heard(core, &heard, now);
         }
-        let is_ours =
-            Dialog::of_response(response).is_ok_and(|d| d.id() == established.dialog.id());
+        let is_ours = Dialog::of_response(answer).is_ok_and(|d| d.id() == established.dialog.id());
         if !is_ours {
-            return self.refuse_second_answer(core, response, heard.flow, now);
+            return refuse_answer(core, self.account, answer, heard.flow, now);
         }
+        let cseq = cseq_of(answer);
         if let Some((acknowledged, flow, bytes)) = &established.ack
             && *acknowledged == cseq
         {
             return core.send(*flow, bytes.clone());
         }
-        // A new one: of our offer.
-        established.offer = Offer::None;
-        let confirmed = established.dialog.confirm_by(response);
-        let (dialog, id) = (established.dialog.clone(), self.id);
-        let ack = self.acknowledge(core, &dialog, heard.flow);
-        if let State::Established(established) = &mut self.state {
-            established.ack = ack;
-        }
-        match session_of(response).filter(|_| confirmed.is_ok()) {
-            Some(answer) => core.tell(Event::Answer { call: id, answer }),
-            None => {
-                let failure = Failure::Protocol("the answer has no session description");
-                core.tell(Event::OfferFailed { call: id, failure });
-            }
-        }
-    }
-
-    /// A change that we wanted has come to nothing. Where the other end does not know the call any more, it is over
-    /// (RFC 3261 section 12.2.1.2).
-    fn on_offer_failed(
-        &mut self,
-        core: &mut Core,
-        method: Method<'_>,
-        failure: Failure,
-        now: Instant,
-    ) {
-        let State::Established(established) = &mut self.state else { return };
-        if method != Method::Invite || established.offer != Offer::Ours {
+        let is_new = established.exchange.sent.as_ref().is_some_and(|sent| sent.id == heard.id);
+        if !is_new {
+            // The owner has not said what the ACK is to say.
             return;
         }
-        established.offer = Offer::None;
+        let _ = established.dialog.confirm_by(answer);
+        established.ack = acknowledge(core, &established.dialog, cseq, heard.flow, b"");
+        let next_hop = established.dialog.next_hop().to_vec();
+        self.note_way(&next_hop, heard.flow);
+        self.on_offer_heard(core, &heard, now);
+    }
+
+    /// Ends the call where `failure` says that the other end does not know it any more (RFC 3261 section 12.2.1.2).
+    pub(super) fn ends_by(&mut self, core: &mut Core, failure: &Failure, now: Instant) -> bool {
         let is_gone = matches!(
             failure,
             Failure::Refused { status: 408 | 481, .. } | Failure::TimedOut | Failure::Unreachable
         );
-        if is_gone {
-            return self.send_bye(core, End::Failed(failure), now);
+        let ends = is_gone && matches!(self.state, State::Established(_));
+        if ends {
+            self.send_bye(core, End::Failed(failure.clone()), now);
         }
-        core.tell(Event::OfferFailed { call: self.id, failure });
+        ends
     }
 }

@@ -1,8 +1,11 @@
 //! Calls that others place (RFC 3261 section 13.3).
 
 use super::established::{Established, Unacknowledged};
-use super::{ALLOW, Asked, Call, CallError, Ringing, State, session_of};
-use crate::config::AccountId;
+use super::exchange::{Exchange, cseq_of};
+use super::reliable::Responses;
+use super::timer::{SessionTimer, agree, too_brief};
+use super::{Asked, Call, CallError, Offer, Ringing, State, session_of};
+use crate::config::{AccountId, Reliable};
 use crate::core::{Core, contact};
 use crate::event::{CallId, End, Event};
 use crate::server::Answer;
@@ -13,7 +16,7 @@ use sip::dialog::Dialog;
 use sip::{Emit, HeaderName, Instant, Message};
 
 impl Call {
-    /// An INVITE has come. `Err` with the status to refuse it with.
+    /// An INVITE has come. `Err` with the status and the lines to refuse it with.
     pub(crate) fn take(
         core: &mut Core,
         id: CallId,
@@ -22,37 +25,52 @@ impl Call {
         asked: Asked,
         replaces: Option<CallId>,
         now: Instant,
-    ) -> Result<Self, u16> {
+    ) -> Result<Self, (u16, Vec<u8>)> {
         let mut tag = Vec::new();
         core.tokens.next().emit(&mut tag);
-        let dialog = Dialog::of_request(invite, &tag).map_err(|error| error.status())?;
+        let dialog = Dialog::of_request(invite, &tag);
+        let dialog = dialog.map_err(|error| (error.status(), Vec::new()))?;
         let offer = session_of(invite);
         if offer.is_none() && !invite.body().is_empty() {
-            return Err(415);
+            return Err((415, b"Accept: application/sdp\r\n".to_vec()));
         }
+        if let Some(lines) = too_brief(&core.config, invite) {
+            return Err((422, lines));
+        }
+        let reliable = Responses::new(&core.config, invite);
+        if core.config.reliable == Reliable::Required && !reliable.is_possible() {
+            return Err((421, b"Require: 100rel\r\n".to_vec()));
+        }
+        let mut exchange = match &offer {
+            Some(offer) => Exchange::new(Offer::Theirs, b"", offer),
+            None => Exchange::new(Offer::None, b"", b""),
+        };
+        exchange.note_allow(invite);
         core.belongs(asked.key, id);
         let from = String::from_utf8_lossy(invite.value(HeaderName::From).unwrap_or_default());
-        let event = Event::Incoming {
-            call: id,
-            account,
-            from: from.into_owned(),
-            flow: asked.flow,
-            offer: offer.clone(),
-            replaces,
-        };
+        let (from, flow) = (from.into_owned(), asked.flow);
+        let event = Event::Incoming { call: id, account, from, flow, offer, replaces };
         core.tell(event);
+        let way = Some((dialog.next_hop().to_vec(), flow));
         let ringing = Ringing {
             invite: asked,
+            cseq: cseq_of(invite),
             dialog,
+            exchange,
+            reliable,
             give_up: now + core.config.ringing,
-            has_offer: offer.is_some(),
         };
+        let (state, min_se) = (State::Ringing(Box::new(ringing)), core.config.min_se);
         Ok(Self {
             id,
             account,
-            state: State::Ringing(ringing),
-            way: None,
+            is_ours: false,
+            min_se,
+            state,
+            is_moved: false,
+            way,
             referrer: None,
+            wish: Vec::new(),
             replaces,
         })
     }
@@ -64,9 +82,32 @@ impl Call {
         session: &[u8],
         now: Instant,
     ) -> Result<(), CallError> {
-        let State::Ringing(ringing) = &self.state else { return Err(CallError::State("ringing")) };
+        let State::Ringing(ringing) = &mut self.state else {
+            return Err(CallError::State("ringing"));
+        };
+        if ringing.reliable.is_waiting() {
+            ringing.reliable.next = Some(session.to_vec());
+            return Ok(());
+        }
         let status = if session.is_empty() { 180 } else { 183 };
-        respond_to_invite(core, self.account, ringing, status, session, now);
+        // The session is settled once; and an offer is made reliably, or not (RFC 3261 section 13.2.1).
+        let has_offer = ringing.exchange.offer == Offer::Theirs;
+        let is_possible = ringing.reliable.is_possible();
+        let session = match ringing.exchange.is_settled || !(has_offer || is_possible) {
+            true => &b""[..],
+            false => session,
+        };
+        let rseq = ringing.reliable.begin(core, !session.is_empty(), now);
+        if rseq.is_some() && !session.is_empty() {
+            ringing.exchange.local = session.to_vec();
+            match has_offer {
+                true => ringing.exchange.settle(),
+                false => ringing.exchange.offer = Offer::Ours,
+            }
+        }
+        let mut lines = Vec::new();
+        rseq.map(|rseq| ("Require: 100rel\r\nRSeq: ", rseq, "\r\n")).emit(&mut lines);
+        respond_to_invite(core, self.account, ringing, status, &lines, session, now);
         Ok(())
     }
 
@@ -77,26 +118,43 @@ impl Call {
         session: &[u8],
         now: Instant,
     ) -> Result<(), CallError> {
-        let State::Ringing(ringing) = &self.state else { return Err(CallError::State("ringing")) };
-        respond_to_invite(core, self.account, ringing, 200, session, now);
-        let mut dialog = ringing.dialog.clone();
-        dialog.confirm();
-        let Ok(invite) = Message::parse(&ringing.invite.request) else {
+        let State::Ringing(ringing) = &mut self.state else {
+            return Err(CallError::State("ringing"));
+        };
+        if ringing.reliable.holds_answer() || ringing.exchange.is_open() {
+            ringing.reliable.answer = Some(session.to_vec());
+            return Ok(());
+        }
+        let session = if ringing.exchange.is_settled { b"" } else { session };
+        let invite = Message::parse(&ringing.invite.request).ok();
+        let agreed = invite.and_then(|invite| agree(&core.config, &invite));
+        let (agreed, lines) = agreed.unzip();
+        let lines = lines.unwrap_or_default();
+        respond_to_invite(core, self.account, ringing, 200, &lines, session, now);
+        let State::Ringing(ringing) = core::mem::replace(&mut self.state, State::Over) else {
             return Err(CallError::Unknown);
         };
-        let flow = ringing.invite.flow;
-        let cseq = invite.value(HeaderName::CSeq).and_then(|v| sip::header::CSeq::parse(v).ok());
-        let mut established = Established::new(dialog);
+        let (mut dialog, mut exchange) = (ringing.dialog, ringing.exchange);
+        dialog.confirm();
+        let wants_answer = !exchange.is_settled && exchange.offer == Offer::None;
+        if !exchange.is_settled {
+            exchange.local = session.to_vec();
+            match wants_answer {
+                true => exchange.offer = Offer::Ours,
+                false => exchange.settle(),
+            }
+        }
+        let mut established = Established::new(dialog, exchange);
+        established.unpracked = ringing.reliable.unacknowledged().map(|rseq| (rseq, ringing.cseq));
+        established.timer = agreed.map(|agreed| SessionTimer::start(agreed, now));
         established.unacknowledged = Some(Unacknowledged::new(
             ringing.invite.key,
-            cseq.map_or(0, |cseq| cseq.number),
-            !ringing.has_offer,
+            ringing.cseq,
+            wants_answer,
             &core.config.timers,
             now,
         ));
-        let next_hop = established.dialog.next_hop().to_vec();
         self.state = State::Established(Box::new(established));
-        self.note_way(&next_hop, Some(flow));
         Ok(())
     }
 
@@ -107,8 +165,8 @@ impl Call {
 
     pub(super) fn refuse_invite(&mut self, core: &mut Core, status: u16, end: End, now: Instant) {
         let State::Ringing(ringing) = &self.state else { return };
-        respond_to_invite(core, self.account, ringing, status, b"", now);
-        self.end(core, end);
+        respond_to_invite(core, self.account, ringing, status, b"", b"", now);
+        self.end(core, end, now);
     }
 
     /// The caller takes the call back.
@@ -133,6 +191,7 @@ fn respond_to_invite(
     account: Option<AccountId>,
     ringing: &Ringing,
     status: u16,
+    more: &[u8],
     session: &[u8],
     now: Instant,
 ) {
@@ -142,8 +201,9 @@ fn respond_to_invite(
     if status < 300 {
         invite.write_record_routes(&mut lines);
         let user = core.contact_user(account);
-        ("Contact: ", contact(&user, flow), "\r\n", ALLOW).emit(&mut lines);
+        ("Contact: ", contact(&user, flow), "\r\n", super::abilities(core)).emit(&mut lines);
     }
+    lines.extend_from_slice(more);
     let tag = ringing.dialog.id().local_tag;
     let answer = Answer { status, tag, lines: &lines, body: session };
     core.respond(&invite, flow, *key, &answer, now);

@@ -1,29 +1,40 @@
 //! Calls: what an INVITE begins, at either end.
 
+mod early;
 mod established;
+mod exchange;
 mod incoming;
 mod info;
+mod moved;
 mod outgoing;
+mod redirect;
+mod reliable;
+mod timer;
 mod transfer;
 
-use crate::client::{Draft, SESSION_TYPE};
+use crate::client::{ClientId, Draft, SESSION_TYPE};
 use crate::config::AccountId;
 use crate::core::Core;
 use crate::event::{CallId, End, Event};
+use crate::option_tags;
 use crate::server::ServerKey;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::fmt;
+use early::Early;
 use established::Established;
-pub(crate) use outgoing::dialog_to as outgoing_dialog;
+use exchange::Exchange;
+pub(crate) use outgoing::{dialog_to as outgoing_dialog, refuse_answer};
+use redirect::Redirects;
+use reliable::Responses;
 use sip::dialog::Dialog;
 use sip::header::media_type;
-use sip::{Flow, HeaderName, Instant, Message, Method};
+use sip::{Duration, Flow, HeaderName, Instant, Message, Method};
 pub(crate) use transfer::News;
 
 /// What we take, for Allow and for a 405.
 pub(crate) const ALLOW: &[u8] =
-    b"Allow: INVITE, ACK, CANCEL, BYE, OPTIONS, UPDATE, INFO, MESSAGE, REFER, NOTIFY\r\n";
+    b"Allow: INVITE, ACK, CANCEL, BYE, OPTIONS, PRACK, UPDATE, INFO, MESSAGE, REFER, NOTIFY\r\n";
 
 /// Why a command for a call is not carried out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,26 +85,38 @@ pub(crate) struct Asked {
 struct Calling {
     /// What its requests have in common until there is an answer.
     dialog: Dialog,
+    /// Our offer; empty where one is wanted of the other end.
+    session: Vec<u8>,
     /// Those that have rung.
-    early: Vec<Dialog>,
+    early: Vec<Early>,
+    /// How many of them there have been.
+    branches: u32,
+    /// The one whose session counts until there is an answer.
+    current: Option<u32>,
     /// When it is given up, unless it is answered.
     give_up: Instant,
     /// Why it is being taken back.
     ending: Option<End>,
+    /// How often more time was wanted than we have asked for.
+    briefs: u32,
+    redirects: Redirects,
 }
 
 /// A call of others that we have not answered.
 struct Ringing {
     invite: Asked,
+    /// Its CSeq.
+    cseq: u32,
     dialog: Dialog,
+    exchange: Exchange,
+    reliable: Responses,
     /// When it is given up.
     give_up: Instant,
-    has_offer: bool,
 }
 
 enum State {
-    Calling(Calling),
-    Ringing(Ringing),
+    Calling(Box<Calling>),
+    Ringing(Box<Ringing>),
     Established(Box<Established>),
     /// Over; what is still to come is answered by transactions alone.
     Over,
@@ -103,11 +126,19 @@ enum State {
 pub(crate) struct Call {
     pub(crate) id: CallId,
     pub(crate) account: Option<AccountId>,
+    /// Whether we have placed it.
+    is_ours: bool,
+    /// The least time without a refresh that either end wants.
+    min_se: Duration,
     state: State,
+    /// Whether the owner is asked for the session at a new address.
+    is_moved: bool,
     /// The way that requests of the dialog go, and the URI that it leads to.
     way: Option<(Vec<u8>, Flow)>,
     /// The call whose other end has wished for this one, and is told how it goes.
     referrer: Option<CallId>,
+    /// Header field lines of the INVITE that come of that wish.
+    wish: Vec<u8>,
     /// The call whose place this one takes when it is answered.
     pub(crate) replaces: Option<CallId>,
 }
@@ -132,7 +163,7 @@ impl Call {
     pub(crate) fn has(&self, message: &Message<'_>) -> bool {
         let Ok(id) = sip::dialog::DialogId::of(message) else { return false };
         match &self.state {
-            State::Calling(calling) => calling.early.iter().any(|dialog| dialog.id() == id),
+            State::Calling(calling) => calling.early.iter().any(|early| early.dialog.id() == id),
             State::Ringing(ringing) => ringing.dialog.id() == id,
             State::Established(established) => established.dialog.id() == id,
             State::Over => false,
@@ -146,9 +177,83 @@ impl Call {
         }
     }
 
-    fn end(&mut self, core: &mut Core, end: End) {
-        self.state = State::Over;
+    fn end(&mut self, core: &mut Core, end: End, now: Instant) {
+        self.leave(core, now);
         core.tell(Event::Ended { call: self.id, end });
+    }
+
+    /// Makes it over, and refuses what waits for the owner's word.
+    fn leave(&mut self, core: &mut Core, now: Instant) {
+        let tag = self.local_tag();
+        match core::mem::replace(&mut self.state, State::Over) {
+            State::Calling(calling) => {
+                calling.early.into_iter().for_each(|early| early.exchange.abandon(core, &tag, now));
+            }
+            State::Ringing(ringing) => ringing.exchange.abandon(core, &tag, now),
+            State::Established(established) => established.exchange.abandon(core, &tag, now),
+            State::Over => {}
+        }
+    }
+
+    /// The dialog of `message`, which came in, and the session of it.
+    fn parts_of(&mut self, message: &Message<'_>) -> Option<(&mut Dialog, &mut Exchange)> {
+        let id = sip::dialog::DialogId::of(message).ok()?;
+        self.all_parts().find(|(dialog, _)| dialog.id() == id)
+    }
+
+    /// That whose session waits for the owner's word.
+    fn asked(&mut self) -> Option<(&mut Dialog, &mut Exchange)> {
+        self.all_parts().find(|(_, exchange)| exchange.turn.is_some())
+    }
+
+    /// That in which our offer `id` is under way.
+    fn offering(&mut self, id: ClientId) -> Option<(&mut Dialog, &mut Exchange)> {
+        self.all_parts().find(|(_, exchange)| exchange.sent.as_ref().is_some_and(|s| s.id == id))
+    }
+
+    fn all_parts(&mut self) -> impl Iterator<Item = (&mut Dialog, &mut Exchange)> {
+        let (early, one) = match &mut self.state {
+            State::Calling(calling) => (&mut calling.early[..], None),
+            State::Ringing(ringing) => {
+                (&mut [][..], Some((&mut ringing.dialog, &mut ringing.exchange)))
+            }
+            State::Established(established) => {
+                (&mut [][..], Some((&mut established.dialog, &mut established.exchange)))
+            }
+            State::Over => (&mut [][..], None),
+        };
+        early.iter_mut().map(|early| (&mut early.dialog, &mut early.exchange)).chain(one)
+    }
+
+    /// The session that counts.
+    fn current(&self) -> Option<&Exchange> {
+        match &self.state {
+            State::Calling(calling) => calling.current().map(|early| &early.exchange),
+            State::Ringing(ringing) => Some(&ringing.exchange),
+            State::Established(established) => Some(&established.exchange),
+            State::Over => None,
+        }
+    }
+
+    /// The dialog whose session counts, with that.
+    fn current_mut(&mut self) -> Option<(&mut Dialog, &mut Exchange)> {
+        let current = match &self.state {
+            State::Calling(calling) => {
+                calling.early.iter().position(|early| Some(early.number) == calling.current)?
+            }
+            _ => 0,
+        };
+        self.all_parts().nth(current)
+    }
+
+    /// The session of the early dialog that `message` came in counts from now on.
+    fn make_current(&mut self, message: &Message<'_>) {
+        let Ok(id) = sip::dialog::DialogId::of(message) else { return };
+        if let State::Calling(calling) = &mut self.state
+            && let Some(early) = calling.early.iter().find(|early| early.dialog.id() == id)
+        {
+            calling.current = Some(early.number);
+        }
     }
 
     /// Remembers the way that a request of `dialog` has gone.
@@ -175,6 +280,7 @@ impl Call {
     }
 
     pub(crate) fn on_timer(&mut self, core: &mut Core, now: Instant) {
+        self.poll_offer(core, now);
         match &mut self.state {
             State::Calling(calling) if calling.give_up <= now && calling.ending.is_none() => {
                 self.take_back(core, End::NotAnswered, now);
@@ -182,19 +288,31 @@ impl Call {
             State::Ringing(ringing) if ringing.give_up <= now => {
                 self.refuse_invite(core, 480, End::NotAnswered, now);
             }
-            State::Established(_) => self.poll_answer(core, now),
+            State::Ringing(_) => self.poll_ring(core, now),
+            State::Established(_) => {
+                self.poll_answer(core, now);
+                self.poll_timer(core, now);
+            }
             _ => {}
         }
     }
 
     pub(crate) fn next_timer(&self) -> Option<Instant> {
-        match &self.state {
+        let next = match &self.state {
             State::Calling(calling) if calling.ending.is_none() => Some(calling.give_up),
-            State::Ringing(ringing) => Some(ringing.give_up),
-            State::Established(established) => established.next_timer(),
+            State::Ringing(ringing) => {
+                [Some(ringing.give_up), ringing.reliable.next_timer()].into_iter().flatten().min()
+            }
+            State::Established(established) => established.next_timer(self.is_free()),
             State::Calling(_) | State::Over => None,
-        }
+        };
+        [next, self.next_offer()].into_iter().flatten().min()
     }
+}
+
+/// Lines that say what we take: Allow and Supported.
+fn abilities(core: &Core) -> Vec<u8> {
+    [ALLOW, &option_tags::supported_line(&core.config)].concat()
 }
 
 /// The session description of a message, if that is its body.

@@ -1,15 +1,19 @@
 //! Calls that we place (RFC 3261 section 13.2).
 
 use super::established::Established;
-use super::{ALLOW, Call, Calling, State, draft, session_of};
-use crate::client::{Draft, Heard, Owner, SESSION_TYPE, refusal};
-use crate::config::AccountId;
+use super::exchange::{Turn, cseq_of};
+use super::{Call, Calling, Offer, Redirects, State, abilities, draft, session_of};
+use crate::client::{ClientId, Heard, Owner, refusal};
+use crate::config::{AccountId, Reliable};
 use crate::core::Core;
 use crate::event::{CallId, End, Event, Failure};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use sip::dialog::Dialog;
 use sip::{Emit, Flow, Instant, Message, Method};
+
+/// Servers on the way that may each want more time between refreshes.
+const MAX_BRIEFS: u32 = 4;
 
 impl Call {
     /// Calls, with the offer `session`; `referral` names the call whose other end has wished for it, and further header
@@ -18,27 +22,57 @@ impl Call {
         core: &mut Core,
         id: CallId,
         account: Option<AccountId>,
-        mut dialog: Dialog,
+        dialog: Dialog,
         session: Vec<u8>,
         referral: Option<(CallId, Vec<u8>)>,
         now: Instant,
     ) -> Self {
-        let (referrer, more) = referral.unzip();
-        let cseq = dialog.next_cseq();
-        let draft = Draft {
-            cseq,
-            dialog: dialog.clone(),
-            method: Method::Invite,
-            account,
-            contact: Some(Vec::new()),
-            lines: [ALLOW, &more.unwrap_or_default()].concat(),
-            body: session,
-            body_type: SESSION_TYPE,
+        let (referrer, wish) = referral.unzip();
+        let redirects = Redirects::new(dialog.target(), core.config.redirects);
+        let calling = Calling {
+            dialog,
+            redirects,
+            session,
+            early: Vec::new(),
+            branches: 0,
+            current: None,
+            give_up: now + core.config.ringing,
+            ending: None,
+            briefs: 0,
         };
-        core.request(draft, Owner::Call(id), None, now);
-        let give_up = now + core.config.ringing;
-        let calling = Calling { dialog, early: Vec::new(), give_up, ending: None };
-        Self { id, account, state: State::Calling(calling), way: None, referrer, replaces: None }
+        let (state, min_se) = (State::Calling(Box::new(calling)), core.config.min_se);
+        let mut call = Self {
+            id,
+            account,
+            is_ours: true,
+            min_se,
+            state,
+            is_moved: false,
+            way: None,
+            referrer,
+            wish: wish.unwrap_or_default(),
+            replaces: None,
+        };
+        let _ = call.invite(core, now);
+        call
+    }
+
+    /// Sends the INVITE, for the first time or once more: who has rung until now is forgotten.
+    pub(super) fn invite(&mut self, core: &mut Core, now: Instant) -> Option<ClientId> {
+        let State::Calling(calling) = &mut self.state else { return None };
+        for early in core::mem::take(&mut calling.early) {
+            early.exchange.abandon(core, early.dialog.id().local_tag, now);
+        }
+        calling.current = None;
+        let session = calling.session.clone();
+        let mut draft = draft(self.account, &mut calling.dialog, Method::Invite, session);
+        draft.lines = abilities(core);
+        draft.lines.extend_from_slice(&self.wish);
+        if core.config.reliable == Reliable::Required {
+            draft.lines.extend_from_slice(b"Require: 100rel\r\n");
+        }
+        draft.lines.extend(self.timer_lines(&core.config));
+        Some(core.request(draft, Owner::Call(self.id), None, now))
     }
 
     /// Takes the call back (RFC 3261 section 9.1).
@@ -50,64 +84,66 @@ impl Call {
         calling.ending = Some(end.clone());
         self.tell_news(core, 487);
         // Whoever answers at the same time is answered by a BYE.
-        core.cancel(self.id, now);
+        let is_under_way = core.cancel(self.id, now);
         core.tell(Event::Ended { call: self.id, end });
+        if !is_under_way {
+            self.leave(core, now);
+        }
     }
 
     /// Something has come of a request of this call.
     pub(crate) fn on_heard(&mut self, core: &mut Core, heard: Heard<'_>, now: Instant) {
+        // Requests with credentials have had numbers that the dialog has not given.
+        if let Ok(response) = &heard.what
+            && let Some((dialog, _)) = self.parts_of(response)
+        {
+            dialog.skip_cseq(cseq_of(response));
+        }
         match (&mut self.state, heard.method) {
             (State::Calling(_), Method::Invite) => self.on_invite_heard(core, heard, now),
             (State::Established(_), _) => self.on_established_heard(core, heard, now),
-            _ => {}
+            _ => self.on_offer_heard(core, &heard, now),
         }
     }
 
     fn on_invite_heard(&mut self, core: &mut Core, heard: Heard<'_>, now: Instant) {
         let response = match heard.what {
             Ok(response) => response,
-            Err(failure) => {
-                self.tell_news(core, 503);
-                return self.fail(core, failure);
-            }
+            Err(_) if self.redirect(core, None, now) => return,
+            Err(failure) => return self.fail(core, failure, now),
         };
         match response.status().unwrap_or_default() {
             100 => {}
-            101..200 => self.on_ringing(core, response),
+            101..200 => self.on_ringing(core, response, heard.flow, now),
             200..300 => self.on_answer(core, response, heard.flow, now),
-            status => {
-                self.tell_news(core, status);
-                self.fail(core, refusal(response));
-            }
+            _ => self.on_refused(core, response, now),
+        }
+    }
+
+    /// The INVITE is refused; it may be made again.
+    fn on_refused(&mut self, core: &mut Core, response: &Message<'_>, now: Instant) {
+        let wants_more = self.note_min_se(response);
+        let State::Calling(calling) = &mut self.state else { return };
+        calling.dialog.skip_cseq(cseq_of(response));
+        if wants_more && calling.briefs < MAX_BRIEFS && calling.ending.is_none() {
+            calling.briefs += 1;
+            let _ = self.invite(core, now);
+        } else if !self.redirect(core, Some(response), now) {
+            self.fail(core, refusal(response), now);
         }
     }
 
     /// The call has come to nothing; if it was taken back, that was told.
-    fn fail(&mut self, core: &mut Core, failure: Failure) {
+    fn fail(&mut self, core: &mut Core, failure: Failure, now: Instant) {
+        self.tell_news(core, failure.status());
         let State::Calling(calling) = &self.state else { return };
         match calling.ending {
-            Some(_) => self.state = State::Over,
-            None => self.end(core, End::Failed(failure)),
+            Some(_) => self.leave(core, now),
+            None => self.end(core, End::Failed(failure), now),
         }
     }
 
-    fn on_ringing(&mut self, core: &mut Core, response: &Message<'_>) {
-        let State::Calling(calling) = &mut self.state else { return };
-        if let Ok(dialog) = Dialog::of_response(response) {
-            match calling.early.iter_mut().find(|early| early.id() == dialog.id()) {
-                Some(early) => early.refresh_target(response),
-                None => calling.early.push(dialog),
-            }
-        }
-        if calling.ending.is_none() {
-            let status = response.status().unwrap_or_default();
-            self.tell_news(core, status);
-            let session = session_of(response);
-            core.tell(Event::Ringing { call: self.id, status, session });
-        }
-    }
-
-    /// The call is answered.
+    /// The call is answered: by one of those that have rung, or by another one. The others are forgotten.
     fn on_answer(
         &mut self,
         core: &mut Core,
@@ -115,62 +151,89 @@ impl Call {
         flow: Option<Flow>,
         now: Instant,
     ) {
-        let State::Calling(calling) = &self.state else { return };
-        let ending = calling.ending.clone();
-        let Ok(dialog) = Dialog::of_response(response) else {
-            return self.fail(core, Failure::Protocol("the answer makes no dialog"));
+        let State::Calling(calling) = &mut self.state else { return };
+        let Ok(answered) = Dialog::of_response(response) else {
+            return self.fail(core, Failure::Protocol("the answer makes no dialog"), now);
         };
-        self.note_way(dialog.next_hop(), flow);
-        let ack = self.acknowledge(core, &dialog, flow);
-        let mut established = Established::new(dialog);
-        established.ack = ack;
-        self.state = State::Established(Box::new(established));
-        match ending {
-            // It was told that the call is over.
-            Some(_) => self.send_bye_quietly(core, now),
-            None => {
-                let session = session_of(response);
-                self.tell_news(core, 200);
-                core.tell(Event::Answered { call: self.id, session });
+        let ending = calling.ending.take();
+        let has_offered = !calling.session.is_empty();
+        let early = calling.early.iter().position(|early| early.dialog.id() == answered.id());
+        let (dialog, mut exchange) = match early.map(|place| calling.early.remove(place)) {
+            Some(mut early) => {
+                // It was made by a response to the same INVITE.
+                let _ = early.dialog.confirm_by(response);
+                (early.dialog, early.exchange)
             }
+            None => (answered, calling.exchange()),
+        };
+        self.leave(core, now);
+        exchange.note_allow(response);
+        self.note_way(dialog.next_hop(), flow);
+        let (cseq, id) = (cseq_of(response), self.id);
+        let session = session_of(response).filter(|_| !exchange.is_settled && !exchange.is_open());
+        let offer = session.clone().filter(|_| !has_offered);
+        if let Some(session) = session {
+            exchange.remote = session;
+        }
+        let mut established = Established::new(dialog, exchange);
+        let exchange = &mut established.exchange;
+        if offer.is_some() && ending.is_none() {
+            exchange.offer = Offer::Theirs;
+            exchange.turn = Some(Turn::Ack(cseq, flow));
+        } else {
+            if !exchange.is_open() {
+                exchange.settle();
+            }
+            established.ack = acknowledge(core, &established.dialog, cseq, flow, b"");
+        }
+        let has_session = offer.is_none() && !established.exchange.remote.is_empty();
+        let session = has_session.then(|| established.exchange.remote.clone());
+        self.state = State::Established(Box::new(established));
+        self.note_timer(core, response, now);
+        if ending.is_some() {
+            // It was told that the call is over.
+            return self.send_bye_quietly(core, now);
+        }
+        self.tell_news(core, 200);
+        core.tell(Event::Answered { call: id, session });
+        if offer.is_some() {
+            core.tell(Event::Offer { call: id, offer });
         }
     }
+}
 
-    /// Sends the ACK of a 2xx within `dialog` (RFC 3261 section 13.2.2.4), and returns it with the way that it went.
-    pub(super) fn acknowledge(
-        &self,
-        core: &mut Core,
-        dialog: &Dialog,
-        flow: Option<Flow>,
-    ) -> Option<(u32, Flow, Vec<u8>)> {
-        let flow = flow?;
-        let mut bytes = Vec::new();
-        let branch = core.tokens.next();
-        let via = (
-            ("SIP/2.0/", flow.transport.via_name(), " ", flow.local),
-            ";rport;branch=z9hG4bK",
-            branch,
-        );
-        let cseq = dialog.local_cseq();
-        dialog.request(Method::Ack, cseq, via, &mut bytes).end();
-        core.send(flow, bytes.clone());
-        Some((cseq, flow, bytes))
-    }
+/// Sends the ACK of the 2xx to the INVITE with the CSeq `cseq` (RFC 3261 section 13.2.2.4), and returns it with its
+/// number and the way that it went.
+pub(super) fn acknowledge(
+    core: &mut Core,
+    dialog: &Dialog,
+    cseq: u32,
+    flow: Option<Flow>,
+    session: &[u8],
+) -> Option<(u32, Flow, Vec<u8>)> {
+    let flow = flow?;
+    let mut bytes = Vec::new();
+    let branch = core.tokens.next();
+    let via =
+        (("SIP/2.0/", flow.transport.via_name(), " ", flow.local), ";rport;branch=z9hG4bK", branch);
+    dialog.request(Method::Ack, cseq, via, &mut bytes).body("application/sdp", session);
+    core.send(flow, bytes.clone());
+    Some((cseq, flow, bytes))
+}
 
-    /// A 2xx to our INVITE has come that is not of this call's dialog: another phone has answered, too. It is
-    /// hung up (RFC 3261 section 13.2.2.4).
-    pub(crate) fn refuse_second_answer(
-        &self,
-        core: &mut Core,
-        response: &Message<'_>,
-        flow: Option<Flow>,
-        now: Instant,
-    ) {
-        let Ok(mut dialog) = Dialog::of_response(response) else { return };
-        self.acknowledge(core, &dialog, flow);
-        let bye = draft(self.account, &mut dialog, Method::Bye, Vec::new());
-        core.request(bye, Owner::Nobody, flow, now);
-    }
+/// A 2xx to an INVITE of ours has come that is of no call: another phone has answered, too, or it comes too late. It is
+/// hung up (RFC 3261 section 13.2.2.4).
+pub(crate) fn refuse_answer(
+    core: &mut Core,
+    account: Option<AccountId>,
+    response: &Message<'_>,
+    flow: Option<Flow>,
+    now: Instant,
+) {
+    let Ok(mut dialog) = Dialog::of_response(response) else { return };
+    acknowledge(core, &dialog, cseq_of(response), flow, b"");
+    let bye = draft(account, &mut dialog, Method::Bye, Vec::new());
+    core.request(bye, Owner::Nobody, flow, now);
 }
 
 /// What may become a dialog with `uri`, of `account` or of nobody in particular.

@@ -288,7 +288,9 @@ impl Call {
         };
         match &self.state {
             // Only who has placed a call may have it taken over before the answer.
-            State::Calling(calling) => calling.early.iter().any(|early| is_meant(early.id())),
+            State::Calling(calling) => {
+                calling.early.iter().any(|early| is_meant(early.dialog.id()))
+            }
             State::Established(established) => is_meant(established.dialog.id()),
             State::Ringing(_) | State::Over => false,
         }

@@ -1,8 +1,14 @@
-//! Agents on a network with a virtual clock.
+//! Agents on a network with a virtual clock, with strangers, who say what the test has them say, and a proxy.
+// Each file of tests uses a part of it.
+#![allow(dead_code)]
 
+pub(crate) mod proxy;
+pub(crate) mod stranger;
+
+use proxy::Proxy;
 use sip::{Flow, Instant, Message, Transport};
 use sip_ua::{Agent, CallError, CallId, Config, Event, Location};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 use std::time::Duration;
 use test_support::network::{self, Link, Network};
@@ -13,13 +19,24 @@ pub(crate) const SESSION: &[u8] = b"v=0\r\n";
 /// When the clock of the agents begins.
 const BEGIN: u64 = 1_000_000_000;
 
-/// Which agent is to be woken.
-type Wake = usize;
+/// Which agent is to be woken; `None`: only the time goes on.
+type Wake = Option<usize>;
 
 pub(crate) struct Rig {
     network: Network<Wake>,
     agents: Vec<Agent>,
     events: Vec<VecDeque<Event>>,
+    /// Where each agent is.
+    places: Vec<SocketAddr>,
+    proxies: Vec<Proxy>,
+    /// Who sends all calls elsewhere, and where: a Contact.
+    redirector: Option<(SocketAddr, String)>,
+    /// What the DNS names after every place.
+    pub(crate) backups: Vec<SocketAddr>,
+    /// What has come for nobody that is here.
+    mail: BTreeMap<SocketAddr, VecDeque<Vec<u8>>>,
+    /// The start lines and CSeq of all that the agents have sent, with who has.
+    pub(crate) sent: Vec<(usize, String)>,
 }
 
 pub(crate) fn address(number: usize) -> SocketAddr {
@@ -38,6 +55,12 @@ impl Rig {
             network: Network::new(seed, link),
             agents: agents.collect(),
             events: configs.iter().map(|_| VecDeque::new()).collect(),
+            places: (0..configs.len()).map(address).collect(),
+            proxies: Vec::new(),
+            redirector: None,
+            backups: Vec::new(),
+            mail: BTreeMap::new(),
+            sent: Vec::new(),
         }
     }
 
@@ -72,8 +95,49 @@ impl Rig {
 
     /// One agent calls another one directly.
     pub(crate) fn call(&mut self, from: usize, to: usize) -> CallId {
-        let uri = format!("sip:user@{}", address(to));
-        self.act(from, |agent, now| agent.call(now, None, &uri, SESSION.to_vec()))
+        self.call_with(from, to, SESSION)
+    }
+
+    pub(crate) fn call_with(&mut self, from: usize, to: usize, session: &[u8]) -> CallId {
+        self.call_uri(from, &format!("sip:user@{}", self.places[to]), session)
+    }
+
+    pub(crate) fn call_uri(&mut self, from: usize, uri: &str, session: &[u8]) -> CallId {
+        self.act(from, |agent, now| agent.call(now, None, uri, session.to_vec()))
+    }
+
+    /// Puts a proxy on the network.
+    pub(crate) fn add_proxy(&mut self, proxy: Proxy) {
+        self.proxies.push(proxy);
+    }
+
+    /// Somebody at `place` sends all calls to `contact`.
+    pub(crate) fn redirect(&mut self, place: SocketAddr, contact: &str) {
+        self.redirector = Some((place, format!("Contact: {contact}\r\n")));
+    }
+
+    /// How many calls an agent has.
+    pub(crate) fn calls(&self, side: usize) -> usize {
+        self.agents[side].calls()
+    }
+
+    /// An agent has another address from now on, and is told.
+    pub(crate) fn move_to(&mut self, side: usize, place: SocketAddr) {
+        self.places[side] = place;
+        self.act(side, |agent, now| {
+            agent.network_changed(now);
+            Ok(())
+        });
+    }
+
+    /// How the network treats what is sent from now on.
+    pub(crate) fn set_link(&mut self, link: Link) {
+        self.network.link = link;
+    }
+
+    /// How often an agent has sent what begins so: a request of a method, a status.
+    pub(crate) fn count(&self, side: usize, beginning: &str) -> usize {
+        self.sent.iter().filter(|(of, line)| *of == side && line.starts_with(beginning)).count()
     }
 
     /// Sends what an agent has to send, and answers its questions.
@@ -85,15 +149,26 @@ impl Rig {
                 if message.method().is_some() {
                     message.check().expect("agents send good requests");
                 }
+                assert_eq!(message.flaw(), None, "agents send good messages");
+                let cseq = message.value(sip::HeaderName::CSeq).unwrap_or_default();
+                let text = String::from_utf8_lossy(&transmit.bytes);
+                let start = text.lines().next().unwrap_or_default();
+                self.sent.push((side, format!("{start} ({})", String::from_utf8_lossy(cseq))));
                 self.network.send(transmit.flow.local, transmit.flow.remote, &transmit.bytes);
             }
             match self.agents[side].poll_event() {
                 Some(Event::Locate { ticket, destination }) => {
                     let sip::locate::Host::Ip(ip) = destination.host else { panic!("a name") };
                     let remote = SocketAddr::new(ip, destination.port.unwrap_or(5060));
-                    let location =
-                        Location { transport: Transport::Udp, remote, local: address(side) };
-                    self.agents[side].located(now, ticket, &[location]);
+                    let local = self.places[side];
+                    let places = std::iter::once(&remote).chain(&self.backups);
+                    let locations = places.map(|remote| Location {
+                        transport: Transport::Udp,
+                        remote: *remote,
+                        local,
+                    });
+                    let locations: Vec<_> = locations.collect();
+                    self.agents[side].located(now, ticket, &locations);
                 }
                 Some(event) => self.events[side].push_back(event),
                 None => break,
@@ -101,7 +176,7 @@ impl Rig {
         }
         if let Some(next) = self.agents[side].next_timer() {
             let at = Duration::from_micros(next.as_micros().saturating_sub(BEGIN));
-            self.network.wake_at(at, side);
+            self.network.wake_at(at, Some(side));
         }
     }
 
@@ -111,14 +186,32 @@ impl Rig {
         let now = self.instant();
         let side = match event {
             network::Event::Datagram { from, to, bytes } => {
-                let side = (0..self.agents.len()).find(|side| address(*side) == to);
-                let Some(side) = side else { return true };
+                if let Some(proxy) = self.proxies.iter_mut().find(|proxy| proxy.address == to) {
+                    for (remote, bytes) in proxy.receive(from, &bytes) {
+                        self.network.send(to, remote, &bytes);
+                    }
+                    return true;
+                }
+                if let Some((place, contact)) = &self.redirector
+                    && *place == to
+                {
+                    if bytes.starts_with(b"INVITE") {
+                        let answer = stranger::response(&bytes, from, 302, "r", contact, "");
+                        self.network.send(to, from, &answer);
+                    }
+                    return true;
+                }
+                let Some(side) = self.places.iter().position(|place| *place == to) else {
+                    self.mail.entry(to).or_default().push_back(bytes);
+                    return true;
+                };
                 let flow =
                     Flow { transport: Transport::Udp, local: to, remote: from, connection: None };
                 self.agents[side].receive(now, &flow, &bytes);
                 side
             }
-            network::Event::Wake(side) => {
+            network::Event::Wake(None) => return true,
+            network::Event::Wake(Some(side)) => {
                 if self.agents[side].next_timer().is_none_or(|next| next > now) {
                     return true;
                 }
@@ -134,6 +227,7 @@ impl Rig {
     /// Lets so much time pass.
     pub(crate) fn pass(&mut self, time: Duration) {
         let end = self.now() + time;
+        self.network.wake_at(end, None);
         while self.network.next_time().is_some_and(|next| next <= end) {
             self.step();
         }

@@ -1,13 +1,15 @@
-//! What the parsers and comparisons cost over the length of what a peer sends: a byte of a long text must cost what one
-//! of a short text does, or somebody would send long ones.
+//! What the parsers and comparisons cost over the length of what a peer sends: a byte of a long
+//! text must cost what one of a short text does, or somebody would send long ones.
 //!
 //! ```text
-//! cargo bench -p barebell-sip --bench size                  each parser with the shape that costs it most
-//! cargo bench -p barebell-sip --bench size -- all           with each shape
+//! cargo bench -p barebell-sip --bench size
+//!     each parser with the shape that costs it most
+//! cargo bench -p barebell-sip --bench size -- all
+//!     with each shape
 //! ```
 //!
-//! Valgrind counts instructions, so that a busy machine does not change the figures. Fails where a byte of a long text
-//! costs more than [`TOLERANCE`] times what one of a short text does.
+//! Valgrind counts instructions, so that a busy machine does not change the figures. Fails where a
+//! byte of a long text costs more than [`TOLERANCE`] times what one of a short text does.
 
 mod shapes;
 mod subjects;

@@ -10,7 +10,8 @@ pub(crate) enum Shape {
     Repeated(&'static str, &'static str),
     /// The same with a number behind the second, so that no two are alike.
     Numbered(&'static str, &'static str),
-    /// As many as a URI may have of the second, which are alike but for the number that they end with.
+    /// As many as a URI may have of the second, which are alike but for the number that they end
+    /// with.
     Few(&'static str, &'static str),
 }
 

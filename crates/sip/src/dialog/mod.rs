@@ -1,8 +1,9 @@
 //! Dialogs: what the two ends of a call or a subscription know of each other (RFC 3261 section 12).
 //!
-//! A dialog here is a small value. It holds no message and no timer; its owner finds the dialog that a
-//! message belongs to, asks here whether a request is in order, and lets the dialog write the beginning
-//! of its own requests. One INVITE can make several dialogs, one for each tag that answers it.
+//! A dialog here is a small value. It holds no message and no timer; its owner finds the dialog
+//! that a message belongs to, asks here whether a request is in order, and lets the dialog write
+//! the beginning of its own requests. One INVITE can make several dialogs, one for each tag that
+//! answers it.
 
 use crate::emit::Emit;
 use crate::header::{CSeq, HeaderError, HeaderName, NameAddr};
@@ -18,8 +19,8 @@ const MAX_FORWARDS: u32 = 70;
 /// How far a dialog is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum State {
-    /// Nothing has come from the other end. A request may make a dialog of it; those of REGISTER and
-    /// OPTIONS never do.
+    /// Nothing has come from the other end. A request may make a dialog of it; those of REGISTER
+    /// and OPTIONS never do.
     Initial,
     /// There was a provisional response.
     Early,
@@ -39,8 +40,8 @@ pub struct DialogId<'a> {
 }
 
 impl<'a> DialogId<'a> {
-    /// The dialog that a request which came in belongs to, or a response that came to a request of ours:
-    /// From and To are the other way round.
+    /// The dialog that a request which came in belongs to, or a response that came to a request of
+    /// ours: From and To are the other way round.
     ///
     /// # Errors
     /// [`HeaderError`] where Call-ID, From or To is missing or malformed.
@@ -114,8 +115,9 @@ pub struct Dialog {
 }
 
 impl Dialog {
-    /// What may become a dialog: its requests go to `target`, from `local` to `remote`, both addresses without
-    /// a tag, such as `<sip:alice@example.com>`. `call_id` and `local_tag` must be like no others.
+    /// What may become a dialog: its requests go to `target`, from `local` to `remote`, both
+    /// addresses without a tag, such as `<sip:alice@example.com>`. `call_id` and `local_tag` must
+    /// be like no others.
     #[must_use]
     pub fn new(
         call_id: impl Emit,
@@ -136,13 +138,13 @@ impl Dialog {
         }
     }
 
-    /// The dialog that `request` makes, which came in, when it is answered with `local_tag` in To (RFC 3261
-    /// section 12.1.1). A request that has a tag in To keeps it: a NOTIFY may come before the response to the
-    /// SUBSCRIBE that asked for it (RFC 6665 section 4.4.1).
+    /// The dialog that `request` makes, which came in, when it is answered with `local_tag` in To
+    /// (RFC 3261 section 12.1.1). A request that has a tag in To keeps it: a NOTIFY may come before
+    /// the response to the SUBSCRIBE that asked for it (RFC 6665 section 4.4.1).
     ///
     /// # Errors
-    /// [`DialogError::Header`] where Call-ID, From, To, CSeq or Contact is missing, or one of them or Record-Route
-    /// is malformed.
+    /// [`DialogError::Header`] where Call-ID, From, To, CSeq or Contact is missing, or one of them
+    /// or Record-Route is malformed.
     pub fn of_request(request: &Message<'_>, local_tag: &[u8]) -> Result<Self, DialogError> {
         let to = required(request, HeaderName::To)?;
         let has_tag = NameAddr::parse(HeaderName::To, to)?.tag().is_some();
@@ -164,12 +166,13 @@ impl Dialog {
         })
     }
 
-    /// The dialog that `response` makes, which came to a request of this end's (RFC 3261 section 12.1.2). Each tag
-    /// that answers makes one of its own. A response without a good Contact leads to the URI in To.
+    /// The dialog that `response` makes, which came to a request of this end's (RFC 3261 section
+    /// 12.1.2). Each tag that answers makes one of its own. A response without a good Contact leads
+    /// to the URI in To.
     ///
     /// # Errors
-    /// [`DialogError::Status`] for a 100 and what is not below 300, [`DialogError::Header`] where Call-ID, From, To
-    /// or CSeq is missing, or one of them or Record-Route is malformed.
+    /// [`DialogError::Status`] for a 100 and what is not below 300, [`DialogError::Header`] where
+    /// Call-ID, From, To or CSeq is missing, or one of them or Record-Route is malformed.
     pub fn of_response(response: &Message<'_>) -> Result<Self, DialogError> {
         let state = match response.status() {
             Some(101..200) => State::Early,
@@ -195,8 +198,8 @@ impl Dialog {
         })
     }
 
-    /// The 2xx `response` has come for this dialog. That of the INVITE which made it has the route set (RFC 3261
-    /// section 13.2.2.4); later ones only say where the other end is now.
+    /// The 2xx `response` has come for this dialog. That of the INVITE which made it has the route
+    /// set (RFC 3261 section 13.2.2.4); later ones only say where the other end is now.
     ///
     /// # Errors
     /// As of [`Dialog::of_response`].
@@ -253,7 +256,8 @@ impl Dialog {
         &self.target
     }
 
-    /// Sets the request URI of requests that begin something: after a redirection (RFC 3261 section 8.1.3.4).
+    /// Sets the request URI of requests that begin something: after a redirection (RFC 3261 section
+    /// 8.1.3.4).
     pub fn set_target(&mut self, target: impl Emit) {
         self.target.clear();
         target.emit(&mut self.target);
@@ -265,33 +269,35 @@ impl Dialog {
         &self.routes
     }
 
-    /// Sets a route for what begins a dialog: an outbound proxy (RFC 3261 section 8.1.2), or a service route
-    /// (RFC 3608). The dialog that comes of the response has its own.
+    /// Sets a route for what begins a dialog: an outbound proxy (RFC 3261 section 8.1.2), or a
+    /// service route (RFC 3608). The dialog that comes of the response has its own.
     pub fn set_routes(&mut self, routes: impl IntoIterator<Item: Emit>) {
         self.routes = routes.into_iter().map(written).collect();
     }
 
-    /// The URI that requests are sent to: the first route, or without one the target (RFC 3261 section 8.1.2).
+    /// The URI that requests are sent to: the first route, or without one the target (RFC 3261
+    /// section 8.1.2).
     #[must_use]
     pub fn next_hop(&self) -> &[u8] {
         let first = self.routes.first().map(|route| uri_of_route(route));
         first.unwrap_or(&self.target)
     }
 
-    /// The request URI of requests: the target, or a first route that knows no other way (RFC 3261 section
-    /// 12.2.1.1).
+    /// The request URI of requests: the target, or a first route that knows no other way (RFC 3261
+    /// section 12.2.1.1).
     #[must_use]
     pub fn request_uri(&self) -> &[u8] {
         self.strict_route().unwrap_or(&self.target)
     }
 
-    /// The first route, where it has no `lr`: then it is the request URI, and the target is the last route.
+    /// The first route, where it has no `lr`: then it is the request URI, and the target is the
+    /// last route.
     fn strict_route(&self) -> Option<&[u8]> {
         self.routes.first().map(|route| uri_of_route(route)).filter(|uri| !is_loose(uri))
     }
 
-    /// The number of the last request that this end has sent, 0 before the first. The ACK of an INVITE and its
-    /// CANCEL have that of the INVITE.
+    /// The number of the last request that this end has sent, 0 before the first. The ACK of an
+    /// INVITE and its CANCEL have that of the INVITE.
     #[must_use]
     pub const fn local_cseq(&self) -> u32 {
         self.local_cseq
@@ -303,8 +309,8 @@ impl Dialog {
         self.local_cseq
     }
 
-    /// Makes the next request have a number above `cseq`: after a restart, or of requests that were sent
-    /// by others for this end.
+    /// Makes the next request have a number above `cseq`: after a restart, or of requests that were
+    /// sent by others for this end.
     pub fn skip_cseq(&mut self, cseq: u32) {
         self.local_cseq = self.local_cseq.max(cseq);
     }
@@ -312,8 +318,8 @@ impl Dialog {
     /// Takes note of a request that came in within the dialog (RFC 3261 section 12.2.2).
     ///
     /// # Errors
-    /// [`DialogError::OutOfOrder`] where a later one has come, [`DialogError::Header`] where CSeq is missing or
-    /// malformed. ACK and CANCEL have the number of their INVITE and are in order.
+    /// [`DialogError::OutOfOrder`] where a later one has come, [`DialogError::Header`] where CSeq
+    /// is missing or malformed. ACK and CANCEL have the number of their INVITE and are in order.
     pub fn receive(&mut self, request: &Message<'_>) -> Result<(), DialogError> {
         let cseq = CSeq::parse(required(request, HeaderName::CSeq)?)?;
         if matches!(cseq.method, Method::Ack | Method::Cancel) {
@@ -326,9 +332,9 @@ impl Dialog {
         Ok(())
     }
 
-    /// The other end is where the Contact of `message` says from now on: of a request that refreshes the
-    /// target (INVITE, UPDATE, SUBSCRIBE, NOTIFY, REFER) and is accepted, or of a 2xx to one (RFC 3261 section
-    /// 12.2.1.2). Without a Contact it stays where it is.
+    /// The other end is where the Contact of `message` says from now on: of a request that
+    /// refreshes the target (INVITE, UPDATE, SUBSCRIBE, NOTIFY, REFER) and is accepted, or of a 2xx
+    /// to one (RFC 3261 section 12.2.1.2). Without a Contact it stays where it is.
     pub fn refresh_target(&mut self, message: &Message<'_>) {
         if let Ok(Some(target)) = contact_of(message) {
             self.target.clear();

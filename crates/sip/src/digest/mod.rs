@@ -21,6 +21,7 @@ use core::fmt;
 
 /// A hash algorithm of the digest scheme (RFC 7616 section 6.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Algorithm {
     /// MD5, the default where a challenge or credentials name none.
     Md5,
@@ -73,6 +74,7 @@ impl Algorithm {
 
 /// Quality of protection: what the response covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Qop {
     /// `auth`: method and URI.
     Auth,
@@ -143,6 +145,7 @@ impl fmt::Debug for NonceCount {
 
 /// Why a header field value with the Digest scheme was refused. A server answers 400.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Error {
     /// No parameter list of `name=value` or `name="value"` from this offset on.
     Syntax {

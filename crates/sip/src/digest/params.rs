@@ -45,9 +45,10 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Every realm that anybody may read in `value`, the value of a header field with challenges or credentials, however
-/// strictly or leniently they read: also where it has not the form of the grammar, or holds several. Escapes are
-/// undone. Each costs at most as much as its longest form, of a thousand bytes: take a bounded number.
+/// Every realm that anybody may read in `value`, the value of a header field with challenges or
+/// credentials, however strictly or leniently they read: also where it has not the form of the
+/// grammar, or holds several. Escapes are undone. Each costs at most as much as its longest form,
+/// of a thousand bytes: take a bounded number.
 pub fn realms(value: &[u8]) -> impl Iterator<Item = Cow<'_, [u8]>> {
     const NAME: &[u8] = b"realm";
     // No realm that is worth a look is longer, and each look is at what follows.

@@ -33,7 +33,8 @@ pub fn write_date(out: &mut Vec<u8>, when: Instant) {
 
 /// Year, month from 0 and day from 1 of the day that is `days` after 1 January 1970.
 fn civil(days: u64) -> (u64, usize, u64) {
-    // Years begin in March here, so that the day that not all have is the last. An era is 400 years.
+    // Years begin in March here, so that the day that not all have is the last. An era is 400
+    // years.
     let days = days + 719_468;
     let (era, day_of_era) = (days / 146_097, days % 146_097);
     let year_of_era =

@@ -21,6 +21,7 @@ use core::fmt;
 
 /// A header field value that has not the form of its grammar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct HeaderError {
     /// Which header field.
     pub name: HeaderName,
@@ -36,8 +37,8 @@ impl fmt::Display for HeaderError {
 
 impl core::error::Error for HeaderError {}
 
-/// The elements of a comma-separated header field value (RFC 3261 section 7.3.1), trimmed. Commas in
-/// quoted strings and angle brackets do not separate. An element may be empty, which its parser
+/// The elements of a comma-separated header field value (RFC 3261 section 7.3.1), trimmed. Commas
+/// in quoted strings and angle brackets do not separate. An element may be empty, which its parser
 /// refuses.
 pub fn elements(value: &[u8]) -> impl Iterator<Item = &[u8]> {
     lex::split_list(value)
@@ -59,6 +60,7 @@ macro_rules! header_names {
     ($($(#[$doc:meta])* $name:ident = $text:literal $(, $compact:literal)?;)*) => {
         /// The header fields that have a meaning here. The others are carried as they are.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[non_exhaustive]
         pub enum HeaderName {
             $(
                 #[doc = concat!("`", $text, "`")]

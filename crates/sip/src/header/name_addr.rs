@@ -65,7 +65,8 @@ impl<'a> NameAddr<'a> {
         if fits { Self::with_params(&[], uri_bytes, params) } else { None }
     }
 
-    /// The tag is noted where the parameters are looked at in any case: it is asked for again and again.
+    /// The tag is noted where the parameters are looked at in any case: it is asked for again and
+    /// again.
     fn with_params(
         display_name: &'a [u8],
         uri_bytes: &'a [u8],

@@ -18,8 +18,9 @@ pub(crate) struct Common(u16);
 impl Set {
     /// The characters of a `token`.
     pub(crate) const TOKEN: Self = Self(1 << 0);
-    /// What an unquoted parameter value may be made of: a token or a host, IPv6 references included.
-    /// Phones in the field put URIs and base64 here, which no parser mistakes for anything else.
+    /// What an unquoted parameter value may be made of: a token or a host, IPv6 references
+    /// included. Phones in the field put URIs and base64 here, which no parser mistakes for
+    /// anything else.
     pub(crate) const VALUE: Self = Self(1 << 1);
     /// What ends a parameter, or a part of it.
     pub(crate) const PARAM_STOP: Self = Self(1 << 2);
@@ -27,8 +28,8 @@ impl Set {
     pub(crate) const DISPLAY: Self = Self(1 << 3);
     /// What may stand in a URI.
     pub(crate) const URI: Self = Self(1 << 4);
-    /// What phones put in a user part: all that is printable but what would end it. `#` and the like
-    /// should be escaped, but dialled feature codes come without.
+    /// What phones put in a user part: all that is printable but what would end it. `#` and the
+    /// like should be escaped, but dialled feature codes come without.
     pub(crate) const USER: Self = Self(1 << 5);
     /// The characters of a domain name.
     pub(crate) const HOST_NAME: Self = Self(1 << 6);
@@ -46,7 +47,8 @@ impl Set {
         SETS[usize::from(byte)] & self.0 != 0
     }
 
-    /// Whether all of `bytes` are in it, which is a set that letters, digits, hyphens and dots are in.
+    /// Whether all of `bytes` are in it, which is a set that letters, digits, hyphens and dots are
+    /// in.
     pub(crate) fn has_all(self, bytes: &[u8]) -> bool {
         Marks::new(bytes).all(|at| self.has(bytes[at]))
     }
@@ -182,8 +184,8 @@ pub(crate) fn split_while(bytes: &[u8], test: impl Fn(u8) -> bool) -> (&[u8], &[
     bytes.split_at(end)
 }
 
-/// Splits after the leading run of bytes that are in `set`, which is one that letters, digits, hyphens and dots
-/// are in.
+/// Splits after the leading run of bytes that are in `set`, which is one that letters, digits,
+/// hyphens and dots are in.
 pub(crate) fn split_set(bytes: &[u8], set: Set) -> (&[u8], &[u8]) {
     bytes.split_at(Marks::new(bytes).find(|&at| !set.has(bytes[at])).unwrap_or(bytes.len()))
 }

@@ -1,6 +1,7 @@
-//! Looking at many bytes at once: what the parsers spend their time with. All of it is here, each with a plain twin
-//! in the tests that says what it does. What it is worth stands beside it: how many instructions more a call and a
-//! short request of the engine's benchmark take with the twin in its place.
+//! Looking at many bytes at once: what the parsers spend their time with. All of it is here, each
+//! with a plain twin in the tests that says what it does. What it is worth stands beside it: how
+//! many instructions more a call and a short request of the engine's benchmark take with the twin
+//! in its place.
 
 use super::Set;
 use wide::u8x16;
@@ -10,8 +11,8 @@ const LOW: u64 = u64::from_le_bytes([1; 8]);
 /// The highest bit of each.
 const HIGH: u64 = LOW << 7;
 
-/// Where the first `byte` stands. Sixteen bytes at a time, then eight: what is searched here is too short
-/// for wider steps to pay. Worth 10 % of a call, 12 % of a short request.
+/// Where the first `byte` stands. Sixteen bytes at a time, then eight: what is searched here is too
+/// short for wider steps to pay. Worth 10 % of a call, 12 % of a short request.
 pub(crate) fn find(byte: u8, bytes: &[u8]) -> Option<usize> {
     let mut at = 0;
     let mut rest = bytes;
@@ -36,8 +37,9 @@ pub(crate) fn find(byte: u8, bytes: &[u8]) -> Option<usize> {
     rest.iter().position(|&other| other == byte).map(|found| at + found)
 }
 
-/// Whether two words are the same. They are too short for a call to a general comparison to pay: from eight bytes on
-/// their first and last eight are compared, which may be some of them twice. Worth 4 %, of short requests 8 %.
+/// Whether two words are the same. They are too short for a call to a general comparison to pay:
+/// from eight bytes on their first and last eight are compared, which may be some of them twice.
+/// Worth 4 %, of short requests 8 %.
 #[inline]
 pub(crate) fn is_same_word(one: &[u8], other: &[u8]) -> bool {
     if one.len() != other.len() {
@@ -56,8 +58,8 @@ pub(crate) type LineEnds<'a> = Ends<'a, true>;
 /// Where LF stands, in order.
 pub(crate) type LineFeeds<'a> = Ends<'a, false>;
 
-/// Where LF stands, and CR if that is wanted: found for 64 bytes at once. Worth 21 % of a call, 33 % of a short
-/// request.
+/// Where LF stands, and CR if that is wanted: found for 64 bytes at once. Worth 21 % of a call, 33
+/// % of a short request.
 pub(crate) struct Ends<'a, const CR: bool> {
     bytes: &'a [u8],
     /// Where the 64 bytes begin.
@@ -105,8 +107,9 @@ fn ends_in<const CR: bool>(bytes: &[u8]) -> u64 {
     })
 }
 
-/// Where those bytes stand, in order, that are no letters, digits, hyphens or dots: all that means something between
-/// the words of a header field. Found for sixteen bytes at once. Worth 5 % of a call and of a short request.
+/// Where those bytes stand, in order, that are no letters, digits, hyphens or dots: all that means
+/// something between the words of a header field. Found for sixteen bytes at once. Worth 5 % of a
+/// call and of a short request.
 pub(crate) struct Marks<'a> {
     bytes: &'a [u8],
     /// Where the sixteen bytes begin.

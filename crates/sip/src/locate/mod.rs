@@ -114,6 +114,7 @@ pub enum Step {
 
 /// Why there is nowhere to send to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Failure {
     /// The destination asks for a transport that is not among ours.
     Transport,

@@ -9,6 +9,7 @@ use core::fmt;
 
 /// The header fields that every request has, read.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct RequestHead<'a> {
     /// The method.
     pub method: Method<'a>,
@@ -36,6 +37,7 @@ pub struct RequestHead<'a> {
 
 /// What is wrong with a request, and so with which status it is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Fault {
     /// The protocol version is not SIP/2.0.
     Version,

@@ -7,20 +7,20 @@ use crate::method::Method;
 use alloc::vec::Vec;
 
 impl Message<'_> {
-    /// Appends the CANCEL of this request, as it was sent (RFC 3261 section 9.1), with the whole lines of
-    /// `more`, such as a Reason. Nothing for a response.
+    /// Appends the CANCEL of this request, as it was sent (RFC 3261 section 9.1), with the whole
+    /// lines of `more`, such as a Reason. Nothing for a response.
     pub fn write_cancel(&self, more: &[u8], out: &mut Vec<u8>) {
         self.write_companion(Method::Cancel, None, more, out);
     }
 
-    /// Appends the ACK of `response`, which is none of 2xx, to this INVITE, as it was sent (RFC 3261 section
-    /// 17.1.1.3). Nothing where this is a response.
+    /// Appends the ACK of `response`, which is none of 2xx, to this INVITE, as it was sent (RFC
+    /// 3261 section 17.1.1.3). Nothing where this is a response.
     pub fn write_ack(&self, response: &Message<'_>, out: &mut Vec<u8>) {
         self.write_companion(Method::Ack, response.value(HeaderName::To), &[], out);
     }
 
-    /// Both have the request's own Via alone, so that whoever has the transaction knows it again, and its
-    /// Route.
+    /// Both have the request's own Via alone, so that whoever has the transaction knows it again,
+    /// and its Route.
     fn write_companion(
         &self,
         method: Method<'_>,

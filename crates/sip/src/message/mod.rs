@@ -50,6 +50,7 @@ pub enum StartLine<'a> {
 
 /// Something wrong with the frame of a message that does not hinder reading the rest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Flaw {
     /// A line ends with something else than CR LF, or a CR or LF stands in a line.
     LineEnd,
@@ -90,6 +91,7 @@ impl Names {
 
 /// One header field line, with its folds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Field<'a> {
     /// The name.
     pub name: HeaderName,
@@ -163,6 +165,12 @@ impl<'a> Message<'a> {
     #[must_use]
     pub const fn as_bytes(&self) -> &'a [u8] {
         self.bytes
+    }
+
+    /// The request line or status line, with its line end.
+    #[must_use]
+    pub fn start_line_bytes(&self) -> &'a [u8] {
+        &self.bytes[..self.fields_start.into()]
     }
 
     /// The header field lines, all of them, without the empty line.

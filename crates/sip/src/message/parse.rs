@@ -9,6 +9,7 @@ use smallvec::SmallVec;
 
 /// Bytes of which no message can be made, not even one to answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum ParseError {
     /// Nothing but line ends: a keep-alive (RFC 5626 section 3.5.1).
     Empty,
@@ -61,32 +62,7 @@ impl<'a> Message<'a> {
 
         let mut spans: SmallVec<[Span; 32]> = SmallVec::new();
         let mut names = Names::default();
-        let (fields_end, body_start) = loop {
-            if lines.at == bytes.len() && !spans.is_empty() {
-                lines.flaw.get_or_insert(Flaw::EmptyLine);
-                break (lines.at, lines.at);
-            }
-            let (line, line_end, next) = lines.next_folded().ok_or(ParseError::Unterminated)?;
-            if line_end == line {
-                break (line, next);
-            }
-            if spans.len() == MAX_FIELDS {
-                return Err(ParseError::TooManyFields);
-            }
-            match field_span(bytes, line, line_end) {
-                Some(span) => {
-                    names.add(span.name);
-                    spans.push(span);
-                }
-                None => {
-                    // Kept as a nameless field, so that the lines stay without gaps.
-                    let (line, value_end) = (offset(line), offset(line_end));
-                    names.add(HeaderName::Other);
-                    spans.push(Span { name: HeaderName::Other, line, value: line, value_end });
-                    lines.flaw.get_or_insert(Flaw::FieldLine);
-                }
-            }
-        };
+        let (fields_end, body_start) = lines.fields(&mut spans, &mut names)?;
         let vias = spans.iter().find(|span| span.name == HeaderName::Via);
         let vias = vias.map_or(&[][..], |span| &bytes[span.value.into()..span.value_end.into()]);
         let top_via = Via::parse(lex::trim(&vias[..lex::list_element_end(vias)]));
@@ -160,7 +136,8 @@ impl Lines<'_, '_> {
         self.next_flawed_line(end)
     }
 
-    /// The same for a line that ends with something else than CR LF: there is a CR or a LF at `end`.
+    /// The same for a line that ends with something else than CR LF: there is a CR or a LF at
+    /// `end`.
     #[cold]
     fn next_flawed_line(&mut self, mut end: usize) -> Option<(usize, usize, usize)> {
         let start = self.at;
@@ -184,6 +161,41 @@ impl Lines<'_, '_> {
             return self.fold(start);
         }
         Some((start, end, next))
+    }
+
+    /// The header fields; the result is where the last one ends, and where the body begins.
+    #[inline(always)]
+    fn fields(
+        &mut self,
+        spans: &mut SmallVec<[Span; 32]>,
+        names: &mut Names,
+    ) -> Result<(usize, usize), ParseError> {
+        loop {
+            if self.at == self.bytes.len() && !spans.is_empty() {
+                self.flaw.get_or_insert(Flaw::EmptyLine);
+                return Ok((self.at, self.at));
+            }
+            let (line, line_end, next) = self.next_folded().ok_or(ParseError::Unterminated)?;
+            if line_end == line {
+                return Ok((line, next));
+            }
+            if spans.len() == MAX_FIELDS {
+                return Err(ParseError::TooManyFields);
+            }
+            match field_span(self.bytes, line, line_end) {
+                Some(span) => {
+                    names.add(span.name);
+                    spans.push(span);
+                }
+                None => {
+                    // Kept as a nameless field, so that the lines stay without gaps.
+                    let (line, value_end) = (offset(line), offset(line_end));
+                    names.add(HeaderName::Other);
+                    spans.push(Span { name: HeaderName::Other, line, value: line, value_end });
+                    self.flaw.get_or_insert(Flaw::FieldLine);
+                }
+            }
+        }
     }
 
     fn is_continued(&self) -> bool {

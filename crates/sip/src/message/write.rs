@@ -89,9 +89,9 @@ impl Response<'_, '_> {
 }
 
 impl Message<'_> {
-    /// Appends `field`, the topmost Via of this request, which came from `source`, with `received` and
-    /// `rport` as RFC 3261 section 18.2.1 and RFC 3581 section 4 have it; `rport` also unasked where
-    /// [`Via::needs_source_port`] says so.
+    /// Appends `field`, the topmost Via of this request, which came from `source`, with `received`
+    /// and `rport` as RFC 3261 section 18.2.1 and RFC 3581 section 4 have it; `rport` also unasked
+    /// where [`Via::needs_source_port`] says so.
     pub fn write_top_via(&self, field: &Field<'_>, source: SocketAddr, out: &mut Vec<u8>) {
         let Ok(via) = self.top_via() else {
             out.extend_from_slice(field.line);
@@ -122,8 +122,30 @@ impl Message<'_> {
 }
 
 impl Message<'_> {
-    /// Appends the Record-Route lines of this request, for a response that makes a dialog (RFC 3261 section
-    /// 12.1.1).
+    /// Appends the header field lines, with what `rewrite` appends in place of those that are of
+    /// `names` and that `is_rewritten` picks.
+    pub fn write_fields(
+        &self,
+        names: &[HeaderName],
+        mut is_rewritten: impl FnMut(&Field<'_>) -> bool,
+        mut rewrite: impl FnMut(&Field<'_>, &mut Vec<u8>),
+        out: &mut Vec<u8>,
+    ) {
+        // What stays as it is, is copied in runs as long as possible.
+        let mut copied = usize::from(self.fields_start);
+        for field in self.fields_of(names) {
+            if !is_rewritten(&field) {
+                continue;
+            }
+            out.extend_from_slice(&self.bytes[copied..field.offset]);
+            copied = field.offset + field.line.len();
+            rewrite(&field, out);
+        }
+        out.extend_from_slice(&self.bytes[copied..self.fields_end()]);
+    }
+
+    /// Appends the Record-Route lines of this request, for a response that makes a dialog (RFC 3261
+    /// section 12.1.1).
     pub fn write_record_routes(&self, out: &mut Vec<u8>) {
         for field in self.fields_of(&[HeaderName::RecordRoute]) {
             out.extend_from_slice(field.line);
@@ -236,6 +258,27 @@ mod tests {
              From: <sip:a@b>;tag=1\r\nTo: <sip:b@c>;tag=ours\r\nCall-ID: x\r\nCSeq: 1 OPTIONS\r\n\
              Server: us\r\nContent-Length: 0\r\n\r\n"
         );
+    }
+
+    #[test]
+    fn what_is_not_rewritten_stays_byte_for_byte() {
+        let fields = "Via: a\r\nVia: b\r\nX-Odd :  1\r\n  2\r\nMax-Forwards: 9\r\nReason: x\r\n";
+        let request = std::format!("OPTIONS sip:b@c SIP/2.0\r\n{fields}\r\n");
+        let message = Message::parse(request.as_bytes()).unwrap();
+        let names = [HeaderName::Via, HeaderName::MaxForwards, HeaderName::Reason];
+        let rewritten = |is_rewritten: fn(&Field<'_>) -> bool| {
+            let mut out = Vec::new();
+            let rewrite = |field: &Field<'_>, out: &mut Vec<u8>| {
+                if field.name == HeaderName::MaxForwards {
+                    out.extend_from_slice(b"Max-Forwards: 8\r\n");
+                }
+            };
+            message.write_fields(&names, is_rewritten, rewrite, &mut out);
+            String::from_utf8(out).unwrap()
+        };
+        assert_eq!(rewritten(|_| false), fields);
+        assert_eq!(rewritten(|_| true), "X-Odd :  1\r\n  2\r\nMax-Forwards: 8\r\n");
+        assert_eq!(rewritten(|field| field.value == b"b"), fields.replace("Via: b\r\n", ""));
     }
 
     #[test]

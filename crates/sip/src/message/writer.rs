@@ -84,8 +84,8 @@ impl<'o> Writer<'o> {
         self.body("", b"");
     }
 
-    /// Ends the message with a body of the media type `kind`. An empty body has no type; neither is one
-    /// written where `kind` is empty, since it is among the header fields.
+    /// Ends the message with a body of the media type `kind`. An empty body has no type; neither is
+    /// one written where `kind` is empty, since it is among the header fields.
     pub fn body(mut self, kind: &str, body: &[u8]) {
         if !body.is_empty() && !kind.is_empty() {
             self = self.field(HeaderName::ContentType, kind);

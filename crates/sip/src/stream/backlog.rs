@@ -1,8 +1,8 @@
 //! What has come on the connections of one thread and waits for its turn.
 //!
-//! All that comes is read at once, also by a worker that is behind. In the memory of the peer it would wait
-//! as long, but nobody here would know, and what has been given up would be worked on. Each connection has a
-//! queue, and they take turns: who says much waits for itself.
+//! All that comes is read at once, also by a worker that is behind. In the memory of the peer it
+//! would wait as long, but nobody here would know, and what has been given up would be worked on.
+//! Each connection has a queue, and they take turns: who says much waits for itself.
 
 use super::Fault;
 use crate::time::{Duration, Instant};
@@ -13,8 +13,8 @@ use alloc::collections::{BTreeMap, VecDeque};
 const TURN: usize = 64;
 /// Messages of one connection that are worked on before those of another.
 const IN_A_ROW: usize = 4;
-/// Bytes that may wait; then no more is read but of connections of which nothing waits, up to twice as much. As much as
-/// a worker does in a few times the longest wait.
+/// Bytes that may wait; then no more is read but of connections of which nothing waits, up to twice
+/// as much. As much as a worker does in a few times the longest wait.
 const MAX_BYTES: usize = 32 << 20;
 /// Bytes that may wait of one connection.
 const MAX_BYTES_OF_ONE: usize = MAX_BYTES / 2;
@@ -32,8 +32,8 @@ pub struct Backlog<K, S> {
     /// Those that have a queue, in the order of their turns.
     turns: VecDeque<K>,
     bytes: usize,
-    /// When something was worked on last that came for a connection of which nothing waited, and how long it had to
-    /// wait for the others.
+    /// When something was worked on last that came for a connection of which nothing waited, and
+    /// how long it had to wait for the others.
     newcomer: Option<(Instant, Duration)>,
     /// When it was found out last how long the oldest had waited, and how long.
     longest_wait: (Instant, Duration),
@@ -183,8 +183,8 @@ impl<K: Copy + Ord, S: Clone> Backlog<K, S> {
         self.longest_wait.1
     }
 
-    /// How long something that comes of `connection` has to wait, by what came before: for what waits of it, and
-    /// for others.
+    /// How long something that comes of `connection` has to wait, by what came before: for what
+    /// waits of it, and for others.
     #[must_use]
     pub fn wait_for(&self, connection: K, now: Instant) -> Duration {
         let oldest = self.queues.get(&connection).and_then(Queue::oldest);

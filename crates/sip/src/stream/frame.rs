@@ -11,6 +11,7 @@ const EMPTY_LINE: &[u8] = b"\r\n\r\n";
 
 /// A stream on which no further message can be found: it has to be closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum FrameError {
     /// A message is longer than [`MAX_MESSAGE`], or its header fields do not end within it.
     TooLong,
@@ -141,7 +142,8 @@ fn is_content_length(line: &[u8]) -> bool {
     may_be && HeaderName::new(lex::split_while(line, lex::is_token).0) == HeaderName::ContentLength
 }
 
-/// The value of the header field that `bytes` begin with, lines that continue it among it, if it is a number.
+/// The value of the header field that `bytes` begin with, lines that continue it among it, if it is
+/// a number.
 fn content_length(bytes: &[u8]) -> Option<usize> {
     let mut lines = bytes.split(|&byte| byte == b'\n');
     let (_, rest) = lex::split_while(lines.next()?, lex::is_token);

@@ -10,8 +10,9 @@ use core::ops::ControlFlow;
 pub enum Heard<'a> {
     /// A whole message.
     Message(&'a [u8]),
-    /// A question whether the connection is alive, which wants [`PONG`](super::PONG) for an answer (RFC 5626
-    /// section 3.5.1). From a server's side of view; a client hears its pong as line ends, and nothing of it here.
+    /// A question whether the connection is alive, which wants [`PONG`](super::PONG) for an answer
+    /// (RFC 5626 section 3.5.1). From a server's side of view; a client hears its pong as line
+    /// ends, and nothing of it here.
     Ping,
 }
 
@@ -45,7 +46,8 @@ pub struct Progress {
     pub is_over: bool,
 }
 
-/// The reading side of a stream. What it keeps is one message at most, as far as its bytes have come.
+/// The reading side of a stream. What it keeps is one message at most, as far as its bytes have
+/// come.
 #[derive(Debug, Default)]
 pub struct Input {
     framer: Framer,
@@ -56,8 +58,8 @@ pub struct Input {
 }
 
 impl Input {
-    /// Shows `visit` what the `new` bytes make whole, one after the other, until it breaks off: what comes after
-    /// that is lost.
+    /// Shows `visit` what the `new` bytes make whole, one after the other, until it breaks off:
+    /// what comes after that is lost.
     ///
     /// # Errors
     /// [`Fault`] where the stream cannot go on.

@@ -1,8 +1,8 @@
-//! SIP on streams (RFC 3261 section 18), without I/O: what was read becomes messages and pings, what is to be
-//! written waits with a bound, and those who have much to say take turns.
+//! SIP on streams (RFC 3261 section 18), without I/O: what was read becomes messages and pings,
+//! what is to be written waits with a bound, and those who have much to say take turns.
 //!
-//! Whoever has the socket gives the bytes that came to [`Input`], and writes what [`Output`] holds. What lies
-//! between, such as TLS, is given the bytes first and hands on what it makes of them.
+//! Whoever has the socket gives the bytes that came to [`Input`], and writes what [`Output`] holds.
+//! What lies between, such as TLS, is given the bytes first and hands on what it makes of them.
 
 mod backlog;
 mod frame;

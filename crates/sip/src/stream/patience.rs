@@ -31,7 +31,8 @@ impl Patience {
     /// Something has come.
     pub fn note(&mut self, progress: Progress, timeouts: &Timeouts, now: Instant) {
         self.has_spoken |= progress.has_message;
-        // A message has its time from its first byte on, and who has said nothing yet gets no more for that.
+        // A message has its time from its first byte on, and who has said nothing yet gets no more
+        // for that.
         if progress.has_begun {
             self.due = now + timeouts.message;
         } else if !progress.is_partial && self.has_spoken {

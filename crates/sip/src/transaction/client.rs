@@ -6,6 +6,7 @@ use crate::Instant;
 /// What to do about a response that belongs to a client transaction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[must_use]
+#[non_exhaustive]
 pub struct ClientAction {
     /// Give the response to the transaction user. Otherwise it is a repetition.
     pub pass_up: bool,

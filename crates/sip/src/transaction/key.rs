@@ -4,9 +4,9 @@ use crate::header::{CSeq, HeaderName, NameAddr};
 use crate::message::{Message, StartLine};
 use crate::method::Method;
 
-/// Gives `hash` all that tells the server transaction of `request` from others (RFC 3261 section 17.2.3): the
-/// same for a request that comes again, for the ACK of a refused INVITE, and for a CANCEL. Strangers choose
-/// it, so the hash should have a key.
+/// Gives `hash` all that tells the server transaction of `request` from others (RFC 3261 section
+/// 17.2.3): the same for a request that comes again, for the ACK of a refused INVITE, and for a
+/// CANCEL. Strangers choose it, so the hash should have a key.
 pub fn server_key<T>(request: &Message<'_>, hash: impl FnOnce(&[&[u8]]) -> T) -> T {
     let (method, uri) = match request.start_line() {
         StartLine::Request { method: Method::Ack | Method::Cancel, uri, .. } => {
@@ -30,7 +30,8 @@ pub fn server_key<T>(request: &Message<'_>, hash: impl FnOnce(&[&[u8]]) -> T) ->
     hash(&[uri, via, call_id, tag, &number.to_be_bytes(), method.as_bytes()])
 }
 
-/// The branch and the method that tell which client transaction `response` is for (RFC 3261 section 17.1.3).
+/// The branch and the method that tell which client transaction `response` is for (RFC 3261 section
+/// 17.1.3).
 #[must_use]
 pub fn client_key<'a>(response: &Message<'a>) -> Option<(&'a [u8], Method<'a>)> {
     let branch = response.top_via().ok()?.rfc3261_branch()?;

@@ -14,7 +14,7 @@ pub use client::{ClientAction, ClientTransaction};
 pub use key::{client_key, server_key};
 pub use server::ServerTransaction;
 
-use crate::{Duration, Instant};
+use crate::{Deadline, Duration, Instant};
 
 /// The base values that all timers of RFC 3261 are made from (section 17.1.1.2 and appendix A).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -135,12 +135,12 @@ pub enum Timeout {
     Terminated,
 }
 
-/// When to send again, and when to stop waiting. `Instant::MAX` is never.
+/// When to send again, and when to stop waiting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Clock {
-    retransmit: Instant,
+    retransmit: Deadline,
     interval: Duration,
-    end: Instant,
+    end: Deadline,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -152,34 +152,32 @@ enum Due {
 
 impl Clock {
     const STOPPED: Self =
-        Self { retransmit: Instant::MAX, interval: Duration::ZERO, end: Instant::MAX };
+        Self { retransmit: Deadline::NEVER, interval: Duration::ZERO, end: Deadline::NEVER };
 
     /// `None` spans never fire.
     fn start(now: Instant, interval: Option<Duration>, end: Option<Duration>) -> Self {
         Self {
-            retransmit: interval.map_or(Instant::MAX, |span| now + span),
+            retransmit: interval.map(|span| now + span).into(),
             interval: interval.unwrap_or(Duration::ZERO),
-            end: end.map_or(Instant::MAX, |span| now + span),
+            end: end.map(|span| now + span).into(),
         }
     }
 
     fn next(&self) -> Option<Instant> {
-        let next = self.retransmit.min(self.end);
-        (next < Instant::MAX).then_some(next)
+        self.retransmit.min(self.end).time()
     }
 
     /// What is due; after a retransmission the next one follows `interval` later.
     fn poll(&mut self, now: Instant, interval: impl Fn(Duration) -> Duration) -> Due {
-        if now >= self.end {
+        if self.end.passed(now).is_some() {
             *self = Self::STOPPED;
             return Due::End;
         }
-        if now < self.retransmit {
-            return Due::Nothing;
-        }
+        let Some(due) = self.retransmit.passed(now) else { return Due::Nothing };
         self.interval = interval(self.interval);
-        let on_schedule = self.retransmit + self.interval;
-        self.retransmit = if on_schedule > now { on_schedule } else { now + self.interval };
+        let on_schedule = due + self.interval;
+        let next = if on_schedule > now { on_schedule } else { now + self.interval };
+        self.retransmit = next.into();
         Due::Retransmit
     }
 }

@@ -5,7 +5,7 @@
 //! as long as seven of them one after the other.
 
 use super::hmac::{self, BLOCK, Code, State};
-use super::many::{LANES, Message};
+use super::messages::{LANES, Message};
 use core::array;
 use pulp::x86::V4;
 use pulp::{NullaryFnOnce, cast, u32x16};

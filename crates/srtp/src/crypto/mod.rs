@@ -9,11 +9,13 @@ mod instructions;
 #[cfg(all(feature = "simd", target_arch = "x86_64"))]
 mod lanes;
 mod many;
+mod messages;
 
 pub(crate) use aes::{Aes, F8};
 pub(crate) use gcm::Gcm;
 pub(crate) use hmac::{Code, HmacSha1, sha1_compress};
-pub(crate) use many::{LANES, Message, Wanted, codes};
+pub(crate) use many::codes;
+pub(crate) use messages::{LANES, Message, Wanted};
 
 /// The length of a tag of AES-GCM in bytes.
 pub(crate) const GCM_TAG: usize = 16;

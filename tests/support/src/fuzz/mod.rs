@@ -2,12 +2,14 @@
 //! promise. The targets in `fuzz/` call them, and so do tests on stable, with corpora.
 
 mod attack;
+mod call;
 mod engine;
 mod framer;
 mod media;
 mod message;
 
 pub use attack::{Step, attack};
+pub use call::{negotiation, session, stun};
 pub use engine::engine;
 pub use framer::framer;
 pub use media::{rtcp, rtp, sdes, sdp, srtp};

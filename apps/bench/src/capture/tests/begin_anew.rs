@@ -2,7 +2,7 @@
 
 use super::build::Capture;
 use super::rtp::{FROM, TO, assert_ms, only_stream, rtp};
-use crate::capture::rtp::RtpStream;
+use crate::capture::track::RtpStream;
 
 /// Speech of 20 ms: packets with their numbers, time stamps and microseconds.
 type Packet = (u16, u32, u64);

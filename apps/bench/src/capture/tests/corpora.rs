@@ -121,7 +121,7 @@ fn assert_streams(file: &str, lines: &[Line]) {
     assert_eq!(analysis.rtp.streams.len(), lines.len());
     for &(ssrc, packets, lost, max_delta, mean_delta, max_jitter, mean_jitter) in lines {
         let near = |value: Option<f64>, expected: f64| (value.unwrap() - expected).abs() < 0.000_6;
-        let is_line = |stream: &&crate::capture::rtp::RtpStream| {
+        let is_line = |stream: &&crate::capture::track::RtpStream| {
             (stream.ssrc, stream.packets, stream.lost) == (ssrc, packets, lost)
                 && near(stream.max_delta_ms, max_delta)
                 && near(stream.mean_delta_ms, mean_delta)

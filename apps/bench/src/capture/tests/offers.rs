@@ -2,7 +2,7 @@
 
 use super::build::{Capture, Fields, message};
 use super::rtp::{assert_ms, only_stream, rtp};
-use crate::capture::rtp::RtpStream;
+use crate::capture::track::RtpStream;
 
 const ALICE: &str = "10.0.0.1:5060";
 const BOB: &str = "10.0.0.2:5060";

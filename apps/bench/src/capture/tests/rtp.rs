@@ -1,7 +1,7 @@
 //! RTP streams with known losses, order, times and jitter.
 
 use super::build::{Capture, Fields, START, address, message};
-use crate::capture::rtp::RtpStream;
+use crate::capture::track::RtpStream;
 
 pub(super) const FROM: &str = "10.0.0.1:4000";
 pub(super) const TO: &str = "10.0.0.2:6000";
@@ -206,7 +206,8 @@ fn quality_is_that_of_the_e_model() {
         }
         only_stream(&capture)
     };
-    // R = 93.2 - Ie - (95 - Ie) P / (P + Bpl), P in percent: G.711 has Ie 0 and Bpl 25.1, G.729A 11 and 19.
+    // R = 93.2 - Ie - (95 - Ie) P / (P + Bpl), P in percent: G.711 has Ie 0 and Bpl 25.1, G.729A 11
+    // and 19.
     for (payload_type, every, rating, mos) in [
         (0, 1000, 93.2 - 95.0 * 0.1 / 25.2, 4.40),
         (8, 10, 93.2 - 95.0 * 10.0 / 35.1, 3.41),

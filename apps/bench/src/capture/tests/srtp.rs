@@ -2,7 +2,7 @@
 
 use super::build::{Capture, Fields, message};
 use super::rtp::{FROM, TO, assert_ms, only_stream, rtp};
-use crate::capture::rtp::Srtp;
+use crate::capture::srtp::Srtp;
 use sdp::Crypto;
 use srtp::{Policy, Sender, Suite};
 

@@ -40,8 +40,8 @@ impl Bindings {
         self.asked[user as usize]
     }
 
-    /// The registrar found `expires` too short: from now on the user asks for what `response`, a 423, says
-    /// (RFC 3261 section 10.2.8). Whether that is longer.
+    /// The registrar found `expires` too short: from now on the user asks for what `response`, a
+    /// 423, says (RFC 3261 section 10.2.8). Whether that is longer.
     pub(super) fn too_brief(&mut self, user: u32, expires: u32, response: &Message<'_>) -> bool {
         let name = HeaderName::MinExpires;
         let least = response.value(name).and_then(|value| delta_seconds(name, value).ok());
@@ -53,8 +53,8 @@ impl Bindings {
 
     /// The user has a binding for `granted` from `now`.
     ///
-    /// It is refreshed when half of that is over or later, up to three quarters: users who registered
-    /// together do not all come back together.
+    /// It is refreshed when half of that is over or later, up to three quarters: users who
+    /// registered together do not all come back together.
     pub(super) fn granted(&mut self, user: u32, granted: Duration, now: Instant) {
         let users = self.all.len() as u64;
         let granted = granted.as_micros();
@@ -114,8 +114,8 @@ impl Bindings {
     }
 }
 
-/// How long the binding of `contact` lasts by the 2xx to a REGISTER (RFC 3261 section 10.2.4): by its
-/// own parameter, by the header field, or as it was asked for.
+/// How long the binding of `contact` lasts by the 2xx to a REGISTER (RFC 3261 section 10.2.4): by
+/// its own parameter, by the header field, or as it was asked for.
 pub(super) fn granted(response: &Message<'_>, contact: &[u8], asked: u32) -> Duration {
     let seconds = |value: &[u8]| std::str::from_utf8(value).ok()?.trim().parse::<u32>().ok();
     let contacts = || {

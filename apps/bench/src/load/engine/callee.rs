@@ -63,8 +63,8 @@ impl Engine {
         self.begin_answer(index, End::Callee, now, Some((entry, Mark::Answer)));
     }
 
-    /// The caller, or a server in its name, takes the call back: it is refused instead of answered (RFC
-    /// 3261 section 9.2). Later it is too late.
+    /// The caller, or a server in its name, takes the call back: it is refused instead of answered
+    /// (RFC 3261 section 9.2). Later it is too late.
     pub(super) fn on_cancel(&mut self, arrived: &Arrived<'_, '_>, index: u32, now: Instant) {
         let slot = self.slots.get(index);
         let entry = Entry { slot: index, generation: slot.generation };

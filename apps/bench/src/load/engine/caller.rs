@@ -215,7 +215,8 @@ impl Engine {
         if slot.request != Request::Invite {
             return;
         }
-        // The transaction has no timer any more (section 17.1.1.2); how long to wait is for the user.
+        // The transaction has no timer any more (section 17.1.1.2); how long to wait is for the
+        // user.
         slot.until = received + patience;
         if status != 100 && slot.rung.is_none() {
             let own = slot.callee.ringing_sent.since(slot.callee.invited);
@@ -410,8 +411,8 @@ impl Engine {
         true
     }
 
-    /// Registers once more, for as long as the registrar wants at least (RFC 3261 section 10.2.8), if that
-    /// is longer than what was asked for.
+    /// Registers once more, for as long as the registrar wants at least (RFC 3261 section 10.2.8),
+    /// if that is longer than what was asked for.
     fn lengthen(
         &mut self,
         message: &Message<'_>,
@@ -501,8 +502,8 @@ impl Engine {
     }
 }
 
-/// From `sent` to `received` without `own`, the time that this program kept the other side waiting, and
-/// after `before`.
+/// From `sent` to `received` without `own`, the time that this program kept the other side waiting,
+/// and after `before`.
 fn net(before: Duration, received: Instant, sent: Instant, own: Duration) -> Duration {
     let span = received.since(sent).as_micros().saturating_sub(own.as_micros());
     before + Duration::from_micros(span)

@@ -5,8 +5,8 @@ use sip::digest::{Algorithm, Challenge, Ha1Set, QopOptions, Request, next_nonce,
 use sip::header::HeaderName;
 use sip::{Message, Method};
 
-/// HA1 of each user, worked out once: a load asks for few realms, mostly one. And the challenges that are
-/// answered again.
+/// HA1 of each user, worked out once: a load asks for few realms, mostly one. And the challenges
+/// that are answered again.
 #[derive(Debug)]
 pub(crate) struct Keys {
     realm: Vec<u8>,
@@ -94,8 +94,8 @@ impl Keys {
         Self { realm: Vec::new(), sets: vec![None; users], known }
     }
 
-    /// Writes the header field line that answers the challenge of `response` into `line`, in place of
-    /// what is there. `None` where it has no challenge that can be answered.
+    /// Writes the header field line that answers the challenge of `response` into `line`, in place
+    /// of what is there. `None` where it has no challenge that can be answered.
     pub(crate) fn answer(
         &mut self,
         response: &Message<'_>,
@@ -129,8 +129,8 @@ impl Keys {
         Some(())
     }
 
-    /// Writes the header field lines with credentials by challenges of before into `line`, if the user
-    /// was challenged for this method. Whether there are any.
+    /// Writes the header field lines with credentials by challenges of before into `line`, if the
+    /// user was challenged for this method. Whether there are any.
     pub(crate) fn repeat(&mut self, asked: &Asked<'_>, line: &mut Vec<u8>) -> bool {
         line.clear();
         for asker in Asker::ALL {
@@ -145,8 +145,8 @@ impl Keys {
         !line.is_empty()
     }
 
-    /// A request with credentials of `user` has succeeded: the server may name the next nonce (RFC 7616
-    /// section 3.5).
+    /// A request with credentials of `user` has succeeded: the server may name the next nonce (RFC
+    /// 7616 section 3.5).
     pub(crate) fn succeeded(&mut self, user: usize, response: &Message<'_>) {
         let Some(known) = self.known.get_mut(user) else { return };
         for (asker, known) in Asker::ALL.into_iter().zip(known) {

@@ -1,8 +1,8 @@
 //! Operations as a user agent plays them, both ends of a call: without I/O.
 //!
-//! An [`Engine`] is told when an operation is to start, what came in and when, and what time it is; it
-//! fills an [`Output`] with what is to be sent. It is a real client: transactions with the timers of
-//! RFC 3261, credentials by challenge, ACK and BYE along the route set of the dialog.
+//! An [`Engine`] is told when an operation is to start, what came in and when, and what time it is;
+//! it fills an [`Output`] with what is to be sent. It is a real client: transactions with the
+//! timers of RFC 3261, credentials by challenge, ACK and BYE along the route set of the dialog.
 
 mod bindings;
 mod callee;
@@ -51,8 +51,8 @@ pub(crate) struct Settings {
     pub(crate) expires: u32,
     /// Whether each caller registers before it calls (row D1 of docs/sources.md).
     pub(crate) register_first: bool,
-    /// Whether the nonce of a challenge is used again, as long as the server takes it (RFC 7616 section
-    /// 3.3), or each operation waits for a challenge.
+    /// Whether the nonce of a challenge is used again, as long as the server takes it (RFC 7616
+    /// section 3.3), or each operation waits for a challenge.
     pub(crate) reuse_nonces: bool,
 }
 

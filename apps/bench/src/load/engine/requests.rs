@@ -1,5 +1,5 @@
-//! Requests that come, and what answers them: those of our own calls, at both ends, those that a server
-//! makes by itself, and those of strangers.
+//! Requests that come, and what answers them: those of our own calls, at both ends, those that a
+//! server makes by itself, and those of strangers.
 
 use super::key::Key;
 use super::slot::{CalleeState, End, Request, Slot};
@@ -35,8 +35,8 @@ impl Arrived<'_, '_> {
         self.message.elements(HeaderName::Require).filter(|option| !option.is_empty())
     }
 
-    /// Whether it asks for what is not known (RFC 3261 section 8.2.2.3). ACK and CANCEL cannot, and the
-    /// method is looked at before.
+    /// Whether it asks for what is not known (RFC 3261 section 8.2.2.3). ACK and CANCEL cannot, and
+    /// the method is looked at before.
     fn requires_unknown(&self) -> bool {
         let method = self.method;
         let is_taken = matches!(
@@ -46,7 +46,8 @@ impl Arrived<'_, '_> {
         is_taken && self.required().next().is_some()
     }
 
-    /// The same, of a request outside of dialogs: within one that is not there, it is that which is said.
+    /// The same, of a request outside of dialogs: within one that is not there, it is that which is
+    /// said.
     fn starts_with_unknown(&self) -> bool {
         to_tag(self.message).is_none() && self.requires_unknown()
     }
@@ -137,8 +138,8 @@ impl Engine {
         }
         let heard = slot.heard(end);
         let is_repeated = arrived.cseq == *heard;
-        // A BYE ends the call whatever its number: a server that sends requests by itself may have put
-        // some in between.
+        // A BYE ends the call whatever its number: a server that sends requests by itself may have
+        // put some in between.
         let is_late = arrived.cseq < *heard && arrived.method != Method::Bye;
         *heard = arrived.cseq.max(*heard);
         if is_late {
@@ -168,8 +169,8 @@ impl Engine {
         }
     }
 
-    /// The other end, or a server in its name, changes the session: we take what it says, and say what
-    /// we said before (RFC 3261 section 14.2).
+    /// The other end, or a server in its name, changes the session: we take what it says, and say
+    /// what we said before (RFC 3261 section 14.2).
     fn on_reinvite(&mut self, arrived: &Arrived<'_, '_>, index: u32, end: End, now: Instant) {
         let slot = self.slots.get(index);
         let is_answered = match end {
@@ -252,7 +253,8 @@ impl Engine {
         }
     }
 
-    /// The other end is to be reached where its Contact says, from now on (RFC 3261 section 12.2.2).
+    /// The other end is to be reached where its Contact says, from now on (RFC 3261 section
+    /// 12.2.2).
     fn refresh_target(&mut self, arrived: &Arrived<'_, '_>, index: u32, end: End) {
         // Only callers send requests later.
         if end == End::Caller
@@ -401,8 +403,8 @@ impl Engine {
     }
 }
 
-/// What answers a method that is not taken: those that are known are not allowed, others unknown (RFC
-/// 3261 sections 8.2.1 and 21.5.2).
+/// What answers a method that is not taken: those that are known are not allowed, others unknown
+/// (RFC 3261 sections 8.2.1 and 21.5.2).
 const fn status_of_other(method: Method<'_>) -> u16 {
     if matches!(method, Method::Other(_)) { 501 } else { 405 }
 }

@@ -150,8 +150,8 @@ pub(crate) struct Slot {
     pub(crate) attempt: u8,
     /// Challenges answered for this request.
     pub(crate) challenges: u8,
-    /// How long a registration is to last, in seconds; and whether that is what the registrar wants, by
-    /// which it was sent again.
+    /// How long a registration is to last, in seconds; and whether that is what the registrar
+    /// wants, by which it was sent again.
     pub(crate) expires: u32,
     pub(crate) is_lengthened: bool,
     pub(crate) cseq: u32,
@@ -175,7 +175,8 @@ pub(crate) struct Slot {
     /// When to look next, and when the entry in the wheel comes up.
     pub(crate) looked: Instant,
     pub(crate) callee: Callee,
-    /// What the caller answers to an INVITE of the other side, and the highest CSeq that came from it.
+    /// What the caller answers to an INVITE of the other side, and the highest CSeq that came from
+    /// it.
     pub(crate) answer: Answer,
     pub(crate) heard: u32,
     /// How the operation before ended.
@@ -345,8 +346,8 @@ impl Slots {
             .filter(|slot| slot.is_live && slot.generation == key.generation)
     }
 
-    /// How the operation that `key` names has ended and whether it was measured, if its slot has not
-    /// been used since.
+    /// How the operation that `key` names has ended and whether it was measured, if its slot has
+    /// not been used since.
     pub(crate) fn past(&self, key: Key) -> Option<(Outcome, bool)> {
         self.all
             .get(key.slot as usize)
@@ -354,8 +355,8 @@ impl Slots {
             .map(|slot| (slot.last, slot.is_measured))
     }
 
-    /// Notes an ACK for the operation that `key` names, which is over. Whether it is the first: a BYE
-    /// can overtake it.
+    /// Notes an ACK for the operation that `key` names, which is over. Whether it is the first: a
+    /// BYE can overtake it.
     pub(crate) fn acknowledge_past(&mut self, key: Key) -> bool {
         self.all
             .get_mut(key.slot as usize)

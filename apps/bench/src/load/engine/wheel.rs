@@ -15,8 +15,8 @@ pub(crate) struct Entry {
     pub(crate) generation: u32,
 }
 
-/// Entries by the time when they come up. What is due later than the wheel reaches comes up early; who
-/// takes it out puts it in again.
+/// Entries by the time when they come up. What is due later than the wheel reaches comes up early;
+/// who takes it out puts it in again.
 #[derive(Debug)]
 pub(crate) struct Wheel {
     ticks: Vec<Vec<Entry>>,
@@ -31,7 +31,8 @@ impl Wheel {
         Self { ticks: vec![Vec::new(); TICKS], current: tick_of(now), count: 0 }
     }
 
-    /// Lets `entry` come up at `when`, or earlier if that is far away. Returns the time when it will.
+    /// Lets `entry` come up at `when`, or earlier if that is far away. Returns the time when it
+    /// will.
     pub(crate) fn insert(&mut self, when: Instant, entry: Entry) -> Instant {
         // Rounded up: what comes up is due.
         let tick = (tick_of(when) + 1).clamp(self.current, self.current + TICKS as u64 - 1);

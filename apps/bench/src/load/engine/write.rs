@@ -92,9 +92,10 @@ impl<'a> Sender<'a> {
         ack.lines(authorization).field(HeaderName::UserAgent, USER_AGENT).end();
     }
 
-    /// Appends the ACK of a final response other than 2xx, as part of the transaction (RFC 3261 section
-    /// 17.1.1.3). All that is needed is in the response, so that one which comes late or again is acknowledged
-    /// too. `None`, with `out` in disorder, where the response lacks what it must have.
+    /// Appends the ACK of a final response other than 2xx, as part of the transaction (RFC 3261
+    /// section 17.1.1.3). All that is needed is in the response, so that one which comes late or
+    /// again is acknowledged too. `None`, with `out` in disorder, where the response lacks what it
+    /// must have.
     pub(crate) fn write_ack_of_refusal(
         self,
         response: &Message<'_>,

@@ -89,7 +89,8 @@ pub(crate) struct LinkPlan {
 /// A message that came in.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Incoming<'a> {
-    /// When, by the kernel's account. What is read from a connection in one piece has the time of its last part.
+    /// When, by the kernel's account. What is read from a connection in one piece has the time of
+    /// its last part.
     pub(crate) received: Instant,
     pub(crate) link: u32,
     pub(crate) remote: SocketAddr,
@@ -195,8 +196,8 @@ impl Links {
         }
     }
 
-    /// Sends what is in `out`, which it may bring into another order, and closes the links of operations
-    /// that are over.
+    /// Sends what is in `out`, which it may bring into another order, and closes the links of
+    /// operations that are over.
     pub(crate) fn send(&mut self, out: &mut Output) {
         match self {
             Self::Udp(links) => links.send(out),
@@ -246,8 +247,8 @@ impl Links {
     }
 }
 
-/// The kernel's times are those of the wall clock, which may be set; ours is not. Both are read anew for each batch:
-/// what lies between would be missing from every delay.
+/// The kernel's times are those of the wall clock, which may be set; ours is not. Both are read
+/// anew for each batch: what lies between would be missing from every delay.
 #[derive(Clone, Copy)]
 struct Clocks {
     now: Instant,

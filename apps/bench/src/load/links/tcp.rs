@@ -27,8 +27,8 @@ pub(crate) struct TcpLinks {
     clock: Clock,
     target: SocketAddr,
     sharing: Sharing,
-    /// Connections that this side opens: the first ones; those after them are opened by the server, or
-    /// for single operations.
+    /// Connections that this side opens: the first ones; those after them are opened by the server,
+    /// or for single operations.
     users: usize,
     streams: Vec<Option<Stream>>,
     free: Vec<u32>,
@@ -216,7 +216,8 @@ impl TcpLinks {
                     io::ErrorKind::WouldBlock => return,
                     io::ErrorKind::Interrupted | io::ErrorKind::ConnectionAborted => continue,
                     _ => {
-                        // Out of descriptors, most likely: to be told again and again would be a load of its own.
+                        // Out of descriptors, most likely: to be told again and again would be a
+                        // load of its own.
                         let _ = self.epoll.delete(&self.listener);
                         return;
                     }
@@ -290,7 +291,8 @@ impl Stream {
         Ok(())
     }
 
-    /// Reads into `chunk`. How many octets there were, and when the last of them came, if the kernel says so.
+    /// Reads into `chunk`. How many octets there were, and when the last of them came, if the
+    /// kernel says so.
     fn read(
         &self,
         chunk: &mut [u8],

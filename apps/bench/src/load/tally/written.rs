@@ -1,4 +1,5 @@
-//! A tally as it travels from one machine to another: all of it, so that several become one exactly.
+//! A tally as it travels from one machine to another: all of it, so that several become one
+//! exactly.
 
 use super::{METHODS, STATUSES, SecondTally, Tally};
 use crate::record::{self, Counts, Delay, Histogram, Second};

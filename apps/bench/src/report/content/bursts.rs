@@ -8,8 +8,8 @@ use crate::report::document::{Section, Table};
 use crate::report::groups::{Group, Pooled, state};
 use crate::report::words;
 
-/// The share of timeouts, in percent, that a server may have and pass (row D3): of fifteen attempts in
-/// as many minutes two may be in vain.
+/// The share of timeouts, in percent, that a server may have and pass (row D3): of fifteen attempts
+/// in as many minutes two may be in vain.
 pub(super) const TIMEOUT_LIMIT: f64 = 100.0 * 2.0 / 15.0;
 
 /// The groups of one system and operation (and state of the network), by rising number of users.
@@ -321,7 +321,7 @@ fn delay_of_users(
                 value(&group.pooled(delay)).map(|us| us / 1000.0)
             }));
         }
-        for group in groups.iter() {
+        for group in *groups {
             let mut cells =
                 vec![series_name(report, group), group.operation(), words::count(group.load.users)];
             cells.extend(delay_cells(&group.pooled(delay)));

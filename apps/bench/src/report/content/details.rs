@@ -1,5 +1,5 @@
-//! The figures behind the others: RFC 6076, bands, failures, resources, the generator, each run, and how
-//! everything is defined.
+//! The figures behind the others: RFC 6076, bands, failures, resources, the generator, each run,
+//! and how everything is defined.
 
 use super::{Report, time, unless_empty};
 use crate::metrics::{self, Bands};

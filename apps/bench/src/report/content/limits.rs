@@ -1,4 +1,5 @@
-//! What each system carries at most: the table of row D5 of docs/sources.md, and the search of RFC 7502.
+//! What each system carries at most: the table of row D5 of docs/sources.md, and the search of
+//! RFC 7502.
 
 use super::bursts::{self, TIMEOUT_LIMIT};
 use super::{Report, is_whole, request_delay, unless_empty};
@@ -67,8 +68,8 @@ impl Curve<'_> {
         self.groups.iter().filter(|group| !group.is_doubtful())
     }
 
-    /// The part of [`Curve::delays`] to look for a knee in: to the first step with failures, for behind it
-    /// only the lucky operations are left to tell of delays.
+    /// The part of [`Curve::delays`] to look for a knee in: to the first step with failures, for
+    /// behind it only the lucky operations are left to tell of delays.
     fn carried_delays(&self) -> Vec<(f64, f64)> {
         let mut delays = self.delays();
         if let Some(end) = self.valid().position(|group| !is_whole(group)) {
@@ -150,8 +151,8 @@ fn limit_row(report: &Report<'_>, curve: &Curve<'_>) -> Vec<String> {
     ]
 }
 
-/// Of the numbers of users that were measured validly: the last one before something does not hold, and
-/// the first at which it does not.
+/// Of the numbers of users that were measured validly: the last one before something does not hold,
+/// and the first at which it does not.
 fn steps_before<'g, 'a>(
     groups: &'g [Group<'a>],
     holds: impl Fn(&Group<'_>) -> bool,

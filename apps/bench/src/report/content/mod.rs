@@ -97,9 +97,9 @@ impl<'a> Report<'a> {
         }
     }
 
-    /// The groups whose details are told. Of a curve, a search, bursts and numbers of users it is one for
-    /// each system and operation: the heaviest load that was carried without a failure, or the lightest
-    /// of all if there is none.
+    /// The groups whose details are told. Of a curve, a search, bursts and numbers of users it is
+    /// one for each system and operation: the heaviest load that was carried without a failure, or
+    /// the lightest of all if there is none.
     fn featured(&self) -> Vec<Group<'a>> {
         let mut featured = self.groups(&[Kind::Run, Kind::Compare]);
         let mut steps =

@@ -152,7 +152,8 @@ fn doubts<'a>(runs: impl Iterator<Item = &'a Run>) -> Vec<String> {
 /// What the commands concluded, in a line each.
 fn findings(report: &Report<'_>, section: &mut Section) {
     let findings = report.subjects.iter().flat_map(|subject| {
-        // A comparison is told by its tables, and what is about one step by the section of findings.
+        // A comparison is told by its tables, and what is about one step by the section of
+        // findings.
         let about_a_step = |finding: &Finding| {
             let labels = subject.record.runs.iter().map(|run| run.label.as_str());
             labels.filter(|label| !label.is_empty()).any(|label| finding.name.ends_with(label))

@@ -140,7 +140,8 @@ pub(super) fn course(report: &Report<'_>) -> Option<Section> {
          outside of the upright lines is ramp and tail, which no figure counts.",
     );
     for (operation, groups) in by_operation(report) {
-        // A comparison has a dozen operations: there, delays over time are enough to see what happened.
+        // A comparison has a dozen operations: there, delays over time are enough to see what
+        // happened.
         let brief = groups.iter().all(|group| report.kind(group) == Kind::Compare);
         let mut charts = Vec::new();
         if !brief {
@@ -253,9 +254,9 @@ fn thinned(points: Vec<(f64, f64)>, thin: Thin) -> Vec<(f64, f64)> {
     chunks.collect()
 }
 
-/// What happened in each second, by the time of it that the load was on: in half a second of load there is half
-/// of what there is in a whole one. What `ends` goes on ending after the load, so that the second in which
-/// the load ended is whole for it, unless nothing ended after that.
+/// What happened in each second, by the time of it that the load was on: in half a second of load
+/// there is half of what there is in a whole one. What `ends` goes on ending after the load, so
+/// that the second in which the load ended is whole for it, unless nothing ended after that.
 fn rates(run: &Run, value: impl Fn(&Second) -> u64, ends: bool) -> Vec<(f64, f64)> {
     /// With less of a second it is chance what was in it.
     const LEAST: f64 = 0.1;
@@ -445,7 +446,8 @@ mod tests {
         run.series = [(0, 100, 50), (1, 100, 100), (2, 50, 100), (3, 0, 7)].map(second).to_vec();
         assert_eq!(succeeded(&run)[2..], [(2.0, 100.0), (3.0, 7.0)]);
         assert_eq!(offered(&run)[2..], [(2.0, 100.0), (3.0, 0.0)]);
-        // A moment of load tells no rate; a record that does not say when it was on is told as it is.
+        // A moment of load tells no rate; a record that does not say when it was on is told as it
+        // is.
         run.loaded = Some([0.0, 2.01]);
         assert_eq!(offered(&run).iter().map(|point| point.0).collect::<Vec<_>>(), [0.0, 1.0, 3.0]);
         run.loaded = None;

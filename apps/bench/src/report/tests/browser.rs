@@ -64,7 +64,8 @@ struct Found {
     wide: i64,
 }
 
-/// Opens the report of these records, and tells what the observer found and what the browser logged.
+/// Opens the report of these records, and tells what the observer found and what the browser
+/// logged.
 fn look(records: &[Record], options: &[&str]) -> (Found, String) {
     let dir = tempfile::tempdir().unwrap();
     let at = |name: &str| dir.path().join(name);

@@ -367,7 +367,7 @@ fn csv_has_a_row_for_each_run() {
 #[test]
 fn csv_columns_are_documented() {
     let docs = include_str!("../../../../../docs/report.md");
-    for column in super::csv::columns() {
+    for column in csv::columns() {
         let name = &column.name;
         let delays = Delay::ALL.into_iter();
         let delays = delays.filter(|delay| name.starts_with(&format!("{}_", delay.name())));

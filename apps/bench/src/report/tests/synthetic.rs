@@ -1,5 +1,5 @@
-//! Records as the commands would write them, of every kind, from a model of servers: a queue in front of
-//! so many operations a second.
+//! Records as the commands would write them, of every kind, from a model of servers: a queue in
+//! front of so many operations a second.
 
 use crate::record::*;
 use sip::Duration;
@@ -316,9 +316,9 @@ pub(super) fn limit() -> Record {
             let mut run = run(*server, load(Operation::Register, rate), 0, 5);
             run.label = "search".to_owned();
             if run.counts.succeeded == run.counts.offered {
-                low = rate
+                low = rate;
             } else {
-                high = rate
+                high = rate;
             }
             rate = if high.is_finite() { f64::midpoint(low, high).round() } else { rate * 2.0 };
             record.runs.push(run);

@@ -1,8 +1,9 @@
 //! TCP connections: who has which, what is sent on them, and what is done when something comes.
 //!
-//! Each connection belongs to the set of one worker, as a socket for datagrams does, and is served with it. Every
-//! thread may send: it writes to the connection itself as long as the system takes it. What has come and cannot be worked on
-//! yet waits in a backlog, what comes on one connection in its order.
+//! Each connection belongs to the set of one worker, as a socket for datagrams does, and is served
+//! with it. Every thread may send: it writes to the connection itself as long as the system takes
+//! it. What has come and cannot be worked on yet waits in a backlog, what comes on one connection
+//! in its order.
 
 mod serve;
 mod set;
@@ -39,7 +40,8 @@ const ROUND: Duration = TIMEOUTS.message;
 pub(super) const READ_SIZE: usize = 16 * 1024;
 /// How many times so much is read of one connection before others get their turn.
 const CHUNKS: usize = 16;
-/// How many times so much is read in all, besides once of each connection, before what came is worked on.
+/// How many times so much is read in all, besides once of each connection, before what came is
+/// worked on.
 const MORE_CHUNKS: usize = 64;
 /// How long is read, about, before what came is worked on.
 const LONGEST_READING: Duration = Duration::from_millis(5);
@@ -160,7 +162,8 @@ impl Connections {
         }
     }
 
-    /// The connection that `flow` names; where it names none, one to its far end, which may have to be opened.
+    /// The connection that `flow` names; where it names none, one to its far end, which may have to
+    /// be opened.
     fn stream_for(&self, flow: &Flow) -> Option<Arc<Stream>> {
         if let Some(connection) = flow.connection {
             return self.get(connection);
@@ -178,7 +181,8 @@ impl Connections {
         table.open.get(table.by_remote.get(&(flow.transport, flow.remote))?).cloned()
     }
 
-    /// Whether `parts` were sent or wait to be. What waited for a connection that was not made is added to `failed`.
+    /// Whether `parts` were sent or wait to be. What waited for a connection that was not made is
+    /// added to `failed`.
     fn send_on(
         &self,
         stream: &Stream,
@@ -243,7 +247,8 @@ impl Connections {
         Ok(stream)
     }
 
-    /// Forgets a connection, which closes it. That, and what waited for one that was not made, is added to `failed`.
+    /// Forgets a connection, which closes it. That, and what waited for one that was not made, is
+    /// added to `failed`.
     fn end(&self, stream: &Stream, failed: &mut Vec<Failed>) {
         let connection = stream.connection;
         let Flow { transport, remote, .. } = stream.flow;

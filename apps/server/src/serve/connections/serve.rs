@@ -1,10 +1,12 @@
-//! What is done for connections when something comes, when there is room again, and when their time is over.
+//! What is done for connections when something comes, when there is room again, and when their time
+//! is over.
 
 use super::*;
 
 impl Connections {
-    /// Does what there is to do for the connections of the worker `owner`, where some are ready: reads all that there
-    /// is, and works on it unless something waits longer. `chunk` is room to read into.
+    /// Does what there is to do for the connections of the worker `owner`, where some are ready:
+    /// reads all that there is, and works on it unless something waits longer. `chunk` is room to
+    /// read into.
     pub(in crate::serve) fn serve(
         &self,
         doer: &dyn CarryOut,
@@ -58,8 +60,9 @@ impl Connections {
         self.owned[owner].backlog.lock().longest_wait(now)
     }
 
-    /// Works on what waits for the worker `owner`: for as long as it was read, if there is so much, or else nothing
-    /// would be done where much comes; and not so much that nothing else gets its turn.
+    /// Works on what waits for the worker `owner`: for as long as it was read, if there is so much,
+    /// or else nothing would be done where much comes; and not so much that nothing else gets its
+    /// turn.
     pub(in crate::serve) fn work_off(&self, doer: &dyn CarryOut, owner: usize, local: &mut Local) {
         let backlog = &mut *self.owned[owner].backlog.lock();
         let begun = self.clock.now();
@@ -266,8 +269,8 @@ impl Connections {
         }
     }
 
-    /// Hands a message that has `waited` to the engine. False where the connection has been closed meanwhile, since
-    /// its peer does not read: what else it has said would be answered elsewhere.
+    /// Hands a message that has `waited` to the engine. False where the connection has been closed
+    /// meanwhile, since its peer does not read: what else it has said would be answered elsewhere.
     fn receive(
         &self,
         doer: &dyn CarryOut,
@@ -286,7 +289,8 @@ impl Connections {
         !stream.is_closed()
     }
 
-    /// Ends a connection on which no further message can be found, and says why where that can be said.
+    /// Ends a connection on which no further message can be found, and says why where that can be
+    /// said.
     fn refuse(&self, doer: &dyn CarryOut, stream: &Stream, fault: &Fault, local: &mut Local) {
         let now = self.clock.now();
         if let FrameError::ContentLength(length) = fault.error {

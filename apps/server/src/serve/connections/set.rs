@@ -54,8 +54,8 @@ pub(super) enum Wait {
 /// Sockets to be waited for together.
 pub(super) struct Set {
     epoll: Epoll,
-    /// When to look after whom. Each connection has one reminder; which of its times runs out by then is for it to
-    /// say.
+    /// When to look after whom. Each connection has one reminder; which of its times runs out by
+    /// then is for it to say.
     reminders: Mutex<BinaryHeap<Reverse<(Instant, u64)>>>,
 }
 

@@ -11,7 +11,8 @@ use std::ops::ControlFlow;
 
 /// How long a peer may take to accept a connection.
 pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long a peer may take. A connection may be silent for longer than the longest registration by default.
+/// How long a peer may take. A connection may be silent for longer than the longest registration by
+/// default.
 pub(super) const TIMEOUTS: Timeouts = Timeouts {
     first_message: Duration::from_secs(60),
     message: Duration::from_secs(20),
@@ -47,13 +48,15 @@ struct Reading {
 pub(super) enum Ending {
     /// The peer says no more.
     Heard,
-    /// What it says is not listened to. It is read nevertheless: to close before would take back what was written.
+    /// What it says is not listened to. It is read nevertheless: to close before would take back
+    /// what was written.
     Deaf,
 }
 
 /// What is written.
 enum Writing {
-    /// The peer has not accepted the connection. What waits for that, with the flows to report it on.
+    /// The peer has not accepted the connection. What waits for that, with the flows to report it
+    /// on.
     Connecting(Vec<(Flow, Vec<u8>)>),
     /// What the system has not taken yet.
     Open(Output),
@@ -126,8 +129,8 @@ impl Stream {
         }
     }
 
-    /// Sends `parts`, one after the other, as messages on `flow`; what the system does not take waits, and `set` is
-    /// told so.
+    /// Sends `parts`, one after the other, as messages on `flow`; what the system does not take
+    /// waits, and `set` is told so.
     ///
     /// # Errors
     /// Where none of them can be sent, now or later.
@@ -163,7 +166,8 @@ impl Stream {
             unsent.push(&[&part[own..]])?;
             taken -= own;
         }
-        // While `writing` is locked, or one thread could wait for room and another one end that at once.
+        // While `writing` is locked, or one thread could wait for room and another one end that at
+        // once.
         match unsent.is_empty() {
             true => Ok(()),
             false => self.change(set, Wait::Both),
@@ -194,7 +198,8 @@ impl Stream {
             Writing::Closed => return Ok(()),
         };
         if !unsent.is_empty() {
-            // Only then it counts as open: what waits for a connection that fails at its first write is reported.
+            // Only then it counts as open: what waits for a connection that fails at its first
+            // write is reported.
             let taken = taken((&self.socket).write(unsent.pending()))?;
             unsent.consume(taken);
         }
@@ -223,7 +228,8 @@ impl Stream {
         self.writing.lock().is_empty()
     }
 
-    /// Ends: at `due`, or when all is written and the peer says no more. True where that is so already.
+    /// Ends: at `due`, or when all is written and the peer says no more. True where that is so
+    /// already.
     ///
     /// # Errors
     /// When that cannot be waited for.
@@ -263,7 +269,8 @@ impl Stream {
         }
     }
 
-    /// Takes note that what was said has not been read: a message that is not whole has its time anew.
+    /// Takes note that what was said has not been read: a message that is not whole has its time
+    /// anew.
     pub(super) fn excuse(&self, now: Instant) {
         self.reading.lock().patience.excuse(&TIMEOUTS, now);
     }
@@ -281,7 +288,8 @@ impl Stream {
         }
     }
 
-    /// Reads what there is, up to the length of `chunk`, and shows it to `visit` until that breaks off.
+    /// Reads what there is, up to the length of `chunk`, and shows it to `visit` until that breaks
+    /// off.
     ///
     /// # Errors
     /// Where the stream cannot go on.

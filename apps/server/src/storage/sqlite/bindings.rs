@@ -67,8 +67,8 @@ impl Registrations for Sqlite {
 
 impl Sqlite {
     /// Takes the records of the journal `files`, which are all there are but those being
-    /// written, into the database as one transaction. Folding a file twice changes nothing. Returns those of which not
-    /// all could be read.
+    /// written, into the database as one transaction. Folding a file twice changes nothing. Returns
+    /// those of which not all could be read.
     ///
     /// # Errors
     /// When a file cannot be opened or the database fails; then nothing has changed.
@@ -138,8 +138,8 @@ impl Sqlite {
     }
 }
 
-/// Of each address of record the newest record, and the number of the journal files that it stands in. Most users
-/// are there more than once, and the database is quickest in the order of its key.
+/// Of each address of record the newest record, and the number of the journal files that it stands
+/// in. Most users are there more than once, and the database is quickest in the order of its key.
 type Newest = BTreeMap<Vec<u8>, (u64, Vec<u8>)>;
 
 fn note(newest: &mut Newest, journal: u64, record: &Record<'_>) {

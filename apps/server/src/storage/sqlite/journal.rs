@@ -1,7 +1,8 @@
 //! Journal files: what became of registrations since they were last taken into the database.
 //!
 //! Each worker appends to a file of its own, so that none waits while another one's write is held
-//! up. The files of all workers that are appended to at a time are one generation, and carry its number.
+//! up. The files of all workers that are appended to at a time are one generation, and carry its
+//! number.
 //!
 //! At a checkpoint a new generation is begun, the older ones are taken into the database, and then
 //! deleted. A crash between any two of these steps leaves files that are taken in once more, which
@@ -54,8 +55,8 @@ struct Shared {
 }
 
 impl JournalFiles {
-    /// Begins journal files for so many workers, after those that may be there, and starts the threads that sync
-    /// them and take them into the database.
+    /// Begins journal files for so many workers, after those that may be there, and starts the
+    /// threads that sync them and take them into the database.
     ///
     /// # Errors
     /// When a file cannot be made.

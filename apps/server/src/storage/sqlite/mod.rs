@@ -1,5 +1,5 @@
-//! Storage in the data directory: an SQLite database and, for the registrations of the last moments, journal files beside
-//! it.
+//! Storage in the data directory: an SQLite database and, for the registrations of the last
+//! moments, journal files beside it.
 
 mod bindings;
 mod journal;
@@ -29,8 +29,8 @@ const STEPS: [&str; 2] = [TABLES, LOGINS];
 /// The form of the tables.
 const SCHEMA_VERSION: i64 = STEPS.len() as i64;
 
-/// Further names under which users log in: `user@domain`, which those have not who were stored before, and one of the
-/// operator's choice. Hashes stand together, as [`users`] has them.
+/// Further names under which users log in: `user@domain`, which those have not who were stored
+/// before, and one of the operator's choice. Hashes stand together, as [`users`] has them.
 const LOGINS: &str = "
     ALTER TABLE subscriber ADD COLUMN address_ha1 BLOB;
     ALTER TABLE subscriber ADD COLUMN auth_name TEXT;
@@ -333,7 +333,7 @@ pub(crate) mod tests {
     #[test]
     fn a_database_of_an_older_form_is_brought_up_to_date() {
         let directory = tempfile::tempdir().unwrap();
-        let old = rusqlite::Connection::open(directory.path().join(DATABASE)).unwrap();
+        let old = Connection::open(directory.path().join(DATABASE)).unwrap();
         make_tables(&old, &STEPS[..1]).unwrap();
         old.pragma_update(None, "user_version", 1).unwrap();
         old.execute(

@@ -1,4 +1,5 @@
-//! What is done where the database is damaged: what can be read of it goes into a new one, and the damaged one is kept.
+//! What is done where the database is damaged: what can be read of it goes into a new one, and the
+//! damaged one is kept.
 
 use super::{DATABASE_MODE, Error, SECRET, STEPS, get_setting, make_tables, of, to};
 use crate::log;
@@ -30,11 +31,12 @@ const PAGE: u64 = 4096;
 /// How many times as long the copy of a database may become that was cut off.
 const MOST_PADDING: u64 = 100;
 
-/// Puts a new database with all that can be read in the place of the one at `path`, which is damaged as `reason` says,
-/// and keeps that one under another name.
+/// Puts a new database with all that can be read in the place of the one at `path`, which is
+/// damaged as `reason` says, and keeps that one under another name.
 ///
 /// # Errors
-/// When no user can be read, though there may be some: then nothing has changed. When the new database cannot be made.
+/// When no user can be read, though there may be some: then nothing has changed. When the new
+/// database cannot be made.
 pub(super) fn salvage(path: &Path, reason: String) -> Result<(), Error> {
     let fresh_path = with_suffix(path, ".salvaged");
     // An attempt before this one may have ended early.
@@ -87,8 +89,9 @@ pub(super) fn salvage(path: &Path, reason: String) -> Result<(), Error> {
     Ok(())
 }
 
-/// Makes a copy of the damaged database at `path` that SQLite looks into: it does not where the first bytes are others, or
-/// where the end is missing. What is read from is another file also since SQLite writes to what it opens.
+/// Makes a copy of the damaged database at `path` that SQLite looks into: it does not where the
+/// first bytes are others, or where the end is missing. What is read from is another file also
+/// since SQLite writes to what it opens.
 fn readable_copy(path: &Path) -> Result<PathBuf, Error> {
     let copy_path = with_suffix(path, ".copy");
     remove(&copy_path)?;
@@ -133,7 +136,8 @@ impl fmt::Display for Copied {
     }
 }
 
-/// Copies the rows of `table`, which has the columns `key` and `rest`, from either end up to the damage.
+/// Copies the rows of `table`, which has the columns `key` and `rest`, from either end up to the
+/// damage.
 ///
 /// # Errors
 /// When they cannot be stored. What cannot be read is no error.
@@ -192,8 +196,8 @@ fn is_about_the_row(error: &rusqlite::Error) -> bool {
     }
 }
 
-/// Gives the database at `fresh` the name `path`, and the one there another name, which is returned. There is one at
-/// `path` at any time.
+/// Gives the database at `fresh` the name `path`, and the one there another name, which is
+/// returned. There is one at `path` at any time.
 fn put_in_place(fresh: &Path, path: &Path) -> Result<PathBuf, Error> {
     let kept = damaged_name(path);
     // What belongs to the old database would be taken for the new one's.

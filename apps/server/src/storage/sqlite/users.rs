@@ -17,7 +17,8 @@ impl Users for Sqlite {
         let mut store = || -> rusqlite::Result<()> {
             let transaction = database.transaction()?;
             {
-                // One user may be given the authentication name that another one of them gives up, in whatever order.
+                // One user may be given the authentication name that another one of them gives up,
+                // in whatever order.
                 let mut give_up = transaction.prepare_cached(
                     "UPDATE subscriber SET auth_name = NULL, auth_ha1 = NULL
                      WHERE domain = ?1 AND name = ?2 AND auth_name IS NOT NULL",

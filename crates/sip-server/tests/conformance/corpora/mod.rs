@@ -10,8 +10,8 @@ use sip::{HeaderName, Message};
 use std::path::Path;
 use test_support::{corpora, files, fuzz};
 
-/// What is made of a message: `sound`, `response`, a fault, a flaw, or `no message`. A message that a
-/// collection keeps with line feeds alone is judged as if it had the line ends of SIP.
+/// What is made of a message: `sound`, `response`, a fault, a flaw, or `no message`. A message that
+/// a collection keeps with line feeds alone is judged as if it had the line ends of SIP.
 fn class(bytes: &[u8]) -> String {
     if !bytes.windows(2).any(|pair| pair == b"\r\n") && bytes.contains(&b'\n') {
         return class(text(bytes).replace('\n', "\r\n").as_bytes());

@@ -1,5 +1,5 @@
-//! How many bindings there may be, which of them makes room, and whose place a new one takes (RFC 3261
-//! section 10.3, RFC 5626 section 6).
+//! How many bindings there may be, which of them makes room, and whose place a new one takes (RFC
+//! 3261 section 10.3, RFC 5626 section 6).
 
 use super::{contacts, granted, register};
 use crate::rig::{ALICE, BOB, Draft, Rig, open_config, udp};

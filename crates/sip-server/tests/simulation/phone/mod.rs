@@ -156,8 +156,8 @@ impl Phone {
         ("SIP/2.0/", transport, " ", self.inside, ";rport;branch=", branch)
     }
 
-    /// Starts a client transaction with the next request of `dialog`, with further `lines`, and with
-    /// credentials if there is a challenge to answer. Returns its key.
+    /// Starts a client transaction with the next request of `dialog`, with further `lines`, and
+    /// with credentials if there is a challenge to answer. Returns its key.
     fn send_request(
         &mut self,
         now: Instant,

@@ -195,7 +195,7 @@ fn a_refresh_is_no_operation_and_is_tried_again_while_the_binding_lasts() {
     let parts = rig.finish();
     assert_eq!((parts.counts.offered, parts.counts.succeeded, parts.counts.refused), (2, 2, 0));
     assert_eq!((parts.counts.started, parts.counts.refreshed, parts.operations), (2, 2, 2));
-    assert_eq!(parts.counts.finals["REGISTER"], std::collections::BTreeMap::from([(200, 2)]));
+    assert_eq!(parts.counts.finals["REGISTER"], BTreeMap::from([(200, 2)]));
 }
 
 /// A REGISTER of user 0 that is answered so, and what follows.

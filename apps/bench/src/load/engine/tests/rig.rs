@@ -168,8 +168,8 @@ impl Rig {
     }
 }
 
-/// Asserts that these delays, in milliseconds, and no others, were counted once each; to the part in a
-/// thousand that a histogram keeps.
+/// Asserts that these delays, in milliseconds, and no others, were counted once each; to the part
+/// in a thousand that a histogram keeps.
 #[track_caller]
 pub(super) fn assert_delays(parts: &Parts, expected: &[(Delay, u64)]) {
     let names: Vec<_> = parts.delays.keys().copied().collect();
@@ -188,7 +188,8 @@ pub(super) fn assert_delays(parts: &Parts, expected: &[(Delay, u64)]) {
     }
 }
 
-/// A response of the server, or of somebody behind it, to `request`, with `more` header field lines.
+/// A response of the server, or of somebody behind it, to `request`, with `more` header field
+/// lines.
 pub(super) fn answer(request: &str, status: &str, more: &str) -> String {
     let mut text = format!("SIP/2.0 {status}\r\n");
     for name in ["Via", "From", "To", "Call-ID", "CSeq"] {

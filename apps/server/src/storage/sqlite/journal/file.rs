@@ -72,8 +72,8 @@ impl JournalFile {
     }
 }
 
-/// Makes the files of generation `number` in `directory`, one for each of so many workers. Those that an attempt
-/// that failed has left are taken.
+/// Makes the files of generation `number` in `directory`, one for each of so many workers. Those
+/// that an attempt that failed has left are taken.
 ///
 /// # Errors
 /// When one of them cannot be made, or it is not sure that they outlive a power loss.
@@ -99,8 +99,8 @@ pub(super) fn path(directory: &Path, number: u64, worker: usize) -> PathBuf {
     directory.join(format!("journal-{number:020}-{worker}"))
 }
 
-/// The generation of a journal file, if it is one: those that are kept since they are damaged are none. A name without a
-/// worker is one, too: once there was one file for all.
+/// The generation of a journal file, if it is one: those that are kept since they are damaged are
+/// none. A name without a worker is one, too: once there was one file for all.
 pub(in crate::storage) fn number(path: &Path) -> Option<u64> {
     let name = path.file_name()?.to_str()?.strip_prefix("journal-")?;
     let (number, worker) = name.split_once('-').unwrap_or((name, "0"));

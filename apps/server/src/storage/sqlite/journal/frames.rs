@@ -5,7 +5,8 @@
 //! ```
 //!
 //! A payload is what [`sip_server::Output::journal`] held for one batch of messages. Frames are
-//! appended whole, so after a crash only the last can be incomplete. A frame that is damaged is passed over.
+//! appended whole, so after a crash only the last can be incomplete. A frame that is damaged is
+//! passed over.
 
 use std::fs::File;
 use std::io::{self, BufReader, IoSlice, Read, Seek, SeekFrom, Write};
@@ -13,9 +14,11 @@ use std::path::Path;
 
 /// Bytes before each payload.
 const HEADER: usize = 8;
-/// The longest part of a file in which the next whole frame is searched for, in bytes: it is held in memory.
+/// The longest part of a file in which the next whole frame is searched for, in bytes: it is held
+/// in memory.
 const MAX_SEARCHED: u64 = 256 << 20;
-/// The longest frame that is found by a search, in bytes. Hardly any is as long, and each that seems to begin is checked.
+/// The longest frame that is found by a search, in bytes. Hardly any is as long, and each that
+/// seems to begin is checked.
 const MAX_FOUND: usize = 1 << 20;
 
 /// Appends one frame with one system call. Returns its length.
@@ -106,8 +109,8 @@ impl Frames {
         Ok(true)
     }
 
-    /// Bytes that belong to no whole frame, once [`Frames::next`] has returned `None`. It must not be
-    /// called again then.
+    /// Bytes that belong to no whole frame, once [`Frames::next`] has returned `None`. It must not
+    /// be called again then.
     pub(in crate::storage) fn ignored(&self) -> u64 {
         self.left + self.damaged
     }
@@ -128,7 +131,8 @@ fn find(rest: &[u8]) -> Option<usize> {
     (1..rest.len()).find(|&at| whole(&rest[at..], MAX_FOUND).is_some() && is_row(&rest[at..]))
 }
 
-/// The length of the whole frame that `bytes` begin with, if they do and it is not longer than `longest`.
+/// The length of the whole frame that `bytes` begin with, if they do and it is not longer than
+/// `longest`.
 fn whole(bytes: &[u8], longest: usize) -> Option<usize> {
     let (header, rest) = bytes.split_first_chunk()?;
     let (length, sum) = fields(*header);
@@ -137,8 +141,8 @@ fn whole(bytes: &[u8], longest: usize) -> Option<usize> {
     (checksum(length, payload) == sum).then_some(HEADER + size)
 }
 
-/// Whether `bytes` are whole frames up to the end. A user who writes frames into a contact cannot bring that about:
-/// what follows the contact would have to be one, too.
+/// Whether `bytes` are whole frames up to the end. A user who writes frames into a contact cannot
+/// bring that about: what follows the contact would have to be one, too.
 fn is_row(mut bytes: &[u8]) -> bool {
     while let Some(length) = whole(bytes, usize::MAX) {
         bytes = &bytes[length..];

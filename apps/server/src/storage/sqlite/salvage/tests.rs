@@ -131,14 +131,14 @@ fn a_database_that_is_gone_is_not_taken_for_a_new_one() {
     let journal = directory.path().join("journal-00000000000000000001-0");
     fs::write(&journal, b"").unwrap();
     for file in [Some(b""), None] {
-        fs::remove_file(&path).unwrap();
+        remove_file(&path).unwrap();
         if let Some(bytes) = file {
             fs::write(&path, bytes).unwrap();
         }
         let error = Sqlite::open(locked(directory.path())).unwrap_err();
         assert!(matches!(error, Error::Gone { .. }), "{error}");
     }
-    fs::remove_file(&journal).unwrap();
+    remove_file(&journal).unwrap();
     assert!(all(&open(directory.path()), None).is_empty());
 }
 

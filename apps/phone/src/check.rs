@@ -1,0 +1,257 @@
+//! `check`: what of configuration, network, DNS and account works, what does not, and what to do.
+
+mod date;
+mod probe;
+
+use crate::front::Front;
+use crate::outcome::Outcome;
+use crate::phone::{Phone, Setup};
+use crate::report::{Report, Told};
+use net::Dns;
+use nix::ifaddrs::getifaddrs;
+use nix::net::if_::InterfaceFlags;
+use probe::Answered;
+use sip::Transport;
+use sip::locate::{Destination, Families};
+use sip_ua::Account;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
+use std::time::{Duration, Instant, SystemTime};
+
+/// How long a registration may take: as long as SIP waits (RFC 3261 timer F), and a little.
+const REGISTRATION: Duration = Duration::from_secs(35);
+/// How far off a clock may be: certificates and nonces bear that much.
+const SKEW: Duration = Duration::from_secs(60);
+
+/// Says what was found.
+struct Check {
+    report: Report,
+    failed: Option<String>,
+}
+
+impl Check {
+    fn tell(&mut self, what: &str, works: bool, found: String, advice: Option<&str>) {
+        if !works {
+            self.failed.get_or_insert(format!("{what}: {found}"));
+        }
+        let advice = advice.filter(|_| !works).map(str::to_owned);
+        self.report.tell(&Told::Check { what: what.to_owned(), works, found, advice });
+    }
+}
+
+/// Looks at everything.
+///
+/// # Errors
+/// How the program ends where something does not work.
+pub(crate) fn run(mut setup: Setup, report: Report) -> Result<Outcome, Outcome> {
+    let mut check = Check { report, failed: None };
+    configuration(&mut check, &setup.accounts);
+    network(&mut check);
+    if !port(&mut check, setup.listen) {
+        setup.listen.set_port(0);
+    }
+    setup.accounts.iter().for_each(|account| server(&mut check, account));
+    registrations(&mut check, setup)?;
+    match check.failed {
+        None => Ok(Outcome::Done),
+        Some(failed) => Err(Outcome::Failed(failed)),
+    }
+}
+
+fn configuration(check: &mut Check, accounts: &[Account]) {
+    let names: Vec<&str> = accounts.iter().map(|account| account.uri.as_str()).collect();
+    let found = match names.is_empty() {
+        true => "no account: calls go directly to who is called".to_owned(),
+        false => format!("accounts {}", names.join(", ")),
+    };
+    check.tell("configuration", true, found, None);
+}
+
+/// Interfaces that are up, and the ways out.
+fn network(check: &mut Check) {
+    let interfaces = match getifaddrs() {
+        Ok(interfaces) => interfaces,
+        Err(error) => {
+            let found = format!("interfaces cannot be listed: {error}");
+            return check.tell("interfaces", false, found, None);
+        }
+    };
+    let up = interfaces.filter(|interface| interface.flags.contains(InterfaceFlags::IFF_UP));
+    let addresses: Vec<String> = up
+        .filter_map(|interface| {
+            let storage = interface.address?;
+            let four = storage.as_sockaddr_in().map(|address| IpAddr::V4(address.ip()));
+            let address = four.or(storage.as_sockaddr_in6().map(|a| IpAddr::V6(a.ip())))?;
+            Some(format!("{} {address}", interface.interface_name))
+        })
+        .collect();
+    let advice = "bring an interface up, or look whether the cable is in";
+    check.tell("interfaces", !addresses.is_empty(), addresses.join(", "), Some(advice));
+    // Addresses that are nobody's (RFC 5737, RFC 3849): only the way to them is looked up.
+    let outside = [IpAddr::from([192, 0, 2, 1]), IpAddr::from([0x2001, 0xdb8, 0, 0, 0, 0, 0, 1])];
+    let sources = outside.map(|ip| net::source_for(SocketAddr::new(ip, 5060)));
+    let ways: Vec<String> = sources.into_iter().flatten().map(|ip| ip.to_string()).collect();
+    let found = match ways.is_empty() {
+        true => "there is no way out: only this machine and its networks are reached".to_owned(),
+        false => format!("packets go out from {}", ways.join(" and ")),
+    };
+    check.tell("default route", !ways.is_empty(), found, Some("set a default route"));
+}
+
+/// Whether SIP can listen at `wanted`.
+fn port(check: &mut Check, wanted: SocketAddr) -> bool {
+    let udp = UdpSocket::bind(wanted).map(drop);
+    let free = udp.and_then(|()| TcpListener::bind(wanted).map(drop));
+    let found = match &free {
+        Ok(()) => format!("{wanted} is free"),
+        Err(error) => format!("{wanted} cannot be listened on: {error}"),
+    };
+    let advice = "end the other program (ss -ulnp), or choose another port with --listen";
+    check.tell("port", free.is_ok(), found, Some(advice));
+    free.is_ok()
+}
+
+fn transport_name(transport: Transport) -> String {
+    transport.uri_name().to_uppercase()
+}
+
+/// Where an account's requests go, and whether somebody answers there.
+fn server(check: &mut Check, account: &Account) {
+    let towards = account.proxy.as_deref().unwrap_or(&account.uri);
+    let Some(destination) = sip_ua::destination(towards.as_bytes()) else {
+        let found = format!("{towards} leads nowhere");
+        return check.tell("DNS", false, found, Some("give the account a proxy"));
+    };
+    let dns = Dns::new(vec![Transport::Udp, Transport::Tcp], Families::V4First, |text| {
+        eprintln!("barebell-phone: {text}");
+    });
+    let located = dns.locate_and_wait(destination.clone()).unwrap_or_default();
+    let places: Vec<String> = located
+        .iter()
+        .map(|target| format!("{} {}", transport_name(target.transport), target.address))
+        .collect();
+    let found = match places.is_empty() {
+        true => format!("{towards} has no address (NAPTR, SRV, A, AAAA)"),
+        false => format!("{towards} is at {}", places.join(", then ")),
+    };
+    let advice = "look at /etc/resolv.conf and at the domain's name, or give the account a proxy";
+    check.tell("DNS", !places.is_empty(), found, Some(advice));
+    let mut date = None;
+    for transport in [Transport::Udp, Transport::Tcp] {
+        let destination = Destination { transport: Some(transport), ..destination.clone() };
+        let targets = dns.locate_and_wait(destination).unwrap_or_default();
+        let Some(target) = targets.first() else { continue };
+        // What the domain prefers has to work; the other transport need not be there.
+        let is_needed = located.first().is_some_and(|first| first.transport == transport);
+        match probe::options(transport, target.address, towards) {
+            Ok(Answered { status, reason, date: told, after }) => {
+                date = date.or(told);
+                let millis = after.as_millis();
+                let found =
+                    format!("{} answers {status} {reason} after {millis} ms", target.address);
+                check.tell(&name_of_probe(transport), true, found, None);
+            }
+            Err(cause) => {
+                let note = if is_needed { "" } else { "; the other transport is preferred" };
+                let found = format!("{}: {cause}{note}", target.address);
+                let advice = "look at firewalls, and whether the server speaks this transport";
+                check.tell(&name_of_probe(transport), !is_needed, found, Some(advice));
+            }
+        }
+    }
+    if let Some(date) = date {
+        clock(check, date);
+    }
+}
+
+fn name_of_probe(transport: Transport) -> String {
+    format!("OPTIONS over {}", transport_name(transport))
+}
+
+/// Whether our clock is as the server's.
+fn clock(check: &mut Check, date: SystemTime) {
+    let now = SystemTime::now();
+    let skew = now.duration_since(date).unwrap_or_else(|early| early.duration());
+    let way = if now > date { "ahead of" } else { "behind" };
+    let is_right = skew <= SKEW;
+    let found = match is_right {
+        true => "as the server's".to_owned(),
+        false => format!(
+            "{} {way} the server's",
+            humantime::format_duration(Duration::from_secs(skew.as_secs()))
+        ),
+    };
+    check.tell("clock", is_right, found, Some("set the clock, by NTP at best"));
+}
+
+/// Registers the accounts, and ends that again.
+fn registrations(check: &mut Check, setup: Setup) -> Result<(), Outcome> {
+    let wanting = setup.accounts.iter().filter(|account| account.registers);
+    let mut waiting: Vec<String> = wanting.map(|account| account.uri.clone()).collect();
+    if waiting.is_empty() {
+        return Ok(());
+    }
+    let mut registering =
+        Registering { begun: Instant::now(), waiting: waiting.len(), outcomes: Vec::new() };
+    crate::front::run(Phone::new(setup)?, &mut registering);
+    let advice = "look at username, password, realm and proxy of the account";
+    for (account, outcome) in registering.outcomes {
+        waiting.retain(|other| *other != account);
+        let (works, found) = match outcome {
+            Outcome::Done => (true, format!("{account} is registered")),
+            outcome => (false, outcome.to_string()),
+        };
+        check.tell("registration", works, found, Some(advice));
+    }
+    for account in waiting {
+        let found = format!("{account}: the server does not answer");
+        check.tell("registration", false, found, Some(advice));
+    }
+    Ok(())
+}
+
+/// Registers, and is done.
+struct Registering {
+    begun: Instant,
+    /// How many accounts there is no answer for.
+    waiting: usize,
+    outcomes: Vec<(String, Outcome)>,
+}
+
+impl Registering {
+    fn note(&mut self, account: &str, outcome: Outcome) {
+        if self.outcomes.iter().all(|(known, _)| known != account) {
+            self.outcomes.push((account.to_owned(), outcome));
+            self.waiting -= 1;
+        }
+    }
+}
+
+impl Front for Registering {
+    fn begin(&mut self, phone: &mut Phone) {
+        phone.register();
+    }
+
+    fn hear(&mut self, _phone: &mut Phone, told: &Told) {
+        match told {
+            Told::Registered { account, .. } => self.note(account, Outcome::Done),
+            Told::RegistrationFailed { account, outcome, .. } => {
+                self.note(account, outcome.clone());
+            }
+            _ => {}
+        }
+    }
+
+    fn turn(&mut self, phone: &mut Phone) -> Option<Outcome> {
+        let is_over = self.waiting == 0 || self.begun.elapsed() >= REGISTRATION;
+        (is_over || phone.was_interrupted()).then_some(Outcome::Done)
+    }
+
+    fn due(&self, _phone: &Phone) -> Option<Instant> {
+        Some(self.begun + REGISTRATION)
+    }
+}
+
+/// Where `check` listens without `--listen`: where `answer` does.
+pub(crate) fn default_listen() -> SocketAddr {
+    (Ipv4Addr::UNSPECIFIED, 5060).into()
+}

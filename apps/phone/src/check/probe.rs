@@ -1,0 +1,119 @@
+//! Asks a server whether it is there: OPTIONS (RFC 3261 section 11).
+
+use super::date;
+use crate::leg::random;
+use sip::stream::{Heard, Input};
+use sip::{HeaderName, Message, Transport};
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::ops::ControlFlow;
+use std::time::{Duration, Instant, SystemTime};
+
+/// How long an answer is waited for, and how often a datagram is sent in that time.
+const PATIENCE: Duration = Duration::from_secs(3);
+const TRIES: u32 = 3;
+
+/// What a server has answered.
+pub(super) struct Answered {
+    pub(super) status: u16,
+    pub(super) reason: String,
+    /// What time it is there.
+    pub(super) date: Option<SystemTime>,
+    pub(super) after: Duration,
+}
+
+/// Asks the server at `remote`, by its URI.
+///
+/// # Errors
+/// Why there is no answer, in words.
+pub(super) fn options(
+    transport: Transport,
+    remote: SocketAddr,
+    uri: &str,
+) -> Result<Answered, String> {
+    let begun = Instant::now();
+    let bytes = match transport {
+        Transport::Udp => by_datagrams(remote, uri),
+        _ => by_connection(remote, uri),
+    };
+    let bytes = bytes.map_err(|error| match error.kind() {
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
+            format!("no answer within {} s", PATIENCE.as_secs())
+        }
+        io::ErrorKind::ConnectionRefused => "nobody listens there".to_owned(),
+        _ => error.to_string(),
+    })?;
+    let message =
+        Message::parse(&bytes).map_err(|_| "what answers does not speak SIP".to_owned())?;
+    let status = message.status().ok_or("what answers does not speak SIP")?;
+    let line = bytes.split(|byte| *byte == b'\r').next().unwrap_or_default();
+    let reason = String::from_utf8_lossy(line).splitn(3, ' ').nth(2).unwrap_or_default().to_owned();
+    let date = message.value(HeaderName::Date).and_then(date::parse);
+    Ok(Answered { status, reason, date, after: begun.elapsed() })
+}
+
+fn request(transport: &str, local: SocketAddr, uri: &str) -> Vec<u8> {
+    let mut token = [0; 8];
+    random(&mut token);
+    let token = u64::from_le_bytes(token);
+    let target = uri.split(';').next().unwrap_or(uri);
+    let target =
+        target.rsplit_once('@').map_or(target.to_owned(), |(_, host)| format!("sip:{host}"));
+    format!(
+        "OPTIONS {target} SIP/2.0\r\nVia: SIP/2.0/{transport} {local};branch=z9hG4bK{token:016x};rport\r\n\
+         Max-Forwards: 70\r\nFrom: <sip:check@{local}>;tag={token:x}\r\nTo: <{target}>\r\n\
+         Call-ID: {token:x}@check\r\nCSeq: 1 OPTIONS\r\nAccept: application/sdp\r\nContent-Length: 0\r\n\r\n"
+    )
+    .into_bytes()
+}
+
+fn by_datagrams(remote: SocketAddr, uri: &str) -> io::Result<Vec<u8>> {
+    let any: SocketAddr = match remote {
+        SocketAddr::V4(_) => ([0; 4], 0).into(),
+        SocketAddr::V6(_) => ([0_u16; 8], 0).into(),
+    };
+    let socket = UdpSocket::bind(any)?;
+    socket.connect(remote)?;
+    socket.set_read_timeout(Some(PATIENCE / TRIES))?;
+    let request = request("UDP", socket.local_addr()?, uri);
+    let mut answer = vec![0; sip::message::MAX_MESSAGE];
+    let mut last = io::Error::from(io::ErrorKind::TimedOut);
+    for _ in 0..TRIES {
+        socket.send(&request)?;
+        match socket.recv(&mut answer) {
+            Ok(length) => {
+                answer.truncate(length);
+                return Ok(answer);
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => last = error,
+            Err(error) => return Err(error),
+        }
+    }
+    Err(last)
+}
+
+fn by_connection(remote: SocketAddr, uri: &str) -> io::Result<Vec<u8>> {
+    let mut socket = TcpStream::connect_timeout(&remote, PATIENCE)?;
+    socket.set_read_timeout(Some(PATIENCE))?;
+    socket.write_all(&request("TCP", socket.local_addr()?, uri))?;
+    let (mut input, mut chunk) = (Input::default(), [0; 4096]);
+    let end = Instant::now() + PATIENCE;
+    while Instant::now() < end {
+        let length = socket.read(&mut chunk)?;
+        if length == 0 {
+            return Err(io::Error::other("the connection was closed without an answer"));
+        }
+        let mut answer = None;
+        let received = input.receive(&chunk[..length], |heard| {
+            if let Heard::Message(bytes) = heard {
+                answer.get_or_insert(bytes.to_vec());
+            }
+            ControlFlow::Continue(())
+        });
+        received.map_err(io::Error::other)?;
+        if let Some(answer) = answer {
+            return Ok(answer);
+        }
+    }
+    Err(io::ErrorKind::TimedOut.into())
+}

@@ -1,0 +1,97 @@
+//! Microphone and speaker. Opened when there is something to say or to hear, closed after that, and never the reason
+//! why a call does not come about.
+
+#[cfg(feature = "audio")]
+mod cards;
+#[cfg(not(feature = "audio"))]
+#[path = "none.rs"]
+mod cards;
+#[cfg(any(feature = "audio", test))]
+mod drift;
+
+use cards::{Microphone, Speaker};
+use std::time::{Duration, Instant};
+
+pub(crate) use cards::list;
+
+/// How long to wait before a device is opened again that was not to be had, or has gone.
+const AGAIN: Duration = Duration::from_secs(2);
+
+/// Which devices are wanted: a name, or the usual one.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Wanted {
+    pub(crate) microphone: Option<String>,
+    pub(crate) speaker: Option<String>,
+}
+
+/// The devices, as far as they are open.
+pub(crate) struct Devices {
+    wanted: Wanted,
+    rate: u32,
+    microphone: Option<Microphone>,
+    speaker: Option<Speaker>,
+    /// When to try again.
+    again: Option<Instant>,
+}
+
+impl Devices {
+    /// Devices for sound of `rate`, which are not open yet.
+    pub(crate) const fn new(wanted: Wanted, rate: u32) -> Self {
+        Self { wanted, rate, microphone: None, speaker: None, again: None }
+    }
+
+    /// Opens what is not open. What is wrong, in words, each time that it is tried.
+    pub(crate) fn open(&mut self, now: Instant) -> Vec<String> {
+        self.microphone.take_if(|microphone| microphone.is_broken());
+        self.speaker.take_if(|speaker| speaker.is_broken());
+        let is_open = self.microphone.is_some() && self.speaker.is_some();
+        if is_open || self.again.is_some_and(|again| now < again) {
+            return Vec::new();
+        }
+        let mut problems = Vec::new();
+        if self.microphone.is_none() {
+            match Microphone::open(self.wanted.microphone.as_deref(), self.rate) {
+                Ok(microphone) => self.microphone = Some(microphone),
+                Err(problem) => problems.push(problem),
+            }
+        }
+        if self.speaker.is_none() {
+            match Speaker::open(self.wanted.speaker.as_deref(), self.rate) {
+                Ok(speaker) => self.speaker = Some(speaker),
+                Err(problem) => problems.push(problem),
+            }
+        }
+        let first = self.again.is_none();
+        self.again = (!problems.is_empty()).then_some(now + AGAIN);
+        // Once is enough to be told.
+        if first { problems } else { Vec::new() }
+    }
+
+    /// Closes all.
+    pub(crate) fn close(&mut self) {
+        (self.microphone, self.speaker, self.again) = (None, None, None);
+    }
+
+    /// The next 20 ms of the microphone, `count` samples: silence where there is none.
+    pub(crate) fn capture(&mut self, count: usize) -> Vec<i16> {
+        let mut heard = Vec::with_capacity(count);
+        if let Some(microphone) = &mut self.microphone {
+            microphone.capture(count, &mut heard);
+        }
+        heard.resize(count, 0);
+        heard
+    }
+
+    /// Plays the next 20 ms.
+    pub(crate) fn play(&mut self, samples: &[i16]) {
+        if let Some(speaker) = &mut self.speaker {
+            speaker.play(samples);
+        }
+    }
+
+    /// Times that a card had nothing to play, or no room for what it heard.
+    pub(crate) fn misses(&self) -> u64 {
+        let microphone = self.microphone.as_ref().map_or(0, Microphone::misses);
+        microphone + self.speaker.as_ref().map_or(0, Speaker::misses)
+    }
+}

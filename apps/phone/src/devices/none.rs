@@ -1,0 +1,61 @@
+//! What stands in the place of sound cards where the phone was built without them.
+
+/// Why there are none.
+const WHY: &str = "this phone was built without sound devices: build it with `--features audio`, which needs libasound2-dev";
+
+/// A device as it is listed.
+pub(crate) struct Listed {
+    pub(crate) name: String,
+    pub(crate) description: String,
+    pub(crate) hears: bool,
+    pub(crate) plays: bool,
+    pub(crate) is_default: bool,
+}
+
+/// # Errors
+/// Always.
+pub(crate) fn list() -> Result<Vec<Listed>, String> {
+    Err(WHY.to_owned())
+}
+
+/// Never open.
+pub(super) enum Microphone {}
+
+/// Never open.
+pub(super) enum Speaker {}
+
+impl Microphone {
+    pub(super) fn open(_name: Option<&str>, _rate: u32) -> Result<Self, String> {
+        Err(WHY.to_owned())
+    }
+
+    pub(super) fn is_broken(&self) -> bool {
+        match *self {}
+    }
+
+    pub(super) fn misses(&self) -> u64 {
+        match *self {}
+    }
+
+    pub(super) fn capture(&mut self, _count: usize, _out: &mut Vec<i16>) {
+        match *self {}
+    }
+}
+
+impl Speaker {
+    pub(super) fn open(_name: Option<&str>, _rate: u32) -> Result<Self, String> {
+        Err(WHY.to_owned())
+    }
+
+    pub(super) fn is_broken(&self) -> bool {
+        match *self {}
+    }
+
+    pub(super) fn misses(&self) -> u64 {
+        match *self {}
+    }
+
+    pub(super) fn play(&mut self, _samples: &[i16]) {
+        match *self {}
+    }
+}

@@ -1,0 +1,89 @@
+//! Judges calls once they are over: by what is expected of them.
+
+use crate::impression::Expectation;
+use crate::junit::{self, Case, Judged};
+use crate::outcome::Outcome;
+use crate::report::{Report, Told};
+use media::ear::Ear;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// What is expected of calls, and how those were that are over.
+pub(crate) struct Judge {
+    expectations: Vec<Expectation>,
+    junit: Option<PathBuf>,
+    report: Report,
+    cases: Vec<Case>,
+    /// Whether there was a call of which something could be expected.
+    has_judged: bool,
+    /// The first that was not met.
+    unmet: Option<String>,
+}
+
+impl Judge {
+    pub(crate) const fn new(
+        expectations: Vec<Expectation>,
+        junit: Option<PathBuf>,
+        report: Report,
+    ) -> Self {
+        Self { expectations, junit, report, cases: Vec::new(), has_judged: false, unmet: None }
+    }
+
+    /// What hears what is expected.
+    pub(crate) fn ear(&self) -> Ear {
+        let mut ear = Ear::default();
+        for expectation in &self.expectations {
+            if let Expectation::Tone(hertz) = expectation {
+                ear.listen_for(*hertz);
+            }
+        }
+        ear
+    }
+
+    /// Judges calls that end.
+    pub(crate) fn hear(&mut self, told: &Told) {
+        let Told::Ended { call, cause, outcome, seconds, totals, heard, .. } = told else { return };
+        let time = Duration::from_secs_f64(seconds.unwrap_or(0.0).max(0.0));
+        let judged = match outcome {
+            Outcome::Done => Judged::Passed,
+            _ => Judged::Failed(cause.clone()),
+        };
+        self.cases.push(Case { name: format!("call {call}"), time, judged });
+        self.has_judged |= seconds.is_some();
+        let heard = heard.clone().unwrap_or_default();
+        for expectation in &self.expectations {
+            let name = format!("call {call}: {expectation}");
+            if seconds.is_none() {
+                self.cases.push(Case { name, time: Duration::ZERO, judged: Judged::Skipped });
+                continue;
+            }
+            let verdict = expectation.judge(&heard, totals.as_ref());
+            let judged = match verdict.is_met {
+                true => Judged::Passed,
+                false => Judged::Failed(verdict.to_string()),
+            };
+            if !verdict.is_met {
+                self.unmet.get_or_insert(verdict.to_string());
+            }
+            self.cases.push(Case { name, time, judged });
+            let (expected, heard) = (verdict.expected, verdict.heard);
+            self.report.tell(&Told::Expected { call: *call, met: verdict.is_met, expected, heard });
+        }
+    }
+
+    /// How the program ends that without expectations would end so. What was judged is written.
+    pub(crate) fn end(&mut self, outcome: Outcome) -> Outcome {
+        let outcome = match (outcome, self.unmet.take()) {
+            (Outcome::Done, Some(unmet)) => Outcome::Unmet(unmet),
+            (Outcome::Done, None) if !self.has_judged && !self.expectations.is_empty() => {
+                Outcome::Unmet("there was no call of which anything could be expected".into())
+            }
+            (outcome, _) => outcome,
+        };
+        if self.cases.is_empty() && outcome != Outcome::Done {
+            let judged = Judged::Failed(outcome.to_string());
+            self.cases.push(Case { name: "call".into(), time: Duration::ZERO, judged });
+        }
+        junit::finish(self.junit.as_deref(), &self.cases, outcome)
+    }
+}

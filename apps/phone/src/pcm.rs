@@ -1,0 +1,202 @@
+//! Raw samples on standard input and output: 16 bits, signed, little-endian, one channel. Threads of their own read and
+//! write, since the phone waits for nobody. As the process has one of each, so has this.
+
+use crate::audio::RATE;
+use media::Resampler;
+use serde::Serialize;
+use std::io::{Read, Write};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{
+    Receiver, RecvTimeoutError, SyncSender, TryRecvError, TrySendError, sync_channel,
+};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+
+/// Blocks of 20 ms that wait to be played: what comes before the answer waits longer, and then its writer does.
+const MAX_UNPLAYED: usize = 25;
+/// Blocks of 20 ms that wait to be written.
+const MAX_UNWRITTEN: usize = 100;
+/// How long the end of the program waits for a reader of what is left.
+const FAREWELL: Duration = Duration::from_secs(2);
+
+static PCM_RATE: OnceLock<u32> = OnceLock::new();
+static INPUT: OnceLock<Mutex<Input>> = OnceLock::new();
+static OUTPUT: OnceLock<Output> = OnceLock::new();
+
+/// What raw samples have lacked since the program began.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(crate) struct Lacks {
+    /// Samples that did not come in time: silence was sent for them.
+    missing: u64,
+    /// Samples that were not written, since nobody read them in time.
+    dropped: u64,
+}
+
+/// Raw samples have `rate` a second, which is decided before anything else is.
+pub(crate) fn set_rate(rate: u32) {
+    PCM_RATE.get_or_init(|| rate);
+}
+
+fn rate() -> u32 {
+    *PCM_RATE.get_or_init(|| RATE)
+}
+
+fn is_used() -> bool {
+    INPUT.get().is_some() || OUTPUT.get().is_some()
+}
+
+/// Samples a second of what comes in and goes out raw; `None` where nothing does.
+pub(crate) fn rate_in_use() -> Option<u32> {
+    is_used().then(rate)
+}
+
+/// What was lacking so far; `None` where nothing comes in or goes out raw.
+pub(crate) fn lacks() -> Option<Lacks> {
+    let missing = INPUT.get().map_or(0, |input| lock(input).missing);
+    let dropped = OUTPUT.get().map_or(0, |output| output.dropped.load(Ordering::Relaxed));
+    is_used().then_some(Lacks { missing, dropped })
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+struct Input {
+    blocks: Receiver<Vec<i16>>,
+    resampler: Resampler,
+    /// What has come and was not played.
+    ready: Vec<i16>,
+    has_begun: bool,
+    missing: u64,
+}
+
+/// Begins to read the standard input, if that was not done before.
+pub(crate) fn open_input() {
+    INPUT.get_or_init(|| {
+        let (sender, blocks) = sync_channel(MAX_UNPLAYED);
+        let rate = rate();
+        std::thread::spawn(move || read(std::io::stdin().lock(), rate, &sender));
+        let resampler = Resampler::new(rate, RATE);
+        Mutex::new(Input { blocks, resampler, ready: Vec::new(), has_begun: false, missing: 0 })
+    });
+}
+
+/// Reads blocks of 20 ms until there are no more.
+fn read(mut from: impl Read, rate: u32, blocks: &SyncSender<Vec<i16>>) {
+    let length = rate as usize / 50 * 2;
+    loop {
+        let mut bytes = Vec::with_capacity(length);
+        let taken = from.by_ref().take(length as u64).read_to_end(&mut bytes);
+        let samples = bytes.chunks_exact(2).map(|pair| i16::from_le_bytes([pair[0], pair[1]]));
+        let is_over = taken.is_err() || bytes.len() < length;
+        if blocks.send(samples.collect()).is_err() || is_over {
+            return;
+        }
+    }
+}
+
+/// The next `count` samples of the standard input, with silence for those that have not come.
+pub(crate) fn next(count: usize) -> Vec<i16> {
+    let Some(input) = INPUT.get() else { return vec![0; count] };
+    let mut input = lock(input);
+    let mut is_over = false;
+    while input.ready.len() < count {
+        match input.blocks.try_recv() {
+            Ok(block) => {
+                let Input { resampler, ready, has_begun, .. } = &mut *input;
+                *has_begun = true;
+                resampler.resample(&block, ready);
+            }
+            Err(error) => {
+                is_over = error == TryRecvError::Disconnected;
+                break;
+            }
+        }
+    }
+    let end = count.min(input.ready.len());
+    let mut samples: Vec<i16> = input.ready.drain(..end).collect();
+    if input.has_begun && !is_over {
+        input.missing += (count - end) as u64;
+    }
+    samples.resize(count, 0);
+    samples
+}
+
+struct Output {
+    /// `None` once nothing more is to be written.
+    blocks: Mutex<Option<SyncSender<Vec<u8>>>>,
+    resampler: Mutex<Resampler>,
+    /// Ends when all is written.
+    done: Mutex<Receiver<()>>,
+    dropped: AtomicU64,
+    is_broken: AtomicBool,
+}
+
+/// Begins to write to the standard output, if that was not done before.
+pub(crate) fn open_output() {
+    OUTPUT.get_or_init(|| {
+        let (sender, blocks) = sync_channel::<Vec<u8>>(MAX_UNWRITTEN);
+        let (writing, done) = sync_channel(1);
+        std::thread::spawn(move || {
+            let _writing: SyncSender<()> = writing;
+            let mut output = std::io::stdout().lock();
+            for block in blocks {
+                if output.write_all(&block).and_then(|()| output.flush()).is_err() {
+                    return;
+                }
+            }
+        });
+        Output {
+            blocks: Mutex::new(Some(sender)),
+            resampler: Mutex::new(Resampler::new(RATE, rate())),
+            done: Mutex::new(done),
+            dropped: AtomicU64::new(0),
+            is_broken: AtomicBool::new(false),
+        }
+    });
+}
+
+/// Writes `samples`, or drops them where nobody reads. Nothing is written once the reader has gone.
+pub(crate) fn write(samples: &[i16]) {
+    let Some(output) = OUTPUT.get() else { return };
+    let mut resampled = Vec::new();
+    lock(&output.resampler).resample(samples, &mut resampled);
+    let bytes = resampled.iter().flat_map(|sample| sample.to_le_bytes()).collect();
+    let blocks = lock(&output.blocks);
+    match blocks.as_ref().map(|blocks| blocks.try_send(bytes)) {
+        Some(Err(TrySendError::Full(_))) => {
+            output.dropped.fetch_add(resampled.len() as u64, Ordering::Relaxed);
+        }
+        Some(Err(TrySendError::Disconnected(_)))
+            if !output.is_broken.swap(true, Ordering::Relaxed) =>
+        {
+            eprintln!("barebell-phone: the recording ends here: nobody reads it any more");
+        }
+        _ => {}
+    }
+}
+
+/// Waits for what is left to be written, but not long.
+pub(crate) fn finish() {
+    let Some(output) = OUTPUT.get() else { return };
+    *lock(&output.blocks) = None;
+    if lock(&output.done).recv_timeout(FAREWELL) == Err(RecvTimeoutError::Timeout) {
+        eprintln!("barebell-phone: the recording is not whole: nobody reads it");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_input_is_read_in_blocks_and_an_odd_byte_is_nothing() {
+        let bytes: Vec<u8> = (0..161_i16).flat_map(i16::to_le_bytes).chain([7]).collect();
+        let (sender, blocks) = sync_channel(4);
+        read(&bytes[..], 8000, &sender);
+        drop(sender);
+        let blocks: Vec<Vec<i16>> = blocks.iter().collect();
+        assert_eq!(blocks.iter().map(Vec::len).collect::<Vec<_>>(), [160, 1]);
+        assert_eq!((blocks[0][159], blocks[1][0]), (159, 160));
+    }
+}

@@ -1,0 +1,75 @@
+//! What the ports of media look like from outside of a NAT, and where calls go on when the network changes.
+
+use super::Phone;
+use crate::leg::random;
+use crate::ports::Ports;
+use crate::report::Told;
+use sip_ua::CallId;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+impl Phone {
+    /// Opens ports for the next call, where somebody can tell what they look like.
+    pub(super) fn prepare(&mut self) {
+        let Some(&server) = self.stun.first() else { return };
+        let local = self.links.local_towards(server).ip();
+        self.spare = Ports::open(local, &self.stun, self.epoch.elapsed()).ok();
+    }
+
+    /// Ports for a call whose way goes out at `local`.
+    pub(super) fn ports(&mut self, local: IpAddr) -> io::Result<Ports> {
+        let spare = self.spare.take_if(|spare| spare.local() == local);
+        if let Some(spare) = spare {
+            self.prepare();
+            return Ok(spare);
+        }
+        Ports::open(local, &self.stun, self.epoch.elapsed())
+    }
+
+    /// Whether a call to `towards` has to wait until it is known what its ports look like.
+    pub(super) fn waits_for_mapping(&mut self, number: u64, towards: SocketAddr) -> bool {
+        let now = self.epoch.elapsed();
+        let waits = self.spare.as_ref().is_some_and(|spare| spare.is_waiting(now));
+        if waits {
+            self.unmapped.push((number, towards));
+        }
+        waits
+    }
+
+    /// Asks STUN servers, and places calls that have waited for the answer.
+    pub(super) fn look_outside(&mut self, now: Duration) {
+        let Some(spare) = &mut self.spare else { return };
+        spare.read(now);
+        spare.poll(now);
+        if !spare.is_waiting(now) {
+            for (number, towards) in std::mem::take(&mut self.unmapped) {
+                self.place(number, Some(towards));
+            }
+        }
+    }
+
+    /// The network is another one: a call goes on from where it is reached now.
+    pub(super) fn on_moved(&mut self, id: CallId) {
+        let Some(number) = self.number_of(id) else { return };
+        let leg = self.calls.get(&number).and_then(|call| call.leg.as_ref());
+        let remote = leg.and_then(|leg| leg.session.as_ref()?.stream().remote);
+        let Some(remote) = remote else { return };
+        let local = self.links.local_towards(remote).ip();
+        let ports = self.ports(local);
+        let Some(leg) = self.calls.get_mut(&number).and_then(|call| call.leg.as_mut()) else {
+            return;
+        };
+        let moved = ports.and_then(|ports| leg.move_to(ports));
+        let offer = leg.negotiator.offer(&mut random);
+        let offered = self.agent.offer(self.clock.now(), id, offer);
+        let cause = match (moved, offered) {
+            (Ok(()), Ok(())) => {
+                return self.tell(Told::Moved { call: number, address: local.to_string() });
+            }
+            (Err(error), _) => error.to_string(),
+            (_, Err(error)) => error.to_string(),
+        };
+        self.tell(Told::Unchanged { call: number, cause });
+    }
+}

@@ -1,0 +1,138 @@
+//! The sockets of one call's media: one for RTP and the next port for RTCP, and what the first looks like from outside
+//! of a NAT.
+
+use crate::leg::random;
+use media::{Channel, Mapper};
+use std::io;
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::time::Duration;
+
+/// How often a pair of ports is looked for.
+const TRIES: usize = 32;
+/// How long a call waits for what a STUN server says, counted from the first question.
+const PATIENCE: Duration = Duration::from_millis(1600);
+
+/// The sockets of one call's media.
+pub(crate) struct Ports {
+    pub(crate) rtp: UdpSocket,
+    pub(crate) rtcp: UdpSocket,
+    local: IpAddr,
+    mapper: Option<Mapper>,
+    opened: Duration,
+    packet: Vec<u8>,
+}
+
+impl Ports {
+    /// Two ports that follow each other, of `local`; `stun` are servers that are asked what they look like.
+    ///
+    /// # Errors
+    /// When there are none to be had.
+    pub(crate) fn open(local: IpAddr, stun: &[SocketAddr], now: Duration) -> io::Result<Self> {
+        let (rtp, rtcp) = pair(local)?;
+        let servers: Vec<SocketAddr> =
+            stun.iter().copied().filter(|server| server.is_ipv4() == local.is_ipv4()).collect();
+        let mapper = (!servers.is_empty()).then(|| Mapper::new(&servers, now));
+        let mut ports = Self { rtp, rtcp, local, mapper, opened: now, packet: Vec::new() };
+        ports.poll(now);
+        Ok(ports)
+    }
+
+    /// The address of both.
+    pub(crate) const fn local(&self) -> IpAddr {
+        self.local
+    }
+
+    /// The socket of a channel.
+    pub(crate) const fn socket(&self, channel: Channel) -> &UdpSocket {
+        match channel {
+            Channel::Rtp => &self.rtp,
+            Channel::Rtcp => &self.rtcp,
+        }
+    }
+
+    /// Whether it is worth while to wait for what they look like.
+    pub(crate) fn is_waiting(&self, now: Duration) -> bool {
+        self.mapper.is_some() && self.mapped().is_none() && now < self.opened + PATIENCE
+    }
+
+    /// What the port of RTP looks like from outside, where somebody has told.
+    pub(crate) fn mapped(&self) -> Option<SocketAddr> {
+        self.mapper.as_ref()?.mapped()
+    }
+
+    /// The call stands: its packets keep the mapping alive.
+    pub(crate) fn rest(&mut self) {
+        if let Some(mapper) = &mut self.mapper {
+            mapper.rest();
+        }
+    }
+
+    /// When [`Ports::poll`] is due.
+    pub(crate) fn next_timer(&self) -> Option<Duration> {
+        self.mapper.as_ref()?.next_timer()
+    }
+
+    /// Asks what is to be asked.
+    pub(crate) fn poll(&mut self, now: Duration) {
+        let Some(mapper) = &mut self.mapper else { return };
+        while let Some(server) = mapper.poll(now, &mut random, &mut self.packet) {
+            // What cannot be sent is asked again.
+            let _ = self.rtp.send_to(&self.packet, server);
+        }
+    }
+
+    /// Whether a datagram is an answer to what was asked.
+    pub(crate) fn takes(&mut self, now: Duration, from: SocketAddr, datagram: &[u8]) -> bool {
+        self.mapper.as_mut().is_some_and(|mapper| mapper.receive(now, from, datagram))
+    }
+
+    /// Reads answers, while there is no call.
+    pub(crate) fn read(&mut self, now: Duration) {
+        let mut datagram = [0; 2048];
+        while let Ok((length, from)) = self.rtp.recv_from(&mut datagram) {
+            let _ = self.takes(now, from, &datagram[..length]);
+        }
+    }
+}
+
+fn pair(local: IpAddr) -> io::Result<(UdpSocket, UdpSocket)> {
+    let mut tries = 0;
+    loop {
+        let rtp = UdpSocket::bind((local, 0))?;
+        let port = rtp.local_addr()?.port();
+        let behind = port.checked_add(1).map(|behind| UdpSocket::bind((local, behind)));
+        if let Some(Ok(rtcp)) = behind {
+            rtp.set_nonblocking(true)?;
+            rtcp.set_nonblocking(true)?;
+            return Ok((rtp, rtcp));
+        }
+        tries += 1;
+        if tries == TRIES {
+            return Err(io::Error::new(io::ErrorKind::AddrInUse, "no two ports in a row are free"));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_learns_what_it_looks_like() {
+        let server = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let address = server.local_addr().unwrap();
+        let mut ports = Ports::open([127, 0, 0, 1].into(), &[address], Duration::ZERO).unwrap();
+        let [rtp, rtcp] = [&ports.rtp, &ports.rtcp].map(|socket| socket.local_addr().unwrap());
+        assert_eq!(rtp.port() + 1, rtcp.port());
+        assert!(ports.is_waiting(Duration::ZERO) && !ports.is_waiting(Duration::from_secs(2)));
+        let (mut datagram, mut answer) = ([0; 512], Vec::new());
+        let (length, from) = server.recv_from(&mut datagram).unwrap();
+        assert!(stun::answer(from, &datagram[..length], &mut answer));
+        server.send_to(&answer, from).unwrap();
+        while ports.mapped().is_none() {
+            ports.read(Duration::from_millis(1));
+        }
+        assert_eq!(ports.mapped(), Some(rtp));
+        assert!(!ports.is_waiting(Duration::ZERO));
+    }
+}

@@ -1,0 +1,101 @@
+//! Passwords, from where they may be: never from the command line, which every user of the machine can read.
+
+use sip_ua::Password;
+use std::io::{BufRead, BufReader, Read};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// The environment variable that has the password of the account on the command line.
+const VARIABLE: &str = "BAREBELL_PHONE_PASSWORD";
+/// The longest password: what is longer is another file.
+const MAX_LENGTH: u64 = 4096;
+
+/// Where the password of an account is.
+#[derive(Debug, Default)]
+pub(crate) struct Places {
+    pub(crate) command: Option<String>,
+    pub(crate) file: Option<PathBuf>,
+}
+
+impl Places {
+    /// The password, where one of them has it.
+    ///
+    /// # Errors
+    /// Which has none, and why. Nothing of what it had is said.
+    pub(crate) fn password(&self) -> Result<Option<Password>, String> {
+        match (&self.command, &self.file) {
+            (Some(_), Some(_)) => {
+                Err("expected either password_command or password_file".to_owned())
+            }
+            (Some(command), None) => of_command(command).map(Some),
+            (None, Some(path)) => of_file(path).map(Some),
+            (None, None) => Ok(None),
+        }
+    }
+}
+
+/// The first line that the shell command `command` prints.
+fn of_command(command: &str) -> Result<Password, String> {
+    let wrong = |text: String| format!("password_command: {text}");
+    let mut child = Command::new("sh")
+        .args(["-c", command])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .map_err(|error| wrong(format!("there is no shell: {error}")))?;
+    let read = child.stdout.take().map(read);
+    let status = child.wait().map_err(|error| wrong(error.to_string()))?;
+    if !status.success() {
+        return Err(wrong(format!("it has failed: {status}")));
+    }
+    read.transpose().and_then(|password| password.ok_or_else(empty)).map_err(wrong)
+}
+
+/// The first line of the file at `path`.
+fn of_file(path: &Path) -> Result<Password, String> {
+    let wrong = |text: String| format!("password_file {}: {text}", path.display());
+    let file = std::fs::File::open(path).map_err(|error| wrong(error.to_string()))?;
+    warn_of_readers(path);
+    read(file).map_err(wrong)
+}
+
+/// The first line that comes by the descriptor of this number, which who has started the phone has opened.
+///
+/// # Errors
+/// Why there is none, in words.
+pub(crate) fn of_descriptor(number: u32) -> Result<Password, String> {
+    let wrong = |text: String| format!("--password-fd {number}: {text}");
+    let file = std::fs::File::open(format!("/dev/fd/{number}"));
+    read(file.map_err(|error| wrong(error.to_string()))?).map_err(wrong)
+}
+
+/// The password in the environment, if there is one.
+pub(crate) fn of_environment() -> Option<Password> {
+    let text = std::env::var(VARIABLE).ok().filter(|text| !text.is_empty());
+    text.map(|text| Password::new(&text))
+}
+
+fn empty() -> String {
+    "there is no password in it".to_owned()
+}
+
+fn read(from: impl Read) -> Result<Password, String> {
+    let mut text = String::new();
+    // Whoever has written the line may keep the other end open.
+    let mut from = BufReader::new(from.take(MAX_LENGTH));
+    from.read_line(&mut text).map_err(|error| error.to_string())?;
+    match text.lines().next().filter(|line| !line.is_empty()) {
+        Some(line) => Ok(Password::new(line)),
+        None => Err(empty()),
+    }
+}
+
+/// Warns where others than its owner can read a file with passwords in it.
+pub(crate) fn warn_of_readers(path: &Path) {
+    let Ok(data) = std::fs::metadata(path) else { return };
+    if data.is_file() && data.permissions().mode() & 0o044 != 0 {
+        let path = path.display();
+        eprintln!("barebell-phone: others can read the passwords in {path}: chmod 600 {path}");
+    }
+}

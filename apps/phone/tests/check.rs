@@ -1,0 +1,79 @@
+//! `check`: what it finds where all works, and where something does not.
+
+mod rig;
+
+use rig::registrar::{self, PASSWORD};
+use rig::{PHONE, Running, event, said, told};
+use std::net::UdpSocket;
+use std::process::{Command, Output, Stdio};
+
+fn check(proxy: &str, password: &str, listen: &str) -> Output {
+    Command::new(PHONE)
+        .args(["check", "--json", "--account", "alice@example.org", "--proxy", proxy])
+        .args(["--listen", listen])
+        .env("BAREBELL_PHONE_PASSWORD", password)
+        .stdin(Stdio::null())
+        .output()
+        .expect("the phone runs")
+}
+
+/// What was found of `what`.
+fn found(output: &Output, what: &str) -> serde_json::Value {
+    let told = told(&output.stdout);
+    let found = told.iter().find(|told| told["event"] == "check" && told["what"] == what);
+    found.unwrap_or_else(|| panic!("{what}: {told:?}")).clone()
+}
+
+#[test]
+fn what_works_is_told_and_the_password_is_not() {
+    let server = registrar::start("").to_string();
+    let output = check(&server, PASSWORD, "127.0.0.1:0");
+    for what in ["configuration", "interfaces", "port", "DNS", "OPTIONS over UDP", "registration"] {
+        let found = found(&output, what);
+        assert_eq!((&found["works"], &found["advice"]), (&true.into(), &().into()), "{found}");
+    }
+    assert!(
+        found(&output, "OPTIONS over UDP")["found"].as_str().is_some_and(|t| t.contains("200 OK"))
+    );
+    // Nobody listens there for TCP, which is not what is preferred.
+    assert_eq!(found(&output, "OPTIONS over TCP")["works"], true);
+    // The status is 0 where all works: a machine without a way out has none.
+    let all = told(&output.stdout).iter().all(|told| told["works"] != false);
+    assert_eq!(output.status.code(), Some(if all { 0 } else { 1 }), "{output:?}");
+    assert!(!String::from_utf8_lossy(&output.stdout).contains(PASSWORD));
+}
+
+#[test]
+fn a_server_over_tcp_answers_too() {
+    let server = Running::start(&["control"]);
+    let output = check(&format!("{};transport=tcp", server.address), "", "127.0.0.1:0");
+    assert_eq!(found(&output, "OPTIONS over TCP")["works"], true, "{output:?}");
+    // It is a phone, and registers nobody.
+    assert_eq!(found(&output, "registration")["works"], false, "{output:?}");
+    assert_eq!(output.status.code(), Some(1));
+}
+
+#[test]
+fn what_does_not_work_has_advice_and_a_status() {
+    let taken = UdpSocket::bind("127.0.0.1:0").expect("a port");
+    let listen = taken.local_addr().expect("an address").to_string();
+    let old = registrar::start("Sat, 13 Nov 2010 23:29:00 GMT").to_string();
+    let output = check(&old, "wrong", &listen);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    for (what, words) in [
+        ("port", "cannot be listened on"),
+        ("clock", "ahead of the server's"),
+        ("registration", "password"),
+    ] {
+        let found = found(&output, what);
+        assert_eq!(found["works"], false, "{found}");
+        assert!(found["found"].as_str().is_some_and(|text| text.contains(words)), "{found}");
+        assert!(found["advice"].as_str().is_some_and(|text| !text.is_empty()), "{found}");
+    }
+    let nobody = UdpSocket::bind("127.0.0.1:0").and_then(|socket| socket.local_addr());
+    let output = check(&nobody.expect("an address").to_string(), "", "127.0.0.1:0");
+    let found = found(&output, "OPTIONS over UDP");
+    assert!(found["found"].as_str().is_some_and(|text| text.contains("nobody listens")), "{found}");
+    assert!(said(&output).contains("barebell-phone: "), "{output:?}");
+    event(&told(&output.stdout), "check");
+}

@@ -1,0 +1,24 @@
+//! What the ends of a call report to each other, and what the steps of SRTP take.
+
+mod rig;
+
+use rig::{Running, event, told};
+
+#[test]
+fn both_ends_report_and_the_steps_of_srtp_are_measured() {
+    let callee = Running::answer(&["--play", "tone:440"]);
+    let output = callee.call(&["--srtp", "required", "--timings", "--duration", "8s"]);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let told = told(&output.stdout);
+    let totals = &event(&told, "ended")["totals"];
+    assert!(totals["round_trip_ms"].as_f64().is_some_and(|time| time < 1000.0), "{totals}");
+    assert!(totals["far_loss_percent"].as_f64().is_some(), "{totals}");
+    assert_eq!(totals["flow"], "both_ways");
+    let timings = event(&told, "timings");
+    let steps = timings["steps"].as_array().expect("steps");
+    let of = |name: &str| steps.iter().find(|step| step["step"] == name).expect("it is there");
+    for step in ["encryption", "decryption", "authentication", "replay", "header"] {
+        assert!(of(step)["count"].as_u64().is_some_and(|count| count > 100), "{timings}");
+    }
+    assert_eq!(of("derivation")["count"], 2);
+}

@@ -1,0 +1,162 @@
+//! Phones as people run them, for several tests.
+#![allow(dead_code, reason = "no test uses all of it")]
+
+pub(crate) mod registrar;
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
+
+pub(crate) const PHONE: &str = env!("CARGO_BIN_EXE_barebell-phone");
+
+/// A phone that runs, and is killed if it does not end.
+pub(crate) struct Running {
+    pub(crate) child: Child,
+    lines: std::io::Lines<BufReader<ChildStdout>>,
+    /// Where it listens.
+    pub(crate) address: String,
+}
+
+impl Running {
+    /// Starts one with `args`, which listens on a port of its own and tells JSON.
+    pub(crate) fn start(args: &[&str]) -> Self {
+        let mut child = Command::new(PHONE)
+            .args(args)
+            .args(["--listen", "127.0.0.1:0", "--json"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the phone starts");
+        let lines = BufReader::new(child.stdout.take().expect("its output")).lines();
+        let mut phone = Self { child, lines, address: String::new() };
+        let first = phone.next().expect("listening");
+        let address = first["address"].as_str().expect("an address");
+        phone.address = address.strip_prefix("udp:").expect("UDP").to_owned();
+        phone
+    }
+
+    /// Starts one that calls, and so does not say where it listens.
+    pub(crate) fn start_caller(args: &[&str]) -> Self {
+        let mut child = Command::new(PHONE)
+            .args(args)
+            .args(["--listen", "127.0.0.1:0", "--json"])
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the phone starts");
+        let lines = BufReader::new(child.stdout.take().expect("its output")).lines();
+        Self { child, lines, address: String::new() }
+    }
+
+    /// One that answers one call.
+    pub(crate) fn answer(more: &[&str]) -> Self {
+        Self::start(&[&["answer", "--auto", "--calls", "1"], more].concat())
+    }
+
+    pub(crate) fn uri(&self) -> String {
+        format!("sip:bob@{}", self.address)
+    }
+
+    /// Calls it by another phone, which ends.
+    pub(crate) fn call(&self, more: &[&str]) -> Output {
+        phone(&[&["call", &self.uri(), "--listen", "127.0.0.1:0", "--json"], more].concat())
+    }
+
+    /// Types `text`.
+    pub(crate) fn types(&mut self, text: &str) {
+        let input = self.child.stdin.as_mut().expect("its input");
+        input.write_all(text.as_bytes()).expect("it reads");
+        input.flush().expect("it reads");
+    }
+
+    /// What it tells next.
+    pub(crate) fn next(&mut self) -> Option<serde_json::Value> {
+        let line = self.lines.next()?.expect("text");
+        Some(serde_json::from_str(&line).expect("JSON"))
+    }
+
+    /// The next event of this name; others before it are passed over.
+    pub(crate) fn expect(&mut self, event: &str) -> serde_json::Value {
+        while let Some(told) = self.next() {
+            if told["event"] == event {
+                return told;
+            }
+        }
+        panic!("the phone has ended before {event}");
+    }
+
+    /// Its exit status and what it has said, once it has ended.
+    pub(crate) fn end(mut self) -> (Option<i32>, String) {
+        while self.next().is_some() {}
+        let mut said = String::new();
+        let mut error = self.child.stderr.take().expect("its words");
+        std::io::Read::read_to_string(&mut error, &mut said).expect("text");
+        (self.child.wait().expect("it ends").code(), said)
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Runs a phone until it ends.
+pub(crate) fn phone(args: &[&str]) -> Output {
+    Command::new(PHONE).args(args).stdin(Stdio::null()).output().expect("the phone runs")
+}
+
+/// What a phone has told as JSON.
+pub(crate) fn told(output: &[u8]) -> Vec<serde_json::Value> {
+    let text = String::from_utf8_lossy(output);
+    text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
+}
+
+/// The event of this name.
+pub(crate) fn event<'a>(told: &'a [serde_json::Value], name: &str) -> &'a serde_json::Value {
+    told.iter().find(|told| told["event"] == name).unwrap_or_else(|| panic!("{name}: {told:?}"))
+}
+
+/// What was said on standard error.
+pub(crate) fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// The samples of a WAV file.
+pub(crate) fn samples(path: &Path) -> Vec<i16> {
+    let mut reader = hound::WavReader::open(path).expect("a recording");
+    reader.samples().map(|sample| sample.expect("a sample")).collect()
+}
+
+/// The test cases of a file of JUnit XML, by name, with the message of what failed.
+pub(crate) fn junit(path: &Path) -> Vec<(String, Option<String>)> {
+    use quick_xml::events::Event;
+    let text = std::fs::read_to_string(path).expect("a file");
+    let mut reader = quick_xml::Reader::from_str(&text);
+    let mut cases: Vec<(String, Option<String>)> = Vec::new();
+    loop {
+        let event = reader.read_event().expect("XML");
+        let (Event::Start(tag) | Event::Empty(tag)) = &event else {
+            if matches!(event, Event::Eof) {
+                return cases;
+            }
+            continue;
+        };
+        let attribute = |name: &str| {
+            let value = tag.try_get_attribute(name).expect("attributes").expect("the attribute");
+            value.normalized_value(quick_xml::XmlVersion::Explicit1_0).expect("text").into_owned()
+        };
+        match tag.name().as_ref() {
+            "testcase" => {
+                attribute("time").parse::<f64>().expect("a time");
+                cases.push((attribute("name"), None));
+            }
+            "failure" => cases.last_mut().expect("a case").1 = Some(attribute("message")),
+            "skipped" => cases.last_mut().expect("a case").1 = Some("skipped".to_owned()),
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,300 @@
+//! What is lost is concealed: ITU-T G.711 Appendix I. Its constants are for 8000 samples a second; at 16,000 all spans
+//! are twice as many samples.
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// The longest and the shortest period of a voice, in samples at 8000 a second: 66 and 200 Hz.
+const LONGEST: usize = 120;
+const SHORTEST: usize = 40;
+/// A quarter of the longest period: what is sewn together where sound is lost, and so the delay of what is heard.
+const SEAM: usize = LONGEST / 4;
+/// How much is compared to find the period: 20 ms.
+const COMPARED: usize = 160;
+/// How much more is sewn together where sound comes back, for each frame that was lost after the first: 4 ms.
+const MORE_SEAM: usize = 32;
+/// The least power that a comparison is divided by.
+const LEAST_POWER: f64 = 250.0;
+/// How much quieter each lost frame is, from the second on.
+const FADES: f64 = 0.2;
+/// The lost frame from which on there is silence.
+const SILENT: usize = 6;
+
+/// Makes up for lost frames of 10 ms. All sound goes through it, and comes 3.75 ms later: what is being played when
+/// loss begins can still be changed, so that it goes over into what is made up.
+#[derive(Clone, Debug)]
+pub(crate) struct Concealment {
+    /// How many times 8000 samples a second.
+    scale: usize,
+    /// What was played, three of the longest periods of it, and what is yet to be played, a seam.
+    history: Vec<i16>,
+    /// Lost frames in a row.
+    lost: usize,
+    /// `history` as it was when loss began. Its last `length` samples are repeated, and `at` is where among them.
+    cycle: Vec<f64>,
+    length: usize,
+    at: usize,
+    period: usize,
+    /// The last quarter of a period, as it was before it was sewn to the beginning of the cycle.
+    quarter: Vec<f64>,
+}
+
+/// Gives the weights of what goes (from `gain` down) and of what comes, sample by sample.
+fn fade(count: usize, gain: f64, mut weigh: impl FnMut(usize, f64, f64)) {
+    let step = 1.0 / count as f64;
+    let (mut goes, mut comes) = ((1.0 - step) * gain, step);
+    for place in 0..count {
+        weigh(place, goes, comes);
+        goes -= step * gain;
+        comes += step;
+    }
+}
+
+impl Concealment {
+    pub(crate) fn new(sample_rate: u32) -> Self {
+        let scale = (sample_rate as usize / 8000).max(1);
+        Self {
+            scale,
+            history: vec![0; (3 * LONGEST + SEAM) * scale],
+            lost: 0,
+            cycle: Vec::new(),
+            length: 0,
+            at: 0,
+            period: 0,
+            quarter: Vec::new(),
+        }
+    }
+
+    /// Samples in 10 ms.
+    const fn frame(&self) -> usize {
+        80 * self.scale
+    }
+
+    /// Takes samples that have come, and puts those in their place that are to be heard.
+    pub(crate) fn pass(&mut self, samples: &mut [i16]) {
+        for piece in samples.chunks_mut(self.frame()) {
+            if self.lost > 0 {
+                let count = self.quarter.len() + (self.lost - 1) * MORE_SEAM * self.scale;
+                let count = count.min(piece.len());
+                let made_up: Vec<i16> = (0..count).map(|_| self.repeat()).collect();
+                let gain = (1.0 - (self.lost - 1) as f64 * FADES).max(0.0);
+                fade(count, gain, |place, goes, comes| {
+                    let sum = goes * f64::from(made_up[place]) + comes * f64::from(piece[place]);
+                    piece[place] = sum as i16;
+                });
+                self.lost = 0;
+            }
+            self.delay(piece);
+        }
+    }
+
+    /// Appends a frame in the place of one that is lost.
+    pub(crate) fn conceal(&mut self, out: &mut Vec<i16>) {
+        let (start, count) = (out.len(), self.frame());
+        match self.lost {
+            0 => {
+                self.begin();
+                out.extend((0..count).map(|_| self.repeat()));
+            }
+            1 | 2 => {
+                let going = self.at..self.at + self.quarter.len();
+                let before: Vec<i16> = going.map(|at| self.sample(at % self.length)).collect();
+                self.lengthen();
+                out.extend((0..count).map(|_| self.repeat()));
+                let out = &mut out[start..];
+                fade(before.len(), 1.0, |place, goes, comes| {
+                    let sum = goes * f64::from(before[place]) + comes * f64::from(out[place]);
+                    out[place] = sum as i16;
+                });
+            }
+            3..SILENT => out.extend((0..count).map(|_| self.repeat())),
+            _ => out.resize(start + count, 0),
+        }
+        if (1..SILENT).contains(&self.lost) {
+            let mut gain = 1.0 - (self.lost - 1) as f64 * FADES;
+            for sample in &mut out[start..] {
+                *sample = (f64::from(*sample) * gain) as i16;
+                gain -= FADES / count as f64;
+            }
+        }
+        self.lost = self.lost.saturating_add(1).min(SILENT);
+        self.delay(&mut out[start..]);
+    }
+
+    /// Puts `samples` into the history, and in their place what is to be heard now.
+    fn delay(&mut self, samples: &mut [i16]) {
+        let count = samples.len();
+        let end = self.history.len();
+        self.history.copy_within(count.., 0);
+        self.history[end - count..].copy_from_slice(samples);
+        let heard = end - count - SEAM * self.scale;
+        samples.copy_from_slice(&self.history[heard..][..count]);
+    }
+
+    fn sample(&self, at: usize) -> i16 {
+        self.cycle[self.cycle.len() - self.length + at] as i16
+    }
+
+    /// The next sample of the cycle.
+    fn repeat(&mut self) -> i16 {
+        let sample = self.sample(self.at);
+        self.at = (self.at + 1) % self.length;
+        sample
+    }
+
+    /// Finds the period, and makes the cycle of the last one. The history's end, not heard yet, goes over into it.
+    fn begin(&mut self) {
+        self.cycle.clear();
+        self.cycle.extend(self.history.iter().map(|&sample| f64::from(sample)));
+        self.period = self.find_period();
+        let seam = self.cycle.len() - self.period / 4;
+        self.quarter.clear();
+        self.quarter.extend_from_slice(&self.cycle[seam..]);
+        self.length = self.period;
+        self.at = 0;
+        self.sew();
+        for (heard, &sample) in self.history[seam..].iter_mut().zip(&self.cycle[seam..]) {
+            *heard = sample as i16;
+        }
+    }
+
+    /// Makes the cycle longer by a period, so that it does not sound like a tone.
+    fn lengthen(&mut self) {
+        while self.at > self.period {
+            self.at -= self.period;
+        }
+        self.length += self.period;
+        self.sew();
+    }
+
+    /// Sews the end of the cycle to its beginning.
+    fn sew(&mut self) {
+        let count = self.quarter.len();
+        let end = self.cycle.len() - count;
+        let before = self.cycle.len() - self.length - count;
+        fade(count, 1.0, |place, goes, comes| {
+            let sum = goes * self.quarter[place] + comes * self.cycle[before + place];
+            self.cycle[end + place] = sum.clamp(i16::MIN.into(), i16::MAX.into());
+        });
+    }
+
+    /// The period of the voice: how far back the last 20 ms are most like what was then. First coarsely, by every
+    /// second sample of 8000 a second, and then each about the best.
+    fn find_period(&self) -> usize {
+        let coarse = 2 * self.scale;
+        let lags = (LONGEST - SHORTEST) * self.scale;
+        let best = self.best_match((0, lags), coarse, |found, best| found >= best);
+        let near = (best.saturating_sub(coarse - 1), (best + coarse - 1).min(lags));
+        LONGEST * self.scale - self.best_match(near, 1, |found, best| found > best)
+    }
+
+    /// Of the places from `first` to `last` after the longest period, that whose sound is most like the last 20 ms.
+    fn best_match(
+        &self,
+        (first, last): (usize, usize),
+        step: usize,
+        is_better: impl Fn(f64, f64) -> bool,
+    ) -> usize {
+        let compared = COMPARED * self.scale;
+        let end = &self.cycle[self.cycle.len() - compared..];
+        let before = &self.cycle[self.cycle.len() - compared - LONGEST * self.scale..];
+        let square = |place: usize| before[place] * before[place];
+        let mut power: f64 = (first..first + compared).step_by(step).map(square).sum();
+        let mut best = (first, f64::NEG_INFINITY);
+        for place in (first..=last).step_by(step) {
+            if place > first {
+                power -= square(place - step);
+                power += square(place - step + compared);
+            }
+            let pairs = end.iter().zip(&before[place..]).step_by(step);
+            let likeness: f64 = pairs.map(|(one, other)| one * other).sum();
+            let likeness = likeness / libm::sqrt(power.max(LEAST_POWER));
+            if is_better(likeness, best.1) {
+                best = (place, likeness);
+            }
+        }
+        best.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::corpus;
+    use crate::tests::voice;
+
+    fn words(name: &str) -> Option<Vec<i16>> {
+        let bytes = corpus(&std::format!("codecs/itu-stl/g711iplc/test_data/{name}"))?;
+        Some(bytes.as_chunks().0.iter().map(|&word| i16::from_le_bytes(word)).collect())
+    }
+
+    #[test]
+    fn speech_with_losses_becomes_that_of_the_itu() {
+        const LOST: i16 = 0x6b20;
+        for (mask, output) in [("fe10.g192", "f2_10.raw"), ("fe10_2.g192", "f2_10_2.raw")] {
+            let Some(input) = words("f2.le") else { return };
+            let (mask, told) = (words(mask).unwrap(), words(output).unwrap());
+            assert_eq!(mask.iter().filter(|&&word| word == LOST).count() * 10, mask.len());
+            let mut concealment = Concealment::new(8000);
+            let mut out = Vec::new();
+            for (frame, &word) in input.chunks_exact(80).zip(mask.iter().cycle()) {
+                if word == LOST {
+                    concealment.conceal(&mut out);
+                } else {
+                    let mut frame = frame.to_vec();
+                    concealment.pass(&mut frame);
+                    out.extend(frame);
+                }
+            }
+            let mut rest = [0; 80];
+            concealment.pass(&mut rest);
+            out.extend(rest);
+            assert_eq!(out.len(), told.len() + 80);
+            let differs = told.iter().zip(&out[SEAM..]).position(|(told, made)| told != made);
+            assert_eq!(differs, None, "{output}");
+        }
+    }
+
+    #[test]
+    fn a_voice_goes_on_through_losses_and_comes_back() {
+        for rate in [8000, 16_000] {
+            let input = voice(rate, 2.0);
+            let mut concealment = Concealment::new(rate);
+            let (frame, delay) = (concealment.frame(), SEAM * concealment.scale);
+            let (mut out, mut wrong, mut lost) = (Vec::new(), 0.0, 0.0);
+            let pairs = |one: &[i16], other: &[i16]| -> f64 {
+                let pairs = one.iter().zip(other);
+                pairs.map(|(&one, &other)| (f64::from(one) - f64::from(other)).powi(2)).sum()
+            };
+            for (number, samples) in input.chunks_exact(frame).enumerate() {
+                if number % 10 == 9 {
+                    concealment.conceal(&mut out);
+                } else {
+                    let mut samples = samples.to_vec();
+                    concealment.pass(&mut samples);
+                    out.extend(samples);
+                }
+            }
+            assert_eq!(out.len(), input.len());
+            for number in (9..190).step_by(10) {
+                let right = &input[number * frame..][..frame];
+                wrong += pairs(right, &out[number * frame + delay..]);
+                lost += pairs(right, &vec![0; frame]);
+                // Half a frame later it is as it was sent.
+                let after = (number + 1) * frame + frame / 2;
+                assert_eq!(input[after..][..frame], out[after + delay..][..frame], "{rate}");
+            }
+            assert!(wrong < 0.3 * lost, "{rate}: {wrong} {lost}");
+        }
+    }
+
+    #[test]
+    fn a_long_loss_ends_in_silence() {
+        let mut concealment = Concealment::new(8000);
+        concealment.pass(&mut voice(8000, 1.0));
+        let mut out = Vec::new();
+        (0..1000).for_each(|_| concealment.conceal(&mut out));
+        assert!(out[..400].iter().any(|&sample| sample != 0));
+        assert!(out[600..].iter().all(|&sample| sample == 0));
+    }
+}

@@ -1,0 +1,83 @@
+//! Regular pulse excitation: of a quarter of a frame every third sample is sent, in 3 bits and with a common scale
+//! (sections 5.2.13 to 5.2.17).
+
+use super::{QUARTER, cut_product, product};
+use crate::saturate;
+
+/// How many samples are sent.
+pub(super) const PULSES: usize = 13;
+/// The weighting filter (H).
+const WEIGHTS: [i32; 11] = [-134, -374, 0, 2054, 5741, 8192, 5741, 2054, 0, -374, -134];
+/// Mantissas and their inverses (FAC, NRFAC).
+const FACTORS: [i32; 8] = [18_431, 20_479, 22_527, 24_575, 26_623, 28_671, 30_719, 32_767];
+const INVERSES: [i32; 8] = [29_128, 26_215, 23_832, 21_846, 20_165, 18_725, 17_476, 16_384];
+
+/// The pulses of a quarter, as codes.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Pulses {
+    /// Where the first stands.
+    pub(super) grid: u8,
+    /// The highest.
+    pub(super) highest: u8,
+    pub(super) codes: [u8; PULSES],
+}
+
+/// The pulses that are most of `error`.
+pub(super) fn choose(error: &[i32; QUARTER]) -> Pulses {
+    let weighted: [i32; QUARTER] = core::array::from_fn(|place| {
+        let taps = WEIGHTS.iter().enumerate().map(|(tap, weight)| {
+            let at = (place + tap).checked_sub(WEIGHTS.len() / 2);
+            weight * at.and_then(|at| error.get(at)).unwrap_or(&0)
+        });
+        saturate((4096 + taps.sum::<i32>()) >> 13)
+    });
+    let on_grid = |grid: usize| weighted[grid..].iter().step_by(3).take(PULSES);
+    let power = |grid: usize| -> i32 { on_grid(grid).map(|x| (x >> 2) * (x >> 2)).sum() };
+    let mut grid = 0;
+    for other in 1..4 {
+        if power(other) > power(grid) {
+            grid = other;
+        }
+    }
+    let highest = on_grid(grid).map(|value| saturate(value.abs())).max().unwrap_or(0);
+    let exponent = (32 - (highest >> 9).leading_zeros()).min(6);
+    let highest = (highest >> (exponent + 5)) + (exponent << 3) as i32;
+    let (exponent, mantissa) = scale(highest as u8);
+    let mut codes = [0; PULSES];
+    for (code, value) in codes.iter_mut().zip(on_grid(grid)) {
+        // As 16 bits hold it, whatever goes out of them.
+        let shifted = i32::from((value << (6 - exponent)) as i16);
+        *code = ((cut_product(shifted, INVERSES[mantissa]) >> 12) + 4) as u8;
+    }
+    Pulses { grid: grid as u8, highest: highest as u8, codes }
+}
+
+/// The exponent, -4 to 6, and the mantissa of the highest pulse.
+fn scale(highest: u8) -> (i32, usize) {
+    let mut exponent = if highest > 15 { i32::from(highest >> 3) - 1 } else { 0 };
+    let mut mantissa = i32::from(highest) - (exponent << 3);
+    if mantissa == 0 {
+        return (-4, 7);
+    }
+    while mantissa <= 7 {
+        mantissa = mantissa << 1 | 1;
+        exponent -= 1;
+    }
+    (exponent, (mantissa & 7) as usize)
+}
+
+impl Pulses {
+    /// The quarter that the codes stand for.
+    pub(super) fn restore(&self) -> [i32; QUARTER] {
+        let (exponent, mantissa) = scale(self.highest);
+        let shift = 6 - exponent;
+        let half = if shift == 0 { 0 } else { 1 << (shift - 1) };
+        let mut quarter = [0; QUARTER];
+        let places = quarter[usize::from(self.grid & 3)..].iter_mut().step_by(3);
+        for (place, &code) in places.zip(&self.codes) {
+            let value = (2 * i32::from(code) - 7) << 12;
+            *place = saturate(product(FACTORS[mantissa], value) + half) >> shift;
+        }
+        quarter
+    }
+}

@@ -1,0 +1,78 @@
+//! What descriptions say beside codecs and keys: where RTCP goes, which reports are wanted, how long packets are.
+
+use super::somebody;
+use alloc::format;
+use alloc::string::String;
+use core::net::{IpAddr, SocketAddr};
+use core::time::Duration;
+use sdp::Media;
+
+/// What we send where nothing else is wanted.
+const PACKET_TIME: Duration = Duration::from_millis(20);
+
+/// The extended reports that an end wants to have (RFC 3611 section 5.1).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ExtendedReports {
+    /// Metrics of the call as the other end hears it.
+    pub voip_metrics: bool,
+    /// Times by which who only receives measures the way there and back.
+    pub reference_time: bool,
+}
+
+impl ExtendedReports {
+    /// All that there are here.
+    pub const ALL: Self = Self { voip_metrics: true, reference_time: true };
+    /// What we write of them.
+    pub(super) const LINE: &str = "a=rtcp-xr:rcvr-rtt=all voip-metrics\r\n";
+
+    /// What a description wants.
+    pub(super) fn of(session: &sdp::Session<'_>, media: &Media<'_>) -> Self {
+        let mut wanted = Self::default();
+        let words = media.attributes("rtcp-xr").chain(session.attributes("rtcp-xr"));
+        for word in words.flat_map(str::split_ascii_whitespace) {
+            let name = word.split('=').next().unwrap_or_default();
+            wanted.voip_metrics |= name.eq_ignore_ascii_case("voip-metrics");
+            wanted.reference_time |= name.eq_ignore_ascii_case("rcvr-rtt");
+        }
+        wanted
+    }
+
+    /// Whether it names any.
+    pub(super) const fn is_any(self) -> bool {
+        self.voip_metrics || self.reference_time
+    }
+}
+
+/// Where the other end receives RTCP on a port of its own: where it says so (RFC 3605), else on the port behind RTP's.
+pub(super) fn remote_rtcp(remote: Option<SocketAddr>, media: &Media<'_>) -> Option<SocketAddr> {
+    let remote = remote?;
+    let behind = || Some(SocketAddr::new(remote.ip(), remote.port().checked_add(1)?));
+    let Some((port, address)) = media.rtcp() else { return behind() };
+    match address.map(str::parse::<IpAddr>) {
+        None => Some(SocketAddr::new(remote.ip(), port)),
+        Some(Ok(ip)) => somebody(ip, port),
+        Some(Err(_)) => behind(),
+    }
+}
+
+/// The line that says where RTCP comes in, where that is not on the port behind RTP's.
+pub(super) fn line_of_rtcp(rtp: SocketAddr, rtcp: Option<SocketAddr>) -> String {
+    match rtcp {
+        Some(rtcp) if rtcp.ip() != rtp.ip() => {
+            format!("a=rtcp:{} IN {}\r\n", rtcp.port(), super::address(rtcp.ip()))
+        }
+        Some(rtcp) if Some(rtcp.port()) != rtp.port().checked_add(1) => {
+            format!("a=rtcp:{}\r\n", rtcp.port())
+        }
+        _ => String::new(),
+    }
+}
+
+/// How much sound the other end wants in a packet, in whole steps of 10 ms: 20 ms unless it names 10 to 60 ms, and no
+/// more than it can take.
+pub(super) fn packet_time(media: &Media<'_>) -> Duration {
+    let step = |time: Duration| time.as_millis() as u64 / 10 * 10;
+    let wanted = media.packet_time().map(step).filter(|millis| (10..=60).contains(millis));
+    let most = media.maximum_packet_time().map_or(60, |most| step(most).max(10));
+    Duration::from_millis(wanted.unwrap_or(PACKET_TIME.as_millis() as u64).min(most))
+}

@@ -1,0 +1,256 @@
+//! RTCP of a session: reports out when they are due, reports in from the other end only.
+
+use super::{FRAME, Heard, MAX_PACKET, Session, is_private};
+use crate::negotiation::ExtendedReports;
+use crate::rtcp::{Channel, Report, ReportSeed};
+use alloc::vec::Vec;
+use core::net::SocketAddr;
+use core::time::Duration;
+use rtp::quality::LossPattern;
+use rtp::rtcp::extended::VoipMetrics;
+use rtp::rtcp::{Compound, Packet};
+
+/// For how long nothing has to come until that is told of.
+const SILENCE: Duration = Duration::from_secs(5);
+
+/// Whether sound goes both ways.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Flow {
+    /// Nothing speaks against it.
+    #[default]
+    Flowing,
+    /// Nothing has come for five seconds, though the other end is to send.
+    NothingArrives,
+    /// The other end reports that nothing of ours arrives there.
+    NothingGetsThrough,
+    /// Both.
+    Nothing,
+}
+
+impl Session {
+    /// Reports from `now` on: see [`Session::poll`]. Without this no RTCP is sent, though what comes is understood.
+    pub fn start_reports(&mut self, now: Duration, seed: ReportSeed) {
+        self.note_time(now);
+        self.reports.start(now, seed);
+    }
+
+    /// When to call [`Session::poll`].
+    #[must_use]
+    pub fn next_timer(&self) -> Option<Duration> {
+        self.reports.next_timer()
+    }
+
+    /// Puts a report into `out` if one is due at `now`: by which socket it leaves, and where it goes.
+    pub fn poll(&mut self, now: Duration, out: &mut Vec<u8>) -> Option<(Channel, SocketAddr)> {
+        self.note_time(now);
+        if !self.reports.is_due(now, self.last_arrival) {
+            return None;
+        }
+        let written = self.write_report(now, false, out);
+        self.reports.reported(now, out.len());
+        written
+    }
+
+    /// Puts into `out` the report that ends the stream, with a BYE: to be called when the call ends. `None` where
+    /// nothing was sent that it could belong to. No report is due after it.
+    pub fn bye(&mut self, now: Duration, out: &mut Vec<u8>) -> Option<(Channel, SocketAddr)> {
+        self.note_time(now);
+        if !self.reports.may_leave() {
+            return None;
+        }
+        self.write_report(now, true, out)
+    }
+
+    fn write_report(
+        &mut self,
+        now: Duration,
+        bye: bool,
+        out: &mut Vec<u8>,
+    ) -> Option<(Channel, SocketAddr)> {
+        out.clear();
+        let to = self.control_destination()?;
+        let wanted = self.reports.wanted(self.stream.extended_reports);
+        let metrics = if wanted.voip_metrics { self.metrics() } else { None };
+        let reception = self.reception.as_mut().filter(|reception| reception.is_valid());
+        let block = reception.map(|reception| reception.report(now));
+        out.resize(MAX_PACKET, 0);
+        let ExtendedReports { reference_time, .. } = wanted;
+        let ssrc = self.seed.ssrc;
+        let report = Report { ssrc, block, metrics, reference_time, bye, buffer: out };
+        let length = self.reports.write(now, report);
+        let length = match (length, &mut self.protection) {
+            (Some(length), Some(protection)) => protection.sender.protect_rtcp(out, length).ok(),
+            (length, _) => length,
+        };
+        out.truncate(length.unwrap_or(0));
+        length?;
+        self.statistics.reports_sent += 1;
+        Some(to)
+    }
+
+    /// How the call is heard here (RFC 3611 section 4.7); `None` until anything was.
+    fn metrics(&self) -> Option<VoipMetrics> {
+        let reception = self.reception.as_ref().filter(|reception| reception.is_valid())?;
+        let statistics = self.statistics();
+        let counts = self.buffer.counts();
+        let share = |part: u64| (part * 256 / statistics.expected.max(1)).min(255) as u8;
+        let millis = |span: Duration| u16::try_from(span.as_millis()).unwrap_or(u16::MAX);
+        let bursts = self.losses.bursts();
+        let density = |share: f64| (share * 256.0).clamp(0.0, 255.0) as u8;
+        let packet = self.framing.frame().as_secs_f64() * 1e3;
+        let length = |packets: f64| (packets * packet).clamp(0.0, f64::from(u16::MAX)) as u16;
+        let mos = (statistics.mos * 10.0 + 0.5).clamp(10.0, 50.0) as u8;
+        let mut metrics = VoipMetrics::unknown(reception.ssrc());
+        metrics.loss_rate = share(statistics.lost());
+        metrics.discard_rate = share(counts.late + counts.discarded);
+        metrics.burst_density = density(bursts.burst_density);
+        metrics.gap_density = density(bursts.gap_density);
+        metrics.burst_duration = length(bursts.burst_length);
+        metrics.gap_duration = length(bursts.gap_length);
+        metrics.minimum_gap = LossPattern::MINIMUM_GAP as u8;
+        metrics.round_trip_delay = statistics.round_trip.map_or(0, millis);
+        metrics.end_system_delay = millis(self.buffer.target() + 2 * FRAME);
+        metrics.mos_listening = mos;
+        metrics.mos_conversation = mos;
+        metrics.r_factor = (self.rating() + 0.5) as u8;
+        // Concealment of a standard kind and an adaptive buffer.
+        metrics.receiver_configuration = 0b1111_0000;
+        metrics.jitter_buffer_nominal = millis(self.buffer.target());
+        metrics.jitter_buffer_maximum = millis(self.longest_delay);
+        metrics.jitter_buffer_absolute_maximum =
+            millis(rtp::jitter_buffer::Config::new(self.stream.codec.clock_rate()).maximum);
+        Some(metrics)
+    }
+
+    /// By which socket and where reports go.
+    fn control_destination(&self) -> Option<(Channel, SocketAddr)> {
+        if self.stream.multiplexes_rtcp {
+            return Some((Channel::Rtp, self.destination()?));
+        }
+        let named = self.stream.remote_rtcp?;
+        if !self.may_follow() {
+            return Some((Channel::Rtcp, named));
+        }
+        // Behind a NAT the port is another one: that of what has come, else the one behind RTP's.
+        let behind = self.source.filter(|source| source.ip() != named.ip());
+        let behind = behind.and_then(|source| Some((source.ip(), source.port().checked_add(1)?)));
+        let to = self.control_source.or(behind.map(SocketAddr::from)).unwrap_or(named);
+        Some((Channel::Rtcp, to))
+    }
+
+    /// A datagram of RTCP has come.
+    pub(super) fn receive_reports(
+        &mut self,
+        now: Duration,
+        channel: Channel,
+        from: SocketAddr,
+        datagram: &mut [u8],
+    ) -> Heard {
+        let size = datagram.len();
+        let is_proven = self.protection.is_some();
+        let packet = match &mut self.protection {
+            Some(protection) => match protection.receiver.unprotect_rtcp(datagram) {
+                Ok(packet) => &*packet,
+                Err(_) => {
+                    self.statistics.refused += 1;
+                    return Heard::Nothing;
+                }
+            },
+            None => &*datagram,
+        };
+        let is_exact = is_proven || self.is_control_address(channel, from);
+        let is_near = || {
+            let ips = [self.source, self.stream.remote, self.stream.remote_rtcp];
+            ips.into_iter().flatten().any(|address| address.ip() == from.ip())
+        };
+        if !is_exact && !is_near() {
+            self.statistics.strangers += 1;
+            return Heard::Nothing;
+        }
+        let Ok(compound) = Compound::parse(packet) else { return Heard::Nothing };
+        if !compound.begins_with_report() {
+            return Heard::Nothing;
+        }
+        if channel == Channel::Rtcp && (is_proven || self.control_source.is_none()) {
+            self.control_source = Some(from);
+        }
+        self.reports.heard(now, size);
+        self.statistics.reports_received += 1;
+        let ours = self.seed.ssrc;
+        let mut is_over = false;
+        for packet in compound.packets() {
+            match packet {
+                Packet::SenderReport(report) => {
+                    let reception = self.reception.as_mut();
+                    if let Some(reception) = reception.filter(|known| known.ssrc() == report.ssrc) {
+                        reception.receive_sender_report(report.sender.ntp_time, now);
+                    }
+                    self.reports.take_blocks(now, ours, report.blocks());
+                }
+                Packet::ReceiverReport(report) => {
+                    self.reports.take_blocks(now, ours, report.blocks());
+                }
+                Packet::ExtendedReport(report) => self.reports.take_extended(now, ours, &report),
+                Packet::Bye(bye) => {
+                    let theirs = self.reception.as_ref().map(rtp::Reception::ssrc);
+                    let is_theirs =
+                        |ssrc: u32| theirs.map_or(ssrc != ours, |theirs| ssrc == theirs);
+                    is_over |= is_exact && bye.sources().any(is_theirs);
+                }
+                Packet::Description(_) | Packet::Application(_) | Packet::Other(_) => {}
+            }
+        }
+        if is_over { Heard::Bye } else { Heard::Nothing }
+    }
+
+    /// Whether reports in clear from `from` are just from where they are to come: from where the other end has named,
+    /// or, where that means nothing outside of its network, from where its sound comes.
+    fn is_control_address(&self, channel: Channel, from: SocketAddr) -> bool {
+        let source = self.source.filter(|_| self.may_follow());
+        let behind = |address: SocketAddr| {
+            let port = address.port().checked_add(1);
+            port.is_some_and(|port| from == SocketAddr::new(address.ip(), port))
+        };
+        match channel {
+            Channel::Rtp => self.stream.remote == Some(from) || source == Some(from),
+            Channel::Rtcp => self.stream.remote_rtcp == Some(from) || source.is_some_and(behind),
+        }
+    }
+
+    /// How long ago the last packet came that is to be heard, by the time last told; since the beginning where none
+    /// has come. `None` where the other end is not to send.
+    #[must_use]
+    pub fn silence(&self) -> Option<Duration> {
+        let since = self.last_arrival.max(self.begun)?;
+        self.stream.receives.then(|| self.clock.saturating_sub(since))
+    }
+
+    /// Whether sound goes both ways, as far as can be told.
+    #[must_use]
+    pub fn flow(&self) -> Flow {
+        let arrives = self.silence().is_none_or(|silence| silence < SILENCE);
+        let gets_through = !self.stream.sends || !self.reports.is_unheard();
+        match (arrives, gets_through) {
+            (true, true) => Flow::Flowing,
+            (false, true) => Flow::NothingArrives,
+            (true, false) => Flow::NothingGetsThrough,
+            (false, false) => Flow::Nothing,
+        }
+    }
+
+    /// Whether packets may go where the other end's come from, in place of where it has named: see
+    /// [`Session::destination`].
+    pub(super) fn may_follow(&self) -> bool {
+        let is_hidden = |named: SocketAddr| is_private(named.ip());
+        self.protection.is_some() || self.stream.remote.is_some_and(is_hidden)
+    }
+
+    /// Time goes on; when the session was first told of it, it began.
+    pub(super) fn note_time(&mut self, now: Duration) {
+        self.clock = self.clock.max(now);
+        self.begun.get_or_insert(now);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,81 @@
+//! The keys of a session, and how they change.
+
+use super::timings::Measured;
+use sdp::Crypto;
+use sdp::negotiation::Agreement;
+use srtp::Suite;
+use srtp::timings::Step;
+
+/// What protects the stream.
+pub(super) struct Protection {
+    pub(super) suite: Suite,
+    pub(super) sender: srtp::Sender,
+    pub(super) receiver: srtp::Receiver,
+}
+
+impl Protection {
+    pub(super) fn new(agreed: &Agreement, measured: &mut Measured) -> Option<Self> {
+        Some(Self {
+            suite: agreed.send.policy.suite,
+            sender: sender(&agreed.send, measured)?,
+            receiver: receiver(&agreed.receive, measured)?,
+        })
+    }
+}
+
+/// Goes on from what was agreed on to what is. False, and all is as it was, where its keys cannot be used, or where it
+/// would be in clear after it was encrypted.
+///
+/// Counters begin anew with new keys, and only then: one end's key may stay while the other's changes, and to begin
+/// anew with it would use a key stream twice.
+pub(super) fn renew(
+    protection: &mut Option<Protection>,
+    before: Option<&Agreement>,
+    after: Option<&Agreement>,
+    measured: &mut Measured,
+) -> bool {
+    let Some(agreed) = after else { return protection.is_none() };
+    let (Some(protection), Some(before)) = (protection.as_mut(), before) else {
+        let new = Protection::new(agreed, measured);
+        let can_be_used = new.is_some();
+        *protection = new;
+        return can_be_used;
+    };
+    let is_new_sender = !is_same(&before.send, &agreed.send);
+    let is_new_receiver = !is_same(&before.receive, &agreed.receive);
+    let new_sender = is_new_sender.then(|| sender(&agreed.send, measured));
+    let new_receiver = is_new_receiver.then(|| receiver(&agreed.receive, measured));
+    if matches!(new_sender, Some(None)) || matches!(new_receiver, Some(None)) {
+        return false;
+    }
+    if let Some(Some(sender)) = new_sender {
+        protection.sender = sender;
+    }
+    if let Some(Some(receiver)) = new_receiver {
+        protection.receiver = receiver;
+    }
+    protection.suite = agreed.send.policy.suite;
+    true
+}
+
+fn sender(crypto: &Crypto, measured: &mut Measured) -> Option<srtp::Sender> {
+    let keys = crypto.master_keys().ok()?;
+    let new = || srtp::Sender::new(&crypto.policy, keys).ok();
+    measured.measure(crypto.policy.suite, Step::Derivation, new)
+}
+
+fn receiver(crypto: &Crypto, measured: &mut Measured) -> Option<srtp::Receiver> {
+    let keys = crypto.master_keys().ok()?;
+    let new = || srtp::Receiver::new(&crypto.policy, keys).ok();
+    measured.measure(crypto.policy.suite, Step::Derivation, new)
+}
+
+/// Whether two attributes have the same keys, used in the same way.
+fn is_same(one: &Crypto, other: &Crypto) -> bool {
+    let are_same = |(one, other): (&sdp::crypto::Key, &sdp::crypto::Key)| {
+        one.bytes == other.bytes && one.mki == other.mki
+    };
+    one.policy == other.policy
+        && one.keys.len() == other.keys.len()
+        && one.keys.iter().zip(&other.keys).all(are_same)
+}

@@ -1,0 +1,131 @@
+//! How long the steps of SRTP take in a session (row A12 of docs/sources.md), by the suite.
+
+use super::Session;
+use super::keys::Protection;
+use alloc::vec::Vec;
+use rtp::packet::Fields;
+use srtp::timings::{Step, Stopwatch, Timings};
+use srtp::{ProtectError, Suite, UnprotectError};
+
+/// A clock: nanoseconds since whenever.
+pub type Clock = fn() -> u64;
+
+/// What a session measures; nothing without a clock.
+#[derive(Debug, Default)]
+pub(super) struct Measured {
+    clock: Option<Clock>,
+    suites: Vec<(Suite, Timings)>,
+}
+
+impl Measured {
+    pub(super) const fn by(clock: Option<Clock>) -> Self {
+        Self { clock, suites: Vec::new() }
+    }
+
+    /// The stopwatch of a suite, where there is a clock.
+    pub(super) fn watch(&mut self, suite: Suite) -> Option<Stopwatch<'_>> {
+        let clock = self.clock?;
+        let place = self.suites.iter().position(|measured| measured.0 == suite);
+        let place = place.unwrap_or_else(|| {
+            self.suites.push((suite, Timings::default()));
+            self.suites.len() - 1
+        });
+        Some(Stopwatch::new(clock, &mut self.suites[place].1))
+    }
+
+    /// Does `act`, which is a step of this suite.
+    pub(super) fn measure<T>(&mut self, suite: Suite, step: Step, act: impl FnOnce() -> T) -> T {
+        match self.watch(suite) {
+            Some(mut watch) => watch.measure(step, act),
+            None => act(),
+        }
+    }
+}
+
+impl Protection {
+    /// Writes a packet's header, and protects it.
+    pub(super) fn write(
+        &mut self,
+        fields: Fields,
+        payload: &[u8],
+        out: &mut [u8],
+        measured: &mut Measured,
+    ) -> Option<usize> {
+        let suite = self.suite;
+        let length = measured.measure(suite, Step::Header, || fields.write(payload, out))?;
+        let protected: Result<usize, ProtectError> = match measured.watch(suite) {
+            Some(mut watch) => self.sender.protect_timed(out, length, &mut watch),
+            None => self.sender.protect(out, length),
+        };
+        protected.ok()
+    }
+
+    /// Checks and decrypts a packet.
+    pub(super) fn read<'d>(
+        &mut self,
+        datagram: &'d mut [u8],
+        measured: &mut Measured,
+    ) -> Result<&'d mut [u8], UnprotectError> {
+        match measured.watch(self.suite) {
+            Some(mut watch) => self.receiver.unprotect_timed(datagram, &mut watch),
+            None => self.receiver.unprotect(datagram),
+        }
+    }
+}
+
+impl Session {
+    /// What the steps of SRTP have taken so far, for each suite that was used: empty unless the session was begun with
+    /// a clock ([`Session::measured`]). Derivation is that of all session keys of one direction, when a call begins
+    /// and when its keys change. A header is counted twice for what is sent: written, and read again by SRTP.
+    #[must_use]
+    pub fn timings(&self) -> &[(Suite, Timings)] {
+        &self.measured.suites
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Seed;
+    use super::super::tests::{sessions, talk};
+    use super::*;
+    use crate::negotiation::Security;
+    use std::cell::Cell;
+
+    std::thread_local!(static NOW: Cell<u64> = const { Cell::new(0) });
+
+    fn clock() -> u64 {
+        NOW.set(NOW.get() + 10);
+        NOW.get()
+    }
+
+    #[test]
+    fn the_steps_of_srtp_are_measured_where_there_is_a_clock() {
+        let mut ends = sessions(Security::Required);
+        assert!(talk(&mut ends, 0).0.len() > 1000 && ends[0].timings().is_empty());
+        let streams = [0, 1].map(|end| ends[end].stream().clone());
+        let seed = |ssrc| Seed { ssrc, sequence_number: 1, timestamp: 1 };
+        let [one, other] = streams;
+        let mut ends = [(one, 1), (other, 2)]
+            .map(|(stream, ssrc)| Session::measured(stream, seed(ssrc), Some(clock)).unwrap());
+        talk(&mut ends, 0);
+        let counts = |session: &Session| {
+            let [(suite, timings)] = session.timings() else { panic!("one suite") };
+            assert_eq!(*suite, Suite::AesCm128HmacSha1_80);
+            assert!(Step::ALL.iter().all(|step| {
+                let timing = timings.get(*step);
+                timing.nanoseconds >= 10 * timing.count
+            }));
+            Step::ALL.map(|step| timings.get(step).count)
+        };
+        assert_eq!(counts(&ends[0]), [2, 50, 0, 50, 50, 100]);
+        assert_eq!(counts(&ends[1]), [2, 0, 50, 50, 50, 50]);
+    }
+
+    #[test]
+    fn a_call_in_clear_has_nothing_to_measure() {
+        let [session, _] = sessions(Security::Off);
+        let seed = Seed { ssrc: 1, sequence_number: 1, timestamp: 1 };
+        let session = Session::measured(session.stream().clone(), seed, Some(clock)).unwrap();
+        assert!(session.timings().is_empty());
+    }
+}

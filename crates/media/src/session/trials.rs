@@ -1,0 +1,166 @@
+//! Ports that are tried where the one that the other end has named stays silent: its NAT may have given it the next
+//! one meanwhile.
+
+use super::Session;
+use core::net::SocketAddr;
+use core::time::Duration;
+
+/// How long the named port has to be silent.
+const SILENCE: Duration = Duration::from_secs(2);
+/// How many ports behind it are tried.
+const PORTS: u16 = 5;
+/// The time between packets to them.
+const INTERVAL: Duration = Duration::from_millis(100);
+/// How many packets each gets at most: few in clear, for whoever has named the address need not be there.
+const IN_CLEAR: u32 = 5;
+const PROVEN: u32 = 25;
+
+/// The trials of one named address.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Trials {
+    /// When the first packet was sent to the named address.
+    begun: Option<Duration>,
+    next: Duration,
+    sent: u32,
+    /// The port from which sound came in clear.
+    pub(super) found: Option<SocketAddr>,
+}
+
+impl Session {
+    /// Where the packet that [`Session::send`] has just made goes, too: one of the next few ports of the other end's
+    /// address, where nothing has come for two seconds after the first packet. The first port from which sound comes
+    /// is kept. To be called once after each packet.
+    ///
+    /// In clear each of five ports gets five packets, with SRTP twenty-five, not more than ten in a second all
+    /// together. As soon as anything has come, there are none.
+    pub fn also(&mut self, now: Duration) -> Option<SocketAddr> {
+        self.note_time(now);
+        let named = self.stream.remote?;
+        let expects = self.stream.sends && self.stream.receives;
+        if !expects || self.source.is_some() {
+            return None;
+        }
+        let begun = *self.trials.begun.get_or_insert(now);
+        let each = if self.protection.is_some() { PROVEN } else { IN_CLEAR };
+        let is_over = self.trials.sent >= each * u32::from(PORTS);
+        if is_over || now < begun + SILENCE || now < self.trials.next {
+            return None;
+        }
+        let place = (self.trials.sent % u32::from(PORTS)) as usize;
+        self.trials.sent += 1;
+        self.trials.next = now + INTERVAL;
+        Some(SocketAddr::new(named.ip(), self.ports_behind(named).nth(place)?))
+    }
+
+    /// The ports that are tried: those behind the named one, but not that of the other end's RTCP.
+    fn ports_behind(&self, named: SocketAddr) -> impl Iterator<Item = u16> + use<> {
+        let rtcp = self.stream.remote_rtcp.filter(|_| !self.stream.multiplexes_rtcp);
+        let rtcp = rtcp.map(|rtcp| rtcp.port());
+        let behind = (named.port()..=u16::MAX).skip(1);
+        behind.filter(move |port| Some(*port) != rtcp).take(usize::from(PORTS))
+    }
+
+    /// Takes note of the first sound, which came from `from`: whether it is kept in place of the named address.
+    pub(super) fn note_first(&mut self, from: SocketAddr) {
+        let Some(named) = self.stream.remote else { return };
+        let was_tried = self.trials.sent > 0 && from.ip() == named.ip();
+        let tried = (self.trials.sent as usize).min(usize::from(PORTS));
+        if was_tried && self.ports_behind(named).take(tried).any(|port| port == from.port()) {
+            self.trials.found = Some(from);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{address, at, sessions};
+    use super::*;
+    use crate::negotiation::Security;
+    use alloc::vec::Vec;
+
+    /// Sends for so many frames without an answer: which further ports got how many packets.
+    fn silent(session: &mut Session, frames: core::ops::Range<u32>) -> Vec<(u16, usize)> {
+        let mut ports = Vec::new();
+        for frame in frames {
+            let mut out = Vec::new();
+            assert!(session.send(&[0; 160], &mut out).is_some());
+            let also = session.also(at(frame));
+            assert!(also.is_none_or(|to| to.ip() == address(1).ip()));
+            ports.extend(also.map(|to| to.port()));
+        }
+        let mut counted: Vec<(u16, usize)> = Vec::new();
+        for port in ports {
+            match counted.iter_mut().find(|counted| counted.0 == port) {
+                Some(counted) => counted.1 += 1,
+                None => counted.push((port, 1)),
+            }
+        }
+        counted
+    }
+
+    /// `session` hears a packet of the other end's from `port`.
+    fn hear(session: &mut Session, other: &mut Session, frame: u32, port: u16) {
+        let mut packet = Vec::new();
+        assert!(other.send(&[0; 160], &mut packet).is_some());
+        session.receive(at(frame), SocketAddr::new(address(1).ip(), port), &mut packet);
+    }
+
+    #[test]
+    fn the_next_ports_are_tried_and_no_more_than_a_few_times() {
+        for (security, each) in [(Security::Off, 5), (Security::Required, 25)] {
+            let [mut session, _] = sessions(security);
+            assert_eq!(silent(&mut session, 0..99), [], "two seconds are waited");
+            let expected: Vec<_> = (5001..5006).map(|port| (port, each)).collect();
+            assert_eq!(silent(&mut session, 99..3000), expected);
+        }
+    }
+
+    #[test]
+    fn the_first_port_from_which_sound_comes_is_kept() {
+        for security in [Security::Off, Security::Required] {
+            let [mut session, mut other] = sessions(security);
+            silent(&mut session, 0..115);
+            hear(&mut session, &mut other, 115, 5002);
+            let mut out = Vec::new();
+            let there = SocketAddr::new(address(1).ip(), 5002);
+            assert_eq!(session.send(&[0; 160], &mut out), Some(there), "{security:?}");
+            assert_eq!(session.also(at(116)), None);
+            if security == Security::Off {
+                hear(&mut session, &mut other, 117, 5003);
+                assert_eq!(session.send(&[0; 160], &mut out), Some(there), "another is a stranger");
+                hear(&mut session, &mut other, 118, 5000);
+                assert_eq!(session.send(&[0; 160], &mut out), Some(address(1)), "the named one");
+            }
+        }
+    }
+
+    #[test]
+    fn a_port_that_was_not_tried_is_not_followed_in_clear() {
+        for port in [4999, 5001, 5006] {
+            let [mut session, mut other] = sessions(Security::Off);
+            // None was tried yet.
+            hear(&mut session, &mut other, 0, port);
+            let mut out = Vec::new();
+            assert_eq!(session.send(&[0; 160], &mut out), Some(address(1)), "{port}");
+            assert_eq!(silent(&mut session, 1..500), [], "something has come");
+        }
+        let [mut session, mut other] = sessions(Security::Off);
+        silent(&mut session, 0..500);
+        hear(&mut session, &mut other, 500, 5006);
+        assert_eq!(session.send(&[0; 160], &mut Vec::new()), Some(address(1)));
+    }
+
+    #[test]
+    fn nobody_is_tried_where_nothing_is_to_come_and_never_rtcp() {
+        let [mut session, _] = sessions(Security::Off);
+        session.stream.receives = false;
+        assert_eq!(silent(&mut session, 0..500), []);
+        let [mut session, _] = sessions(Security::Off);
+        session.stream.multiplexes_rtcp = false;
+        let ports: Vec<_> = silent(&mut session, 0..500).iter().map(|tried| tried.0).collect();
+        assert_eq!(ports, [5002, 5003, 5004, 5005, 5006]);
+        let [mut session, _] = sessions(Security::Off);
+        session.stream.remote = Some(SocketAddr::new(address(1).ip(), u16::MAX - 1));
+        assert_eq!(silent(&mut session, 0..500), [(u16::MAX, 5)], "there are no more");
+    }
+}

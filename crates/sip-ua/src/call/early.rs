@@ -1,0 +1,158 @@
+//! Early dialogs of calls that we place: one for each phone that rings (RFC 3261 section 13.2.2.1, RFC 3262 section 4).
+
+use super::exchange::{Exchange, Turn, cseq_of};
+use super::{Call, Calling, Offer, State, draft, session_of};
+use crate::client::{Draft, Owner};
+use crate::config::{AccountId, Reliable};
+use crate::core::Core;
+use crate::event::Event;
+use crate::option_tags::{self, RELIABLE};
+use alloc::vec::Vec;
+use sip::dialog::Dialog;
+use sip::header::{CSeq, RAck, number};
+use sip::{Emit, Flow, HeaderName, Instant, Message, Method};
+
+/// Phones that are told apart; of more nothing is heard until one of them answers.
+const MAX_EARLY: usize = 16;
+
+/// An early dialog.
+pub(super) struct Early {
+    /// By the order in which they came.
+    pub(super) number: u32,
+    pub(super) dialog: Dialog,
+    pub(super) exchange: Exchange,
+    /// The RSeq of the last reliable provisional response.
+    rseq: Option<u32>,
+}
+
+impl Calling {
+    /// The place of the early dialog `dialog`, which may be new.
+    fn early_of(&mut self, dialog: &Dialog) -> Option<usize> {
+        let place = self.early.iter().position(|early| early.dialog.id() == dialog.id());
+        if place.is_none() && self.early.len() < MAX_EARLY {
+            let exchange = self.exchange();
+            let early =
+                Early { number: self.branches, dialog: dialog.clone(), exchange, rseq: None };
+            self.early.push(early);
+            self.branches += 1;
+            return Some(self.early.len() - 1);
+        }
+        place
+    }
+
+    /// The offer that the INVITE has made, or asked for.
+    pub(super) fn exchange(&self) -> Exchange {
+        let offer = if self.session.is_empty() { Offer::None } else { Offer::Ours };
+        Exchange::new(offer, &self.session, b"")
+    }
+
+    /// The one whose session counts.
+    pub(super) fn current(&self) -> Option<&Early> {
+        self.early.iter().find(|early| Some(early.number) == self.current)
+    }
+
+    /// Ends an early dialog.
+    fn end_early(&mut self, core: &mut Core, place: usize, now: Instant) {
+        let early = self.early.remove(place);
+        early.exchange.abandon(core, early.dialog.id().local_tag, now);
+        if self.current == Some(early.number) {
+            let mut others = self.early.iter().rev();
+            self.current = others.find(|other| !other.exchange.remote.is_empty()).map(|e| e.number);
+        }
+    }
+}
+
+/// The RSeq of a provisional response that has to be acknowledged.
+fn reliable(response: &Message<'_>) -> Option<u32> {
+    if !option_tags::has(response, HeaderName::Require, RELIABLE) {
+        return None;
+    }
+    number(HeaderName::RSeq, response.value(HeaderName::RSeq)?, u32::MAX).ok()
+}
+
+/// The PRACK of the provisional response with the RSeq `rseq` to the INVITE that began `dialog`.
+pub(super) fn prack(
+    account: Option<AccountId>,
+    dialog: &mut Dialog,
+    invite: u32,
+    rseq: u32,
+    session: Vec<u8>,
+) -> Draft {
+    let mut prack = draft(account, dialog, Method::Prack, session);
+    let rack = RAck { rseq, cseq: CSeq { number: invite, method: Method::Invite } };
+    ("RAck: ", rack, "\r\n").emit(&mut prack.lines);
+    prack
+}
+
+impl Call {
+    /// A provisional response to our INVITE has come.
+    pub(super) fn on_ringing(
+        &mut self,
+        core: &mut Core,
+        response: &Message<'_>,
+        flow: Option<Flow>,
+        now: Instant,
+    ) {
+        let (id, account) = (self.id, self.account);
+        let State::Calling(calling) = &mut self.state else { return };
+        let Ok(dialog) = Dialog::of_response(response) else { return };
+        let is_asked = calling.early.iter().any(|early| early.exchange.turn.is_some());
+        let (has_offered, is_ending) = (!calling.session.is_empty(), calling.ending.is_some());
+        let Some(place) = calling.early_of(&dialog) else { return };
+        let early = &mut calling.early[place];
+        let rseq = reliable(response).filter(|_| core.config.reliable != Reliable::Off);
+        let is_settled = early.exchange.is_settled;
+        let session = session_of(response).filter(|_| !is_settled);
+        let mut offer = None;
+        if let Some(rseq) = rseq {
+            // One that came before, or one too early: those between are sent again until they come.
+            if early.rseq.is_some_and(|last| last.checked_add(1) != Some(rseq)) {
+                return;
+            }
+            offer = session.clone().filter(|_| !has_offered);
+            // One offer at a time is answered. This one is sent again.
+            if offer.is_some() && (is_asked || is_ending) {
+                return;
+            }
+            early.rseq = Some(rseq);
+        }
+        early.dialog.refresh_target(response);
+        early.exchange.note_allow(response);
+        // Without reliability there is no offer (RFC 3261 section 13.2.1), but a look at the answer.
+        let session = session.filter(|_| has_offered);
+        if let Some(session) = session.as_ref().or(offer.as_ref()) {
+            early.exchange.remote.clone_from(session);
+            calling.current = Some(early.number);
+        }
+        let next_hop = early.dialog.next_hop().to_vec();
+        if let Some(rseq) = rseq {
+            match &offer {
+                Some(_) => {
+                    early.exchange.offer = Offer::Theirs;
+                    early.exchange.turn = Some(Turn::Prack(cseq_of(response), rseq));
+                }
+                None => {
+                    if session.is_some() {
+                        early.exchange.settle();
+                    }
+                    let cseq = cseq_of(response);
+                    let prack = prack(account, &mut early.dialog, cseq, rseq, Vec::new());
+                    core.request(prack, Owner::Call(id), flow, now);
+                }
+            }
+        }
+        let status = response.status().unwrap_or_default();
+        let (branch, is_settled) = (early.number, early.exchange.is_settled);
+        if status == 199 {
+            calling.end_early(core, place, now);
+        }
+        self.note_way(&next_hop, flow);
+        if !is_ending {
+            self.tell_news(core, status);
+            core.tell(Event::Ringing { call: id, status, branch, session, is_settled });
+            if offer.is_some() {
+                core.tell(Event::Offer { call: id, offer });
+            }
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! Calls that are sent elsewhere (RFC 3261 sections 8.1.3.4 and 21.3).
+
+use super::{Call, Calling, State};
+use crate::core::Core;
+use crate::event::Event;
+use alloc::collections::VecDeque;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::cmp::Reverse;
+use sip::header::{NameAddr, q_value};
+use sip::{HeaderName, Instant, Message, Uri};
+
+/// Where a call is sent, one place after the other.
+pub(super) struct Redirects {
+    /// How many are followed yet.
+    left: usize,
+    /// Where it was sent, or will be: nowhere twice.
+    known: Vec<Vec<u8>>,
+    ahead: VecDeque<Place>,
+}
+
+/// A URI that a redirection names.
+struct Place {
+    uri: Vec<u8>,
+    /// Whether it is a proxy on the way, and not the target (305).
+    is_proxy: bool,
+}
+
+/// The URI in a Contact, fit to be a request URI: `secure` ones lead nowhere else.
+fn target_of(contact: &NameAddr<'_>, secure: bool) -> Option<Vec<u8>> {
+    let Ok(Uri::Sip(uri)) = Uri::parse(contact.uri_bytes) else { return None };
+    if secure && !uri.secure {
+        return None;
+    }
+    // What stands behind the `?` is for the header of the request; that is not for others to say.
+    let length = match uri.headers {
+        [] => contact.uri_bytes.len(),
+        headers => contact.uri_bytes.len() - headers.len() - 1,
+    };
+    contact.uri_bytes.get(..length).map(<[u8]>::to_vec)
+}
+
+fn is_same(one: &[u8], other: &[u8]) -> bool {
+    match (Uri::parse(one), Uri::parse(other)) {
+        (Ok(Uri::Sip(one)), Ok(Uri::Sip(other))) => one.is_same(&other),
+        _ => one == other,
+    }
+}
+
+impl Redirects {
+    /// Of a call to `uri`, which may be sent elsewhere so many times.
+    pub(super) fn new(uri: &[u8], left: usize) -> Self {
+        Self { left, known: [uri.to_vec()].into(), ahead: VecDeque::new() }
+    }
+
+    /// Takes the places that `response` names, a 3xx, before those that are left: the preferred first.
+    fn note(&mut self, response: &Message<'_>, secure: bool) {
+        let is_proxy = response.status() == Some(305);
+        let elements = response.elements(HeaderName::Contact);
+        let mut contacts: Vec<_> = elements
+            .filter_map(|element| {
+                let contact = NameAddr::parse(HeaderName::Contact, element).ok()?;
+                let q = contact.params.value("q").and_then(q_value).unwrap_or(1000);
+                Some((Reverse(q), target_of(&contact, secure)?))
+            })
+            .collect();
+        contacts.sort_by_key(|(q, _)| *q);
+        let mut places = VecDeque::new();
+        for (_, uri) in contacts {
+            if places.len() < self.left && !self.known.iter().any(|known| is_same(known, &uri)) {
+                self.known.push(uri.clone());
+                places.push_back(Place { uri, is_proxy });
+            }
+        }
+        places.append(&mut self.ahead);
+        self.ahead = places;
+    }
+
+    fn next(&mut self) -> Option<Place> {
+        self.left = self.left.checked_sub(1)?;
+        self.ahead.pop_front()
+    }
+}
+
+impl Calling {
+    /// Goes to the next place, where there is one. Returns that.
+    fn go_elsewhere(&mut self) -> Option<Vec<u8>> {
+        let Place { uri, is_proxy } = self.redirects.next()?;
+        if is_proxy {
+            let is_loose = matches!(Uri::parse(&uri), Ok(Uri::Sip(uri)) if uri.is_loose());
+            self.dialog.set_routes([("<", &uri, (!is_loose).then_some(";lr"), ">")]);
+        } else {
+            self.dialog.set_target(&uri);
+        }
+        Some(uri)
+    }
+}
+
+impl Call {
+    /// The INVITE came to nothing, by `response` or by silence. Sends it to the next place, where there is one.
+    pub(super) fn redirect(
+        &mut self,
+        core: &mut Core,
+        response: Option<&Message<'_>>,
+        now: Instant,
+    ) -> bool {
+        let State::Calling(calling) = &mut self.state else { return false };
+        let status = response.and_then(Message::status).unwrap_or_default();
+        // Who refuses for everybody has the last word (RFC 3261 section 21.6).
+        if calling.ending.is_some() || status >= 600 {
+            return false;
+        }
+        if let Some(response) = response.filter(|_| (300..400).contains(&status)) {
+            let secure = Uri::parse(calling.dialog.target());
+            let secure = secure.is_ok_and(|uri| uri.as_sip().is_some_and(|uri| uri.secure));
+            calling.redirects.note(response, secure);
+        }
+        let Some(uri) = calling.go_elsewhere() else { return false };
+        let to = String::from_utf8_lossy(&uri).into_owned();
+        core.tell(Event::Redirected { call: self.id, to });
+        if let Some(id) = self.invite(core, now) {
+            core.mark_redirected(id);
+        }
+        true
+    }
+}

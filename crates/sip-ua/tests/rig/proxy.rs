@@ -1,0 +1,111 @@
+//! A proxy that keeps nothing in mind: it stays in the way by Record-Route, and forks.
+
+use sip::header::{NameAddr, elements};
+use sip::{Emit, HeaderName, Message, Uri};
+use std::net::SocketAddr;
+
+/// A stateless proxy (RFC 3261 section 16.11). Of what several phones answer it passes everything on.
+pub(crate) struct Proxy {
+    pub(crate) address: SocketAddr,
+    /// Where requests go whose URI is at the proxy itself.
+    pub(crate) targets: Vec<SocketAddr>,
+    /// Another proxy that it stands in for.
+    pub(crate) stands_for: Option<SocketAddr>,
+}
+
+fn place_of(uri: &[u8]) -> Option<SocketAddr> {
+    let Ok(Uri::Sip(uri)) = Uri::parse(uri) else { return None };
+    Some(SocketAddr::new(uri.host.ip()?, uri.port.unwrap_or(5060)))
+}
+
+fn place_of_route(route: &[u8]) -> Option<SocketAddr> {
+    NameAddr::parse(HeaderName::Route, route).ok().and_then(|route| place_of(route.uri_bytes))
+}
+
+impl Proxy {
+    /// What it sends when `bytes` has come.
+    pub(crate) fn receive(&self, from: SocketAddr, bytes: &[u8]) -> Vec<(SocketAddr, Vec<u8>)> {
+        let is_own = |place| place == self.address || Some(place) == self.stands_for;
+        let Ok(message) = Message::parse(bytes) else { return Vec::new() };
+        match message.start_line() {
+            sip::StartLine::Response { .. } => self.pass_back(&message).into_iter().collect(),
+            sip::StartLine::Request { uri, .. } => {
+                let mut routes: Vec<&[u8]> = message.elements(HeaderName::Route).collect();
+                if routes.first().and_then(|route| place_of_route(route)).is_some_and(is_own) {
+                    routes.remove(0);
+                }
+                let own = place_of(uri).is_some_and(is_own);
+                let targets: Vec<(SocketAddr, Vec<u8>)> = match own {
+                    true => {
+                        let uri = |place: &SocketAddr| format!("sip:{place}").into_bytes();
+                        self.targets.iter().map(|place| (*place, uri(place))).collect()
+                    }
+                    false => place_of(uri).map(|place| (place, uri.to_vec())).into_iter().collect(),
+                };
+                let sends = targets.into_iter().enumerate().map(|(number, (place, uri))| {
+                    let next = routes.first().and_then(|route| place_of_route(route));
+                    (next.unwrap_or(place), self.forward(&message, from, &uri, &routes, number))
+                });
+                sends.collect()
+            }
+        }
+    }
+
+    fn forward(
+        &self,
+        request: &Message<'_>,
+        from: SocketAddr,
+        uri: &[u8],
+        routes: &[&[u8]],
+        number: usize,
+    ) -> Vec<u8> {
+        let mut out = Vec::new();
+        let via = request.top_via().expect("a Via");
+        let branch = via.rfc3261_branch().unwrap_or_default();
+        (request.method().expect("a request"), " ", uri, " SIP/2.0\r\n").emit(&mut out);
+        // The branch follows from that before, so that CANCEL and ACK go the same ways.
+        let own = ("Via: SIP/2.0/UDP ", self.address, ";branch=", branch, "-", number as u64);
+        (own, "\r\n").emit(&mut out);
+        ("Record-Route: <sip:", self.address, ";lr>\r\n").emit(&mut out);
+        for route in routes {
+            ("Route: ", *route, "\r\n").emit(&mut out);
+        }
+        let mut is_top_via = true;
+        for field in request.fields() {
+            match field.name {
+                HeaderName::Via if std::mem::take(&mut is_top_via) => {
+                    request.write_top_via(&field, from, &mut out);
+                }
+                HeaderName::Route => {}
+                _ => out.extend_from_slice(field.line),
+            }
+        }
+        ("\r\n", request.body()).emit(&mut out);
+        out
+    }
+
+    /// Takes off its own Via.
+    fn pass_back(&self, response: &Message<'_>) -> Option<(SocketAddr, Vec<u8>)> {
+        let vias: Vec<&[u8]> = response.elements(HeaderName::Via).collect();
+        let next = sip::header::Via::parse(vias.get(1)?).ok()?;
+        let port = next.rport().flatten().unwrap_or_else(|| next.port_or_default());
+        let to = SocketAddr::new(next.received().or(next.host.ip())?, port);
+        let mut out = Vec::new();
+        let sip::StartLine::Response { status, reason } = response.start_line() else {
+            return None;
+        };
+        ("SIP/2.0 ", status, " ", reason, "\r\n").emit(&mut out);
+        let mut own = 1;
+        for field in response.fields() {
+            let count = elements(field.value).count();
+            if field.name == HeaderName::Via && own > 0 {
+                assert_eq!(count, 1, "a line for each Via");
+                own -= 1;
+                continue;
+            }
+            out.extend_from_slice(field.line);
+        }
+        ("\r\n", response.body()).emit(&mut out);
+        Some((to, out))
+    }
+}

@@ -1,0 +1,32 @@
+//! A client asks, a responder answers, and the network in between drops the first two requests.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+use stun::{Answer, Client, Event, TransactionId};
+
+fn main() {
+    let server: SocketAddr = ([192, 0, 2, 1], 3478).into();
+    let nat: SocketAddr = ([198, 51, 100, 7], 40_000).into();
+    let mut client = Client::new(TransactionId(*b"a random one"), server, Duration::ZERO);
+    let (mut request, mut response) = (Vec::new(), Vec::new());
+    let mut requests = 0;
+    let mapped = loop {
+        let now = client.next_timer().expect("no answer yet");
+        match client.poll(now, &mut request) {
+            Event::Send(to) => {
+                requests += 1;
+                println!("{:4} ms: {} bytes to {to}", now.as_millis(), request.len());
+            }
+            Event::Wait => continue,
+            Event::TimedOut => panic!("nobody answers"),
+        }
+        if requests > 2 && stun::answer(nat, &request, &mut response) {
+            match client.receive(server, &response) {
+                Some(Answer::Mapped(address)) => break address,
+                other => panic!("not what was asked for: {other:?}"),
+            }
+        }
+    };
+    assert_eq!(mapped, nat);
+    println!("seen as {mapped} from outside");
+}

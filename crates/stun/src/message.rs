@@ -1,0 +1,286 @@
+//! Messages and their attributes (RFC 8489 sections 5 and 14).
+
+use core::error::Error;
+use core::fmt;
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+/// The length of a message's header.
+pub(crate) const HEADER: usize = 20;
+/// What stands behind the length, and tells STUN from what came before it.
+pub(crate) const MAGIC: u32 = 0x2112_a442;
+/// What the fingerprint is combined with.
+const FINGERPRINT_MASK: u32 = 0x5354_554e;
+/// A FINGERPRINT attribute with its header.
+const FINGERPRINT_LENGTH: usize = 8;
+
+/// Attributes (RFC 8489 section 18.3). Who does not know one below 0x8000 must not go on.
+pub mod attribute_type {
+    /// An address.
+    pub const MAPPED_ADDRESS: u16 = 0x0001;
+    /// Who asks.
+    pub const USERNAME: u16 = 0x0006;
+    /// An HMAC over what stands before it.
+    pub const MESSAGE_INTEGRITY: u16 = 0x0008;
+    /// Why there is no success.
+    pub const ERROR_CODE: u16 = 0x0009;
+    /// The attributes that are not known.
+    pub const UNKNOWN_ATTRIBUTES: u16 = 0x000a;
+    /// Whose users they are.
+    pub const REALM: u16 = 0x0014;
+    /// The server's number.
+    pub const NONCE: u16 = 0x0015;
+    /// As [`MESSAGE_INTEGRITY`], with SHA-256.
+    pub const MESSAGE_INTEGRITY_SHA256: u16 = 0x001c;
+    /// How a password is hashed.
+    pub const PASSWORD_ALGORITHM: u16 = 0x001d;
+    /// Who asks, hashed.
+    pub const USERHASH: u16 = 0x001e;
+    /// An address that no NAT rewrites.
+    pub const XOR_MAPPED_ADDRESS: u16 = 0x0020;
+    /// A program's name.
+    pub const SOFTWARE: u16 = 0x8022;
+    /// A CRC over what stands before it.
+    pub const FINGERPRINT: u16 = 0x8028;
+}
+
+/// What tells one question from others: 96 random bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct TransactionId(pub [u8; 12]);
+
+/// What a message is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Class {
+    /// It wants an answer.
+    Request,
+    /// It wants none.
+    Indication,
+    /// A good answer.
+    Success,
+    /// An answer that says why there is no good one.
+    Error,
+}
+
+/// Why bytes are no STUN message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum MessageError {
+    /// It does not begin as a STUN message does.
+    NotStun,
+    /// Its length is not what it says, or no multiple of four.
+    Length {
+        /// How many bytes it says that it has.
+        announced: usize,
+        /// How many there are.
+        length: usize,
+    },
+    /// An attribute ends behind the message.
+    Attribute(u16),
+    /// The fingerprint is wrong, or not at the end.
+    Fingerprint,
+}
+
+impl fmt::Display for MessageError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotStun => write!(f, "no STUN message: expected 20 bytes with its magic cookie"),
+            Self::Length { announced, length } => {
+                write!(f, "STUN message of {length} bytes that says it has {announced}")
+            }
+            Self::Attribute(number) => {
+                write!(f, "STUN attribute {number:#06x} ends behind its message")
+            }
+            Self::Fingerprint => write!(f, "STUN message with a wrong fingerprint"),
+        }
+    }
+}
+
+impl Error for MessageError {}
+
+/// Whether a datagram begins as a STUN message does: two zero bits, and the magic cookie.
+#[must_use]
+pub fn is_stun(datagram: &[u8]) -> bool {
+    datagram.len() >= HEADER && datagram[0] < 0x40 && datagram[4..8] == MAGIC.to_be_bytes()
+}
+
+/// A message over borrowed bytes, found to be whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Message<'a> {
+    /// What it is.
+    pub class: Class,
+    /// What is asked: [`BINDING`](crate::BINDING) or another method.
+    pub method: u16,
+    /// Which question it is of.
+    pub id: TransactionId,
+    /// Whether a fingerprint, which is right, stands at its end.
+    pub has_fingerprint: bool,
+    attributes: &'a [u8],
+}
+
+/// One attribute.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Attribute<'a> {
+    /// See [`attribute_type`].
+    pub number: u16,
+    /// Its value without padding.
+    pub value: &'a [u8],
+}
+
+/// Why there is no success (RFC 8489 section 14.8).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ErrorCode<'a> {
+    /// 300 to 699.
+    pub code: u16,
+    /// The same for people; what is not UTF-8 is left out.
+    pub reason: &'a str,
+}
+
+impl<'a> Message<'a> {
+    /// Reads a datagram that is one message.
+    ///
+    /// # Errors
+    /// See [`MessageError`].
+    pub fn parse(datagram: &'a [u8]) -> Result<Self, MessageError> {
+        if !is_stun(datagram) {
+            return Err(MessageError::NotStun);
+        }
+        let short = |at: usize| u16::from_be_bytes([datagram[at], datagram[at + 1]]);
+        let (kind, announced) = (short(0), HEADER + usize::from(short(2)));
+        let length = datagram.len();
+        if announced != length || !length.is_multiple_of(4) {
+            return Err(MessageError::Length { announced, length });
+        }
+        let class = match kind >> 7 & 2 | kind >> 4 & 1 {
+            0 => Class::Request,
+            1 => Class::Indication,
+            2 => Class::Success,
+            _ => Class::Error,
+        };
+        // The bits of the class stand among those of the method.
+        let method = kind & 0xf | kind >> 1 & 0x70 | kind >> 2 & 0xf80;
+        let mut id = TransactionId([0; 12]);
+        id.0.copy_from_slice(&datagram[8..HEADER]);
+        let attributes = &datagram[HEADER..];
+        let mut has_fingerprint = false;
+        let mut rest = attributes;
+        while !rest.is_empty() {
+            if has_fingerprint {
+                return Err(MessageError::Fingerprint);
+            }
+            let start = length - rest.len();
+            let (attribute, after) = split(rest)?;
+            if attribute.number == attribute_type::FINGERPRINT {
+                if *attribute.value != fingerprint(&datagram[..start]).to_be_bytes() {
+                    return Err(MessageError::Fingerprint);
+                }
+                has_fingerprint = true;
+            }
+            rest = after;
+        }
+        Ok(Self { class, method, id, has_fingerprint, attributes })
+    }
+
+    /// Its attributes, in their order.
+    pub fn attributes(&self) -> impl Iterator<Item = Attribute<'a>> + use<'a> {
+        let mut rest = self.attributes;
+        core::iter::from_fn(move || {
+            let (attribute, after) = split(rest).ok()?;
+            rest = after;
+            Some(attribute)
+        })
+    }
+
+    /// The value of its first attribute of this number; one behind an integrity attribute is not
+    /// looked at (RFC 8489 section 14.5).
+    #[must_use]
+    pub fn value(&self, number: u16) -> Option<&'a [u8]> {
+        use attribute_type::{MESSAGE_INTEGRITY, MESSAGE_INTEGRITY_SHA256};
+        let is_integrity =
+            |number: u16| number == MESSAGE_INTEGRITY || number == MESSAGE_INTEGRITY_SHA256;
+        for attribute in self.attributes() {
+            if attribute.number == number {
+                return Some(attribute.value);
+            }
+            if is_integrity(attribute.number) && !is_integrity(number) {
+                return None;
+            }
+        }
+        None
+    }
+
+    /// The address that the server has seen: XOR-MAPPED-ADDRESS, or MAPPED-ADDRESS of servers from
+    /// before RFC 5389.
+    #[must_use]
+    pub fn mapped_address(&self) -> Option<SocketAddr> {
+        if let Some(value) = self.value(attribute_type::XOR_MAPPED_ADDRESS) {
+            return read_address(value, &self.id, true);
+        }
+        read_address(self.value(attribute_type::MAPPED_ADDRESS)?, &self.id, false)
+    }
+
+    /// Why there is no success.
+    #[must_use]
+    pub fn error(&self) -> Option<ErrorCode<'a>> {
+        let [_, _, class, number, reason @ ..] = self.value(attribute_type::ERROR_CODE)? else {
+            return None;
+        };
+        let (class, number) = (u16::from(class & 7), u16::from(*number));
+        let is_one = (3..=6).contains(&class) && number < 100;
+        let reason = core::str::from_utf8(reason).unwrap_or_default();
+        is_one.then_some(ErrorCode { code: 100 * class + number, reason })
+    }
+
+    /// The attributes that must be known, and are not in `known`.
+    pub fn unknown(&self, known: &'static [u16]) -> impl Iterator<Item = u16> + use<'a> {
+        let numbers = self.attributes().map(|attribute| attribute.number);
+        numbers.filter(|&number| number < 0x8000 && !known.contains(&number))
+    }
+}
+
+/// Takes an attribute with its padding off the beginning of `bytes`, and gives what follows it.
+fn split(bytes: &[u8]) -> Result<(Attribute<'_>, &[u8]), MessageError> {
+    let &[high, low, length_high, length_low, ref rest @ ..] = bytes else {
+        return Err(MessageError::Attribute(0));
+    };
+    let number = u16::from_be_bytes([high, low]);
+    let length = usize::from(u16::from_be_bytes([length_high, length_low]));
+    let padded = rest.split_at_checked(length.next_multiple_of(4));
+    let (value, rest) = padded.ok_or(MessageError::Attribute(number))?;
+    Ok((Attribute { number, value: &value[..length] }, rest))
+}
+
+/// The fingerprint of the bytes before it, which say already that it is there.
+pub(crate) fn fingerprint(message: &[u8]) -> u32 {
+    crc32fast::hash(message) ^ FINGERPRINT_MASK
+}
+
+/// What the fingerprint adds to the length.
+pub(crate) const fn with_fingerprint(length: usize) -> usize {
+    length + FINGERPRINT_LENGTH
+}
+
+/// What an address is combined with: the cookie, then the transaction.
+pub(crate) fn pad(id: &TransactionId) -> [u8; 16] {
+    let mut pad = [0; 16];
+    pad[..4].copy_from_slice(&MAGIC.to_be_bytes());
+    pad[4..].copy_from_slice(&id.0);
+    pad
+}
+
+fn read_address(value: &[u8], id: &TransactionId, is_xored: bool) -> Option<SocketAddr> {
+    let &[_, family, high, low, ref bytes @ ..] = value else { return None };
+    let pad = if is_xored { pad(id) } else { [0; 16] };
+    let port = u16::from_be_bytes([high ^ pad[0], low ^ pad[1]]);
+    let mut octets = [0; 16];
+    for ((octet, byte), mask) in octets.iter_mut().zip(bytes).zip(pad) {
+        *octet = byte ^ mask;
+    }
+    let ip = match (family, bytes.len()) {
+        (1, 4) => IpAddr::V4(Ipv4Addr::new(octets[0], octets[1], octets[2], octets[3])),
+        (2, 16) => IpAddr::V6(Ipv6Addr::from(octets)),
+        _ => return None,
+    };
+    Some(SocketAddr::new(ip, port))
+}
+
+#[cfg(test)]
+mod tests;
