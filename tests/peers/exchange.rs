@@ -56,6 +56,8 @@ impl Exchange {
             has_server: true,
             srtp: Srtp::Off,
             suites: "",
+            machine: None,
+            stun: Vec::new(),
         }
     }
 
@@ -92,6 +94,7 @@ impl Exchange {
 }
 
 /// The tone that phones of `user` send, in Hz; 350 for one who is no user.
-fn tone_of(user: &str) -> u32 {
+#[must_use]
+pub fn tone_of(user: &str) -> u32 {
     USERS.iter().find(|(name, _)| *name == user).map_or(350, |(_, tone)| *tone)
 }
