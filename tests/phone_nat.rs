@@ -17,7 +17,7 @@ struct Two {
 
 impl Two {
     /// Starts both and waits until they are registered. They ask the STUN server where `asks`.
-    fn new(transport: Transport, asks: bool) -> Self {
+    fn new(transport: Transport, asks: bool, srtp: Srtp) -> Self {
         let nats = Nats::open();
         let phone = |side: usize| {
             let user = USERS[side];
@@ -31,7 +31,7 @@ impl Two {
                 listens: true,
                 expires: 600,
                 tone: tone_of(user),
-                srtp: Srtp::Off,
+                srtp,
                 suites: "",
                 machine: Some(nats.inside[side].clone()),
                 stun: if asks { vec![nats.stun()] } else { Vec::new() },
@@ -63,7 +63,7 @@ impl Two {
 
 /// Calls ring, are answered, taken back and ended, by either end.
 fn signalling(transport: Transport) {
-    let mut two = Two::new(transport, false);
+    let mut two = Two::new(transport, false, Srtp::Off);
     let registered = two.nats.registrations();
     for nat in ["198.51.100.11:", "198.51.100.12:"] {
         let flow = format!("{}:{nat}", transport.name());
@@ -93,15 +93,15 @@ fn signalling_goes_through_nats_over_tcp() {
 /// Nothing but keep-alives is sent for longer than the NATs remember.
 #[test]
 fn keepalives_keep_the_way_open() {
-    let mut two = Two::new(Udp, false);
+    let mut two = Two::new(Udp, false, Srtp::Off);
     std::thread::sleep(Duration::from_secs(NAT_SECONDS + 5));
     two.connect(0);
     two.hang_up(1);
 }
 
-#[test]
-fn each_hears_the_other_where_stun_tells_of_the_nats() {
-    let mut two = Two::new(Udp, true);
+/// Each hears the other, whoever calls.
+fn sound(srtp: Srtp) {
+    let mut two = Two::new(Udp, true, srtp);
     for from in [0, 1] {
         two.connect(from);
         let [alice, bob] = &mut two.phones;
@@ -109,4 +109,14 @@ fn each_hears_the_other_where_stun_tells_of_the_nats() {
         bob.wait_until_it_hears_faithfully(alice);
         two.hang_up(from);
     }
+}
+
+#[test]
+fn sound_goes_through_nats_of_which_stun_tells() {
+    sound(Srtp::Off);
+}
+
+#[test]
+fn encrypted_sound_goes_through_nats_of_which_stun_tells() {
+    sound(Srtp::Required);
 }

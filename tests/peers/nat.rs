@@ -108,10 +108,14 @@ impl Nats {
             ),
             _ => String::new(),
         };
+        // What was let in to the NAT itself would hold the port that a phone behind it sends from: it drops such, as
+        // those at home do.
         let script = format!(
             "echo 1 > /proc/sys/net/ipv4/ip_forward
              nft 'add table ip nat; add chain ip nat out {{ type nat hook postrouting priority 100; }}; \
-                  add rule ip nat out oifname outside masquerade; {open}'
+                  add rule ip nat out oifname outside masquerade; {open} \
+                  add chain ip nat self {{ type filter hook input priority 0; }}; \
+                  add rule ip nat self iifname outside ct state new drop'
              for kind in udp_timeout udp_timeout_stream; do
                  echo {NAT_SECONDS} > /proc/sys/net/netfilter/nf_conntrack_$kind
              done"
