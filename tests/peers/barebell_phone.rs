@@ -61,7 +61,9 @@ impl BarebellPhone {
             Some(machine) => (machine.command(binary), machine.address),
         };
         command.arg("control").args(["--listen", &format!("{address}:{port}")]);
-        account.stun.iter().for_each(|server| drop(command.args(["--stun", server])));
+        for server in &account.stun {
+            command.args(["--stun", server]);
+        }
         command.args(["--play", &format!("tone:{}", account.tone)]);
         command.arg("--record").arg(folder.join("heard.wav"));
         command.arg("--trace");
@@ -240,8 +242,8 @@ impl Driver for BarebellPhone {
 
     fn suite(&self) -> Option<String> {
         let log = std::fs::read_to_string(self.event_log()).unwrap_or_default();
-        let told = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-        let answered = told.filter(|told| told["event"] == "answered").last()?;
+        let mut told = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        let answered = told.rfind(|told| told["event"] == "answered")?;
         answered["srtp"].as_str().map(str::to_owned)
     }
 

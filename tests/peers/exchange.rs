@@ -22,22 +22,27 @@ impl Exchange {
     /// Starts the server.
     #[must_use]
     pub fn open() -> Self {
-        Self::with("")
+        Self::with("", &[])
     }
 
     /// Starts a server that takes nobody's word, as on the internet: else it believes what comes
     /// from this machine.
     #[must_use]
     pub fn that_trusts_nobody() -> Self {
-        Self::with(TRUSTS_NOBODY)
+        Self::with(TRUSTS_NOBODY, &[])
     }
 
-    fn with(configuration: &str) -> Self {
+    /// Starts a server that sends callers to the phones (302).
+    #[must_use]
+    pub fn that_redirects() -> Self {
+        Self::with("", &["--mode", "redirect"])
+    }
+
+    fn with(configuration: &str, arguments: &[&str]) -> Self {
         let users = USERS.map(|(name, _)| (name.to_owned(), PASSWORD.to_owned()));
         // Registrations this short let a test see them refreshed.
         let configuration = format!("[registrar]\nmin_expires = \"5s\"\n{configuration}");
-        let options =
-            Options { users: &users, configuration: &configuration, ..Options::default() };
+        let options = Options { users: &users, configuration: &configuration, arguments };
         Self { server: Barebell::start(&options) }
     }
 
