@@ -1,7 +1,10 @@
 //! Our phone and others call one another, directly, through the server, and through Kamailio.
 
+use peers::exchange::Exchange;
 use peers::pair::{Pair, Way};
 use peers::phone::Kind::{self, Barebell, Baresip, Linphone, Twinkle};
+use peers::phone::{Action, Event};
+use peers::transport::Transport::Udp;
 
 /// One call in each direction, in which each hears the other; either hangs up.
 fn talks(other: Kind, way: Way) {
@@ -46,4 +49,31 @@ fn twinkle_through_the_server() {
 #[test]
 fn baresip_through_kamailio() {
     talks(Baresip, Way::Kamailio);
+}
+
+/// The server answers 302, and the call goes on past it.
+fn goes_where_it_is_sent(other: Kind) {
+    let exchange = Exchange::that_redirects();
+    let mut bob = exchange.phone(other, "bob", Udp);
+    let mut alice = exchange.phone(Barebell, "alice", Udp);
+    exchange.connect(&mut alice, &mut bob);
+    assert!(alice.statuses("INVITE").contains(&302), "{:?}", alice.statuses("INVITE"));
+    alice.act(&Action::HangUp);
+    alice.wait_for(Event::Ended);
+    bob.wait_for(Event::Ended);
+}
+
+#[test]
+fn ours_goes_to_baresip_where_it_is_sent() {
+    goes_where_it_is_sent(Baresip);
+}
+
+#[test]
+fn ours_goes_to_linphone_where_it_is_sent() {
+    goes_where_it_is_sent(Linphone);
+}
+
+#[test]
+fn ours_goes_to_twinkle_where_it_is_sent() {
+    goes_where_it_is_sent(Twinkle);
 }

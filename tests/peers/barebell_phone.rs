@@ -13,6 +13,7 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::io::Write;
+use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::process::{ChildStdin, Command};
 use std::sync::{Arc, Weak};
@@ -54,8 +55,15 @@ struct State {
 impl BarebellPhone {
     pub(crate) fn start(account: &Account) -> Self {
         let (folder, port) = (Folder::new("phone"), free_ports(1));
-        let mut command = Command::new(built(PHONE.name, "BAREBELL_PHONE_BIN"));
-        command.arg("control").args(["--listen", &format!("127.0.0.1:{port}")]);
+        let binary = built(PHONE.name, "BAREBELL_PHONE_BIN");
+        let (mut command, address) = match &account.machine {
+            None => (Command::new(binary), Ipv4Addr::LOCALHOST),
+            Some(machine) => (machine.command(binary), machine.address),
+        };
+        command.arg("control").args(["--listen", &format!("{address}:{port}")]);
+        for server in &account.stun {
+            command.args(["--stun", server]);
+        }
         command.args(["--play", &format!("tone:{}", account.tone)]);
         command.arg("--record").arg(folder.join("heard.wav"));
         // SIP goes to the standard error, which is in one file with the events.

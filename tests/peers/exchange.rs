@@ -22,22 +22,27 @@ impl Exchange {
     /// Starts the server.
     #[must_use]
     pub fn open() -> Self {
-        Self::with("")
+        Self::with("", &[])
     }
 
     /// Starts a server that takes nobody's word, as on the internet: else it believes what comes
     /// from this machine.
     #[must_use]
     pub fn that_trusts_nobody() -> Self {
-        Self::with(TRUSTS_NOBODY)
+        Self::with(TRUSTS_NOBODY, &[])
     }
 
-    fn with(configuration: &str) -> Self {
+    /// Starts a server that sends callers to the phones (302).
+    #[must_use]
+    pub fn that_redirects() -> Self {
+        Self::with("", &["--mode", "redirect"])
+    }
+
+    fn with(configuration: &str, arguments: &[&str]) -> Self {
         let users = USERS.map(|(name, _)| (name.to_owned(), PASSWORD.to_owned()));
         // Registrations this short let a test see them refreshed.
         let configuration = format!("[registrar]\nmin_expires = \"5s\"\n{configuration}");
-        let options =
-            Options { users: &users, configuration: &configuration, ..Options::default() };
+        let options = Options { users: &users, configuration: &configuration, arguments };
         Self { server: Barebell::start(&options) }
     }
 
@@ -56,6 +61,8 @@ impl Exchange {
             has_server: true,
             srtp: Srtp::Off,
             suites: "",
+            machine: None,
+            stun: Vec::new(),
         }
     }
 
@@ -92,6 +99,7 @@ impl Exchange {
 }
 
 /// The tone that phones of `user` send, in Hz; 350 for one who is no user.
-fn tone_of(user: &str) -> u32 {
+#[must_use]
+pub fn tone_of(user: &str) -> u32 {
     USERS.iter().find(|(name, _)| *name == user).map_or(350, |(_, tone)| *tone)
 }

@@ -7,6 +7,7 @@ pub mod exchange;
 pub mod folder;
 pub mod kamailio;
 pub mod linphone;
+pub mod nat;
 pub mod pair;
 pub mod phone;
 pub mod process;

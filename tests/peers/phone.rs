@@ -3,6 +3,7 @@
 use crate::barebell_phone::BarebellPhone;
 use crate::baresip::Baresip;
 use crate::linphone::Linphone;
+use crate::nat::Machine;
 use crate::process::{DEADLINE, Process, poll, wait_until};
 use crate::tone::Recording;
 use crate::trace::{Tail, credential_algorithms, statuses};
@@ -70,6 +71,10 @@ pub struct Account {
     /// The suites of SRTP that it offers and takes, separated by commas; empty for those that it has. baresip cannot
     /// choose: it offers AES_CM_128_HMAC_SHA1_80, and takes more.
     pub suites: &'static str,
+    /// Where it runs, if not here. Only ours can.
+    pub machine: Option<Machine>,
+    /// The STUN servers that it asks, addresses with ports. Only ours does.
+    pub stun: Vec<String>,
 }
 
 /// What a phone is told to do.

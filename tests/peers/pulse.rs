@@ -14,7 +14,7 @@ const RATE: u32 = 8000;
 
 /// A running sound server with one speaker and one microphone.
 #[derive(Debug)]
-pub(crate) struct Pulse {
+pub struct Pulse {
     _server: Process,
     _recorders: [Process; 2],
     hertz: u32,
@@ -26,7 +26,7 @@ pub(crate) struct Pulse {
 
 impl Pulse {
     /// Starts one with its files in `folder` and a tone of `hertz` at the microphone.
-    pub(crate) fn start(folder: &Folder, hertz: u32) -> Self {
+    pub fn start(folder: &Folder, hertz: u32) -> Self {
         let (socket, recording) = (folder.join("pulse.sock"), folder.join("heard.wav"));
         let mut command = private(PULSEAUDIO.command(), folder.path());
         command.args(["-n", "--daemonize=no", "--use-pid-file=no", "--exit-idle-time=-1"]);
@@ -57,7 +57,8 @@ impl Pulse {
     }
 
     /// Devices of ALSA that lead here: `barebell_speaker` and `barebell_microphone`.
-    pub(crate) fn asoundrc(&self) -> String {
+    #[must_use]
+    pub fn asoundrc(&self) -> String {
         let device = |name: &str, device: &str| {
             format!(
                 "pcm.barebell_{name} {{\n type pulse\n server \"unix:{}\"\n device \"{device}\"\n}}\n",
@@ -68,12 +69,13 @@ impl Pulse {
     }
 
     /// How loud the tone at the microphone is.
-    pub(crate) fn loudness(&self) -> Option<f64> {
+    pub fn loudness(&self) -> Option<f64> {
         Recording::read(&self.sent)?.loudness_of(self.hertz)
     }
 
     /// What the speaker has played so far.
-    pub(crate) fn recording(&self) -> Option<Recording> {
+    #[must_use]
+    pub fn recording(&self) -> Option<Recording> {
         Recording::read(&self.recording)
     }
 }

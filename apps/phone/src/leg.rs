@@ -298,14 +298,9 @@ mod tests {
         let (codecs, security) = (vec![Codec::Pcmu], Security::Off);
         let wishes = Wishes { codecs, security, ..Wishes::default() };
         let sound = Sound::Source(Source::named("tone:440").unwrap());
-        Leg::new(
-            Ports::open(Ipv4Addr::LOCALHOST.into(), &[], Duration::ZERO).unwrap(),
-            wishes,
-            sound,
-            None,
-            Ear::default(),
-        )
-        .unwrap()
+        let ports = Ports::open(Ipv4Addr::LOCALHOST.into(), &[], Duration::ZERO).unwrap();
+        let leg = Leg::new(ports, wishes, sound, None, Ear::default()).unwrap();
+        Leg { gate: Gate::Open, ..leg }
     }
 
     #[test]

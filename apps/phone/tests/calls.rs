@@ -258,6 +258,19 @@ fn a_phone_does_what_lines_say() {
 }
 
 /// Two phones in a call that the first has placed.
+#[test]
+fn nobody_is_logged_in_without_an_account() {
+    let mut here = Controlled::start();
+    for command in ["register", "unregister"] {
+        here.command(&format!(r#"{{"command":"{command}"}}"#));
+        let cause = here.expect("failed")["cause"].to_string();
+        assert!(cause.contains("there is no account"), "{cause}");
+        here.command(&format!(r#"{{"command":"{command}","account":"carol@c"}}"#));
+        let cause = here.expect("failed")["cause"].to_string();
+        assert!(cause.contains("there is no account sip:carol@c"), "{cause}");
+    }
+}
+
 fn talking(here: &mut Controlled, there: &mut Controlled) {
     let number = here.call(there);
     let incoming = there.expect("incoming");

@@ -1,0 +1,193 @@
+//! Two phones, each behind a NAT of its own, and a server between, each on a machine of its own: network namespaces.
+//! Wants root.
+
+use crate::exchange::PASSWORD;
+use crate::folder::Folder;
+use crate::process::{Process, Program, built, run, wait_until};
+use crate::server::DOMAIN;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+const IP: Program = Program { name: "ip", packages: "iproute2" };
+const BAREBELL: Program = Program { name: "barebell", packages: "(none: build it)" };
+const COTURN: Program = Program { name: "turnserver", packages: "coturn" };
+/// Where the server is, and the STUN server.
+const SERVER: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 1);
+/// The seconds for which the NATs remember who has sent what: fewer than registrations last, more than there are
+/// between two keep-alives.
+pub const NAT_SECONDS: u64 = 30;
+
+static NEXT: AtomicUsize = AtomicUsize::new(0);
+
+/// A machine that programs run on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Machine {
+    /// Its namespace.
+    namespace: String,
+    /// Its address, behind the NAT.
+    pub address: Ipv4Addr,
+}
+
+impl Machine {
+    /// A command that runs `program` there.
+    #[must_use]
+    pub fn command(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
+        let mut command = IP.command();
+        command.args(["netns", "exec", &self.namespace]).arg(program);
+        command
+    }
+}
+
+/// The machines, with a server on the public one.
+#[derive(Debug)]
+pub struct Nats {
+    public: Machine,
+    /// The machines behind the NATs. What comes to a port of the first NAT is let in, from wherever; the second lets
+    /// in what comes from the address and port that was sent to.
+    pub inside: [Machine; 2],
+    namespaces: Vec<String>,
+    server: Option<Process>,
+    stun: Option<Process>,
+    folder: Folder,
+}
+
+impl Nats {
+    /// Makes the machines, and starts the server and a STUN server (coturn).
+    ///
+    /// # Panics
+    /// When that cannot be done, most often because it is not done as root.
+    #[must_use]
+    pub fn open() -> Self {
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let name = |machine: &str| format!("barebell-{}-{number}-{machine}", std::process::id());
+        let machine = |address, of: &str| Machine { namespace: name(of), address };
+        let inside =
+            [machine(Ipv4Addr::new(10, 1, 0, 2), "a"), machine(Ipv4Addr::new(10, 2, 0, 2), "b")];
+        let public = machine(SERVER, "public");
+        let folder = Folder::new("nats");
+        let namespaces = Vec::new();
+        let mut nats = Self { public, inside, namespaces, server: None, stun: None, folder };
+        let middle = name("public");
+        nats.add(&middle);
+        ip(&format!("-n {middle} link add bridge type bridge forward_delay 0"));
+        ip(&format!("-n {middle} address add {SERVER}/24 dev bridge"));
+        ip(&format!("-n {middle} link set bridge up"));
+        for (side, inner) in (1..).zip(nats.inside.clone()) {
+            nats.connect(side, &inner, &name(&format!("nat{side}")), &middle);
+        }
+        nats.serve();
+        nats
+    }
+
+    fn add(&mut self, namespace: &str) {
+        ip(&format!("netns add {namespace}"));
+        self.namespaces.push(namespace.to_owned());
+        ip(&format!("-n {namespace} link set lo up"));
+    }
+
+    /// Puts a machine behind the NAT `nat`, and that on the bridge in `middle`.
+    fn connect(&mut self, side: u8, machine: &Machine, nat: &str, middle: &str) {
+        let Machine { namespace, address } = machine;
+        self.add(nat);
+        self.add(namespace);
+        ip(&format!("link add nat{side} netns {middle} type veth peer name outside netns {nat}"));
+        ip(&format!("-n {middle} link set nat{side} master bridge up"));
+        ip(&format!("-n {nat} address add 198.51.100.1{side}/24 dev outside"));
+        ip(&format!("-n {nat} link set outside up"));
+        ip(&format!("link add inside netns {nat} type veth peer name eth0 netns {namespace}"));
+        ip(&format!("-n {nat} address add 10.{side}.0.1/24 dev inside"));
+        ip(&format!("-n {nat} link set inside up"));
+        ip(&format!("-n {namespace} address add {address}/24 dev eth0"));
+        ip(&format!("-n {namespace} link set eth0 up"));
+        ip(&format!("-n {namespace} route add default via 10.{side}.0.1"));
+        let open = match side {
+            1 => format!(
+                "add chain ip nat in {{ type nat hook prerouting priority -100; }}; \
+                 add rule ip nat in iifname outside udp dport 1024-65535 dnat to {address};"
+            ),
+            _ => String::new(),
+        };
+        // What was let in to the NAT itself would hold the port that a phone behind it sends from: it drops such, as
+        // those at home do.
+        let script = format!(
+            "echo 1 > /proc/sys/net/ipv4/ip_forward
+             nft 'add table ip nat; add chain ip nat out {{ type nat hook postrouting priority 100; }}; \
+                  add rule ip nat out oifname outside masquerade; {open} \
+                  add chain ip nat self {{ type filter hook input priority 0; }}; \
+                  add rule ip nat self iifname outside ct state new drop'
+             for kind in udp_timeout udp_timeout_stream; do
+                 echo {NAT_SECONDS} > /proc/sys/net/netfilter/nf_conntrack_$kind
+             done"
+        );
+        let router = Machine { namespace: nat.to_owned(), address: SERVER };
+        let mut command = router.command("sh");
+        command.args(["-e", "-c", &script]);
+        let _ = run(Program { name: "nft", packages: "nftables" }, command);
+    }
+
+    fn serve(&mut self) {
+        let binary = built(BAREBELL.name, "BAREBELL_BIN");
+        let data = self.folder.join("data");
+        let users = ["alice", "bob"].map(|user| format!("{user}:{PASSWORD}\n")).concat();
+        self.folder.write("users", &users);
+        let mut import = Command::new(&binary);
+        import.args(["user", "import", "--domain", DOMAIN]).arg(self.folder.join("users"));
+        import.arg("--data").arg(&data);
+        let _ = run(BAREBELL, import);
+        let mut command = self.public.command(&binary);
+        command.args(["serve", "--domain", DOMAIN, "--listen", &format!("udp:{}", self.address())]);
+        command.args(["--listen", &format!("tcp:{}", self.address())]).arg("--data").arg(&data);
+        self.server = Some(Process::start(IP, command, &self.folder.join("barebell.log")));
+        let mut command = self.public.command(COTURN.name);
+        command.args(["-n", "--stun-only", "--no-auth", "--no-cli", "--no-tls", "--no-dtls"]);
+        command.args(["--log-file", "stdout", "-L", &SERVER.to_string()]);
+        command.arg("--pidfile").arg(self.folder.join("coturn.pid"));
+        command.arg("--userdb").arg(self.folder.join("coturn.db"));
+        self.stun = Some(Process::start(COTURN, command, &self.folder.join("coturn.log")));
+        let is_listening = |port: u16| {
+            let mut command = self.public.command("cat");
+            command.arg("/proc/net/udp");
+            let address = u32::from_le_bytes(SERVER.octets());
+            run(IP, command).contains(&format!(" {address:08X}:{port:04X} 00000000:0000 "))
+        };
+        wait_until("the servers to listen", || {
+            (is_listening(5060) && is_listening(3478)).then_some(())
+        });
+    }
+
+    /// Where the server is.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        (SERVER, 5060).into()
+    }
+
+    /// Where the STUN server is.
+    #[must_use]
+    pub fn stun(&self) -> String {
+        format!("{SERVER}:3478")
+    }
+
+    /// What the server prints of who is registered.
+    #[must_use]
+    pub fn registrations(&self) -> String {
+        let mut command = Command::new(built(BAREBELL.name, "BAREBELL_BIN"));
+        command.args(["registrations", "--json", "--data"]).arg(self.folder.join("data"));
+        run(BAREBELL, command)
+    }
+}
+
+impl Drop for Nats {
+    fn drop(&mut self) {
+        (self.server, self.stun) = (None, None);
+        for namespace in &self.namespaces {
+            let _ = IP.command().args(["netns", "delete", namespace]).status();
+        }
+    }
+}
+
+fn ip(arguments: &str) {
+    let mut command = IP.command();
+    command.args(arguments.split(' '));
+    let _ = run(IP, command);
+}

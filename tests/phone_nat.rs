@@ -1,0 +1,122 @@
+//! Our phones call each other through the server, each behind a NAT of its own. Wants root.
+
+use peers::exchange::{PASSWORD, tone_of};
+use peers::nat::{NAT_SECONDS, Nats};
+use peers::phone::Kind::Barebell;
+use peers::phone::{Account, Action, Event, Phone, Srtp};
+use peers::transport::Transport::{self, Tcp, Udp};
+use std::time::Duration;
+
+/// Who is behind which NAT.
+const USERS: [&str; 2] = ["alice", "bob"];
+
+struct Two {
+    nats: Nats,
+    phones: [Phone; 2],
+}
+
+impl Two {
+    /// Starts both and waits until they are registered. They ask the STUN server where `asks`.
+    fn new(transport: Transport, asks: bool, srtp: Srtp) -> Self {
+        let nats = Nats::open();
+        let phone = |side: usize| {
+            let user = USERS[side];
+            let account = Account {
+                user: user.to_owned(),
+                password: PASSWORD.to_owned(),
+                server: nats.address(),
+                proxy: None,
+                transport,
+                has_server: true,
+                listens: true,
+                expires: 600,
+                tone: tone_of(user),
+                srtp,
+                suites: "",
+                machine: Some(nats.inside[side].clone()),
+                stun: if asks { vec![nats.stun()] } else { Vec::new() },
+            };
+            Phone::registered(Barebell, account)
+        };
+        let phones = [phone(0), phone(1)];
+        Self { nats, phones }
+    }
+
+    /// The phone of `from` calls the other, which rings.
+    fn ring(&mut self, from: usize) {
+        let uri = format!("sip:{}@{}", USERS[1 - from], self.nats.address());
+        self.phones[from].dial_until_it_rings(&uri);
+        self.phones[1 - from].wait_for(Event::Incoming);
+    }
+
+    fn connect(&mut self, from: usize) {
+        self.ring(from);
+        self.phones[1 - from].act(&Action::Answer);
+        self.phones.iter_mut().for_each(|phone| phone.wait_for(Event::Established));
+    }
+
+    fn hang_up(&mut self, side: usize) {
+        self.phones[side].act(&Action::HangUp);
+        self.phones.iter_mut().for_each(|phone| phone.wait_for(Event::Ended));
+    }
+}
+
+/// Calls ring, are answered, taken back and ended, by either end.
+fn signalling(transport: Transport) {
+    let mut two = Two::new(transport, false, Srtp::Off);
+    let registered = two.nats.registrations();
+    for nat in ["198.51.100.11:", "198.51.100.12:"] {
+        let flow = format!("{}:{nat}", transport.name());
+        assert!(registered.contains(&flow), "{flow} in {registered}");
+    }
+    for from in [0, 1] {
+        two.connect(from);
+        two.hang_up(1 - from);
+        two.connect(from);
+        two.hang_up(from);
+        two.ring(from);
+        two.hang_up(from);
+        two.phones[1 - from].wait_for_status("INVITE", &[487]);
+    }
+}
+
+#[test]
+fn signalling_goes_through_nats_over_udp() {
+    signalling(Udp);
+}
+
+#[test]
+fn signalling_goes_through_nats_over_tcp() {
+    signalling(Tcp);
+}
+
+/// Nothing but keep-alives is sent for longer than the NATs remember.
+#[test]
+fn keepalives_keep_the_way_open() {
+    let mut two = Two::new(Udp, false, Srtp::Off);
+    std::thread::sleep(Duration::from_secs(NAT_SECONDS + 5));
+    two.connect(0);
+    two.hang_up(1);
+}
+
+/// Each hears the other, whoever calls.
+fn sound(srtp: Srtp) {
+    let mut two = Two::new(Udp, true, srtp);
+    for from in [0, 1] {
+        two.connect(from);
+        let [alice, bob] = &mut two.phones;
+        alice.wait_until_it_hears_faithfully(bob);
+        bob.wait_until_it_hears_faithfully(alice);
+        two.hang_up(from);
+    }
+}
+
+#[test]
+fn sound_goes_through_nats_of_which_stun_tells() {
+    sound(Srtp::Off);
+}
+
+#[test]
+fn encrypted_sound_goes_through_nats_of_which_stun_tells() {
+    sound(Srtp::Required);
+}
