@@ -1,6 +1,7 @@
 //! `check`: what of configuration, network, DNS and account works, what does not, and what to do.
 
 mod date;
+mod nat;
 mod probe;
 
 use crate::front::Front;
@@ -50,6 +51,7 @@ pub(crate) fn run(mut setup: Setup, report: Report) -> Result<Outcome, Outcome> 
         setup.listen.set_port(0);
     }
     setup.accounts.iter().for_each(|account| server(&mut check, account));
+    nat::look(&mut check, &setup.stun);
     registrations(&mut check, setup)?;
     match check.failed {
         None => Ok(Outcome::Done),

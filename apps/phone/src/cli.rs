@@ -4,6 +4,7 @@ use crate::impression::{self, Expectation};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use media::Codec;
 use srtp::Suite;
+use srtp::plus::{Placement, Plus, Scheme};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -148,6 +149,10 @@ pub(crate) struct LineArgs {
     /// The suites of SRTP that are offered and taken, the preferred first [default: all are taken, the usual ones offered]
     #[arg(long, value_name = "SUITE", value_delimiter = ',', value_parser = suite)]
     pub(crate) suites: Option<Vec<Suite>>,
+    /// Offer SRTP+, by which forged packets are refused at less cost: sequence, hash, chain or header, in the header
+    /// extension, or behind the packet as in hash:trailer
+    #[arg(long, value_name = "SCHEME", value_parser = srtp_plus)]
+    pub(crate) srtp_plus: Option<Plus>,
     /// A STUN server that tells what ports look like from outside of a NAT, such as stun.example.org or 192.0.2.1:3478;
     /// two of them tell what kind of NAT that is
     #[arg(long, value_name = "HOST")]
@@ -199,6 +204,22 @@ fn codec(name: &str) -> Result<Codec, String> {
         let names: Vec<&str> = Codec::ALL.iter().map(|codec| codec.name()).collect();
         format!("expected one of {}", names.join(", "))
     })
+}
+
+/// The element of the header extension that SRTP+ stands in.
+const PLUS_ELEMENT: u8 = 5;
+
+/// SRTP+ by the name of its scheme, with its place.
+fn srtp_plus(text: &str) -> Result<Plus, String> {
+    let schemes = [Scheme::SEQUENCE, Scheme::Hash, Scheme::CHAIN, Scheme::Header];
+    let (name, placement) = match text.strip_suffix(":trailer") {
+        Some(name) => (name, Placement::Trailer),
+        None => (text, Placement::Extension(PLUS_ELEMENT)),
+    };
+    let found = schemes.into_iter().find(|scheme| scheme.name() == name);
+    let scheme =
+        found.ok_or("expected sequence, hash, chain or header, with :trailer or without")?;
+    Ok(Plus { scheme, placement })
 }
 
 /// The suite of this name.

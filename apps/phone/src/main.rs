@@ -199,7 +199,8 @@ fn setup(line: &LineArgs, echo: bool, port: u16) -> Result<Setup, Outcome> {
         false if uses_devices(line) && line.play == "silence" => Sound::Microphone,
         false => Sound::Source(Source::named(&line.play).map_err(Outcome::Usage)?),
     };
-    let mut wishes = Wishes { security: line.srtp.into(), ..Wishes::default() };
+    let plus = line.srtp_plus;
+    let mut wishes = Wishes { security: line.srtp.into(), plus, ..Wishes::default() };
     if let Some(codecs) = &line.codecs {
         wishes.codecs.clone_from(codecs);
         wishes.offers_all_codecs = true;

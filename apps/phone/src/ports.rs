@@ -2,7 +2,7 @@
 //! of a NAT.
 
 use crate::leg::random;
-use media::{Channel, Mapper};
+use media::{Channel, Mapper, Mapping};
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::time::Duration;
@@ -58,6 +58,13 @@ impl Ports {
     /// What the port of RTP looks like from outside, where somebody has told.
     pub(crate) fn mapped(&self) -> Option<SocketAddr> {
         self.mapper.as_ref()?.mapped()
+    }
+
+    /// How a NAT maps that port, as far as the servers tell.
+    pub(crate) fn mapping(&self) -> Mapping {
+        let local = self.rtp.local_addr().ok();
+        let mapping = self.mapper.as_ref().zip(local);
+        mapping.map_or(Mapping::Unknown, |(mapper, local)| mapper.mapping(local))
     }
 
     /// The call stands: its packets keep the mapping alive.

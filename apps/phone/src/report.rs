@@ -266,7 +266,7 @@ impl Answered {
             srtp: policy.map(|policy| policy.suite.name()),
             srtp_plus: policy
                 .and_then(|policy| policy.plus)
-                .map(|plus| format!("{:?}", plus.scheme)),
+                .map(|plus| plus.scheme.name().to_owned()),
             keys_in_clear: policy.is_some(),
             pcm_rate: pcm::rate_in_use(),
             remote: remote.to_owned(),

@@ -331,3 +331,17 @@ fn a_message_arrives() {
     assert_eq!(bob.expect("message")["text"], "Grüße");
     assert_eq!(alice.expect("message_sent")["cause"], serde_json::Value::Null);
 }
+
+#[test]
+fn every_scheme_of_srtp_plus_carries_a_call() {
+    let schemes = ["sequence", "hash", "chain", "header", "hash:trailer"];
+    for scheme in schemes {
+        let callee = Callee::start(&["--play", "tone:440"]);
+        let output =
+            callee.call(&["--srtp-plus", scheme, "--duration", "1s", "--expect", "tone:440"]);
+        assert_eq!(output.status.code(), Some(0), "{scheme}: {output:?}");
+        let told = told(&output);
+        let answered = told.iter().find(|told| told["event"] == "answered").expect("answered");
+        assert_eq!(answered["srtp_plus"].as_str(), scheme.split(':').next());
+    }
+}

@@ -9,8 +9,9 @@ use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
 use sdp::negotiation::{self, Agreement, Preferences, Profile};
 use sdp::{Crypto, Direction, Media};
-use srtp::plus::{Placement, Plus, Scheme};
+use srtp::plus::{Plus, Scheme};
 use srtp::{Policy, Suite};
+use zeroize::Zeroizing;
 
 mod attributes;
 
@@ -23,8 +24,6 @@ const USUAL_SUITES: [Suite; 3] =
     [Suite::AesCm128HmacSha1_80, Suite::AesCm256HmacSha1_80, Suite::AeadAes256Gcm];
 /// The payload type of comfort noise (RFC 3389), which goes with codecs of its clock rate.
 const NOISE: (u8, u32) = (13, 8000);
-/// The element of the header extension that SRTP+ stands in where we offer it.
-const PLUS_ELEMENT: u8 = 5;
 
 /// What is wanted of encryption.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -52,8 +51,9 @@ pub struct Wishes {
     pub offers_all_codecs: bool,
     /// See there.
     pub offers_all_suites: bool,
-    /// The scheme of SRTP+ that is offered, if one is; all are taken where they are offered.
-    pub plus: Option<Scheme>,
+    /// The SRTP+ that is offered, if any is; all of it is taken where it is offered. In the header extension it has the
+    /// number given.
+    pub plus: Option<Plus>,
 }
 
 impl Default for Wishes {
@@ -92,6 +92,8 @@ pub struct Stream {
     pub receives: bool,
     /// The keys of both ends, if it is encrypted.
     pub security: Option<Agreement>,
+    /// Random bytes, of which scheme 3 of SRTP+ makes its numbers.
+    pub seed: Zeroizing<[u8; 32]>,
     /// Whether RTCP shares the port.
     pub multiplexes_rtcp: bool,
     /// Where to send RTCP if it does not share the port; `None` while the other end holds.
@@ -170,6 +172,7 @@ pub struct Negotiator {
     offered: Vec<Crypto>,
     /// Whether the stream was encrypted: then it never is in clear again (downgrade).
     was_secured: bool,
+    seed: Zeroizing<[u8; 32]>,
 }
 
 /// What a description of ours says.
@@ -189,7 +192,7 @@ struct Description<'a> {
 impl Negotiator {
     /// One that receives at `local`; `id` tells the session from others (RFC 8866 section 5.2).
     #[must_use]
-    pub const fn new(wishes: Wishes, local: SocketAddr, id: u64) -> Self {
+    pub fn new(wishes: Wishes, local: SocketAddr, id: u64) -> Self {
         Self {
             wishes,
             local,
@@ -201,6 +204,7 @@ impl Negotiator {
             holds: false,
             offered: Vec::new(),
             was_secured: false,
+            seed: Zeroizing::new([0; 32]),
         }
     }
 
@@ -248,6 +252,7 @@ impl Negotiator {
 
     /// The next offer.
     pub fn offer(&mut self, random: Random<'_>) -> Vec<u8> {
+        random(&mut *self.seed);
         self.offered = match self.wishes.security {
             Security::Off => Vec::new(),
             _ => self.keys(random),
@@ -292,10 +297,8 @@ impl Negotiator {
         let made = suites.filter_map(|(tag, &suite)| {
             let mut bytes = alloc::vec![0; suite.key_length() + suite.salt_length()];
             random(&mut bytes);
-            let placement = Placement::Extension(PLUS_ELEMENT);
-            let plus = self.wishes.plus.map(|scheme| Plus { scheme, placement });
             let mut policy = Policy::new(suite);
-            policy.plus = plus;
+            policy.plus = self.wishes.plus;
             Crypto::new(tag, policy, &bytes).ok()
         });
         made.collect()
@@ -358,6 +361,7 @@ impl Negotiator {
         offer: &[u8],
         random: Random<'_>,
     ) -> Result<(Vec<u8>, Stream), Refusal> {
+        random(&mut *self.seed);
         let session = sdp::Session::parse(offer).map_err(|_| Refusal::Malformed)?;
         let (place, media) = audio_of(&session).ok_or(Refusal::NoAudio)?;
         let profile = Profile::of(media.protocol);
@@ -401,6 +405,7 @@ impl Negotiator {
             sends,
             receives,
             security,
+            seed: self.seed.clone(),
             multiplexes_rtcp: mux,
             remote_rtcp: attributes::remote_rtcp(remote_of(&session, media), media),
             extended_reports,
@@ -424,6 +429,7 @@ impl Negotiator {
         let wants = self.wishes.security != Security::Off;
         let mut preferences = Preferences::secure();
         preferences.suites.clone_from(&self.wishes.suites);
+        preferences.plus = [Scheme::SEQUENCE, Scheme::Hash, Scheme::CHAIN, Scheme::Header].into();
         let offered = negotiation::offered(media);
         let agreed = wants.then(|| negotiation::answer(&offered, &preferences, random)).flatten();
         match agreed {
@@ -482,6 +488,7 @@ impl Negotiator {
             sends,
             receives,
             security,
+            seed: self.seed.clone(),
             multiplexes_rtcp: media.multiplexes_rtcp(),
             remote_rtcp: attributes::remote_rtcp(remote_of(&session, media), media),
             extended_reports: ExtendedReports::of(&session, media),

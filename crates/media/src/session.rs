@@ -172,7 +172,7 @@ impl Session {
         let mut measured = Measured::by(clock);
         let protection = match &stream.security {
             None => None,
-            Some(agreed) => Some(Protection::new(agreed, &mut measured)?),
+            Some(agreed) => Some(Protection::new(agreed, &stream.seed, &mut measured)?),
         };
         Some(Self {
             encoder: Encoder::new(stream.codec),
@@ -209,7 +209,9 @@ impl Session {
     /// it was encrypted: the session is as it was.
     pub fn renew(&mut self, stream: Stream) -> bool {
         let (before, after) = (&self.stream.security, &stream.security);
-        if !keys::renew(&mut self.protection, before.as_ref(), after.as_ref(), &mut self.measured) {
+        let (protection, seed) = (&mut self.protection, &stream.seed);
+        let measured = &mut self.measured;
+        if !keys::renew(protection, before.as_ref(), after.as_ref(), seed, measured) {
             return false;
         }
         if stream.codec != self.stream.codec {

@@ -4,6 +4,7 @@ use super::Phone;
 use crate::leg::random;
 use crate::ports::Ports;
 use crate::report::Told;
+use media::Mapping;
 use sip_ua::CallId;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -15,6 +16,12 @@ impl Phone {
         let Some(&server) = self.stun.first() else { return };
         let local = self.links.local_towards(server).ip();
         self.spare = Ports::open(local, &self.stun, self.epoch.elapsed()).ok();
+    }
+
+    /// What the next call's port of media is, and what it looks like from outside; `None` where nobody is asked.
+    pub(crate) fn outside(&self) -> Option<(SocketAddr, Option<SocketAddr>, Mapping)> {
+        let spare = self.spare.as_ref()?;
+        Some((spare.rtp.local_addr().ok()?, spare.mapped(), spare.mapping()))
     }
 
     /// Ports for a call whose way goes out at `local`.

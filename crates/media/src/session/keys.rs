@@ -14,10 +14,14 @@ pub(super) struct Protection {
 }
 
 impl Protection {
-    pub(super) fn new(agreed: &Agreement, measured: &mut Measured) -> Option<Self> {
+    pub(super) fn new(
+        agreed: &Agreement,
+        seed: &[u8; 32],
+        measured: &mut Measured,
+    ) -> Option<Self> {
         Some(Self {
             suite: agreed.send.policy.suite,
-            sender: sender(&agreed.send, measured)?,
+            sender: sender(&agreed.send, seed, measured)?,
             receiver: receiver(&agreed.receive, measured)?,
         })
     }
@@ -32,18 +36,19 @@ pub(super) fn renew(
     protection: &mut Option<Protection>,
     before: Option<&Agreement>,
     after: Option<&Agreement>,
+    seed: &[u8; 32],
     measured: &mut Measured,
 ) -> bool {
     let Some(agreed) = after else { return protection.is_none() };
     let (Some(protection), Some(before)) = (protection.as_mut(), before) else {
-        let new = Protection::new(agreed, measured);
+        let new = Protection::new(agreed, seed, measured);
         let can_be_used = new.is_some();
         *protection = new;
         return can_be_used;
     };
     let is_new_sender = !is_same(&before.send, &agreed.send);
     let is_new_receiver = !is_same(&before.receive, &agreed.receive);
-    let new_sender = is_new_sender.then(|| sender(&agreed.send, measured));
+    let new_sender = is_new_sender.then(|| sender(&agreed.send, seed, measured));
     let new_receiver = is_new_receiver.then(|| receiver(&agreed.receive, measured));
     if matches!(new_sender, Some(None)) || matches!(new_receiver, Some(None)) {
         return false;
@@ -58,9 +63,12 @@ pub(super) fn renew(
     true
 }
 
-fn sender(crypto: &Crypto, measured: &mut Measured) -> Option<srtp::Sender> {
+fn sender(crypto: &Crypto, seed: &[u8; 32], measured: &mut Measured) -> Option<srtp::Sender> {
     let keys = crypto.master_keys().ok()?;
-    let new = || srtp::Sender::new(&crypto.policy, keys).ok();
+    let new = || {
+        let sender = srtp::Sender::new(&crypto.policy, keys).ok()?;
+        Some(if crypto.policy.plus.is_some() { sender.with_seed(seed) } else { sender })
+    };
     measured.measure(crypto.policy.suite, Step::Derivation, new)
 }
 

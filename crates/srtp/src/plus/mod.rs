@@ -55,6 +55,17 @@ impl Scheme {
     /// Scheme 3 with the paper's numbers.
     pub const CHAIN: Self = Self::Chain { numbers: 32, bits: 4 };
 
+    /// The name that people see.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Sequence { .. } => "sequence",
+            Self::Hash => "hash",
+            Self::Chain { .. } => "chain",
+            Self::Header => "header",
+        }
+    }
+
     /// The length of a tag in bytes.
     #[must_use]
     pub fn tag_length(self) -> usize {

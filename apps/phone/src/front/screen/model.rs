@@ -5,6 +5,7 @@ use crate::call::Stage;
 use crate::phone::Phone;
 use crate::report::{Answered, Media};
 use crate::trace::Traced;
+use media::Mapping;
 use sip_ua::AccountId;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -17,6 +18,8 @@ pub(super) struct Model<'a> {
     /// Where SIP comes in.
     pub(super) local: SocketAddr,
     pub(super) trace: &'a VecDeque<Traced>,
+    /// What the next call's port of media is, and what it looks like from outside.
+    pub(super) outside: Option<(SocketAddr, Option<SocketAddr>, Mapping)>,
 }
 
 /// A call.
@@ -84,6 +87,7 @@ impl<'a> Model<'a> {
             calls: calls.collect(),
             local: phone.local(),
             trace: phone.trace(),
+            outside: phone.outside(),
         }
     }
 }

@@ -4,6 +4,7 @@ use super::draw::row;
 use super::model::Model;
 use super::theme::{Theme, Tone};
 use super::ui::Ui;
+use media::Mapping;
 use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::text::Line;
@@ -27,6 +28,16 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, ui: &Ui, model: &Model<'_>
         Some(format!("{local}{remote}, call {}", call.number))
     });
     group("RTP", media.collect());
+    if let Some((local, mapped, mapping)) = model.outside {
+        let kind = match mapping {
+            Mapping::Unknown => "kind of NAT not known",
+            Mapping::Direct => "no NAT",
+            Mapping::EndpointIndependent => "the same for all",
+            Mapping::EndpointDependent => "another one for each: symmetric NAT",
+        };
+        let seen = mapped.map_or("nobody answers".to_owned(), |mapped| mapped.to_string());
+        group("NAT", vec![format!("{local} is seen as {seen}, {kind}")]);
+    }
     let gateways = network.gateways.iter();
     group("Gateway", gateways.map(|(at, interface)| format!("{at} ({interface})")).collect());
     group("DNS", network.name_servers.clone());

@@ -40,7 +40,7 @@ pub(super) fn ended(call: u64, cause: &str, seconds: Option<f64>, outcome: Outco
 
 fn model(calls: Vec<CallShown>, trace: &VecDeque<Traced>) -> Model<'_> {
     let accounts = vec![(AccountId(0), "sip:alice@example.org".into(), true)];
-    Model { accounts, calls, local: "127.0.0.1:5060".parse().unwrap(), trace }
+    Model { accounts, calls, local: "127.0.0.1:5060".parse().unwrap(), trace, outside: None }
 }
 
 fn ui(view: View) -> Ui {

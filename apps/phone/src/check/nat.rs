@@ -1,0 +1,85 @@
+//! Whether media can come in from outside of a NAT, by STUN servers.
+
+use super::Check;
+use crate::ports::Ports;
+use media::Mapping;
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+/// How long the servers may take.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// Asks `servers` what a port of media looks like.
+pub(super) fn look(check: &mut Check, servers: &[SocketAddr]) {
+    let Some(&first) = servers.first() else { return };
+    let Some(local) = net::source_for(first) else {
+        let found = format!("there is no way to the STUN server {first}");
+        return check.tell("NAT", false, found, None);
+    };
+    let begun = Instant::now();
+    let mut ports = match Ports::open(local, servers, Duration::ZERO) {
+        Ok(ports) => ports,
+        Err(error) => return check.tell("NAT", false, error.to_string(), None),
+    };
+    while begun.elapsed() < PATIENCE && ports.mapping() == Mapping::Unknown {
+        std::thread::sleep(Duration::from_millis(10));
+        ports.read(begun.elapsed());
+        ports.poll(begun.elapsed());
+    }
+    let (works, found, advice) = judge(ports.mapped(), ports.mapping(), servers.len());
+    check.tell("NAT", works, found, advice);
+}
+
+/// What the answers mean.
+fn judge(
+    mapped: Option<SocketAddr>,
+    mapping: Mapping,
+    servers: usize,
+) -> (bool, String, Option<&'static str>) {
+    let Some(mapped) = mapped else {
+        let found = "no STUN server answers".to_owned();
+        return (
+            false,
+            found,
+            Some("look whether a firewall lets UDP out, and at the name with --stun"),
+        );
+    };
+    let seen = format!("a port of media is seen as {mapped}");
+    match mapping {
+        Mapping::Direct => {
+            (true, format!("{seen}, which is its own address: there is no NAT"), None)
+        }
+        Mapping::EndpointIndependent => {
+            (true, format!("{seen} by all servers: calls go both ways with --stun"), None)
+        }
+        Mapping::EndpointDependent => {
+            let found = format!(
+                "{seen} by one server and as something else by another: the NAT is symmetric, and what STUN says is no \
+                 use to the other end of a call"
+            );
+            let advice = "calls go both ways only with somebody who sends to where packets come from, such as a \
+                          server that relays media; or forward ports in the router";
+            (false, found, Some(advice))
+        }
+        Mapping::Unknown if servers > 1 => (true, format!("{seen}; only one server answers"), None),
+        Mapping::Unknown => {
+            (true, format!("{seen}; a second --stun would tell what kind of NAT there is"), None)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_symmetric_nat_is_named_as_what_it_is() {
+        let mapped = Some("198.51.100.1:4000".parse().unwrap());
+        let (works, found, advice) = judge(mapped, Mapping::EndpointDependent, 2);
+        assert!(!works && found.contains("symmetric") && advice.is_some());
+        for mapping in [Mapping::Direct, Mapping::EndpointIndependent, Mapping::Unknown] {
+            assert!(judge(mapped, mapping, 2).0);
+        }
+        assert!(!judge(None, Mapping::Unknown, 1).0);
+    }
+}
