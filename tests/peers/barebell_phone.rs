@@ -66,6 +66,7 @@ impl BarebellPhone {
         }
         command.args(["--play", &format!("tone:{}", account.tone)]);
         command.arg("--record").arg(folder.join("heard.wav"));
+        // SIP goes to the standard error, which is in one file with the events.
         command.arg("--trace");
         let srtp = match account.srtp {
             Srtp::Off => "off",

@@ -2,6 +2,7 @@
 
 use crate::impression::{self, Expectation};
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use media::Codec;
 use srtp::Suite;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -27,6 +28,8 @@ pub(crate) enum Command {
     Run(RunArgs),
     /// Look at configuration, network, DNS and account: what works, what does not, and what to do
     Check(CheckArgs),
+    /// List the sound devices of this machine
+    Devices,
     /// Do what the lines of the standard input say, each a command in JSON
     Control(ControlArgs),
 }
@@ -124,13 +127,25 @@ pub(crate) struct LineArgs {
     /// Keep what is heard in a WAV file; - writes raw samples to the standard output
     #[arg(long, value_name = "FILE")]
     pub(crate) record: Option<PathBuf>,
+    /// Use the sound devices of this machine: what is said goes out, unless something is played, and what comes is heard
+    #[arg(long)]
+    pub(crate) audio: bool,
+    /// The microphone, by its name in `devices` [default: the usual one]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) microphone: Option<String>,
+    /// The speaker, by its name in `devices` [default: the usual one]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) speaker: Option<String>,
     /// Samples in a second of what comes in or goes out raw
     #[arg(long, value_name = "HERTZ", default_value = "8000", value_parser = pcm_rate)]
     pub(crate) pcm_rate: u32,
     /// SRTP: not at all, where the other end knows it too, or not without it
     #[arg(long, value_enum, default_value_t = Srtp::Optional)]
     pub(crate) srtp: Srtp,
-    /// The suites of SRTP that are offered and taken, the preferred first [default: all that there are]
+    /// The codecs that are offered and taken, the preferred first [default: all are taken, the usual ones offered]
+    #[arg(long, value_name = "CODEC", value_delimiter = ',', value_parser = codec)]
+    pub(crate) codecs: Option<Vec<Codec>>,
+    /// The suites of SRTP that are offered and taken, the preferred first [default: all are taken, the usual ones offered]
     #[arg(long, value_name = "SUITE", value_delimiter = ',', value_parser = suite)]
     pub(crate) suites: Option<Vec<Suite>>,
     /// A STUN server that tells what ports look like from outside of a NAT, such as stun.example.org or 192.0.2.1:3478;
@@ -175,6 +190,15 @@ pub(crate) struct LineArgs {
 fn pcm_rate(text: &str) -> Result<u32, String> {
     let rate = text.parse().ok().filter(|rate| [8000, 16_000, 48_000].contains(rate));
     rate.ok_or("expected 8000, 16000 or 48000".into())
+}
+
+/// The codec of this name.
+fn codec(name: &str) -> Result<Codec, String> {
+    let mut all = Codec::ALL.iter().copied();
+    all.find(|codec| codec.name().eq_ignore_ascii_case(name)).ok_or_else(|| {
+        let names: Vec<&str> = Codec::ALL.iter().map(|codec| codec.name()).collect();
+        format!("expected one of {}", names.join(", "))
+    })
 }
 
 /// The suite of this name.

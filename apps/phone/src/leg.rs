@@ -1,6 +1,7 @@
 //! The media of one call: a socket, a session, and what sounds.
 
 use crate::audio::{RATE, Recording, Source};
+use crate::devices;
 use crate::ports::Ports;
 use crate::tap::Tap;
 use media::ear::Ear;
@@ -30,6 +31,8 @@ pub(crate) enum Sound {
     Source(Source),
     /// What was heard comes back.
     Echo,
+    /// Whoever sits here.
+    Microphone,
 }
 
 /// How much goes out.
@@ -52,8 +55,9 @@ struct Rates {
 }
 
 impl Rates {
-    fn new(rate: u32) -> Self {
-        Self { rate, outward: Resampler::new(RATE, rate), inward: Resampler::new(rate, RATE) }
+    /// Between sound of `own` and a codec of `rate`.
+    fn new(own: u32, rate: u32) -> Self {
+        Self { rate, outward: Resampler::new(own, rate), inward: Resampler::new(rate, own) }
     }
 }
 
@@ -74,6 +78,10 @@ pub(crate) struct Leg {
     pub(crate) stopwatch: Option<Clock>,
     recording: Option<Recording>,
     rates: Rates,
+    /// The same, of sound devices.
+    device_rates: Rates,
+    /// What was heard last, as the codec has it.
+    heard: Vec<i16>,
     /// What was played last, for an echo.
     last: Vec<i16>,
     packet: Vec<u8>,
@@ -107,7 +115,9 @@ impl Leg {
             tap: Tap::default(),
             stopwatch: None,
             recording,
-            rates: Rates::new(RATE),
+            rates: Rates::new(RATE, RATE),
+            device_rates: Rates::new(devices::RATE, devices::RATE),
+            heard: Vec::new(),
             last,
             packet,
         })
@@ -199,39 +209,54 @@ impl Leg {
         }
     }
 
-    /// Sends and plays 20 ms of sound.
-    pub(crate) fn tick(&mut self, now: Duration) {
+    /// Sends and plays 20 ms of sound; `microphone` is what was said here meanwhile.
+    pub(crate) fn tick(&mut self, now: Duration, microphone: &[i16]) {
         self.ports.poll(now);
         let Some(session) = &mut self.session else { return };
         let rate = session.stream().codec.sample_rate();
         if rate != self.rates.rate {
-            self.rates = Rates::new(rate);
+            self.rates = Rates::new(RATE, rate);
+            self.device_rates = Rates::new(devices::RATE, rate);
         }
         let count = RATE as usize / 50;
+        let mut frame = Vec::with_capacity(session.frame_samples());
+        // Whoever is held must not overhear this end.
+        let is_silent = self.mutes || self.negotiator.holds() || self.gate != Gate::Open;
         let mut samples = match &mut self.sound {
-            _ if self.gate != Gate::Open => vec![0; count],
+            Sound::Source(_) if self.gate != Gate::Open => Vec::new(),
             Sound::Source(source) => source.next(count),
             Sound::Echo => std::mem::take(&mut self.last),
+            Sound::Microphone => Vec::new(),
         };
-        // Whoever is held must not overhear this end.
-        if self.mutes || self.negotiator.holds() {
-            samples.fill(0);
+        if matches!(self.sound, Sound::Microphone) {
+            self.device_rates.outward.resample(microphone, &mut frame);
+        } else {
+            samples.resize(count, 0);
+            self.rates.outward.resample(&samples, &mut frame);
         }
-        samples.resize(count, 0);
-        let mut frame = Vec::with_capacity(session.frame_samples());
-        self.rates.outward.resample(&samples, &mut frame);
+        if is_silent {
+            frame.fill(0);
+        }
         if self.gate != Gate::Closed {
             self.send_sound(now, &frame);
         }
         let Some(session) = &mut self.session else { return };
-        let (mut heard, mut played) = (Vec::with_capacity(frame.len()), Vec::with_capacity(count));
-        session.play(now, &mut heard);
-        self.rates.inward.resample(&heard, &mut played);
+        let mut played = Vec::with_capacity(count);
+        self.heard.clear();
+        session.play(now, &mut self.heard);
+        self.rates.inward.resample(&self.heard, &mut played);
         self.ear.hear(RATE, &played);
         if let Some(recording) = &mut self.recording {
             recording.write(&played);
         }
         self.last = played;
+    }
+
+    /// Adds what was heard last to `mix`, which goes to the speaker.
+    pub(crate) fn speak(&mut self, mix: &mut [i32]) {
+        let mut sound = Vec::with_capacity(mix.len());
+        self.device_rates.inward.resample(&self.heard, &mut sound);
+        mix.iter_mut().zip(sound).for_each(|(sum, sample)| *sum += i32::from(sample));
     }
 
     /// Sends a frame, and reports that are due.
@@ -288,7 +313,7 @@ mod tests {
         assert!(here.carry(Duration::ZERO, stream));
         let mut is_silent = || {
             here.negotiator.hold(!here.negotiator.holds());
-            here.tick(Duration::ZERO);
+            here.tick(Duration::ZERO, &[]);
             let mut datagram = [0; 2048];
             let length = there.ports.rtp.recv(&mut datagram).unwrap();
             let sound = &datagram[12..length];

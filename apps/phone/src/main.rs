@@ -5,6 +5,7 @@ mod call;
 mod check;
 mod cli;
 mod config;
+mod devices;
 mod front;
 mod impression;
 mod junit;
@@ -16,6 +17,7 @@ mod pcm;
 mod phone;
 mod ports;
 mod report;
+mod ringer;
 mod saved;
 mod script;
 mod secret;
@@ -28,6 +30,7 @@ mod wav;
 use audio::Source;
 use clap::Parser;
 use cli::{Cli, Command, LineArgs};
+use devices::{Listed, Wanted};
 use front::Front;
 use front::Judge;
 use leg::Sound;
@@ -89,6 +92,7 @@ fn run(cli: Cli) -> Result<Outcome, Outcome> {
             let setup = Setup { listen, ..setup(&args.line, false, 0)? };
             return check::run(setup, report(&args.line));
         }
+        Command::Devices => return list_devices(),
         Command::Control(args) => {
             if args.line.play == "-" {
                 let text = "--play - wants the standard input, on which `control` reads commands";
@@ -146,6 +150,26 @@ fn run_screen(line: &LineArgs) -> Result<Outcome, Outcome> {
     Ok(front::run(phone, &mut screen))
 }
 
+/// Whether sound devices are wanted. Else none is touched.
+fn uses_devices(line: &LineArgs) -> bool {
+    line.audio || line.microphone.is_some() || line.speaker.is_some()
+}
+
+/// Lists the sound devices.
+fn list_devices() -> Result<Outcome, Outcome> {
+    let devices = devices::list().map_err(Outcome::Failed)?;
+    for Listed { name, description, hears, plays, is_default } in devices {
+        let mark = if is_default { '*' } else { ' ' };
+        let kind = match (hears, plays) {
+            (true, true) => "microphone, speaker",
+            (true, false) => "microphone",
+            (false, _) => "speaker",
+        };
+        println!("{mark} {name:<32} {kind:<20} {description}");
+    }
+    Ok(Outcome::Done)
+}
+
 /// Where the STUN servers are that are named.
 fn stun_servers(names: &[String]) -> Result<Vec<SocketAddr>, String> {
     let find = |name: &String| {
@@ -172,11 +196,17 @@ fn setup(line: &LineArgs, echo: bool, port: u16) -> Result<Setup, Outcome> {
     let accounts = accounts(line).map_err(Outcome::Usage)?;
     let sound = match echo {
         true => Sound::Echo,
+        false if uses_devices(line) && line.play == "silence" => Sound::Microphone,
         false => Sound::Source(Source::named(&line.play).map_err(Outcome::Usage)?),
     };
     let mut wishes = Wishes { security: line.srtp.into(), ..Wishes::default() };
+    if let Some(codecs) = &line.codecs {
+        wishes.codecs.clone_from(codecs);
+        wishes.offers_all_codecs = true;
+    }
     if let Some(suites) = &line.suites {
         wishes.suites.clone_from(suites);
+        wishes.offers_all_suites = true;
     }
     Ok(Setup {
         accounts,
@@ -191,5 +221,7 @@ fn setup(line: &LineArgs, echo: bool, port: u16) -> Result<Setup, Outcome> {
         direct_calls: line.direct,
         stun: stun_servers(&line.stun).map_err(Outcome::Failed)?,
         timings: line.timings,
+        devices: uses_devices(line)
+            .then(|| Wanted { microphone: line.microphone.clone(), speaker: line.speaker.clone() }),
     })
 }

@@ -61,6 +61,10 @@ pub(crate) enum Told {
         /// Whether this end holds; else the other one does.
         here: bool,
     },
+    /// A sound device is not to be had; calls go on without it.
+    Device {
+        cause: String,
+    },
     /// The call is sent elsewhere.
     Redirected {
         call: u64,
@@ -354,6 +358,7 @@ impl std::fmt::Display for Told {
                 write!(f, "{who} holds the call")
             }
             Self::Held { .. } => f.write_str("the call goes on"),
+            Self::Device { cause } => write!(f, "no sound: {cause}"),
             Self::Redirected { to, .. } => write!(f, "the call is sent to {to}"),
             Self::Moved { address, .. } => write!(f, "the call goes on from {address}"),
             Self::Timings { suite, steps, .. } => {

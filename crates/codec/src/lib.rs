@@ -61,6 +61,12 @@ impl Codec {
         Self::Aal2G726,
     ];
 
+    /// Whether it is worth while to offer it: somebody who has none of these is rare.
+    #[must_use]
+    pub const fn is_usual(self) -> bool {
+        !matches!(self, Self::Gsm | Self::G726 | Self::Aal2G726)
+    }
+
     /// The encoding's name in `a=rtpmap`.
     #[must_use]
     pub const fn name(self) -> &'static str {

@@ -18,6 +18,9 @@ pub use attributes::ExtendedReports;
 
 /// The payload types that we give telephone events, by their clock rate: that of the codec (RFC 4733 section 2.1).
 const EVENTS: [(u8, u32); 2] = [(101, 8000), (110, 48_000)];
+/// The suites that are offered unless all are: the one that everybody has, and the strongest.
+const USUAL_SUITES: [Suite; 3] =
+    [Suite::AesCm128HmacSha1_80, Suite::AesCm256HmacSha1_80, Suite::AeadAes256Gcm];
 /// The payload type of comfort noise (RFC 3389), which goes with codecs of its clock rate.
 const NOISE: (u8, u32) = (13, 8000);
 /// The element of the header extension that SRTP+ stands in where we offer it.
@@ -44,6 +47,11 @@ pub struct Wishes {
     pub security: Security,
     /// The suites of SRTP, the preferred first.
     pub suites: Vec<Suite>,
+    /// Whether all of these codecs are offered, and all of these suites. Else those alone that have a good chance to be
+    /// taken, for an offer of all does not fit a datagram; what others offer is taken in any case.
+    pub offers_all_codecs: bool,
+    /// See there.
+    pub offers_all_suites: bool,
     /// The scheme of SRTP+ that is offered, if one is; all are taken where they are offered.
     pub plus: Option<Scheme>,
 }
@@ -54,6 +62,8 @@ impl Default for Wishes {
             codecs: Codec::ALL.to_vec(),
             security: Security::Optional,
             suites: Suite::ALL.to_vec(),
+            offers_all_codecs: false,
+            offers_all_suites: false,
             plus: None,
         }
     }
@@ -267,7 +277,8 @@ impl Negotiator {
     fn payload_types(&self) -> Vec<(u8, Codec)> {
         let is_free = |number: &u8| EVENTS.iter().all(|(taken, _)| taken != number);
         let mut dynamic = rtp::payload::DYNAMIC.filter(is_free);
-        let codecs = self.wishes.codecs.iter();
+        let is_offered = |codec: &&Codec| self.wishes.offers_all_codecs || codec.is_usual();
+        let codecs = self.wishes.codecs.iter().filter(is_offered);
         let numbered = codecs.filter_map(|&codec| {
             Some((codec.static_payload_type().or_else(|| dynamic.next())?, codec))
         });
@@ -275,7 +286,9 @@ impl Negotiator {
     }
 
     fn keys(&self, random: Random<'_>) -> Vec<Crypto> {
-        let suites = (1..).zip(&self.wishes.suites);
+        let is_offered =
+            |suite: &&Suite| self.wishes.offers_all_suites || USUAL_SUITES.contains(*suite);
+        let suites = (1..).zip(self.wishes.suites.iter().filter(is_offered));
         let made = suites.filter_map(|(tag, &suite)| {
             let mut bytes = alloc::vec![0; suite.key_length() + suite.salt_length()];
             random(&mut bytes);

@@ -6,7 +6,7 @@ use cpal::traits::{DeviceTrait, HostTrait, StreamTrait};
 use cpal::{Device, FromSample, SampleFormat, SizedSample, StreamConfig, SupportedStreamConfig};
 use rtrb::{Consumer, Producer, RingBuffer};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// What may wait at most between the card and the phone, in milliseconds: beyond that it is lost.
@@ -20,8 +20,6 @@ const PATIENCE: Duration = Duration::from_secs(3);
 #[derive(Debug, Default)]
 struct Health {
     is_broken: AtomicBool,
-    /// Times that there was nothing to play, or no room for what was heard.
-    misses: AtomicU64,
 }
 
 /// A card that sound comes from, or goes to.
@@ -42,11 +40,6 @@ impl<End> Card<End> {
     /// Whether it has to be opened anew.
     pub(super) fn is_broken(&self) -> bool {
         self.health.is_broken.load(Ordering::Relaxed)
-    }
-
-    /// Times that there was nothing to play, or no room for what was heard.
-    pub(super) fn misses(&self) -> u64 {
-        self.health.misses.load(Ordering::Relaxed)
     }
 }
 
@@ -146,7 +139,6 @@ impl Microphone {
         let taken = self.rest.len().min(count);
         out.extend(self.rest.drain(..taken));
         if out.len() < end {
-            self.health.misses.fetch_add(1, Ordering::Relaxed);
             out.resize(end, 0);
         }
     }
@@ -168,7 +160,9 @@ impl Speaker {
         let own = supported.sample_rate();
         let (mut producer, consumer) = RingBuffer::new(ROOM * own as usize / 1000);
         let silence = LEVEL * own as usize / 1000;
-        (0..silence).for_each(|_| drop(producer.push(0)));
+        (0..silence).for_each(|_| {
+            let _ = producer.push(0);
+        });
         let health = Arc::new(Health::default());
         let told = Arc::clone(&health);
         let config = config(&supported);
@@ -209,17 +203,14 @@ where
     i16: FromSample<T>,
 {
     let channels = usize::from(config.channels).max(1);
-    let broken = Arc::clone(&health);
     let data = move |samples: &[T], _: &cpal::InputCallbackInfo| {
         for frame in samples.chunks_exact(channels) {
             let sum: i32 = frame.iter().map(|&sample| i32::from(i16::from_sample_(sample))).sum();
-            if room.push((sum / channels as i32) as i16).is_err() {
-                health.misses.fetch_add(1, Ordering::Relaxed);
-                return;
-            }
+            // Where there is no room, nobody has listened for long.
+            let _ = room.push((sum / channels as i32) as i16);
         }
     };
-    device.build_input_stream(config, data, move |error| note(&broken, &error), Some(PATIENCE))
+    device.build_input_stream(config, data, move |error| note(&health, &error), Some(PATIENCE))
 }
 
 /// What the card's thread plays: the one channel on all of them.
@@ -230,17 +221,12 @@ fn speak<T: SizedSample + FromSample<i16>>(
     health: Arc<Health>,
 ) -> Result<cpal::Stream, cpal::Error> {
     let channels = usize::from(config.channels).max(1);
-    let broken = Arc::clone(&health);
     let data = move |samples: &mut [T], _: &cpal::OutputCallbackInfo| {
         for frame in samples.chunks_exact_mut(channels) {
-            let sample = waiting.pop().unwrap_or_else(|_| {
-                health.misses.fetch_add(1, Ordering::Relaxed);
-                0
-            });
-            frame.fill(T::from_sample_(sample));
+            frame.fill(T::from_sample_(waiting.pop().unwrap_or(0)));
         }
     };
-    device.build_output_stream(config, data, move |error| note(&broken, &error), Some(PATIENCE))
+    device.build_output_stream(config, data, move |error| note(&health, &error), Some(PATIENCE))
 }
 
 /// Notes what has happened to a stream. From an underrun the library recovers by itself.

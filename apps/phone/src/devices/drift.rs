@@ -17,9 +17,8 @@ pub(super) struct Drift {
 impl Drift {
     /// One that keeps `millis` of sound of `rate` waiting.
     pub(super) const fn new(rate: u32, millis: usize) -> Self {
-        let of = |millis: usize| millis * rate as usize / 1000;
-        let target = of(millis);
-        Self { target, slack: of(SLACK), average: target as f64 }
+        let target = millis * rate as usize / 1000;
+        Self { target, slack: SLACK * rate as usize / 1000, average: target as f64 }
     }
 
     /// How many samples are to be taken away (or, below 0, put in) with the next frame, where `waiting` wait.

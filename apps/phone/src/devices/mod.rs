@@ -12,7 +12,12 @@ mod drift;
 use cards::{Microphone, Speaker};
 use std::time::{Duration, Instant};
 
-pub(crate) use cards::list;
+pub(crate) use cards::{Listed, list};
+
+/// Samples in a second of what microphones hear and speakers play: wideband speech.
+pub(crate) const RATE: u32 = 16_000;
+/// Samples in 20 ms.
+pub(crate) const FRAME: usize = RATE as usize / 50;
 
 /// How long to wait before a device is opened again that was not to be had, or has gone.
 const AGAIN: Duration = Duration::from_secs(2);
@@ -27,7 +32,6 @@ pub(crate) struct Wanted {
 /// The devices, as far as they are open.
 pub(crate) struct Devices {
     wanted: Wanted,
-    rate: u32,
     microphone: Option<Microphone>,
     speaker: Option<Speaker>,
     /// When to try again.
@@ -35,9 +39,9 @@ pub(crate) struct Devices {
 }
 
 impl Devices {
-    /// Devices for sound of `rate`, which are not open yet.
-    pub(crate) const fn new(wanted: Wanted, rate: u32) -> Self {
-        Self { wanted, rate, microphone: None, speaker: None, again: None }
+    /// Devices that are not open yet.
+    pub(crate) const fn new(wanted: Wanted) -> Self {
+        Self { wanted, microphone: None, speaker: None, again: None }
     }
 
     /// Opens what is not open. What is wrong, in words, each time that it is tried.
@@ -50,13 +54,13 @@ impl Devices {
         }
         let mut problems = Vec::new();
         if self.microphone.is_none() {
-            match Microphone::open(self.wanted.microphone.as_deref(), self.rate) {
+            match Microphone::open(self.wanted.microphone.as_deref(), RATE) {
                 Ok(microphone) => self.microphone = Some(microphone),
                 Err(problem) => problems.push(problem),
             }
         }
         if self.speaker.is_none() {
-            match Speaker::open(self.wanted.speaker.as_deref(), self.rate) {
+            match Speaker::open(self.wanted.speaker.as_deref(), RATE) {
                 Ok(speaker) => self.speaker = Some(speaker),
                 Err(problem) => problems.push(problem),
             }
@@ -72,26 +76,21 @@ impl Devices {
         (self.microphone, self.speaker, self.again) = (None, None, None);
     }
 
-    /// The next 20 ms of the microphone, `count` samples: silence where there is none.
-    pub(crate) fn capture(&mut self, count: usize) -> Vec<i16> {
-        let mut heard = Vec::with_capacity(count);
+    /// The next 20 ms of the microphone: silence where there is none.
+    pub(crate) fn capture(&mut self) -> Vec<i16> {
+        let mut heard = Vec::with_capacity(FRAME);
         if let Some(microphone) = &mut self.microphone {
-            microphone.capture(count, &mut heard);
+            microphone.capture(FRAME, &mut heard);
         }
-        heard.resize(count, 0);
+        heard.resize(FRAME, 0);
         heard
     }
 
-    /// Plays the next 20 ms.
-    pub(crate) fn play(&mut self, samples: &[i16]) {
-        if let Some(speaker) = &mut self.speaker {
-            speaker.play(samples);
-        }
-    }
-
-    /// Times that a card had nothing to play, or no room for what it heard.
-    pub(crate) fn misses(&self) -> u64 {
-        let microphone = self.microphone.as_ref().map_or(0, Microphone::misses);
-        microphone + self.speaker.as_ref().map_or(0, Speaker::misses)
+    /// Plays the next 20 ms, a sum of sounds.
+    pub(crate) fn play(&mut self, mix: &[i32]) {
+        let Some(speaker) = &mut self.speaker else { return };
+        let most = (i32::from(i16::MIN), i32::from(i16::MAX));
+        let samples = mix.iter().map(|sum| (*sum).clamp(most.0, most.1) as i16);
+        speaker.play(&samples.collect::<Vec<i16>>());
     }
 }

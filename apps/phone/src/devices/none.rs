@@ -33,10 +33,6 @@ impl Microphone {
         match *self {}
     }
 
-    pub(super) fn misses(&self) -> u64 {
-        match *self {}
-    }
-
     pub(super) fn capture(&mut self, _count: usize, _out: &mut Vec<i16>) {
         match *self {}
     }
@@ -48,10 +44,6 @@ impl Speaker {
     }
 
     pub(super) fn is_broken(&self) -> bool {
-        match *self {}
-    }
-
-    pub(super) fn misses(&self) -> u64 {
         match *self {}
     }
 

@@ -9,13 +9,15 @@ mod outside;
 mod transfer;
 
 use crate::audio::Recording;
-use crate::call::Call;
+use crate::call::{Call, Stage};
+use crate::devices::{self, Devices, Wanted};
 use crate::leg::{Gate, Leg, Sound, random};
 use crate::links::{Arrival, Links};
 use crate::lookups::{Asker, Lookups};
 use crate::outcome::Outcome;
 use crate::ports::Ports;
 use crate::report::{Media, Told};
+use crate::ringer::Ringer;
 use crate::system::Watch;
 use crate::tap::Tap;
 use crate::trace::{Trace, Traced};
@@ -67,6 +69,8 @@ pub(crate) struct Setup {
     pub(crate) stun: Vec<SocketAddr>,
     /// Whether it is measured what SRTP takes.
     pub(crate) timings: bool,
+    /// The sound devices that are used, if any are.
+    pub(crate) devices: Option<Wanted>,
 }
 
 /// An account, as far as the phone has to know it.
@@ -119,6 +123,8 @@ pub(crate) struct Phone {
     unmapped: Vec<(u64, SocketAddr)>,
     timings: bool,
     network: Watch,
+    devices: Option<Devices>,
+    ringer: Ringer,
     next_tick: Instant,
     next_tell: Instant,
 }
@@ -181,6 +187,8 @@ impl Phone {
             unmapped: Vec::new(),
             timings: setup.timings,
             network: Watch::start(),
+            devices: setup.devices.map(Devices::new),
+            ringer: Ringer::new(devices::RATE),
             next_tick: now,
             next_tell: now + TELLS,
         };
@@ -280,8 +288,7 @@ impl Phone {
         if let Some(timer) = self.spare.as_ref().and_then(Ports::next_timer) {
             end = end.min(self.epoch + timer);
         }
-        let has_media = self.calls.values().any(|call| call.leg.is_some());
-        if has_media {
+        if self.has_sound() {
             end = end.min(self.next_tick);
         }
         // Rounded up: to wake too early would be to wake twice.
@@ -354,13 +361,48 @@ impl Phone {
         }
     }
 
+    fn has_sound(&self) -> bool {
+        self.calls.values().any(|call| call.leg.is_some())
+    }
+
+    /// Sends and plays 20 ms of all calls.
+    fn tick(&mut self, now: Instant) {
+        let at = self.epoch.elapsed();
+        let is_used = self.has_sound();
+        let mut problems = Vec::new();
+        let microphone = match &mut self.devices {
+            Some(devices) if is_used => {
+                problems = devices.open(now);
+                devices.capture()
+            }
+            Some(devices) => {
+                devices.close();
+                Vec::new()
+            }
+            None => Vec::new(),
+        };
+        let mut mix = [0; devices::FRAME];
+        for call in self.calls.values_mut() {
+            let Some(leg) = &mut call.leg else { continue };
+            leg.tick(at, &microphone);
+            if self.devices.is_some() {
+                leg.speak(&mut mix);
+                if leg.session.is_none() || call.stage == Stage::RingingHere {
+                    self.ringer.ring(call.stage, now.duration_since(call.begun), &mut mix);
+                }
+            }
+        }
+        if let Some(devices) = self.devices.as_mut().filter(|_| is_used) {
+            devices.play(&mix);
+        }
+        self.told.extend(problems.into_iter().map(|cause| Told::Device { cause }));
+    }
+
     /// Sends and plays what is due, and tells figures.
     fn sound(&mut self) {
         let now = Instant::now();
         if now >= self.next_tick {
-            let at = self.epoch.elapsed();
-            let legs = self.calls.values_mut().filter_map(|call| call.leg.as_mut());
-            legs.for_each(|leg| leg.tick(at));
+            self.tick(now);
             self.next_tick += FRAME;
             if now > self.next_tick + TOO_LATE {
                 self.next_tick = now + FRAME;

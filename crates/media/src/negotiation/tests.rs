@@ -132,8 +132,23 @@ fn nobody_is_sent_anything_at_no_address() {
 
 fn of(codecs: &[Codec]) -> Negotiator {
     let codecs = codecs.to_vec();
-    let wishes = Wishes { security: Security::Off, codecs, ..Wishes::default() };
+    let wishes =
+        Wishes { security: Security::Off, codecs, offers_all_codecs: true, ..Wishes::default() };
     Negotiator::new(wishes, ([192, 0, 2, 1], 5000).into(), 7)
+}
+
+#[test]
+fn an_offer_fits_a_datagram_and_what_it_leaves_out_is_taken() {
+    let wishes = Wishes { security: Security::Required, ..Wishes::default() };
+    let mut here = Negotiator::new(wishes, ([192, 0, 2, 1], 5000).into(), 7);
+    let offer = here.offer(&mut random());
+    assert!(offer.len() < 1000, "{}", offer.len());
+    let offer = b"v=0\r\nc=IN IP4 192.0.2.9\r\nm=audio 4000 RTP/SAVP 3\r\n\
+        a=crypto:1 AES_CM_128_HMAC_SHA1_32 inline:WVNfX19zZW1jdGwgKCkgewkyMjA7fQp9CnVubGVz\r\n";
+    let (_, stream) = here.answer(offer, &mut random()).unwrap();
+    assert_eq!(stream.codec, Codec::Gsm);
+    let suite = stream.security.unwrap().send.policy.suite;
+    assert_eq!(suite, Suite::AesCm128HmacSha1_32);
 }
 
 #[test]
