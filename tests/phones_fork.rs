@@ -1,7 +1,7 @@
 //! Two softphones of one user ring at once.
 
 use peers::exchange::Exchange;
-use peers::phone::Kind::{Baresip, Linphone, Twinkle};
+use peers::phone::Kind::{Barebell, Baresip, Linphone, Twinkle};
 use peers::phone::{Action, Event};
 use peers::transport::Transport::{Tcp, Udp};
 
@@ -79,4 +79,40 @@ fn a_phone_that_answers_by_itself_takes_the_call() {
     pocket.wait_for(Event::Ended);
     alice.act(&Action::HangUp);
     desk.wait_for(Event::Ended);
+}
+
+#[test]
+fn ours_answers_by_itself_and_the_other_stops_ringing() {
+    let exchange = Exchange::open();
+    let mut desk = exchange.phone(Barebell, "bob", Tcp);
+    let mut pocket = exchange.phone(Linphone, "bob", Udp);
+    let mut alice = exchange.phone(Baresip, "alice", Udp);
+    desk.act(&Action::AutoAnswer(true));
+
+    alice.act(&Action::Dial(exchange.server.uri("bob")));
+    alice.wait_for(Event::Established);
+    desk.wait_for(Event::Established);
+    pocket.wait_for(Event::Ended);
+    desk.wait_until_it_hears(alice.account.tone);
+    alice.act(&Action::HangUp);
+    desk.wait_for(Event::Ended);
+}
+
+#[test]
+fn the_other_answers_and_ours_stops_ringing() {
+    let exchange = Exchange::open();
+    let mut desk = exchange.phone(Barebell, "bob", Udp);
+    let mut pocket = exchange.phone(Baresip, "bob", Tcp);
+    let mut alice = exchange.phone(Barebell, "alice", Udp);
+
+    alice.dial_until_it_rings(&exchange.server.uri("bob"));
+    desk.wait_for(Event::Incoming);
+    pocket.wait_for(Event::Incoming);
+    pocket.act(&Action::Answer);
+    alice.wait_for(Event::Established);
+    desk.wait_for(Event::Ended);
+    desk.wait_for_status("INVITE", &[487]);
+    alice.wait_until_it_hears(pocket.account.tone);
+    alice.act(&Action::HangUp);
+    pocket.wait_for(Event::Ended);
 }

@@ -98,16 +98,19 @@ impl BarebellPhone {
 
 fn configuration(account: &Account) -> String {
     let Account { user, password, server, transport, expires, .. } = account;
-    let proxy = account.proxy.unwrap_or(*server);
-    let transport = match transport {
-        Transport::Udp => "",
-        Transport::Tcp => ";transport=tcp",
+    // Where it is not told otherwise it goes to the host of its URI, by UDP.
+    let proxy = match (account.proxy, transport) {
+        (None, Transport::Udp) => String::new(),
+        (proxy, transport) => {
+            let place = proxy.unwrap_or(*server);
+            format!("proxy = \"{place};transport={}\"\n", transport.name())
+        }
     };
     format!(
         "[[account]]\n\
          uri = \"sip:{user}@{server}\"\n\
          password = \"{password}\"\n\
-         proxy = \"{proxy}{transport}\"\n\
+         {proxy}\
          register = false\n\
          expires = \"{expires}s\"\n"
     )
