@@ -1,4 +1,5 @@
-//! Our phone with the sound devices of a machine: a PulseAudio of its own, whose microphone is a tone.
+//! Our phone with the sound devices of a machine: a PulseAudio of its own, whose microphone is a
+//! tone.
 
 use peers::folder::Folder;
 use peers::process::{Process, Program, built, wait_until};

@@ -1,5 +1,5 @@
-//! Our phone and others encrypt their calls, with each suite that the other knows. Twinkle, as Debian has it, knows
-//! none.
+//! Our phone and others encrypt their calls, with each suite that the other knows. Twinkle, as
+//! Debian has it, knows none.
 
 use peers::pair::{Pair, Way};
 use peers::phone::Kind::{self, Barebell, Baresip, Linphone, Twinkle};

@@ -8,7 +8,8 @@ use peers::transport::Transport::{self, Tcp, Udp};
 /// One of them puts the call on hold, so that the other one hears nothing, and takes it up again.
 fn hold_and_resume(holder: &mut Phone, held: &mut Phone) {
     holder.act_and_wait_for_ok(&Action::Hold, "INVITE");
-    // linphone goes on to play its file to whom it holds; baresip and Twinkle play nothing then, ours does.
+    // linphone goes on to play its file to whom it holds; baresip and Twinkle play nothing then,
+    // ours does.
     if (holder.kind, held.kind) != (Linphone, Barebell) {
         held.wait_until_it_hears_no_more(holder.account.tone);
     }

@@ -51,8 +51,8 @@ fn is_refused_with_a_wrong_password(kind: Kind) {
     assert!(statuses.iter().all(|status| [401, 403].contains(status)), "{statuses:?}");
 }
 
-/// Of the algorithms offered, linphone and ours take the first that they know, Twinkle the last; this
-/// baresip fails if it is offered anything but MD5.
+/// Of the algorithms offered, linphone and ours take the first that they know, Twinkle the last;
+/// this baresip fails if it is offered anything but MD5.
 #[test]
 fn each_phone_is_offered_an_algorithm_that_it_knows() {
     let exchange = Exchange::open();

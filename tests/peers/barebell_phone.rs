@@ -1,7 +1,7 @@
 //! Our own phone, `barebell-phone control`: JSON lines at its standard input.
 //!
-//! It does nothing by itself, which other phones do: to follow where a call is transferred, to answer every call.
-//! Somebody at its side (`attend`) has it do so.
+//! It does nothing by itself, which other phones do: to follow where a call is transferred, to
+//! answer every call. Somebody at its side (`attend`) has it do so.
 
 use crate::folder::Folder;
 use crate::phone::{Account, Action, Driver, Event, Srtp};

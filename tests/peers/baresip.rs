@@ -104,8 +104,8 @@ impl Baresip {
         self.command("uanew", &format!("{account};answermode=manual{encryption}"));
     }
 
-    /// The newest of its recordings of what it hears (`dec`) or sends (`enc`): each call has a file of its own,
-    /// named after its time.
+    /// The newest of its recordings of what it hears (`dec`) or sends (`enc`): each call has a file
+    /// of its own, named after its time.
     fn newest(&self, what: &str) -> Option<Recording> {
         let entries = std::fs::read_dir(self.folder.path()).ok()?;
         let files = entries.flatten().map(|entry| entry.path());

@@ -80,7 +80,8 @@ fn settings(account: &Account, port: u16) -> String {
         ),
         false => String::new(),
     };
-    // It would speak Opus with ours, and its recordings do not say of how many samples a second they are.
+    // It would speak Opus with ours, and its recordings do not say of how many samples a second
+    // they are.
     let codecs: String = (0..)
         .zip(CODECS)
         .map(|(number, (name, rate, is_enabled))| {

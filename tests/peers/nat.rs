@@ -1,5 +1,5 @@
-//! Two phones, each behind a NAT of its own, and a server between, each on a machine of its own: network namespaces.
-//! Wants root.
+//! Two phones, each behind a NAT of its own, and a server between, each on a machine of its own:
+//! network namespaces. Wants root.
 
 use crate::exchange::PASSWORD;
 use crate::folder::Folder;
@@ -14,8 +14,8 @@ const BAREBELL: Program = Program { name: "barebell", packages: "(none: build it
 const COTURN: Program = Program { name: "turnserver", packages: "coturn" };
 /// Where the server is, and the STUN server.
 const SERVER: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 1);
-/// The seconds for which the NATs remember who has sent what: fewer than registrations last, more than there are
-/// between two keep-alives.
+/// The seconds for which the NATs remember who has sent what: fewer than registrations last, more
+/// than there are between two keep-alives.
 pub const NAT_SECONDS: u64 = 30;
 
 static NEXT: AtomicUsize = AtomicUsize::new(0);
@@ -43,8 +43,8 @@ impl Machine {
 #[derive(Debug)]
 pub struct Nats {
     public: Machine,
-    /// The machines behind the NATs. What comes to a port of the first NAT is let in, from wherever; the second lets
-    /// in what comes from the address and port that was sent to.
+    /// The machines behind the NATs. What comes to a port of the first NAT is let in, from
+    /// wherever; the second lets in what comes from the address and port that was sent to.
     pub inside: [Machine; 2],
     namespaces: Vec<String>,
     server: Option<Process>,
@@ -108,8 +108,8 @@ impl Nats {
             ),
             _ => String::new(),
         };
-        // What was let in to the NAT itself would hold the port that a phone behind it sends from: it drops such, as
-        // those at home do.
+        // What was let in to the NAT itself would hold the port that a phone behind it sends from:
+        // it drops such, as those at home do.
         let script = format!(
             "echo 1 > /proc/sys/net/ipv4/ip_forward
              nft 'add table ip nat; add chain ip nat out {{ type nat hook postrouting priority 100; }}; \

@@ -33,7 +33,8 @@ pub enum Kind {
     Barebell,
 }
 
-/// What a phone wants of encryption, with keys in the session description (SDES). Twinkle can do without only.
+/// What a phone wants of encryption, with keys in the session description (SDES). Twinkle can do
+/// without only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Srtp {
     /// None. linphone and baresip take it even so where they are called.
@@ -51,7 +52,8 @@ pub struct Account {
     pub user: String,
     /// The user's password.
     pub password: String,
-    /// The server that it registers with, and sends everything to where there is no proxy before it.
+    /// The server that it registers with, and sends everything to where there is no proxy before
+    /// it.
     pub server: SocketAddr,
     /// The proxy that everything goes to first. Only ours and baresip take one here.
     pub proxy: Option<SocketAddr>,
@@ -68,8 +70,8 @@ pub struct Account {
     pub tone: u32,
     /// Whether it encrypts what it sends.
     pub srtp: Srtp,
-    /// The suites of SRTP that it offers and takes, separated by commas; empty for those that it has. baresip cannot
-    /// choose: it offers AES_CM_128_HMAC_SHA1_80, and takes more.
+    /// The suites of SRTP that it offers and takes, separated by commas; empty for those that it
+    /// has. baresip cannot choose: it offers AES_CM_128_HMAC_SHA1_80, and takes more.
     pub suites: &'static str,
     /// Where it runs, if not here. Only ours can.
     pub machine: Option<Machine>,

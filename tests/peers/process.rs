@@ -164,8 +164,8 @@ pub fn run(program: Program, mut command: Command) -> String {
     printed
 }
 
-/// The program `name` of this workspace: what the environment variable `variable` names, or the newest that has been
-/// built.
+/// The program `name` of this workspace: what the environment variable `variable` names, or the
+/// newest that has been built.
 ///
 /// # Panics
 /// When there is none.

@@ -71,7 +71,8 @@ impl Recording {
         u32::try_from(held).unwrap_or(u32::MAX).saturating_mul(WINDOW_MS)
     }
 
-    /// How loud a tone of `hertz` is where there is one: its peak, in the middle of all such windows. `None`: nowhere.
+    /// How loud a tone of `hertz` is where there is one: its peak, in the middle of all such
+    /// windows. `None`: nowhere.
     #[must_use]
     pub fn loudness_of(&self, hertz: u32) -> Option<f64> {
         let mean_square = |window: &[i16]| {

@@ -82,8 +82,8 @@ enum Writer {
 }
 
 impl Recording {
-    /// Where the recording goes that has `before` others before it: the first to `path`, later ones beside it with
-    /// their number, as in `heard-2.wav`.
+    /// Where the recording goes that has `before` others before it: the first to `path`, later ones
+    /// beside it with their number, as in `heard-2.wav`.
     pub(crate) fn path(path: &Path, before: u64) -> PathBuf {
         if before == 0 || is_output(path) {
             return path.to_owned();

@@ -9,7 +9,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// A softphone for the shell: places and takes secure calls. Without a command it has the whole screen.
+/// A softphone for the shell: places and takes secure calls. Without a command it has the whole
+/// screen.
 #[derive(Debug, Parser)]
 #[command(name = "barebell-phone", version, about, args_conflicts_with_subcommands = true)]
 pub(crate) struct Cli {
@@ -93,7 +94,8 @@ pub(crate) struct ControlArgs {
 /// What is expected of calls.
 #[derive(Debug, Args)]
 pub(crate) struct ExpectedArgs {
-    /// What is to be heard, or the exit status is 21: tone:HERTZ, audio, silence, or dtmf:KEYS; more than once for more
+    /// What is to be heard, or the exit status is 21: tone:HERTZ, audio, silence, or dtmf:KEYS;
+    /// more than once for more
     #[arg(long, value_name = "WHAT")]
     pub(crate) expect: Vec<Expectation>,
     /// The lowest mean opinion score, such as 4.0
@@ -128,7 +130,8 @@ pub(crate) struct LineArgs {
     /// Keep what is heard in a WAV file; - writes raw samples to the standard output
     #[arg(long, value_name = "FILE")]
     pub(crate) record: Option<PathBuf>,
-    /// Use the sound devices of this machine: what is said goes out, unless something is played, and what comes is heard
+    /// Use the sound devices of this machine: what is said goes out, unless something is played,
+    /// and what comes is heard
     #[arg(long)]
     pub(crate) audio: bool,
     /// The microphone, by its name in `devices` [default: the usual one]
@@ -143,18 +146,20 @@ pub(crate) struct LineArgs {
     /// SRTP: not at all, where the other end knows it too, or not without it
     #[arg(long, value_enum, default_value_t = Srtp::Optional)]
     pub(crate) srtp: Srtp,
-    /// The codecs that are offered and taken, the preferred first [default: all are taken, the usual ones offered]
+    /// The codecs that are offered and taken, the preferred first [default: all are taken, the
+    /// usual ones offered]
     #[arg(long, value_name = "CODEC", value_delimiter = ',', value_parser = codec)]
     pub(crate) codecs: Option<Vec<Codec>>,
-    /// The suites of SRTP that are offered and taken, the preferred first [default: all are taken, the usual ones offered]
+    /// The suites of SRTP that are offered and taken, the preferred first [default: all are taken,
+    /// the usual ones offered]
     #[arg(long, value_name = "SUITE", value_delimiter = ',', value_parser = suite)]
     pub(crate) suites: Option<Vec<Suite>>,
-    /// Offer SRTP+, by which forged packets are refused at less cost: sequence, hash, chain or header, in the header
-    /// extension, or behind the packet as in hash:trailer
+    /// Offer SRTP+, by which forged packets are refused at less cost: sequence, hash, chain or
+    /// header, in the header extension, or behind the packet as in hash:trailer
     #[arg(long, value_name = "SCHEME", value_parser = srtp_plus)]
     pub(crate) srtp_plus: Option<Plus>,
-    /// A STUN server that tells what ports look like from outside of a NAT, such as stun.example.org or 192.0.2.1:3478;
-    /// two of them tell what kind of NAT that is
+    /// A STUN server that tells what ports look like from outside of a NAT, such as
+    /// stun.example.org or 192.0.2.1:3478; two of them tell what kind of NAT that is
     #[arg(long, value_name = "HOST")]
     pub(crate) stun: Vec<String>,
     /// Take calls, too, that do not come by the server of an account
@@ -175,19 +180,23 @@ pub(crate) struct LineArgs {
     /// Print SIP messages on standard error, without passwords and keys
     #[arg(long)]
     pub(crate) trace: bool,
-    /// Write SIP messages, without passwords and keys, and RTP as it is on the wire, for Wireshark (pcapng)
+    /// Write SIP messages, without passwords and keys, and RTP as it is on the wire, for Wireshark
+    /// (pcapng)
     #[arg(long, value_name = "FILE")]
     pub(crate) pcap: Option<PathBuf>,
     /// Configuration file with accounts (TOML)
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
-    /// The account to call or answer as: its URI, with or without "sip:" [default: the first in the configuration]
+    /// The account to call or answer as: its URI, with or without "sip:" [default: the first in the
+    /// configuration]
     #[arg(long, value_name = "URI")]
     pub(crate) account: Option<String>,
-    /// Where requests of an account go that is in no configuration [default: where its domain leads]
+    /// Where requests of an account go that is in no configuration [default: where its domain
+    /// leads]
     #[arg(long, value_name = "HOST", requires = "account", conflicts_with = "config")]
     pub(crate) proxy: Option<String>,
-    /// Read its password from this descriptor; else it is in the environment, in BAREBELL_PHONE_PASSWORD
+    /// Read its password from this descriptor; else it is in the environment, in
+    /// BAREBELL_PHONE_PASSWORD
     #[arg(long, value_name = "N", requires = "account", conflicts_with = "config")]
     pub(crate) password_fd: Option<u32>,
 }

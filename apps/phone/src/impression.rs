@@ -13,7 +13,8 @@ pub(crate) const LONG_ENOUGH: Duration = Duration::from_millis(200);
 /// What a call has sounded like.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub(crate) struct Impression {
-    /// The level of the loudest tenth of a second, and of all; `None` where there was nothing at all.
+    /// The level of the loudest tenth of a second, and of all; `None` where there was nothing at
+    /// all.
     pub(crate) loudest_dbfs: Option<f64>,
     pub(crate) mean_dbfs: Option<f64>,
     /// The longest that anything was heard without a break.

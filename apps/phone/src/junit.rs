@@ -33,7 +33,8 @@ fn write(path: &Path, name: &str, cases: &[Case]) -> Result<(), String> {
         .map_err(|error| format!("{} cannot be written: {error}", path.display()))
 }
 
-/// How a program ends that without a file for `cases` would end so. They are written where there is a `path` for them.
+/// How a program ends that without a file for `cases` would end so. They are written where there is
+/// a `path` for them.
 pub(crate) fn finish(path: Option<&Path>, cases: &[Case], outcome: Outcome) -> Outcome {
     let written = path.map_or(Ok(()), |path| write(path, "barebell-phone", cases));
     match written {

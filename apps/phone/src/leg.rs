@@ -147,7 +147,8 @@ impl Leg {
                 let number = random_number();
                 let seed = Seed {
                     ssrc: number as u32,
-                    // The rollover counter is easier to agree on from the lower half (RFC 3711 section 3.3.1).
+                    // The rollover counter is easier to agree on from the lower half (RFC 3711
+                    // section 3.3.1).
                     sequence_number: (number >> 32) as u16 >> 1,
                     timestamp: (number >> 16) as u32,
                 };

@@ -127,7 +127,8 @@ impl Links {
 
     fn send_datagram(&self, bytes: &[u8], remote: SocketAddr) -> io::Result<()> {
         match self.udp.send_to(bytes, remote) {
-            // What is told here is of a datagram before this one, and is also in the queue of errors.
+            // What is told here is of a datagram before this one, and is also in the queue of
+            // errors.
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
                 self.udp.send_to(bytes, remote).map(drop)
             }
@@ -213,8 +214,8 @@ impl Links {
         self.chunk = chunk;
     }
 
-    /// What the network says of datagrams that have reached nobody. Who forges that must know the message, since it
-    /// comes with it, branch and all.
+    /// What the network says of datagrams that have reached nobody. Who forges that must know the
+    /// message, since it comes with it, branch and all.
     fn read_errors(&mut self, each: &mut dyn FnMut(Arrival<'_>)) {
         for _ in 0..TURN {
             let mut parts = [IoSliceMut::new(&mut self.chunk)];

@@ -17,7 +17,8 @@ const TRANSPORTS: [Transport; 2] = [Transport::Udp, Transport::Tcp];
 pub(crate) enum Asker {
     /// The engine, for a request.
     Engine(Ticket),
-    /// The phone, for the call of this number: which of our addresses it is offered from depends on the way.
+    /// The phone, for the call of this number: which of our addresses it is offered from depends on
+    /// the way.
     Call(u64),
 }
 

@@ -127,7 +127,8 @@ fn accounts(line: &LineArgs) -> Result<Vec<sip_ua::Account>, String> {
     config::of_command_line(uri, line.proxy.as_deref(), password).map(|account| vec![account])
 }
 
-/// The phone that has the whole screen. Its configuration may be where nobody has named it, or not be there yet.
+/// The phone that has the whole screen. Its configuration may be where nobody has named it, or not
+/// be there yet.
 fn run_screen(line: &LineArgs) -> Result<Outcome, Outcome> {
     if line.json {
         let text = "--json goes with a command: call, answer or control";

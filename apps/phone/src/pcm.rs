@@ -1,5 +1,6 @@
-//! Raw samples on standard input and output: 16 bits, signed, little-endian, one channel. Threads of their own read and
-//! write, since the phone waits for nobody. As the process has one of each, so has this.
+//! Raw samples on standard input and output: 16 bits, signed, little-endian, one channel. Threads
+//! of their own read and write, since the phone waits for nobody. As the process has one of each,
+//! so has this.
 
 use crate::audio::RATE;
 use media::Resampler;
@@ -12,7 +13,8 @@ use std::sync::mpsc::{
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-/// Blocks of 20 ms that wait to be played: what comes before the answer waits longer, and then its writer does.
+/// Blocks of 20 ms that wait to be played: what comes before the answer waits longer, and then its
+/// writer does.
 const MAX_UNPLAYED: usize = 25;
 /// Blocks of 20 ms that wait to be written.
 const MAX_UNWRITTEN: usize = 100;

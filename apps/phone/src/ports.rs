@@ -1,5 +1,5 @@
-//! The sockets of one call's media: one for RTP and the next port for RTCP, and what the first looks like from outside
-//! of a NAT.
+//! The sockets of one call's media: one for RTP and the next port for RTCP, and what the first
+//! looks like from outside of a NAT.
 
 use crate::leg::random;
 use media::{Channel, Mapper, Mapping};
@@ -23,7 +23,8 @@ pub(crate) struct Ports {
 }
 
 impl Ports {
-    /// Two ports that follow each other, of `local`; `stun` are servers that are asked what they look like.
+    /// Two ports that follow each other, of `local`; `stun` are servers that are asked what they
+    /// look like.
     ///
     /// # Errors
     /// When there are none to be had.

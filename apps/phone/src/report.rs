@@ -1,4 +1,5 @@
-//! What the phone tells: for people on standard error, for programs as JSON lines on standard output.
+//! What the phone tells: for people on standard error, for programs as JSON lines on standard
+//! output.
 
 use crate::impression::Impression;
 use crate::outcome::Outcome;

@@ -12,8 +12,8 @@ struct Addition<'a> {
     account: [&'a Entry; 1],
 }
 
-/// Adds `entry` to the file at `path`, which is made where there is none. What it has stays as it is, and from then on
-/// its owner alone can read it: there is a password in it.
+/// Adds `entry` to the file at `path`, which is made where there is none. What it has stays as it
+/// is, and from then on its owner alone can read it: there is a password in it.
 ///
 /// # Errors
 /// What is wrong, in words; the file is as it was then.

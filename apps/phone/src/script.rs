@@ -1,4 +1,5 @@
-//! Scripts: steps that a phone does one after the other, in TOML. What a step does is documented in docs/phone.md.
+//! Scripts: steps that a phone does one after the other, in TOML. What a step does is documented in
+//! docs/phone.md.
 
 use crate::audio::Source;
 use crate::config;

@@ -1,4 +1,5 @@
-//! Passwords, from where they may be: never from the command line, which every user of the machine can read.
+//! Passwords, from where they may be: never from the command line, which every user of the machine
+//! can read.
 
 use sip_ua::Password;
 use std::io::{BufRead, BufReader, Read};
@@ -60,7 +61,8 @@ fn of_file(path: &Path) -> Result<Password, String> {
     read(file).map_err(wrong)
 }
 
-/// The first line that comes by the descriptor of this number, which who has started the phone has opened.
+/// The first line that comes by the descriptor of this number, which who has started the phone has
+/// opened.
 ///
 /// # Errors
 /// Why there is none, in words.

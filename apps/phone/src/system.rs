@@ -38,8 +38,8 @@ const LOOKS: Duration = Duration::from_secs(2);
 /// How far the clocks come apart while the machine sleeps, at least.
 const SLEEP: Duration = Duration::from_secs(5);
 
-/// Notices that addresses have changed, or that the machine has slept: what was known of the network is not known any
-/// more.
+/// Notices that addresses have changed, or that the machine has slept: what was known of the
+/// network is not known any more.
 pub(crate) struct Watch {
     looked: Instant,
     wall: SystemTime,
@@ -85,8 +85,8 @@ fn interfaces() -> BTreeMap<String, Vec<(IpAddr, u32)>> {
     interfaces
 }
 
-/// Of `/proc/net/route`: a line of headings, then interface, destination, gateway, flags, ..., mask. Addresses are
-/// hexadecimal numbers in the byte order of the machine.
+/// Of `/proc/net/route`: a line of headings, then interface, destination, gateway, flags, ...,
+/// mask. Addresses are hexadecimal numbers in the byte order of the machine.
 fn gateways_v4(text: &str) -> Vec<(IpAddr, String)> {
     let gateway = |line: &str| {
         let words: Vec<&str> = line.split_whitespace().collect();
@@ -98,8 +98,8 @@ fn gateways_v4(text: &str) -> Vec<(IpAddr, String)> {
     text.lines().skip(1).filter_map(gateway).collect()
 }
 
-/// Of `/proc/net/ipv6_route`: destination, its length, source, its length, next hop, metric, count, uses, flags,
-/// interface; all of them hexadecimal.
+/// Of `/proc/net/ipv6_route`: destination, its length, source, its length, next hop, metric, count,
+/// uses, flags, interface; all of them hexadecimal.
 fn gateways_v6(text: &str) -> Vec<(IpAddr, String)> {
     let gateway = |line: &str| {
         let words: Vec<&str> = line.split_whitespace().collect();

@@ -1,4 +1,5 @@
-//! What goes over the wire, for those who look for a fault: SIP in words, and SIP and RTP for Wireshark.
+//! What goes over the wire, for those who look for a fault: SIP in words, and SIP and RTP for
+//! Wireshark.
 
 use crate::trace::Traced;
 use sip::Transport;
@@ -229,8 +230,8 @@ fn with_keys(message: &[u8]) -> Vec<u8> {
     out
 }
 
-/// A message without secrets is of another length than it was: Content-Length is made right, or Wireshark would wait for
-/// the rest.
+/// A message without secrets is of another length than it was: Content-Length is made right, or
+/// Wireshark would wait for the rest.
 fn with_length(message: &[u8]) -> Vec<u8> {
     let end = message.windows(4).position(|window| window == b"\r\n\r\n");
     let Some(end) = end.map(|end| end + 4) else { return message.to_vec() };

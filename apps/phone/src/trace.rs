@@ -54,8 +54,9 @@ impl Trace {
     }
 }
 
-/// `message` without what a reader could log in or listen with: digest responses and other credentials, keys of SDES
-/// (RFC 4568), MIKEY (RFC 4567) and `k=`. What is not well formed is rather hidden than shown.
+/// `message` without what a reader could log in or listen with: digest responses and other
+/// credentials, keys of SDES (RFC 4568), MIKEY (RFC 4567) and `k=`. What is not well formed is
+/// rather hidden than shown.
 pub(crate) fn without_secrets(message: &[u8]) -> Vec<u8> {
     let (head, body) = message.split_at(end_of_head(message));
     let mut hidden = Vec::with_capacity(message.len());

@@ -1,4 +1,5 @@
-//! What goes wrong beside the calls: told on standard error, but not into the middle of a full screen.
+//! What goes wrong beside the calls: told on standard error, but not into the middle of a full
+//! screen.
 
 use std::sync::{Mutex, PoisonError};
 

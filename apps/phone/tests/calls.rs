@@ -63,8 +63,8 @@ fn events(told: &[serde_json::Value]) -> Vec<&str> {
     names.filter(|name| *name != "media").collect()
 }
 
-/// How loud a tone is in a recording, in the quarter of a second where it is loudest: on a busy machine some of it is
-/// concealed.
+/// How loud a tone is in a recording, in the quarter of a second where it is loudest: on a busy
+/// machine some of it is concealed.
 fn level(path: &Path, hertz: f64) -> f64 {
     let mut reader = hound::WavReader::open(path).expect("a recording");
     let samples: Vec<i16> = reader.samples().map(|sample| sample.expect("a sample")).collect();

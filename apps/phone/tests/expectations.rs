@@ -102,7 +102,8 @@ fn expectations_that_cannot_be_meant_are_refused() {
     }
 }
 
-/// What a caller has recorded of an answerer that lets it ring with early media for a while: before the answer, and after.
+/// What a caller has recorded of an answerer that lets it ring with early media for a while: before
+/// the answer, and after.
 fn heard_around_the_answer(callee_early: &[&str], caller_early: &[&str]) -> [Vec<i16>; 2] {
     let folder = tempfile::tempdir().expect("a folder");
     let [here, there] = ["a.wav", "b.wav"].map(|name| folder.path().join(name));

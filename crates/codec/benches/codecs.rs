@@ -1,4 +1,5 @@
-//! What 20 ms of sound cost to encode, to decode and to conceal, by codec: `cargo bench -p barebell-codec --all-features`.
+//! What 20 ms of sound cost to encode, to decode and to conceal, by codec: `cargo bench -p
+//! barebell-codec --all-features`.
 
 use codec::{Codec, Decoder, Encoder, Resampler};
 use std::hint::black_box;

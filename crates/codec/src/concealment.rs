@@ -1,5 +1,5 @@
-//! What is lost is concealed: ITU-T G.711 Appendix I. Its constants are for 8000 samples a second; at 16,000 all spans
-//! are twice as many samples.
+//! What is lost is concealed: ITU-T G.711 Appendix I. Its constants are for 8000 samples a second;
+//! at 16,000 all spans are twice as many samples.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -7,11 +7,13 @@ use alloc::vec::Vec;
 /// The longest and the shortest period of a voice, in samples at 8000 a second: 66 and 200 Hz.
 const LONGEST: usize = 120;
 const SHORTEST: usize = 40;
-/// A quarter of the longest period: what is sewn together where sound is lost, and so the delay of what is heard.
+/// A quarter of the longest period: what is sewn together where sound is lost, and so the delay of
+/// what is heard.
 const SEAM: usize = LONGEST / 4;
 /// How much is compared to find the period: 20 ms.
 const COMPARED: usize = 160;
-/// How much more is sewn together where sound comes back, for each frame that was lost after the first: 4 ms.
+/// How much more is sewn together where sound comes back, for each frame that was lost after the
+/// first: 4 ms.
 const MORE_SEAM: usize = 32;
 /// The least power that a comparison is divided by.
 const LEAST_POWER: f64 = 250.0;
@@ -20,8 +22,8 @@ const FADES: f64 = 0.2;
 /// The lost frame from which on there is silence.
 const SILENT: usize = 6;
 
-/// Makes up for lost frames of 10 ms. All sound goes through it, and comes 3.75 ms later: what is being played when
-/// loss begins can still be changed, so that it goes over into what is made up.
+/// Makes up for lost frames of 10 ms. All sound goes through it, and comes 3.75 ms later: what is
+/// being played when loss begins can still be changed, so that it goes over into what is made up.
 #[derive(Clone, Debug)]
 pub(crate) struct Concealment {
     /// How many times 8000 samples a second.
@@ -30,7 +32,8 @@ pub(crate) struct Concealment {
     history: Vec<i16>,
     /// Lost frames in a row.
     lost: usize,
-    /// `history` as it was when loss began. Its last `length` samples are repeated, and `at` is where among them.
+    /// `history` as it was when loss began. Its last `length` samples are repeated, and `at` is
+    /// where among them.
     cycle: Vec<f64>,
     length: usize,
     at: usize,
@@ -142,7 +145,8 @@ impl Concealment {
         sample
     }
 
-    /// Finds the period, and makes the cycle of the last one. The history's end, not heard yet, goes over into it.
+    /// Finds the period, and makes the cycle of the last one. The history's end, not heard yet,
+    /// goes over into it.
     fn begin(&mut self) {
         self.cycle.clear();
         self.cycle.extend(self.history.iter().map(|&sample| f64::from(sample)));
@@ -178,8 +182,8 @@ impl Concealment {
         });
     }
 
-    /// The period of the voice: how far back the last 20 ms are most like what was then. First coarsely, by every
-    /// second sample of 8000 a second, and then each about the best.
+    /// The period of the voice: how far back the last 20 ms are most like what was then. First
+    /// coarsely, by every second sample of 8000 a second, and then each about the best.
     fn find_period(&self) -> usize {
         let coarse = 2 * self.scale;
         let lags = (LONGEST - SHORTEST) * self.scale;
@@ -188,7 +192,8 @@ impl Concealment {
         LONGEST * self.scale - self.best_match(near, 1, |found, best| found > best)
     }
 
-    /// Of the places from `first` to `last` after the longest period, that whose sound is most like the last 20 ms.
+    /// Of the places from `first` to `last` after the longest period, that whose sound is most like
+    /// the last 20 ms.
     fn best_match(
         &self,
         (first, last): (usize, usize),

@@ -1,5 +1,5 @@
-//! G.722 at 64 kbit/s: two bands of 8000 samples a second each, in 6 and 2 bits. Names of tables and steps are the
-//! recommendation's.
+//! G.722 at 64 kbit/s: two bands of 8000 samples a second each, in 6 and 2 bits. Names of tables
+//! and steps are the recommendation's.
 
 mod band;
 

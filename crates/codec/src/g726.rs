@@ -1,12 +1,13 @@
-//! G.726 at 32 kbit/s: adaptive differential PCM, 4 bits a sample. Names of tables and values are the recommendation's.
+//! G.726 at 32 kbit/s: adaptive differential PCM, 4 bits a sample. Names of tables and values are
+//! the recommendation's.
 
 use crate::saturate;
 use alloc::vec::Vec;
 
 /// Thresholds of the quantizer, by its logarithmic scale.
 const THRESHOLDS: [i32; 7] = [-124, 80, 178, 246, 300, 349, 400];
-/// What codes stand for (DQLN), how they change the scale (W) and its speed (F): of codes 0 to 7; those from 15 down to
-/// 8 are the same with the other sign.
+/// What codes stand for (DQLN), how they change the scale (W) and its speed (F): of codes 0 to 7;
+/// those from 15 down to 8 are the same with the other sign.
 const LEVELS: [i32; 8] = [-2048, 4, 135, 213, 273, 323, 373, 425];
 const WEIGHTS: [i32; 8] = [-12, 18, 41, 64, 112, 198, 355, 1122];
 const SPEEDS: [i32; 8] = [0, 0, 0, 0x200, 0x200, 0x200, 0x600, 0xe00];
@@ -292,7 +293,8 @@ mod tests {
     use crate::corpus;
     use audio_codec_algorithms::{decode_alaw, decode_ulaw, encode_alaw, encode_ulaw};
 
-    /// G.711 as the sequences have it: what a byte stands for in 14 bits, and the byte of a sample of 14 bits.
+    /// G.711 as the sequences have it: what a byte stands for in 14 bits, and the byte of a sample
+    /// of 14 bits.
     #[derive(Clone, Copy)]
     struct Law {
         letter: char,
@@ -330,8 +332,8 @@ mod tests {
         samples.iter().map(code).collect()
     }
 
-    /// Decodes to G.711 with the adjustment by which codings in tandem add no noise (SYNC); what comes out is given as
-    /// what it stands for, since zero has two bytes.
+    /// Decodes to G.711 with the adjustment by which codings in tandem add no noise (SYNC); what
+    /// comes out is given as what it stands for, since zero has two bytes.
     fn decode(state: &mut State, law: Law, codes: &[u8]) -> Vec<i32> {
         let mut values: Vec<i32> = (0..=255).map(law.expand).collect();
         values.sort_unstable();

@@ -1,5 +1,5 @@
-//! GSM 06.10 full rate: 160 samples in 33 bytes (RFC 3551 section 4.5.8). Names of tables and values are the
-//! recommendation's.
+//! GSM 06.10 full rate: 160 samples in 33 bytes (RFC 3551 section 4.5.8). Names of tables and
+//! values are the recommendation's.
 
 mod frame;
 mod long_term;

@@ -1,7 +1,8 @@
 //! Audio codecs of telephony, without I/O: samples of 16 bits become payloads of RTP, and back.
 //!
-//! What 20 ms cost to encode and to decode on one core of a server of 2026, in microseconds (`benches/codecs.rs`): Opus 270
-//! and 17, G.722 40 and 38, G.726 26 and 22, GSM 17 and 4, G.711 less than 1. To conceal them costs 10 to 35.
+//! What 20 ms cost to encode and to decode on one core of a server of 2026, in microseconds
+//! (`benches/codecs.rs`): Opus 270 and 17, G.722 40 and 38, G.726 26 and 22, GSM 17 and 4, G.711
+//! less than 1. To conceal them costs 10 to 35.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -82,8 +83,8 @@ impl Codec {
         }
     }
 
-    /// Units of RTP's timestamp in a second. Of G.722 they are half its samples (RFC 3551 section 4.5.2), of Opus
-    /// always those of 48 kHz (RFC 7587 section 4.1).
+    /// Units of RTP's timestamp in a second. Of G.722 they are half its samples (RFC 3551 section
+    /// 4.5.2), of Opus always those of 48 kHz (RFC 7587 section 4.1).
     #[must_use]
     pub const fn clock_rate(self) -> u32 {
         match self {
@@ -214,7 +215,8 @@ impl Encoder {
 
 /// Makes samples of payloads, and makes up for payloads that are lost.
 ///
-/// Opus conceals loss itself. All others do as ITU-T G.711 Appendix I says, for which their sound comes 3.75 ms later.
+/// Opus conceals loss itself. All others do as ITU-T G.711 Appendix I says, for which their sound
+/// comes 3.75 ms later.
 #[derive(Debug)]
 pub struct Decoder {
     decodes: Decodes,
@@ -281,8 +283,8 @@ impl Decoder {
         }
     }
 
-    /// Appends 20 ms of comfort noise, as the payload `description` says (RFC 3389): the other end is silent, and noise
-    /// is heard in the place of what is lost until sound comes again.
+    /// Appends 20 ms of comfort noise, as the payload `description` says (RFC 3389): the other end
+    /// is silent, and noise is heard in the place of what is lost until sound comes again.
     pub fn comfort(&mut self, description: &[u8], out: &mut Vec<i16>) {
         self.noise.describe(description);
         self.is_silent = true;
@@ -313,8 +315,9 @@ impl Decoder {
         }
     }
 
-    /// Appends 20 ms in the place of a payload that is lost, with the help of `next`, the one after it: Opus' payloads
-    /// hold a copy of the one before where loss makes it worth that. Else the same as [`Decoder::conceal`].
+    /// Appends 20 ms in the place of a payload that is lost, with the help of `next`, the one after
+    /// it: Opus' payloads hold a copy of the one before where loss makes it worth that. Else the
+    /// same as [`Decoder::conceal`].
     pub fn recover(&mut self, next: &[u8], out: &mut Vec<i16>) {
         if self.is_silent {
             return self.conceal(out);

@@ -4,7 +4,8 @@ use alloc::vec::Vec;
 use core::fmt;
 use opus_pure::{Application, MAX_PACKET_BYTES, OpusDecoder, OpusEncoder};
 
-/// Wideband, as far as speech reaches, and what G.722 has too. Opus' clock runs at 48 kHz whatever the samples do.
+/// Wideband, as far as speech reaches, and what G.722 has too. Opus' clock runs at 48 kHz whatever
+/// the samples do.
 pub(crate) const SAMPLE_RATE: u32 = 16_000;
 /// A packet holds 120 ms at most.
 pub(crate) const MAX_SAMPLES: usize = SAMPLE_RATE as usize * 120 / 1000;
@@ -13,11 +14,13 @@ pub(crate) const PARAMETERS: &str =
     "maxplaybackrate=16000;sprop-maxcapturerate=16000;stereo=0;useinbandfec=1";
 /// 20 ms, which is what is sent and what is concealed.
 const FRAME: usize = SAMPLE_RATE as usize / 50;
-/// Bits in a second: wideband speech is good from 20,000 on, and some go to the copies of frames that may be lost.
+/// Bits in a second: wideband speech is good from 20,000 on, and some go to the copies of frames
+/// that may be lost.
 const BIT_RATE: i32 = 24_000;
 /// How much the encoder tries: with more, a frame takes twice the time and sounds nearly the same.
 const COMPLEXITY: i32 = 5;
-/// The loss that the encoder reckons with, in per cent: by this it decides what the copies may cost.
+/// The loss that the encoder reckons with, in per cent: by this it decides what the copies may
+/// cost.
 const EXPECTED_LOSS: i32 = 5;
 
 pub(crate) struct Encoder(OpusEncoder);
@@ -35,7 +38,8 @@ impl Default for Encoder {
 }
 
 impl Encoder {
-    /// Nothing comes of samples that are no frame of Opus: 2.5, 5, 10, 20, 40, 60, 80, 100 or 120 ms.
+    /// Nothing comes of samples that are no frame of Opus: 2.5, 5, 10, 20, 40, 60, 80, 100 or 120
+    /// ms.
     pub(crate) fn encode(&mut self, samples: &[i16], out: &mut Vec<u8>) {
         let start = out.len();
         out.resize(start + MAX_PACKET_BYTES, 0);

@@ -5,20 +5,23 @@ use core::f64::consts::PI;
 
 /// How far the filter reaches on each side, in samples of the lower rate: the delay that it costs.
 const REACH: usize = 16;
-/// Of the Kaiser window: what is not to pass is 60 dB down from 1.15 times the highest frequency on.
+/// Of the Kaiser window: what is not to pass is 60 dB down from 1.15 times the highest frequency
+/// on.
 const BETA: f64 = 5.65;
 
-/// Makes sound of one sample rate of another: a sinc in a Kaiser window, by phases. What passes is level up to 0.85 of
-/// half the lower rate; the delay is 16 samples of the lower rate.
+/// Makes sound of one sample rate of another: a sinc in a Kaiser window, by phases. What passes is
+/// level up to 0.85 of half the lower rate; the delay is 16 samples of the lower rate.
 #[derive(Clone, Debug)]
 pub struct Resampler {
     up: usize,
     down: usize,
-    /// A row for each phase, the newest sample's coefficient first. Empty where the rates are the same.
+    /// A row for each phase, the newest sample's coefficient first. Empty where the rates are the
+    /// same.
     phases: Vec<Vec<f32>>,
     /// The last samples, the newest last.
     history: Vec<f32>,
-    /// Where the next sample of the output stands after the newest one of the input, in parts of `up`.
+    /// Where the next sample of the output stands after the newest one of the input, in parts of
+    /// `up`.
     at: usize,
 }
 

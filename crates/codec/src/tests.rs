@@ -8,7 +8,8 @@ pub(crate) fn tone(frequency: f64, sample_rate: u32, seconds: f64) -> Vec<i16> {
     (0..count).map(|place| (1e4 * libm::sin(step * f64::from(place))).round() as i16).collect()
 }
 
-/// Something like a voice: its pitch glides between 100 and 200 Hz, and it speaks three syllables a second.
+/// Something like a voice: its pitch glides between 100 and 200 Hz, and it speaks three syllables a
+/// second.
 pub(crate) fn voice(sample_rate: u32, seconds: f64) -> Vec<i16> {
     let count = (seconds * f64::from(sample_rate)) as u32;
     let mut phase = 0.0;

@@ -1,6 +1,7 @@
 //! An ear: what a call has sounded like, in figures. It is given all that is played.
 //!
-//! It judges tenths of a second. A level in dBFS is 0 for the loudest sine that there is, and goes down from there.
+//! It judges tenths of a second. A level in dBFS is 0 for the loudest sine that there is, and goes
+//! down from there.
 
 use crate::tone::amplitude_of;
 use alloc::string::String;
@@ -11,7 +12,8 @@ use core::time::Duration;
 const WINDOW: Duration = Duration::from_millis(100);
 /// What is quieter is silence: comfort noise is, and so is what G.711 makes of nothing.
 pub const SILENCE_DBFS: f64 = -50.0;
-/// The part of the power that is a tone's where it is heard: half of a dial tone is 350 Hz, half of it 440 Hz.
+/// The part of the power that is a tone's where it is heard: half of a dial tone is 350 Hz, half of
+/// it 440 Hz.
 const TONE_SHARE: f64 = 0.25;
 /// Keys that are remembered: who presses more does it to fill memory.
 const MAX_KEYS: usize = 256;

@@ -1,7 +1,7 @@
 //! A media session of telephony, without I/O.
 //!
-//! [`Negotiator`] makes and reads session descriptions (RFC 3264) and ends with a [`Stream`]: what both
-//! ends have agreed on. A [`Session`] carries that stream: sound in, datagrams out, and back.
+//! [`Negotiator`] makes and reads session descriptions (RFC 3264) and ends with a [`Stream`]: what
+//! both ends have agreed on. A [`Session`] carries that stream: sound in, datagrams out, and back.
 #![no_std]
 #![forbid(unsafe_code)]
 

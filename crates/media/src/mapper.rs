@@ -1,5 +1,5 @@
-//! What a socket looks like from outside of a NAT: servers are asked from it now and then, which keeps the mapping
-//! alive, too.
+//! What a socket looks like from outside of a NAT: servers are asked from it now and then, which
+//! keeps the mapping alive, too.
 
 use crate::negotiation::Random;
 use alloc::vec::Vec;
@@ -7,8 +7,8 @@ use core::net::SocketAddr;
 use core::time::Duration;
 use stun::{Answer, Client, Event, TransactionId};
 
-/// How often a server is asked. NATs forget a mapping after 30 s to minutes, and this was enough for those of the
-/// field.
+/// How often a server is asked. NATs forget a mapping after 30 s to minutes, and this was enough
+/// for those of the field.
 const INTERVAL: Duration = Duration::from_secs(30);
 /// How many servers are asked at most.
 const MAX_SERVERS: usize = 4;
@@ -22,8 +22,8 @@ pub enum Mapping {
     Direct,
     /// All see the same address: the other end of a call will, too.
     EndpointIndependent,
-    /// Each sees another one (a symmetric NAT): what a server says of it is no use to the other end of a call. Only
-    /// who sends to where packets come from, or a relay, can reach it.
+    /// Each sees another one (a symmetric NAT): what a server says of it is no use to the other end
+    /// of a call. Only who sends to where packets come from, or a relay, can reach it.
     EndpointDependent,
 }
 
@@ -36,9 +36,9 @@ struct Server {
     mapped: Option<SocketAddr>,
 }
 
-/// Asks STUN servers for the address of one socket, every 30 seconds from its start until [`Mapper::rest`]. The owner
-/// sends what [`Mapper::poll`] gives it, from that socket, and hands over what comes. Times are spans since an epoch
-/// that it chooses.
+/// Asks STUN servers for the address of one socket, every 30 seconds from its start until
+/// [`Mapper::rest`]. The owner sends what [`Mapper::poll`] gives it, from that socket, and hands
+/// over what comes. Times are spans since an epoch that it chooses.
 #[derive(Clone, Debug)]
 pub struct Mapper {
     servers: Vec<Server>,
@@ -46,8 +46,8 @@ pub struct Mapper {
 }
 
 impl Mapper {
-    /// Asks these servers from `now` on, the first four of them. Two or more, with different addresses or ports, are
-    /// needed to tell what kind of NAT there is.
+    /// Asks these servers from `now` on, the first four of them. Two or more, with different
+    /// addresses or ports, are needed to tell what kind of NAT there is.
     #[must_use]
     pub fn new(servers: &[SocketAddr], now: Duration) -> Self {
         let servers = servers.iter().take(MAX_SERVERS);
@@ -56,7 +56,8 @@ impl Mapper {
         Self { servers: servers.map(server).collect(), rests: false }
     }
 
-    /// The call stands, and its packets keep the mapping alive: nobody is asked any more. What was answered stays.
+    /// The call stands, and its packets keep the mapping alive: nobody is asked any more. What was
+    /// answered stays.
     pub fn rest(&mut self) {
         self.rests = true;
         self.servers.iter_mut().for_each(|server| server.question = None);
@@ -80,8 +81,8 @@ impl Mapper {
         self.servers.iter().map(next).min()
     }
 
-    /// Puts a request that is due at `now` into `out`: where it goes. To be called until there is none. Questions are
-    /// told from others by what `random` gives.
+    /// Puts a request that is due at `now` into `out`: where it goes. To be called until there is
+    /// none. Questions are told from others by what `random` gives.
     pub fn poll(
         &mut self,
         now: Duration,
@@ -112,7 +113,8 @@ impl Mapper {
         None
     }
 
-    /// A datagram has come from `from`. True where it is the answer to a question of ours: it is nobody else's then.
+    /// A datagram has come from `from`. True where it is the answer to a question of ours: it is
+    /// nobody else's then.
     pub fn receive(&mut self, now: Duration, from: SocketAddr, datagram: &[u8]) -> bool {
         if !stun::is_stun(datagram) {
             return false;
@@ -137,8 +139,8 @@ impl Mapper {
         self.servers.iter().find_map(|server| server.mapped)
     }
 
-    /// How the socket at `local` is mapped, as far as the answers tell. Servers that differ in their ports only do not
-    /// tell apart what depends on addresses.
+    /// How the socket at `local` is mapped, as far as the answers tell. Servers that differ in
+    /// their ports only do not tell apart what depends on addresses.
     #[must_use]
     pub fn mapping(&self, local: SocketAddr) -> Mapping {
         let mut answers = self.servers.iter().filter_map(|server| server.mapped);

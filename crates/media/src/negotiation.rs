@@ -17,7 +17,8 @@ mod attributes;
 
 pub use attributes::ExtendedReports;
 
-/// The payload types that we give telephone events, by their clock rate: that of the codec (RFC 4733 section 2.1).
+/// The payload types that we give telephone events, by their clock rate: that of the codec (RFC
+/// 4733 section 2.1).
 const EVENTS: [(u8, u32); 2] = [(101, 8000), (110, 48_000)];
 /// The suites that are offered unless all are: the one that everybody has, and the strongest.
 const USUAL_SUITES: [Suite; 3] =
@@ -46,13 +47,14 @@ pub struct Wishes {
     pub security: Security,
     /// The suites of SRTP, the preferred first.
     pub suites: Vec<Suite>,
-    /// Whether all of these codecs are offered, and all of these suites. Else those alone that have a good chance to be
-    /// taken, for an offer of all does not fit a datagram; what others offer is taken in any case.
+    /// Whether all of these codecs are offered, and all of these suites. Else those alone that have
+    /// a good chance to be taken, for an offer of all does not fit a datagram; what others offer is
+    /// taken in any case.
     pub offers_all_codecs: bool,
     /// See there.
     pub offers_all_suites: bool,
-    /// The SRTP+ that is offered, if any is; all of it is taken where it is offered. In the header extension it has the
-    /// number given.
+    /// The SRTP+ that is offered, if any is; all of it is taken where it is offered. In the header
+    /// extension it has the number given.
     pub plus: Option<Plus>,
 }
 
@@ -213,19 +215,21 @@ impl Negotiator {
         self.local = local;
     }
 
-    /// Receives RTCP there from the next offer or answer on, where it does not share RTP's port. Without it, it is
-    /// the port behind RTP's.
+    /// Receives RTCP there from the next offer or answer on, where it does not share RTP's port.
+    /// Without it, it is the port behind RTP's.
     pub const fn receive_rtcp_at(&mut self, local: Option<SocketAddr>) {
         self.local_rtcp = local;
     }
 
-    /// Names these addresses from the next offer or answer on in place of the local ones: what RTP's and RTCP's
-    /// sockets look like from outside of a NAT, as a [`Mapper`](crate::Mapper) finds out. `None`: the local ones.
+    /// Names these addresses from the next offer or answer on in place of the local ones: what
+    /// RTP's and RTCP's sockets look like from outside of a NAT, as a [`Mapper`](crate::Mapper)
+    /// finds out. `None`: the local ones.
     pub const fn publish(&mut self, rtp: Option<SocketAddr>, rtcp: Option<SocketAddr>) {
         self.public = (rtp, rtcp);
     }
 
-    /// Whether the other end is asked for extended reports (RFC 3611); it is unless this says otherwise.
+    /// Whether the other end is asked for extended reports (RFC 3611); it is unless this says
+    /// otherwise.
     pub const fn want_extended_reports(&mut self, wants: bool) {
         self.wants_extended_reports = wants;
     }
@@ -457,8 +461,8 @@ impl Negotiator {
             if self.requires_security() {
                 return Err(Refusal::NotSecured);
             }
-            // Keys that nobody has asked for are for nothing: some phones always name theirs.
-            // Those that cannot be read were for some of ours, and the other end is going to encrypt.
+            // Keys that nobody has asked for are for nothing: some phones always name theirs. Those
+            // that cannot be read were for some of ours, and the other end is going to encrypt.
             let names_keys = media.attributes("crypto").next().is_some();
             let has_wrong_keys = names_keys && !self.offered.is_empty();
             if Profile::of(media.protocol) != Some(Profile::Plain) || has_wrong_keys {
@@ -548,8 +552,8 @@ fn audio_of<'s, 'a>(session: &'s sdp::Session<'a>) -> Option<(usize, &'s Media<'
     audio.find(|(_, media)| media.port != 0)
 }
 
-/// The payload type and the clock rate of the telephone events that go with `codec`: those of its clock rate, else
-/// those at 8000 Hz, which are all that many phones know.
+/// The payload type and the clock rate of the telephone events that go with `codec`: those of its
+/// clock rate, else those at 8000 Hz, which are all that many phones know.
 fn events_of(media: &Media<'_>, codec: Codec) -> Option<(u8, u32)> {
     let at = |rate: u32| {
         let mut maps = media.rtpmaps().filter(|map| map.clock_rate == rate);
@@ -566,7 +570,8 @@ fn noise_of(media: &Media<'_>, codec: Codec) -> Option<u8> {
     (is_named && codec.clock_rate() == rate).then_some(number)
 }
 
-/// Where the other end receives. Nobody is sent anything at no address (RFC 3264 section 8.4, of old phones).
+/// Where the other end receives. Nobody is sent anything at no address (RFC 3264 section 8.4, of
+/// old phones).
 fn remote_of(session: &sdp::Session<'_>, media: &Media<'_>) -> Option<SocketAddr> {
     somebody(session.address(media)?.parse().ok()?, media.port)
 }
@@ -579,8 +584,8 @@ fn somebody(ip: IpAddr, port: u16) -> Option<SocketAddr> {
     is_somebody.then_some(SocketAddr::new(ip, port))
 }
 
-/// The answer `own`, which has one medium, with all other media of the offer refused, each in its place (RFC 3264
-/// section 6).
+/// The answer `own`, which has one medium, with all other media of the offer refused, each in its
+/// place (RFC 3264 section 6).
 fn in_its_place(own: &[u8], offer: &sdp::Session<'_>, place: usize) -> Vec<u8> {
     let text = String::from_utf8_lossy(own);
     let at = text.find("m=").unwrap_or(text.len());

@@ -1,4 +1,5 @@
-//! What one end of a stream reports, and what the other end has reported (RFC 3550 section 6, RFC 3611).
+//! What one end of a stream reports, and what the other end has reported (RFC 3550 section 6, RFC
+//! 3611).
 
 use crate::negotiation::ExtendedReports;
 use core::time::Duration;
@@ -34,9 +35,11 @@ pub enum Channel {
 /// What the reports of a session begin with.
 #[derive(Clone, Copy, Debug)]
 pub struct ReportSeed {
-    /// Random bytes: the first sixteen become the canonical name (RFC 7022), which says nothing of anybody.
+    /// Random bytes: the first sixteen become the canonical name (RFC 7022), which says nothing of
+    /// anybody.
     pub random: [u8; 24],
-    /// The time since the Unix epoch at the time zero of the session's clock. Without a clock that knows it, zero.
+    /// The time since the Unix epoch at the time zero of the session's clock. Without a clock that
+    /// knows it, zero.
     pub time_of_day: Duration,
     /// Whether extended reports are sent, whatever the other end says of them.
     pub extended: bool,
@@ -127,7 +130,8 @@ impl Reports {
         }
     }
 
-    /// Up to 1, by xorshift: it spreads reports in time, and nobody has to be kept from guessing it.
+    /// Up to 1, by xorshift: it spreads reports in time, and nobody has to be kept from guessing
+    /// it.
     fn random(&mut self) -> f64 {
         self.numbers ^= self.numbers << 13;
         self.numbers ^= self.numbers >> 7;

@@ -131,7 +131,8 @@ pub struct Session {
     timestamp: u32,
     /// Whether the next packet begins a talkspurt.
     begins: bool,
-    /// Where the other end's packets come from: that counts, whatever its description says (symmetric RTP).
+    /// Where the other end's packets come from: that counts, whatever its description says
+    /// (symmetric RTP).
     source: Option<SocketAddr>,
     reception: Option<Reception>,
     /// Payloads, and whether they describe noise.
@@ -146,7 +147,8 @@ pub struct Session {
     /// The pattern of what was lost, by the highest sequence number so far.
     losses: LossPattern,
     highest: Option<u64>,
-    /// The latest time that the session was told of, the first one, and when a packet of the stream last came.
+    /// The latest time that the session was told of, the first one, and when a packet of the stream
+    /// last came.
     clock: Duration,
     begun: Option<Duration>,
     last_arrival: Option<Duration>,
@@ -165,8 +167,8 @@ impl Session {
         Self::measured(stream, seed, None)
     }
 
-    /// As [`Session::new`], and measures by `clock`, if there is one, what the steps of SRTP take: see
-    /// [`Session::timings`].
+    /// As [`Session::new`], and measures by `clock`, if there is one, what the steps of SRTP take:
+    /// see [`Session::timings`].
     #[must_use]
     pub fn measured(stream: Stream, seed: Seed, clock: Option<Clock>) -> Option<Self> {
         let mut measured = Measured::by(clock);
@@ -205,8 +207,8 @@ impl Session {
         })
     }
 
-    /// Goes on with what was agreed on anew. False where its keys cannot be used, or where it would be in clear after
-    /// it was encrypted: the session is as it was.
+    /// Goes on with what was agreed on anew. False where its keys cannot be used, or where it would
+    /// be in clear after it was encrypted: the session is as it was.
     pub fn renew(&mut self, stream: Stream) -> bool {
         let (before, after) = (&self.stream.security, &stream.security);
         let (protection, seed) = (&mut self.protection, &stream.seed);
@@ -250,8 +252,8 @@ impl Session {
         self.stream.codec.frame_samples()
     }
 
-    /// Sends a key: `0` to `9`, `*`, `#`, `A` to `D`, as a telephone event (RFC 4733). False where the other end does
-    /// not take any, or there is no such key.
+    /// Sends a key: `0` to `9`, `*`, `#`, `A` to `D`, as a telephone event (RFC 4733). False where
+    /// the other end does not take any, or there is no such key.
     pub fn press(&mut self, digit: char) -> bool {
         match (self.stream.events, from_digit(digit)) {
             (Some(_), Some(event)) => {
@@ -268,11 +270,11 @@ impl Session {
         self.pressed.is_some() || !self.digits.is_empty()
     }
 
-    /// The next packet, with 20 ms of sound from `samples`: to be called every 20 ms. It is put into `out`, and goes to
-    /// the address returned; `None` where nothing is to be sent.
+    /// The next packet, with 20 ms of sound from `samples`: to be called every 20 ms. It is put
+    /// into `out`, and goes to the address returned; `None` where nothing is to be sent.
     ///
-    /// Where the other end wants more sound in a packet, one comes out when it is full; where it wants less, the
-    /// others are to be had by [`Session::rest`].
+    /// Where the other end wants more sound in a packet, one comes out when it is full; where it
+    /// wants less, the others are to be had by [`Session::rest`].
     pub fn send(&mut self, samples: &[i16], out: &mut Vec<u8>) -> Option<SocketAddr> {
         let units = self.stream.codec.clock_rate() / 50;
         let to = self.destination().filter(|_| self.stream.sends);
@@ -322,7 +324,8 @@ impl Session {
         Some(())
     }
 
-    /// The telephone event that takes the place of sound now: its payload type, when it began, whether it begins.
+    /// The telephone event that takes the place of sound now: its payload type, when it began,
+    /// whether it begins.
     fn event(&mut self, timestamp: u32) -> Option<(u8, u32, bool, TelephoneEvent)> {
         let (payload_type, _) = self.stream.events?;
         if self.pressed.is_none() && !self.digits.is_empty() {
@@ -349,7 +352,8 @@ impl Session {
         self.receive_on(Channel::Rtp, now, from, datagram)
     }
 
-    /// A datagram has come on one of the two sockets. What is neither RTP nor RTCP is nothing to the session.
+    /// A datagram has come on one of the two sockets. What is neither RTP nor RTCP is nothing to
+    /// the session.
     pub fn receive_on(
         &mut self,
         channel: Channel,
@@ -424,8 +428,9 @@ impl Session {
         if is_first { Heard::First(from) } else { Heard::Nothing }
     }
 
-    /// Where packets go: where the other end's come from, if that is proved by SRTP, or if the address that it named
-    /// means nothing outside of its network. Else a forged datagram could send our sound to anybody.
+    /// Where packets go: where the other end's come from, if that is proved by SRTP, or if the
+    /// address that it named means nothing outside of its network. Else a forged datagram could
+    /// send our sound to anybody.
     fn destination(&self) -> Option<SocketAddr> {
         let named = self.stream.remote?;
         let followed = self.source.filter(|_| self.may_follow());
@@ -445,9 +450,9 @@ impl Session {
         }
     }
 
-    /// Whether a packet from `from` is the other end's. What is authentic is, wherever it comes from. In clear the
-    /// address that the other end named counts before others, which behind a NAT is another one; whoever was heard
-    /// first keeps the stream.
+    /// Whether a packet from `from` is the other end's. What is authentic is, wherever it comes
+    /// from. In clear the address that the other end named counts before others, which behind a NAT
+    /// is another one; whoever was heard first keeps the stream.
     fn is_of_peer(&mut self, from: SocketAddr) -> bool {
         let is_proven = self.protection.is_some();
         let is_named = self.stream.remote == Some(from);

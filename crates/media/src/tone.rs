@@ -33,8 +33,8 @@ impl Tone {
     }
 }
 
-/// How strong a frequency is in `samples`, as the highest samples of a sine that would be as strong (Goertzel's
-/// algorithm).
+/// How strong a frequency is in `samples`, as the highest samples of a sine that would be as strong
+/// (Goertzel's algorithm).
 #[must_use]
 pub fn amplitude_of(frequency: f64, sample_rate: u32, samples: &[i16]) -> f64 {
     let step = TAU * frequency / f64::from(sample_rate.max(1));

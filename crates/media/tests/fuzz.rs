@@ -1,4 +1,5 @@
-//! The fuzz bodies over what chance brings, the same in each run. With corpora `tests/support` runs them.
+//! The fuzz bodies over what chance brings, the same in each run. With corpora `tests/support` runs
+//! them.
 
 use test_support::fuzz;
 

@@ -21,7 +21,8 @@ impl CodecQuality {
     pub const G729A: Self = Self { impairment: 11.0, loss_robustness: 19.0 };
     /// G.723.1 at 6.3 kbit/s with voice activity detection.
     pub const G723_1: Self = Self { impairment: 15.0, loss_robustness: 16.1 };
-    /// G.726 at 32 kbit/s. Its robustness is not told; it is taken for that of G.711 with concealment.
+    /// G.726 at 32 kbit/s. Its robustness is not told; it is taken for that of G.711 with
+    /// concealment.
     pub const G726_32: Self = Self { impairment: 7.0, loss_robustness: 25.1 };
     /// GSM full rate. Its robustness is not told; it is taken for that of the enhanced one.
     pub const GSM_FR: Self = Self { impairment: 20.0, loss_robustness: 10.0 };

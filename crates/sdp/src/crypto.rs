@@ -72,7 +72,8 @@ pub struct Crypto {
     pub tag: u32,
     /// The suite, and what the session parameters say.
     pub policy: Policy,
-    /// Whether it calls the suite by the [old name](srtp::Suite::old_name): an answer has to repeat it.
+    /// Whether it calls the suite by the [old name](srtp::Suite::old_name): an answer has to repeat
+    /// it.
     pub has_old_name: bool,
     /// The master keys, at least one.
     pub keys: Vec<Key>,

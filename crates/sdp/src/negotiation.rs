@@ -102,9 +102,9 @@ pub struct Agreement {
 /// our own, of whose length `key` is told and which it fills with random bytes. `None` if there is
 /// none, or if those bytes are the other end's key.
 ///
-/// The answer has the offer's tag and suite, by the name that it has there, what the offer leaves unencrypted or unauthenticated,
-/// and SRTP+ if both want it. How often session keys change and how far packets may be late are
-/// each end's own affair.
+/// The answer has the offer's tag and suite, by the name that it has there, what the offer leaves
+/// unencrypted or unauthenticated, and SRTP+ if both want it. How often session keys change and how
+/// far packets may be late are each end's own affair.
 pub fn answer(
     offered: &[Crypto],
     preferences: &Preferences,

@@ -25,7 +25,8 @@ pub struct Agent {
 }
 
 impl Agent {
-    /// An agent that works by `config`. Of `secret`, which must be random, all is made that others must not guess.
+    /// An agent that works by `config`. Of `secret`, which must be random, all is made that others
+    /// must not guess.
     #[must_use]
     pub fn new(config: Config, secret: &[u8; 32]) -> Self {
         let mut core = Core::new(config, secret);
@@ -81,7 +82,8 @@ impl Agent {
         self.tidy(now);
     }
 
-    /// A message that [`Agent::poll_transmit`] gave could not be sent. Of `bytes` the beginning is enough, with Via in it.
+    /// A message that [`Agent::poll_transmit`] gave could not be sent. Of `bytes` the beginning is
+    /// enough, with Via in it.
     pub fn undeliverable(&mut self, now: Instant, bytes: &[u8]) {
         if let Some(heard) = self.core.on_undeliverable(bytes, now) {
             self.hear(heard, now);
@@ -89,14 +91,16 @@ impl Agent {
         self.tidy(now);
     }
 
-    /// A connection to `remote` has ended. Whoever is registered through it is not reached any more, and registers anew.
+    /// A connection to `remote` has ended. Whoever is registered through it is not reached any
+    /// more, and registers anew.
     pub fn closed(&mut self, now: Instant, transport: Transport, remote: SocketAddr) {
         for registration in &mut self.registrations {
             registration.on_closed(&mut self.core, transport, remote, now);
         }
     }
 
-    /// The answer to [`Event::Locate`]: where the destination is, the preferred first; empty where it is nowhere.
+    /// The answer to [`Event::Locate`]: where the destination is, the preferred first; empty where
+    /// it is nowhere.
     pub fn located(&mut self, now: Instant, ticket: Ticket, locations: &[Location]) {
         if let Some(heard) = self.core.on_located(ticket, locations, now) {
             self.hear(heard, now);
@@ -122,7 +126,8 @@ impl Agent {
         self.core.clients.is_waiting()
     }
 
-    /// Takes one more account, which registers once [`Agent::register`] says so. `None` where its URI is no SIP URI.
+    /// Takes one more account, which registers once [`Agent::register`] says so. `None` where its
+    /// URI is no SIP URI.
     pub fn add_account(&mut self, account: Account) -> Option<AccountId> {
         let id = AccountId(self.core.config.accounts.len());
         self.core.config.accounts.push(account);
@@ -134,8 +139,8 @@ impl Agent {
         Some(id)
     }
 
-    /// Asks the registrar of an account for nothing more; a registration that is in force runs out. For an account
-    /// whose place another one takes, as after a wrong password.
+    /// Asks the registrar of an account for nothing more; a registration that is in force runs out.
+    /// For an account whose place another one takes, as after a wrong password.
     pub fn forget_account(&mut self, account: AccountId) {
         if let Some(registration) = self.registrations.get_mut(account.0) {
             registration.forget();
@@ -156,8 +161,8 @@ impl Agent {
         }
     }
 
-    /// The addresses of this machine have changed: registrations are made anew, and calls that stand go on from the
-    /// new ones ([`Event::Moved`]).
+    /// The addresses of this machine have changed: registrations are made anew, and calls that
+    /// stand go on from the new ones ([`Event::Moved`]).
     pub fn network_changed(&mut self, now: Instant) {
         for registration in &mut self.registrations {
             registration.network_changed(&mut self.core, now);
@@ -165,8 +170,8 @@ impl Agent {
         self.calls.values_mut().for_each(|call| call.network_changed(&mut self.core, now));
     }
 
-    /// Calls `uri`, as `account` or directly, with the offer `session`; if that is empty, the other end makes the
-    /// offer ([`Event::Offer`]).
+    /// Calls `uri`, as `account` or directly, with the offer `session`; if that is empty, the other
+    /// end makes the offer ([`Event::Offer`]).
     ///
     /// # Errors
     /// [`CallError::Uri`] where it is no SIP URI or there is no such account.
@@ -186,9 +191,10 @@ impl Agent {
         Ok(id)
     }
 
-    /// Tells the caller that it rings here; with a `session`, that there is early media. That is sent reliably where
-    /// the caller takes it (RFC 3262), and is the answer then, or our offer: [`Agent::answer`] need not repeat it.
-    /// What comes before the one before is acknowledged waits for that.
+    /// Tells the caller that it rings here; with a `session`, that there is early media. That is
+    /// sent reliably where the caller takes it (RFC 3262), and is the answer then, or our offer:
+    /// [`Agent::answer`] need not repeat it. What comes before the one before is acknowledged waits
+    /// for that.
     ///
     /// # Errors
     /// [`CallError`] where the call does not ring here.
@@ -196,8 +202,8 @@ impl Agent {
         self.with(call, |call, core| call.ring(core, session, now))
     }
 
-    /// Answers a call with `session`: the answer to its offer, or an offer where it had none. It goes out as soon as
-    /// what was said before, with a session, is acknowledged.
+    /// Answers a call with `session`: the answer to its offer, or an offer where it had none. It
+    /// goes out as soon as what was said before, with a session, is acknowledged.
     ///
     /// # Errors
     /// [`CallError`] where the call does not ring here.
@@ -236,14 +242,16 @@ impl Agent {
         })
     }
 
-    /// Whether [`Agent::offer`] may be made: the call stands, and no change of its session is under way.
+    /// Whether [`Agent::offer`] may be made: the call stands, and no change of its session is under
+    /// way.
     #[must_use]
     pub fn may_offer(&self, call: CallId) -> bool {
         self.calls.get(&call).is_some_and(Call::may_offer)
     }
 
-    /// Offers another `session` within a call that stands, or that rings with a session that is settled. It is
-    /// offered again by itself where both ends have offered at once; another one takes its place until then.
+    /// Offers another `session` within a call that stands, or that rings with a session that is
+    /// settled. It is offered again by itself where both ends have offered at once; another one
+    /// takes its place until then.
     ///
     /// # Errors
     /// [`CallError`] where the call is not so far, or a change is under way.
@@ -267,8 +275,8 @@ impl Agent {
         self.with(call, |call, core| call.refuse(core, status, now))
     }
 
-    /// Asks the other end to call `uri` instead (RFC 3515). What becomes of it: [`Event::Transfer`]. Both ends stay in
-    /// the call until one hangs up.
+    /// Asks the other end to call `uri` instead (RFC 3515). What becomes of it:
+    /// [`Event::Transfer`]. Both ends stay in the call until one hangs up.
     ///
     /// # Errors
     /// [`CallError`] where the call does not stand, or the URI is none.
@@ -280,7 +288,8 @@ impl Agent {
         self.with(call, |call, core| call.refer(core, uri.as_bytes(), now))
     }
 
-    /// Asks the other end of `call` to take the place of this end in the call `with` (RFC 5589 section 7).
+    /// Asks the other end of `call` to take the place of this end in the call `with` (RFC 5589
+    /// section 7).
     ///
     /// # Errors
     /// [`CallError`] where one of the calls does not stand.
@@ -295,8 +304,8 @@ impl Agent {
         self.with(call, |call, core| call.refer(core, &refer_to, now))
     }
 
-    /// Calls whom the other end of `call` wishes ([`Event::TransferAsked`]), with the offer `session`. The other end
-    /// is told how that goes.
+    /// Calls whom the other end of `call` wishes ([`Event::TransferAsked`]), with the offer
+    /// `session`. The other end is told how that goes.
     ///
     /// # Errors
     /// [`CallError`] where nothing was wished.
@@ -512,7 +521,8 @@ impl Agent {
         }
     }
 
-    /// The call whose place `invite` wants, if it wants one (RFC 3891 section 3). `Err` with the status to refuse with.
+    /// The call whose place `invite` wants, if it wants one (RFC 3891 section 3). `Err` with the
+    /// status to refuse with.
     fn replaced_by(&self, invite: &Message<'_>) -> Result<Option<CallId>, u16> {
         let mut values = invite.elements(HeaderName::Replaces);
         let Some(value) = values.next() else { return Ok(None) };

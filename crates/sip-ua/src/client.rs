@@ -1,4 +1,5 @@
-//! Our requests: located, sent, sent again, sent elsewhere, with credentials, until there is an answer.
+//! Our requests: located, sent, sent again, sent elsewhere, with credentials, until there is an
+//! answer.
 
 use crate::config::AccountId;
 use crate::core::{Core, contact};
@@ -14,7 +15,8 @@ use sip::locate::{Destination, Host};
 use sip::transaction::{ClientTransaction, Kind, Timeout};
 use sip::{Emit, Flow, HeaderName, Instant, Message, Method, Uri, digest};
 
-/// Challenges that are answered for one request: of the registrar or proxy, and one more should the nonce be stale.
+/// Challenges that are answered for one request: of the registrar or proxy, and one more should the
+/// nonce be stale.
 const MAX_CHALLENGES: u8 = 2;
 
 /// One of our requests, however often it is sent.
@@ -60,7 +62,8 @@ struct Client {
     /// Lines with credentials.
     authorization: Vec<u8>,
     challenges: u8,
-    /// Whether somebody else has said where it goes: who asks for credentials there is known, or gets none.
+    /// Whether somebody else has said where it goes: who asks for credentials there is known, or
+    /// gets none.
     is_redirected: bool,
     state: State,
 }
@@ -78,7 +81,8 @@ struct Sent {
     machine: ClientTransaction,
     /// The ACK of a final response that was none of 2xx, to be sent again with it.
     ack: Vec<u8>,
-    /// Whether there was a provisional response: only then may it be cancelled (RFC 3261 section 9.1).
+    /// Whether there was a provisional response: only then may it be cancelled (RFC 3261 section
+    /// 9.1).
     is_proceeding: bool,
     /// Whether one was more than 100, which each proxy on the way may send.
     is_passed_on: bool,
@@ -128,8 +132,8 @@ pub(crate) fn refusal(response: &Message<'_>) -> Failure {
     Failure::Refused { status, reason: String::from_utf8_lossy(reason).into_owned() }
 }
 
-/// What is to be located for requests to `uri` (RFC 3263 section 4); `None` where it is no SIP URI, or names a
-/// transport that is not known.
+/// What is to be located for requests to `uri` (RFC 3263 section 4); `None` where it is no SIP URI,
+/// or names a transport that is not known.
 #[must_use]
 pub fn destination(uri: &[u8]) -> Option<Destination> {
     let Ok(Uri::Sip(uri)) = Uri::parse(uri) else { return None };
@@ -154,8 +158,9 @@ impl Sent {
     }
 }
 
-/// What stands in the branch of one of our requests, and whether that is a CANCEL. Only its beginning may be there: the
-/// network gives back no more than some hundred bytes of what it could not deliver.
+/// What stands in the branch of one of our requests, and whether that is a CANCEL. Only its
+/// beginning may be there: the network gives back no more than some hundred bytes of what it could
+/// not deliver.
 fn branch_of(bytes: &[u8]) -> Option<(u64, bool)> {
     const BEFORE: &[u8] = b";branch=z9hG4bK";
     let at = bytes.windows(BEFORE.len()).position(|window| window == BEFORE)? + BEFORE.len();
@@ -392,7 +397,8 @@ impl Core {
         let State::Sent(sent) = &client.state else { return Ok(()) };
         let flow = sent.flow;
         let account = client.draft.account.and_then(|id| self.config.accounts.get(id.0));
-        // A proxy before the account's own server says 100, and passes the request on to that, which then asks.
+        // A proxy before the account's own server says 100, and passes the request on to that,
+        // which then asks.
         let has_proxy = account.is_some_and(|account| account.proxy.is_some());
         let may_be_hop = has_proxy && client.challenges == 0 && !sent.is_passed_on;
         let is_passed_on = sent.is_proceeding && !may_be_hop;
@@ -411,8 +417,9 @@ impl Core {
         if client.is_redirected && is_new_realm {
             return Err(refused(&realm));
         }
-        // What comes after a provisional response is not of our proxy, which has passed the request on, but of
-        // whoever is behind it: an answer would let him log in as us (RFC 3261 section 22.3 leaves that open).
+        // What comes after a provisional response is not of our proxy, which has passed the request
+        // on, but of whoever is behind it: an answer would let him log in as us (RFC 3261 section
+        // 22.3 leaves that open).
         if client.challenges == MAX_CHALLENGES || is_passed_on {
             return Err(refused(&realm));
         }
@@ -439,7 +446,8 @@ impl Core {
         true
     }
 
-    /// Takes back the INVITE of `call`, which has had no final response. False where nothing is to come of it any more.
+    /// Takes back the INVITE of `call`, which has had no final response. False where nothing is to
+    /// come of it any more.
     pub(crate) fn cancel(&mut self, call: CallId, now: Instant) -> bool {
         let is_meant = |client: &Client| {
             client.owner == Owner::Call(call)
@@ -587,8 +595,8 @@ impl Core {
         }
     }
 
-    /// Nobody has answered. An INVITE stays for as long again: a 2xx that comes late is acknowledged and ended,
-    /// or the other end would stand there in a call.
+    /// Nobody has answered. An INVITE stays for as long again: a 2xx that comes late is
+    /// acknowledged and ended, or the other end would stand there in a call.
     fn give_up_waiting(&mut self, id: ClientId, now: Instant) -> Option<Heard<'static>> {
         let until = now + self.config.timers.t1.times(64);
         let client = self.clients.all.get_mut(&id)?;

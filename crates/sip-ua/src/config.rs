@@ -44,9 +44,11 @@ pub struct Account {
     pub username: String,
     /// What proves who one is.
     pub password: Option<Password>,
-    /// The realm that may ask for it; `None` for the one that the registrar, or the proxy at the first request, names.
+    /// The realm that may ask for it; `None` for the one that the registrar, or the proxy at the
+    /// first request, names.
     pub realm: Option<String>,
-    /// Where all requests are sent, a URI such as `sip:proxy.example.com;lr`; `None`: where `uri` leads.
+    /// Where all requests are sent, a URI such as `sip:proxy.example.com;lr`; `None`: where `uri`
+    /// leads.
     pub proxy: Option<String>,
     /// Whether to register.
     pub registers: bool,
@@ -76,7 +78,8 @@ impl Account {
 pub enum Reliable {
     /// Never; a caller who insists is refused.
     Off,
-    /// Where the other end knows of it, and a session description is in them; or all, where it insists.
+    /// Where the other end knows of it, and a session description is in them; or all, where it
+    /// insists.
     Supported,
     /// Always: whoever does not know of it is not called, and refused.
     Required,
@@ -100,8 +103,9 @@ pub struct Config {
     pub keepalive: Option<Duration>,
     /// How long a call may ring, at either end.
     pub ringing: Duration,
-    /// Whether calls and messages are taken that do not come by a server where an account is registered: anybody who
-    /// finds the address can then call. Without such an account they always are.
+    /// Whether calls and messages are taken that do not come by a server where an account is
+    /// registered: anybody who finds the address can then call. Without such an account they always
+    /// are.
     pub direct_calls: bool,
     /// Calls at a time that others have begun; who calls beyond that hears 486.
     pub incoming_calls: usize,

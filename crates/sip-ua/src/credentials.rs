@@ -18,8 +18,8 @@ pub(crate) struct NoCredentials {
     pub(crate) realm: Vec<u8>,
 }
 
-/// The header field line with the credentials of `account` that answer what `response` asks, and the realm that
-/// they are for. Of several challenges the first is taken whose algorithm is known.
+/// The header field line with the credentials of `account` that answer what `response` asks, and
+/// the realm that they are for. Of several challenges the first is taken whose algorithm is known.
 ///
 /// # Errors
 /// Where nothing is known for the realm: it is not that of the account, or there is no password.

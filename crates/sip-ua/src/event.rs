@@ -35,7 +35,8 @@ pub struct Location {
     pub transport: Transport,
     /// Where.
     pub remote: SocketAddr,
-    /// From where: what Via and Contact name, an address that the other end can reach as far as is known.
+    /// From where: what Via and Contact name, an address that the other end can reach as far as is
+    /// known.
     pub local: SocketAddr,
 }
 
@@ -172,7 +173,8 @@ pub enum Event {
         flow: Flow,
         /// The session description that it offers; `None`: an offer is wanted of us.
         offer: Option<Vec<u8>>,
-        /// The call whose place it takes when it is answered (RFC 3891): whoever was transferred calls.
+        /// The call whose place it takes when it is answered (RFC 3891): whoever was transferred
+        /// calls.
         replaces: Option<CallId>,
     },
     /// It rings at the other end, or there is early media.
@@ -181,12 +183,15 @@ pub enum Event {
         call: CallId,
         /// The status: 180, 183 and the like. 199: there, it is over (RFC 6228).
         status: u16,
-        /// At which of the phones that were called at once, by the order in which they were first heard of. What
-        /// the last one that sent a session description has to say counts until the call is answered.
+        /// At which of the phones that were called at once, by the order in which they were first
+        /// heard of. What the last one that sent a session description has to say counts until the
+        /// call is answered.
         branch: u32,
-        /// The session description, if one came: what the answer will be, or, where `is_settled`, the answer.
+        /// The session description, if one came: what the answer will be, or, where `is_settled`,
+        /// the answer.
         session: Option<Vec<u8>>,
-        /// Whether offer and answer have been exchanged, reliably (RFC 3262): from then on there may be offers.
+        /// Whether offer and answer have been exchanged, reliably (RFC 3262): from then on there
+        /// may be offers.
         is_settled: bool,
     },
     /// Who was called has said to call somebody else, or the one before that did not answer.
@@ -200,8 +205,8 @@ pub enum Event {
     Answered {
         /// The call.
         call: CallId,
-        /// The other end's session description as it stands; `None` where it sent none, or an [`Event::Offer`]
-        /// follows since we made none.
+        /// The other end's session description as it stands; `None` where it sent none, or an
+        /// [`Event::Offer`] follows since we made none.
         session: Option<Vec<u8>>,
     },
     /// The other end wants to change the session, or makes the first offer: to be told
@@ -220,7 +225,8 @@ pub enum Event {
         answer: Vec<u8>,
     },
     /// This machine has another address: a session description with that is to be offered, by
-    /// [`Agent::offer`](crate::Agent::offer). It tells the other end where signalling goes now, too.
+    /// [`Agent::offer`](crate::Agent::offer). It tells the other end where signalling goes now,
+    /// too.
     Moved {
         /// The call.
         call: CallId,
@@ -240,7 +246,8 @@ pub enum Event {
         transfer: Transfer,
     },
     /// The other end wants this one to call somebody else instead: to be told
-    /// [`Agent::follow`](crate::Agent::follow) or [`Agent::refuse_transfer`](crate::Agent::refuse_transfer).
+    /// [`Agent::follow`](crate::Agent::follow) or
+    /// [`Agent::refuse_transfer`](crate::Agent::refuse_transfer).
     TransferAsked {
         /// The call.
         call: CallId,

@@ -37,7 +37,8 @@ pub(crate) fn has(message: &Message<'_>, name: HeaderName, tag: &str) -> bool {
     message.values(name).flat_map(tokens).any(|token| token.eq_ignore_ascii_case(tag.as_bytes()))
 }
 
-/// Unsupported header field lines for what `request` requires and we do not take; empty if it may go on.
+/// Unsupported header field lines for what `request` requires and we do not take; empty if it may
+/// go on.
 pub(crate) fn unsupported_lines(config: &Config, request: &Message<'_>) -> Vec<u8> {
     let mut lines = Vec::new();
     for option in request.elements(HeaderName::Require) {

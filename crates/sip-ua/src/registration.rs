@@ -1,5 +1,5 @@
-//! Registration of an account: begun, refreshed before it ends, tried again after a failure (RFC 3261 section
-//! 10.2, RFC 5626 section 4.5).
+//! Registration of an account: begun, refreshed before it ends, tried again after a failure (RFC
+//! 3261 section 10.2, RFC 5626 section 4.5).
 
 use crate::client::{Draft, Heard, Owner, SESSION_TYPE, refusal};
 use crate::config::AccountId;

@@ -108,7 +108,8 @@ impl Core {
         self.tokens.hash(&[value(From), value(CallId), value(CSeq)])
     }
 
-    /// Whether `request`, of the transaction `key`, is here already by another way: both would ring.
+    /// Whether `request`, of the transaction `key`, is here already by another way: both would
+    /// ring.
     pub(crate) fn is_merged(&self, request: &Message<'_>, key: ServerKey) -> bool {
         let merge = self.merge_hash(request);
         self.servers.all.iter().any(|(other, server)| *other != key && server.merge == merge)

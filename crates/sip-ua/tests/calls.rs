@@ -211,8 +211,8 @@ fn more_calls_than_may_ring_are_refused() {
     rig.finish();
 }
 
-/// A call that the first agent has begun goes its way: rings, is answered or not, is hung up by somebody, as
-/// `seed` has it, until both have heard that it is over.
+/// A call that the first agent has begun goes its way: rings, is answered or not, is hung up by
+/// somebody, as `seed` has it, until both have heard that it is over.
 fn live(rig: &mut Rig, call: CallId, seed: u64) {
     let mut over = false;
     while !over {

@@ -1,4 +1,5 @@
-//! Early dialogs: reliable provisional responses (RFC 3262), UPDATE (RFC 3311), several phones that ring.
+//! Early dialogs: reliable provisional responses (RFC 3262), UPDATE (RFC 3311), several phones that
+//! ring.
 
 mod rig;
 

@@ -1,4 +1,5 @@
-//! Several phones that ring for one call, and answers that come when they should not (RFC 3261 section 13.2.2).
+//! Several phones that ring for one call, and answers that come when they should not (RFC 3261
+//! section 13.2.2).
 
 mod rig;
 

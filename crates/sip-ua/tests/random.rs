@@ -1,4 +1,5 @@
-//! Calls in which all that can happen does, at random: whatever is lost, both ends agree in the end, and nothing is left.
+//! Calls in which all that can happen does, at random: whatever is lost, both ends agree in the
+//! end, and nothing is left.
 
 mod rig;
 

@@ -1,5 +1,6 @@
-//! The flows of RFC 3665 section 3, as far as agents and simple proxies show them. That of an ALG (3.5) is not among
-//! them: it changes session descriptions, which are none of the engine's business.
+//! The flows of RFC 3665 section 3, as far as agents and simple proxies show them. That of an ALG
+//! (3.5) is not among them: it changes session descriptions, which are none of the engine's
+//! business.
 
 mod rig;
 

@@ -65,7 +65,8 @@ impl Suite {
         suites.find(|suite| is(suite.name()) || suite.old_name().is_some_and(is))
     }
 
-    /// The name that phones gave it before it had one: those of RFC 6188, and only those, have such.
+    /// The name that phones gave it before it had one: those of RFC 6188, and only those, have
+    /// such.
     #[must_use]
     pub fn old_name(self) -> Option<&'static str> {
         match self {

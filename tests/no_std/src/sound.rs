@@ -4,7 +4,8 @@ use alloc::vec::Vec;
 use codec::{Codec, Decoder, Encoder, Resampler};
 use media::{Negotiator, Wishes};
 
-/// Says something by every codec, loses the next packet, and takes what is heard to another sample rate.
+/// Says something by every codec, loses the next packet, and takes what is heard to another sample
+/// rate.
 pub(crate) fn speak() -> Option<()> {
     for &codec in Codec::ALL {
         let rate = codec.sample_rate();

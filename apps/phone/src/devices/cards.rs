@@ -125,7 +125,8 @@ impl Microphone {
         let end = out.len() + count;
         while self.rest.len() < count {
             let waiting = self.end.slots();
-            // What is there is taken in pieces, so that a card that gives 40 ms at a time runs dry at no time.
+            // What is there is taken in pieces, so that a card that gives 40 ms at a time runs dry
+            // at no time.
             let piece = waiting.min(self.piece());
             if piece == 0 {
                 break;

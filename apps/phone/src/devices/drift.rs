@@ -1,7 +1,8 @@
-//! Two clocks for one sound: that of a sound card and that of the network are never the same. What waits between them
-//! is kept at its level by frames that are a sample longer or shorter.
+//! Two clocks for one sound: that of a sound card and that of the network are never the same. What
+//! waits between them is kept at its level by frames that are a sample longer or shorter.
 
-/// What may wait in a direction, in milliseconds, before it is corrected, and what it is corrected to.
+/// What may wait in a direction, in milliseconds, before it is corrected, and what it is corrected
+/// to.
 const SLACK: usize = 10;
 
 /// Keeps what waits at its level.
@@ -21,7 +22,8 @@ impl Drift {
         Self { target, slack: SLACK * rate as usize / 1000, average: target as f64 }
     }
 
-    /// How many samples are to be taken away (or, below 0, put in) with the next frame, where `waiting` wait.
+    /// How many samples are to be taken away (or, below 0, put in) with the next frame, where
+    /// `waiting` wait.
     pub(super) fn correction(&mut self, waiting: usize) -> i32 {
         self.average += (waiting as f64 - self.average) / 64.0;
         let over = self.average - self.target as f64;
@@ -33,7 +35,8 @@ impl Drift {
     }
 }
 
-/// Appends `samples` to `out` with `more` samples more, or fewer: on a straight line between neighbours.
+/// Appends `samples` to `out` with `more` samples more, or fewer: on a straight line between
+/// neighbours.
 pub(super) fn stretch(samples: &[i16], more: i32, out: &mut Vec<i16>) {
     let count = samples.len().saturating_add_signed(more as isize);
     if more == 0 || samples.len() < 2 || count < 2 {
@@ -53,7 +56,8 @@ mod tests {
     use super::*;
     use media::tone::{Tone, amplitude_of};
 
-    /// What waits after a long time between a card and a network whose clocks differ by `millionths`.
+    /// What waits after a long time between a card and a network whose clocks differ by
+    /// `millionths`.
     fn level_after(millionths: f64) -> (f64, i32) {
         let mut drift = Drift::new(8000, 40);
         let (mut waiting, mut most) = (320.0_f64, 0_i32);

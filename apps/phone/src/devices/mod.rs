@@ -1,5 +1,5 @@
-//! Microphone and speaker. Opened when there is something to say or to hear, closed after that, and never the reason
-//! why a call does not come about.
+//! Microphone and speaker. Opened when there is something to say or to hear, closed after that, and
+//! never the reason why a call does not come about.
 
 #[cfg(feature = "audio")]
 mod cards;

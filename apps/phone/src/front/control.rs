@@ -1,4 +1,5 @@
-//! `control`: a command on each line of the standard input, as JSON, and an event on each line of the output.
+//! `control`: a command on each line of the standard input, as JSON, and an event on each line of
+//! the output.
 
 use super::{Front, STDIN, account_of};
 use crate::call::Stage;

@@ -32,7 +32,8 @@ pub(crate) trait Front {
     /// Something has happened.
     fn hear(&mut self, phone: &mut Phone, told: &Told);
 
-    /// Reads what has come from its user, and does what is due. Returns how the program ends, once it is to end.
+    /// Reads what has come from its user, and does what is due. Returns how the program ends, once
+    /// it is to end.
     fn turn(&mut self, phone: &mut Phone) -> Option<Outcome>;
 
     /// Where its user's words come from.

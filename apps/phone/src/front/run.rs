@@ -121,7 +121,8 @@ impl Run {
         }
     }
 
-    /// Whether a step can do what it does: a call that is just being answered or changed cannot be changed.
+    /// Whether a step can do what it does: a call that is just being answered or changed cannot be
+    /// changed.
     fn can_act(&self, phone: &Phone, step: &Step) -> bool {
         let changes = matches!(
             step.action,
@@ -432,7 +433,8 @@ impl Front for Run {
             Told::Transfer { call, state: TransferState::Failed, cause } => {
                 self.transferred.insert(*call, Err(cause.clone().unwrap_or_default()));
             }
-            // Who has placed a call goes where it leads; else strangers could call whom they like at the owner's cost.
+            // Who has placed a call goes where it leads; else strangers could call whom they like
+            // at the owner's cost.
             Told::TransferAsked { call, .. } => {
                 let was_dialled = !phone.calls().get(call).is_none_or(|call| call.was_incoming);
                 match was_dialled.then(|| phone.follow(*call)) {

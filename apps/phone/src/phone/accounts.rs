@@ -4,7 +4,8 @@ use super::{Line, Phone};
 use sip_ua::{Account, AccountId, RegistrationState};
 
 impl Phone {
-    /// Takes one more account, and registers it where it wants that. It takes the place of those of the same URI.
+    /// Takes one more account, and registers it where it wants that. It takes the place of those of
+    /// the same URI.
     ///
     /// # Errors
     /// What is wrong with it.

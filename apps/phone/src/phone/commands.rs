@@ -95,7 +95,8 @@ impl Phone {
         self.end(number, outcome);
     }
 
-    /// Phones that want SRTP refuse an offer of both (RFC 8643 has it so): they get one of SRTP alone.
+    /// Phones that want SRTP refuse an offer of both (RFC 8643 has it so): they get one of SRTP
+    /// alone.
     pub(super) fn places_anew(&mut self, number: u64, end: &End) -> bool {
         let is_refused =
             matches!(end, End::Failed(Failure::Refused { status: 415 | 488 | 606, .. }));
@@ -196,7 +197,8 @@ impl Phone {
         Ok(())
     }
 
-    /// Sends `text` to `uri`, as `account` or directly. The number of the message; whether it arrives is told.
+    /// Sends `text` to `uri`, as `account` or directly. The number of the message; whether it
+    /// arrives is told.
     pub(crate) fn message(
         &mut self,
         uri: &str,

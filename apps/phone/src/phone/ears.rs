@@ -5,8 +5,8 @@ use crate::leg::Gate;
 use media::ear::Ear;
 
 impl Phone {
-    /// A call is answered: what sounds here goes out from now on. Unless it did before, what was heard so far was no
-    /// part of the call.
+    /// A call is answered: what sounds here goes out from now on. Unless it did before, what was
+    /// heard so far was no part of the call.
     pub(super) fn open(&mut self, number: u64) {
         let leg = self.calls.get_mut(&number).and_then(|call| call.leg.as_mut());
         if let Some(leg) = leg {
@@ -18,7 +18,8 @@ impl Phone {
         }
     }
 
-    /// Whether a call can be held, taken back or transferred now: it stands, and the other end knows that too.
+    /// Whether a call can be held, taken back or transferred now: it stands, and the other end
+    /// knows that too.
     pub(crate) fn may_change(&self, number: u64) -> bool {
         let id = self.calls.get(&number).and_then(|call| call.id);
         id.is_some_and(|id| self.agent.may_offer(id))

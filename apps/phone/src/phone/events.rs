@@ -183,7 +183,8 @@ impl Phone {
         if leg.carry(at, stream) { Ok(()) } else { Err(Refusal::Keys) }
     }
 
-    /// An answer has come to an offer within the call, or to one that we made because the other end made none.
+    /// An answer has come to an offer within the call, or to one that we made because the other end
+    /// made none.
     fn on_answer(&mut self, id: CallId, answer: &[u8]) {
         let Some(number) = self.number_of(id) else { return };
         let had_session = self.calls.get(&number).and_then(|call| call.leg.as_ref());

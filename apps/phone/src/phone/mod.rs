@@ -1,5 +1,5 @@
-//! The running phone: one thread for sockets, timers and sound. What its owner wants comes by [`commands`], what has
-//! happened goes out as [`Told`].
+//! The running phone: one thread for sockets, timers and sound. What its owner wants comes by
+//! [`commands`], what has happened goes out as [`Told`].
 
 mod accounts;
 mod commands;

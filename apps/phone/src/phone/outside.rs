@@ -1,4 +1,5 @@
-//! What the ports of media look like from outside of a NAT, and where calls go on when the network changes.
+//! What the ports of media look like from outside of a NAT, and where calls go on when the network
+//! changes.
 
 use super::Phone;
 use crate::leg::random;
@@ -18,7 +19,8 @@ impl Phone {
         self.spare = Ports::open(local, &self.stun, self.epoch.elapsed()).ok();
     }
 
-    /// What the next call's port of media is, and what it looks like from outside; `None` where nobody is asked.
+    /// What the next call's port of media is, and what it looks like from outside; `None` where
+    /// nobody is asked.
     pub(crate) fn outside(&self) -> Option<(SocketAddr, Option<SocketAddr>, Mapping)> {
         let spare = self.spare.as_ref()?;
         Some((spare.rtp.local_addr().ok()?, spare.mapped(), spare.mapping()))

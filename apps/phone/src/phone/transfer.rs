@@ -1,5 +1,5 @@
-//! Transfer: the other end is held first, and taken back where nothing comes of it (users of other phones have lost
-//! calls both ways).
+//! Transfer: the other end is held first, and taken back where nothing comes of it (users of other
+//! phones have lost calls both ways).
 
 use super::Phone;
 use crate::call::{Call, Stage, Target};

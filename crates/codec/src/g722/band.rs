@@ -1,4 +1,5 @@
-//! The two bands of G.722: adaptive differential PCM, each with its own quantizer and the same predictor.
+//! The two bands of G.722: adaptive differential PCM, each with its own quantizer and the same
+//! predictor.
 
 use crate::saturate;
 
@@ -15,7 +16,8 @@ const QM6: [i32; 64] = [
     12_280, 11_192, 10_232, 9360, 8576, 7856, 7192, 6576, 6000, 5456, 4944, 4464, 4008, 3576, 3168,
     2776, 2400, 2032, 1688, 1360, 1040, 728, 432, 136, -432, -136,
 ];
-/// What codes of 5 bits stand for (QM5): of mode 2, which is not sent by RTP, but told of by the vectors.
+/// What codes of 5 bits stand for (QM5): of mode 2, which is not sent by RTP, but told of by the
+/// vectors.
 #[cfg(test)]
 const QM5: [i32; 32] = [
     -280, -280, -23_352, -17_560, -14_120, -11_664, -9752, -8184, -6864, -5712, -4696, -3784,
@@ -49,7 +51,8 @@ struct Scale {
 }
 
 impl Scale {
-    /// LOGSCL and SCALEL, LOGSCH and SCALEH: they differ in the highest logarithm, and in the shift.
+    /// LOGSCL and SCALEL, LOGSCH and SCALEH: they differ in the highest logarithm, and in the
+    /// shift.
     fn adapt(&mut self, change: i32, highest: i32, shift: i32) {
         self.log = (((self.log * 127) >> 7) + change).clamp(0, highest);
         let mantissa = ILB[(self.log >> 6 & 31) as usize];

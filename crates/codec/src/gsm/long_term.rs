@@ -1,4 +1,5 @@
-//! Long-term prediction: a quarter of a frame is like what was up to 120 samples ago (sections 5.2.11 to 5.2.12).
+//! Long-term prediction: a quarter of a frame is like what was up to 120 samples ago (sections
+//! 5.2.11 to 5.2.12).
 
 use super::{QUARTER, cut_product, norm, product};
 use crate::saturate;

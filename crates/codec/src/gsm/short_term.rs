@@ -1,10 +1,11 @@
-//! Short-term prediction: a lattice of eight reflection coefficients, sent as log-area ratios (sections 5.2.4 to
-//! 5.2.10).
+//! Short-term prediction: a lattice of eight reflection coefficients, sent as log-area ratios
+//! (sections 5.2.4 to 5.2.10).
 
 use super::{SAMPLES, cut_product, norm, product};
 use crate::saturate;
 
-/// Of each log-area ratio: factor, offset, lowest code, how many codes, inverse factor (A, B, MIC, MAC, INVA).
+/// Of each log-area ratio: factor, offset, lowest code, how many codes, inverse factor (A, B, MIC,
+/// MAC, INVA).
 const RATIOS: [(i32, i32, i32, i32, i32); 8] = [
     (20_480, 0, -32, 64, 13_107),
     (20_480, 0, -32, 64, 13_107),

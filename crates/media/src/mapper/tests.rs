@@ -16,7 +16,8 @@ fn numbers() -> impl FnMut(&mut [u8]) {
     }
 }
 
-/// Lets servers answer until `end`, by what a NAT makes of the socket for each: what was asked, and when.
+/// Lets servers answer until `end`, by what a NAT makes of the socket for each: what was asked, and
+/// when.
 fn run(
     mapper: &mut Mapper,
     end: Duration,

@@ -1,4 +1,5 @@
-//! What descriptions say beside codecs and keys: where RTCP goes, which reports are wanted, how long packets are.
+//! What descriptions say beside codecs and keys: where RTCP goes, which reports are wanted, how
+//! long packets are.
 
 use super::somebody;
 use alloc::format;
@@ -43,7 +44,8 @@ impl ExtendedReports {
     }
 }
 
-/// Where the other end receives RTCP on a port of its own: where it says so (RFC 3605), else on the port behind RTP's.
+/// Where the other end receives RTCP on a port of its own: where it says so (RFC 3605), else on the
+/// port behind RTP's.
 pub(super) fn remote_rtcp(remote: Option<SocketAddr>, media: &Media<'_>) -> Option<SocketAddr> {
     let remote = remote?;
     let behind = || Some(SocketAddr::new(remote.ip(), remote.port().checked_add(1)?));
@@ -68,8 +70,8 @@ pub(super) fn line_of_rtcp(rtp: SocketAddr, rtcp: Option<SocketAddr>) -> String 
     }
 }
 
-/// How much sound the other end wants in a packet, in whole steps of 10 ms: 20 ms unless it names 10 to 60 ms, and no
-/// more than it can take.
+/// How much sound the other end wants in a packet, in whole steps of 10 ms: 20 ms unless it names
+/// 10 to 60 ms, and no more than it can take.
 pub(super) fn packet_time(media: &Media<'_>) -> Duration {
     let step = |time: Duration| time.as_millis() as u64 / 10 * 10;
     let wanted = media.packet_time().map(step).filter(|millis| (10..=60).contains(millis));

@@ -119,7 +119,8 @@ fn crypto_lines_of_the_field() {
         (vec![c(1, &format!("{good}|0"))], None),
         (vec![c(1, &format!("{good}|2^20|256:1"))], None),
         (vec![c(1, &format!("{good}|2^20|1:129"))], None),
-        // Several lines: the offerer's order counts, and one that cannot be taken costs itself only.
+        // Several lines: the offerer's order counts, and one that cannot be taken costs itself
+        // only.
         (
             vec![
                 c(1, &format!("AES_256_CM_HMAC_SHA1_80 inline:{KEY_46}")),

@@ -28,7 +28,8 @@ pub enum Flow {
 }
 
 impl Session {
-    /// Reports from `now` on: see [`Session::poll`]. Without this no RTCP is sent, though what comes is understood.
+    /// Reports from `now` on: see [`Session::poll`]. Without this no RTCP is sent, though what
+    /// comes is understood.
     pub fn start_reports(&mut self, now: Duration, seed: ReportSeed) {
         self.note_time(now);
         self.reports.start(now, seed);
@@ -40,7 +41,8 @@ impl Session {
         self.reports.next_timer()
     }
 
-    /// Puts a report into `out` if one is due at `now`: by which socket it leaves, and where it goes.
+    /// Puts a report into `out` if one is due at `now`: by which socket it leaves, and where it
+    /// goes.
     pub fn poll(&mut self, now: Duration, out: &mut Vec<u8>) -> Option<(Channel, SocketAddr)> {
         self.note_time(now);
         if !self.reports.is_due(now, self.last_arrival) {
@@ -51,8 +53,8 @@ impl Session {
         written
     }
 
-    /// Puts into `out` the report that ends the stream, with a BYE: to be called when the call ends. `None` where
-    /// nothing was sent that it could belong to. No report is due after it.
+    /// Puts into `out` the report that ends the stream, with a BYE: to be called when the call
+    /// ends. `None` where nothing was sent that it could belong to. No report is due after it.
     pub fn bye(&mut self, now: Duration, out: &mut Vec<u8>) -> Option<(Channel, SocketAddr)> {
         self.note_time(now);
         if !self.reports.may_leave() {
@@ -203,8 +205,9 @@ impl Session {
         if is_over { Heard::Bye } else { Heard::Nothing }
     }
 
-    /// Whether reports in clear from `from` are just from where they are to come: from where the other end has named,
-    /// or, where that means nothing outside of its network, from where its sound comes.
+    /// Whether reports in clear from `from` are just from where they are to come: from where the
+    /// other end has named, or, where that means nothing outside of its network, from where its
+    /// sound comes.
     fn is_control_address(&self, channel: Channel, from: SocketAddr) -> bool {
         let source = self.source.filter(|_| self.may_follow());
         let behind = |address: SocketAddr| {
@@ -217,8 +220,8 @@ impl Session {
         }
     }
 
-    /// How long ago the last packet came that is to be heard, by the time last told; since the beginning where none
-    /// has come. `None` where the other end is not to send.
+    /// How long ago the last packet came that is to be heard, by the time last told; since the
+    /// beginning where none has come. `None` where the other end is not to send.
     #[must_use]
     pub fn silence(&self) -> Option<Duration> {
         let since = self.last_arrival.max(self.begun)?;

@@ -30,8 +30,9 @@ impl Framing {
         self.frame
     }
 
-    /// Takes note of a packet of sound: what packets hold from now on, if that is something else. It is what lies
-    /// between the timestamps of two that follow each other, if the next two say the same.
+    /// Takes note of a packet of sound: what packets hold from now on, if that is something else.
+    /// It is what lies between the timestamps of two that follow each other, if the next two say
+    /// the same.
     pub(super) fn note(
         &mut self,
         sequence_number: u16,
@@ -55,8 +56,8 @@ impl Framing {
 }
 
 impl Session {
-    /// One more packet of the sound that [`Session::send`] was given, where the other end wants less of it in each:
-    /// to be called after it until there is none.
+    /// One more packet of the sound that [`Session::send`] was given, where the other end wants
+    /// less of it in each: to be called after it until there is none.
     pub fn rest(&mut self, out: &mut Vec<u8>) -> Option<SocketAddr> {
         let to = self.destination().filter(|_| self.stream.sends)?;
         self.write_sound(self.packet_time(), out)?;

@@ -27,11 +27,11 @@ impl Protection {
     }
 }
 
-/// Goes on from what was agreed on to what is. False, and all is as it was, where its keys cannot be used, or where it
-/// would be in clear after it was encrypted.
+/// Goes on from what was agreed on to what is. False, and all is as it was, where its keys cannot
+/// be used, or where it would be in clear after it was encrypted.
 ///
-/// Counters begin anew with new keys, and only then: one end's key may stay while the other's changes, and to begin
-/// anew with it would use a key stream twice.
+/// Counters begin anew with new keys, and only then: one end's key may stay while the other's
+/// changes, and to begin anew with it would use a key stream twice.
 pub(super) fn renew(
     protection: &mut Option<Protection>,
     before: Option<&Agreement>,

@@ -74,9 +74,10 @@ impl Protection {
 }
 
 impl Session {
-    /// What the steps of SRTP have taken so far, for each suite that was used: empty unless the session was begun with
-    /// a clock ([`Session::measured`]). Derivation is that of all session keys of one direction, when a call begins
-    /// and when its keys change. A header is counted twice for what is sent: written, and read again by SRTP.
+    /// What the steps of SRTP have taken so far, for each suite that was used: empty unless the
+    /// session was begun with a clock ([`Session::measured`]). Derivation is that of all session
+    /// keys of one direction, when a call begins and when its keys change. A header is counted
+    /// twice for what is sent: written, and read again by SRTP.
     #[must_use]
     pub fn timings(&self) -> &[(Suite, Timings)] {
         &self.measured.suites

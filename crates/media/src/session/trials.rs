@@ -1,5 +1,5 @@
-//! Ports that are tried where the one that the other end has named stays silent: its NAT may have given it the next
-//! one meanwhile.
+//! Ports that are tried where the one that the other end has named stays silent: its NAT may have
+//! given it the next one meanwhile.
 
 use super::Session;
 use core::net::SocketAddr;
@@ -11,7 +11,8 @@ const SILENCE: Duration = Duration::from_secs(2);
 const PORTS: u16 = 5;
 /// The time between packets to them.
 const INTERVAL: Duration = Duration::from_millis(100);
-/// How many packets each gets at most: few in clear, for whoever has named the address need not be there.
+/// How many packets each gets at most: few in clear, for whoever has named the address need not be
+/// there.
 const IN_CLEAR: u32 = 5;
 const PROVEN: u32 = 25;
 
@@ -27,12 +28,12 @@ pub(super) struct Trials {
 }
 
 impl Session {
-    /// Where the packet that [`Session::send`] has just made goes, too: one of the next few ports of the other end's
-    /// address, where nothing has come for two seconds after the first packet. The first port from which sound comes
-    /// is kept. To be called once after each packet.
+    /// Where the packet that [`Session::send`] has just made goes, too: one of the next few ports
+    /// of the other end's address, where nothing has come for two seconds after the first packet.
+    /// The first port from which sound comes is kept. To be called once after each packet.
     ///
-    /// In clear each of five ports gets five packets, with SRTP twenty-five, not more than ten in a second all
-    /// together. As soon as anything has come, there are none.
+    /// In clear each of five ports gets five packets, with SRTP twenty-five, not more than ten in a
+    /// second all together. As soon as anything has come, there are none.
     pub fn also(&mut self, now: Duration) -> Option<SocketAddr> {
         self.note_time(now);
         let named = self.stream.remote?;
@@ -60,7 +61,8 @@ impl Session {
         behind.filter(move |port| Some(*port) != rtcp).take(usize::from(PORTS))
     }
 
-    /// Takes note of the first sound, which came from `from`: whether it is kept in place of the named address.
+    /// Takes note of the first sound, which came from `from`: whether it is kept in place of the
+    /// named address.
     pub(super) fn note_first(&mut self, from: SocketAddr) {
         let Some(named) = self.stream.remote else { return };
         let was_tried = self.trials.sent > 0 && from.ip() == named.ip();

@@ -254,7 +254,8 @@ impl<T> JitterBuffer<T> {
         }
     }
 
-    /// The packet that plays next, if it has come: after [`Playout::Missing`] it may hold a copy of what is missing.
+    /// The packet that plays next, if it has come: after [`Playout::Missing`] it may hold a copy of
+    /// what is missing.
     #[must_use]
     pub fn upcoming(&self) -> Option<&T> {
         let first = self.packets.first_key_value().filter(|_| self.has_next());

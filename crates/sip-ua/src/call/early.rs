@@ -1,4 +1,5 @@
-//! Early dialogs of calls that we place: one for each phone that rings (RFC 3261 section 13.2.2.1, RFC 3262 section 4).
+//! Early dialogs of calls that we place: one for each phone that rings (RFC 3261 section 13.2.2.1,
+//! RFC 3262 section 4).
 
 use super::exchange::{Exchange, Turn, cseq_of};
 use super::{Call, Calling, Offer, State, draft, session_of};
@@ -118,7 +119,8 @@ impl Call {
         }
         early.dialog.refresh_target(response);
         early.exchange.note_allow(response);
-        // Without reliability there is no offer (RFC 3261 section 13.2.1), but a look at the answer.
+        // Without reliability there is no offer (RFC 3261 section 13.2.1), but a look at the
+        // answer.
         let session = session.filter(|_| has_offered);
         if let Some(session) = session.as_ref().or(offer.as_ref()) {
             early.exchange.remote.clone_from(session);

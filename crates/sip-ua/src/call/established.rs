@@ -23,7 +23,8 @@ pub(super) struct Established {
     /// Our last ACK, with the number of its INVITE: it is sent again when the 2xx comes again.
     pub(super) ack: Option<(u32, Flow, Vec<u8>)>,
     pub(super) exchange: Exchange,
-    /// The RSeq of a provisional response of ours that the answer has overtaken, and the CSeq of its INVITE.
+    /// The RSeq of a provisional response of ours that the answer has overtaken, and the CSeq of
+    /// its INVITE.
     pub(super) unpracked: Option<(u32, u32)>,
     pub(super) timer: Option<SessionTimer>,
     pub(super) referrals: Referrals,
@@ -250,7 +251,8 @@ impl Call {
         self.on_offer_heard(core, &heard, now);
     }
 
-    /// Ends the call where `failure` says that the other end does not know it any more (RFC 3261 section 12.2.1.2).
+    /// Ends the call where `failure` says that the other end does not know it any more (RFC 3261
+    /// section 12.2.1.2).
     pub(super) fn ends_by(&mut self, core: &mut Core, failure: &Failure, now: Instant) -> bool {
         let is_gone = matches!(
             failure,

@@ -1,4 +1,5 @@
-//! Offers and answers within a dialog, early or not (RFC 3264, RFC 3311, RFC 6337): whose turn it is.
+//! Offers and answers within a dialog, early or not (RFC 3264, RFC 3311, RFC 6337): whose turn it
+//! is.
 
 use super::established::Unacknowledged;
 use super::timer::{SessionTimer, agree, too_brief};
@@ -115,7 +116,8 @@ pub(super) fn cseq_of(message: &Message<'_>) -> u32 {
 }
 
 impl Call {
-    /// The other end changes the session, or says where it is now (RFC 3261 section 14.2, RFC 3311 section 5.2).
+    /// The other end changes the session, or says where it is now (RFC 3261 section 14.2, RFC 3311
+    /// section 5.2).
     pub(super) fn on_change(
         &mut self,
         core: &mut Core,
@@ -175,7 +177,8 @@ impl Call {
         core.tell(Event::Offer { call: self.id, offer });
     }
 
-    /// The owner takes the change that was asked for, with `session`: an answer, or an offer where none came.
+    /// The owner takes the change that was asked for, with `session`: an answer, or an offer where
+    /// none came.
     pub(crate) fn accept(
         &mut self,
         core: &mut Core,
@@ -242,8 +245,8 @@ impl Call {
         Ok(())
     }
 
-    /// The owner refuses the change that was asked for; the session stays as it is. Without its first session there
-    /// is no call.
+    /// The owner refuses the change that was asked for; the session stays as it is. Without its
+    /// first session there is no call.
     pub(crate) fn refuse(
         &mut self,
         core: &mut Core,
@@ -386,8 +389,8 @@ impl Call {
         }
     }
 
-    /// Something has come of an UPDATE with an offer of ours, or of a re-INVITE that was refused. Of a re-INVITE that
-    /// was taken, what is left when its ACK is sent.
+    /// Something has come of an UPDATE with an offer of ours, or of a re-INVITE that was refused.
+    /// Of a re-INVITE that was taken, what is left when its ACK is sent.
     pub(super) fn on_offer_heard(&mut self, core: &mut Core, heard: &Heard<'_>, now: Instant) {
         let (call, is_ours) = (self.id, self.is_ours);
         let is_confirmed = matches!(self.state, State::Established(_));
@@ -460,8 +463,8 @@ impl Call {
     }
 }
 
-/// In how long a change is to be asked for again that `response` has refused, of a call that is ours or not; `None`:
-/// not again (RFC 3261 sections 14.1 and 21.5.1).
+/// In how long a change is to be asked for again that `response` has refused, of a call that is
+/// ours or not; `None`: not again (RFC 3261 sections 14.1 and 21.5.1).
 fn retry_in(core: &mut Core, response: &Message<'_>, is_ours: bool) -> Option<Duration> {
     match response.status()? {
         491 if is_ours => Some(Duration::from_millis(2100 + 10 * core.tokens.below(191))),

@@ -90,7 +90,8 @@ impl Call {
             return Ok(());
         }
         let status = if session.is_empty() { 180 } else { 183 };
-        // The session is settled once; and an offer is made reliably, or not (RFC 3261 section 13.2.1).
+        // The session is settled once; and an offer is made reliably, or not (RFC 3261 section
+        // 13.2.1).
         let has_offer = ringing.exchange.offer == Offer::Theirs;
         let is_possible = ringing.reliable.is_possible();
         let session = match ringing.exchange.is_settled || !(has_offer || is_possible) {

@@ -6,8 +6,9 @@ use crate::event::{Event, Failure};
 use sip::Instant;
 
 impl Call {
-    /// The network is another one. The owner is asked for a session description with the new address, which goes out
-    /// in a re-INVITE with the new Contact. What is under way from the old address has no answer any more.
+    /// The network is another one. The owner is asked for a session description with the new
+    /// address, which goes out in a re-INVITE with the new Contact. What is under way from the old
+    /// address has no answer any more.
     pub(crate) fn network_changed(&mut self, core: &mut Core, now: Instant) {
         self.way = None;
         let id = self.id;

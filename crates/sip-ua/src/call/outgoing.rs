@@ -16,8 +16,8 @@ use sip::{Emit, Flow, Instant, Message, Method};
 const MAX_BRIEFS: u32 = 4;
 
 impl Call {
-    /// Calls, with the offer `session`; `referral` names the call whose other end has wished for it, and further header
-    /// field lines.
+    /// Calls, with the offer `session`; `referral` names the call whose other end has wished for
+    /// it, and further header field lines.
     pub(crate) fn place(
         core: &mut Core,
         id: CallId,
@@ -143,7 +143,8 @@ impl Call {
         }
     }
 
-    /// The call is answered: by one of those that have rung, or by another one. The others are forgotten.
+    /// The call is answered: by one of those that have rung, or by another one. The others are
+    /// forgotten.
     fn on_answer(
         &mut self,
         core: &mut Core,
@@ -202,8 +203,8 @@ impl Call {
     }
 }
 
-/// Sends the ACK of the 2xx to the INVITE with the CSeq `cseq` (RFC 3261 section 13.2.2.4), and returns it with its
-/// number and the way that it went.
+/// Sends the ACK of the 2xx to the INVITE with the CSeq `cseq` (RFC 3261 section 13.2.2.4), and
+/// returns it with its number and the way that it went.
 pub(super) fn acknowledge(
     core: &mut Core,
     dialog: &Dialog,
@@ -221,8 +222,8 @@ pub(super) fn acknowledge(
     Some((cseq, flow, bytes))
 }
 
-/// A 2xx to an INVITE of ours has come that is of no call: another phone has answered, too, or it comes too late. It is
-/// hung up (RFC 3261 section 13.2.2.4).
+/// A 2xx to an INVITE of ours has come that is of no call: another phone has answered, too, or it
+/// comes too late. It is hung up (RFC 3261 section 13.2.2.4).
 pub(crate) fn refuse_answer(
     core: &mut Core,
     account: Option<AccountId>,

@@ -53,7 +53,8 @@ impl Redirects {
         Self { left, known: [uri.to_vec()].into(), ahead: VecDeque::new() }
     }
 
-    /// Takes the places that `response` names, a 3xx, before those that are left: the preferred first.
+    /// Takes the places that `response` names, a 3xx, before those that are left: the preferred
+    /// first.
     fn note(&mut self, response: &Message<'_>, secure: bool) {
         let is_proxy = response.status() == Some(305);
         let elements = response.elements(HeaderName::Contact);
@@ -97,7 +98,8 @@ impl Calling {
 }
 
 impl Call {
-    /// The INVITE came to nothing, by `response` or by silence. Sends it to the next place, where there is one.
+    /// The INVITE came to nothing, by `response` or by silence. Sends it to the next place, where
+    /// there is one.
     pub(super) fn redirect(
         &mut self,
         core: &mut Core,

@@ -69,7 +69,8 @@ impl Responses {
         self.sent.as_ref().map(|_| self.last)
     }
 
-    /// The RSeq of one that is sent now, with a session or without; `None`: it is not sent reliably.
+    /// The RSeq of one that is sent now, with a session or without; `None`: it is not sent
+    /// reliably.
     pub(super) fn begin(
         &mut self,
         core: &mut Core,

@@ -83,8 +83,8 @@ fn knows_timers(request: &Message<'_>) -> bool {
         .any(|name| option_tags::has(request, name, TIMER))
 }
 
-/// The lines of the 422 that `request` gets where it asks for less time than we want (RFC 4028 section 9). Who knows
-/// nothing of timers would not know what to do with it.
+/// The lines of the 422 that `request` gets where it asks for less time than we want (RFC 4028
+/// section 9). Who knows nothing of timers would not know what to do with it.
 pub(super) fn too_brief(config: &Config, request: &Message<'_>) -> Option<Vec<u8>> {
     config.session_expires?;
     let asked = seconds(request, HeaderName::SessionExpires)?;
@@ -132,8 +132,8 @@ impl Call {
         lines
     }
 
-    /// What the 2xx `response` to a request of ours says of the timer (RFC 4028 section 7.2). Where it says nothing,
-    /// the other end knows of none, and we refresh.
+    /// What the 2xx `response` to a request of ours says of the timer (RFC 4028 section 7.2). Where
+    /// it says nothing, the other end knows of none, and we refresh.
     pub(super) fn note_timer(&mut self, core: &Core, response: &Message<'_>, now: Instant) {
         let Some(ours) = core.config.session_expires else { return };
         let agreed = Agreed {
@@ -146,7 +146,8 @@ impl Call {
         }
     }
 
-    /// The other end wants more time than we have asked for, in a 422. False where it does not say so.
+    /// The other end wants more time than we have asked for, in a 422. False where it does not say
+    /// so.
     pub(super) fn note_min_se(&mut self, response: &Message<'_>) -> bool {
         let wanted = match response.status() {
             Some(422) => seconds(response, HeaderName::MinSe),
@@ -221,8 +222,9 @@ impl Call {
         true
     }
 
-    /// A refresh was refused: it is made again, at once with a longer time or in another way, or after a while. Where
-    /// the other end does not know the call any more, it is over (RFC 4028 section 10).
+    /// A refresh was refused: it is made again, at once with a longer time or in another way, or
+    /// after a while. Where the other end does not know the call any more, it is over (RFC 4028
+    /// section 10).
     pub(super) fn on_refresh_failed(
         &mut self,
         core: &mut Core,

@@ -1,4 +1,5 @@
-//! Transfer: REFER, what becomes of it, and calls that replace others (RFC 3515, RFC 3891, RFC 5589).
+//! Transfer: REFER, what becomes of it, and calls that replace others (RFC 3515, RFC 3891, RFC
+//! 5589).
 
 use super::established::Established;
 use super::{Asked, Call, CallError, State, draft};
@@ -69,8 +70,8 @@ impl Call {
         Ok(())
     }
 
-    /// What a Refer-To to the other end of this call says, so that whoever calls there takes this call over; the
-    /// address is the one that this end called or was called by.
+    /// What a Refer-To to the other end of this call says, so that whoever calls there takes this
+    /// call over; the address is the one that this end called or was called by.
     pub(crate) fn refer_to_here(&self) -> Result<Vec<u8>, CallError> {
         let State::Established(established) = &self.state else {
             return Err(CallError::State("established"));
@@ -152,7 +153,8 @@ impl Call {
         200
     }
 
-    /// The other end wants us to call somebody else (RFC 3515 section 2.4.2). `Err` with the status to refuse with.
+    /// The other end wants us to call somebody else (RFC 3515 section 2.4.2). `Err` with the status
+    /// to refuse with.
     pub(super) fn on_refer(
         &mut self,
         core: &mut Core,
@@ -297,7 +299,8 @@ impl Call {
     }
 }
 
-/// Status and reason of a status line, which is what a fragment of a response begins with (RFC 3420).
+/// Status and reason of a status line, which is what a fragment of a response begins with (RFC
+/// 3420).
 fn status_of(fragment: &[u8]) -> Option<(u16, String)> {
     let line = fragment.trim_ascii_start().split(|byte| *byte == b'\n').next()?.trim_ascii();
     let text = core::str::from_utf8(line).ok()?;

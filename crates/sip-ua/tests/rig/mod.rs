@@ -1,4 +1,5 @@
-//! Agents on a network with a virtual clock, with strangers, who say what the test has them say, and a proxy.
+//! Agents on a network with a virtual clock, with strangers, who say what the test has them say,
+//! and a proxy.
 // Each file of tests uses a part of it.
 #![allow(dead_code)]
 

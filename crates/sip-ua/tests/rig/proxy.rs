@@ -4,7 +4,8 @@ use sip::header::{NameAddr, elements};
 use sip::{Emit, HeaderName, Message, Uri};
 use std::net::SocketAddr;
 
-/// A stateless proxy (RFC 3261 section 16.11). Of what several phones answer it passes everything on.
+/// A stateless proxy (RFC 3261 section 16.11). Of what several phones answer it passes everything
+/// on.
 pub(crate) struct Proxy {
     pub(crate) address: SocketAddr,
     /// Where requests go whose URI is at the proxy itself.

@@ -11,7 +11,8 @@ use ratatui::layout::Rect;
 use ratatui::text::Line;
 use ratatui::widgets::Paragraph;
 
-/// The place of the chosen message in the list: the last one, unless another one was chosen that is still there.
+/// The place of the chosen message in the list: the last one, unless another one was chosen that is
+/// still there.
 pub(super) fn chosen(ui: &Ui, model: &Model<'_>) -> usize {
     let last = model.trace.len().saturating_sub(1);
     let Some(number) = ui.traced else { return last };

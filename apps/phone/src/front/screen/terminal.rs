@@ -12,7 +12,8 @@ use std::time::Duration;
 /// Keys that are read before everything else has its turn.
 const TURN: usize = 256;
 
-/// A terminal that shows the screen. It is given back when this is dropped, and when the program panics.
+/// A terminal that shows the screen. It is given back when this is dropped, and when the program
+/// panics.
 pub(super) struct Terminal {
     inner: DefaultTerminal,
 }

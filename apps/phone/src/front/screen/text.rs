@@ -9,7 +9,8 @@ const MAX_TYPED: usize = 512;
 /// What stands where a character cannot be shown.
 const REPLACEMENT: char = '\u{fffd}';
 
-/// `text` as it can be shown: no control characters, and none that turn the direction of what follows.
+/// `text` as it can be shown: no control characters, and none that turn the direction of what
+/// follows.
 pub(super) fn clean(text: &str) -> String {
     let shown = |char: char| match char {
         '\t' => ' ',
@@ -94,7 +95,8 @@ impl Field {
         true
     }
 
-    /// What of it is shown in so many columns, and in which of them the cursor is; of a `secret` only how long it is.
+    /// What of it is shown in so many columns, and in which of them the cursor is; of a `secret`
+    /// only how long it is.
     pub(super) fn shown(&self, columns: usize, secret: bool) -> (String, usize) {
         let (before, after) = self.text.split_at(self.at);
         let mut parts = [before, after].map(|part| match secret {

@@ -22,7 +22,8 @@ struct Packet {
     bytes: Vec<u8>,
 }
 
-/// Lets both ends talk until `end`; `drops` says which packet of whom is lost. Who has reported when, by which socket, and where to.
+/// Lets both ends talk until `end`; `drops` says which packet of whom is lost. Who has reported
+/// when, by which socket, and where to.
 fn run(
     ends: &mut [Session; 2],
     end: Duration,
@@ -86,7 +87,8 @@ fn each_end_knows_the_round_trip_and_how_the_other_hears() {
         assert_eq!(other.far_loss, Some(0.0));
         assert!(one.far_mos.unwrap() < 3.5 && other.far_mos.unwrap() > 4.0, "{one:?} {other:?}");
         assert_eq!(one.far_jitter, Some(Duration::ZERO));
-        // The first within half the reduced minimum of 4.5 s, with all its randomness; then the whole one.
+        // The first within half the reduced minimum of 4.5 s, with all its randomness; then the
+        // whole one.
         for end in [0, 1] {
             let mut times = reported.iter().filter(|report| report.0 == end).map(|report| report.1);
             let first = times.next().unwrap();
