@@ -128,7 +128,8 @@ fn settings(account: &Account, port: u16) -> String {
          passwd={password}\n\
          {codecs}\
          {proxy}",
-        rtp = free_ports(2),
+        // Two for each of its calls.
+        rtp = free_ports(8),
     )
 }
 
