@@ -1,13 +1,11 @@
 //! What is sent, and where what is heard goes.
 
+use crate::pcm::RATE;
 use crate::{pcm, warnings, wav};
 use media::tone::Tone;
 use std::fs::File;
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};
-
-/// Samples in a second, of all that is played and recorded.
-pub(crate) const RATE: u32 = 8000;
 
 /// How loud a tone is: 6 dB below the loudest.
 const LOUDNESS: i16 = 16_000;

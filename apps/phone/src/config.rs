@@ -107,7 +107,7 @@ pub(crate) fn read(path: &Path, wanted: Option<&str>) -> Result<Config, String> 
 pub(crate) fn parse(text: &str, path: &Path) -> Result<Config, String> {
     let file: File = toml::from_str(text).map_err(|error| {
         let at = error.span().map_or(0, |span| span.start);
-        let (line, column) = crate::script::place(text, at);
+        let (line, column) = crate::position::place(text, at);
         format!("{line}:{column}: {}", error.message())
     })?;
     Ok(Config { accounts: resolve(file.account, path)?, dials: file.dial })

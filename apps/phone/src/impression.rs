@@ -1,6 +1,6 @@
 //! What a call has sounded like, and whether that is what was expected of it.
 
-use crate::report::Media;
+use crate::figures::Media;
 use media::ear::{Ear, SILENCE_DBFS};
 use serde::Serialize;
 use std::fmt;

@@ -1,8 +1,10 @@
 //! The media of one call: a socket, a session, and what sounds.
 
-use crate::audio::{RATE, Recording, Source};
+use crate::audio::{Recording, Source};
 use crate::devices;
+use crate::pcm::RATE;
 use crate::ports::Ports;
+use crate::random::{random, random_number};
 use crate::tap::Tap;
 use media::ear::Ear;
 use media::{
@@ -12,18 +14,6 @@ use media::{
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, SystemTime};
-
-/// Random bytes.
-pub(crate) fn random(bytes: &mut [u8]) {
-    // Without them there are no keys that could be used, and nothing goes on.
-    getrandom::fill(bytes).expect("the system gives random bytes");
-}
-
-fn random_number() -> u64 {
-    let mut bytes = [0; 8];
-    random(&mut bytes);
-    u64::from_le_bytes(bytes)
-}
 
 /// What sounds at this end of a call.
 #[derive(Clone, Debug)]

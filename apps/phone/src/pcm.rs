@@ -2,7 +2,6 @@
 //! of their own read and write, since the phone waits for nobody. As the process has one of each,
 //! so has this.
 
-use crate::audio::RATE;
 use media::Resampler;
 use serde::Serialize;
 use std::io::{Read, Write};
@@ -20,6 +19,9 @@ const MAX_UNPLAYED: usize = 25;
 const MAX_UNWRITTEN: usize = 100;
 /// How long the end of the program waits for a reader of what is left.
 const FAREWELL: Duration = Duration::from_secs(2);
+
+/// Samples in a second, of all that is played and recorded.
+pub(crate) const RATE: u32 = 8000;
 
 static PCM_RATE: OnceLock<u32> = OnceLock::new();
 static INPUT: OnceLock<Mutex<Input>> = OnceLock::new();

@@ -1,7 +1,7 @@
 //! The sockets of one call's media: one for RTP and the next port for RTCP, and what the first
 //! looks like from outside of a NAT.
 
-use crate::leg::random;
+use crate::random::random;
 use media::{Channel, Mapper, Mapping};
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};

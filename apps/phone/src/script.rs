@@ -4,6 +4,7 @@
 use crate::audio::Source;
 use crate::config;
 use crate::impression;
+use crate::position;
 use serde::Deserialize;
 use sip_ua::Account;
 use std::collections::BTreeSet;
@@ -385,7 +386,7 @@ fn steps(raw: &[Spanned<Raw>], text: &str, timeout: Duration) -> Result<Vec<Step
         }
         let within = raw.within.as_ref().map(|within| within.get_ref().0);
         steps.push(Step {
-            line: place(text, at).0,
+            line: position::place(text, at).0,
             call: raw.call.as_ref().map(|name| name.get_ref().clone()),
             limit: within.or(raw.timeout.map(|time| time.0)).unwrap_or(timeout),
             action,
@@ -397,16 +398,9 @@ fn steps(raw: &[Spanned<Raw>], text: &str, timeout: Duration) -> Result<Vec<Step
     Ok(steps)
 }
 
-/// The line and the column, counted from one, of the byte at `at`.
-pub(crate) fn place(text: &str, at: usize) -> (usize, usize) {
-    let before = text.get(..at.min(text.len())).unwrap_or_default();
-    let line = before.matches('\n').count() + 1;
-    (line, before.rsplit('\n').next().unwrap_or_default().chars().count() + 1)
-}
-
 fn parse(text: &str, path: &Path) -> Result<Script, String> {
     let wrong = |(at, message): Wrong| {
-        let (line, column) = place(text, at);
+        let (line, column) = position::place(text, at);
         format!("{line}:{column}: {message}")
     };
     let file: File = toml::from_str(text).map_err(|error| {

@@ -1,6 +1,6 @@
 //! WAV files, of whatever rate, made into what the phone plays.
 
-use crate::audio::RATE;
+use crate::pcm::RATE;
 use hound::{SampleFormat, WavReader};
 use media::Resampler;
 use std::io::Read;

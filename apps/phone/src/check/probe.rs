@@ -1,7 +1,7 @@
 //! Asks a server whether it is there: OPTIONS (RFC 3261 section 11).
 
 use super::date;
-use crate::leg::random;
+use crate::random::random;
 use sip::stream::{Heard, Input};
 use sip::{HeaderName, Message, Transport};
 use std::io::{self, Read, Write};

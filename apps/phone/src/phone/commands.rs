@@ -3,9 +3,10 @@
 use super::Phone;
 use crate::audio::Source;
 use crate::call::{Call, Stage};
-use crate::leg::{Sound, random};
+use crate::leg::Sound;
 use crate::lookups::Asker;
 use crate::outcome::Outcome;
+use crate::random::random;
 use crate::report::Told;
 use media::Security;
 use sip_ua::{AccountId, CallId, End, Failure};

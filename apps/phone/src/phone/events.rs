@@ -2,12 +2,14 @@
 
 use super::Phone;
 use crate::call::{Call, Stage};
+use crate::figures::Media;
 use crate::impression::Impression;
-use crate::leg::{Gate, random};
+use crate::leg::Gate;
 use crate::lookups::Asker;
 use crate::outcome::Outcome;
 use crate::pcm;
-use crate::report::{Answered, Media, Told};
+use crate::random::random;
+use crate::report::{Answered, Told};
 use media::Refusal;
 use sip::Flow;
 use sip_ua::{AccountId, CallId, End, Event, Failure, RegistrationState};

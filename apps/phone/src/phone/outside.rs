@@ -2,8 +2,8 @@
 //! changes.
 
 use super::Phone;
-use crate::leg::random;
 use crate::ports::Ports;
+use crate::random::random;
 use crate::report::Told;
 use media::Mapping;
 use sip_ua::CallId;

@@ -3,8 +3,8 @@
 
 use super::Phone;
 use crate::call::{Call, Stage, Target};
-use crate::leg::random;
 use crate::outcome::Outcome;
+use crate::random::random;
 use crate::report::{Told, TransferState};
 use sip_ua::{CallId, End, Transfer};
 

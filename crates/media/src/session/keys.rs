@@ -1,10 +1,11 @@
 //! The keys of a session, and how they change.
 
 use super::timings::Measured;
+use rtp::packet::Fields;
 use sdp::Crypto;
 use sdp::negotiation::Agreement;
-use srtp::Suite;
 use srtp::timings::Step;
+use srtp::{ProtectError, Suite, UnprotectError};
 
 /// What protects the stream.
 pub(super) struct Protection {
@@ -24,6 +25,37 @@ impl Protection {
             sender: sender(&agreed.send, seed, measured)?,
             receiver: receiver(&agreed.receive, measured)?,
         })
+    }
+}
+
+impl Protection {
+    /// Writes a packet's header, and protects it.
+    pub(super) fn write(
+        &mut self,
+        fields: Fields,
+        payload: &[u8],
+        out: &mut [u8],
+        measured: &mut Measured,
+    ) -> Option<usize> {
+        let suite = self.suite;
+        let length = measured.measure(suite, Step::Header, || fields.write(payload, out))?;
+        let protected: Result<usize, ProtectError> = match measured.watch(suite) {
+            Some(mut watch) => self.sender.protect_timed(out, length, &mut watch),
+            None => self.sender.protect(out, length),
+        };
+        protected.ok()
+    }
+
+    /// Checks and decrypts a packet.
+    pub(super) fn read<'d>(
+        &mut self,
+        datagram: &'d mut [u8],
+        measured: &mut Measured,
+    ) -> Result<&'d mut [u8], UnprotectError> {
+        match measured.watch(self.suite) {
+            Some(mut watch) => self.receiver.unprotect_timed(datagram, &mut watch),
+            None => self.receiver.unprotect(datagram),
+        }
     }
 }
 

@@ -1,11 +1,9 @@
 //! How long the steps of SRTP take in a session (row A12 of docs/sources.md), by the suite.
 
 use super::Session;
-use super::keys::Protection;
 use alloc::vec::Vec;
-use rtp::packet::Fields;
+use srtp::Suite;
 use srtp::timings::{Step, Stopwatch, Timings};
-use srtp::{ProtectError, Suite, UnprotectError};
 
 /// A clock: nanoseconds since whenever.
 pub type Clock = fn() -> u64;
@@ -38,37 +36,6 @@ impl Measured {
         match self.watch(suite) {
             Some(mut watch) => watch.measure(step, act),
             None => act(),
-        }
-    }
-}
-
-impl Protection {
-    /// Writes a packet's header, and protects it.
-    pub(super) fn write(
-        &mut self,
-        fields: Fields,
-        payload: &[u8],
-        out: &mut [u8],
-        measured: &mut Measured,
-    ) -> Option<usize> {
-        let suite = self.suite;
-        let length = measured.measure(suite, Step::Header, || fields.write(payload, out))?;
-        let protected: Result<usize, ProtectError> = match measured.watch(suite) {
-            Some(mut watch) => self.sender.protect_timed(out, length, &mut watch),
-            None => self.sender.protect(out, length),
-        };
-        protected.ok()
-    }
-
-    /// Checks and decrypts a packet.
-    pub(super) fn read<'d>(
-        &mut self,
-        datagram: &'d mut [u8],
-        measured: &mut Measured,
-    ) -> Result<&'d mut [u8], UnprotectError> {
-        match measured.watch(self.suite) {
-            Some(mut watch) => self.receiver.unprotect_timed(datagram, &mut watch),
-            None => self.receiver.unprotect(datagram),
         }
     }
 }

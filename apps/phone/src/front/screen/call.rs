@@ -1,12 +1,13 @@
 //! The calls: who, how far, how secure, how well.
 
-use super::draw::{first_shown, row};
 use super::model::{CallShown, Model};
+use super::rows::{first_shown, row};
 use super::text::{clean, duration};
 use super::theme::{Theme, Tone};
 use super::ui::Ui;
 use crate::call::Stage;
-use crate::report::{Answered, Media};
+use crate::figures::Media;
+use crate::report::Answered;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::text::Line;

@@ -103,16 +103,3 @@ fn key_lines(bindings: &[Binding], columns: usize, theme: Theme) -> Vec<Line<'st
     }
     lines
 }
-
-/// A value with its name; `narrow`: without.
-pub(super) fn row(label: &str, text: String, tone: Tone, theme: Theme) -> Line<'static> {
-    let label = format!("{label:<10}");
-    let label = Span::styled(label, theme.style(Tone::Label));
-    Line::from(vec![label, Span::styled(clean(&text), theme.style(tone))])
-}
-
-/// The first of so many lines to show, so that the `chosen` one of `count` is seen.
-pub(super) fn first_shown(chosen: usize, count: usize, rows: usize) -> usize {
-    let last = count.saturating_sub(rows);
-    chosen.saturating_sub(rows / 2).min(last)
-}

@@ -1,7 +1,7 @@
 //! The main menu: accounts, quick dial, and the calls of this run.
 
-use super::draw::{first_shown, row};
 use super::model::Model;
+use super::rows::{first_shown, row};
 use super::text::{clean, time_of_day, width};
 use super::theme::{Theme, Tone};
 use super::ui::Ui;

@@ -1,7 +1,7 @@
 //! The SIP trace: a list of messages, and one of them whole.
 
-use super::draw::first_shown;
 use super::model::Model;
+use super::rows::first_shown;
 use super::text::{clean, time_of_day, width};
 use super::theme::{Theme, Tone};
 use super::ui::Ui;

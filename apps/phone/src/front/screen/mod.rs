@@ -9,6 +9,7 @@ mod menu;
 mod messages;
 mod model;
 mod network;
+mod rows;
 mod terminal;
 #[cfg(test)]
 mod tests;

@@ -2,8 +2,9 @@
 
 use super::history::History;
 use crate::call::Stage;
+use crate::figures::Media;
 use crate::phone::Phone;
-use crate::report::{Answered, Media};
+use crate::report::Answered;
 use crate::trace::Traced;
 use media::Mapping;
 use sip_ua::AccountId;

@@ -1,7 +1,7 @@
 //! How this machine and its calls are connected.
 
-use super::draw::row;
 use super::model::Model;
+use super::rows::row;
 use super::theme::{Theme, Tone};
 use super::ui::Ui;
 use media::Mapping;

@@ -1,0 +1,69 @@
+//! What is told of the media of a call, in figures.
+
+use media::Statistics;
+use serde::Serialize;
+
+/// Figures of a stream.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(crate) struct Media {
+    pub(crate) call: u64,
+    pub(crate) sent: u64,
+    pub(crate) received: u64,
+    pub(crate) lost: u64,
+    pub(crate) refused: u64,
+    pub(crate) strangers: u64,
+    pub(crate) jitter_ms: f64,
+    pub(crate) max_jitter_ms: f64,
+    pub(crate) mean_delta_ms: f64,
+    pub(crate) max_delta_ms: f64,
+    /// `None` until something was heard.
+    pub(crate) mos: Option<f64>,
+    /// The way there and back, and what the other end reports of our sound; `None` until it does.
+    pub(crate) round_trip_ms: Option<f64>,
+    pub(crate) far_loss_percent: Option<f64>,
+    pub(crate) far_jitter_ms: Option<f64>,
+    pub(crate) far_mos: Option<f64>,
+    /// Whether sound goes both ways.
+    pub(crate) flow: &'static str,
+}
+
+impl Media {
+    pub(crate) fn new(call: u64, statistics: &Statistics) -> Self {
+        let millis = |time: std::time::Duration| (time.as_secs_f64() * 1e6).round() / 1e3;
+        let hundredths = |number: f64| (number * 100.0).round() / 100.0;
+        Self {
+            call,
+            sent: statistics.sent,
+            received: statistics.received,
+            lost: statistics.lost(),
+            refused: statistics.refused,
+            strangers: statistics.strangers,
+            jitter_ms: millis(statistics.jitter),
+            max_jitter_ms: millis(statistics.max_jitter),
+            mean_delta_ms: millis(statistics.mean_delta),
+            max_delta_ms: millis(statistics.max_delta),
+            mos: (statistics.received > 0).then(|| hundredths(statistics.mos)),
+            round_trip_ms: statistics.round_trip.map(millis),
+            far_loss_percent: statistics.far_loss.map(|share| hundredths(share * 100.0)),
+            far_jitter_ms: statistics.far_jitter.map(millis),
+            far_mos: statistics.far_mos.map(hundredths),
+            flow: match statistics.flow {
+                media::Flow::Flowing => "both_ways",
+                media::Flow::NothingArrives => "nothing_arrives",
+                media::Flow::NothingGetsThrough => "nothing_gets_through",
+                media::Flow::Nothing => "none",
+            },
+        }
+    }
+}
+
+impl std::fmt::Display for Media {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { sent, received, lost, jitter_ms, max_delta_ms, .. } = self;
+        write!(
+            f,
+            "sent {sent}, received {received}, lost {lost}, jitter {jitter_ms} ms, longest delta {max_delta_ms} ms"
+        )?;
+        self.mos.map_or(Ok(()), |mos| write!(f, ", MOS {mos}"))
+    }
+}
