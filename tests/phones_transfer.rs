@@ -127,7 +127,8 @@ fn ours_transfers_after_consultation() {
     talk((Twinkle, Udp), (Barebell, Tcp), (Linphone, Udp)).transfer_attended();
 }
 
-/// linphone leaves the port out of Refer-To: ours, as all others, reaches the server by its proxy, which it has for TCP.
+/// linphone leaves the port out of Refer-To: ours, as all others, reaches the server by its proxy,
+/// which it has for TCP.
 #[test]
 fn ours_is_transferred_by_linphone_after_consultation() {
     talk((Barebell, Tcp), (Linphone, Udp), (Linphone, Udp)).transfer_attended();

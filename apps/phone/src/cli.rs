@@ -165,7 +165,8 @@ pub(crate) struct LineArgs {
     /// Take calls, too, that do not come by the server of an account
     #[arg(long)]
     pub(crate) direct: bool,
-    /// Calls that may ring at a time; who calls beyond that hears that it is busy
+    /// Calls at a time that others have begun, whether they ring or stand; who calls beyond that
+    /// hears that it is busy
     #[arg(long, value_name = "N", default_value_t = 4)]
     pub(crate) incoming: u16,
     /// Tell at the end of a call what each step of SRTP has taken

@@ -14,8 +14,9 @@ use crate::server::{Answer, Arrival, ServerKey};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::net::SocketAddr;
-use sip::dialog::DialogId;
-use sip::{Emit, Flow, HeaderName, Instant, Message, Method, Transport, Uri};
+use sip::header::NameAddr;
+use sip::message::Flaw;
+use sip::{Flow, HeaderName, Instant, Message, Method, Transport, Uri};
 
 /// A user agent. See the [crate] for how it is used.
 pub struct Agent {
@@ -69,10 +70,24 @@ impl Agent {
         self.tidy(now);
     }
 
-    /// A datagram, or a message on a stream, has come on `flow`.
+    /// A datagram, or a message on a stream, has come on `flow`. As long as the owner does not
+    /// fetch what there is to send and to be told of, others pile up no more than
+    /// [`Config::server_transactions`] of each: what comes beyond that is passed over, but for
+    /// final responses.
     pub fn receive(&mut self, now: Instant, flow: &Flow, bytes: &[u8]) {
         let Ok(message) = Message::parse(bytes) else { return };
+        // What is taken from it would break the lines of what is sent.
+        if message.flaw() == Some(Flaw::LineEnd) {
+            return;
+        }
+        let is_final = message.status().is_some_and(|status| status >= 200);
+        if !is_final && self.core.is_full() {
+            return;
+        }
         if message.status().is_some() {
+            if !is_sound(&message) {
+                return;
+            }
             if let Some(heard) = self.core.on_response(&message, now) {
                 self.hear(heard, now);
             }
@@ -432,15 +447,19 @@ impl Agent {
             Method::Cancel => return self.on_cancel(request, flow, now),
             _ => {}
         }
-        let Arrival::New(key) = self.core.arrive(request, flow) else { return };
-        let unsupported = option_tags::unsupported_lines(&self.core.config, request);
-        if !unsupported.is_empty() {
-            return self.reply(request, flow, key, 420, &unsupported, now);
-        }
         let has_tag = head.to.tag().is_some();
-        match self.calls.values_mut().find(|call| has_tag && call.has(request)) {
+        let call = self.calls.values_mut().find(|call| has_tag && call.has(request));
+        let Arrival::New(key) = self.core.arrive(request, flow, call.is_some()) else { return };
+        let unsupported = option_tags::unsupported_lines(&self.core.config, request);
+        match call {
+            Some(call) if !unsupported.is_empty() => {
+                let tag = call.local_tag();
+                let answer = Answer { status: 420, tag: &tag, lines: &unsupported, body: b"" };
+                self.core.respond(request, flow, key, &answer, now);
+            }
             Some(call) => call.on_request(&mut self.core, request, flow, key, now),
-            None if has_tag => self.reply(request, flow, key, 481, b"", now),
+            None if !unsupported.is_empty() => self.reply(request, flow, key, 420, &unsupported),
+            None if has_tag => self.reply(request, flow, key, 481, b""),
             None => self.on_new_request(request, flow, key, now),
         }
     }
@@ -470,26 +489,31 @@ impl Agent {
     fn on_new_request(&mut self, request: &Message<'_>, flow: &Flow, key: ServerKey, now: Instant) {
         let begins = matches!(request.method(), Some(Method::Invite | Method::Message));
         if begins && !self.admits(flow) {
-            return self.reply(request, flow, key, 403, b"", now);
+            return self.reply(request, flow, key, 403, b"");
         }
         match request.method() {
             Some(Method::Invite) => self.on_invite(request, flow, key, now),
             Some(Method::Options) => {
                 let lines = [ALLOW, b"Accept: application/sdp\r\n"].concat();
-                self.reply(request, flow, key, 200, &lines, now);
+                self.reply(request, flow, key, 200, &lines);
             }
             Some(Method::Message) => {
                 let account = self.account_of(request);
                 match self.core.on_message(account, request, flow) {
-                    415 => self.reply(request, flow, key, 415, ACCEPT, now),
-                    status => self.reply(request, flow, key, status, b"", now),
+                    // Once more it would be told once more.
+                    200 => {
+                        let tag = self.core.tag_of(key);
+                        let answer = Answer::status(200, &tag);
+                        self.core.respond(request, flow, key, &answer, now);
+                    }
+                    status => self.reply(request, flow, key, status, ACCEPT),
                 }
             }
             Some(Method::Bye | Method::Info | Method::Update | Method::Prack) => {
-                self.reply(request, flow, key, 481, b"", now);
+                self.reply(request, flow, key, 481, b"");
             }
-            Some(Method::Other(_)) | None => self.reply(request, flow, key, 501, b"", now),
-            Some(_) => self.reply(request, flow, key, 405, ALLOW, now),
+            Some(Method::Other(_)) | None => self.reply(request, flow, key, 501, b""),
+            Some(_) => self.reply(request, flow, key, 405, ALLOW),
         }
     }
 
@@ -502,22 +526,27 @@ impl Agent {
 
     fn on_invite(&mut self, invite: &Message<'_>, flow: &Flow, key: ServerKey, now: Instant) {
         if self.core.is_merged(invite, key) {
-            return self.reply(invite, flow, key, 482, b"", now);
-        }
-        let ringing = self.calls.values().filter(|call| call.is_ringing_here()).count();
-        if ringing >= self.core.config.incoming_calls {
-            return self.reply(invite, flow, key, 486, b"", now);
+            return self.reply(invite, flow, key, 482, b"");
         }
         let replaces = match self.replaced_by(invite) {
             Ok(replaces) => replaces,
-            Err(status) => return self.reply(invite, flow, key, status, b"", now),
+            Err(status) => return self.reply(invite, flow, key, status, b""),
         };
+        // Who takes the place of a call is no call more.
+        let mut others = self.calls.values().filter(|call| call.is_of_others());
+        let is_full = match replaces {
+            Some(_) => others.any(|call| call.replaces == replaces),
+            None => others.count() >= self.core.config.incoming_calls,
+        };
+        if is_full {
+            return self.reply(invite, flow, key, 486, b"");
+        }
         let account = self.account_of(invite);
         let id = self.core.new_call();
         let asked = Asked { request: invite.as_bytes().to_vec(), flow: *flow, key };
         match Call::take(&mut self.core, id, account, invite, asked, replaces, now) {
             Ok(call) => drop(self.calls.insert(id, call)),
-            Err((status, lines)) => self.reply(invite, flow, key, status, &lines, now),
+            Err((status, lines)) => self.reply(invite, flow, key, status, &lines),
         }
     }
 
@@ -547,6 +576,7 @@ impl Agent {
         named.next()
     }
 
+    /// Answers a request outside of any dialog of which nothing comes here.
     fn reply(
         &mut self,
         request: &Message<'_>,
@@ -554,13 +584,19 @@ impl Agent {
         key: ServerKey,
         status: u16,
         lines: &[u8],
-        now: Instant,
     ) {
-        let mut tag = Vec::new();
-        if DialogId::of(request).is_ok_and(|id| id.local_tag.is_empty()) {
-            self.core.tokens.next().emit(&mut tag);
-        }
-        let answer = Answer { status, tag: &tag, lines, body: b"" };
-        self.core.respond(request, flow, key, &answer, now);
+        self.core.respond_statelessly(request, flow, key, status, lines);
     }
+}
+
+/// Whether that can stand in a request of ours what `response` would have us write there.
+fn is_sound(response: &Message<'_>) -> bool {
+    let is_address = |name| {
+        let address = response.value(name).map(|value| NameAddr::parse(name, value));
+        matches!(address, Some(Ok(address)) if address.uri().is_ok())
+    };
+    let is_call_id = |id: &[u8]| !id.is_empty() && id.iter().all(u8::is_ascii_graphic);
+    is_address(HeaderName::From)
+        && is_address(HeaderName::To)
+        && response.value(HeaderName::CallId).is_some_and(is_call_id)
 }

@@ -62,8 +62,8 @@ struct Client {
     /// Lines with credentials.
     authorization: Vec<u8>,
     challenges: u8,
-    /// Whether somebody else has said where it goes: who asks for credentials there is known, or
-    /// gets none.
+    /// Whether somebody else has said where it goes: credentials are given then to where the
+    /// account is registered, and to nobody else.
     is_redirected: bool,
     state: State,
 }
@@ -395,7 +395,7 @@ impl Core {
         cnonce.emit(&mut nonce_text);
         let Some(client) = self.clients.all.get_mut(&id) else { return Ok(()) };
         let State::Sent(sent) = &client.state else { return Ok(()) };
-        let flow = sent.flow;
+        let (flow, is_taken_back) = (sent.flow, sent.cancel != Cancel::No);
         let account = client.draft.account.and_then(|id| self.config.accounts.get(id.0));
         // A proxy before the account's own server says 100, and passes the request on to that,
         // which then asks.
@@ -414,13 +414,16 @@ impl Core {
         let (line, realm) = credentials::answer(account, realm, response, &request, &nonce_text)
             .map_err(|none| refused(&none.realm))?;
         let is_new_realm = account.is_none_or(|account| account.realm.is_none());
-        if client.is_redirected && is_new_realm {
+        // A realm is a name that anybody may say: who is called instead could pass on a challenge
+        // of the account's own server, and log in there as us by our answer.
+        let is_own = self.proxies.contains(&flow.remote.ip().to_canonical());
+        if client.is_redirected && (is_new_realm || !is_own) {
             return Err(refused(&realm));
         }
         // What comes after a provisional response is not of our proxy, which has passed the request
         // on, but of whoever is behind it: an answer would let him log in as us (RFC 3261 section
         // 22.3 leaves that open).
-        if client.challenges == MAX_CHALLENGES || is_passed_on {
+        if client.challenges == MAX_CHALLENGES || is_passed_on || is_taken_back {
             return Err(refused(&realm));
         }
         client.challenges += 1;

@@ -107,7 +107,8 @@ pub struct Config {
     /// registered: anybody who finds the address can then call. Without such an account they always
     /// are.
     pub direct_calls: bool,
-    /// Calls at a time that others have begun; who calls beyond that hears 486.
+    /// Calls at a time that others have begun, whether they ring or stand; who calls beyond that
+    /// hears 486.
     pub incoming_calls: usize,
     /// Whether provisional responses are sent reliably.
     pub reliable: Reliable,
@@ -117,7 +118,9 @@ pub struct Config {
     pub min_se: Duration,
     /// How often a call may be sent elsewhere by those who are called (3xx); 0: it is not followed.
     pub redirects: usize,
-    /// Requests of others that may be in progress or remembered at a time; more are not answered.
+    /// Requests of others that may be in progress or remembered at a time, and as many again within
+    /// calls. Beyond that those that are answered are forgotten, and where there are none, more are
+    /// not answered.
     pub server_transactions: usize,
 }
 

@@ -49,6 +49,11 @@ impl Core {
         self.events.push_back(event);
     }
 
+    /// Whether others have to wait until the owner has fetched what there is.
+    pub(crate) fn is_full(&self) -> bool {
+        self.transmits.len().max(self.events.len()) >= self.config.server_transactions
+    }
+
     fn number(&mut self) -> u64 {
         self.numbers += 1;
         self.numbers

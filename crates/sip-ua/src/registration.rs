@@ -14,6 +14,10 @@ use sip::{Duration, Emit, Flow, HeaderName, Instant, Message, Method, Transport}
 /// How long to wait after the first failure, and at most (RFC 5626 section 4.5).
 const BASE_WAIT: Duration = Duration::from_secs(30);
 const LONGEST_WAIT: Duration = Duration::from_secs(1800);
+/// How long a registration may be, whatever the registrar says: it is not forgotten.
+const LONGEST: Duration = Duration::from_secs(24 * 3600);
+/// The shortest wait between two refreshes.
+const SHORTEST_WAIT: Duration = Duration::from_secs(5);
 /// Within what time one comes back whose connection was closed.
 const RETURN: Duration = Duration::from_secs(2);
 /// What tells a NAT and the other end that a way is in use (RFC 5626 section 3.5.1).
@@ -161,7 +165,7 @@ impl Registration {
         self.note_cseq(response);
         match status {
             200..300 => self.succeed(core, response, heard.flow, now),
-            423 => match min_expires(response).filter(|least| *least > self.expires) {
+            423 => match self.longer(core, response) {
                 Some(least) => {
                     self.expires = least;
                     self.ask(core, least, now);
@@ -170,6 +174,14 @@ impl Registration {
             },
             _ => self.fail(core, refusal(response), now),
         }
+    }
+
+    /// How long the registrar wants it at least, where that can be asked for: once, since who
+    /// wanted more each time would have us ask without end.
+    fn longer(&self, core: &Core, response: &Message<'_>) -> Option<Duration> {
+        let wanted = core.config.accounts.get(self.account.0)?.expires;
+        let is_new = |least: &Duration| *least > self.expires && *least <= LONGEST;
+        min_expires(response).filter(is_new).filter(|_| self.expires == wanted)
     }
 
     /// Requests with credentials have had numbers that this dialog has not given.
@@ -202,7 +214,8 @@ impl Registration {
         self.service_route = routes.collect();
         // Somewhat before it ends, and not when all others do: at 80 to 90 % of the time.
         let percent = 80 + core.tokens.below(11);
-        self.next = Some(now + Duration::from_micros(expires.as_micros() / 100 * percent));
+        let wait = Duration::from_micros(expires.min(LONGEST).as_micros() / 100 * percent);
+        self.next = Some(now + wait.max(SHORTEST_WAIT));
         self.keepalive = core.config.keepalive.map(|every| now + every);
         let state = RegistrationState::Registered { expires };
         core.tell(Event::Registration { account: self.account, state });

@@ -2,11 +2,12 @@
 
 use crate::core::Core;
 use crate::event::CallId;
+use crate::token::Token;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use sip::message::{Response, reason_phrase};
 use sip::transaction::{Kind, ServerTransaction, Timeout, server_key};
-use sip::{Flow, Instant, Message, Method};
+use sip::{Emit, Flow, Instant, Message, Method};
 
 /// The server transaction of a request, by a keyed hash of what tells it from others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -24,6 +25,10 @@ struct Server {
     flow: Flow,
     /// What was answered last.
     response: Vec<u8>,
+    /// The status of that; 0: nothing yet.
+    status: u16,
+    /// Whether the request came within a dialog of ours.
+    in_dialog: bool,
     /// Whose INVITE it is.
     call: Option<CallId>,
     /// Hash of what makes a request that came on another way the same (RFC 3261 section 8.2.2.2).
@@ -67,11 +72,33 @@ impl Servers {
     pub(crate) fn len(&self) -> usize {
         self.all.len()
     }
+
+    /// Whether one more fits, of which `limit` are taken within dialogs and as many outside:
+    /// strangers take no room from those that are talked to. Where all is taken one goes that is
+    /// answered, and is remembered only for the case that the answer was lost.
+    fn make_room(&mut self, in_dialog: bool, limit: usize) -> bool {
+        let mut of_kind = self.all.iter().filter(|(_, server)| server.in_dialog == in_dialog);
+        if of_kind.clone().count() < limit {
+            return true;
+        }
+        // The 2xx to an INVITE that begins a call is sent until its ACK comes.
+        let is_answered = |server: &Server| {
+            server.status >= 300
+                || (server.status >= 200 && (in_dialog || server.machine.kind() != Kind::Invite))
+        };
+        let answered = of_kind.find(|(_, server)| is_answered(server)).map(|(key, _)| *key);
+        answered.and_then(|key| self.all.remove(&key)).is_some()
+    }
 }
 
 impl Core {
-    /// A request has come that is no ACK and no CANCEL.
-    pub(crate) fn arrive(&mut self, request: &Message<'_>, flow: &Flow) -> Arrival {
+    /// A request has come that is no ACK and no CANCEL; `in_dialog`: of a dialog of ours.
+    pub(crate) fn arrive(
+        &mut self,
+        request: &Message<'_>,
+        flow: &Flow,
+        in_dialog: bool,
+    ) -> Arrival {
         let key = self.key_of(request);
         if let Some(server) = self.servers.all.get(&key) {
             if server.machine.on_request_retransmission() && !server.response.is_empty() {
@@ -80,7 +107,7 @@ impl Core {
             }
             return Arrival::Done;
         }
-        if self.servers.all.len() >= self.config.server_transactions {
+        if !self.servers.make_room(in_dialog, self.config.server_transactions) {
             return Arrival::Done;
         }
         let kind = match request.method() {
@@ -91,6 +118,8 @@ impl Core {
             machine: ServerTransaction::new(kind, flow.transport.is_stream()),
             flow: way_back(request, flow),
             response: Vec::new(),
+            status: 0,
+            in_dialog,
             call: None,
             merge: self.merge_hash(request),
         };
@@ -153,9 +182,35 @@ impl Core {
         let Some(server) = self.servers.all.get_mut(&key) else { return };
         if server.machine.on_response(answer.status, &timers, now) {
             server.response.clone_from(&bytes);
+            server.status = answer.status;
             let flow = server.flow;
             self.send(flow, bytes);
         }
+    }
+
+    /// The tag of answers outside of a dialog, which is the same each time (RFC 3261 section
+    /// 8.2.7).
+    pub(crate) fn tag_of(&self, ServerKey(key): ServerKey) -> Vec<u8> {
+        let mut tag = Vec::new();
+        Token(self.tokens.hash(&[b"tag", &key.to_le_bytes()])).emit(&mut tag);
+        tag
+    }
+
+    /// Answers a request that nothing is to be remembered of, as a stateless server does (RFC 3261
+    /// section 8.2.7): the same again when it comes again, and never by itself, since the source of
+    /// a datagram proves nothing.
+    pub(crate) fn respond_statelessly(
+        &mut self,
+        request: &Message<'_>,
+        flow: &Flow,
+        key: ServerKey,
+        status: u16,
+        lines: &[u8],
+    ) {
+        self.servers.all.remove(&key);
+        let tag = self.tag_of(key);
+        let answer = Answer { status, tag: &tag, lines, body: b"" };
+        self.respond_once(request, flow, &answer);
     }
 
     /// Sends the last response of a transaction again: a 2xx that has no ACK.

@@ -154,6 +154,11 @@ impl Call {
         matches!(self.state, State::Established(_))
     }
 
+    /// Whether others have begun it.
+    pub(crate) const fn is_of_others(&self) -> bool {
+        !self.is_ours
+    }
+
     /// Whether others have begun it, and it is not answered.
     pub(crate) const fn is_ringing_here(&self) -> bool {
         matches!(self.state, State::Ringing(_))
@@ -190,7 +195,13 @@ impl Call {
                 calling.early.into_iter().for_each(|early| early.exchange.abandon(core, &tag, now));
             }
             State::Ringing(ringing) => ringing.exchange.abandon(core, &tag, now),
-            State::Established(established) => established.exchange.abandon(core, &tag, now),
+            State::Established(established) => {
+                established.exchange.abandon(core, &tag, now);
+                established.referrals.abandon(core, &tag, now);
+                // An INVITE that the other end has taken note of waits for its answer for as long
+                // as it likes.
+                core.cancel(self.id, now);
+            }
             State::Over => {}
         }
     }

@@ -32,6 +32,18 @@ pub(super) struct Referrals {
     count: u32,
 }
 
+impl Referrals {
+    /// The call is over: a REFER that waits for the owner's word is answered, or it would be
+    /// remembered for ever.
+    pub(super) fn abandon(self, core: &mut Core, tag: &[u8], now: Instant) {
+        if let Some(asked) = self.asked
+            && let Ok(refer) = Message::parse(&asked.request)
+        {
+            core.respond(&refer, &asked.flow, asked.key, &Answer::status(487, tag), now);
+        }
+    }
+}
+
 /// News of a call that another call's end has wished for.
 pub(crate) struct News {
     /// The call that is told.

@@ -284,10 +284,17 @@ impl Dialog {
     }
 
     /// The request URI of requests: the target, or a first route that knows no other way (RFC 3261
-    /// section 12.2.1.1).
+    /// section 12.2.1.1). The header fields that a Contact may have in its URI are left out, since
+    /// none may be here (section 19.1.1).
     #[must_use]
     pub fn request_uri(&self) -> &[u8] {
-        self.strict_route().unwrap_or(&self.target)
+        let uri = self.strict_route().unwrap_or(&self.target);
+        match Uri::parse(uri) {
+            Ok(Uri::Sip(sip)) if !sip.headers.is_empty() => {
+                uri.get(..uri.len() - sip.headers.len() - 1).unwrap_or(uri)
+            }
+            _ => uri,
+        }
     }
 
     /// The first route, where it has no `lr`: then it is the request URI, and the target is the

@@ -167,6 +167,10 @@ fn a_request_that_moves_the_other_end_moves_the_target() {
     assert_eq!(bob.target(), b"sip:alice@new");
     bob.refresh_target(&read("UPDATE sip:b SIP/2.0\r\n\r\n"));
     assert_eq!(bob.target(), b"sip:alice@new");
+    bob.refresh_target(&read(
+        "UPDATE sip:b SIP/2.0\r\nContact: <sip:alice@new;lr?Route=x>\r\n\r\n",
+    ));
+    assert_eq!(bob.request_uri(), b"sip:alice@new;lr");
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Fuzz bodies: ordinary functions of some bytes that panic where the code under test breaks a
 //! promise. The targets in `fuzz/` call them, and so do tests on stable, with corpora.
 
+mod agent;
 mod attack;
 mod call;
 mod engine;
@@ -8,6 +9,7 @@ mod framer;
 mod media;
 mod message;
 
+pub use agent::agent;
 pub use attack::{Step, attack};
 pub use call::{negotiation, session, stun};
 pub use engine::engine;

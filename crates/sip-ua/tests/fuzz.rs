@@ -1,0 +1,13 @@
+//! A short and repeatable part of what the fuzz target `agent` does without end.
+
+use test_support::{Random, fuzz};
+
+#[test]
+fn whatever_strangers_send_the_agent_keeps_its_promises() {
+    for seed in 0..1500 {
+        let mut random = Random::new(seed);
+        let length = 20 + random.below(380);
+        let bytes: Vec<u8> = (0..length).map(|_| random.below(256) as u8).collect();
+        fuzz::agent(&bytes);
+    }
+}
