@@ -66,6 +66,9 @@ pub(crate) struct Leg {
     /// Whether silence is sent in its place.
     pub(crate) mutes: bool,
     pub(crate) gate: Gate,
+    /// Whether it is known that the other end hears our answer: until then nothing goes to the address that it names,
+    /// which may be anybody's.
+    pub(crate) is_confirmed: bool,
     /// Hears what is played.
     pub(crate) ear: Ear,
     /// Looks at each packet.
@@ -103,6 +106,7 @@ impl Leg {
             sound,
             mutes: false,
             gate: Gate::Silent,
+            is_confirmed: true,
             ear,
             tap: Tap::default(),
             stopwatch: None,
@@ -209,7 +213,7 @@ impl Leg {
         }
         let count = RATE as usize / 50;
         let mut samples = match &mut self.sound {
-            _ if self.gate != Gate::Open => vec![0; count],
+            _ if self.gate != Gate::Open || !self.is_confirmed => vec![0; count],
             Sound::Source(source) => source.next(count),
             Sound::Echo => std::mem::take(&mut self.last),
         };
@@ -220,7 +224,7 @@ impl Leg {
         samples.resize(count, 0);
         let mut frame = Vec::with_capacity(session.frame_samples());
         self.rates.outward.resample(&samples, &mut frame);
-        if self.gate != Gate::Closed {
+        if self.gate != Gate::Closed && self.is_confirmed {
             self.send_sound(now, &frame);
         }
         let Some(session) = &mut self.session else { return };

@@ -359,8 +359,11 @@ impl Phone {
         let now = Instant::now();
         if now >= self.next_tick {
             let at = self.epoch.elapsed();
-            let legs = self.calls.values_mut().filter_map(|call| call.leg.as_mut());
-            legs.for_each(|leg| leg.tick(at));
+            for call in self.calls.values_mut() {
+                let Some(leg) = &mut call.leg else { continue };
+                leg.is_confirmed |= call.id.is_some_and(|id| self.agent.is_confirmed(id));
+                leg.tick(at);
+            }
             self.next_tick += FRAME;
             if now > self.next_tick + TOO_LATE {
                 self.next_tick = now + FRAME;
