@@ -231,3 +231,101 @@ fn connections_that_say_nothing_half_or_too_much() {
     talk.goes_on();
     drop((silent, others));
 }
+
+/// A peer that is no phone of ours: a call that it has begun, as it knows it.
+struct Peer {
+    udp: UdpSocket,
+    media: UdpSocket,
+    to: String,
+}
+
+impl Peer {
+    fn open() -> Self {
+        let socket = || {
+            let socket = UdpSocket::bind("127.0.0.1:0").expect("a port");
+            socket.set_read_timeout(Some(Duration::from_secs(5))).expect("a socket");
+            socket
+        };
+        Self { udp: socket(), media: socket(), to: "<sip:bob@127.0.0.1>".to_owned() }
+    }
+
+    fn message(&self, method: &str, cseq: usize, with_session: bool) -> String {
+        let own = self.udp.local_addr().expect("an address");
+        let port = self.media.local_addr().expect("an address").port();
+        let session = SDP.replace("audio 9", &format!("audio {port}"));
+        let session = session.replace("- 1 1", &format!("- 1 {cseq}"));
+        let (kind, body) = if with_session { (IS_SDP, &session[..]) } else { ("", "") };
+        format!(
+            "{method} sip:bob@127.0.0.1 SIP/2.0\r\nVia: SIP/2.0/UDP {own};branch=z9hG4bK{cseq}{method}\r\n\
+             From: <sip:p@127.0.0.1>;tag=p\r\nTo: {}\r\nCall-ID: peer\r\nCSeq: {cseq} {method}\r\n\
+             Max-Forwards: 70\r\nContact: <sip:p@{own}>\r\n{kind}Content-Length: {}\r\n\r\n{body}",
+            self.to,
+            body.len()
+        )
+    }
+
+    fn send(&self, to: SocketAddr, text: &str) {
+        self.udp.send_to(text.as_bytes(), to).expect("sent");
+    }
+
+    /// The next response with `status` to a request of this number.
+    fn response(&self, status: u16, cseq: usize) -> String {
+        let mut bytes = [0; 4096];
+        loop {
+            let length = self.udp.recv(&mut bytes).expect("a response");
+            let text = String::from_utf8_lossy(&bytes[..length]).into_owned();
+            let is_meant = text.starts_with(&format!("SIP/2.0 {status} "));
+            if is_meant && text.contains(&format!("CSeq: {cseq} ")) {
+                return text;
+            }
+        }
+    }
+
+    /// How many packets of sound come within half a second.
+    fn sound(&self) -> usize {
+        let (end, mut bytes) = (std::time::Instant::now() + Duration::from_millis(500), [0; 2048]);
+        self.media.set_nonblocking(true).expect("a socket");
+        // Those from before do not count.
+        while self.media.recv(&mut bytes).is_ok() {}
+        let mut count = 0;
+        while std::time::Instant::now() < end {
+            match self.media.recv(&mut bytes) {
+                Ok(_) => count += 1,
+                Err(_) => std::thread::sleep(Duration::from_millis(2)),
+            }
+        }
+        count
+    }
+}
+
+#[test]
+fn a_peer_that_changes_without_end_and_sound_that_waits_for_its_ack() {
+    let args = ["answer", "--auto", "--calls", "2", "--incoming", "1", "--play", "tone:440"];
+    let mut callee = Running::start(&args);
+    let sip: SocketAddr = callee.address.parse().expect("an address");
+    let mut peer = Peer::open();
+    peer.send(sip, &peer.message("INVITE", 1, true));
+    let answer = peer.response(200, 1);
+    let to = answer.lines().find_map(|line| line.strip_prefix("To: ")).expect("a To");
+    to.clone_into(&mut peer.to);
+    // Whoever gave another's address does not know the answer, and that one hears nothing.
+    assert_eq!(peer.sound(), 0);
+    peer.send(sip, &peer.message("ACK", 1, false));
+    std::thread::sleep(Duration::from_millis(200));
+    assert!(peer.sound() > 0);
+    let before = resident(callee.child.id());
+    for cseq in 2..2002 {
+        let method = if cseq % 2 == 0 { "INVITE" } else { "UPDATE" };
+        peer.send(sip, &peer.message(method, cseq, cseq % 3 > 0));
+    }
+    std::thread::sleep(Duration::from_secs(1));
+    assert!(callee.child.try_wait().expect("a process").is_none(), "it has ended");
+    let grown = resident(callee.child.id()).saturating_sub(before);
+    assert!(grown < GROWTH, "{grown} KiB more");
+    assert!(peer.sound() > 0);
+    peer.send(sip, &peer.message("BYE", 3000, false));
+    peer.response(200, 3000);
+    callee.expect("ended");
+    let again = callee.call(&["--duration", "500ms"]);
+    assert_eq!(again.status.code(), Some(0), "{again:?}");
+}
