@@ -277,21 +277,24 @@ mod tests {
         let (codecs, security) = (vec![Codec::Pcmu], Security::Off);
         let wishes = Wishes { codecs, security, ..Wishes::default() };
         let sound = Sound::Source(Source::named("tone:440").unwrap());
-        Leg::new(Ipv4Addr::LOCALHOST.into(), wishes, sound, None).unwrap()
+        let ports = Ports::open(Ipv4Addr::LOCALHOST.into(), &[], Duration::ZERO).unwrap();
+        let mut leg = Leg::new(ports, wishes, sound, None, Ear::default()).unwrap();
+        leg.gate = Gate::Open;
+        leg
     }
 
     #[test]
     fn whoever_is_held_hears_silence() {
         let (mut here, mut there) = (leg(), leg());
         let offer = here.negotiator.offer(&mut random);
-        let answer = there.answer(&offer).unwrap();
+        let answer = there.answer(Duration::ZERO, &offer).unwrap();
         let stream = here.negotiator.accept(&answer).unwrap();
-        assert!(here.carry(stream));
+        assert!(here.carry(Duration::ZERO, stream));
         let mut is_silent = || {
             here.negotiator.hold(!here.negotiator.holds());
             here.tick(Duration::ZERO);
             let mut datagram = [0; 2048];
-            let length = there.socket.recv(&mut datagram).unwrap();
+            let length = there.ports.rtp.recv(&mut datagram).unwrap();
             let sound = &datagram[12..length];
             sound.iter().all(|&byte| byte == sound[0])
         };

@@ -378,6 +378,21 @@ mod tests {
     }
 
     #[test]
+    fn who_says_nothing_makes_room_and_who_has_spoken_stays() {
+        let (mut here, mut there) = (links(), links());
+        there.send(&transmit(Transport::Tcp, here.local(), OPTIONS)).unwrap();
+        assert!(told(&mut here, &mut there).starts_with("tcp OPTIONS"));
+        let silent: Vec<TcpStream> =
+            (0..2 * MAX_ACCEPTED).map(|_| TcpStream::connect(here.local()).unwrap()).collect();
+        here.turn(&mut |_| ());
+        assert_eq!(here.streams.len(), MAX_ACCEPTED);
+        assert!(here.streams.values().any(|stream| stream.has_spoken));
+        // The last has a place.
+        (&silent[silent.len() - 1]).write_all(OPTIONS).unwrap();
+        assert!(told(&mut here, &mut there).starts_with("tcp OPTIONS"));
+    }
+
+    #[test]
     fn what_reaches_nobody_comes_back() {
         let (mut here, mut other) = (links(), links());
         let nobody = links().local();
