@@ -60,6 +60,9 @@ pub(crate) struct Leg {
     /// Whether silence is sent in its place.
     pub(crate) mutes: bool,
     pub(crate) gate: Gate,
+    /// Whether it is known that the other end hears our answer: until then nothing goes to the
+    /// address that it names, which may be anybody's.
+    pub(crate) is_confirmed: bool,
     /// Hears what is played.
     pub(crate) ear: Ear,
     /// Looks at each packet.
@@ -101,6 +104,7 @@ impl Leg {
             sound,
             mutes: false,
             gate: Gate::Silent,
+            is_confirmed: true,
             ear,
             tap: Tap::default(),
             stopwatch: None,
@@ -214,7 +218,7 @@ impl Leg {
         // Whoever is held must not overhear this end.
         let is_silent = self.mutes || self.negotiator.holds() || self.gate != Gate::Open;
         let mut samples = match &mut self.sound {
-            Sound::Source(_) if self.gate != Gate::Open => Vec::new(),
+            Sound::Source(_) if self.gate != Gate::Open || !self.is_confirmed => Vec::new(),
             Sound::Source(source) => source.next(count),
             Sound::Echo => std::mem::take(&mut self.last),
             Sound::Microphone => Vec::new(),
@@ -228,7 +232,7 @@ impl Leg {
         if is_silent {
             frame.fill(0);
         }
-        if self.gate != Gate::Closed {
+        if self.gate != Gate::Closed && self.is_confirmed {
             self.send_sound(now, &frame);
         }
         let Some(session) = &mut self.session else { return };

@@ -41,6 +41,8 @@ struct Stream {
     /// What was sent on a connection that is not there yet: it is undeliverable if it never is.
     waiting: Option<Vec<Vec<u8>>>,
     was_accepted: bool,
+    /// Whether a message has come.
+    has_spoken: bool,
 }
 
 /// What the sockets tell.
@@ -159,6 +161,7 @@ impl Links {
             output: Output::new(MAX_UNSENT),
             waiting,
             was_accepted,
+            has_spoken: false,
         };
         self.streams.insert(connection, stream);
         connection
@@ -234,10 +237,19 @@ impl Links {
         while let Ok((socket, remote)) = self.listener.accept() {
             let accepted = self.streams.values().filter(|stream| stream.was_accepted).count();
             let is_ready = socket.set_nonblocking(true).and_then(|()| socket.set_nodelay(true));
-            if is_ready.is_ok() && accepted < MAX_ACCEPTED {
+            if is_ready.is_ok() && (accepted < MAX_ACCEPTED || self.drop_silent()) {
                 self.add(socket, remote, None, true);
             }
         }
+    }
+
+    /// Ends the oldest connection that others have opened and said nothing on. False where there is
+    /// none.
+    fn drop_silent(&mut self) -> bool {
+        let mut streams = self.streams.iter();
+        let silent = streams.find(|(_, stream)| stream.was_accepted && !stream.has_spoken);
+        let silent = silent.map(|(connection, _)| *connection);
+        silent.and_then(|connection| self.streams.remove(&connection)).is_some()
     }
 }
 
@@ -264,10 +276,13 @@ impl Stream {
             let (local, remote) = (self.local, self.remote);
             let connection = Some(connection);
             let flow = Flow { transport: Transport::Tcp, local, remote, connection };
-            let output = &mut self.output;
+            let (output, has_spoken) = (&mut self.output, &mut self.has_spoken);
             let received = self.input.receive(&chunk[..length], |heard| {
                 match heard {
-                    Heard::Message(bytes) => each(Arrival::Message(flow, bytes)),
+                    Heard::Message(bytes) => {
+                        *has_spoken = true;
+                        each(Arrival::Message(flow, bytes));
+                    }
                     // Where there is no room the peer does not read its pongs.
                     Heard::Ping => drop(output.push(&[PONG])),
                 }
@@ -362,6 +377,21 @@ mod tests {
         assert_eq!((here.streams.len(), there.streams.len()), (1, 1));
         there.streams.clear();
         assert_eq!(told(&mut here, &mut there), "closed");
+    }
+
+    #[test]
+    fn who_says_nothing_makes_room_and_who_has_spoken_stays() {
+        let (mut here, mut there) = (links(), links());
+        there.send(&transmit(Transport::Tcp, here.local(), OPTIONS)).unwrap();
+        assert!(told(&mut here, &mut there).starts_with("tcp OPTIONS"));
+        let silent: Vec<TcpStream> =
+            (0..2 * MAX_ACCEPTED).map(|_| TcpStream::connect(here.local()).unwrap()).collect();
+        here.turn(&mut |_| ());
+        assert_eq!(here.streams.len(), MAX_ACCEPTED);
+        assert!(here.streams.values().any(|stream| stream.has_spoken));
+        // The last has a place.
+        (&silent[silent.len() - 1]).write_all(OPTIONS).unwrap();
+        assert!(told(&mut here, &mut there).starts_with("tcp OPTIONS"));
     }
 
     #[test]

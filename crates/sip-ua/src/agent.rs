@@ -264,6 +264,14 @@ impl Agent {
         self.calls.get(&call).is_some_and(Call::may_offer)
     }
 
+    /// Whether the other end of a call has shown that it hears us: it has answered, or has
+    /// acknowledged our answer. Who calls under another's address has not, and media would go to
+    /// whomever he names.
+    #[must_use]
+    pub fn is_confirmed(&self, call: CallId) -> bool {
+        self.calls.get(&call).is_some_and(Call::is_confirmed)
+    }
+
     /// Offers another `session` within a call that stands, or that rings with a session that is
     /// settled. It is offered again by itself where both ends have offered at once; another one
     /// takes its place until then.

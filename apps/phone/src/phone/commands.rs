@@ -128,6 +128,9 @@ impl Phone {
         answered.map_err(|error| format!("call {number}: {error}"))?;
         call.stage = Stage::Talking;
         call.answered = Some(Instant::now());
+        if let Some(leg) = &mut call.leg {
+            leg.is_confirmed = false;
+        }
         self.open(number);
         self.tell_answered(number);
         Ok(())

@@ -386,6 +386,7 @@ impl Phone {
         let mut mix = [0; devices::FRAME];
         for call in self.calls.values_mut() {
             let Some(leg) = &mut call.leg else { continue };
+            leg.is_confirmed |= call.id.is_some_and(|id| self.agent.is_confirmed(id));
             leg.tick(at, &microphone);
             if self.devices.is_some() {
                 leg.speak(&mut mix);

@@ -20,6 +20,8 @@ pub(super) struct Established {
     pub(super) dialog: Dialog,
     /// Our 2xx to an INVITE, sent until its ACK comes.
     pub(super) unacknowledged: Option<Unacknowledged>,
+    /// Whether the other end has answered, or acknowledged our first answer.
+    pub(super) is_confirmed: bool,
     /// Our last ACK, with the number of its INVITE: it is sent again when the 2xx comes again.
     pub(super) ack: Option<(u32, Flow, Vec<u8>)>,
     pub(super) exchange: Exchange,
@@ -68,6 +70,7 @@ impl Established {
         Self {
             dialog,
             unacknowledged: None,
+            is_confirmed: true,
             ack: None,
             exchange,
             unpracked: None,
@@ -116,6 +119,7 @@ impl Call {
         let cseq = cseq_of(ack);
         let is_meant = |answer: &mut Unacknowledged| answer.cseq == cseq;
         let Some(answer) = established.unacknowledged.take_if(is_meant) else { return };
+        established.is_confirmed = true;
         if answer.wants_answer {
             established.exchange.settle();
             match session_of(ack) {

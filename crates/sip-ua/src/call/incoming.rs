@@ -148,6 +148,7 @@ impl Call {
         let mut established = Established::new(dialog, exchange);
         established.unpracked = ringing.reliable.unacknowledged().map(|rseq| (rseq, ringing.cseq));
         established.timer = agreed.map(|agreed| SessionTimer::start(agreed, now));
+        established.is_confirmed = false;
         established.unacknowledged = Some(Unacknowledged::new(
             ringing.invite.key,
             ringing.cseq,

@@ -154,6 +154,11 @@ impl Call {
         matches!(self.state, State::Established(_))
     }
 
+    /// Whether it stands, and no answer of ours to an INVITE waits for its first ACK.
+    pub(crate) fn is_confirmed(&self) -> bool {
+        matches!(&self.state, State::Established(established) if established.is_confirmed)
+    }
+
     /// Whether others have begun it.
     pub(crate) const fn is_of_others(&self) -> bool {
         !self.is_ours
