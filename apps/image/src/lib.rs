@@ -9,6 +9,7 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+pub mod dns;
 pub mod lock;
 pub mod machine;
 pub mod net;

@@ -9,7 +9,7 @@ mod neighbors;
 mod stack;
 
 pub use datagram::Ends;
-pub use stack::Address;
+pub use stack::{Address, Polled};
 
 use crate::nic::{MAX_FRAME, Nic};
 use alloc::boxed::Box;
@@ -23,7 +23,7 @@ use sip::{Duration, Instant};
 use smoltcp::wire::{
     ArpOperation, ArpPacket, ArpRepr, EthernetAddress, EthernetFrame, EthernetProtocol,
 };
-use stack::Stack;
+pub(crate) use stack::Stack;
 
 /// Bytes of an IP packet in a frame, behind its header.
 const MOST_OF_PACKET: usize = MAX_FRAME - ETHERNET - IP;
@@ -139,6 +139,12 @@ impl Network {
         self.ports.retain(|&other| other != port);
     }
 
+    /// The stack, which is looked at soon for what is done with its connections.
+    pub(crate) fn stack(&mut self, now: Instant) -> &mut Stack {
+        self.next_poll = now;
+        &mut self.stack
+    }
+
     /// The next datagram for one of our ports. Everything else that comes is dealt with meanwhile.
     pub fn receive(&mut self, now: Instant) -> Option<Datagram<'_>> {
         enum Found {
@@ -222,12 +228,11 @@ impl Network {
         }
     }
 
-    /// Does what is to be done now, and lets the card know of what is to be sent. Returns what DHCP
-    /// says, if it says something new.
-    pub fn poll(&mut self, now: Instant) -> Option<Option<Address>> {
-        let mut news = None;
+    /// Does what is to be done now, and lets the card know of what is to be sent.
+    pub fn poll(&mut self, now: Instant) -> Polled {
+        let mut polled = Polled::default();
         if now >= self.next_poll {
-            news = self.stack.poll(now);
+            polled = self.stack.poll(now);
             while let Some(frame) = self.stack.transmit() {
                 self.send_frame(|memory| {
                     memory[..frame.len()].copy_from_slice(&frame);
@@ -243,7 +248,7 @@ impl Network {
             }
         }
         self.nic.flush();
-        news
+        polled
     }
 
     /// Sends what has waited for a neighbour.

@@ -19,7 +19,8 @@ pub(super) fn config(options: &Options, ours: Option<IpAddr>, algorithms: &[Algo
         ..Config::default()
     };
     let address = SocketAddr::new(ours.unwrap_or(Ipv4Addr::UNSPECIFIED.into()), SIP);
-    config.listeners = [Listener { transport: Transport::Udp, address }].into();
+    let listener = |transport| Listener { transport, address };
+    config.listeners = [Transport::Udp, Transport::Tcp].map(listener).into();
     config.authentication.required = options.auth;
     config.authentication.algorithms.retain(|algorithm| algorithms.contains(algorithm));
     if config.authentication.algorithms.is_empty() {
