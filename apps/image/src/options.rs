@@ -92,18 +92,18 @@ const NAMES: &str = "mode, auth, state, domain, address, gateway, dns, tftp, fil
     expires, checksums and secret, as name=value";
 
 impl Options {
-    /// Reads `command_line`. A word without `=` is what a boot loader put there, and means nothing.
+    /// Reads `text`. A word without `=` is what a boot loader put there, and means nothing. Of two
+    /// that say different things the later one counts.
     ///
     /// # Errors
     /// Where a word is no option.
-    pub fn parse(command_line: &str) -> Result<Self, Mistake> {
-        let mut options = Self::default();
-        for word in command_line.split_ascii_whitespace() {
+    pub fn read(&mut self, text: &str) -> Result<(), Mistake> {
+        for word in text.split_ascii_whitespace() {
             if let Some((name, value)) = word.split_once('=') {
-                options.set(name, value)?;
+                self.set(name, value)?;
             }
         }
-        Ok(options)
+        Ok(())
     }
 
     fn set(&mut self, name: &str, value: &str) -> Result<(), Mistake> {
@@ -196,9 +196,14 @@ mod tests {
     use super::*;
     use alloc::string::ToString;
 
+    fn parse(text: &str) -> Result<Options, Mistake> {
+        let mut options = Options::default();
+        options.read(text).map(|()| options)
+    }
+
     #[test]
     fn words_become_options() {
-        let options = Options::parse(
+        let options = parse(
             "barebell mode=redirect auth=off state=stateless domain=Example.org,sip.example.org \
              address=192.0.2.7/24 gateway=192.0.2.1 dns=192.0.2.2,192.0.2.3 tftp=192.0.2.4 \
              file=users refresh=600 expires=120 checksums=off",
@@ -219,13 +224,13 @@ mod tests {
             secret: None,
         };
         assert_eq!(options, Ok(expected));
-        let secret = Options::parse(&alloc::format!("secret={}", "0f".repeat(32)));
+        let secret = parse(&alloc::format!("secret={}", "0f".repeat(32)));
         assert_eq!(secret.map(|options| options.secret), Ok(Some([15; 32])));
     }
 
     #[test]
     fn a_mistake_is_told_with_what_was_expected() {
-        let said = |line| Options::parse(line).map(|_| ()).map_err(|mistake| mistake.to_string());
+        let said = |line| parse(line).map(|_| ()).map_err(|mistake| mistake.to_string());
         let mistake = "option auth=yes: expected on or off";
         assert_eq!(said("mode=proxy auth=yes"), Err(mistake.into()));
         assert!(said("modus=proxy").is_err_and(|text| text.contains("no option \"modus\"")));

@@ -13,14 +13,22 @@ use image::nic;
 use image::options::Options;
 use image::server::Server;
 
+/// Options that were given when the image was built; those of the boot loader come after them.
+const BUILT_IN: &str = match option_env!("BAREBELL_IMAGE_OPTIONS") {
+    Some(options) => options,
+    None => "",
+};
+
 #[unsafe(no_mangle)]
 fn run(boot: &Boot) -> ! {
     let mut screen = Serial;
     let _ = writeln!(screen, "Barebell, a SIP server without an operating system");
-    let options = match Options::parse(boot.command_line()) {
-        Ok(options) => options,
-        Err(mistake) => stop(format_args!("{mistake}")),
-    };
+    let mut options = Options::default();
+    for text in [BUILT_IN, boot.command_line()] {
+        if let Err(mistake) = options.read(text) {
+            stop(format_args!("{mistake}"));
+        }
+    }
     let Some(seed) = random::processor_seed() else {
         stop(format_args!("no source of randomness: the processor has neither RDSEED nor RDRAND"))
     };
