@@ -16,6 +16,7 @@ pub mod net;
 pub mod nic;
 pub mod options;
 pub mod server;
+pub mod sntp;
 pub mod tftp;
 pub mod users;
 pub mod virtio;

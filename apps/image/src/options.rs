@@ -37,6 +37,10 @@ pub struct Options {
     pub expires: Duration,
     /// `checksums=on` or `off`: whether those of UDP are looked at.
     pub checksums: bool,
+    /// `sntp=A.B.C.D`: who knows the time, in place of whom DHCP names; `sntp=off`: nobody is asked.
+    pub sntp: Sntp,
+    /// `syslog=A.B.C.D`: to whom each line of the log goes (RFC 5424, by UDP).
+    pub syslog: Option<Ipv4Addr>,
     /// `secret=HEX`: 64 digits, kept over restarts, so that calls that stand keep their way.
     pub secret: Option<[u8; 32]>,
 }
@@ -56,9 +60,22 @@ impl Default for Options {
             refresh: Duration::ZERO,
             expires: Duration::from_secs(300),
             checksums: true,
+            sntp: Sntp::ByDhcp,
+            syslog: None,
             secret: None,
         }
     }
+}
+
+/// Who is asked for the time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sntp {
+    /// Whom DHCP names, if it does.
+    ByDhcp,
+    /// This one.
+    Server(Ipv4Addr),
+    /// Nobody.
+    Off,
 }
 
 /// What is wrong with an option.
@@ -89,7 +106,7 @@ impl fmt::Display for Mistake {
 }
 
 const NAMES: &str = "mode, auth, state, domain, address, gateway, dns, tftp, file, refresh, \
-    expires, checksums and secret, as name=value";
+    expires, checksums, sntp, syslog and secret, as name=value";
 
 impl Options {
     /// Reads `text`. A word without `=` is what a boot loader put there, and means nothing. Of two
@@ -152,6 +169,13 @@ impl Options {
                 let time = seconds(value).filter(|time| *time >= Duration::from_secs(60));
                 self.expires = time.ok_or(expected("seconds, 60 at least"))?;
             }
+            "sntp" => {
+                self.sntp = match value {
+                    "off" => Sntp::Off,
+                    _ => Sntp::Server(parse(value).ok_or(expected("off, or an address"))?),
+                }
+            }
+            "syslog" => self.syslog = Some(parse(value).ok_or(expected(ADDRESS))?),
             "secret" => self.secret = Some(hex(value).ok_or(expected("64 hexadecimal digits"))?),
             _ => return Err(Mistake::Name(name.into())),
         }
@@ -206,7 +230,7 @@ mod tests {
         let options = parse(
             "barebell mode=redirect auth=off state=stateless domain=Example.org,sip.example.org \
              address=192.0.2.7/24 gateway=192.0.2.1 dns=192.0.2.2,192.0.2.3 tftp=192.0.2.4 \
-             file=users refresh=600 expires=120 checksums=off",
+             file=users refresh=600 expires=120 checksums=off sntp=off syslog=192.0.2.5",
         );
         let expected = Options {
             mode: Mode::Redirect,
@@ -221,6 +245,8 @@ mod tests {
             refresh: Duration::from_secs(600),
             expires: Duration::from_secs(120),
             checksums: false,
+            sntp: Sntp::Off,
+            syslog: Some(Ipv4Addr::new(192, 0, 2, 5)),
             secret: None,
         };
         assert_eq!(options, Ok(expected));
