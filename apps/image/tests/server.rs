@@ -173,8 +173,6 @@ fn hostile_frames_change_nothing() {
             // Right checksums let more through.
             let at = random.usize(42..frame.len().max(43));
             frame.truncate(at.max(60).min(frame.len()));
-            let length = (frame.len() - 14) as u16;
-            frame[16..18].copy_from_slice(&length.to_be_bytes());
             fix(&mut frame);
         } else {
             damage(&mut frame, &mut random);
@@ -196,8 +194,13 @@ fn hostile_frames_change_nothing() {
     assert!(statuses.contains(&200), "{statuses:?} {}", lan.log());
 }
 
-/// Gives the IP header of `frame` its checksum, and takes UDP's away.
+/// Gives the headers of IP and UDP in `frame` their lengths, IP its checksum, and takes UDP's away.
 fn fix(frame: &mut [u8]) {
+    let length = (frame.len() - 14) as u16;
+    frame[16..18].copy_from_slice(&length.to_be_bytes());
+    if frame[23] == 17 && frame.len() >= 42 {
+        frame[38..40].copy_from_slice(&(length - 20).to_be_bytes());
+    }
     frame[24..26].fill(0);
     let words =
         frame[14..34].chunks_exact(2).map(|pair| u32::from(pair[0]) << 8 | u32::from(pair[1]));
