@@ -14,6 +14,7 @@ pub mod machine;
 pub mod net;
 pub mod nic;
 pub mod options;
+pub mod screen;
 pub mod server;
 pub mod tftp;
 pub mod users;

@@ -37,6 +37,11 @@ pub struct Options {
     pub expires: Duration,
     /// `checksums=on` or `off`: whether those of UDP are looked at.
     pub checksums: bool,
+    /// `screen=log`, `state` or `users`: what the screen shows at first.
+    pub screen: Page,
+    /// `reboot=SECONDS`: how long the machine stands still after a failure of the program, before it
+    /// boots again; 0, for ever.
+    pub reboot: Duration,
     /// `secret=HEX`: 64 digits, kept over restarts, so that calls that stand keep their way.
     pub secret: Option<[u8; 32]>,
 }
@@ -56,9 +61,25 @@ impl Default for Options {
             refresh: Duration::ZERO,
             expires: Duration::from_secs(300),
             checksums: true,
+            screen: Page::Log,
+            reboot: REBOOT,
             secret: None,
         }
     }
+}
+
+/// How long the machine stands still after a failure, if nothing else is said.
+pub const REBOOT: Duration = Duration::from_secs(10);
+
+/// What the screen can show.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Page {
+    /// What was said.
+    Log,
+    /// What the server is, and does.
+    State,
+    /// Who is registered.
+    Users,
 }
 
 /// What is wrong with an option.
@@ -89,7 +110,7 @@ impl fmt::Display for Mistake {
 }
 
 const NAMES: &str = "mode, auth, state, domain, address, gateway, dns, tftp, file, refresh, \
-    expires, checksums and secret, as name=value";
+    expires, checksums, screen, reboot and secret, as name=value";
 
 impl Options {
     /// Reads `command_line`. A word without `=` is what a boot loader put there, and means nothing.
@@ -152,6 +173,15 @@ impl Options {
                 let time = seconds(value).filter(|time| *time >= Duration::from_secs(60));
                 self.expires = time.ok_or(expected("seconds, 60 at least"))?;
             }
+            "screen" => {
+                self.screen = match value {
+                    "log" => Page::Log,
+                    "state" => Page::State,
+                    "users" => Page::Users,
+                    _ => return Err(expected("log, state or users")),
+                }
+            }
+            "reboot" => self.reboot = seconds(value).ok_or(expected(SECONDS))?,
             "secret" => self.secret = Some(hex(value).ok_or(expected("64 hexadecimal digits"))?),
             _ => return Err(Mistake::Name(name.into())),
         }
@@ -201,7 +231,8 @@ mod tests {
         let options = Options::parse(
             "barebell mode=redirect auth=off state=stateless domain=Example.org,sip.example.org \
              address=192.0.2.7/24 gateway=192.0.2.1 dns=192.0.2.2,192.0.2.3 tftp=192.0.2.4 \
-             file=users refresh=600 expires=120 checksums=off",
+             file=users refresh=600 expires=120 checksums=off screen=users \
+             reboot=0",
         );
         let expected = Options {
             mode: Mode::Redirect,
@@ -216,6 +247,8 @@ mod tests {
             refresh: Duration::from_secs(600),
             expires: Duration::from_secs(120),
             checksums: false,
+            screen: Page::Users,
+            reboot: Duration::ZERO,
             secret: None,
         };
         assert_eq!(options, Ok(expected));
@@ -229,7 +262,14 @@ mod tests {
         let mistake = "option auth=yes: expected on or off";
         assert_eq!(said("mode=proxy auth=yes"), Err(mistake.into()));
         assert!(said("modus=proxy").is_err_and(|text| text.contains("no option \"modus\"")));
-        for line in ["address=1.2.3.4", "dns=1.2.3.4,", "secret=00", "expires=59", "domain=a,,b"] {
+        for line in [
+            "address=1.2.3.4",
+            "dns=1.2.3.4,",
+            "secret=00",
+            "expires=59",
+            "domain=a,,b",
+            "screen=x",
+        ] {
             assert!(said(line).is_err(), "{line}");
         }
     }
