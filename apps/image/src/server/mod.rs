@@ -2,8 +2,10 @@
 
 mod accounts;
 mod config;
+pub mod screens;
 
 use crate::lock::Lock;
+use crate::machine::clock::nanoseconds;
 use crate::machine::random::Random;
 use crate::net::{Address, Network};
 use crate::options::Options;
@@ -14,7 +16,7 @@ use alloc::sync::Arc;
 use core::fmt;
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use sip::{Duration, Flow, Instant, Transport};
-use sip_server::{Event, Output, Worker};
+use sip_server::{Event, Output, Timing, Worker};
 
 /// SIP's port.
 const SIP: u16 = 5060;
@@ -82,6 +84,10 @@ pub struct Server {
     accounts: Accounts,
     next_fetch: Option<Instant>,
     random: Random,
+    /// How often bindings were changed.
+    changes: u64,
+    /// How long messages took from the frame that brought them to the last one that was sent.
+    total: Timing,
     /// What was said.
     pub log: Log,
 }
@@ -100,7 +106,8 @@ impl Server {
         let config = config::config(&options, None, &[]);
         let engine = Arc::new(sip_server::Server::new(config, &secret));
         engine.forget_nonces_before(now);
-        let worker = engine.worker();
+        let mut worker = engine.worker();
+        worker.set_clock(nanoseconds);
         Self {
             options,
             network,
@@ -112,6 +119,8 @@ impl Server {
             accounts: Accounts::default(),
             next_fetch: None,
             random,
+            changes: 0,
+            total: Timing::default(),
             log: Log::default(),
         }
     }
@@ -160,6 +169,7 @@ impl Server {
 
     fn serve(&mut self, now: Instant, clock: &mut dyn FnMut() -> Instant) {
         for _ in 0..TURN {
+            let start = nanoseconds();
             let Some(datagram) = self.network.receive(now) else { break };
             let ends = datagram.ends;
             if ends.destination.port() == SIP {
@@ -171,6 +181,8 @@ impl Server {
                 };
                 self.worker.receive(clock(), &flow, datagram.payload, &mut self.out);
                 self.act(now);
+                self.total.count += 1;
+                self.total.nanoseconds += nanoseconds().saturating_sub(start);
             } else if self.accounts.port() == Some(ends.destination.port()) {
                 let came = self.accounts.receive(now, ends.source, datagram.payload);
                 self.on_fetch(came, now);
@@ -271,6 +283,7 @@ impl Server {
         if self.out.is_empty() {
             return;
         }
+        self.changes += u64::from(!self.out.journal.is_empty());
         for transmit in &self.out.transmits {
             if let (Transport::Udp, SocketAddr::V4(remote)) =
                 (transmit.flow.transport, transmit.flow.remote)
