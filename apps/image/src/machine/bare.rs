@@ -72,8 +72,8 @@ extern "C" fn on_fault(fault: &Fault) -> ! {
         _ => "fault",
     };
     die(format_args!(
-        "{name} (vector {}, code {:#x}) at {:#x}, address {:#x}, stack {:#x}",
-        fault.vector, fault.code, fault.instruction, fault.address, fault.stack
+        "{name} at instruction {:#x}, address {:#x} (vector {}, code {:#x}, stack {:#x})",
+        fault.instruction, fault.address, fault.vector, fault.code, fault.stack
     ))
 }
 
