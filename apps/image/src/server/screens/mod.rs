@@ -4,6 +4,8 @@
 mod list;
 mod pages;
 mod rates;
+#[cfg(test)]
+mod tests;
 mod view;
 
 use super::{Log, Phase, Server};
