@@ -113,7 +113,7 @@ impl Eye {
 
     fn look(&mut self, server: &mut Server) -> Vec<String> {
         for _ in 0..400 {
-            self.now = self.now + Duration::from_millis(10);
+            self.now += Duration::from_millis(10);
             self.rates.turn(server, self.now);
             self.view.turn(server, &self.grid, self.now);
             if self.view.is_due(server, self.now) {
