@@ -15,6 +15,7 @@ pub mod machine;
 pub mod net;
 pub mod nic;
 pub mod options;
+pub mod screen;
 pub mod server;
 pub mod sntp;
 pub mod tftp;

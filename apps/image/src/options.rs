@@ -41,6 +41,11 @@ pub struct Options {
     pub sntp: Sntp,
     /// `syslog=A.B.C.D`: to whom each line of the log goes (RFC 5424, by UDP).
     pub syslog: Option<Ipv4Addr>,
+    /// `screen=log`, `state` or `users`: what the screen shows at first.
+    pub screen: Page,
+    /// `reboot=SECONDS`: how long the machine stands still after a failure of the program, before it
+    /// boots again; 0, for ever.
+    pub reboot: Duration,
     /// `secret=HEX`: 64 digits, kept over restarts, so that calls that stand keep their way.
     pub secret: Option<[u8; 32]>,
 }
@@ -62,6 +67,8 @@ impl Default for Options {
             checksums: true,
             sntp: Sntp::ByDhcp,
             syslog: None,
+            screen: Page::Log,
+            reboot: REBOOT,
             secret: None,
         }
     }
@@ -76,6 +83,20 @@ pub enum Sntp {
     Server(Ipv4Addr),
     /// Nobody.
     Off,
+}
+
+/// How long the machine stands still after a failure, if nothing else is said.
+pub const REBOOT: Duration = Duration::from_secs(10);
+
+/// What the screen can show.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Page {
+    /// What was said.
+    Log,
+    /// What the server is, and does.
+    State,
+    /// Who is registered.
+    Users,
 }
 
 /// What is wrong with an option.
@@ -106,7 +127,7 @@ impl fmt::Display for Mistake {
 }
 
 const NAMES: &str = "mode, auth, state, domain, address, gateway, dns, tftp, file, refresh, \
-    expires, checksums, sntp, syslog and secret, as name=value";
+    expires, checksums, sntp, syslog, screen, reboot and secret, as name=value";
 
 impl Options {
     /// Reads `text`. A word without `=` is what a boot loader put there, and means nothing. Of two
@@ -176,6 +197,15 @@ impl Options {
                 }
             }
             "syslog" => self.syslog = Some(parse(value).ok_or(expected(ADDRESS))?),
+            "screen" => {
+                self.screen = match value {
+                    "log" => Page::Log,
+                    "state" => Page::State,
+                    "users" => Page::Users,
+                    _ => return Err(expected("log, state or users")),
+                }
+            }
+            "reboot" => self.reboot = seconds(value).ok_or(expected(SECONDS))?,
             "secret" => self.secret = Some(hex(value).ok_or(expected("64 hexadecimal digits"))?),
             _ => return Err(Mistake::Name(name.into())),
         }
@@ -230,7 +260,8 @@ mod tests {
         let options = parse(
             "barebell mode=redirect auth=off state=stateless domain=Example.org,sip.example.org \
              address=192.0.2.7/24 gateway=192.0.2.1 dns=192.0.2.2,192.0.2.3 tftp=192.0.2.4 \
-             file=users refresh=600 expires=120 checksums=off sntp=off syslog=192.0.2.5",
+             file=users refresh=600 expires=120 checksums=off sntp=off syslog=192.0.2.5 \
+             screen=users reboot=0",
         );
         let expected = Options {
             mode: Mode::Redirect,
@@ -247,6 +278,8 @@ mod tests {
             checksums: false,
             sntp: Sntp::Off,
             syslog: Some(Ipv4Addr::new(192, 0, 2, 5)),
+            screen: Page::Users,
+            reboot: Duration::ZERO,
             secret: None,
         };
         assert_eq!(options, Ok(expected));
@@ -260,7 +293,14 @@ mod tests {
         let mistake = "option auth=yes: expected on or off";
         assert_eq!(said("mode=proxy auth=yes"), Err(mistake.into()));
         assert!(said("modus=proxy").is_err_and(|text| text.contains("no option \"modus\"")));
-        for line in ["address=1.2.3.4", "dns=1.2.3.4,", "secret=00", "expires=59", "domain=a,,b"] {
+        for line in [
+            "address=1.2.3.4",
+            "dns=1.2.3.4,",
+            "secret=00",
+            "expires=59",
+            "domain=a,,b",
+            "screen=x",
+        ] {
             assert!(said(line).is_err(), "{line}");
         }
     }

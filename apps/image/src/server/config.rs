@@ -22,6 +22,7 @@ pub(super) fn config(
         mode: options.mode,
         state: options.state,
         domains: [domain(options, ours)].into(),
+        timings: true,
         ..Config::default()
     };
     let address = SocketAddr::new(ours.unwrap_or(Ipv4Addr::UNSPECIFIED.into()), SIP);

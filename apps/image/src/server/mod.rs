@@ -3,11 +3,13 @@
 mod accounts;
 mod config;
 mod connections;
+pub mod screens;
 mod shortage;
 mod syslog;
 
 use crate::dns::Resolver;
 use crate::lock::Lock;
+use crate::machine::clock::nanoseconds;
 use crate::machine::memory::Heap;
 use crate::machine::random::Random;
 use crate::net::{Address, Network};
@@ -22,7 +24,7 @@ use connections::{Connections, News};
 use core::fmt;
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use sip::{Duration, Flow, Instant, Transport};
-use sip_server::{Event, Location, Output, Ticket, Worker};
+use sip_server::{Event, Location, Output, Ticket, Timing, Worker};
 use syslog::Syslog;
 
 /// SIP's port.
@@ -107,6 +109,10 @@ pub struct Server {
     has_link: bool,
     next_look: Instant,
     random: Random,
+    /// How often bindings were changed.
+    changes: u64,
+    /// How long messages took from the frame that brought them to the last one that was sent.
+    total: Timing,
     /// What was said.
     pub log: Log,
 }
@@ -131,7 +137,8 @@ impl Server {
         let config = config::config(&options, None, &[], memory().claimed);
         let engine = Arc::new(sip_server::Server::new(config, &secret));
         engine.forget_nonces_before(now);
-        let worker = engine.worker();
+        let mut worker = engine.worker();
+        worker.set_clock(nanoseconds);
         let syslog = options.syslog.map(Syslog::new);
         Self {
             options,
@@ -154,6 +161,8 @@ impl Server {
             has_link: false,
             next_look: now,
             random,
+            changes: 0,
+            total: Timing::default(),
             log: Log::default(),
         }
     }
@@ -208,6 +217,7 @@ impl Server {
 
     fn serve(&mut self, now: Instant, clock: &mut dyn FnMut() -> Instant) {
         for _ in 0..TURN {
+            let start = nanoseconds();
             let Some(datagram) = self.network.receive(now) else { break };
             let ends = datagram.ends;
             if ends.destination.port() == SIP {
@@ -227,6 +237,8 @@ impl Server {
                 self.worker.note_wait(Transport::Udp, time, waited);
                 self.worker.receive_late(time, waited, &flow, datagram.payload, &mut self.out);
                 self.act(now);
+                self.total.count += 1;
+                self.total.nanoseconds += nanoseconds().saturating_sub(start);
             } else if self.accounts.port() == Some(ends.destination.port()) {
                 let came = self.accounts.receive(now, ends.source, datagram.payload);
                 self.on_fetch(came, now);
@@ -419,6 +431,7 @@ impl Server {
     fn act(&mut self, now: Instant) {
         while !self.out.is_empty() {
             let mut out = core::mem::take(&mut self.out);
+            self.changes += u64::from(!out.journal.is_empty());
             let mut unsent = Vec::new();
             for transmit in &out.transmits {
                 let bytes = &out.bytes[transmit.range.clone()];
