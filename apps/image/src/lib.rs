@@ -9,12 +9,14 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+pub mod dns;
 pub mod lock;
 pub mod machine;
 pub mod net;
 pub mod nic;
 pub mod options;
 pub mod server;
+pub mod sntp;
 pub mod tftp;
 pub mod users;
 pub mod virtio;
