@@ -4,10 +4,10 @@
 //! Both have the same registers, and read the descriptors of the older one. No interrupts.
 
 use super::{MAX_FRAME, Nic};
-use crate::machine::clock::ticks;
 use crate::machine::mapping;
 use crate::machine::memory::shared;
 use crate::machine::pci::{Bar, Function};
+use crate::machine::wait::{comes_true, pause};
 use core::sync::atomic::{Ordering, fence};
 use core::{ptr, slice};
 use smoltcp::wire::EthernetAddress;
@@ -216,7 +216,7 @@ impl Registers {
         if family == Family::E1000e {
             // It ends what it does with memory.
             self.write(CTRL, self.read(CTRL) | CTRL_MASTER_DISABLE);
-            let _ = comes_true(1000, || self.read(STATUS) & STATUS_MASTER == 0);
+            let _ = comes_true(100, || self.read(STATUS) & STATUS_MASTER == 0);
         } else {
             pause(10_000);
         }
@@ -252,7 +252,7 @@ impl Registers {
             Family::E1000e => (2, 1 << 1),
         };
         self.write(EERD, at << shift | 1);
-        comes_true(100, || self.read(EERD) & done != 0).then(|| (self.read(EERD) >> 16) as u16)
+        comes_true(10, || self.read(EERD) & done != 0).then(|| (self.read(EERD) >> 16) as u16)
     }
 }
 
@@ -263,26 +263,6 @@ fn address([first, second, third]: [u16; 3]) -> Option<EthernetAddress> {
     let [e, f] = third.to_le_bytes();
     let mac = EthernetAddress([a, b, c, d, e, f]);
     (mac.is_unicast() && mac.0 != [0; 6]).then_some(mac)
-}
-
-/// Lets this many microseconds go by, or a few times as many: no processor's counter is faster.
-fn pause(micros: u64) {
-    const MOST_TICKS: u64 = 5000;
-    let start = ticks();
-    while ticks().wrapping_sub(start) < micros * MOST_TICKS {
-        core::hint::spin_loop();
-    }
-}
-
-/// Whether `is_done` comes true within so many looks, 100 microseconds apart.
-fn comes_true(looks: u32, is_done: impl Fn() -> bool) -> bool {
-    (0..looks).any(|_| {
-        let is_true = is_done();
-        if !is_true {
-            pause(100);
-        }
-        is_true
-    })
 }
 
 impl E1000 {
