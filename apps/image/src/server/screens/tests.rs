@@ -6,7 +6,7 @@ use super::*;
 use crate::machine::random::Random;
 use crate::net::{Address, Network};
 use crate::nic::Nic;
-use crate::options::Options;
+use crate::options::server::Options;
 use crate::screen::Grid;
 use alloc::boxed::Box;
 use alloc::format;
