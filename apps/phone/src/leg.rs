@@ -1,15 +1,14 @@
 //! The media of one call: a socket, a session, and what sounds.
 
 use crate::audio::{Recording, Source};
+use crate::converter::Converter;
 use crate::devices;
-use crate::pcm::RATE;
 use crate::ports::Ports;
 use crate::random::{random, random_number};
 use crate::tap::Tap;
 use media::ear::Ear;
 use media::{
-    Channel, Clock, Heard, Negotiator, Refusal, ReportSeed, Resampler, Seed, Session, Stream,
-    Wishes,
+    Channel, Clock, Heard, Negotiator, Refusal, ReportSeed, Seed, Session, Stream, Wishes,
 };
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -36,21 +35,6 @@ pub(crate) enum Gate {
     Open,
 }
 
-/// Between what sounds at this end and the codec.
-struct Rates {
-    /// The codec's.
-    rate: u32,
-    outward: Resampler,
-    inward: Resampler,
-}
-
-impl Rates {
-    /// Between sound of `own` and a codec of `rate`.
-    fn new(own: u32, rate: u32) -> Self {
-        Self { rate, outward: Resampler::new(own, rate), inward: Resampler::new(rate, own) }
-    }
-}
-
 /// The media of one call.
 pub(crate) struct Leg {
     pub(crate) negotiator: Negotiator,
@@ -70,13 +54,13 @@ pub(crate) struct Leg {
     /// Measures what SRTP takes.
     pub(crate) stopwatch: Option<Clock>,
     recording: Option<Recording>,
-    rates: Rates,
-    /// The same, of sound devices.
-    device_rates: Rates,
-    /// What was heard last, as the codec has it.
+    /// From the microphone to the codec, and from there to the speaker.
+    outward: Converter,
+    inward: Converter,
+    /// Samples in a second of the codec, and of all that sounds in the call.
+    rate: u32,
+    /// What was heard last.
     heard: Vec<i16>,
-    /// What was played last, for an echo.
-    last: Vec<i16>,
     packet: Vec<u8>,
 }
 
@@ -96,7 +80,7 @@ impl Leg {
         let mut negotiator =
             Negotiator::new(wishes, ports.rtp.local_addr()?, random_number() >> 33);
         negotiator.publish(ports.mapped(), None);
-        let (session, last, packet) = (None, Vec::new(), Vec::new());
+        let (session, packet) = (None, Vec::new());
         Ok(Self {
             negotiator,
             session,
@@ -109,10 +93,10 @@ impl Leg {
             tap: Tap::default(),
             stopwatch: None,
             recording,
-            rates: Rates::new(RATE, RATE),
-            device_rates: Rates::new(devices::RATE, devices::RATE),
+            outward: Converter::default(),
+            inward: Converter::default(),
+            rate: devices::RATE,
             heard: Vec::new(),
-            last,
             packet,
         })
     }
@@ -208,27 +192,24 @@ impl Leg {
     pub(crate) fn tick(&mut self, now: Duration, microphone: &[i16]) {
         self.ports.poll(now);
         let Some(session) = &mut self.session else { return };
-        let rate = session.stream().codec.sample_rate();
-        if rate != self.rates.rate {
-            self.rates = Rates::new(RATE, rate);
-            self.device_rates = Rates::new(devices::RATE, rate);
+        let (rate, count) = (session.stream().codec.sample_rate(), session.frame_samples());
+        if rate != self.rate {
+            self.rate = rate;
+            self.heard.clear();
         }
-        let count = RATE as usize / 50;
-        let mut frame = Vec::with_capacity(session.frame_samples());
         // Whoever is held must not overhear this end.
         let is_silent = self.mutes || self.negotiator.holds() || self.gate != Gate::Open;
-        let mut samples = match &mut self.sound {
+        let mut frame = match &mut self.sound {
             Sound::Source(_) if self.gate != Gate::Open || !self.is_confirmed => Vec::new(),
-            Sound::Source(source) => source.next(count),
-            Sound::Echo => std::mem::take(&mut self.last),
-            Sound::Microphone => Vec::new(),
+            Sound::Source(source) => source.next(rate, count),
+            Sound::Echo => std::mem::take(&mut self.heard),
+            Sound::Microphone => {
+                let mut frame = Vec::with_capacity(count);
+                self.outward.convert(devices::RATE, rate, microphone, &mut frame);
+                frame
+            }
         };
-        if matches!(self.sound, Sound::Microphone) {
-            self.device_rates.outward.resample(microphone, &mut frame);
-        } else {
-            samples.resize(count, 0);
-            self.rates.outward.resample(&samples, &mut frame);
-        }
+        frame.resize(count, 0);
         if is_silent {
             frame.fill(0);
         }
@@ -236,21 +217,18 @@ impl Leg {
             self.send_sound(now, &frame);
         }
         let Some(session) = &mut self.session else { return };
-        let mut played = Vec::with_capacity(count);
         self.heard.clear();
         session.play(now, &mut self.heard);
-        self.rates.inward.resample(&self.heard, &mut played);
-        self.ear.hear(RATE, &played);
+        self.ear.hear(rate, &self.heard);
         if let Some(recording) = &mut self.recording {
-            recording.write(&played);
+            recording.write(rate, &self.heard);
         }
-        self.last = played;
     }
 
     /// Adds what was heard last to `mix`, which goes to the speaker.
     pub(crate) fn speak(&mut self, mix: &mut [i32]) {
         let mut sound = Vec::with_capacity(mix.len());
-        self.device_rates.inward.resample(&self.heard, &mut sound);
+        self.inward.convert(self.rate, devices::RATE, &self.heard, &mut sound);
         mix.iter_mut().zip(sound).for_each(|(sum, sample)| *sum += i32::from(sample));
     }
 

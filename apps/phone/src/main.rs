@@ -5,6 +5,7 @@ mod call;
 mod check;
 mod cli;
 mod config;
+mod converter;
 mod devices;
 mod figures;
 mod front;

@@ -3,8 +3,7 @@
 
 mod rig;
 
-use media::tone::amplitude_of;
-use rig::{PHONE, Running, phone, samples};
+use rig::{PHONE, Running, loudest, phone, recorded};
 use std::io::Write;
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::process::{Child, Command, Stdio};
@@ -81,11 +80,10 @@ impl Talk {
             ended = self.callee.next().expect("an event");
         }
         assert_eq!(ended["by_peer"], true, "{ended}");
-        let heard = samples(&self.folder.path().join("heard.wav"));
+        let (rate, heard) = recorded(&self.folder.path().join("heard.wav"));
         // The last second: after the attack. On a busy machine some of it is concealed.
-        let last = &heard[heard.len().saturating_sub(12_000)..];
-        let levels = last.windows(2000).step_by(200).map(|part| amplitude_of(1000.0, 8000, part));
-        let level = levels.fold(0.0, f64::max);
+        let last = &heard[heard.len().saturating_sub(rate as usize * 3 / 2)..];
+        let level = loudest(1000.0, rate, last);
         assert!(level > 11_000.0, "the tone at {level}");
         let again = phone(&[
             "call",
