@@ -140,6 +140,10 @@ pub(crate) struct LineArgs {
     /// The speaker, by its name in `devices` [default: the usual one]
     #[arg(long, value_name = "NAME")]
     pub(crate) speaker: Option<String>,
+    /// Use the sound devices, and take out of what the microphone hears what the speaker plays, so
+    /// that the other end does not hear itself
+    #[arg(long)]
+    pub(crate) echo_cancel: bool,
     /// Samples in a second of what comes in or goes out raw
     #[arg(long, value_name = "HERTZ", default_value = "8000", value_parser = pcm_rate)]
     pub(crate) pcm_rate: u32,
