@@ -2,11 +2,13 @@
 
 use crate::converter::Converter;
 use crate::{pcm, warnings, wav};
+use media::Marks;
 use media::tone::Tone;
 use std::fs::File;
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// How loud a tone is: 6 dB below the loudest.
 const LOUDNESS: i16 = 16_000;
@@ -33,6 +35,8 @@ enum Origin {
         /// Made for the rate that is wanted.
         tone: Option<Tone>,
     },
+    /// What is found again in what is heard.
+    Marks(Box<Marks>),
     /// Played once, and then silence.
     File {
         samples: Arc<[i16]>,
@@ -44,13 +48,16 @@ enum Origin {
 }
 
 impl Source {
-    /// What `text` names: `silence`, `tone:HERTZ`, `-` for the standard input, or a WAV file.
+    /// What `text` names: `silence`, `tone:HERTZ`, `marks`, `-` for the standard input, or a WAV
+    /// file.
     ///
     /// # Errors
     /// What is wrong with it, in words.
     pub(crate) fn named(text: &str) -> Result<Self, String> {
         let origin = if text == "silence" {
             Origin::Silence
+        } else if text == "marks" {
+            Origin::Marks(Box::default())
         } else if text == "-" {
             pcm::open_input();
             Origin::Input
@@ -84,6 +91,7 @@ impl Source {
             match &mut self.origin {
                 Origin::Silence | Origin::Tone { tone: None, .. } => ready.resize(count, 0),
                 Origin::Tone { tone: Some(tone), .. } => tone.fill(missing, ready),
+                Origin::Marks(marks) => marks.fill(rate, missing, ready),
                 Origin::Input => {
                     let own = pcm::rate();
                     let samples = pcm::next(own as usize / 100);
@@ -100,6 +108,21 @@ impl Source {
             }
         }
         self.ready.drain(..count).collect()
+    }
+
+    /// Hears as many `samples` as it has given last, of the same rate.
+    pub(crate) fn hear(&mut self, samples: &[i16]) {
+        if let Origin::Marks(marks) = &mut self.origin {
+            marks.hear(samples);
+        }
+    }
+
+    /// The way there and back of marks that it has sent: see [`Marks::round_trip`].
+    pub(crate) fn round_trip(&self) -> Option<Duration> {
+        match &self.origin {
+            Origin::Marks(marks) => marks.round_trip(),
+            _ => None,
+        }
     }
 }
 

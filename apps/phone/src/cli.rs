@@ -121,7 +121,8 @@ impl ExpectedArgs {
 /// What all commands have.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct LineArgs {
-    /// What is sent: a WAV file, tone:HERTZ, silence, or - for raw samples on the standard input
+    /// What is sent: a WAV file, tone:HERTZ, silence, marks whose delay is measured where they come
+    /// back, or - for raw samples on the standard input
     #[arg(long, value_name = "WHAT", default_value = "silence")]
     pub(crate) play: String,
     /// Send it before the answer too, as early media; else nothing but silence is sent until then

@@ -3,6 +3,7 @@
 use crate::audio::{Recording, Source};
 use crate::converter::Converter;
 use crate::devices;
+use crate::figures::Media;
 use crate::ports::Ports;
 use crate::random::{random, random_number};
 use crate::tap::Tap;
@@ -57,6 +58,8 @@ pub(crate) struct Leg {
     /// From the microphone to the codec, and from there to the speaker.
     outward: Converter,
     inward: Converter,
+    /// Half of the way that sound takes there and back, where marks are sent.
+    mouth_to_ear: Option<Duration>,
     /// Samples in a second of the codec, and of all that sounds in the call.
     rate: u32,
     /// What was heard last.
@@ -95,6 +98,7 @@ impl Leg {
             recording,
             outward: Converter::default(),
             inward: Converter::default(),
+            mouth_to_ear: None,
             rate: devices::RATE,
             heard: Vec::new(),
             packet,
@@ -199,8 +203,9 @@ impl Leg {
         }
         // Whoever is held must not overhear this end.
         let is_silent = self.mutes || self.negotiator.holds() || self.gate != Gate::Open;
+        let has_sounded = self.gate == Gate::Open && self.is_confirmed;
         let mut frame = match &mut self.sound {
-            Sound::Source(_) if self.gate != Gate::Open || !self.is_confirmed => Vec::new(),
+            Sound::Source(_) if !has_sounded => Vec::new(),
             Sound::Source(source) => source.next(rate, count),
             Sound::Echo => std::mem::take(&mut self.heard),
             Sound::Microphone => {
@@ -220,9 +225,21 @@ impl Leg {
         self.heard.clear();
         session.play(now, &mut self.heard);
         self.ear.hear(rate, &self.heard);
+        if let Sound::Source(source) = &mut self.sound
+            && has_sounded
+        {
+            source.hear(&self.heard);
+            self.mouth_to_ear = source.round_trip().map(|time| time / 2).or(self.mouth_to_ear);
+        }
         if let Some(recording) = &mut self.recording {
             recording.write(rate, &self.heard);
         }
+    }
+
+    /// Its figures, as those of the call of this number; `None` before there is a session.
+    pub(crate) fn figures(&self, call: u64) -> Option<Media> {
+        let session = self.session.as_ref()?;
+        Some(Media::new(call, &session.statistics(), self.mouth_to_ear))
     }
 
     /// Adds what was heard last to `mix`, which goes to the speaker.

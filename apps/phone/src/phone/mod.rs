@@ -11,7 +11,6 @@ mod transfer;
 use crate::audio::Recording;
 use crate::call::{Call, Stage};
 use crate::devices::{self, Devices, Wanted};
-use crate::figures::Media;
 use crate::leg::{Gate, Leg, Sound};
 use crate::links::{Arrival, Links};
 use crate::lookups::{Asker, Lookups};
@@ -414,11 +413,8 @@ impl Phone {
         if now >= self.next_tell {
             self.next_tell = now + TELLS;
             for (&number, call) in &self.calls {
-                let session = call.leg.as_ref().and_then(|leg| leg.session.as_ref());
-                if let Some(session) = session {
-                    let media = Media::new(number, &session.statistics());
-                    self.told.push_back(Told::Media(media));
-                }
+                let media = call.leg.as_ref().and_then(|leg| leg.figures(number));
+                self.told.extend(media.map(Told::Media));
             }
         }
     }
