@@ -174,6 +174,10 @@ pub(crate) struct LineArgs {
     /// hears that it is busy
     #[arg(long, value_name = "N", default_value_t = 4)]
     pub(crate) incoming: u16,
+    /// Send nothing while nobody speaks, where the other end makes comfort noise (RFC 3389); not
+    /// with Opus
+    #[arg(long)]
+    pub(crate) vad: bool,
     /// Tell at the end of a call what each step of SRTP has taken
     #[arg(long)]
     pub(crate) timings: bool,

@@ -54,6 +54,8 @@ pub(crate) struct Leg {
     pub(crate) tap: Tap,
     /// Measures what SRTP takes.
     pub(crate) stopwatch: Option<Clock>,
+    /// Whether silence is not sent where the other end can make it itself.
+    pub(crate) suppresses_silence: bool,
     recording: Option<Recording>,
     /// From the microphone to the codec, and from there to the speaker.
     outward: Converter,
@@ -95,6 +97,7 @@ impl Leg {
             ear,
             tap: Tap::default(),
             stopwatch: None,
+            suppresses_silence: false,
             recording,
             outward: Converter::default(),
             inward: Converter::default(),
@@ -137,6 +140,9 @@ impl Leg {
                 let mut session = Session::measured(stream, seed, self.stopwatch);
                 if let Some(session) = &mut session {
                     session.start_reports(now, report_seed(now));
+                    if self.suppresses_silence {
+                        session.suppress_silence();
+                    }
                 }
                 self.session = session;
                 self.session.is_some()

@@ -227,6 +227,7 @@ fn setup(line: &LineArgs, echo: bool, port: u16) -> Result<Setup, Outcome> {
         direct_calls: line.direct,
         stun: stun_servers(&line.stun).map_err(Outcome::Failed)?,
         timings: line.timings,
+        suppresses_silence: line.vad,
         devices: uses_devices(line).then(|| Wanted {
             microphone: line.microphone.clone(),
             speaker: line.speaker.clone(),

@@ -181,3 +181,32 @@ fn what_wideband_carries_is_played_and_recorded() {
         }
     }
 }
+
+/// Half a second of a tone, then silence: hardly a packet is sent, and nothing is lost.
+#[test]
+fn silence_is_not_sent_where_it_is_not_wanted() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let play = folder.path().join("a.wav");
+    let spec = hound::WavSpec {
+        channels: 1,
+        sample_rate: 8000,
+        bits_per_sample: 16,
+        sample_format: hound::SampleFormat::Int,
+    };
+    let mut writer = hound::WavWriter::create(&play, spec).expect("a file");
+    let mut tone = Vec::new();
+    Tone::new(700.0, 8000, 16_000).fill(4000, &mut tone);
+    tone.iter().for_each(|sample| writer.write_sample(*sample).expect("written"));
+    writer.finalize().expect("written");
+    let args = ["--play", play.to_str().expect("text"), "--codecs", "PCMU", "--duration", "4s"];
+    for (more, is_quiet) in [(&[][..], false), (&["--vad"], true)] {
+        let callee = Running::answer(&["--expect", "tone:700", "--max-loss", "0%"]);
+        let output = callee.call(&[&args[..], more].concat());
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        let told = told(&output.stdout);
+        let sent = event(&told, "ended")["totals"]["sent"].as_u64().expect("a count");
+        // Of 200 in four seconds.
+        assert_eq!(sent < 90, is_quiet, "{sent}");
+        assert_eq!(callee.end().0, Some(0));
+    }
+}

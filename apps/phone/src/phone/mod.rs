@@ -70,6 +70,8 @@ pub(crate) struct Setup {
     pub(crate) stun: Vec<SocketAddr>,
     /// Whether it is measured what SRTP takes.
     pub(crate) timings: bool,
+    /// Whether silence is not sent where the other end can make it itself.
+    pub(crate) suppresses_silence: bool,
     /// The sound devices that are used, if any are.
     pub(crate) devices: Option<Wanted>,
 }
@@ -123,6 +125,7 @@ pub(crate) struct Phone {
     /// Calls that wait for that, and where they go.
     unmapped: Vec<(u64, SocketAddr)>,
     timings: bool,
+    suppresses_silence: bool,
     network: Watch,
     devices: Option<Devices>,
     ringer: Ringer,
@@ -187,6 +190,7 @@ impl Phone {
             spare: None,
             unmapped: Vec::new(),
             timings: setup.timings,
+            suppresses_silence: setup.suppresses_silence,
             network: Watch::start(),
             devices: setup.devices.map(Devices::new),
             ringer: Ringer::new(devices::RATE),
@@ -255,6 +259,7 @@ impl Phone {
             leg.map_err(|error| Outcome::Failed(format!("no port for media: {error}")))?;
         leg.tap = self.tap.clone();
         leg.stopwatch = self.timings.then_some(net::nanoseconds);
+        leg.suppresses_silence = self.suppresses_silence;
         if self.early {
             leg.gate = Gate::Open;
         }
