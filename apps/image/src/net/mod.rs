@@ -33,6 +33,8 @@ const MOST_OF_PART: usize = MOST_OF_PACKET & !7;
 const MOST_OF_DATAGRAM: usize = 65_535 - IP - UDP;
 /// How often the card is looked at for room to send.
 const PATIENCE: u32 = 1000;
+/// Frames that a card has memory for: those that wait came after so many before them were received.
+const RING: usize = 256;
 /// From one look for neighbours that have not answered to the next.
 const LOOK: Duration = Duration::from_millis(100);
 
@@ -43,6 +45,8 @@ pub struct Datagram<'a> {
     pub ends: Ends,
     /// What is in it.
     pub payload: &'a [u8],
+    /// How long it has waited to be received, at most.
+    pub waited: Duration,
 }
 
 /// What was counted.
@@ -73,6 +77,9 @@ pub struct Network {
     last: Option<(Ipv4Addr, EthernetAddress)>,
     /// The datagram that was put together last.
     whole: Vec<u8>,
+    /// When nothing was there to be received, and when each of the last frames was.
+    idle: Instant,
+    taken: Vec<Instant>,
     next_poll: Instant,
     next_look: Instant,
     counts: Counts,
@@ -95,6 +102,8 @@ impl Network {
             ident: seed as u16,
             last: None,
             whole: Vec::new(),
+            idle: now,
+            taken: alloc::vec![now; RING],
             next_poll: now,
             next_look: now,
             counts: Counts::default(),
@@ -152,10 +161,16 @@ impl Network {
             Whole(Ends),
         }
         self.last = None;
+        let mut waited;
         let found = loop {
             if !self.nic.receive() {
+                self.idle = now;
                 return None;
             }
+            // It came after the card got the memory for it, and was not there when none was.
+            let slot = &mut self.taken[self.counts.received as usize % RING];
+            waited = now.since((*slot).max(self.idle));
+            *slot = now;
             self.counts.received += 1;
             let frame = self.nic.frame();
             let ours = self.address.as_ref().map(|address| address.ours.address());
@@ -195,8 +210,10 @@ impl Network {
             }
         };
         Some(match found {
-            Found::InFrame(ends, payload) => Datagram { ends, payload: &self.nic.frame()[payload] },
-            Found::Whole(ends) => Datagram { ends, payload: &self.whole[UDP..] },
+            Found::InFrame(ends, payload) => {
+                Datagram { ends, payload: &self.nic.frame()[payload], waited }
+            }
+            Found::Whole(ends) => Datagram { ends, payload: &self.whole[UDP..], waited },
         })
     }
 

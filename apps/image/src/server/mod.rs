@@ -3,12 +3,18 @@
 mod accounts;
 mod config;
 mod connections;
+pub mod screens;
+mod shortage;
+mod syslog;
 
 use crate::dns::Resolver;
 use crate::lock::Lock;
+use crate::machine::clock::nanoseconds;
+use crate::machine::memory::Heap;
 use crate::machine::random::Random;
 use crate::net::{Address, Network};
-use crate::options::Options;
+use crate::options::{Options, Sntp};
+use crate::sntp::{self, TimeKeeper};
 use accounts::{Accounts, Trouble};
 use alloc::collections::VecDeque;
 use alloc::string::String;
@@ -18,7 +24,8 @@ use connections::{Connections, News};
 use core::fmt;
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use sip::{Duration, Flow, Instant, Transport};
-use sip_server::{Event, Location, Output, Ticket, Worker};
+use sip_server::{Event, Location, Output, Ticket, Timing, Worker};
+use syslog::Syslog;
 
 /// SIP's port.
 const SIP: u16 = 5060;
@@ -26,6 +33,8 @@ const SIP: u16 = 5060;
 const TURN: usize = 64;
 /// How often connections are looked at, though nothing has come.
 const ROUND: Duration = Duration::from_millis(100);
+/// How often link, memory and time are looked at.
+const LOOK: Duration = Duration::from_millis(200);
 /// Lines that are kept for the screen.
 const MOST_LINES: usize = 200;
 /// How often it is said that there is no link, no lease or no file.
@@ -91,7 +100,19 @@ pub struct Server {
     /// When they are looked at, though nothing has come.
     next_round: Instant,
     resolver: Resolver<Ticket>,
+    time_keeper: Option<TimeKeeper>,
+    /// By how many microseconds the clock is behind.
+    correction: Option<i64>,
+    syslog: Option<Syslog>,
+    memory: fn() -> Heap,
+    is_short: bool,
+    has_link: bool,
+    next_look: Instant,
     random: Random,
+    /// How often bindings were changed.
+    changes: u64,
+    /// How long messages took from the frame that brought them to the last one that was sent.
+    total: Timing,
     /// What was said.
     pub log: Log,
 }
@@ -103,14 +124,22 @@ impl fmt::Debug for Server {
 }
 
 impl Server {
-    /// A server by this network.
+    /// A server by this network, on a machine with so much `memory`.
     #[must_use]
-    pub fn new(options: Options, network: Network, mut random: Random, now: Instant) -> Self {
+    pub fn new(
+        options: Options,
+        network: Network,
+        mut random: Random,
+        memory: fn() -> Heap,
+        now: Instant,
+    ) -> Self {
         let secret = options.secret.unwrap_or_else(|| random.bytes());
-        let config = config::config(&options, None, &[]);
+        let config = config::config(&options, None, &[], memory().claimed);
         let engine = Arc::new(sip_server::Server::new(config, &secret));
         engine.forget_nonces_before(now);
-        let worker = engine.worker();
+        let mut worker = engine.worker();
+        worker.set_clock(nanoseconds);
+        let syslog = options.syslog.map(Syslog::new);
         Self {
             options,
             network,
@@ -124,9 +153,23 @@ impl Server {
             connections: Connections::new(now),
             next_round: now,
             resolver: Resolver::default(),
+            time_keeper: None,
+            correction: None,
+            syslog,
+            memory,
+            is_short: false,
+            has_link: false,
+            next_look: now,
             random,
+            changes: 0,
+            total: Timing::default(),
             log: Log::default(),
         }
+    }
+
+    /// By how many microseconds the clock is behind, if that was found out since it was asked last.
+    pub fn correction(&mut self) -> Option<i64> {
+        self.correction.take()
     }
 
     /// What it waits for.
@@ -147,6 +190,7 @@ impl Server {
     fn wait_for_link(&mut self, now: Instant) {
         if self.network.nic().has_link() {
             self.phase = Phase::Address;
+            self.has_link = true;
             self.reminder = now + REMINDER;
             match self.options.address {
                 Some(ours) => {
@@ -173,6 +217,7 @@ impl Server {
 
     fn serve(&mut self, now: Instant, clock: &mut dyn FnMut() -> Instant) {
         for _ in 0..TURN {
+            let start = nanoseconds();
             let Some(datagram) = self.network.receive(now) else { break };
             let ends = datagram.ends;
             if ends.destination.port() == SIP {
@@ -182,11 +227,26 @@ impl Server {
                     remote: SocketAddr::V4(ends.source),
                     connection: None,
                 };
-                self.worker.receive(clock(), &flow, datagram.payload, &mut self.out);
+                if self.is_short
+                    && let Some(answer) = shortage::refusal(&flow, datagram.payload)
+                {
+                    self.network.send(now, SIP, ends.source, &answer);
+                    continue;
+                }
+                let (time, waited) = (clock(), datagram.waited);
+                self.worker.note_wait(Transport::Udp, time, waited);
+                self.worker.receive_late(time, waited, &flow, datagram.payload, &mut self.out);
                 self.act(now);
+                self.total.count += 1;
+                self.total.nanoseconds += nanoseconds().saturating_sub(start);
             } else if self.accounts.port() == Some(ends.destination.port()) {
                 let came = self.accounts.receive(now, ends.source, datagram.payload);
                 self.on_fetch(came, now);
+            } else if ends.destination.port() == sntp::PORT {
+                let keeper = self.time_keeper.as_mut();
+                let heard =
+                    keeper.and_then(|keeper| keeper.receive(now, ends.source, datagram.payload));
+                self.correction = heard.or(self.correction);
             } else {
                 let port = ends.destination.port();
                 let payload = datagram.payload;
@@ -208,6 +268,9 @@ impl Server {
             self.resolver.on_time(now, &mut self.random);
             self.go_on_with_searches(now);
         }
+        if now >= self.next_look {
+            self.look_around(now);
+        }
         let polled = self.network.poll(now);
         if self.phase == Phase::Ready && (polled.has_stirred || now >= self.next_round) {
             self.go_on_with_connections(now);
@@ -218,6 +281,32 @@ impl Server {
         if self.phase == Phase::Address && now >= self.reminder {
             self.reminder = now + REMINDER;
             self.log.say(format_args!("no lease: no DHCP server has answered"));
+        }
+    }
+
+    /// Looks at what does not say by itself that it has changed.
+    fn look_around(&mut self, now: Instant) {
+        self.next_look = now + LOOK;
+        let has_link = self.network.nic().has_link();
+        if core::mem::replace(&mut self.has_link, has_link) != has_link {
+            let what = if has_link { "the link is there again" } else { "the link is lost" };
+            self.log.say(format_args!("{what}"));
+        }
+        let is_short = shortage::is_short((self.memory)());
+        if core::mem::replace(&mut self.is_short, is_short) != is_short {
+            let what = match is_short {
+                true => "memory is short: new requests are refused",
+                false => "memory is there again",
+            };
+            self.log.say(format_args!("{what}"));
+        }
+        let number = u64::from_le_bytes(self.random.bytes());
+        let question = self.time_keeper.as_mut().and_then(|keeper| keeper.transmit(now, number));
+        if let Some((server, message)) = question {
+            self.network.send(now, sntp::PORT, server, &message);
+        }
+        if let (Some(syslog), true) = (&mut self.syslog, self.phase == Phase::Ready) {
+            syslog.send(now, &self.log, &mut self.network);
         }
     }
 
@@ -342,6 +431,7 @@ impl Server {
     fn act(&mut self, now: Instant) {
         while !self.out.is_empty() {
             let mut out = core::mem::take(&mut self.out);
+            self.changes += u64::from(!out.journal.is_empty());
             let mut unsent = Vec::new();
             for transmit in &out.transmits {
                 let bytes = &out.bytes[transmit.range.clone()];
@@ -386,6 +476,7 @@ impl Server {
         }
         self.end_fetch();
         self.network.close(SIP);
+        self.network.close(sntp::PORT);
         let mut news = Vec::new();
         self.connections.end_all(self.network.stack(now), &mut news);
         self.tell(now, news);
@@ -397,6 +488,13 @@ impl Server {
                 let dns =
                     if self.options.dns.is_empty() { &address.dns } else { &self.options.dns };
                 self.resolver.set_servers(dns);
+                let time_server = match self.options.sntp {
+                    Sntp::ByDhcp => address.ntp,
+                    Sntp::Server(server) => Some(server),
+                    Sntp::Off => None,
+                };
+                self.time_keeper = time_server.map(|server| TimeKeeper::new(server, now));
+                self.network.listen(sntp::PORT);
                 self.configure();
                 self.phase = Phase::Users;
                 self.next_fetch = Some(now);
@@ -416,7 +514,8 @@ impl Server {
     /// Tells the engine what it is, with our address and the users' algorithms.
     fn configure(&mut self) {
         let ours = self.ours();
-        let config = config::config(&self.options, ours, &self.accounts.algorithms);
+        let config =
+            config::config(&self.options, ours, &self.accounts.algorithms, (self.memory)().claimed);
         self.engine.configure(config);
     }
 
