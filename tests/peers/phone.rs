@@ -11,7 +11,7 @@ use crate::transport::Transport;
 use crate::twinkle::Twinkle;
 use std::collections::VecDeque;
 use std::fmt::{self, Debug, Display, Formatter};
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -230,10 +230,16 @@ impl Phone {
         phone
     }
 
-    /// Where it is called without a server.
+    /// Where it takes calls without a server.
+    #[must_use]
+    pub fn direct_address(&self) -> SocketAddr {
+        (Ipv4Addr::LOCALHOST, self.driver.port()).into()
+    }
+
+    /// What it is called by without a server.
     #[must_use]
     pub fn direct_uri(&self) -> String {
-        format!("sip:{}@127.0.0.1:{}", self.account.user, self.driver.port())
+        format!("sip:{}@{}", self.account.user, self.direct_address())
     }
 
     /// The suite of SRTP of its last call that was answered; `None`: in clear.

@@ -1,15 +1,15 @@
 //! The media of one call: a socket, a session, and what sounds.
 
 use crate::audio::{Recording, Source};
+use crate::converter::Converter;
 use crate::devices;
-use crate::pcm::RATE;
+use crate::figures::Media;
 use crate::ports::Ports;
 use crate::random::{random, random_number};
 use crate::tap::Tap;
 use media::ear::Ear;
 use media::{
-    Channel, Clock, Heard, Negotiator, Refusal, ReportSeed, Resampler, Seed, Session, Stream,
-    Wishes,
+    Channel, Clock, Heard, Negotiator, Refusal, ReportSeed, Seed, Session, Stream, Wishes,
 };
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -36,21 +36,6 @@ pub(crate) enum Gate {
     Open,
 }
 
-/// Between what sounds at this end and the codec.
-struct Rates {
-    /// The codec's.
-    rate: u32,
-    outward: Resampler,
-    inward: Resampler,
-}
-
-impl Rates {
-    /// Between sound of `own` and a codec of `rate`.
-    fn new(own: u32, rate: u32) -> Self {
-        Self { rate, outward: Resampler::new(own, rate), inward: Resampler::new(rate, own) }
-    }
-}
-
 /// The media of one call.
 pub(crate) struct Leg {
     pub(crate) negotiator: Negotiator,
@@ -69,14 +54,18 @@ pub(crate) struct Leg {
     pub(crate) tap: Tap,
     /// Measures what SRTP takes.
     pub(crate) stopwatch: Option<Clock>,
+    /// Whether silence is not sent where the other end can make it itself.
+    pub(crate) suppresses_silence: bool,
     recording: Option<Recording>,
-    rates: Rates,
-    /// The same, of sound devices.
-    device_rates: Rates,
-    /// What was heard last, as the codec has it.
+    /// From the microphone to the codec, and from there to the speaker.
+    outward: Converter,
+    inward: Converter,
+    /// Half of the way that sound takes there and back, where marks are sent.
+    mouth_to_ear: Option<Duration>,
+    /// Samples in a second of the codec, and of all that sounds in the call.
+    rate: u32,
+    /// What was heard last.
     heard: Vec<i16>,
-    /// What was played last, for an echo.
-    last: Vec<i16>,
     packet: Vec<u8>,
 }
 
@@ -96,7 +85,7 @@ impl Leg {
         let mut negotiator =
             Negotiator::new(wishes, ports.rtp.local_addr()?, random_number() >> 33);
         negotiator.publish(ports.mapped(), None);
-        let (session, last, packet) = (None, Vec::new(), Vec::new());
+        let (session, packet) = (None, Vec::new());
         Ok(Self {
             negotiator,
             session,
@@ -108,11 +97,13 @@ impl Leg {
             ear,
             tap: Tap::default(),
             stopwatch: None,
+            suppresses_silence: false,
             recording,
-            rates: Rates::new(RATE, RATE),
-            device_rates: Rates::new(devices::RATE, devices::RATE),
+            outward: Converter::default(),
+            inward: Converter::default(),
+            mouth_to_ear: None,
+            rate: devices::RATE,
             heard: Vec::new(),
-            last,
             packet,
         })
     }
@@ -149,6 +140,9 @@ impl Leg {
                 let mut session = Session::measured(stream, seed, self.stopwatch);
                 if let Some(session) = &mut session {
                     session.start_reports(now, report_seed(now));
+                    if self.suppresses_silence {
+                        session.suppress_silence();
+                    }
                 }
                 self.session = session;
                 self.session.is_some()
@@ -208,27 +202,25 @@ impl Leg {
     pub(crate) fn tick(&mut self, now: Duration, microphone: &[i16]) {
         self.ports.poll(now);
         let Some(session) = &mut self.session else { return };
-        let rate = session.stream().codec.sample_rate();
-        if rate != self.rates.rate {
-            self.rates = Rates::new(RATE, rate);
-            self.device_rates = Rates::new(devices::RATE, rate);
+        let (rate, count) = (session.stream().codec.sample_rate(), session.frame_samples());
+        if rate != self.rate {
+            self.rate = rate;
+            self.heard.clear();
         }
-        let count = RATE as usize / 50;
-        let mut frame = Vec::with_capacity(session.frame_samples());
         // Whoever is held must not overhear this end.
         let is_silent = self.mutes || self.negotiator.holds() || self.gate != Gate::Open;
-        let mut samples = match &mut self.sound {
-            Sound::Source(_) if self.gate != Gate::Open || !self.is_confirmed => Vec::new(),
-            Sound::Source(source) => source.next(count),
-            Sound::Echo => std::mem::take(&mut self.last),
-            Sound::Microphone => Vec::new(),
+        let has_sounded = self.gate == Gate::Open && self.is_confirmed;
+        let mut frame = match &mut self.sound {
+            Sound::Source(_) if !has_sounded => Vec::new(),
+            Sound::Source(source) => source.next(rate, count),
+            Sound::Echo => std::mem::take(&mut self.heard),
+            Sound::Microphone => {
+                let mut frame = Vec::with_capacity(count);
+                self.outward.convert(devices::RATE, rate, microphone, &mut frame);
+                frame
+            }
         };
-        if matches!(self.sound, Sound::Microphone) {
-            self.device_rates.outward.resample(microphone, &mut frame);
-        } else {
-            samples.resize(count, 0);
-            self.rates.outward.resample(&samples, &mut frame);
-        }
+        frame.resize(count, 0);
         if is_silent {
             frame.fill(0);
         }
@@ -236,21 +228,30 @@ impl Leg {
             self.send_sound(now, &frame);
         }
         let Some(session) = &mut self.session else { return };
-        let mut played = Vec::with_capacity(count);
         self.heard.clear();
         session.play(now, &mut self.heard);
-        self.rates.inward.resample(&self.heard, &mut played);
-        self.ear.hear(RATE, &played);
-        if let Some(recording) = &mut self.recording {
-            recording.write(&played);
+        self.ear.hear(rate, &self.heard);
+        if let Sound::Source(source) = &mut self.sound
+            && has_sounded
+        {
+            source.hear(&self.heard);
+            self.mouth_to_ear = source.round_trip().map(|time| time / 2).or(self.mouth_to_ear);
         }
-        self.last = played;
+        if let Some(recording) = &mut self.recording {
+            recording.write(rate, &self.heard);
+        }
+    }
+
+    /// Its figures, as those of the call of this number; `None` before there is a session.
+    pub(crate) fn figures(&self, call: u64) -> Option<Media> {
+        let session = self.session.as_ref()?;
+        Some(Media::new(call, &session.statistics(), self.mouth_to_ear))
     }
 
     /// Adds what was heard last to `mix`, which goes to the speaker.
     pub(crate) fn speak(&mut self, mix: &mut [i32]) {
         let mut sound = Vec::with_capacity(mix.len());
-        self.device_rates.inward.resample(&self.heard, &mut sound);
+        self.inward.convert(self.rate, devices::RATE, &self.heard, &mut sound);
         mix.iter_mut().zip(sound).for_each(|(sum, sample)| *sum += i32::from(sample));
     }
 

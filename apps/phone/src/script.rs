@@ -1,7 +1,7 @@
 //! Scripts: steps that a phone does one after the other, in TOML. What a step does is documented in
 //! docs/phone.md.
 
-use crate::audio::Source;
+use crate::audio::{MAX_HERTZ, Source};
 use crate::config;
 use crate::impression;
 use crate::position;
@@ -155,8 +155,8 @@ impl TryFrom<f64> for Hertz {
     type Error = String;
 
     fn try_from(hertz: f64) -> Result<Self, String> {
-        let is_there = (1.0..4000.0).contains(&hertz);
-        if is_there { Ok(Self(hertz)) } else { Err("expected 1 to 3999 hertz".into()) }
+        let is_there = (1.0..MAX_HERTZ).contains(&hertz);
+        if is_there { Ok(Self(hertz)) } else { Err("expected 1 to 7999 hertz".into()) }
     }
 }
 
@@ -467,7 +467,7 @@ mod tests {
             ("{ answer = true }".to_owned(), "2:1: there is no call yet"),
             (format!("{dial}, {{ answer = false }}"), "2:34: expected true"),
             (format!("{dial},\n{{ press = \"x\" }}"), "3:11: expected keys"),
-            (format!("{dial},\n{{ expect_tone = 9000 }}"), "3:17: expected 1 to 3999 hertz"),
+            (format!("{dial},\n{{ expect_tone = 9000 }}"), "3:17: expected 1 to 7999 hertz"),
             (format!("{dial},\n{{ decline = 200 }}"), "3:13: expected a status"),
             (format!("{dial},\n{{ expect_end = \"bob\" }}"), "3:16: expected \"peer\""),
             (

@@ -17,12 +17,14 @@ use rtp::{Packet, Reception};
 mod control;
 mod framing;
 mod keys;
+mod silence;
 mod timings;
 mod trials;
 
 pub use control::Flow;
 use framing::Framing;
 use keys::Protection;
+use silence::Silence;
 pub use timings::Clock;
 use timings::Measured;
 use trials::Trials;
@@ -157,6 +159,8 @@ pub struct Session {
     /// Sound that waits for a packet to be full.
     outgoing: Vec<i16>,
     trials: Trials,
+    /// Where silence is not sent.
+    silence: Option<Silence>,
     measured: Measured,
 }
 
@@ -202,6 +206,7 @@ impl Session {
             framing: Framing::new(),
             outgoing: Vec::new(),
             trials: Trials::default(),
+            silence: None,
             measured,
             stream,
         })
@@ -287,6 +292,9 @@ impl Session {
             let (payload_type, begun, is_first, event) = event;
             self.write(payload_type, begun, is_first, &event.to_bytes(), out)?;
             return Some(to);
+        }
+        if let Some(told) = self.send_silence(samples, to, units, out) {
+            return told;
         }
         let time = self.packet_time();
         // Whoever has left the rest behind gets all at once.

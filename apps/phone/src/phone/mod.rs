@@ -11,7 +11,6 @@ mod transfer;
 use crate::audio::Recording;
 use crate::call::{Call, Stage};
 use crate::devices::{self, Devices, Wanted};
-use crate::figures::Media;
 use crate::leg::{Gate, Leg, Sound};
 use crate::links::{Arrival, Links};
 use crate::lookups::{Asker, Lookups};
@@ -71,6 +70,8 @@ pub(crate) struct Setup {
     pub(crate) stun: Vec<SocketAddr>,
     /// Whether it is measured what SRTP takes.
     pub(crate) timings: bool,
+    /// Whether silence is not sent where the other end can make it itself.
+    pub(crate) suppresses_silence: bool,
     /// The sound devices that are used, if any are.
     pub(crate) devices: Option<Wanted>,
 }
@@ -124,6 +125,7 @@ pub(crate) struct Phone {
     /// Calls that wait for that, and where they go.
     unmapped: Vec<(u64, SocketAddr)>,
     timings: bool,
+    suppresses_silence: bool,
     network: Watch,
     devices: Option<Devices>,
     ringer: Ringer,
@@ -188,6 +190,7 @@ impl Phone {
             spare: None,
             unmapped: Vec::new(),
             timings: setup.timings,
+            suppresses_silence: setup.suppresses_silence,
             network: Watch::start(),
             devices: setup.devices.map(Devices::new),
             ringer: Ringer::new(devices::RATE),
@@ -256,6 +259,7 @@ impl Phone {
             leg.map_err(|error| Outcome::Failed(format!("no port for media: {error}")))?;
         leg.tap = self.tap.clone();
         leg.stopwatch = self.timings.then_some(net::nanoseconds);
+        leg.suppresses_silence = self.suppresses_silence;
         if self.early {
             leg.gate = Gate::Open;
         }
@@ -414,11 +418,8 @@ impl Phone {
         if now >= self.next_tell {
             self.next_tell = now + TELLS;
             for (&number, call) in &self.calls {
-                let session = call.leg.as_ref().and_then(|leg| leg.session.as_ref());
-                if let Some(session) = session {
-                    let media = Media::new(number, &session.statistics());
-                    self.told.push_back(Told::Media(media));
-                }
+                let media = call.leg.as_ref().and_then(|leg| leg.figures(number));
+                self.told.extend(media.map(Told::Media));
             }
         }
     }
