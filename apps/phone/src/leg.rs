@@ -15,6 +15,11 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, SystemTime};
 
+/// Datagrams that are read before everything else has its turn.
+const TURN: usize = 64;
+/// How long a datagram can have waited: whatever is more is a clock that was set meanwhile.
+const OLDEST: Duration = Duration::from_secs(1);
+
 /// What sounds at this end of a call.
 #[derive(Clone, Debug)]
 pub(crate) enum Sound {
@@ -69,6 +74,8 @@ pub(crate) struct Leg {
     pub(crate) tap: Tap,
     /// Measures what SRTP takes.
     pub(crate) stopwatch: Option<Clock>,
+    /// Whether there was more to be read than there should be: the rest must not wait.
+    pub(crate) is_flooded: bool,
     recording: Option<Recording>,
     rates: Rates,
     /// The same, of sound devices.
@@ -108,6 +115,7 @@ impl Leg {
             ear,
             tap: Tap::default(),
             stopwatch: None,
+            is_flooded: false,
             recording,
             rates: Rates::new(RATE, RATE),
             device_rates: Rates::new(devices::RATE, devices::RATE),
@@ -165,26 +173,34 @@ impl Leg {
         }
     }
 
-    /// Reads what has come by `now`, and tells `heard` of it.
+    /// Reads what has come by `now`, and tells `heard` of it. What has come counts from when it
+    /// came, which may be a while ago.
     pub(crate) fn read(&mut self, now: Duration, mut heard: impl FnMut(Heard)) {
         let mut datagram = [0; 2048];
+        let clock = SystemTime::now();
+        self.is_flooded = false;
         for channel in [Channel::Rtp, Channel::Rtcp] {
-            // A flood leaves room for everything else.
-            for _ in 0..64 {
-                let socket = self.ports.socket(channel);
-                let Ok((length, from)) = socket.recv_from(&mut datagram) else { break };
+            for count in 1.. {
+                let received = self.ports.receive(channel, &mut datagram);
+                let Ok((length, from, at)) = received else { break };
                 let datagram = &mut datagram[..length];
                 if self.ports.takes(now, from, datagram) {
                     continue;
                 }
                 let Some(session) = &mut self.session else { continue };
-                self.tap.packet(false, self.ports.socket(channel), from, datagram);
+                self.tap.packet(false, at, self.ports.socket(channel), from, datagram);
                 let from = SocketAddr::new(from.ip().to_canonical(), from.port());
-                let what = session.receive_on(channel, now, from, datagram);
+                let age = clock.duration_since(at).unwrap_or_default().min(OLDEST);
+                let what = session.receive_on(channel, now.saturating_sub(age), from, datagram);
                 if let Heard::Digit(key) = what {
                     self.ear.hear_key(key);
                 }
                 heard(what);
+                // A flood leaves room for everything else.
+                if count == TURN {
+                    self.is_flooded = true;
+                    break;
+                }
             }
         }
     }
@@ -193,7 +209,7 @@ impl Leg {
     fn send(&self, channel: Channel, to: SocketAddr) {
         let socket = self.ports.socket(channel);
         let _ = socket.send_to(&self.packet, to);
-        self.tap.packet(true, socket, to, &self.packet);
+        self.tap.packet(true, SystemTime::now(), socket, to, &self.packet);
     }
 
     /// Says goodbye by RTCP.
@@ -204,15 +220,20 @@ impl Leg {
         }
     }
 
-    /// Sends and plays 20 ms of sound; `microphone` is what was said here meanwhile.
-    pub(crate) fn tick(&mut self, now: Duration, microphone: &[i16]) {
-        self.ports.poll(now);
-        let Some(session) = &mut self.session else { return };
-        let rate = session.stream().codec.sample_rate();
-        if rate != self.rates.rate {
+    /// Goes between what sounds here and the codec, which may be another one than before.
+    fn fit_rates(&mut self) {
+        let rate = self.session.as_ref().map(|session| session.stream().codec.sample_rate());
+        if let Some(rate) = rate.filter(|&rate| rate != self.rates.rate) {
             self.rates = Rates::new(RATE, rate);
             self.device_rates = Rates::new(devices::RATE, rate);
         }
+    }
+
+    /// Sends 20 ms of sound; `microphone` is what was said here meanwhile.
+    pub(crate) fn say(&mut self, now: Duration, microphone: &[i16]) {
+        self.ports.poll(now);
+        self.fit_rates();
+        let Some(session) = &self.session else { return };
         let count = RATE as usize / 50;
         let mut frame = Vec::with_capacity(session.frame_samples());
         // Whoever is held must not overhear this end.
@@ -235,8 +256,13 @@ impl Leg {
         if self.gate != Gate::Closed && self.is_confirmed {
             self.send_sound(now, &frame);
         }
+    }
+
+    /// Plays 20 ms of sound.
+    pub(crate) fn play(&mut self, now: Duration) {
+        self.fit_rates();
         let Some(session) = &mut self.session else { return };
-        let mut played = Vec::with_capacity(count);
+        let mut played = Vec::with_capacity(RATE as usize / 50);
         self.heard.clear();
         session.play(now, &mut self.heard);
         self.rates.inward.resample(&self.heard, &mut played);
@@ -307,7 +333,7 @@ mod tests {
         assert!(here.carry(Duration::ZERO, stream));
         let mut is_silent = || {
             here.negotiator.hold(!here.negotiator.holds());
-            here.tick(Duration::ZERO, &[]);
+            here.say(Duration::ZERO, &[]);
             let mut datagram = [0; 2048];
             let length = there.ports.rtp.recv(&mut datagram).unwrap();
             let sound = &datagram[12..length];

@@ -1,0 +1,1 @@
+pub(crate) fn measure(_folder: &std::path::Path) {}
