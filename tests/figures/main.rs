@@ -2,6 +2,7 @@
 //! tells: `phone-figures FOLDER PART...`. Each part writes a table into FOLDER, `PART.md`.
 //! `docs/benchmarks/phone` runs it.
 
+mod caller;
 mod calls;
 mod capture;
 mod memory;

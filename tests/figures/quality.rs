@@ -76,7 +76,8 @@ struct Measured {
     streams: [Stream; 2],
 }
 
-/// Measures, and writes `quality.md` (medians) and `pairs.md` (all calls).
+/// Measures, and writes `quality.md` (medians), `keys.md` (ours by the length of key and tag) and
+/// `pairs.md` (all calls).
 pub(crate) fn measure(folder: &Path) {
     std::fs::create_dir_all(folder).expect("a folder for what is found");
     let rounds = setting("ROUNDS", ROUNDS);
@@ -89,6 +90,7 @@ pub(crate) fn measure(folder: &Path) {
         measured.extend(talk(&pairs, &folder.join(format!("round-{}.pcap", round + 1))));
     }
     write(folder, "quality.md", medians(&measured).text());
+    write(folder, "keys.md", keys(&measured).text());
     write(folder, "pairs.md", all(&measured).text());
 }
 
@@ -212,6 +214,34 @@ fn medians(measured: &[Measured]) -> Table {
             words(pair.2).to_owned(),
             calls.len().to_string(),
             figure(worse(|stream| Some(stream.mean_delta)), 3),
+            figure(worse(|stream| stream.p999_delta), 2),
+            figure(worse(|stream| Some(stream.max_delta)), 2),
+            figure(worse(|stream| Some(stream.mean_jitter)), 3),
+            figure(worse(|stream| Some(stream.max_jitter)), 2),
+        ]);
+    }
+    table
+}
+
+/// Ours with ours, the worse direction; of several calls the first.
+fn keys(measured: &[Measured]) -> Table {
+    let mut table = Table::new(&[
+        "SRTP: key, tag",
+        "#p99.9 of delta, ms",
+        "#maximum, ms",
+        "#mean jitter, ms",
+        "#maximum, ms",
+    ]);
+    for pair in REPEATED.into_iter().chain(SINGLE) {
+        let is_ours = pair.0 == Barebell && pair.1 == Barebell;
+        let Some(call) = measured.iter().find(|call| is_ours && call.pair == pair) else {
+            continue;
+        };
+        let worse = |of: fn(&Stream) -> Option<f64>| {
+            call.streams.iter().filter_map(of).max_by(f64::total_cmp)
+        };
+        table.row([
+            words(pair.2).to_owned(),
             figure(worse(|stream| stream.p999_delta), 2),
             figure(worse(|stream| Some(stream.max_delta)), 2),
             figure(worse(|stream| Some(stream.mean_jitter)), 3),

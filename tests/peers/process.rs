@@ -2,7 +2,8 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Write};
-use std::os::unix::process::CommandExt;
+use std::mem::MaybeUninit;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant, SystemTime};
@@ -241,6 +242,47 @@ pub fn built(name: &str, variable: &str) -> PathBuf {
                 target.display()
             )
         })
+}
+
+/// What a run of a program has cost.
+#[derive(Clone, Copy, Debug)]
+pub struct Cost {
+    /// From its start to its end.
+    pub elapsed: Duration,
+    /// The processor time of all its threads.
+    pub cpu: Duration,
+    /// The most memory that it had in use (RSS), in bytes.
+    pub memory: u64,
+}
+
+/// Runs `command`, a run of `program`, to its end, and tells what it has cost. What it prints is
+/// passed over.
+///
+/// # Panics
+/// When it cannot be run, or fails.
+#[must_use]
+pub fn cost(program: Program, mut command: Command) -> Cost {
+    let begun = Instant::now();
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let child = command.spawn().unwrap_or_else(|error| panic!("{}", program.explain(&error)));
+    let (mut status, mut usage) = (0, MaybeUninit::<libc::rusage>::zeroed());
+    // SAFETY: both are written only here, and the child has been waited for by nobody else.
+    let waited =
+        unsafe { libc::wait4(child.id().cast_signed(), &raw mut status, 0, usage.as_mut_ptr()) };
+    let elapsed = begun.elapsed();
+    assert!(waited > 0 && status == 0, "{command:?} failed ({})", ExitStatus::from_raw(status));
+    // SAFETY: plain data, which the call has filled.
+    let usage = unsafe { usage.assume_init() };
+    let time = |told: libc::timeval| {
+        Duration::from_secs(told.tv_sec.unsigned_abs())
+            + Duration::from_micros(told.tv_usec.unsigned_abs())
+    };
+    Cost {
+        elapsed,
+        cpu: time(usage.ru_utime) + time(usage.ru_stime),
+        // Linux tells it in kibibytes.
+        memory: usage.ru_maxrss.unsigned_abs() * 1024,
+    }
 }
 
 /// Asks again and again until there is an answer.

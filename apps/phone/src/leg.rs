@@ -180,7 +180,12 @@ impl Leg {
         let clock = SystemTime::now();
         self.is_flooded = false;
         for channel in [Channel::Rtp, Channel::Rtcp] {
-            for count in 1.. {
+            for count in 0.. {
+                // A flood leaves room for everything else.
+                if count == TURN {
+                    self.is_flooded = true;
+                    break;
+                }
                 let received = self.ports.receive(channel, &mut datagram);
                 let Ok((length, from, at)) = received else { break };
                 let datagram = &mut datagram[..length];
@@ -196,11 +201,6 @@ impl Leg {
                     self.ear.hear_key(key);
                 }
                 heard(what);
-                // A flood leaves room for everything else.
-                if count == TURN {
-                    self.is_flooded = true;
-                    break;
-                }
             }
         }
     }
@@ -312,7 +312,7 @@ fn report_seed(now: Duration) -> ReportSeed {
 mod tests {
     use super::*;
     use media::{Codec, Security};
-    use std::net::Ipv4Addr;
+    use std::net::{Ipv4Addr, UdpSocket};
 
     /// One that sends a tone in clear.
     fn leg() -> Leg {
@@ -322,6 +322,19 @@ mod tests {
         let ports = Ports::open(Ipv4Addr::LOCALHOST.into(), &[], Duration::ZERO).unwrap();
         let leg = Leg::new(ports, wishes, sound, None, Ear::default()).unwrap();
         Leg { gate: Gate::Open, ..leg }
+    }
+
+    #[test]
+    fn a_flood_is_read_in_parts() {
+        let mut leg = leg();
+        let stranger = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let to = leg.ports.rtp.local_addr().unwrap();
+        let mut is_flooded = |count: usize| {
+            (0..count).for_each(|_| drop(stranger.send_to(b"flood", to).unwrap()));
+            leg.read(Duration::ZERO, |_| ());
+            leg.is_flooded
+        };
+        assert_eq!([TURN + 1, 0, 2].map(&mut is_flooded), [true, false, false]);
     }
 
     #[test]

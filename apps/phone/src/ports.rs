@@ -171,6 +171,21 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_datagram_says_when_it_came() {
+        let mut ports = Ports::open([127, 0, 0, 1].into(), &[], Duration::ZERO).unwrap();
+        let other = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let mut bytes = [0; 16];
+        for channel in [Channel::Rtp, Channel::Rtcp] {
+            other.send_to(b"came", ports.socket(channel).local_addr().unwrap()).unwrap();
+            let came = SystemTime::now();
+            let (length, from, at) = ports.receive(channel, &mut bytes).unwrap();
+            assert_eq!((&bytes[..length], from), (&b"came"[..], other.local_addr().unwrap()));
+            assert!(at <= came, "it is no later for being read later");
+            assert!(ports.receive(channel, &mut bytes).is_err());
+        }
+    }
+
+    #[test]
     fn a_port_learns_what_it_looks_like() {
         let server = UdpSocket::bind("127.0.0.1:0").unwrap();
         let address = server.local_addr().unwrap();
