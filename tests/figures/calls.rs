@@ -94,7 +94,7 @@ fn measure_one(count: usize, start: fn(&Folder, usize) -> (Process, u16)) -> Fou
     for call in 1..=count as u64 {
         let mut of_call =
             told.iter().filter(|told| told["event"] == "media" && told["call"] == call);
-        let (Some(first), Some(last)) = (of_call.next(), of_call.last()) else { continue };
+        let (Some(first), Some(last)) = (of_call.next(), of_call.next_back()) else { continue };
         let grown =
             |key: &str| last[key].as_u64().zip(first[key].as_u64()).map_or(0, |(l, f)| l - f);
         sent += grown("sent");

@@ -9,6 +9,7 @@ mod memory;
 mod quality;
 mod script;
 mod table;
+mod timer;
 
 use std::path::Path;
 
@@ -16,18 +17,19 @@ fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let Some((folder, parts)) = arguments.split_first().filter(|(_, parts)| !parts.is_empty())
     else {
-        eprintln!("usage: phone-figures FOLDER quality|calls|script|memory...");
+        eprintln!("usage: phone-figures FOLDER quality|realtime|calls|script|memory...");
         std::process::exit(2);
     };
     let folder = Path::new(folder);
     for part in parts {
         match part.as_str() {
             "quality" => quality::measure(folder),
+            "realtime" => quality::measure_realtime(folder),
             "calls" => calls::measure(folder),
             "script" => script::measure(folder),
             "memory" => memory::measure(folder),
             other => {
-                eprintln!("{other}: expected quality, calls, script or memory");
+                eprintln!("{other}: expected quality, realtime, calls, script or memory");
                 std::process::exit(2);
             }
         }

@@ -7,6 +7,7 @@
 use crate::capture::{Capture, Stream};
 use crate::setting;
 use crate::table::{Table, figure, median, write};
+use crate::timer;
 use peers::phone::Kind::{self, Barebell, Baresip, Linphone, Twinkle};
 use peers::phone::{Account, Action, Event, Phone, Srtp};
 use peers::transport::Transport;
@@ -19,6 +20,8 @@ use std::time::Duration;
 const ROUNDS: u64 = 5;
 /// How long a call stands: 10,000 packets and some.
 const SECONDS: u64 = 203;
+/// The same, of calls with real-time priority: 2,000 packets.
+const SECONDS_REALTIME: u64 = 42;
 
 const AES_80: &str = "AES_CM_128_HMAC_SHA1_80";
 const AES_32: &str = "AES_CM_128_HMAC_SHA1_32";
@@ -81,28 +84,47 @@ struct Measured {
 pub(crate) fn measure(folder: &Path) {
     std::fs::create_dir_all(folder).expect("a folder for what is found");
     let rounds = setting("ROUNDS", ROUNDS);
+    let span = Duration::from_secs(setting("SECONDS", SECONDS));
     let mut measured = Vec::new();
     for round in 0..rounds {
         let single = SINGLE.iter().enumerate().filter(|(n, _)| *n as u64 % rounds == round);
         let pairs = REPEATED.into_iter().chain(single.map(|(_, pair)| *pair));
         let pairs: Vec<Pair> = pairs.take(setting("PAIRS", 100) as usize).collect();
         eprintln!("round {} of {rounds}: {} calls at once", round + 1, pairs.len());
-        measured.extend(talk(&pairs, &folder.join(format!("round-{}.pcap", round + 1))));
+        measured.extend(talk(&pairs, span, &folder.join(format!("round-{}.pcap", round + 1))));
     }
     write(folder, "quality.md", medians(&measured).text());
     write(folder, "keys.md", keys(&measured).text());
     write(folder, "pairs.md", all(&measured).text());
 }
 
+/// Measures the calls that are compared where phones may take real-time priority, and a bare timer
+/// that may not beside them. Writes `realtime.md`.
+pub(crate) fn measure_realtime(folder: &Path) {
+    std::fs::create_dir_all(folder).expect("a folder for what is found");
+    let span = Duration::from_secs(setting("SECONDS", SECONDS_REALTIME));
+    let (mut measured, mut wakings) = (Vec::new(), Vec::new());
+    for round in 1..=setting("ROUNDS", ROUNDS) {
+        eprintln!("round {round}");
+        let file = folder.join(format!("realtime-{round}.pcap"));
+        let timer = std::thread::spawn(move || timer::wake(span));
+        measured.extend(talk(&REPEATED, span, &file));
+        wakings.extend(timer.join());
+    }
+    let mut table = medians(&measured);
+    table.row(timer::row(&wakings));
+    write(folder, "realtime.md", table.text());
+}
+
 /// Has all `pairs` talk at once, and captures that in `file`.
-fn talk(pairs: &[Pair], file: &Path) -> Vec<Measured> {
+fn talk(pairs: &[Pair], span: Duration, file: &Path) -> Vec<Measured> {
     let capture = Capture::start(file.to_owned());
     let all_talk = Barrier::new(pairs.len());
     let ports: Vec<Option<[Vec<u16>; 2]>> = std::thread::scope(|scope| {
         let calls = pairs.iter().map(|&pair| {
             scope.spawn({
                 let all_talk = &all_talk;
-                move || call(pair, all_talk)
+                move || call(pair, span, all_talk)
             })
         });
         let calls: Vec<_> = calls.collect();
@@ -124,7 +146,7 @@ fn talk(pairs: &[Pair], file: &Path) -> Vec<Measured> {
 }
 
 /// One call; gives the ports of both ends.
-fn call(pair: Pair, all_talk: &Barrier) -> [Vec<u16>; 2] {
+fn call(pair: Pair, span: Duration, all_talk: &Barrier) -> [Vec<u16>; 2] {
     let (from, to, suite) = pair;
     // Whoever fails must not keep the others waiting.
     let begun = std::panic::catch_unwind(|| {
@@ -139,7 +161,7 @@ fn call(pair: Pair, all_talk: &Barrier) -> [Vec<u16>; 2] {
     });
     all_talk.wait();
     let (mut caller, mut callee) = begun.unwrap_or_else(|cause| std::panic::resume_unwind(cause));
-    std::thread::sleep(Duration::from_secs(setting("SECONDS", SECONDS)));
+    std::thread::sleep(span);
     let ports = [caller.udp_ports(), callee.udp_ports()];
     caller.act(&Action::HangUp);
     callee.wait_for(Event::Ended);

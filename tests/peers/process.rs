@@ -264,12 +264,14 @@ pub struct Cost {
 pub fn cost(program: Program, mut command: Command) -> Cost {
     let begun = Instant::now();
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    let child = command.spawn().unwrap_or_else(|error| panic!("{}", program.explain(&error)));
+    let mut child = command.spawn().unwrap_or_else(|error| panic!("{}", program.explain(&error)));
     let (mut status, mut usage) = (0, MaybeUninit::<libc::rusage>::zeroed());
     // SAFETY: both are written only here, and the child has been waited for by nobody else.
     let waited =
         unsafe { libc::wait4(child.id().cast_signed(), &raw mut status, 0, usage.as_mut_ptr()) };
     let elapsed = begun.elapsed();
+    // The error that it has been waited for already is as good as success.
+    let _ = child.wait();
     assert!(waited > 0 && status == 0, "{command:?} failed ({})", ExitStatus::from_raw(status));
     // SAFETY: plain data, which the call has filled.
     let usage = unsafe { usage.assume_init() };
