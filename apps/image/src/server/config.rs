@@ -1,0 +1,53 @@
+//! What the options mean for the engine.
+
+use super::SIP;
+use crate::options::Options;
+use alloc::string::ToString;
+use alloc::vec::Vec;
+use core::net::{IpAddr, Ipv4Addr, SocketAddr};
+use sip::Transport;
+use sip::digest::Algorithm;
+use sip_server::Config;
+use sip_server::config::{Domain, Listener};
+
+/// The engine's configuration where our address is `ours`, users have hashes by `algorithms`, and
+/// there are so many bytes of `memory`.
+pub(super) fn config(
+    options: &Options,
+    ours: Option<IpAddr>,
+    algorithms: &[Algorithm],
+    memory: usize,
+) -> Config {
+    let mut config = Config {
+        mode: options.mode,
+        state: options.state,
+        domains: [domain(options, ours)].into(),
+        ..Config::default()
+    };
+    let address = SocketAddr::new(ours.unwrap_or(Ipv4Addr::UNSPECIFIED.into()), SIP);
+    let listener = |transport| Listener { transport, address };
+    config.listeners = [Transport::Udp, Transport::Tcp].map(listener).into();
+    config.authentication.required = options.auth;
+    config.authentication.algorithms.retain(|algorithm| algorithms.contains(algorithm));
+    if config.authentication.algorithms.is_empty() {
+        config.authentication.algorithms = algorithms.to_vec();
+    }
+    config.registrar.max_expires = options.expires;
+    config.registrar.default_expires = options.expires;
+    // Most of the memory is for users and where they are.
+    let limits = &mut config.limits;
+    limits.max_transaction_bytes = limits.max_transaction_bytes.min(memory / 4);
+    limits.max_dialog_bytes = limits.max_dialog_bytes.min(memory / 16);
+    limits.max_sources = limits.max_sources.min(memory / 4096);
+    let max_nonces = &mut config.authentication.max_nonces;
+    *max_nonces = (*max_nonces).min(memory / 1024);
+    config
+}
+
+/// What the server is responsible for: the domain that is named, or our address.
+pub(super) fn domain(options: &Options, ours: Option<IpAddr>) -> Domain {
+    let address = ours.map(|address| address.to_string());
+    let mut names: Vec<_> = options.domain.iter().cloned().chain(address).collect();
+    let name = if names.is_empty() { "localhost".into() } else { names.remove(0) };
+    Domain { name, aliases: names }
+}
