@@ -34,6 +34,7 @@ impl Two {
                 tone: tone_of(user),
                 srtp,
                 suites: "",
+                codecs: "",
                 machine: Some(nats.inside[side].clone()),
                 stun: if asks { vec![nats.stun()] } else { Vec::new() },
             };

@@ -15,6 +15,11 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, SystemTime};
 
+/// Datagrams that are read before everything else has its turn.
+const TURN: usize = 64;
+/// How long a datagram can have waited: whatever is more is a clock that was set meanwhile.
+const OLDEST: Duration = Duration::from_secs(1);
+
 /// What sounds at this end of a call.
 #[derive(Clone, Debug)]
 pub(crate) enum Sound {
@@ -56,6 +61,8 @@ pub(crate) struct Leg {
     pub(crate) stopwatch: Option<Clock>,
     /// Whether silence is not sent where the other end can make it itself.
     pub(crate) suppresses_silence: bool,
+    /// Whether there was more to be read than there should be: the rest must not wait.
+    pub(crate) is_flooded: bool,
     recording: Option<Recording>,
     /// From the microphone to the codec, and from there to the speaker.
     outward: Converter,
@@ -98,6 +105,7 @@ impl Leg {
             tap: Tap::default(),
             stopwatch: None,
             suppresses_silence: false,
+            is_flooded: false,
             recording,
             outward: Converter::default(),
             inward: Converter::default(),
@@ -159,22 +167,30 @@ impl Leg {
         }
     }
 
-    /// Reads what has come by `now`, and tells `heard` of it.
+    /// Reads what has come by `now`, and tells `heard` of it. What has come counts from when it
+    /// came, which may be a while ago.
     pub(crate) fn read(&mut self, now: Duration, mut heard: impl FnMut(Heard)) {
         let mut datagram = [0; 2048];
+        let clock = SystemTime::now();
+        self.is_flooded = false;
         for channel in [Channel::Rtp, Channel::Rtcp] {
-            // A flood leaves room for everything else.
-            for _ in 0..64 {
-                let socket = self.ports.socket(channel);
-                let Ok((length, from)) = socket.recv_from(&mut datagram) else { break };
+            for count in 0.. {
+                // A flood leaves room for everything else.
+                if count == TURN {
+                    self.is_flooded = true;
+                    break;
+                }
+                let received = self.ports.receive(channel, &mut datagram);
+                let Ok((length, from, at)) = received else { break };
                 let datagram = &mut datagram[..length];
                 if self.ports.takes(now, from, datagram) {
                     continue;
                 }
                 let Some(session) = &mut self.session else { continue };
-                self.tap.packet(false, self.ports.socket(channel), from, datagram);
+                self.tap.packet(false, at, self.ports.socket(channel), from, datagram);
                 let from = SocketAddr::new(from.ip().to_canonical(), from.port());
-                let what = session.receive_on(channel, now, from, datagram);
+                let age = clock.duration_since(at).unwrap_or_default().min(OLDEST);
+                let what = session.receive_on(channel, now.saturating_sub(age), from, datagram);
                 if let Heard::Digit(key) = what {
                     self.ear.hear_key(key);
                 }
@@ -187,7 +203,7 @@ impl Leg {
     fn send(&self, channel: Channel, to: SocketAddr) {
         let socket = self.ports.socket(channel);
         let _ = socket.send_to(&self.packet, to);
-        self.tap.packet(true, socket, to, &self.packet);
+        self.tap.packet(true, SystemTime::now(), socket, to, &self.packet);
     }
 
     /// Says goodbye by RTCP.
@@ -198,18 +214,29 @@ impl Leg {
         }
     }
 
-    /// Sends and plays 20 ms of sound; `microphone` is what was said here meanwhile.
-    pub(crate) fn tick(&mut self, now: Duration, microphone: &[i16]) {
-        self.ports.poll(now);
-        let Some(session) = &mut self.session else { return };
-        let (rate, count) = (session.stream().codec.sample_rate(), session.frame_samples());
-        if rate != self.rate {
+    /// Takes up the rate of the codec, which may be another one than before.
+    fn fit_rate(&mut self) {
+        let rate = self.session.as_ref().map(|session| session.stream().codec.sample_rate());
+        if let Some(rate) = rate.filter(|&rate| rate != self.rate) {
             self.rate = rate;
             self.heard.clear();
         }
+    }
+
+    /// Whether what sounds here goes out.
+    fn has_sounded(&self) -> bool {
+        self.gate == Gate::Open && self.is_confirmed
+    }
+
+    /// Sends 20 ms of sound; `microphone` is what was said here meanwhile.
+    pub(crate) fn say(&mut self, now: Duration, microphone: &[i16]) {
+        self.ports.poll(now);
+        self.fit_rate();
+        let Some(session) = &self.session else { return };
+        let (rate, count) = (self.rate, session.frame_samples());
+        let has_sounded = self.has_sounded();
         // Whoever is held must not overhear this end.
         let is_silent = self.mutes || self.negotiator.holds() || self.gate != Gate::Open;
-        let has_sounded = self.gate == Gate::Open && self.is_confirmed;
         let mut frame = match &mut self.sound {
             Sound::Source(_) if !has_sounded => Vec::new(),
             Sound::Source(source) => source.next(rate, count),
@@ -227,6 +254,12 @@ impl Leg {
         if self.gate != Gate::Closed && self.is_confirmed {
             self.send_sound(now, &frame);
         }
+    }
+
+    /// Plays 20 ms of sound.
+    pub(crate) fn play(&mut self, now: Duration) {
+        self.fit_rate();
+        let (rate, has_sounded) = (self.rate, self.has_sounded());
         let Some(session) = &mut self.session else { return };
         self.heard.clear();
         session.play(now, &mut self.heard);
@@ -287,7 +320,7 @@ fn report_seed(now: Duration) -> ReportSeed {
 mod tests {
     use super::*;
     use media::{Codec, Security};
-    use std::net::Ipv4Addr;
+    use std::net::{Ipv4Addr, UdpSocket};
 
     /// One that sends a tone in clear.
     fn leg() -> Leg {
@@ -300,6 +333,19 @@ mod tests {
     }
 
     #[test]
+    fn a_flood_is_read_in_parts() {
+        let mut leg = leg();
+        let stranger = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let to = leg.ports.rtp.local_addr().unwrap();
+        let mut is_flooded = |count: usize| {
+            (0..count).for_each(|_| assert!(stranger.send_to(b"flood", to).is_ok()));
+            leg.read(Duration::ZERO, |_| ());
+            leg.is_flooded
+        };
+        assert_eq!([TURN + 1, 0, 2].map(&mut is_flooded), [true, false, false]);
+    }
+
+    #[test]
     fn whoever_is_held_hears_silence() {
         let (mut here, mut there) = (leg(), leg());
         let offer = here.negotiator.offer(&mut random);
@@ -308,7 +354,7 @@ mod tests {
         assert!(here.carry(Duration::ZERO, stream));
         let mut is_silent = || {
             here.negotiator.hold(!here.negotiator.holds());
-            here.tick(Duration::ZERO, &[]);
+            here.say(Duration::ZERO, &[]);
             let mut datagram = [0; 2048];
             let length = there.ports.rtp.recv(&mut datagram).unwrap();
             let sound = &datagram[12..length];

@@ -21,6 +21,7 @@ mod seen;
 mod sequence;
 mod setup;
 mod source;
+mod spread;
 mod srtp;
 mod stream;
 mod tables;
