@@ -8,11 +8,13 @@ mod cards;
 mod cards;
 #[cfg(any(feature = "audio", test))]
 mod drift;
+mod listed;
 
 use cards::{Microphone, Speaker};
 use std::time::{Duration, Instant};
 
-pub(crate) use cards::{Listed, list};
+pub(crate) use cards::list;
+pub(crate) use listed::Listed;
 
 /// Samples in a second of what microphones hear and speakers play: wideband speech.
 pub(crate) const RATE: u32 = 16_000;
