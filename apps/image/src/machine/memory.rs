@@ -1,0 +1,64 @@
+//! Memory as the boot loader found it, and what devices share of it.
+
+use alloc::vec::Vec;
+
+/// A range of physical addresses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Region {
+    /// The first address.
+    pub start: u64,
+    /// How many bytes.
+    pub length: u64,
+}
+
+impl Region {
+    /// What of it lies at `first` and behind, and within the 4 GiB that are mapped; `None` where
+    /// that is too little to be of use.
+    #[must_use]
+    pub fn from(self, first: u64) -> Option<Self> {
+        let start = self.start.max(first).next_multiple_of(PAGE as u64);
+        let end = self.start.saturating_add(self.length).min(1 << 32);
+        let length = end.checked_sub(start)?;
+        (length >= 16 * PAGE as u64).then_some(Self { start, length })
+    }
+}
+
+/// How much memory is used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Heap {
+    /// Bytes that are given out.
+    pub used: usize,
+    /// Bytes that there are.
+    pub claimed: usize,
+}
+
+/// Bytes of a page.
+pub const PAGE: usize = 4096;
+
+#[derive(Clone)]
+#[repr(C, align(4096))]
+struct Page([u8; PAGE]);
+
+/// Memory for a device to read and write, on pages of its own, zeroed. It is never given back,
+/// since nobody can know when the device last looks at it. Its address is its physical one.
+#[must_use]
+pub fn shared(length: usize) -> *mut u8 {
+    let pages = alloc::vec![Page([0; PAGE]); length.div_ceil(PAGE).max(1)];
+    Vec::leak(pages).as_mut_ptr().cast()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_region_ends_where_memory_is_not_mapped_and_begins_behind_the_image() {
+        let region = Region { start: 0x10_0000, length: 0x1000_0000 };
+        let rest = Region { start: 0x40_0000, length: 0x0fd0_0000 };
+        assert_eq!(region.from(0x3f_f001), Some(rest));
+        let high = Region { start: 0xffff_0000, length: 1 << 40 };
+        assert_eq!(high.from(0), Some(Region { start: 0xffff_0000, length: 0x1_0000 }));
+        assert_eq!(Region { start: 1 << 32, length: 1 << 30 }.from(0), None);
+        assert_eq!(Region { start: 0, length: 0x9_fc00 }.from(0x20_0000), None);
+    }
+}

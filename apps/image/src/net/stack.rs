@@ -1,0 +1,330 @@
+//! Everything on the network but UDP: DHCP, ICMP and TCP, by smoltcp.
+
+use crate::nic::MAX_FRAME;
+use alloc::boxed::Box;
+use alloc::collections::VecDeque;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::net::{Ipv4Addr, SocketAddrV4};
+use sip::{Duration, Instant};
+use smoltcp::iface::{Config, Interface, PollResult, SocketHandle, SocketSet};
+use smoltcp::phy::{self, Device, DeviceCapabilities, Medium};
+use smoltcp::socket::{dhcpv4, tcp};
+use smoltcp::time::Instant as Time;
+use smoltcp::wire::{DhcpOption, EthernetAddress, IpAddress, IpCidr, Ipv4Cidr};
+
+/// Frames that wait to be looked at.
+const MOST_FRAMES: usize = 256;
+
+/// Sockets to which connections may come at the same time, and those whose handshakes have not ended.
+const LISTENING: usize = 16;
+const COMING: usize = 64;
+/// How long a handshake takes at most.
+const HANDSHAKE: Duration = Duration::from_secs(5);
+/// Bytes that are kept of each direction of a connection, beside what the stream layer keeps.
+const TCP_BUFFER: usize = 4096;
+/// How long what was sent may go without an answer.
+const SILENCE: smoltcp::time::Duration = smoltcp::time::Duration::from_secs(30);
+
+/// What DHCP is asked for: mask, router, DNS servers, NTP servers, TFTP server by name and by
+/// address, boot file.
+const WISHES: &[u8] = &[1, 3, 6, 42, 66, 67, 150];
+const NTP_SERVERS: u8 = 42;
+const TFTP_NAME: u8 = 66;
+const BOOT_FILE: u8 = 67;
+const TFTP_ADDRESSES: u8 = 150;
+
+/// Who we are in our network, and who else matters there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Address {
+    /// Our address, and how many of its bits are those of the network.
+    pub ours: Ipv4Cidr,
+    /// Who takes what goes to other networks.
+    pub gateway: Option<Ipv4Addr>,
+    /// Who answers questions of names.
+    pub dns: Vec<Ipv4Addr>,
+    /// Who has the file of users, and what it is called, if DHCP says so.
+    pub tftp: Option<Ipv4Addr>,
+    /// Its name.
+    pub file: Option<String>,
+    /// Who knows the time.
+    pub ntp: Option<Ipv4Addr>,
+}
+
+impl Address {
+    /// The neighbour to whom is given what goes to `remote`; `None` where nobody takes it.
+    #[must_use]
+    pub fn next_hop(&self, remote: Ipv4Addr) -> Option<Ipv4Addr> {
+        if self.ours.contains_addr(&remote) { Some(remote) } else { self.gateway }
+    }
+}
+
+/// What has come of looking at the network.
+#[derive(Debug, Default)]
+pub struct Polled {
+    /// What DHCP says, if it says something new: an address, or that there is none any more.
+    pub lease: Option<Option<Address>>,
+    /// Whether connections are to be looked at.
+    pub has_stirred: bool,
+}
+
+/// The stack.
+pub(crate) struct Stack {
+    frames: Frames,
+    interface: Interface,
+    sockets: SocketSet<'static>,
+    dhcp: Option<SocketHandle>,
+    /// Sockets to which connections come, and those to which one is coming.
+    listening: Vec<SocketHandle>,
+    coming: Vec<(SocketHandle, Instant)>,
+    port: u16,
+}
+
+impl core::fmt::Debug for Stack {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str("Stack")
+    }
+}
+
+impl Stack {
+    /// A stack for the card with this address, with `seed` for what is not to be guessed.
+    pub(crate) fn new(mac: EthernetAddress, seed: u64, now: Instant) -> Self {
+        let mut frames = Frames::default();
+        let mut config = Config::new(mac.into());
+        config.random_seed = seed;
+        let interface = Interface::new(config, &mut frames, time(now));
+        Self {
+            frames,
+            interface,
+            sockets: SocketSet::new(Vec::new()),
+            dhcp: None,
+            listening: Vec::new(),
+            coming: Vec::new(),
+            port: 0,
+        }
+    }
+
+    /// Asks DHCP for an address from now on.
+    pub(crate) fn use_dhcp(&mut self) {
+        let mut socket = dhcpv4::Socket::new();
+        socket.set_parameter_request_list(WISHES);
+        // Where an answer is kept until it was read, for as long as the program runs.
+        socket.set_receive_packet_buffer(Box::leak(Box::new([0; MAX_FRAME])));
+        self.dhcp = Some(self.sockets.add(socket));
+    }
+
+    /// Has this address from now on, or none.
+    pub(crate) fn set_address(&mut self, address: Option<&Address>) {
+        self.interface.update_ip_addrs(|all| {
+            all.clear();
+            all.extend(address.map(|address| IpCidr::Ipv4(address.ours)));
+        });
+        let routes = self.interface.routes_mut();
+        routes.remove_default_ipv4_route();
+        if let Some(gateway) = address.and_then(|address| address.gateway) {
+            // There is room for one, which was just made.
+            let _ = routes.add_default_ipv4_route(gateway);
+        }
+    }
+
+    /// Accepts connections at `port` from now on.
+    pub(crate) fn listen(&mut self, port: u16) {
+        self.port = port;
+        while self.listening.len() < LISTENING {
+            self.add_listener();
+        }
+    }
+
+    /// Accepts none any more, and has none.
+    pub(crate) fn close_all(&mut self) {
+        for handle in
+            self.listening.drain(..).chain(self.coming.drain(..).map(|(handle, _)| handle))
+        {
+            self.sockets.remove(handle);
+        }
+    }
+
+    fn add_listener(&mut self) {
+        let mut socket = new_socket();
+        // It is new, so it can listen, and the port is none of nobody.
+        if socket.listen(self.port).is_ok() {
+            let handle = self.sockets.add(socket);
+            self.listening.push(handle);
+        }
+    }
+
+    /// Connections that have been made since this was asked last.
+    pub(crate) fn accept(&mut self, now: Instant) -> Vec<SocketHandle> {
+        let is_listening = |sockets: &SocketSet<'_>, handle: SocketHandle| {
+            sockets.get::<tcp::Socket<'_>>(handle).is_listening()
+        };
+        let sockets = &self.sockets;
+        let begun = self.listening.extract_if(.., |handle| !is_listening(sockets, *handle));
+        self.coming.extend(begun.map(|handle| (handle, now)));
+        let mut made = Vec::new();
+        let sockets = &mut self.sockets;
+        self.coming.retain(|&(handle, since)| {
+            let state = sockets.get::<tcp::Socket<'_>>(handle).state();
+            if state == tcp::State::SynReceived && now.since(since) < HANDSHAKE {
+                return true;
+            }
+            match state {
+                tcp::State::SynReceived | tcp::State::Closed | tcp::State::Listen => {
+                    sockets.remove(handle);
+                }
+                _ => made.push(handle),
+            }
+            false
+        });
+        // Who never ends a handshake has what is left of this room, and no more.
+        while self.port != 0 && self.listening.len() < LISTENING && self.coming.len() < COMING {
+            self.add_listener();
+        }
+        made
+    }
+
+    /// Begins a connection to `remote` from our port `local`.
+    pub(crate) fn connect(&mut self, remote: SocketAddrV4, local: u16) -> Option<SocketHandle> {
+        let mut socket = new_socket();
+        let to = (IpAddress::Ipv4(*remote.ip()), remote.port());
+        socket.connect(self.interface.context(), to, local).ok()?;
+        Some(self.sockets.add(socket))
+    }
+
+    /// A connection.
+    pub(crate) fn socket(&mut self, handle: SocketHandle) -> &mut tcp::Socket<'static> {
+        self.sockets.get_mut(handle)
+    }
+
+    /// Forgets a connection. To be called once for each.
+    pub(crate) fn remove(&mut self, handle: SocketHandle) {
+        self.sockets.remove(handle);
+    }
+
+    /// A frame came that is for the stack.
+    pub(crate) fn receive(&mut self, frame: &[u8]) {
+        if self.frames.received.len() < MOST_FRAMES {
+            self.frames.received.push_back(frame.into());
+        }
+    }
+
+    /// Does what is to be done now.
+    pub(crate) fn poll(&mut self, now: Instant) -> Polled {
+        let result = self.interface.poll(time(now), &mut self.frames, &mut self.sockets);
+        let has_stirred = result == PollResult::SocketStateChanged;
+        let Some(dhcp) = self.dhcp else { return Polled { lease: None, has_stirred } };
+        let lease = match self.sockets.get_mut::<dhcpv4::Socket<'_>>(dhcp).poll() {
+            None => None,
+            Some(dhcpv4::Event::Deconfigured) => Some(None),
+            Some(dhcpv4::Event::Configured(config)) => Some(Some(address(&config))),
+        };
+        Polled { lease, has_stirred }
+    }
+
+    /// When there is something to be done at the latest.
+    pub(crate) fn next_poll(&mut self, now: Instant) -> Instant {
+        if !self.frames.received.is_empty() {
+            return now;
+        }
+        let at = self.interface.poll_at(time(now), &self.sockets);
+        at.map_or(Instant::MAX, |at| Instant::from_micros(at.total_micros() as u64))
+    }
+
+    /// The next frame to be sent.
+    pub(crate) fn transmit(&mut self) -> Option<Vec<u8>> {
+        self.frames.transmitted.pop_front()
+    }
+}
+
+fn new_socket() -> tcp::Socket<'static> {
+    let buffer = || tcp::SocketBuffer::new(alloc::vec![0; TCP_BUFFER]);
+    let mut socket = tcp::Socket::new(buffer(), buffer());
+    // Messages are whole when they are written; waiting for more only delays them.
+    socket.set_nagle_enabled(false);
+    socket.set_timeout(Some(SILENCE));
+    socket
+}
+
+fn time(now: Instant) -> Time {
+    Time::from_micros(now.as_micros() as i64)
+}
+
+/// What a lease says.
+fn address(config: &dhcpv4::Config<'_>) -> Address {
+    let mut address = Address {
+        ours: config.address,
+        gateway: config.router,
+        dns: config.dns_servers.iter().copied().collect(),
+        tftp: None,
+        file: None,
+        ntp: None,
+    };
+    let Some(packet) = &config.packet else { return address };
+    let first = |data: &[u8]| data.first_chunk::<4>().map(|octets| Ipv4Addr::from(*octets));
+    let text = |data: &[u8]| {
+        let text = core::str::from_utf8(data).ok()?.trim_end_matches('\0');
+        (!text.is_empty()).then(|| String::from(text))
+    };
+    let mut named = None;
+    for DhcpOption { kind, data } in packet.options() {
+        match kind {
+            NTP_SERVERS => address.ntp = first(data),
+            TFTP_ADDRESSES => address.tftp = first(data),
+            TFTP_NAME => named = text(data).and_then(|name| name.parse().ok()),
+            BOOT_FILE => address.file = text(data),
+            _ => {}
+        }
+    }
+    let next = Some(packet.server_ip()).filter(|server| !server.is_unspecified());
+    address.tftp = address.tftp.or(named).or(next);
+    let file = packet.get_boot_file().ok().filter(|file| !file.is_empty());
+    address.file = address.file.or_else(|| file.map(String::from));
+    address
+}
+
+/// Frames on their way between the card and the stack.
+#[derive(Debug, Default)]
+struct Frames {
+    received: VecDeque<Vec<u8>>,
+    transmitted: VecDeque<Vec<u8>>,
+}
+
+struct Received(Vec<u8>);
+
+impl phy::RxToken for Received {
+    fn consume<R, F: FnOnce(&[u8]) -> R>(self, f: F) -> R {
+        f(&self.0)
+    }
+}
+
+struct Transmitted<'a>(&'a mut VecDeque<Vec<u8>>);
+
+impl phy::TxToken for Transmitted<'_> {
+    fn consume<R, F: FnOnce(&mut [u8]) -> R>(self, length: usize, f: F) -> R {
+        let mut frame = alloc::vec![0; length];
+        let result = f(&mut frame);
+        self.0.push_back(frame);
+        result
+    }
+}
+
+impl Device for Frames {
+    type RxToken<'a> = Received;
+    type TxToken<'a> = Transmitted<'a>;
+
+    fn receive(&mut self, _: Time) -> Option<(Received, Transmitted<'_>)> {
+        let frame = self.received.pop_front()?;
+        Some((Received(frame), Transmitted(&mut self.transmitted)))
+    }
+
+    fn transmit(&mut self, _: Time) -> Option<Transmitted<'_>> {
+        (self.transmitted.len() < MOST_FRAMES).then_some(Transmitted(&mut self.transmitted))
+    }
+
+    fn capabilities(&self) -> DeviceCapabilities {
+        let mut capabilities = DeviceCapabilities::default();
+        capabilities.medium = Medium::Ethernet;
+        capabilities.max_transmission_unit = MAX_FRAME;
+        capabilities
+    }
+}

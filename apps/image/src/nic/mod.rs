@@ -1,0 +1,116 @@
+//! Network cards: what all of them do, and which there are.
+
+use crate::machine::pci::Function;
+use crate::virtio::net::VirtioNet;
+use alloc::boxed::Box;
+use core::fmt;
+use smoltcp::wire::EthernetAddress;
+
+/// Bytes of the largest frame, without its checksum.
+pub const MAX_FRAME: usize = 1514;
+
+/// A network card. A driver is a type with these methods, and a line in [`KNOWN`].
+pub trait Nic: fmt::Debug {
+    /// What it is.
+    fn name(&self) -> &'static str;
+
+    /// Its address.
+    fn mac(&self) -> EthernetAddress;
+
+    /// Whether a cable is plugged in, and somebody at its other end.
+    fn has_link(&mut self) -> bool;
+
+    /// Takes the next frame that came, and gives the card the memory of the one before; false where
+    /// none came.
+    fn receive(&mut self) -> bool;
+
+    /// The frame that [`Nic::receive`] has taken, where the card put it.
+    fn frame(&self) -> &[u8];
+
+    /// Memory for the next frame to be sent, of [`MAX_FRAME`] bytes, where the card reads it;
+    /// `None` where it has too many to send.
+    fn buffer(&mut self) -> Option<&mut [u8]>;
+
+    /// Sends the first `length` bytes of what [`Nic::buffer`] gave.
+    fn send(&mut self, length: usize);
+
+    /// Lets the card know of what is to be sent.
+    fn flush(&mut self);
+}
+
+type Open = fn(&Function) -> Option<Box<dyn Nic>>;
+
+/// A kind of card.
+pub struct Kind {
+    /// What people call it.
+    pub name: &'static str,
+    vendor: u16,
+    devices: &'static [u16],
+    open: Open,
+}
+
+/// All kinds of cards that can be driven.
+pub const KNOWN: &[Kind] = &[Kind {
+    name: "virtio",
+    vendor: 0x1af4,
+    devices: &[0x1000, 0x1041],
+    open: |function| Some(Box::new(VirtioNet::open(function)?)),
+}];
+
+/// Class and subclass of Ethernet cards.
+const ETHERNET: u16 = 0x0200;
+
+/// Why there is no card.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NoCard {
+    /// The machine has none.
+    None,
+    /// Nobody here can drive this one.
+    Unknown(Function),
+    /// This one did not do what it should.
+    Failed(Function),
+}
+
+impl fmt::Display for NoCard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::None => write!(f, "this machine has no network card")?,
+            Self::Unknown(function) => write!(f, "no driver for the network card {function}")?,
+            Self::Failed(function) => {
+                return write!(f, "the network card {function} does not answer as it should");
+            }
+        }
+        f.write_str("; supported are")?;
+        for (at, kind) in KNOWN.iter().enumerate() {
+            write!(f, "{} {}", if at == 0 { "" } else { "," }, kind.name)?;
+            for device in kind.devices {
+                write!(f, " {:04x}:{device:04x}", kind.vendor)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The first card among `functions` that can be driven.
+///
+/// # Errors
+/// Where there is none.
+pub fn open(functions: &[Function]) -> Result<Box<dyn Nic>, NoCard> {
+    let mut failure = NoCard::None;
+    for function in functions {
+        let is_kind = |kind: &&Kind| {
+            kind.vendor == function.vendor && kind.devices.contains(&function.device)
+        };
+        match KNOWN.iter().find(is_kind) {
+            Some(kind) => match (kind.open)(function) {
+                Some(card) => return Ok(card),
+                None => failure = NoCard::Failed(*function),
+            },
+            None if function.class == ETHERNET && failure == NoCard::None => {
+                failure = NoCard::Unknown(*function);
+            }
+            None => {}
+        }
+    }
+    Err(failure)
+}

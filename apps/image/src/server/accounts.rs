@@ -1,0 +1,204 @@
+//! Users, as the file on the TFTP server has them.
+
+use crate::lock::Lock;
+use crate::tftp::{Failure, Progress, Transfer};
+use crate::users::{BadLine, Users};
+use alloc::boxed::Box;
+use alloc::string::String;
+use alloc::vec::{self, Vec};
+use core::fmt;
+use core::net::{Ipv4Addr, SocketAddrV4};
+use sip::Instant;
+use sip::digest::{Algorithm, Ha1Set};
+use sip_server::Output;
+
+/// Bytes of a file, and users in it.
+const MOST_BYTES: u64 = 64 << 20;
+const MOST_USERS: usize = 1_000_000;
+/// Users that are taken in at a time, so that messages do not wait.
+const TURN: usize = 64;
+
+/// Why a file was not taken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Trouble {
+    /// It did not come.
+    Transfer(Failure),
+    /// It cannot be used.
+    Line(BadLine),
+    /// It names nobody.
+    Empty,
+    /// There is no hash that all users have.
+    Algorithms,
+}
+
+impl fmt::Display for Trouble {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Transfer(failure) => write!(f, "{failure}"),
+            Self::Line(bad) => write!(f, "{bad}"),
+            Self::Empty => f.write_str("it names no users"),
+            Self::Algorithms => f.write_str(
+                "its users have no algorithm in common: one of MD5, SHA-256, SHA-512-256 for all",
+            ),
+        }
+    }
+}
+
+/// A file on its way, to this port of ours.
+#[derive(Debug)]
+struct Fetch {
+    port: u16,
+    transfer: Transfer,
+    users: Users,
+}
+
+/// Users that are taken in, a few at a time.
+struct TakingIn {
+    users: Box<dyn Iterator<Item = (Box<[u8]>, Ha1Set)>>,
+    /// Addresses of record of those that were taken in, in order.
+    new: Vec<Box<[u8]>>,
+    /// Of those that the file does not have any more, once all others are there.
+    gone: Option<vec::IntoIter<Box<[u8]>>>,
+}
+
+impl fmt::Debug for TakingIn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "TakingIn({})", self.new.len())
+    }
+}
+
+/// The users, and how they come here.
+#[derive(Debug, Default)]
+pub(super) struct Accounts {
+    realm: String,
+    /// Addresses of record of those that are there, in order.
+    known: Vec<Box<[u8]>>,
+    fetch: Option<Fetch>,
+    taking_in: Option<TakingIn>,
+    /// The algorithms for which all users have a hash.
+    pub(super) algorithms: Vec<Algorithm>,
+}
+
+impl Accounts {
+    /// How many there are.
+    pub(super) fn len(&self) -> usize {
+        self.known.len()
+    }
+
+    /// Whether a file is on its way, or its users are.
+    pub(super) fn is_busy(&self) -> bool {
+        self.fetch.is_some() || self.taking_in.is_some()
+    }
+
+    /// Begins to fetch `file`, with users of `realm`, from `server`, to our `port`.
+    pub(super) fn fetch(
+        &mut self,
+        now: Instant,
+        server: Ipv4Addr,
+        file: &str,
+        realm: &str,
+        port: u16,
+    ) {
+        self.realm = realm.into();
+        let transfer = Transfer::new(server, file, MOST_BYTES, now);
+        self.fetch = Some(Fetch { port, transfer, users: Users::new(realm, MOST_USERS) });
+    }
+
+    /// The port that the file comes to.
+    pub(super) fn port(&self) -> Option<u16> {
+        self.fetch.as_ref().map(|fetch| fetch.port)
+    }
+
+    /// A datagram came to [`Accounts::port`].
+    ///
+    /// # Errors
+    /// Where there will be no file: users are those of before.
+    pub(super) fn receive(
+        &mut self,
+        now: Instant,
+        remote: SocketAddrV4,
+        payload: &[u8],
+    ) -> Result<(), Trouble> {
+        let Some(fetch) = &mut self.fetch else { return Ok(()) };
+        match fetch.transfer.receive(now, remote, payload) {
+            Progress::Nothing => Ok(()),
+            Progress::More(bytes) => fetch.users.read(bytes).map_err(Trouble::Line),
+            Progress::End(bytes) => {
+                let read = fetch.users.read(bytes).and_then(|()| fetch.users.end());
+                read.map_err(Trouble::Line)?;
+                self.begin_taking_in()
+            }
+            Progress::Failed(failure) => Err(Trouble::Transfer(failure)),
+        }
+    }
+
+    /// What is to be sent from [`Accounts::port`], and where.
+    ///
+    /// # Errors
+    /// Where nothing was heard for too long.
+    pub(super) fn transmit(
+        &mut self,
+        now: Instant,
+    ) -> Result<Option<(SocketAddrV4, &[u8])>, Trouble> {
+        let Some(fetch) = &mut self.fetch else { return Ok(None) };
+        fetch.transfer.on_time(now).map_err(Trouble::Transfer)?;
+        Ok(fetch.transfer.transmit())
+    }
+
+    /// Whether the whole file has come, so that its port is not needed any more.
+    pub(super) fn has_come(&self) -> bool {
+        self.fetch.is_some() && self.taking_in.is_some()
+    }
+
+    /// Nothing comes any more to [`Accounts::port`].
+    pub(super) fn end_fetch(&mut self) {
+        self.fetch = None;
+    }
+
+    fn begin_taking_in(&mut self) -> Result<(), Trouble> {
+        let Some(fetch) = &mut self.fetch else { return Ok(()) };
+        let users = core::mem::replace(&mut fetch.users, Users::new("", 0));
+        if users.is_empty() {
+            return Err(Trouble::Empty);
+        }
+        let algorithms = users.algorithms();
+        if algorithms.is_empty() {
+            return Err(Trouble::Algorithms);
+        }
+        self.algorithms = algorithms;
+        let new = Vec::with_capacity(users.len());
+        let users = Box::new(users.into_users());
+        self.taking_in = Some(TakingIn { users, new, gone: None });
+        Ok(())
+    }
+
+    /// Takes in a few users; true when that were the last ones.
+    pub(super) fn take_in(&mut self, engine: &sip_server::Server<Lock>, out: &mut Output) -> bool {
+        let Some(work) = &mut self.taking_in else { return false };
+        for _ in 0..TURN {
+            if let Some(gone) = &mut work.gone {
+                match gone.next() {
+                    Some(address) => {
+                        engine.remove_user(&address, out);
+                    }
+                    None => {
+                        self.known = core::mem::take(&mut work.new);
+                        self.taking_in = None;
+                        return true;
+                    }
+                }
+            } else if let Some((name, ha1)) = work.users.next() {
+                let address: Box<[u8]> = [&name, &b"@"[..], self.realm.as_bytes()].concat().into();
+                engine.add_user(&address, ha1);
+                work.new.push(address);
+            } else {
+                let mut gone = core::mem::take(&mut self.known);
+                // `@` stands behind some letters of names, so addresses are not in the order of names.
+                work.new.sort_unstable();
+                gone.retain(|address| work.new.binary_search(address).is_err());
+                work.gone = Some(gone.into_iter());
+            }
+        }
+        false
+    }
+}

@@ -1,0 +1,45 @@
+//! What the options mean for the engine.
+
+use super::SIP;
+use crate::options::Options;
+use alloc::string::ToString;
+use alloc::vec::Vec;
+use core::net::{IpAddr, Ipv4Addr, SocketAddr};
+use sip::Transport;
+use sip::digest::Algorithm;
+use sip_server::Config;
+use sip_server::config::{Domain, Listener};
+
+/// The engine's configuration where our address is `ours`, and users have hashes by `algorithms`.
+pub(super) fn config(options: &Options, ours: Option<IpAddr>, algorithms: &[Algorithm]) -> Config {
+    let mut config = Config {
+        mode: options.mode,
+        state: options.state,
+        domains: [domain(options, ours)].into(),
+        ..Config::default()
+    };
+    let address = SocketAddr::new(ours.unwrap_or(Ipv4Addr::UNSPECIFIED.into()), SIP);
+    let listener = |transport| Listener { transport, address };
+    config.listeners = [Transport::Udp, Transport::Tcp].map(listener).into();
+    config.authentication.required = options.auth;
+    config.authentication.algorithms.retain(|algorithm| algorithms.contains(algorithm));
+    if config.authentication.algorithms.is_empty() {
+        config.authentication.algorithms = algorithms.to_vec();
+    }
+    config.registrar.max_expires = options.expires;
+    config.registrar.default_expires = options.expires;
+    // What takes bytes is bounded by them; nothing else on this machine needs any.
+    config.limits.max_transaction_bytes = 8 << 20;
+    config.limits.max_dialog_bytes = 2 << 20;
+    config.limits.max_sources = 4096;
+    config.authentication.max_nonces = 1 << 14;
+    config
+}
+
+/// What the server is responsible for: the domain that is named, or our address.
+pub(super) fn domain(options: &Options, ours: Option<IpAddr>) -> Domain {
+    let address = ours.map(|address| address.to_string());
+    let mut names: Vec<_> = options.domain.iter().cloned().chain(address).collect();
+    let name = if names.is_empty() { "localhost".into() } else { names.remove(0) };
+    Domain { name, aliases: names }
+}

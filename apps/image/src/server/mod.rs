@@ -1,0 +1,430 @@
+//! The server: from the frame to the reply and back in one thread of execution.
+
+mod accounts;
+mod config;
+mod connections;
+
+use crate::dns::Resolver;
+use crate::lock::Lock;
+use crate::machine::random::Random;
+use crate::net::{Address, Network};
+use crate::options::Options;
+use accounts::{Accounts, Trouble};
+use alloc::collections::VecDeque;
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use connections::{Connections, News};
+use core::fmt;
+use core::net::{IpAddr, Ipv4Addr, SocketAddr};
+use sip::{Duration, Flow, Instant, Transport};
+use sip_server::{Event, Location, Output, Ticket, Worker};
+
+/// SIP's port.
+const SIP: u16 = 5060;
+/// Messages that are dealt with before timers are looked at again.
+const TURN: usize = 64;
+/// How often connections are looked at, though nothing has come.
+const ROUND: Duration = Duration::from_millis(100);
+/// Lines that are kept for the screen.
+const MOST_LINES: usize = 200;
+/// How often it is said that there is no link, no lease or no file.
+const REMINDER: Duration = Duration::from_secs(10);
+
+/// What the server waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// That a cable is plugged in.
+    Link,
+    /// An address.
+    Address,
+    /// The file of users.
+    Users,
+    /// Nothing: it serves.
+    Ready,
+}
+
+/// What was said, for the screen.
+#[derive(Debug, Default)]
+pub struct Log {
+    lines: VecDeque<String>,
+    /// How many lines were ever said.
+    said: u64,
+}
+
+impl Log {
+    /// Says a line.
+    pub fn say(&mut self, line: fmt::Arguments<'_>) {
+        if self.lines.len() == MOST_LINES {
+            self.lines.pop_front();
+        }
+        self.lines.push_back(alloc::format!("{line}"));
+        self.said += 1;
+    }
+
+    /// How many lines were ever said.
+    #[must_use]
+    pub fn said(&self) -> u64 {
+        self.said
+    }
+
+    /// The lines behind the first `seen` ones, as far as they are kept.
+    pub fn since(&self, seen: u64) -> impl Iterator<Item = &str> {
+        let new = (self.said - seen).min(self.lines.len() as u64) as usize;
+        self.lines.range(self.lines.len() - new..).map(String::as_str)
+    }
+}
+
+/// The server.
+pub struct Server {
+    options: Options,
+    network: Network,
+    phase: Phase,
+    /// When to say again what is waited for.
+    reminder: Instant,
+    engine: Arc<sip_server::Server<Lock>>,
+    worker: Worker<Lock>,
+    out: Output,
+    accounts: Accounts,
+    next_fetch: Option<Instant>,
+    connections: Connections,
+    /// When they are looked at, though nothing has come.
+    next_round: Instant,
+    resolver: Resolver<Ticket>,
+    random: Random,
+    /// What was said.
+    pub log: Log,
+}
+
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Server").field("phase", &self.phase).finish_non_exhaustive()
+    }
+}
+
+impl Server {
+    /// A server by this network.
+    #[must_use]
+    pub fn new(options: Options, network: Network, mut random: Random, now: Instant) -> Self {
+        let secret = options.secret.unwrap_or_else(|| random.bytes());
+        let config = config::config(&options, None, &[]);
+        let engine = Arc::new(sip_server::Server::new(config, &secret));
+        engine.forget_nonces_before(now);
+        let worker = engine.worker();
+        Self {
+            options,
+            network,
+            phase: Phase::Link,
+            reminder: now,
+            engine,
+            worker,
+            out: Output::default(),
+            accounts: Accounts::default(),
+            next_fetch: None,
+            connections: Connections::new(now),
+            next_round: now,
+            resolver: Resolver::default(),
+            random,
+            log: Log::default(),
+        }
+    }
+
+    /// What it waits for.
+    #[must_use]
+    pub fn phase(&self) -> Phase {
+        self.phase
+    }
+
+    /// Does what is to be done `now`; `clock` tells the time meanwhile.
+    pub fn step(&mut self, clock: &mut dyn FnMut() -> Instant) {
+        let now = clock();
+        match self.phase {
+            Phase::Link => self.wait_for_link(now),
+            Phase::Address | Phase::Users | Phase::Ready => self.serve(now, clock),
+        }
+    }
+
+    fn wait_for_link(&mut self, now: Instant) {
+        if self.network.nic().has_link() {
+            self.phase = Phase::Address;
+            self.reminder = now + REMINDER;
+            match self.options.address {
+                Some(ours) => {
+                    let address = Address {
+                        ours,
+                        gateway: self.options.gateway,
+                        dns: self.options.dns.clone(),
+                        tftp: self.options.tftp,
+                        file: None,
+                        ntp: None,
+                    };
+                    self.on_address(Some(address), now);
+                }
+                None => {
+                    self.log.say(format_args!("asking DHCP for an address"));
+                    self.network.use_dhcp();
+                }
+            }
+        } else if now >= self.reminder {
+            self.reminder = now + REMINDER;
+            self.log.say(format_args!("no link: is the cable plugged in at both ends?"));
+        }
+    }
+
+    fn serve(&mut self, now: Instant, clock: &mut dyn FnMut() -> Instant) {
+        for _ in 0..TURN {
+            let Some(datagram) = self.network.receive(now) else { break };
+            let ends = datagram.ends;
+            if ends.destination.port() == SIP {
+                let flow = Flow {
+                    transport: Transport::Udp,
+                    local: SocketAddr::V4(ends.destination),
+                    remote: SocketAddr::V4(ends.source),
+                    connection: None,
+                };
+                self.worker.receive(clock(), &flow, datagram.payload, &mut self.out);
+                self.act(now);
+            } else if self.accounts.port() == Some(ends.destination.port()) {
+                let came = self.accounts.receive(now, ends.source, datagram.payload);
+                self.on_fetch(came, now);
+            } else {
+                let port = ends.destination.port();
+                let payload = datagram.payload;
+                self.resolver.receive(now, ends.source, port, payload, &mut self.random);
+                self.go_on_with_searches(now);
+            }
+        }
+        if self.worker.next_timer().is_some_and(|time| time <= now) {
+            self.worker.on_timer(now, &mut self.out);
+            self.act(now);
+        }
+        if self.accounts.is_busy() {
+            self.go_on_with_accounts(now);
+        }
+        if self.next_fetch.is_some_and(|time| time <= now) && !self.accounts.is_busy() {
+            self.fetch(now);
+        }
+        if self.resolver.next_time().is_some_and(|time| time <= now) {
+            self.resolver.on_time(now, &mut self.random);
+            self.go_on_with_searches(now);
+        }
+        let polled = self.network.poll(now);
+        if self.phase == Phase::Ready && (polled.has_stirred || now >= self.next_round) {
+            self.go_on_with_connections(now);
+        }
+        if let Some(address) = polled.lease {
+            self.on_address(address, now);
+        }
+        if self.phase == Phase::Address && now >= self.reminder {
+            self.reminder = now + REMINDER;
+            self.log.say(format_args!("no lease: no DHCP server has answered"));
+        }
+    }
+
+    fn go_on_with_connections(&mut self, now: Instant) {
+        self.next_round = now + ROUND;
+        let mut news = Vec::new();
+        let stack = self.network.stack(now);
+        self.connections.accept(now, stack, &self.engine);
+        self.connections.step(now, stack, &mut self.worker, &mut self.out, &mut news);
+        self.tell(now, news);
+        self.act(now);
+    }
+
+    /// Tells the engine what has become of connections.
+    fn tell(&mut self, now: Instant, news: Vec<News>) {
+        for news in news {
+            match news {
+                News::Ended(connection) => {
+                    self.worker.connection_ended(now, connection, &mut self.out);
+                }
+                News::Unsent(flow, bytes) => {
+                    self.worker.undeliverable(now, &flow, &bytes, &mut self.out);
+                }
+            }
+        }
+    }
+
+    /// Opens and closes ports for queries, sends them, and tells the engine what was found.
+    fn go_on_with_searches(&mut self, now: Instant) {
+        let (opened, closed, queries) = self.resolver.work();
+        opened.into_iter().for_each(|port| self.network.listen(port));
+        closed.into_iter().for_each(|port| self.network.close(port));
+        for (port, server, query) in queries {
+            self.network.send(now, port, server, &query);
+        }
+        while let Some((ticket, targets)) = self.resolver.found() {
+            let location = |target: sip::locate::Target| Location {
+                transport: target.transport,
+                remote: target.address,
+                local: None,
+            };
+            let locations: Vec<_> = targets.into_iter().map(location).collect();
+            self.worker.located(now, ticket, &locations, &mut self.out);
+        }
+        if !self.out.is_empty() {
+            self.act(now);
+        }
+    }
+
+    /// Where the file of users is: what the options say counts before what DHCP says.
+    fn source(&self) -> Option<(Ipv4Addr, String)> {
+        let address = self.network.address()?;
+        let host = self.options.tftp.or(address.tftp)?;
+        Some((host, self.options.file.clone().or_else(|| address.file.clone())?))
+    }
+
+    fn fetch(&mut self, now: Instant) {
+        self.next_fetch = None;
+        let Some((server, file)) = self.source() else {
+            self.log.say(format_args!(
+                "no file of users: neither DHCP nor the options tftp and file say where it is"
+            ));
+            self.next_fetch = Some(now + REMINDER);
+            return;
+        };
+        self.log.say(format_args!("fetching the users: {file} from {server}"));
+        // A port that cannot be guessed, of those that have no names.
+        let port = 49_152 + self.random.below(16_384) as u16;
+        self.network.listen(port);
+        let realm = config::domain(&self.options, self.ours()).name;
+        self.accounts.fetch(now, server, &file, &realm, port);
+    }
+
+    fn go_on_with_accounts(&mut self, now: Instant) {
+        if let Some(port) = self.accounts.port() {
+            let result = match self.accounts.transmit(now) {
+                Ok(Some((remote, bytes))) => {
+                    self.network.send(now, port, remote, bytes);
+                    Ok(())
+                }
+                Ok(None) => Ok(()),
+                Err(trouble) => Err(trouble),
+            };
+            self.on_fetch(result, now);
+        }
+        if self.accounts.has_come() {
+            self.end_fetch();
+        }
+        if self.accounts.take_in(&self.engine, &mut self.out) {
+            let count = self.accounts.len();
+            self.log.say(format_args!("{count} users"));
+            if self.options.refresh > Duration::ZERO {
+                self.next_fetch = Some(now + self.options.refresh);
+            }
+            self.configure();
+            if self.phase == Phase::Users {
+                self.begin_to_serve(now);
+            }
+        }
+        self.act(now);
+    }
+
+    fn on_fetch(&mut self, result: Result<(), Trouble>, now: Instant) {
+        let Err(trouble) = result else { return };
+        self.log.say(format_args!("the file of users was not taken: {trouble}"));
+        self.end_fetch();
+        let pause =
+            if self.options.refresh > Duration::ZERO { self.options.refresh } else { REMINDER };
+        if self.phase == Phase::Users || self.options.refresh > Duration::ZERO {
+            self.next_fetch = Some(now + pause.min(REMINDER));
+        }
+    }
+
+    fn end_fetch(&mut self) {
+        if let Some(port) = self.accounts.port() {
+            self.network.close(port);
+        }
+        self.accounts.end_fetch();
+    }
+
+    /// Does what the engine wants to be done.
+    fn act(&mut self, now: Instant) {
+        while !self.out.is_empty() {
+            let mut out = core::mem::take(&mut self.out);
+            let mut unsent = Vec::new();
+            for transmit in &out.transmits {
+                let bytes = &out.bytes[transmit.range.clone()];
+                let flow = &transmit.flow;
+                match (flow.transport, flow.remote) {
+                    (Transport::Udp, SocketAddr::V4(remote)) => {
+                        self.network.send(now, SIP, remote, bytes);
+                    }
+                    (Transport::Tcp, _) => {
+                        // A port that is not in use by a connection that has just ended.
+                        let port = 49_152 + self.random.below(16_384) as u16;
+                        let stack = self.network.stack(now);
+                        let sent =
+                            self.connections.send(now, stack, &self.engine, flow, port, bytes);
+                        unsent.extend(sent.err());
+                    }
+                    _ => {}
+                }
+            }
+            let mut searches = false;
+            for event in out.events.drain(..) {
+                match event {
+                    Event::Notice(notice) => self.log.say(format_args!("{notice}")),
+                    Event::Locate { destination, ticket } => {
+                        self.resolver.locate(now, destination, ticket, &mut self.random);
+                        searches = true;
+                    }
+                }
+            }
+            out.clear();
+            self.out = out;
+            self.tell(now, unsent);
+            if searches {
+                self.go_on_with_searches(now);
+            }
+        }
+    }
+
+    fn on_address(&mut self, address: Option<Address>, now: Instant) {
+        if self.network.address() == address.as_ref() {
+            return;
+        }
+        self.end_fetch();
+        self.network.close(SIP);
+        let mut news = Vec::new();
+        self.connections.end_all(self.network.stack(now), &mut news);
+        self.tell(now, news);
+        self.act(now);
+        self.network.set_address(address);
+        match self.network.address() {
+            Some(address) => {
+                self.log.say(format_args!("address {}", address.ours));
+                let dns =
+                    if self.options.dns.is_empty() { &address.dns } else { &self.options.dns };
+                self.resolver.set_servers(dns);
+                self.configure();
+                self.phase = Phase::Users;
+                self.next_fetch = Some(now);
+            }
+            None => {
+                self.log.say(format_args!("the lease has ended"));
+                self.phase = Phase::Address;
+                self.reminder = now + REMINDER;
+            }
+        }
+    }
+
+    fn ours(&self) -> Option<IpAddr> {
+        self.network.address().map(|address| IpAddr::V4(address.ours.address()))
+    }
+
+    /// Tells the engine what it is, with our address and the users' algorithms.
+    fn configure(&mut self) {
+        let ours = self.ours();
+        let config = config::config(&self.options, ours, &self.accounts.algorithms);
+        self.engine.configure(config);
+    }
+
+    fn begin_to_serve(&mut self, now: Instant) {
+        let Some(ours) = self.ours() else { return };
+        self.network.listen(SIP);
+        self.network.stack(now).listen(SIP);
+        self.phase = Phase::Ready;
+        self.log.say(format_args!("ready: SIP by UDP and TCP at {ours}:{SIP}"));
+    }
+}

@@ -1,0 +1,283 @@
+//! The file of users, read as it comes: `name:password`, or `name:realm:algorithm:HA1`, a line each.
+//!
+//! Empty lines and those that begin with `#` mean nothing. One name may have a line for each
+//! algorithm.
+
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::fmt;
+use sip::digest::{Algorithm, Ha1Set};
+
+/// Bytes of a line.
+const MOST_OF_LINE: usize = 1024;
+/// Bytes of a name.
+const MOST_OF_NAME: usize = 128;
+
+/// What is wrong with a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BadLine {
+    /// Which line.
+    pub number: usize,
+    /// What is wrong.
+    pub what: What,
+}
+
+/// What is wrong with a line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum What {
+    /// It is longer than a line may be.
+    Long,
+    /// It has no colon.
+    NoColon,
+    /// No user is called that.
+    Name,
+    /// There is no password.
+    NoPassword,
+    /// The hash is for another realm than this one, which is ours.
+    Realm(String),
+    /// The user has a line before this one with the same algorithm, or a password.
+    Twice,
+    /// There are more users than this.
+    Many(usize),
+}
+
+impl fmt::Display for BadLine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "line {}: ", self.number)?;
+        match &self.what {
+            What::Long => write!(f, "longer than {MOST_OF_LINE} bytes"),
+            What::NoColon => f.write_str(
+                "expected name:password or name:realm:algorithm:HA1, and there is no colon",
+            ),
+            What::Name => f.write_str("no user is called that: a name has no spaces and no @"),
+            What::NoPassword => f.write_str("there is no password"),
+            What::Realm(ours) => write!(f, "the HA1 is for another realm; ours is {ours}"),
+            What::Twice => f.write_str("this user has such a line already"),
+            What::Many(most) => write!(f, "more than {most} users"),
+        }
+    }
+}
+
+/// A user, as far as lines have told.
+#[derive(Clone, Debug)]
+struct User {
+    ha1: Ha1Set,
+    known: Algorithms,
+}
+
+/// Some of the algorithms.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Algorithms(u8);
+
+impl Algorithms {
+    const ALL: Self = Self(7);
+
+    fn one(algorithm: Algorithm) -> Self {
+        Self(match algorithm {
+            Algorithm::Md5 => 1,
+            Algorithm::Sha256 => 2,
+            _ => 4,
+        })
+    }
+}
+
+/// Users as they were read.
+#[derive(Debug)]
+pub struct Users {
+    realm: String,
+    most: usize,
+    users: BTreeMap<Box<[u8]>, User>,
+    /// The beginning of a line that goes on.
+    rest: Vec<u8>,
+    lines: usize,
+}
+
+impl Users {
+    /// Nobody yet, of at most `most` users of `realm`.
+    #[must_use]
+    pub fn new(realm: &str, most: usize) -> Self {
+        let users = BTreeMap::new();
+        Self { realm: realm.into(), most, users, rest: Vec::new(), lines: 0 }
+    }
+
+    /// Reads more of the file.
+    ///
+    /// # Errors
+    /// Where a line cannot be used.
+    pub fn read(&mut self, bytes: &[u8]) -> Result<(), BadLine> {
+        let mut parts = bytes.split_inclusive(|&byte| byte == b'\n');
+        for part in &mut parts {
+            if self.rest.len() + part.len() > MOST_OF_LINE {
+                return Err(BadLine { number: self.lines + 1, what: What::Long });
+            }
+            self.rest.extend_from_slice(part);
+            if part.ends_with(b"\n") {
+                self.end_line()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The file has ended.
+    ///
+    /// # Errors
+    /// Where its last line cannot be used.
+    pub fn end(&mut self) -> Result<(), BadLine> {
+        self.end_line()
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.users.len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.users.is_empty()
+    }
+
+    /// The algorithms for which every user has a hash, the most preferred first.
+    #[must_use]
+    pub fn algorithms(&self) -> Vec<Algorithm> {
+        let common = self.users.values().fold(Algorithms::ALL.0, |all, user| all & user.known.0);
+        let mut common_to_all = Algorithm::ALL.to_vec();
+        common_to_all.retain(|algorithm| Algorithms::one(*algorithm).0 & common != 0);
+        common_to_all
+    }
+
+    /// Every user's name and hashes, by name.
+    pub fn into_users(self) -> impl Iterator<Item = (Box<[u8]>, Ha1Set)> {
+        self.users.into_iter().map(|(name, user)| (name, user.ha1))
+    }
+
+    fn end_line(&mut self) -> Result<(), BadLine> {
+        self.lines += 1;
+        let line = core::mem::take(&mut self.rest);
+        let text = line.strip_suffix(b"\n").unwrap_or(&line);
+        let text = text.strip_suffix(b"\r").unwrap_or(text);
+        let added = if text.is_empty() || text.starts_with(b"#") { Ok(()) } else { self.add(text) };
+        self.rest = line;
+        self.rest.clear();
+        added.map_err(|what| BadLine { number: self.lines, what })
+    }
+
+    fn add(&mut self, line: &[u8]) -> Result<(), What> {
+        let (name, rest) = split(line).ok_or(What::NoColon)?;
+        let is_name = |byte: &u8| byte.is_ascii_graphic() && !b"@<>\"".contains(byte);
+        if name.is_empty() || name.len() > MOST_OF_NAME || !name.iter().all(is_name) {
+            return Err(What::Name);
+        }
+        if self.users.len() >= self.most && !self.users.contains_key(name) {
+            return Err(What::Many(self.most));
+        }
+        let Some((realm, algorithm, hash)) = hashed(rest) else {
+            if rest.is_empty() {
+                return Err(What::NoPassword);
+            }
+            let ha1 = Ha1Set::new(name, self.realm.as_bytes(), rest);
+            let user = User { ha1, known: Algorithms::ALL };
+            let before = self.users.insert(name.into(), user);
+            return if before.is_none() { Ok(()) } else { Err(What::Twice) };
+        };
+        if realm != self.realm.as_bytes() {
+            return Err(What::Realm(self.realm.clone()));
+        }
+        let none = Ha1Set { md5: [0; 16], sha256: [0; 32], sha512_256: [0; 32] };
+        let user = self.users.entry(name.into());
+        let user = user.or_insert(User { ha1: none, known: Algorithms(0) });
+        let one = Algorithms::one(algorithm);
+        if user.known.0 & one.0 != 0 {
+            return Err(What::Twice);
+        }
+        user.known.0 |= one.0;
+        match algorithm {
+            Algorithm::Md5 => user.ha1.md5.copy_from_slice(&hash[..16]),
+            Algorithm::Sha256 => user.ha1.sha256 = hash,
+            _ => user.ha1.sha512_256 = hash,
+        }
+        Ok(())
+    }
+}
+
+/// What stands before the first colon, and what behind.
+fn split(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let colon = bytes.iter().position(|&byte| byte == b':')?;
+    Some((&bytes[..colon], &bytes[colon + 1..]))
+}
+
+/// Realm, algorithm and hash, if `rest` of a line is these; else it is a password.
+fn hashed(rest: &[u8]) -> Option<(&[u8], Algorithm, [u8; 32])> {
+    let (realm, rest) = split(rest)?;
+    let (algorithm, digits) = split(rest)?;
+    let algorithm = Algorithm::parse(algorithm)?;
+    if digits.len() != 2 * algorithm.output_len() {
+        return None;
+    }
+    let mut hash = [0; 32];
+    for (byte, pair) in hash.iter_mut().zip(digits.chunks_exact(2)) {
+        let pair = core::str::from_utf8(pair).ok()?;
+        *byte = u8::from_str_radix(pair, 16).ok()?;
+    }
+    Some((realm, algorithm, hash))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::string::ToString;
+
+    fn read(text: &[u8], piece: usize) -> Result<Users, BadLine> {
+        let mut users = Users::new("a.com", 3);
+        for piece in text.chunks(piece) {
+            users.read(piece)?;
+        }
+        users.end()?;
+        Ok(users)
+    }
+
+    #[test]
+    fn passwords_and_hashes_are_read_in_pieces_of_any_size() {
+        let alice = Ha1Set::new(b"alice", b"a.com", b"se:cret");
+        let bob = Ha1Set::new(b"bob", b"a.com", b"x");
+        let digits = |octets: &[u8]| sip::digest::Hex::new(octets).to_string();
+        let text = alloc::format!(
+            "# users\r\n\r\nalice:se:cret\r\nbob:a.com:MD5:{}\nbob:a.com:sha-256:{}",
+            digits(&bob.md5),
+            digits(&bob.sha256),
+        );
+        for piece in [1, 2, 7, 1000] {
+            let users = read(text.as_bytes(), piece).expect("users");
+            assert_eq!(users.algorithms(), [Algorithm::Sha256, Algorithm::Md5]);
+            let all: Vec<_> = users.into_users().collect();
+            assert_eq!(all.len(), 2);
+            assert_eq!((&*all[0].0, &all[0].1), (&b"alice"[..], &alice));
+            assert_eq!((&*all[1].0, &all[1].1.md5), (&b"bob"[..], &bob.md5));
+            assert_eq!(all[1].1.sha256, bob.sha256);
+        }
+    }
+
+    #[test]
+    fn a_bad_line_is_named() {
+        let bad = |text: &str| read(text.as_bytes(), 5).map(|_| ()).map_err(|bad| bad.to_string());
+        let hash = "0".repeat(32);
+        for (text, what) in [
+            ("a:x\nb", "line 2: expected name:password"),
+            ("a b:x", "line 1: no user is called that"),
+            ("a:x\n\n:x", "line 3: no user is called that"),
+            ("a:", "line 1: there is no password"),
+            (
+                &alloc::format!("a:b.com:MD5:{hash}"),
+                "line 1: the HA1 is for another realm; ours is a.com",
+            ),
+            ("a:x\na:y", "line 2: this user has such a line already"),
+            ("a:x\nb:x\nc:x\nd:x", "line 4: more than 3 users"),
+            (&"a".repeat(2000), "line 1: longer than 1024 bytes"),
+        ] {
+            assert!(bad(text).is_err_and(|said| said.starts_with(what)), "{text}");
+        }
+    }
+}

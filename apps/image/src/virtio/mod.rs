@@ -1,0 +1,205 @@
+//! Devices of virtual machines (Virtio 1.2): how they are found, spoken to and set up.
+
+pub mod net;
+mod queue;
+
+pub(crate) use queue::Queue;
+
+use crate::machine::memory::PAGE;
+use crate::machine::pci::{Bar, Function};
+use crate::machine::port;
+use core::ptr;
+
+const VENDOR_CAPABILITY: u8 = 9;
+
+const ACKNOWLEDGE: u8 = 1;
+const DRIVER: u8 = 2;
+const DRIVER_OK: u8 = 4;
+const FEATURES_OK: u8 = 8;
+const FAILED: u8 = 128;
+
+/// The device follows Virtio 1, and not what was there before.
+const VERSION_1: u64 = 1 << 32;
+/// Buffers need not be cut where headers end.
+pub(crate) const ANY_LAYOUT: u64 = 1 << 27;
+
+/// How a device is spoken to.
+#[derive(Clone, Copy, Debug)]
+enum Registers {
+    /// At ports, as before Virtio 1.
+    Legacy(u16),
+    /// In memory: the common ones, those of the device, and where it is notified.
+    Modern { common: *mut u8, device: *mut u8, notify: *mut u8, notify_step: u32 },
+}
+
+/// Where a queue's device is told that there is something new.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Doorbell {
+    Port(u16),
+    Memory(*mut u16),
+}
+
+impl Doorbell {
+    /// Tells the device to look at its `queue`.
+    pub(crate) fn ring(self, queue: u16) {
+        match self {
+            Self::Port(port) => port::write_u16(port, queue),
+            // SAFETY: the device said that its doorbell is there.
+            Self::Memory(address) => unsafe { ptr::write_volatile(address, queue) },
+        }
+    }
+}
+
+/// A device that is being set up.
+#[derive(Debug)]
+pub(crate) struct Device {
+    registers: Registers,
+    /// The features that both know.
+    pub(crate) features: u64,
+}
+
+impl Device {
+    /// Resets the device, and agrees on those of `wanted` that it knows. `None` where it cannot be
+    /// spoken to, or does not agree.
+    pub(crate) fn open(function: &Function, wanted: u64) -> Option<Self> {
+        function.enable();
+        let registers = modern(function).or_else(|| legacy(function))?;
+        let mut device = Self { registers, features: 0 };
+        device.set_status(0);
+        while device.status() != 0 {
+            core::hint::spin_loop();
+        }
+        device.set_status(ACKNOWLEDGE | DRIVER);
+        device.agree(wanted).then_some(device)
+    }
+
+    /// Whether it follows Virtio 1.
+    pub(crate) fn is_modern(&self) -> bool {
+        matches!(self.registers, Registers::Modern { .. })
+    }
+
+    fn agree(&mut self, wanted: u64) -> bool {
+        match self.registers {
+            Registers::Legacy(port) => {
+                self.features = u64::from(port::read_u32(port)) & wanted;
+                port::write_u32(port + 4, self.features as u32);
+                true
+            }
+            Registers::Modern { common, .. } => {
+                let half = |number: u32| {
+                    write(common, 0, number);
+                    u64::from(read::<u32>(common, 4))
+                };
+                let offered = half(0) | half(1) << 32;
+                self.features = offered & (wanted | VERSION_1);
+                for (number, half) in [(0_u32, self.features), (1, self.features >> 32)] {
+                    write(common, 8, number);
+                    write(common, 12, half as u32);
+                }
+                self.set_status(ACKNOWLEDGE | DRIVER | FEATURES_OK);
+                let agrees = self.features & VERSION_1 != 0 && self.status() & FEATURES_OK != 0;
+                if !agrees {
+                    self.set_status(FAILED);
+                }
+                agrees
+            }
+        }
+    }
+
+    /// Sets up its queue of this number; `None` where it has none.
+    pub(crate) fn queue(&self, number: u16) -> Option<Queue> {
+        match self.registers {
+            Registers::Legacy(port) => {
+                port::write_u16(port + 14, number);
+                let queue =
+                    Queue::new(number, port::read_u16(port + 12), Doorbell::Port(port + 16))?;
+                port::write_u32(port + 8, (queue.address() / PAGE as u64) as u32);
+                Some(queue)
+            }
+            Registers::Modern { common, notify, notify_step, .. } => {
+                write(common, 22, number);
+                let size = read::<u16>(common, 24).min(Queue::MOST);
+                write(common, 24, size);
+                let offset = u32::from(read::<u16>(common, 30)) * notify_step;
+                let doorbell = Doorbell::Memory(notify.wrapping_add(offset as usize).cast());
+                let queue = Queue::new(number, size, doorbell)?;
+                for (at, part) in [32, 40, 48].into_iter().zip(queue.parts()) {
+                    write(common, at, part as u32);
+                    write(common, at + 4, (part >> 32) as u32);
+                }
+                write(common, 28, 1_u16);
+                Some(queue)
+            }
+        }
+    }
+
+    /// Lets it work. To be called when its queues are set up.
+    pub(crate) fn start(&self) {
+        self.set_status(self.status() | DRIVER_OK);
+    }
+
+    /// A byte of what is peculiar to its kind.
+    pub(crate) fn config(&self, at: u16) -> u8 {
+        match self.registers {
+            Registers::Legacy(port) => port::read_u8(port + 20 + at),
+            Registers::Modern { device, .. } => read(device, at.into()),
+        }
+    }
+
+    fn status(&self) -> u8 {
+        match self.registers {
+            Registers::Legacy(port) => port::read_u8(port + 18),
+            Registers::Modern { common, .. } => read(common, 20),
+        }
+    }
+
+    fn set_status(&self, status: u8) {
+        match self.registers {
+            Registers::Legacy(port) => port::write_u8(port + 18, status),
+            Registers::Modern { common, .. } => write(common, 20, status),
+        }
+    }
+}
+
+fn read<T>(base: *mut u8, at: usize) -> T {
+    // SAFETY: the device said that its registers are there, and they are aligned as they are wide.
+    unsafe { ptr::read_volatile(base.wrapping_add(at).cast()) }
+}
+
+fn write<T>(base: *mut u8, at: usize, value: T) {
+    // SAFETY: likewise.
+    unsafe { ptr::write_volatile(base.wrapping_add(at).cast(), value) }
+}
+
+fn legacy(function: &Function) -> Option<Registers> {
+    match (function.device, function.bar(0)) {
+        (0x1000..0x1040, Some(Bar::Ports(port))) => Some(Registers::Legacy(port)),
+        _ => None,
+    }
+}
+
+fn modern(function: &Function) -> Option<Registers> {
+    let (mut common, mut device, mut notify) = (None, None, None);
+    let all = function.capabilities();
+    for capability in all.iter().filter(|capability| capability.id == VENDOR_CAPABILITY) {
+        let head = function.read(capability.at);
+        let bar = function.read(capability.at + 4) as u8;
+        let offset = function.read(capability.at + 8);
+        let length = function.read(capability.at + 12);
+        let Some(Bar::Memory(base)) = (bar < 6).then(|| function.bar(bar)).flatten() else {
+            continue;
+        };
+        let Some(address) = crate::machine::mapping::device(base + u64::from(offset), length)
+        else {
+            continue;
+        };
+        match head >> 24 {
+            1 => common = common.or(Some(address)),
+            2 => notify = notify.or(Some((address, function.read(capability.at + 16)))),
+            4 => device = device.or(Some(address)),
+            _ => {}
+        }
+    }
+    let (notify, notify_step) = notify?;
+    Some(Registers::Modern { common: common?, device: device?, notify, notify_step })
+}

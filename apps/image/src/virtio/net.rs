@@ -1,0 +1,156 @@
+//! Network cards of virtual machines.
+
+use super::{ANY_LAYOUT, Device, Queue};
+use crate::machine::memory::shared;
+use crate::machine::pci::Function;
+use crate::nic::{MAX_FRAME, Nic};
+use alloc::vec::Vec;
+use core::slice;
+use smoltcp::wire::EthernetAddress;
+
+const HAS_MAC: u64 = 1 << 5;
+const HAS_STATUS: u64 = 1 << 16;
+
+const RECEIVE: u16 = 0;
+const TRANSMIT: u16 = 1;
+
+/// Bytes of memory for a frame and what stands before it.
+const BUFFER: usize = 2048;
+
+/// A card of a virtual machine.
+#[derive(Debug)]
+pub struct VirtioNet {
+    device: Device,
+    mac: EthernetAddress,
+    /// Bytes before each frame.
+    header: usize,
+    /// Descriptors of a buffer: a legacy device may want the header in one of its own.
+    descriptors: u16,
+    received: Queue,
+    received_memory: *mut u8,
+    /// The buffer of the frame that was received last, and how long it is.
+    current: Option<(u16, usize)>,
+    transmitted: Queue,
+    transmitted_memory: *mut u8,
+    /// Buffers for frames that the device has not got.
+    free: Vec<u16>,
+}
+
+impl VirtioNet {
+    /// Sets the card up; `None` where it does not work as it should.
+    #[must_use]
+    pub fn open(function: &Function) -> Option<Self> {
+        let device = Device::open(function, HAS_MAC | HAS_STATUS | ANY_LAYOUT)?;
+        let mut mac = [0; 6];
+        if device.features & HAS_MAC == 0 {
+            return None;
+        }
+        for (at, byte) in (0..).zip(&mut mac) {
+            *byte = device.config(at);
+        }
+        let received = device.queue(RECEIVE)?;
+        let transmitted = device.queue(TRANSMIT)?;
+        let is_split = !device.is_modern() && device.features & ANY_LAYOUT == 0;
+        let memory = |queue: &Queue| shared(BUFFER * usize::from(queue.size()));
+        let mut card = Self {
+            header: if device.is_modern() { 12 } else { 10 },
+            descriptors: if is_split { 2 } else { 1 },
+            mac: EthernetAddress(mac),
+            received_memory: memory(&received),
+            received,
+            current: None,
+            transmitted_memory: memory(&transmitted),
+            transmitted,
+            free: Vec::new(),
+            device,
+        };
+        card.free.extend(0..card.transmitted.size() / card.descriptors);
+        card.device.start();
+        for buffer in 0..card.received.size() / card.descriptors {
+            card.offer(buffer);
+        }
+        card.received.flush();
+        Some(card)
+    }
+
+    fn offer(&mut self, buffer: u16) {
+        let memory = place(self.received_memory, buffer);
+        let (first, header) = (buffer * self.descriptors, self.header);
+        match self.descriptors {
+            1 => self.received.describe(first, memory, BUFFER, true, None),
+            _ => {
+                self.received.describe(first, memory, header, true, Some(first + 1));
+                let rest = memory.wrapping_add(header);
+                self.received.describe(first + 1, rest, BUFFER - header, true, None);
+            }
+        }
+        self.received.offer(first);
+    }
+}
+
+/// Where `buffer` stands in `memory`.
+fn place(memory: *mut u8, buffer: u16) -> *mut u8 {
+    memory.wrapping_add(BUFFER * usize::from(buffer))
+}
+
+impl Nic for VirtioNet {
+    fn name(&self) -> &'static str {
+        if self.device.is_modern() { "virtio" } else { "virtio (legacy)" }
+    }
+
+    fn mac(&self) -> EthernetAddress {
+        self.mac
+    }
+
+    fn has_link(&mut self) -> bool {
+        self.device.features & HAS_STATUS == 0 || self.device.config(6) & 1 != 0
+    }
+
+    fn receive(&mut self) -> bool {
+        if let Some((buffer, _)) = self.current.take() {
+            self.offer(buffer);
+        }
+        let Some(used) = self.received.take() else {
+            self.received.flush();
+            return false;
+        };
+        let length = used.length.clamp(self.header, BUFFER) - self.header;
+        self.current = Some((used.descriptor / self.descriptors, length));
+        true
+    }
+
+    fn frame(&self) -> &[u8] {
+        let Some((buffer, length)) = self.current else { return &[] };
+        let memory = place(self.received_memory, buffer).wrapping_add(self.header);
+        // SAFETY: the device has given this buffer back, and gets it again only from `receive`.
+        unsafe { slice::from_raw_parts(memory, length) }
+    }
+
+    fn buffer(&mut self) -> Option<&mut [u8]> {
+        while let Some(used) = self.transmitted.take() {
+            self.free.push(used.descriptor / self.descriptors);
+        }
+        let memory = place(self.transmitted_memory, *self.free.last()?).wrapping_add(self.header);
+        // SAFETY: the device has not got this buffer, and gets it only from `send`.
+        Some(unsafe { slice::from_raw_parts_mut(memory, MAX_FRAME) })
+    }
+
+    fn send(&mut self, length: usize) {
+        let Some(buffer) = self.free.pop() else { return };
+        let memory = place(self.transmitted_memory, buffer);
+        let (first, header) = (buffer * self.descriptors, self.header);
+        match self.descriptors {
+            1 => self.transmitted.describe(first, memory, header + length, false, None),
+            _ => {
+                self.transmitted.describe(first, memory, header, false, Some(first + 1));
+                let rest = memory.wrapping_add(header);
+                self.transmitted.describe(first + 1, rest, length, false, None);
+            }
+        }
+        self.transmitted.offer(first);
+    }
+
+    fn flush(&mut self) {
+        self.transmitted.flush();
+    }
+}
