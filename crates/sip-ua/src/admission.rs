@@ -31,8 +31,8 @@ impl Core {
     }
 }
 
-/// Whether `invite`, of the transaction `key`, may ring here beside `calls`: the call whose place it
-/// wants, if it wants one. `Err` with the status to refuse with.
+/// Whether `invite`, of the transaction `key`, may ring here beside `calls`: the call whose place
+/// it wants, if it wants one. `Err` with the status to refuse with.
 pub(crate) fn admit(
     core: &Core,
     calls: &BTreeMap<CallId, Call>,
