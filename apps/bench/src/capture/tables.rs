@@ -1,6 +1,6 @@
 //! What a capture shows, for people.
 
-use super::Analysis;
+use super::analysis::Analysis;
 use super::calls::Call;
 use super::flow::{Flow, seconds};
 use super::srtp::Srtp;

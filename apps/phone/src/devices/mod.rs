@@ -10,6 +10,7 @@ mod cards;
 mod drift;
 #[cfg(feature = "audio")]
 mod echo;
+mod listed;
 
 #[cfg(not(feature = "audio"))]
 use cards::Canceller;
@@ -18,7 +19,8 @@ use cards::{Microphone, Speaker};
 use echo::Canceller;
 use std::time::{Duration, Instant};
 
-pub(crate) use cards::{Listed, list};
+pub(crate) use cards::list;
+pub(crate) use listed::Listed;
 
 /// Samples in a second of what microphones hear and speakers play: wideband speech.
 pub(crate) const RATE: u32 = 16_000;

@@ -1,16 +1,9 @@
 //! What stands in the place of sound cards where the phone was built without them.
 
+use super::listed::Listed;
+
 /// Why there are none.
 const WHY: &str = "this phone was built without sound devices: build it with `--features audio`, which needs libasound2-dev";
-
-/// A device as it is listed.
-pub(crate) struct Listed {
-    pub(crate) name: String,
-    pub(crate) description: String,
-    pub(crate) hears: bool,
-    pub(crate) plays: bool,
-    pub(crate) is_default: bool,
-}
 
 /// # Errors
 /// Always.
