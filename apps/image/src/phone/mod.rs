@@ -211,6 +211,9 @@ impl Phone {
     }
 
     fn on_address(&mut self, address: Option<Address>, now: Instant) {
+        if self.network.address() == address.as_ref() {
+            return;
+        }
         let is_first = self.network.address().is_none();
         match &address {
             Some(address) => {
