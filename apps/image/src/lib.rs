@@ -9,6 +9,7 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+pub mod dns;
 pub mod lock;
 pub mod machine;
 pub mod net;
@@ -16,6 +17,7 @@ pub mod nic;
 pub mod options;
 pub mod screen;
 pub mod server;
+pub mod sntp;
 pub mod tftp;
 pub mod users;
 pub mod virtio;

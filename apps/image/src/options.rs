@@ -42,6 +42,10 @@ pub struct Options {
     /// `reboot=SECONDS`: how long the machine stands still after a failure of the program, before it
     /// boots again; 0, for ever.
     pub reboot: Duration,
+    /// `sntp=A.B.C.D`: who knows the time, in place of whom DHCP names; `sntp=off`: nobody is asked.
+    pub sntp: Sntp,
+    /// `syslog=A.B.C.D`: to whom each line of the log goes (RFC 5424, by UDP).
+    pub syslog: Option<Ipv4Addr>,
     /// `secret=HEX`: 64 digits, kept over restarts, so that calls that stand keep their way.
     pub secret: Option<[u8; 32]>,
 }
@@ -63,6 +67,8 @@ impl Default for Options {
             checksums: true,
             screen: Page::Log,
             reboot: REBOOT,
+            sntp: Sntp::ByDhcp,
+            syslog: None,
             secret: None,
         }
     }
@@ -80,6 +86,17 @@ pub enum Page {
     State,
     /// Who is registered.
     Users,
+}
+
+/// Who is asked for the time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sntp {
+    /// Whom DHCP names, if it does.
+    ByDhcp,
+    /// This one.
+    Server(Ipv4Addr),
+    /// Nobody.
+    Off,
 }
 
 /// What is wrong with an option.
@@ -110,21 +127,21 @@ impl fmt::Display for Mistake {
 }
 
 const NAMES: &str = "mode, auth, state, domain, address, gateway, dns, tftp, file, refresh, \
-    expires, checksums, screen, reboot and secret, as name=value";
+    expires, checksums, screen, reboot, sntp, syslog and secret, as name=value";
 
 impl Options {
-    /// Reads `command_line`. A word without `=` is what a boot loader put there, and means nothing.
+    /// Reads `text`. A word without `=` is what a boot loader put there, and means nothing. Of two
+    /// that say different things the later one counts.
     ///
     /// # Errors
     /// Where a word is no option.
-    pub fn parse(command_line: &str) -> Result<Self, Mistake> {
-        let mut options = Self::default();
-        for word in command_line.split_ascii_whitespace() {
+    pub fn read(&mut self, text: &str) -> Result<(), Mistake> {
+        for word in text.split_ascii_whitespace() {
             if let Some((name, value)) = word.split_once('=') {
-                options.set(name, value)?;
+                self.set(name, value)?;
             }
         }
-        Ok(options)
+        Ok(())
     }
 
     fn set(&mut self, name: &str, value: &str) -> Result<(), Mistake> {
@@ -182,6 +199,13 @@ impl Options {
                 }
             }
             "reboot" => self.reboot = seconds(value).ok_or(expected(SECONDS))?,
+            "sntp" => {
+                self.sntp = match value {
+                    "off" => Sntp::Off,
+                    _ => Sntp::Server(parse(value).ok_or(expected("off, or an address"))?),
+                }
+            }
+            "syslog" => self.syslog = Some(parse(value).ok_or(expected(ADDRESS))?),
             "secret" => self.secret = Some(hex(value).ok_or(expected("64 hexadecimal digits"))?),
             _ => return Err(Mistake::Name(name.into())),
         }
@@ -226,13 +250,18 @@ mod tests {
     use super::*;
     use alloc::string::ToString;
 
+    fn parse(text: &str) -> Result<Options, Mistake> {
+        let mut options = Options::default();
+        options.read(text).map(|()| options)
+    }
+
     #[test]
     fn words_become_options() {
-        let options = Options::parse(
+        let options = parse(
             "barebell mode=redirect auth=off state=stateless domain=Example.org,sip.example.org \
              address=192.0.2.7/24 gateway=192.0.2.1 dns=192.0.2.2,192.0.2.3 tftp=192.0.2.4 \
-             file=users refresh=600 expires=120 checksums=off screen=users \
-             reboot=0",
+             file=users refresh=600 expires=120 checksums=off screen=users reboot=0 sntp=off \
+             syslog=192.0.2.5",
         );
         let expected = Options {
             mode: Mode::Redirect,
@@ -249,16 +278,18 @@ mod tests {
             checksums: false,
             screen: Page::Users,
             reboot: Duration::ZERO,
+            sntp: Sntp::Off,
+            syslog: Some(Ipv4Addr::new(192, 0, 2, 5)),
             secret: None,
         };
         assert_eq!(options, Ok(expected));
-        let secret = Options::parse(&alloc::format!("secret={}", "0f".repeat(32)));
+        let secret = parse(&alloc::format!("secret={}", "0f".repeat(32)));
         assert_eq!(secret.map(|options| options.secret), Ok(Some([15; 32])));
     }
 
     #[test]
     fn a_mistake_is_told_with_what_was_expected() {
-        let said = |line| Options::parse(line).map(|_| ()).map_err(|mistake| mistake.to_string());
+        let said = |line| parse(line).map(|_| ()).map_err(|mistake| mistake.to_string());
         let mistake = "option auth=yes: expected on or off";
         assert_eq!(said("mode=proxy auth=yes"), Err(mistake.into()));
         assert!(said("modus=proxy").is_err_and(|text| text.contains("no option \"modus\"")));

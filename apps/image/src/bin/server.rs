@@ -12,16 +12,24 @@ use image::options::Options;
 use image::server::screens::Screens;
 use image::server::{Log, Server};
 
+/// Options that were given when the image was built; those of the boot loader come after them.
+const BUILT_IN: &str = match option_env!("BAREBELL_IMAGE_OPTIONS") {
+    Some(options) => options,
+    None => "",
+};
+
 #[unsafe(no_mangle)]
 fn run(boot: &Boot) -> ! {
-    let mut screens = Screens::open(boot.framebuffer, bare::heap);
+    let mut screens = Screens::open(boot.framebuffer);
     let mut log = Log::default();
     log.say(format_args!("Barebell, a SIP server without an operating system"));
     screens.show_log(&log);
-    let options = match Options::parse(boot.command_line()) {
-        Ok(options) => options,
-        Err(mistake) => stop(screens, log, format_args!("{mistake}")),
-    };
+    let mut options = Options::default();
+    for text in [BUILT_IN, boot.command_line()] {
+        if let Err(mistake) = options.read(text) {
+            stop(screens, log, format_args!("{mistake}"));
+        }
+    }
     bare::set_pause(options.reboot);
     screens.set_page(options.screen);
     let Some(seed) = random::processor_seed() else {
@@ -29,7 +37,7 @@ fn run(boot: &Boot) -> ! {
         stop(screens, log, format_args!("{why}"))
     };
     let mut random = Random::new(seed);
-    let clock = Clock::new(clock::rate(), clock::time_of_day());
+    let mut clock = Clock::new(clock::rate(), clock::time_of_day());
     let memory = bare::heap().claimed >> 20;
     log.say(format_args!("{} MHz, {memory} MiB", clock.rate / 1_000_000));
     screens.show_log(&log);
@@ -41,10 +49,13 @@ fn run(boot: &Boot) -> ! {
     screens.show_log(&log);
     let number = u64::from_le_bytes(random.bytes());
     let network = Network::new(nic, number, options.checksums, clock.now());
-    let mut server = Server::new(options, network, random, clock.now());
+    let mut server = Server::new(options, network, random, bare::heap, clock.now());
     server.log = log;
     loop {
         server.step(&mut || clock.now());
+        if let Some(micros) = server.correction() {
+            clock.adjust(micros);
+        }
         if screens.turn(&mut server, clock.now()) {
             port::reset();
         }

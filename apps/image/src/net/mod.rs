@@ -9,7 +9,7 @@ mod neighbors;
 mod stack;
 
 pub use datagram::Ends;
-pub use stack::Address;
+pub use stack::{Address, Polled};
 
 use crate::nic::{MAX_FRAME, Nic};
 use alloc::boxed::Box;
@@ -23,7 +23,7 @@ use sip::{Duration, Instant};
 use smoltcp::wire::{
     ArpOperation, ArpPacket, ArpRepr, EthernetAddress, EthernetFrame, EthernetProtocol,
 };
-use stack::Stack;
+pub(crate) use stack::Stack;
 
 /// Bytes of an IP packet in a frame, behind its header.
 const MOST_OF_PACKET: usize = MAX_FRAME - ETHERNET - IP;
@@ -33,6 +33,8 @@ const MOST_OF_PART: usize = MOST_OF_PACKET & !7;
 const MOST_OF_DATAGRAM: usize = 65_535 - IP - UDP;
 /// How often the card is looked at for room to send.
 const PATIENCE: u32 = 1000;
+/// Frames that a card has memory for: those that wait came after so many before them were received.
+const RING: usize = 256;
 /// From one look for neighbours that have not answered to the next.
 const LOOK: Duration = Duration::from_millis(100);
 
@@ -43,6 +45,8 @@ pub struct Datagram<'a> {
     pub ends: Ends,
     /// What is in it.
     pub payload: &'a [u8],
+    /// How long it has waited to be received, at most.
+    pub waited: Duration,
 }
 
 /// What was counted.
@@ -73,6 +77,9 @@ pub struct Network {
     last: Option<(Ipv4Addr, EthernetAddress)>,
     /// The datagram that was put together last.
     whole: Vec<u8>,
+    /// When nothing was there to be received, and when each of the last frames was.
+    idle: Instant,
+    taken: Vec<Instant>,
     next_poll: Instant,
     next_look: Instant,
     counts: Counts,
@@ -95,6 +102,8 @@ impl Network {
             ident: seed as u16,
             last: None,
             whole: Vec::new(),
+            idle: now,
+            taken: alloc::vec![now; RING],
             next_poll: now,
             next_look: now,
             counts: Counts::default(),
@@ -139,6 +148,12 @@ impl Network {
         self.ports.retain(|&other| other != port);
     }
 
+    /// The stack, which is looked at soon for what is done with its connections.
+    pub(crate) fn stack(&mut self, now: Instant) -> &mut Stack {
+        self.next_poll = now;
+        &mut self.stack
+    }
+
     /// The next datagram for one of our ports. Everything else that comes is dealt with meanwhile.
     pub fn receive(&mut self, now: Instant) -> Option<Datagram<'_>> {
         enum Found {
@@ -146,10 +161,16 @@ impl Network {
             Whole(Ends),
         }
         self.last = None;
+        let mut waited;
         let found = loop {
             if !self.nic.receive() {
+                self.idle = now;
                 return None;
             }
+            // It came after the card got the memory for it, and was not there when none was.
+            let slot = &mut self.taken[self.counts.received as usize % RING];
+            waited = now.since((*slot).max(self.idle));
+            *slot = now;
             self.counts.received += 1;
             let frame = self.nic.frame();
             let ours = self.address.as_ref().map(|address| address.ours.address());
@@ -189,8 +210,10 @@ impl Network {
             }
         };
         Some(match found {
-            Found::InFrame(ends, payload) => Datagram { ends, payload: &self.nic.frame()[payload] },
-            Found::Whole(ends) => Datagram { ends, payload: &self.whole[UDP..] },
+            Found::InFrame(ends, payload) => {
+                Datagram { ends, payload: &self.nic.frame()[payload], waited }
+            }
+            Found::Whole(ends) => Datagram { ends, payload: &self.whole[UDP..], waited },
         })
     }
 
@@ -222,12 +245,11 @@ impl Network {
         }
     }
 
-    /// Does what is to be done now, and lets the card know of what is to be sent. Returns what DHCP
-    /// says, if it says something new.
-    pub fn poll(&mut self, now: Instant) -> Option<Option<Address>> {
-        let mut news = None;
+    /// Does what is to be done now, and lets the card know of what is to be sent.
+    pub fn poll(&mut self, now: Instant) -> Polled {
+        let mut polled = Polled::default();
         if now >= self.next_poll {
-            news = self.stack.poll(now);
+            polled = self.stack.poll(now);
             while let Some(frame) = self.stack.transmit() {
                 self.send_frame(|memory| {
                     memory[..frame.len()].copy_from_slice(&frame);
@@ -243,7 +265,7 @@ impl Network {
             }
         }
         self.nic.flush();
-        news
+        polled
     }
 
     /// Sends what has waited for a neighbour.

@@ -5,16 +5,26 @@ use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::string::String;
 use alloc::vec::Vec;
-use core::net::Ipv4Addr;
-use sip::Instant;
-use smoltcp::iface::{Config, Interface, SocketHandle, SocketSet};
+use core::net::{Ipv4Addr, SocketAddrV4};
+use sip::{Duration, Instant};
+use smoltcp::iface::{Config, Interface, PollResult, SocketHandle, SocketSet};
 use smoltcp::phy::{self, Device, DeviceCapabilities, Medium};
-use smoltcp::socket::dhcpv4;
+use smoltcp::socket::{dhcpv4, tcp};
 use smoltcp::time::Instant as Time;
-use smoltcp::wire::{DhcpOption, EthernetAddress, IpCidr, Ipv4Cidr};
+use smoltcp::wire::{DhcpOption, EthernetAddress, IpAddress, IpCidr, Ipv4Cidr};
 
 /// Frames that wait to be looked at.
 const MOST_FRAMES: usize = 256;
+
+/// Sockets to which connections may come at the same time, and those whose handshakes have not ended.
+const LISTENING: usize = 16;
+const COMING: usize = 64;
+/// How long a handshake takes at most.
+const HANDSHAKE: Duration = Duration::from_secs(5);
+/// Bytes that are kept of each direction of a connection, beside what the stream layer keeps.
+const TCP_BUFFER: usize = 4096;
+/// How long what was sent may go without an answer.
+const SILENCE: smoltcp::time::Duration = smoltcp::time::Duration::from_secs(30);
 
 /// What DHCP is asked for: mask, router, DNS servers, NTP servers, TFTP server by name and by
 /// address, boot file.
@@ -49,12 +59,25 @@ impl Address {
     }
 }
 
+/// What has come of looking at the network.
+#[derive(Debug, Default)]
+pub struct Polled {
+    /// What DHCP says, if it says something new: an address, or that there is none any more.
+    pub lease: Option<Option<Address>>,
+    /// Whether connections are to be looked at.
+    pub has_stirred: bool,
+}
+
 /// The stack.
 pub(crate) struct Stack {
     frames: Frames,
     interface: Interface,
     sockets: SocketSet<'static>,
     dhcp: Option<SocketHandle>,
+    /// Sockets to which connections come, and those to which one is coming.
+    listening: Vec<SocketHandle>,
+    coming: Vec<(SocketHandle, Instant)>,
+    port: u16,
 }
 
 impl core::fmt::Debug for Stack {
@@ -70,7 +93,15 @@ impl Stack {
         let mut config = Config::new(mac.into());
         config.random_seed = seed;
         let interface = Interface::new(config, &mut frames, time(now));
-        Self { frames, interface, sockets: SocketSet::new(Vec::new()), dhcp: None }
+        Self {
+            frames,
+            interface,
+            sockets: SocketSet::new(Vec::new()),
+            dhcp: None,
+            listening: Vec::new(),
+            coming: Vec::new(),
+            port: 0,
+        }
     }
 
     /// Asks DHCP for an address from now on.
@@ -96,6 +127,80 @@ impl Stack {
         }
     }
 
+    /// Accepts connections at `port` from now on.
+    pub(crate) fn listen(&mut self, port: u16) {
+        self.port = port;
+        while self.listening.len() < LISTENING {
+            self.add_listener();
+        }
+    }
+
+    /// Accepts none any more, and has none.
+    pub(crate) fn close_all(&mut self) {
+        for handle in
+            self.listening.drain(..).chain(self.coming.drain(..).map(|(handle, _)| handle))
+        {
+            self.sockets.remove(handle);
+        }
+    }
+
+    fn add_listener(&mut self) {
+        let mut socket = new_socket();
+        // It is new, so it can listen, and the port is none of nobody.
+        if socket.listen(self.port).is_ok() {
+            let handle = self.sockets.add(socket);
+            self.listening.push(handle);
+        }
+    }
+
+    /// Connections that have been made since this was asked last.
+    pub(crate) fn accept(&mut self, now: Instant) -> Vec<SocketHandle> {
+        let is_listening = |sockets: &SocketSet<'_>, handle: SocketHandle| {
+            sockets.get::<tcp::Socket<'_>>(handle).is_listening()
+        };
+        let sockets = &self.sockets;
+        let begun = self.listening.extract_if(.., |handle| !is_listening(sockets, *handle));
+        self.coming.extend(begun.map(|handle| (handle, now)));
+        let mut made = Vec::new();
+        let sockets = &mut self.sockets;
+        self.coming.retain(|&(handle, since)| {
+            let state = sockets.get::<tcp::Socket<'_>>(handle).state();
+            if state == tcp::State::SynReceived && now.since(since) < HANDSHAKE {
+                return true;
+            }
+            match state {
+                tcp::State::SynReceived | tcp::State::Closed | tcp::State::Listen => {
+                    sockets.remove(handle);
+                }
+                _ => made.push(handle),
+            }
+            false
+        });
+        // Who never ends a handshake has what is left of this room, and no more.
+        while self.port != 0 && self.listening.len() < LISTENING && self.coming.len() < COMING {
+            self.add_listener();
+        }
+        made
+    }
+
+    /// Begins a connection to `remote` from our port `local`.
+    pub(crate) fn connect(&mut self, remote: SocketAddrV4, local: u16) -> Option<SocketHandle> {
+        let mut socket = new_socket();
+        let to = (IpAddress::Ipv4(*remote.ip()), remote.port());
+        socket.connect(self.interface.context(), to, local).ok()?;
+        Some(self.sockets.add(socket))
+    }
+
+    /// A connection.
+    pub(crate) fn socket(&mut self, handle: SocketHandle) -> &mut tcp::Socket<'static> {
+        self.sockets.get_mut(handle)
+    }
+
+    /// Forgets a connection. To be called once for each.
+    pub(crate) fn remove(&mut self, handle: SocketHandle) {
+        self.sockets.remove(handle);
+    }
+
     /// A frame came that is for the stack.
     pub(crate) fn receive(&mut self, frame: &[u8]) {
         if self.frames.received.len() < MOST_FRAMES {
@@ -103,14 +208,17 @@ impl Stack {
         }
     }
 
-    /// Does what is to be done now. Returns what DHCP says, if it says something new.
-    pub(crate) fn poll(&mut self, now: Instant) -> Option<Option<Address>> {
-        self.interface.poll(time(now), &mut self.frames, &mut self.sockets);
-        let socket = self.sockets.get_mut::<dhcpv4::Socket<'_>>(self.dhcp?);
-        match socket.poll()? {
-            dhcpv4::Event::Deconfigured => Some(None),
-            dhcpv4::Event::Configured(config) => Some(Some(address(&config))),
-        }
+    /// Does what is to be done now.
+    pub(crate) fn poll(&mut self, now: Instant) -> Polled {
+        let result = self.interface.poll(time(now), &mut self.frames, &mut self.sockets);
+        let has_stirred = result == PollResult::SocketStateChanged;
+        let Some(dhcp) = self.dhcp else { return Polled { lease: None, has_stirred } };
+        let lease = match self.sockets.get_mut::<dhcpv4::Socket<'_>>(dhcp).poll() {
+            None => None,
+            Some(dhcpv4::Event::Deconfigured) => Some(None),
+            Some(dhcpv4::Event::Configured(config)) => Some(Some(address(&config))),
+        };
+        Polled { lease, has_stirred }
     }
 
     /// When there is something to be done at the latest.
@@ -126,6 +234,15 @@ impl Stack {
     pub(crate) fn transmit(&mut self) -> Option<Vec<u8>> {
         self.frames.transmitted.pop_front()
     }
+}
+
+fn new_socket() -> tcp::Socket<'static> {
+    let buffer = || tcp::SocketBuffer::new(alloc::vec![0; TCP_BUFFER]);
+    let mut socket = tcp::Socket::new(buffer(), buffer());
+    // Messages are whole when they are written; waiting for more only delays them.
+    socket.set_nagle_enabled(false);
+    socket.set_timeout(Some(SILENCE));
+    socket
 }
 
 fn time(now: Instant) -> Time {

@@ -10,8 +10,14 @@ use sip::digest::Algorithm;
 use sip_server::Config;
 use sip_server::config::{Domain, Listener};
 
-/// The engine's configuration where our address is `ours`, and users have hashes by `algorithms`.
-pub(super) fn config(options: &Options, ours: Option<IpAddr>, algorithms: &[Algorithm]) -> Config {
+/// The engine's configuration where our address is `ours`, users have hashes by `algorithms`, and
+/// there are so many bytes of `memory`.
+pub(super) fn config(
+    options: &Options,
+    ours: Option<IpAddr>,
+    algorithms: &[Algorithm],
+    memory: usize,
+) -> Config {
     let mut config = Config {
         mode: options.mode,
         state: options.state,
@@ -20,7 +26,8 @@ pub(super) fn config(options: &Options, ours: Option<IpAddr>, algorithms: &[Algo
         ..Config::default()
     };
     let address = SocketAddr::new(ours.unwrap_or(Ipv4Addr::UNSPECIFIED.into()), SIP);
-    config.listeners = [Listener { transport: Transport::Udp, address }].into();
+    let listener = |transport| Listener { transport, address };
+    config.listeners = [Transport::Udp, Transport::Tcp].map(listener).into();
     config.authentication.required = options.auth;
     config.authentication.algorithms.retain(|algorithm| algorithms.contains(algorithm));
     if config.authentication.algorithms.is_empty() {
@@ -28,11 +35,13 @@ pub(super) fn config(options: &Options, ours: Option<IpAddr>, algorithms: &[Algo
     }
     config.registrar.max_expires = options.expires;
     config.registrar.default_expires = options.expires;
-    // What takes bytes is bounded by them; nothing else on this machine needs any.
-    config.limits.max_transaction_bytes = 8 << 20;
-    config.limits.max_dialog_bytes = 2 << 20;
-    config.limits.max_sources = 4096;
-    config.authentication.max_nonces = 1 << 14;
+    // Most of the memory is for users and where they are.
+    let limits = &mut config.limits;
+    limits.max_transaction_bytes = limits.max_transaction_bytes.min(memory / 4);
+    limits.max_dialog_bytes = limits.max_dialog_bytes.min(memory / 16);
+    limits.max_sources = limits.max_sources.min(memory / 4096);
+    let max_nonces = &mut config.authentication.max_nonces;
+    *max_nonces = (*max_nonces).min(memory / 1024);
     config
 }
 

@@ -2,26 +2,39 @@
 
 mod accounts;
 mod config;
+mod connections;
 pub mod screens;
+mod shortage;
+mod syslog;
 
+use crate::dns::Resolver;
 use crate::lock::Lock;
 use crate::machine::clock::nanoseconds;
+use crate::machine::memory::Heap;
 use crate::machine::random::Random;
 use crate::net::{Address, Network};
-use crate::options::Options;
+use crate::options::{Options, Sntp};
+use crate::sntp::{self, TimeKeeper};
 use accounts::{Accounts, Trouble};
 use alloc::collections::VecDeque;
 use alloc::string::String;
 use alloc::sync::Arc;
+use alloc::vec::Vec;
+use connections::{Connections, News};
 use core::fmt;
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use sip::{Duration, Flow, Instant, Transport};
-use sip_server::{Event, Output, Timing, Worker};
+use sip_server::{Event, Location, Output, Ticket, Timing, Worker};
+use syslog::Syslog;
 
 /// SIP's port.
 const SIP: u16 = 5060;
 /// Messages that are dealt with before timers are looked at again.
 const TURN: usize = 64;
+/// How often connections are looked at, though nothing has come.
+const ROUND: Duration = Duration::from_millis(100);
+/// How often link, memory and time are looked at.
+const LOOK: Duration = Duration::from_millis(200);
 /// Lines that are kept for the screen.
 const MOST_LINES: usize = 200;
 /// How often it is said that there is no link, no lease or no file.
@@ -83,6 +96,18 @@ pub struct Server {
     out: Output,
     accounts: Accounts,
     next_fetch: Option<Instant>,
+    connections: Connections,
+    /// When they are looked at, though nothing has come.
+    next_round: Instant,
+    resolver: Resolver<Ticket>,
+    time_keeper: Option<TimeKeeper>,
+    /// By how many microseconds the clock is behind.
+    correction: Option<i64>,
+    syslog: Option<Syslog>,
+    memory: fn() -> Heap,
+    is_short: bool,
+    has_link: bool,
+    next_look: Instant,
     random: Random,
     /// How often bindings were changed.
     changes: u64,
@@ -99,15 +124,22 @@ impl fmt::Debug for Server {
 }
 
 impl Server {
-    /// A server by this network.
+    /// A server by this network, on a machine with so much `memory`.
     #[must_use]
-    pub fn new(options: Options, network: Network, mut random: Random, now: Instant) -> Self {
+    pub fn new(
+        options: Options,
+        network: Network,
+        mut random: Random,
+        memory: fn() -> Heap,
+        now: Instant,
+    ) -> Self {
         let secret = options.secret.unwrap_or_else(|| random.bytes());
-        let config = config::config(&options, None, &[]);
+        let config = config::config(&options, None, &[], memory().claimed);
         let engine = Arc::new(sip_server::Server::new(config, &secret));
         engine.forget_nonces_before(now);
         let mut worker = engine.worker();
         worker.set_clock(nanoseconds);
+        let syslog = options.syslog.map(Syslog::new);
         Self {
             options,
             network,
@@ -118,11 +150,26 @@ impl Server {
             out: Output::default(),
             accounts: Accounts::default(),
             next_fetch: None,
+            connections: Connections::new(now),
+            next_round: now,
+            resolver: Resolver::default(),
+            time_keeper: None,
+            correction: None,
+            syslog,
+            memory,
+            is_short: false,
+            has_link: false,
+            next_look: now,
             random,
             changes: 0,
             total: Timing::default(),
             log: Log::default(),
         }
+    }
+
+    /// By how many microseconds the clock is behind, if that was found out since it was asked last.
+    pub fn correction(&mut self) -> Option<i64> {
+        self.correction.take()
     }
 
     /// What it waits for.
@@ -143,6 +190,7 @@ impl Server {
     fn wait_for_link(&mut self, now: Instant) {
         if self.network.nic().has_link() {
             self.phase = Phase::Address;
+            self.has_link = true;
             self.reminder = now + REMINDER;
             match self.options.address {
                 Some(ours) => {
@@ -179,13 +227,31 @@ impl Server {
                     remote: SocketAddr::V4(ends.source),
                     connection: None,
                 };
-                self.worker.receive(clock(), &flow, datagram.payload, &mut self.out);
+                if self.is_short
+                    && let Some(answer) = shortage::refusal(&flow, datagram.payload)
+                {
+                    self.network.send(now, SIP, ends.source, &answer);
+                    continue;
+                }
+                let (time, waited) = (clock(), datagram.waited);
+                self.worker.note_wait(Transport::Udp, time, waited);
+                self.worker.receive_late(time, waited, &flow, datagram.payload, &mut self.out);
                 self.act(now);
                 self.total.count += 1;
                 self.total.nanoseconds += nanoseconds().saturating_sub(start);
             } else if self.accounts.port() == Some(ends.destination.port()) {
                 let came = self.accounts.receive(now, ends.source, datagram.payload);
                 self.on_fetch(came, now);
+            } else if ends.destination.port() == sntp::PORT {
+                let keeper = self.time_keeper.as_mut();
+                let heard =
+                    keeper.and_then(|keeper| keeper.receive(now, ends.source, datagram.payload));
+                self.correction = heard.or(self.correction);
+            } else {
+                let port = ends.destination.port();
+                let payload = datagram.payload;
+                self.resolver.receive(now, ends.source, port, payload, &mut self.random);
+                self.go_on_with_searches(now);
             }
         }
         if self.worker.next_timer().is_some_and(|time| time <= now) {
@@ -198,12 +264,95 @@ impl Server {
         if self.next_fetch.is_some_and(|time| time <= now) && !self.accounts.is_busy() {
             self.fetch(now);
         }
-        if let Some(address) = self.network.poll(now) {
+        if self.resolver.next_time().is_some_and(|time| time <= now) {
+            self.resolver.on_time(now, &mut self.random);
+            self.go_on_with_searches(now);
+        }
+        if now >= self.next_look {
+            self.look_around(now);
+        }
+        let polled = self.network.poll(now);
+        if self.phase == Phase::Ready && (polled.has_stirred || now >= self.next_round) {
+            self.go_on_with_connections(now);
+        }
+        if let Some(address) = polled.lease {
             self.on_address(address, now);
         }
         if self.phase == Phase::Address && now >= self.reminder {
             self.reminder = now + REMINDER;
             self.log.say(format_args!("no lease: no DHCP server has answered"));
+        }
+    }
+
+    /// Looks at what does not say by itself that it has changed.
+    fn look_around(&mut self, now: Instant) {
+        self.next_look = now + LOOK;
+        let has_link = self.network.nic().has_link();
+        if core::mem::replace(&mut self.has_link, has_link) != has_link {
+            let what = if has_link { "the link is there again" } else { "the link is lost" };
+            self.log.say(format_args!("{what}"));
+        }
+        let is_short = shortage::is_short((self.memory)());
+        if core::mem::replace(&mut self.is_short, is_short) != is_short {
+            let what = match is_short {
+                true => "memory is short: new requests are refused",
+                false => "memory is there again",
+            };
+            self.log.say(format_args!("{what}"));
+        }
+        let number = u64::from_le_bytes(self.random.bytes());
+        let question = self.time_keeper.as_mut().and_then(|keeper| keeper.transmit(now, number));
+        if let Some((server, message)) = question {
+            self.network.send(now, sntp::PORT, server, &message);
+        }
+        if let (Some(syslog), true) = (&mut self.syslog, self.phase == Phase::Ready) {
+            syslog.send(now, &self.log, &mut self.network);
+        }
+    }
+
+    fn go_on_with_connections(&mut self, now: Instant) {
+        self.next_round = now + ROUND;
+        let mut news = Vec::new();
+        let stack = self.network.stack(now);
+        self.connections.accept(now, stack, &self.engine);
+        self.connections.step(now, stack, &mut self.worker, &mut self.out, &mut news);
+        self.tell(now, news);
+        self.act(now);
+    }
+
+    /// Tells the engine what has become of connections.
+    fn tell(&mut self, now: Instant, news: Vec<News>) {
+        for news in news {
+            match news {
+                News::Ended(connection) => {
+                    self.worker.connection_ended(now, connection, &mut self.out);
+                }
+                News::Unsent(flow, bytes) => {
+                    self.worker.undeliverable(now, &flow, &bytes, &mut self.out);
+                }
+            }
+        }
+    }
+
+    /// Opens and closes ports for queries, sends them, and tells the engine what was found.
+    fn go_on_with_searches(&mut self, now: Instant) {
+        let (opened, closed, queries) = self.resolver.work();
+        opened.into_iter().for_each(|port| self.network.listen(port));
+        closed.into_iter().for_each(|port| self.network.close(port));
+        for (port, server, query) in queries {
+            self.network.send(now, port, server, &query);
+        }
+        while let Some((ticket, targets)) = self.resolver.found() {
+            let location = |target: sip::locate::Target| Location {
+                transport: target.transport,
+                remote: target.address,
+                local: None,
+            };
+            let locations: Vec<_> = targets.into_iter().map(location).collect();
+            self.worker.located(now, ticket, &locations, &mut self.out);
+        }
+        if !self.out.is_empty() {
+            self.act(now);
         }
     }
 
@@ -254,7 +403,7 @@ impl Server {
             }
             self.configure();
             if self.phase == Phase::Users {
-                self.begin_to_serve();
+                self.begin_to_serve(now);
             }
         }
         self.act(now);
@@ -280,25 +429,45 @@ impl Server {
 
     /// Does what the engine wants to be done.
     fn act(&mut self, now: Instant) {
-        if self.out.is_empty() {
-            return;
-        }
-        self.changes += u64::from(!self.out.journal.is_empty());
-        for transmit in &self.out.transmits {
-            if let (Transport::Udp, SocketAddr::V4(remote)) =
-                (transmit.flow.transport, transmit.flow.remote)
-            {
-                let bytes = &self.out.bytes[transmit.range.clone()];
-                self.network.send(now, SIP, remote, bytes);
+        while !self.out.is_empty() {
+            let mut out = core::mem::take(&mut self.out);
+            let mut unsent = Vec::new();
+            self.changes += u64::from(!out.journal.is_empty());
+            for transmit in &out.transmits {
+                let bytes = &out.bytes[transmit.range.clone()];
+                let flow = &transmit.flow;
+                match (flow.transport, flow.remote) {
+                    (Transport::Udp, SocketAddr::V4(remote)) => {
+                        self.network.send(now, SIP, remote, bytes);
+                    }
+                    (Transport::Tcp, _) => {
+                        // A port that is not in use by a connection that has just ended.
+                        let port = 49_152 + self.random.below(16_384) as u16;
+                        let stack = self.network.stack(now);
+                        let sent =
+                            self.connections.send(now, stack, &self.engine, flow, port, bytes);
+                        unsent.extend(sent.err());
+                    }
+                    _ => {}
+                }
+            }
+            let mut searches = false;
+            for event in out.events.drain(..) {
+                match event {
+                    Event::Notice(notice) => self.log.say(format_args!("{notice}")),
+                    Event::Locate { destination, ticket } => {
+                        self.resolver.locate(now, destination, ticket, &mut self.random);
+                        searches = true;
+                    }
+                }
+            }
+            out.clear();
+            self.out = out;
+            self.tell(now, unsent);
+            if searches {
+                self.go_on_with_searches(now);
             }
         }
-        for event in &self.out.events {
-            match event {
-                Event::Notice(notice) => self.log.say(format_args!("{notice}")),
-                Event::Locate { .. } => {}
-            }
-        }
-        self.out.clear();
     }
 
     fn on_address(&mut self, address: Option<Address>, now: Instant) {
@@ -307,10 +476,25 @@ impl Server {
         }
         self.end_fetch();
         self.network.close(SIP);
+        self.network.close(sntp::PORT);
+        let mut news = Vec::new();
+        self.connections.end_all(self.network.stack(now), &mut news);
+        self.tell(now, news);
+        self.act(now);
         self.network.set_address(address);
         match self.network.address() {
             Some(address) => {
                 self.log.say(format_args!("address {}", address.ours));
+                let dns =
+                    if self.options.dns.is_empty() { &address.dns } else { &self.options.dns };
+                self.resolver.set_servers(dns);
+                let time_server = match self.options.sntp {
+                    Sntp::ByDhcp => address.ntp,
+                    Sntp::Server(server) => Some(server),
+                    Sntp::Off => None,
+                };
+                self.time_keeper = time_server.map(|server| TimeKeeper::new(server, now));
+                self.network.listen(sntp::PORT);
                 self.configure();
                 self.phase = Phase::Users;
                 self.next_fetch = Some(now);
@@ -330,14 +514,16 @@ impl Server {
     /// Tells the engine what it is, with our address and the users' algorithms.
     fn configure(&mut self) {
         let ours = self.ours();
-        let config = config::config(&self.options, ours, &self.accounts.algorithms);
+        let config =
+            config::config(&self.options, ours, &self.accounts.algorithms, (self.memory)().claimed);
         self.engine.configure(config);
     }
 
-    fn begin_to_serve(&mut self) {
+    fn begin_to_serve(&mut self, now: Instant) {
         let Some(ours) = self.ours() else { return };
         self.network.listen(SIP);
+        self.network.stack(now).listen(SIP);
         self.phase = Phase::Ready;
-        self.log.say(format_args!("ready: SIP by UDP at {ours}:{SIP}"));
+        self.log.say(format_args!("ready: SIP by UDP and TCP at {ours}:{SIP}"));
     }
 }

@@ -11,7 +11,6 @@ mod view;
 use super::{Log, Phase, Server};
 use crate::machine::boot_info::Framebuffer;
 use crate::machine::keyboard;
-use crate::machine::memory::Heap;
 use crate::machine::serial::{self, Serial};
 use crate::options::Page;
 use crate::screen::keys::{Key, Keyboard, Sequences};
@@ -111,9 +110,9 @@ pub struct Screens {
 }
 
 impl Screens {
-    /// The screens that this machine has; `heap` says how much memory is used.
+    /// The screens that this machine has.
     #[must_use]
-    pub fn open(framebuffer: Option<Framebuffer>, heap: fn() -> Heap) -> Self {
+    pub fn open(framebuffer: Option<Framebuffer>) -> Self {
         let text = || Text::open().map(Local::Text);
         let local = framebuffer.and_then(Pixels::open).map(Local::Pixels).or_else(text);
         if let Some(local) = local {
@@ -129,7 +128,7 @@ impl Screens {
                 has_pages: false,
                 seen: 0,
             },
-            rates: Rates::new(heap),
+            rates: Rates::default(),
             next_keys: Instant::ZERO,
             next_send: Instant::ZERO,
         }

@@ -3,6 +3,7 @@
 use super::list::{Key as Name, List, Place};
 use super::view::{Action, View};
 use super::*;
+use crate::machine::memory::Heap;
 use crate::machine::random::Random;
 use crate::net::{Address, Network};
 use crate::nic::Nic;
@@ -54,14 +55,17 @@ impl Nic for Card {
 
 /// A server at 192.0.2.1, which asks for no passwords.
 fn server() -> Server {
-    let options = Options::parse("auth=off domain=example.com address=192.0.2.1/24");
+    let mut options = Options::default();
+    options.read("auth=off domain=example.com address=192.0.2.1/24").expect("options");
+    let memory = || Heap { used: 3 << 20, claimed: 60 << 20 };
     let card = Box::new(Card([0; crate::nic::MAX_FRAME]));
     let network = Network::new(card, 1, true, NOW);
     let random = Random::new([1; 32]);
-    let mut server = Server::new(options.expect("options"), network, random, NOW);
+    let mut server = Server::new(options, network, random, memory, NOW);
     let ours = "192.0.2.1/24".parse().expect("an address");
     let address =
         Address { ours, gateway: None, dns: Vec::new(), tftp: None, file: None, ntp: None };
+    server.has_link = true;
     server.on_address(Some(address), NOW);
     server
 }
@@ -99,10 +103,9 @@ struct Eye {
 
 impl Eye {
     fn new(page: Page) -> Self {
-        let heap = || Heap { used: 3 << 20, claimed: 60 << 20 };
         let mut view = View::default();
         view.set_page(page);
-        Self { view, grid: Grid::new(80, 24), rates: Rates::new(heap), now: NOW }
+        Self { view, grid: Grid::new(80, 24), rates: Rates::default(), now: NOW }
     }
 
     /// Presses a key, and looks until nothing changes any more: what each row says.

@@ -1,0 +1,105 @@
+//! The time from a server that knows it (SNTP, RFC 4330), without I/O.
+
+use core::net::{Ipv4Addr, SocketAddrV4};
+use sip::{Duration, Instant};
+
+/// The port of time servers.
+pub const PORT: u16 = 123;
+/// How long an answer may take, and when to ask again after one.
+const PATIENCE: Duration = Duration::from_secs(4);
+const INTERVAL: Duration = Duration::from_secs(1024);
+/// Bytes of a message.
+const LENGTH: usize = 48;
+/// Seconds from the year 1900, which these times count from, to 1970.
+const EPOCH: u64 = 2_208_988_800;
+
+/// Asks a server now and then.
+#[derive(Debug)]
+pub struct TimeKeeper {
+    server: Ipv4Addr,
+    /// When it was asked, and with which number in place of a time; nobody else can know it.
+    asked: Option<(Instant, u64)>,
+    next: Instant,
+}
+
+impl TimeKeeper {
+    /// Asks `server` from `now` on.
+    #[must_use]
+    pub const fn new(server: Ipv4Addr, now: Instant) -> Self {
+        Self { server, asked: None, next: now }
+    }
+
+    /// What is to be sent `now`, and where; `number` is random.
+    pub fn transmit(&mut self, now: Instant, number: u64) -> Option<(SocketAddrV4, [u8; LENGTH])> {
+        if now < self.next {
+            return None;
+        }
+        self.next = now + PATIENCE;
+        self.asked = Some((now, number));
+        let mut message = [0; LENGTH];
+        // Version 4, from a client.
+        message[0] = 4 << 3 | 3;
+        message[40..].copy_from_slice(&number.to_be_bytes());
+        Some((SocketAddrV4::new(self.server, PORT), message))
+    }
+
+    /// A message came from `remote`. Returns by how many microseconds our clock is behind, if that
+    /// was an answer.
+    pub fn receive(&mut self, now: Instant, remote: SocketAddrV4, message: &[u8]) -> Option<i64> {
+        let (asked, number) = self.asked?;
+        let is_server = remote == SocketAddrV4::new(self.server, PORT);
+        if !is_server || message.len() < LENGTH {
+            return None;
+        }
+        let field = |at: usize| message[at..].first_chunk().map_or(0, |b| u64::from_be_bytes(*b));
+        let mode = message[0] & 7;
+        let stratum = message[1];
+        // A server that has no time itself says so by its stratum, and by the two bits of a warning.
+        let knows = message[0] >> 6 != 3 && (1..16).contains(&stratum);
+        if mode != 4 || !knows || field(24) != number || field(40) == 0 {
+            return None;
+        }
+        self.asked = None;
+        self.next = now + INTERVAL;
+        let (received, sent) = (micros(field(32)), micros(field(40)));
+        let (asked, now) = (asked.as_micros() as i64, now.as_micros() as i64);
+        Some(((received - asked) + (sent - now)) / 2)
+    }
+}
+
+/// Microseconds since 1970. What counts from 1900 begins anew in 2036.
+fn micros(time: u64) -> i64 {
+    let seconds = time >> 32;
+    let seconds = if seconds < EPOCH { seconds + (1 << 32) } else { seconds };
+    let fraction = ((time & 0xffff_ffff) * 1_000_000) >> 32;
+    ((seconds - EPOCH) * 1_000_000 + fraction) as i64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_difference_of_the_clocks_is_found_and_strangers_are_not_heard() {
+        let server = Ipv4Addr::new(192, 0, 2, 4);
+        let at = |second: u64| Instant::from_micros(second * 1_000_000);
+        let mut keeper = TimeKeeper::new(server, at(1000));
+        let (remote, request) = keeper.transmit(at(1000), 77).expect("a question");
+        assert_eq!((remote.port(), keeper.transmit(at(1001), 78)), (PORT, None));
+        let stamp = |second: u64| ((second + EPOCH) << 32).to_be_bytes();
+        let mut answer = [0; LENGTH];
+        (answer[0], answer[1]) = (4 << 3 | 4, 2);
+        answer[24..32].copy_from_slice(&request[40..]);
+        answer[32..40].copy_from_slice(&stamp(2001));
+        answer[40..].copy_from_slice(&stamp(2001));
+        let mut forged = answer;
+        forged[24] ^= 1;
+        assert_eq!(keeper.receive(at(1002), remote, &forged), None);
+        let mut unsure = answer;
+        unsure[1] = 0;
+        assert_eq!(keeper.receive(at(1002), remote, &unsure), None);
+        assert_eq!(keeper.receive(at(1002), remote, &answer), Some(1_000_000_000));
+        assert_eq!(keeper.receive(at(1002), remote, &answer), None, "twice");
+        assert_eq!(micros(0), (4_294_967_296_i64 - 2_208_988_800) * 1_000_000, "in 2036");
+    }
+}
