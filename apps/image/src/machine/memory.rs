@@ -1,6 +1,7 @@
 //! Memory as the boot loader found it, and what devices share of it.
 
-use alloc::vec::Vec;
+use alloc::alloc::{alloc_zeroed, handle_alloc_error};
+use core::alloc::Layout;
 
 /// A range of physical addresses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -35,16 +36,23 @@ pub struct Heap {
 /// Bytes of a page.
 pub const PAGE: usize = 4096;
 
-#[derive(Clone)]
-#[repr(C, align(4096))]
-struct Page([u8; PAGE]);
-
 /// Memory for a device to read and write, on pages of its own, zeroed. It is never given back,
 /// since nobody can know when the device last looks at it. Its address is its physical one.
+///
+/// It is asked for as it is: a value of a type that is aligned to pages would be made on the stack
+/// first, and rustc 1.95 makes functions with so much alignment that do not keep their caller's
+/// registers.
 #[must_use]
 pub fn shared(length: usize) -> *mut u8 {
-    let pages = alloc::vec![Page([0; PAGE]); length.div_ceil(PAGE).max(1)];
-    Vec::leak(pages).as_mut_ptr().cast()
+    let pages = length.div_ceil(PAGE).max(1);
+    let layout = Layout::array::<[u8; PAGE]>(pages).and_then(|layout| layout.align_to(PAGE));
+    let Ok(layout) = layout else { handle_alloc_error(Layout::new::<[u8; PAGE]>()) };
+    // SAFETY: it is a page at least.
+    let memory = unsafe { alloc_zeroed(layout) };
+    if memory.is_null() {
+        handle_alloc_error(layout);
+    }
+    memory
 }
 
 #[cfg(test)]
