@@ -21,7 +21,7 @@ const BUILT_IN: &str = match option_env!("BAREBELL_IMAGE_OPTIONS") {
 
 #[unsafe(no_mangle)]
 fn run(boot: &Boot) -> ! {
-    let mut screens = Screens::open(boot.framebuffer, bare::heap);
+    let mut screens = Screens::open(boot.framebuffer);
     let mut log = Log::default();
     log.say(format_args!("Barebell, a SIP server without an operating system"));
     screens.show_log(&log);

@@ -12,7 +12,6 @@ use super::{Phase, Server};
 use crate::log::Log;
 use crate::machine::boot_info::Framebuffer;
 use crate::machine::keyboard;
-use crate::machine::memory::Heap;
 use crate::machine::serial::{self, Serial};
 use crate::options::server::Page;
 use crate::screen::keys::{Key, Keyboard, Sequences};
@@ -112,9 +111,9 @@ pub struct Screens {
 }
 
 impl Screens {
-    /// The screens that this machine has; `heap` says how much memory is used.
+    /// The screens that this machine has.
     #[must_use]
-    pub fn open(framebuffer: Option<Framebuffer>, heap: fn() -> Heap) -> Self {
+    pub fn open(framebuffer: Option<Framebuffer>) -> Self {
         let text = || Text::open().map(Local::Text);
         let local = framebuffer.and_then(Pixels::open).map(Local::Pixels).or_else(text);
         if let Some(local) = local {
@@ -130,7 +129,7 @@ impl Screens {
                 has_pages: false,
                 seen: 0,
             },
-            rates: Rates::new(heap),
+            rates: Rates::default(),
             next_keys: Instant::ZERO,
             next_send: Instant::ZERO,
         }

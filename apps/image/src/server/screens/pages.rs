@@ -89,7 +89,7 @@ pub(super) fn draw(view: &View, grid: &mut Grid, server: &mut Server, rates: &Ra
     match (view.cover, view.page) {
         (Some(Cover::Keys), _) => keys(grid),
         (_, Page::Log) => lines(grid, &server.log, view.newer),
-        (_, Page::State) => state(grid, server, rates, view.skipped, now),
+        (_, Page::State) => state(grid, server, rates, view.skipped),
         (_, Page::Users) => users(grid, view, now),
     }
     if view.cover == Some(Cover::Question) {
@@ -214,9 +214,9 @@ impl Facts<'_> {
     }
 }
 
-fn state(grid: &mut Grid, server: &mut Server, rates: &Rates, skipped: usize, now: Instant) {
+fn state(grid: &mut Grid, server: &mut Server, rates: &Rates, skipped: usize) {
     let mut facts = Facts { grid, row: 1 };
-    about(&mut facts, server, rates, now);
+    about(&mut facts, server, rates);
     let row = facts.row + 1;
     timings(grid, row, server);
     grid.print(1, RIGHT, Style::Label, format_args!("{:<18}{:>9}{:>11}", "", "a second", "in all"));
@@ -249,7 +249,7 @@ fn state(grid: &mut Grid, server: &mut Server, rates: &Rates, skipped: usize, no
 }
 
 /// What the server is, and how much it has of everything.
-fn about(facts: &mut Facts<'_>, server: &mut Server, rates: &Rates, now: Instant) {
+fn about(facts: &mut Facts<'_>, server: &mut Server, rates: &Rates) {
     let options = &server.options;
     let mode = match options.mode {
         Mode::Proxy => "proxy",
@@ -282,7 +282,7 @@ fn about(facts: &mut Facts<'_>, server: &mut Server, rates: &Rates, now: Instant
     }
     let nic = server.network.nic();
     facts.tell("card", format_args!("{} {}", nic.name(), nic.mac()));
-    match nic.has_link() {
+    match server.has_link {
         true => facts.say("link", Style::Good, format_args!("up")),
         false => facts.say("link", Style::Bad, format_args!("down")),
     }
@@ -290,8 +290,8 @@ fn about(facts: &mut Facts<'_>, server: &mut Server, rates: &Rates, now: Instant
     facts.tell("registered", format_args!("{}", server.engine.registered()));
     facts.tell("bindings", format_args!("{}", server.engine.bindings()));
     facts.tell("transactions", format_args!("{}", server.engine.transactions()));
-    facts.tell("uptime", format_args!("{}", Clock(rates.uptime(now))));
-    let heap = rates.heap();
+    facts.tell("uptime", format_args!("{}", Clock(rates.uptime())));
+    let heap = (server.memory)();
     let tenths = |bytes: usize| (bytes * 10) >> 20;
     let (used, there) = (tenths(heap.used), tenths(heap.claimed));
     facts.tell("memory", format_args!("{}.{} of {} MiB", used / 10, used % 10, there / 10));

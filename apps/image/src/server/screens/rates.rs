@@ -1,7 +1,7 @@
 //! How much happens in a second, as of the last few.
 
 use super::Server;
-use crate::machine::memory::Heap;
+use crate::machine::clock::nanoseconds;
 use alloc::collections::VecDeque;
 use sip::{Duration, Instant};
 
@@ -19,19 +19,20 @@ type Counts = [u64; NAMES.len()];
 /// What happened at several points of time.
 #[derive(Debug)]
 pub(super) struct Rates {
-    heap: fn() -> Heap,
-    start: Option<Instant>,
+    /// When the server was started, in nanoseconds: the clock may be set.
+    start: u64,
     samples: VecDeque<(Instant, Counts)>,
 }
 
-impl Rates {
-    pub(super) fn new(heap: fn() -> Heap) -> Self {
-        Self { heap, start: None, samples: VecDeque::with_capacity(KEPT) }
+impl Default for Rates {
+    fn default() -> Self {
+        Self { start: nanoseconds(), samples: VecDeque::with_capacity(KEPT) }
     }
+}
 
+impl Rates {
     /// Counts, if it is time to.
     pub(super) fn turn(&mut self, server: &Server, now: Instant) {
-        self.start.get_or_insert(now);
         if self.samples.back().is_some_and(|(time, _)| now < *time + STEP) {
             return;
         }
@@ -41,14 +42,9 @@ impl Rates {
         self.samples.push_back((now, counts(server)));
     }
 
-    /// Since when the server runs.
-    pub(super) fn uptime(&self, now: Instant) -> Duration {
-        self.start.map_or(Duration::ZERO, |start| now.since(start))
-    }
-
-    /// How much memory is used.
-    pub(super) fn heap(&self) -> Heap {
-        (self.heap)()
+    /// How long the server has run.
+    pub(super) fn uptime(&self) -> Duration {
+        Duration::from_micros(nanoseconds().saturating_sub(self.start) / 1000)
     }
 
     /// For each of [`NAMES`], how many tenths of one there were a second, and how many in all.
@@ -81,7 +77,7 @@ mod tests {
 
     #[test]
     fn rates_are_those_of_the_last_seconds() {
-        let mut rates = Rates::new(|| Heap { used: 0, claimed: 0 });
+        let mut rates = Rates::default();
         assert_eq!(rates.read(), [(0, 0); 5]);
         let start = Instant::from_micros(1_000_000);
         rates.samples.push_back((start, [0, 5, 0, 0, 0]));
