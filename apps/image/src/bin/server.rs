@@ -29,14 +29,17 @@ fn run(boot: &Boot) -> ! {
             stop(format_args!("{mistake}"));
         }
     }
-    let Some(seed) = random::processor_seed() else {
-        stop(format_args!("no source of randomness: the processor has neither RDSEED nor RDRAND"))
+    let functions = pci::functions();
+    let (seed, source) = match random::seed(&functions) {
+        Ok(found) => found,
+        Err(failure) => stop(format_args!("{failure}")),
     };
     let mut random = Random::new(seed);
     let mut clock = Clock::new(clock::rate(), clock::time_of_day());
     let heap = bare::heap();
-    let _ = writeln!(screen, "{} MHz, {} MiB", clock.rate / 1_000_000, heap.claimed >> 20);
-    let nic = match nic::open(&pci::functions()) {
+    let _ =
+        writeln!(screen, "{} MHz, {} MiB, {source}", clock.rate / 1_000_000, heap.claimed >> 20);
+    let nic = match nic::open(&functions) {
         Ok(nic) => nic,
         Err(failure) => stop(format_args!("{failure}")),
     };

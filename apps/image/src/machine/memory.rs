@@ -1,6 +1,7 @@
 //! Memory as the boot loader found it, and what devices share of it.
 
-use alloc::alloc::{Layout, alloc_zeroed, handle_alloc_error};
+use alloc::alloc::{alloc_zeroed, handle_alloc_error};
+use core::alloc::Layout;
 
 /// A range of physical addresses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -37,6 +38,9 @@ pub const PAGE: usize = 4096;
 
 /// Memory for a device to read and write, on pages of its own, zeroed. It is never given back,
 /// since nobody can know when the device last looks at it. Its address is its physical one.
+///
+/// # Panics
+/// Where there is not as much memory.
 #[must_use]
 pub fn shared(length: usize) -> *mut u8 {
     // Not a vector of pages, since one of them passes over the stack: in a function whose stack is

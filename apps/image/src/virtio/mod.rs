@@ -2,6 +2,7 @@
 
 pub mod net;
 mod queue;
+pub(crate) mod rng;
 
 pub(crate) use queue::Queue;
 
