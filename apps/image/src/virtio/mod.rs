@@ -1,6 +1,8 @@
 //! Devices of virtual machines (Virtio 1.2): how they are found, spoken to and set up.
 
 pub mod net;
+#[cfg(test)]
+mod pretended;
 mod queue;
 pub(crate) mod rng;
 

@@ -50,3 +50,41 @@ fn fill(queue: &mut Queue) -> Option<[u8; SEED]> {
     }
     Some(seed)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::Doorbell;
+    use super::super::pretended::Pretended;
+    use super::*;
+
+    /// The seed of a device that gives as many bytes as it is told at a time: 1, 2, and so on.
+    fn seed(lengths: &'static [usize]) -> Option<[u8; SEED]> {
+        let mut queue = Queue::new(0, 8, Doorbell::Memory(shared(2).cast())).expect("a queue");
+        let mut device = Pretended::new(&queue);
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                let mut next = 1;
+                for &length in lengths {
+                    let buffer = core::iter::repeat_with(|| {
+                        std::thread::yield_now();
+                        device.take()
+                    });
+                    let buffer = buffer.flatten().next().expect("a buffer");
+                    buffer.write(&(next..=next + length as u8).collect::<std::vec::Vec<_>>());
+                    next += length as u8;
+                    device.give(buffer.descriptor.into(), length as u32);
+                }
+            });
+            fill(&mut queue)
+        })
+    }
+
+    #[test]
+    fn it_is_asked_until_there_are_enough_bytes() {
+        let whole = core::array::from_fn(|at| at as u8 + 1);
+        assert_eq!(seed(&[SEED]), Some(whole));
+        assert_eq!(seed(&[1, 20, 11]), Some(whole));
+        assert_eq!(seed(&[30, 100]), Some(whole));
+        assert_eq!(seed(&[31, 0]), None);
+    }
+}
