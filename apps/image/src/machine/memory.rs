@@ -40,7 +40,7 @@ pub const PAGE: usize = 4096;
 /// since nobody can know when the device last looks at it. Its address is its physical one.
 ///
 /// # Panics
-/// Where there is not as much memory.
+/// Where that is more than there can be.
 #[must_use]
 pub fn shared(length: usize) -> *mut u8 {
     // Not a vector of pages, since one of them passes over the stack: in a function whose stack is

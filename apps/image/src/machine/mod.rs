@@ -2,6 +2,7 @@
 
 pub mod boot_info;
 pub mod clock;
+pub mod keyboard;
 pub mod mapping;
 pub mod memory;
 pub mod pci;

@@ -1,0 +1,228 @@
+//! A network of two: the server by a card that is none, and everybody else at its other end.
+
+use etherparse::{NetSlice, PacketBuilder, SlicedPacket, TransportSlice};
+use image::machine::memory::Heap;
+use image::machine::random::Random;
+use image::net::Network;
+use image::nic::{MAX_FRAME, Nic};
+use image::options::server::Options;
+use image::server::{Phase, Server};
+use sip::{Duration, Instant};
+use smoltcp::wire::EthernetAddress;
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::rc::Rc;
+
+pub(crate) const SERVER: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 7);
+pub(crate) const SERVER_MAC: [u8; 6] = [2, 0, 0, 0, 0, 7];
+/// Who has the file of users, and is the gateway.
+pub(crate) const HOST: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
+
+/// What is on the wire.
+#[derive(Debug, Default)]
+pub(crate) struct Wire {
+    pub(crate) to_server: VecDeque<Vec<u8>>,
+    pub(crate) from_server: VecDeque<Vec<u8>>,
+    pub(crate) is_cut: bool,
+}
+
+#[derive(Debug)]
+struct Card {
+    wire: Rc<RefCell<Wire>>,
+    current: Vec<u8>,
+    memory: [u8; MAX_FRAME],
+}
+
+impl Nic for Card {
+    fn name(&self) -> &'static str {
+        "wire"
+    }
+
+    fn mac(&self) -> EthernetAddress {
+        EthernetAddress(SERVER_MAC)
+    }
+
+    fn has_link(&mut self) -> bool {
+        !self.wire.borrow().is_cut
+    }
+
+    fn receive(&mut self) -> bool {
+        let frame = self.wire.borrow_mut().to_server.pop_front();
+        frame.map(|frame| self.current = frame).is_some()
+    }
+
+    fn frame(&self) -> &[u8] {
+        &self.current
+    }
+
+    fn buffer(&mut self) -> Option<&mut [u8]> {
+        Some(&mut self.memory)
+    }
+
+    fn send(&mut self, length: usize) {
+        self.wire.borrow_mut().from_server.push_back(self.memory[..length].to_vec());
+    }
+
+    fn flush(&mut self) {}
+}
+
+/// A datagram that the server has sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Sent {
+    pub(crate) port: u16,
+    pub(crate) to: SocketAddrV4,
+    pub(crate) payload: Vec<u8>,
+}
+
+/// The server and the rest of the world.
+pub(crate) struct Lan {
+    pub(crate) server: Server,
+    pub(crate) wire: Rc<RefCell<Wire>>,
+    pub(crate) now: Instant,
+    /// The file of users that the host has.
+    pub(crate) file: Vec<u8>,
+    /// Addresses that do not answer.
+    pub(crate) silent: Vec<Ipv4Addr>,
+    /// What the server has sent to others than the host's TFTP server.
+    pub(crate) sent: Vec<Sent>,
+}
+
+fn plenty() -> Heap {
+    Heap { used: 0, claimed: 64 << 20 }
+}
+
+impl Lan {
+    pub(crate) fn new(options: &str, file: &str) -> Self {
+        let mut parsed = Options::default();
+        parsed.read("address=192.0.2.7/24 gateway=192.0.2.1 tftp=192.0.2.1 file=users").unwrap();
+        parsed.read(options).unwrap();
+        let now = Instant::from_micros(1_795_700_000_000_000);
+        let wire = Rc::new(RefCell::new(Wire::default()));
+        let card = Card { wire: Rc::clone(&wire), current: Vec::new(), memory: [0; MAX_FRAME] };
+        let network = Network::new(Box::new(card), 7, parsed.machine.checksums, now);
+        let server = Server::new(parsed, network, Random::new([7; 32]), plenty, now);
+        let file = file.as_bytes().to_vec();
+        Self { server, wire, now, file, silent: Vec::new(), sent: Vec::new() }
+    }
+
+    /// One that serves.
+    pub(crate) fn ready(options: &str, file: &str) -> Self {
+        let mut lan = Self::new(options, file);
+        lan.run(Duration::from_millis(500));
+        assert_eq!(lan.server.phase(), Phase::Ready, "{}", lan.log());
+        lan
+    }
+
+    pub(crate) fn log(&self) -> String {
+        self.server.log.since(0).collect::<Vec<_>>().join("\n")
+    }
+
+    /// Lets `time` go by, in steps of a millisecond.
+    pub(crate) fn run(&mut self, time: Duration) {
+        let end = self.now + time;
+        while self.now < end {
+            self.turn();
+            self.now += Duration::from_millis(1);
+        }
+    }
+
+    /// One turn of the server, and what the others do about what it has sent.
+    pub(crate) fn turn(&mut self) {
+        let now = self.now;
+        self.server.step(&mut || now);
+        loop {
+            let Some(frame) = self.wire.borrow_mut().from_server.pop_front() else { break };
+            self.on_frame(&frame);
+        }
+    }
+
+    fn on_frame(&mut self, frame: &[u8]) {
+        // What asks for an address.
+        if frame[12..14] == [8, 6] {
+            let target = Ipv4Addr::new(frame[38], frame[39], frame[40], frame[41]);
+            if frame[20..22] == [0, 1] && !self.silent.contains(&target) && target != SERVER {
+                let mut reply = frame.to_vec();
+                reply[..6].copy_from_slice(&SERVER_MAC);
+                reply[6..12].copy_from_slice(&mac_of(target));
+                reply[21] = 2;
+                reply[22..28].copy_from_slice(&mac_of(target));
+                reply[28..32].copy_from_slice(&target.octets());
+                reply[32..38].copy_from_slice(&SERVER_MAC);
+                reply[38..42].copy_from_slice(&SERVER.octets());
+                self.wire.borrow_mut().to_server.push_back(reply);
+            }
+            return;
+        }
+        let packet = SlicedPacket::from_ethernet(frame).expect("a frame as it should be");
+        let Some(NetSlice::Ipv4(ip)) = &packet.net else { return };
+        let Some(TransportSlice::Udp(udp)) = &packet.transport else { return };
+        assert!(ip.header().source_addr() == SERVER, "sent by the server");
+        let to = SocketAddrV4::new(ip.header().destination_addr(), udp.destination_port());
+        let sent = Sent { port: udp.source_port(), to, payload: udp.payload().to_vec() };
+        if *to.ip() == HOST && [69, 1069].contains(&to.port()) {
+            return self.on_tftp(&sent);
+        }
+        self.sent.push(sent);
+    }
+
+    /// The host's TFTP server, which knows no options.
+    fn on_tftp(&mut self, sent: &Sent) {
+        let block: u16 = match sent.payload[1] {
+            1 => 1,
+            4 => u16::from_be_bytes([sent.payload[2], sent.payload[3]]) + 1,
+            _ => return,
+        };
+        let start = 512 * (usize::from(block) - 1);
+        if start > self.file.len() {
+            return;
+        }
+        let end = self.file.len().min(start + 512);
+        let data = [&[0, 3][..], &block.to_be_bytes(), &self.file[start..end]].concat();
+        self.send(SocketAddrV4::new(HOST, 1069), sent.port, &data);
+    }
+
+    /// Somebody sends a datagram to a port of the server.
+    pub(crate) fn send(&mut self, from: SocketAddrV4, port: u16, payload: &[u8]) {
+        let frame = frame(from, port, payload);
+        self.wire.borrow_mut().to_server.push_back(frame);
+    }
+
+    /// Somebody sends a message by UDP; returns what the server has sent then.
+    pub(crate) fn exchange(&mut self, from: SocketAddrV4, message: &str) -> Vec<Sent> {
+        self.sent.clear();
+        self.send(from, 5060, message.as_bytes());
+        self.turn();
+        std::mem::take(&mut self.sent)
+    }
+}
+
+/// The card of who has this address.
+pub(crate) fn mac_of(address: Ipv4Addr) -> [u8; 6] {
+    [2, 0, 1, 0, 0, address.octets()[3]]
+}
+
+/// A datagram in a frame.
+pub(crate) fn frame(from: SocketAddrV4, port: u16, payload: &[u8]) -> Vec<u8> {
+    let builder = PacketBuilder::ethernet2(mac_of(*from.ip()), SERVER_MAC)
+        .ipv4(from.ip().octets(), SERVER.octets(), 64)
+        .udp(from.port(), port);
+    let mut frame = Vec::new();
+    builder.write(&mut frame, payload).expect("it is written to memory");
+    frame
+}
+
+/// A request of `user` at `from`.
+pub(crate) fn request(method: &str, user: &str, from: SocketAddrV4, number: u32) -> String {
+    let uri = if method == "REGISTER" || method == "OPTIONS" {
+        "sip:192.0.2.7".to_owned()
+    } else {
+        format!("sip:{user}@192.0.2.7")
+    };
+    format!(
+        "{method} {uri} SIP/2.0\r\nVia: SIP/2.0/UDP {from};branch=z9hG4bK{number};rport\r\n\
+         Max-Forwards: 70\r\nFrom: <sip:{user}@192.0.2.7>;tag={number}\r\n\
+         To: <sip:{user}@192.0.2.7>\r\nCall-ID: {number}@{from}\r\nCSeq: {number} {method}\r\n\
+         Contact: <sip:{user}@{from}>\r\nContent-Length: 0\r\n\r\n"
+    )
+}

@@ -1,0 +1,216 @@
+//! The server from the frame to the reply, on a network that is none.
+
+mod lan;
+
+use image::server::Phase;
+use lan::{HOST, Lan, SERVER, SERVER_MAC, frame, mac_of, request};
+use sip::Duration;
+use std::net::{Ipv4Addr, SocketAddrV4};
+
+const PHONE: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::new(192, 0, 2, 20), 5070);
+const OTHER: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::new(192, 0, 2, 21), 5070);
+const USERS: &str = "alice:secret\nbob:secret\n";
+
+fn status(message: &[u8]) -> u16 {
+    sip::Message::parse(message).ok().and_then(|message| message.status()).unwrap_or(0)
+}
+
+#[test]
+fn users_are_fetched_before_anybody_is_served() {
+    let mut lan = Lan::new("auth=off", USERS);
+    lan.file = b"alice".to_vec();
+    lan.run(Duration::from_secs(1));
+    assert_eq!(lan.server.phase(), Phase::Users);
+    assert!(lan.log().contains("line 1: expected name:password"), "{}", lan.log());
+    assert_eq!(lan.exchange(PHONE, &request("OPTIONS", "alice", PHONE, 1)), []);
+    lan.file = USERS.into();
+    lan.run(Duration::from_secs(11));
+    assert_eq!(lan.server.phase(), Phase::Ready, "{}", lan.log());
+    let answers = lan.exchange(PHONE, &request("REGISTER", "alice", PHONE, 2));
+    assert_eq!(answers.iter().map(|sent| status(&sent.payload)).collect::<Vec<_>>(), [200]);
+    assert_eq!((answers[0].to, answers[0].port), (PHONE, 5060));
+    assert_eq!(call(&mut lan, "nobody", 3), 404);
+}
+
+/// What comes of a call to `user`.
+fn call(lan: &mut Lan, user: &str, number: u32) -> u16 {
+    let answers = lan.exchange(PHONE, &request("INVITE", user, PHONE, number));
+    answers.last().map_or(0, |sent| status(&sent.payload))
+}
+
+#[test]
+fn what_is_missing_is_said() {
+    let mut lan = Lan::new("", USERS);
+    lan.wire.borrow_mut().is_cut = true;
+    lan.run(Duration::from_millis(10));
+    assert_eq!((lan.server.phase(), lan.log().contains("no link")), (Phase::Link, true));
+    lan.wire.borrow_mut().is_cut = false;
+    lan.silent = vec![HOST];
+    lan.run(Duration::from_secs(8));
+    assert!(lan.log().contains("the TFTP server does not answer"), "{}", lan.log());
+    assert_eq!(lan.server.phase(), Phase::Users);
+}
+
+#[test]
+fn users_of_a_later_file_take_the_place_of_those_before() {
+    let mut lan = Lan::ready("auth=off refresh=5", USERS);
+    lan.file = b"bob:secret\ncarol:secret\n".to_vec();
+    lan.run(Duration::from_secs(6));
+    let mut called = |user, number| call(&mut lan, user, number);
+    assert_eq!([called("alice", 10), called("bob", 11), called("carol", 12)], [404, 480, 480]);
+    lan.file = b"nonsense".to_vec();
+    lan.run(Duration::from_secs(6));
+    assert_eq!(call(&mut lan, "bob", 20), 480, "users of before are kept: {}", lan.log());
+}
+
+#[test]
+fn a_call_finds_its_callee_and_a_silent_neighbour_holds_nobody_up() {
+    let mut lan = Lan::ready("auth=off", USERS);
+    let gone = SocketAddrV4::new(Ipv4Addr::new(192, 0, 2, 30), 5070);
+    lan.silent = vec![*gone.ip()];
+    lan.exchange(gone, &request("REGISTER", "alice", gone, 1));
+    lan.exchange(OTHER, &request("REGISTER", "bob", OTHER, 2));
+    lan.exchange(PHONE, &request("INVITE", "alice", PHONE, 3));
+    let sent = lan.exchange(PHONE, &request("INVITE", "bob", PHONE, 4));
+    lan.run(Duration::from_millis(3));
+    let all: Vec<_> = sent.iter().chain(&lan.sent).collect();
+    let invites = all.iter().filter(|sent| sent.payload.starts_with(b"INVITE"));
+    assert_eq!(invites.map(|sent| sent.to).collect::<Vec<_>>(), [OTHER]);
+}
+
+#[test]
+fn a_forged_sender_is_answered_nowhere_else_than_where_the_frame_came_from() {
+    let mut lan = Lan::ready("auth=off", USERS);
+    // Somebody at another card says that he is the phone.
+    let message = request("OPTIONS", "alice", PHONE, 1);
+    let mut forged = frame(PHONE, 5060, message.as_bytes());
+    forged[6..12].copy_from_slice(&mac_of(*OTHER.ip()));
+    lan.wire.borrow_mut().to_server.push_back(forged);
+    let now = lan.now;
+    lan.server.step(&mut || now);
+    let answer = lan.wire.borrow_mut().from_server.pop_front().expect("an answer");
+    assert_eq!(answer[..6], mac_of(*OTHER.ip()));
+    // What goes to the phone later asks for it.
+    lan.exchange(OTHER, &request("REGISTER", "bob", OTHER, 2));
+    lan.exchange(PHONE, &request("REGISTER", "alice", PHONE, 3));
+    lan.exchange(OTHER, &request("INVITE", "alice", OTHER, 4));
+    lan.run(Duration::from_millis(3));
+    assert!(lan.sent.iter().any(|sent| sent.to == PHONE && sent.payload.starts_with(b"INVITE")));
+}
+
+#[test]
+fn wrong_checksums_are_dropped_unless_nobody_looks() {
+    let message = request("OPTIONS", "alice", PHONE, 1);
+    let mut wrong = frame(PHONE, 5060, message.as_bytes());
+    wrong[40] ^= 0x55;
+    for (options, count) in [("auth=off", 0), ("auth=off checksums=off", 1)] {
+        let mut lan = Lan::ready(options, USERS);
+        lan.wire.borrow_mut().to_server.push_back(wrong.clone());
+        lan.turn();
+        assert_eq!(lan.sent.len(), count, "{options}");
+    }
+}
+
+/// How many hostile frames there are: more where somebody has the time.
+fn rounds() -> usize {
+    let given = std::env::var("BAREBELL_FLOOD").ok();
+    given.and_then(|count| count.parse().ok()).unwrap_or(30_000)
+}
+
+/// A frame with some of its bytes changed, or cut off, or something put behind.
+fn damage(frame: &mut Vec<u8>, random: &mut fastrand::Rng) {
+    for _ in 0..random.usize(1..6) {
+        let at = random.usize(0..frame.len());
+        match random.u8(0..6) {
+            0 => frame.truncate(at),
+            1 => frame.extend(std::iter::repeat_with(|| random.u8(..)).take(at % 200)),
+            2 => frame[at] = random.choice([0, 1, 0x7f, 0x80, 0xff]).unwrap_or(0),
+            _ => frame[at] = random.u8(..),
+        }
+        if frame.len() < 15 {
+            frame.resize(60, 0);
+        }
+    }
+    frame.truncate(1514);
+}
+
+#[test]
+fn hostile_frames_change_nothing() {
+    let mut random = fastrand::Rng::with_seed(7);
+    let mut lan = Lan::ready("auth=off refresh=5", USERS);
+    let invite = request("INVITE", "bob", PHONE, 5);
+    let answer = [
+        &[0x12, 0x34, 0x81, 0x80, 0, 1, 0, 1, 0, 0, 0, 0, 1, b'a', 0, 0, 1, 0, 1][..],
+        &[0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 9, 0, 4, 1, 2, 3, 4],
+    ]
+    .concat();
+    let mut arp = vec![0xff; 6];
+    arp.extend(mac_of(HOST));
+    arp.extend([8, 6, 0, 1, 8, 0, 6, 4, 0, 1]);
+    arp.extend(mac_of(HOST));
+    arp.extend(HOST.octets());
+    arp.extend([0; 6]);
+    arp.extend(SERVER.octets());
+    let host = |port| SocketAddrV4::new(HOST, port);
+    let mut fragment = frame(PHONE, 5060, &[b'x'; 1400]);
+    fragment[20] = 0x20;
+    let mut syn = frame(PHONE, 5060, &[0; 12]);
+    syn[23] = 6;
+    let samples = [
+        frame(PHONE, 5060, invite.as_bytes()),
+        frame(PHONE, 5060, request("REGISTER", "alice", PHONE, 6).as_bytes()),
+        frame(host(53), 50_000, &answer),
+        frame(host(67), 68, &[2; 300]),
+        frame(host(1069), 50_000, b"\0\x03\0\x01alice:x\n"),
+        frame(host(123), 123, &[0x24; 48]),
+        arp,
+        fragment,
+        syn,
+    ];
+    for number in 0..rounds() {
+        let mut frame = samples[number % samples.len()].clone();
+        if frame[12..14] == [8, 0] && random.bool() {
+            // Right checksums let more through.
+            let at = random.usize(42..frame.len().max(43));
+            frame.truncate(at.max(60).min(frame.len()));
+            fix(&mut frame);
+        } else {
+            damage(&mut frame, &mut random);
+            if random.bool() && frame.len() > 34 {
+                fix(&mut frame);
+            }
+        }
+        frame[..6].copy_from_slice(&SERVER_MAC);
+        lan.wire.borrow_mut().to_server.push_back(frame);
+        if number % 16 == 0 {
+            lan.turn();
+            lan.now += Duration::from_millis(1);
+            lan.sent.clear();
+        }
+    }
+    lan.run(Duration::from_secs(400));
+    let answers = lan.exchange(OTHER, &request("REGISTER", "bob", OTHER, 9_000));
+    let statuses: Vec<_> = answers.iter().map(|sent| status(&sent.payload)).collect();
+    assert!(statuses.contains(&200), "{statuses:?} {}", lan.log());
+}
+
+/// Gives the headers of IP and UDP in `frame` their lengths, IP its checksum, and takes UDP's away.
+fn fix(frame: &mut [u8]) {
+    let length = (frame.len() - 14) as u16;
+    frame[16..18].copy_from_slice(&length.to_be_bytes());
+    if frame[23] == 17 && frame.len() >= 42 {
+        frame[38..40].copy_from_slice(&(length - 20).to_be_bytes());
+    }
+    frame[24..26].fill(0);
+    let words =
+        frame[14..34].chunks_exact(2).map(|pair| u32::from(pair[0]) << 8 | u32::from(pair[1]));
+    let mut sum: u32 = words.sum();
+    while sum > 0xffff {
+        sum = (sum & 0xffff) + (sum >> 16);
+    }
+    let checksum = !(sum as u16);
+    frame[24..26].copy_from_slice(&checksum.to_be_bytes());
+    if frame[23] == 17 && frame.len() >= 42 {
+        frame[40..42].fill(0);
+    }
+}
