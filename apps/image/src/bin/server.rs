@@ -33,16 +33,17 @@ fn run(boot: &Boot) -> ! {
     }
     bare::set_pause(options.machine.reboot);
     screens.set_page(options.screen);
-    let Some(seed) = random::processor_seed() else {
-        let why = "no source of randomness: the processor has neither RDSEED nor RDRAND";
-        stop(screens, log, format_args!("{why}"))
+    let functions = pci::functions();
+    let (seed, source) = match random::seed(&functions) {
+        Ok(found) => found,
+        Err(failure) => stop(screens, log, format_args!("{failure}")),
     };
     let mut random = Random::new(seed);
     let mut clock = Clock::new(clock::rate(), clock::time_of_day());
     let memory = bare::heap().claimed >> 20;
-    log.say(format_args!("{} MHz, {memory} MiB", clock.rate / 1_000_000));
+    log.say(format_args!("{} MHz, {memory} MiB, {source}", clock.rate / 1_000_000));
     screens.show_log(&log);
-    let nic = match nic::open(&pci::functions()) {
+    let nic = match nic::open(&functions) {
         Ok(nic) => nic,
         Err(failure) => stop(screens, log, format_args!("{failure}")),
     };

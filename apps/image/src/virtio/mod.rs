@@ -1,7 +1,10 @@
 //! Devices of virtual machines (Virtio 1.2): how they are found, spoken to and set up.
 
 pub mod net;
+#[cfg(test)]
+mod pretended;
 mod queue;
+pub(crate) mod rng;
 
 pub(crate) use queue::Queue;
 
