@@ -61,6 +61,7 @@ impl Exchange {
             has_server: true,
             srtp: Srtp::Off,
             suites: "",
+            codecs: "",
             machine: None,
             stun: Vec::new(),
         }

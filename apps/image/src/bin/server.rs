@@ -2,15 +2,16 @@
 #![no_std]
 #![no_main]
 
+use image::log::Log;
 use image::machine::boot_info::Boot;
 use image::machine::clock::{self, Clock};
 use image::machine::random::{self, Random};
 use image::machine::{bare, pci, port};
 use image::net::Network;
 use image::nic;
-use image::options::Options;
+use image::options::server::Options;
+use image::server::Server;
 use image::server::screens::Screens;
-use image::server::{Log, Server};
 
 /// Options that were given when the image was built; those of the boot loader come after them.
 const BUILT_IN: &str = match option_env!("BAREBELL_IMAGE_OPTIONS") {
@@ -30,7 +31,7 @@ fn run(boot: &Boot) -> ! {
             stop(screens, log, format_args!("{mistake}"));
         }
     }
-    bare::set_pause(options.reboot);
+    bare::set_pause(options.machine.reboot);
     screens.set_page(options.screen);
     let Some(seed) = random::processor_seed() else {
         let why = "no source of randomness: the processor has neither RDSEED nor RDRAND";
@@ -48,7 +49,7 @@ fn run(boot: &Boot) -> ! {
     log.say(format_args!("network card {}, {}", nic.name(), nic.mac()));
     screens.show_log(&log);
     let number = u64::from_le_bytes(random.bytes());
-    let network = Network::new(nic, number, options.checksums, clock.now());
+    let network = Network::new(nic, number, options.machine.checksums, clock.now());
     let mut server = Server::new(options, network, random, bare::heap, clock.now());
     server.log = log;
     loop {

@@ -39,15 +39,15 @@ pub const PAGE: usize = 4096;
 /// Memory for a device to read and write, on pages of its own, zeroed. It is never given back,
 /// since nobody can know when the device last looks at it. Its address is its physical one.
 ///
-/// It is asked for as it is: a value of a type that is aligned to pages would be made on the stack
-/// first, and rustc 1.95 makes functions with so much alignment that do not keep their caller's
-/// registers.
+/// # Panics
+/// Where that is more than there can be.
 #[must_use]
 pub fn shared(length: usize) -> *mut u8 {
-    let pages = length.div_ceil(PAGE).max(1);
-    let layout = Layout::array::<[u8; PAGE]>(pages).and_then(|layout| layout.align_to(PAGE));
-    let Ok(layout) = layout else { handle_alloc_error(Layout::new::<[u8; PAGE]>()) };
-    // SAFETY: it is a page at least.
+    // Not a vector of pages, since one of them passes over the stack: in a function whose stack is
+    // aligned like that, the compiler (LLVM 22) has been seen to jump over what makes the stack.
+    let length = length.max(1).next_multiple_of(PAGE);
+    let layout = Layout::from_size_align(length, PAGE).expect("less than all memory");
+    // SAFETY: it has at least a page.
     let memory = unsafe { alloc_zeroed(layout) };
     if memory.is_null() {
         handle_alloc_error(layout);

@@ -9,6 +9,7 @@ pub mod pci;
 pub mod port;
 pub mod random;
 pub mod serial;
+pub mod wait;
 
 #[cfg(feature = "freestanding")]
 pub mod bare;

@@ -31,6 +31,11 @@ impl Random {
         bytes
     }
 
+    /// Fills `bytes` with random ones.
+    pub fn fill(&mut self, bytes: &mut [u8]) {
+        self.0.fill_bytes(bytes);
+    }
+
     /// A number below `bound`, which is not zero.
     pub fn below(&mut self, bound: u32) -> u32 {
         ((u64::from(self.0.next_u32()) * u64::from(bound)) >> 32) as u32

@@ -1,7 +1,7 @@
 //! What the options mean for the engine.
 
 use super::SIP;
-use crate::options::Options;
+use crate::options::server::Options;
 use alloc::string::ToString;
 use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};

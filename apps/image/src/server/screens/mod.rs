@@ -8,11 +8,12 @@ mod rates;
 mod tests;
 mod view;
 
-use super::{Log, Phase, Server};
+use super::{Phase, Server};
+use crate::log::Log;
 use crate::machine::boot_info::Framebuffer;
 use crate::machine::keyboard;
 use crate::machine::serial::{self, Serial};
-use crate::options::Page;
+use crate::options::server::Page;
 use crate::screen::keys::{Key, Keyboard, Sequences};
 use crate::screen::last_words::{self, Local};
 use crate::screen::pixels::Pixels;

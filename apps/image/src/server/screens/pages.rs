@@ -2,8 +2,9 @@
 
 use super::rates::{NAMES, Rates};
 use super::view::{Cover, View};
-use super::{Log, Phase, Server};
-use crate::options::Page;
+use super::{Phase, Server};
+use crate::log::Log;
+use crate::options::server::Page;
 use crate::screen::{Grid, Style};
 use crate::server::config;
 use alloc::borrow::Cow;

@@ -7,7 +7,7 @@ use crate::machine::memory::Heap;
 use crate::machine::random::Random;
 use crate::net::{Address, Network};
 use crate::nic::Nic;
-use crate::options::Options;
+use crate::options::server::Options;
 use crate::screen::Grid;
 use alloc::boxed::Box;
 use alloc::format;
@@ -53,15 +53,17 @@ impl Nic for Card {
     fn flush(&mut self) {}
 }
 
+/// How much there is, and is used.
+const MEMORY: Heap = Heap { used: 3 << 20, claimed: 60 << 20 };
+
 /// A server at 192.0.2.1, which asks for no passwords.
 fn server() -> Server {
     let mut options = Options::default();
     options.read("auth=off domain=example.com address=192.0.2.1/24").expect("options");
-    let memory = || Heap { used: 3 << 20, claimed: 60 << 20 };
     let card = Box::new(Card([0; crate::nic::MAX_FRAME]));
     let network = Network::new(card, 1, true, NOW);
     let random = Random::new([1; 32]);
-    let mut server = Server::new(options, network, random, memory, NOW);
+    let mut server = Server::new(options, network, random, || MEMORY, NOW);
     let ours = "192.0.2.1/24".parse().expect("an address");
     let address =
         Address { ours, gateway: None, dns: Vec::new(), tftp: None, file: None, ntp: None };

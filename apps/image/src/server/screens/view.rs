@@ -2,7 +2,7 @@
 
 use super::list::{List, Place};
 use super::{Rates, Server, pages};
-use crate::options::Page;
+use crate::options::server::Page;
 use crate::screen::Grid;
 use crate::screen::keys::Key;
 use sip::{Duration, Instant};
