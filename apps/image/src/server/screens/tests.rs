@@ -58,10 +58,10 @@ impl Nic for Card {
     fn flush(&mut self) {}
 }
 
-/// A server at 192.0.2.1, which asks for no passwords.
 /// How much there is, and is used.
 const MEMORY: Heap = Heap { used: 3 << 20, claimed: 60 << 20 };
 
+/// A server at 192.0.2.1, which asks for no passwords.
 fn server() -> Server {
     let mut options = Options::default();
     options.read("auth=off domain=example.com address=192.0.2.1/24").expect("options");
@@ -72,6 +72,7 @@ fn server() -> Server {
     let ours = "192.0.2.1/24".parse().expect("an address");
     let address =
         Address { ours, gateway: None, dns: Vec::new(), tftp: None, file: None, ntp: None };
+    server.has_link = true;
     server.on_address(Some(address), NOW);
     server
 }
