@@ -11,9 +11,10 @@ use crate::transport::Transport;
 use crate::twinkle::Twinkle;
 use std::collections::VecDeque;
 use std::fmt::{self, Debug, Display, Formatter};
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
+use test_support::ports::address_towards;
 
 /// How much of the other side's tone must be heard, in milliseconds.
 const HEARD_MS: u32 = 1000;
@@ -77,6 +78,14 @@ pub struct Account {
     pub machine: Option<Machine>,
     /// The STUN servers that it asks, addresses with ports. Only ours does.
     pub stun: Vec<String>,
+}
+
+impl Account {
+    /// Where a phone is that runs here: the address from which the server is reached.
+    #[must_use]
+    pub fn address(&self) -> Ipv4Addr {
+        address_towards(self.server)
+    }
 }
 
 /// What a phone is told to do.
@@ -159,7 +168,7 @@ pub trait Driver: Debug {
     fn suite(&self) -> Option<String> {
         None
     }
-    /// The port of 127.0.0.1 that it takes calls at.
+    /// The port that it takes calls at.
     fn port(&self) -> u16;
     /// The log that tells of events.
     fn event_log(&self) -> PathBuf;
@@ -225,7 +234,7 @@ impl Phone {
         let phone = Self::start(kind, Account { has_server: false, ..account });
         let port = phone.driver.port();
         wait_until(&format!("{phone} to listen"), || {
-            phone.account.transport.is_listening(port).then_some(())
+            phone.account.transport.is_listening(phone.account.address(), port).then_some(())
         });
         phone
     }
@@ -233,7 +242,8 @@ impl Phone {
     /// Where it is called without a server.
     #[must_use]
     pub fn direct_uri(&self) -> String {
-        format!("sip:{}@127.0.0.1:{}", self.account.user, self.driver.port())
+        let Account { user, .. } = &self.account;
+        format!("sip:{user}@{}:{}", self.account.address(), self.driver.port())
     }
 
     /// The suite of SRTP of its last call that was answered; `None`: in clear.

@@ -1,0 +1,285 @@
+//! The server that boots without an operating system, in QEMU.
+
+pub mod lan;
+mod monitor;
+
+use crate::folder::Folder;
+use crate::process::{Process, Program, built_by, create, wait_until};
+use crate::server::wait_until_answered;
+use lan::{SERVER, TAP};
+use monitor::Monitor;
+use parking_lot::{Mutex, MutexGuard};
+use serde_json::{Value, json};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+const QEMU: Program = Program { name: "qemu-system-x86_64", packages: "qemu-system-x86" };
+const FIRMWARE: &str = "/usr/share/OVMF";
+
+/// Held by the machine that runs: it keeps a processor busy, whatever it does.
+static TURN: Mutex<()> = Mutex::new(());
+
+/// What a machine boots from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Medium {
+    /// The ELF, which QEMU itself puts into memory.
+    Elf,
+    /// The ISO, in a CD drive.
+    Cd,
+    /// The ISO, or what was made of it, as a disk: a file, and its format.
+    Disk(PathBuf, &'static str),
+    /// What DHCP names.
+    Network,
+}
+
+/// What is between the machine and its medium.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Firmware {
+    /// SeaBIOS.
+    Bios,
+    /// OVMF.
+    Uefi,
+}
+
+/// A machine, before it is switched on.
+#[derive(Clone, Debug)]
+pub struct Machine<'a> {
+    /// What it boots from.
+    pub medium: Medium,
+    /// What is between.
+    pub firmware: Firmware,
+    /// `pc` or `q35`.
+    pub board: &'a str,
+    /// A processor that QEMU knows.
+    pub processor: &'a str,
+    /// MiB of memory.
+    pub memory: u32,
+    /// The network card, with its properties.
+    pub card: &'a str,
+    /// Further arguments of QEMU, with spaces between.
+    pub others: &'a str,
+    /// Options of the server, where it boots from the ELF.
+    pub options: &'a str,
+}
+
+impl Default for Machine<'_> {
+    fn default() -> Self {
+        Self {
+            medium: Medium::Elf,
+            firmware: Firmware::Bios,
+            board: "pc",
+            processor: "max",
+            memory: 32,
+            card: "virtio-net-pci",
+            others: "",
+            options: "domain=barebell.test",
+        }
+    }
+}
+
+/// A machine that runs on the network of this thread. It is switched off when dropped.
+#[derive(Debug)]
+pub struct Running {
+    process: Process,
+    monitor: Monitor,
+    folder: Folder,
+    /// Bytes of the console that [`Running::wait_for`] has gone by.
+    seen: usize,
+    _turn: MutexGuard<'static, ()>,
+}
+
+/// The file `name` that `./image build` has made.
+///
+/// # Panics
+/// When it is not there.
+#[must_use]
+pub fn built(name: &str) -> PathBuf {
+    let elf = built_by("./image build", "server", "BAREBELL_IMAGE", &["image"]);
+    let file = elf.with_file_name(name);
+    assert!(file.is_file(), "there is no {}: build it with `./image build`", file.display());
+    file
+}
+
+impl Machine<'_> {
+    /// Switches it on. It waits until the machines of other tests are off.
+    ///
+    /// # Panics
+    /// When QEMU cannot be started.
+    #[must_use]
+    pub fn start(&self) -> Running {
+        let turn = TURN.lock();
+        let folder = Folder::new("machine");
+        let console = folder.join("console.log");
+        create(&console);
+        let mut process = Process::start(QEMU, self.command(&folder), &console);
+        let stream = wait_until("the monitor of QEMU", || {
+            process.assert_running();
+            UnixStream::connect(folder.join("monitor")).ok()
+        });
+        let monitor = Monitor::new(stream);
+        Running { process, monitor, folder, seen: 0, _turn: turn }
+    }
+
+    /// Switches it on, and waits until it says that it serves, and answers.
+    ///
+    /// # Panics
+    /// When it does not.
+    #[must_use]
+    pub fn serve(&self) -> Running {
+        let mut running = self.start();
+        running.wait_until_it_serves();
+        running
+    }
+
+    fn command(&self, folder: &Folder) -> Command {
+        let mut command = QEMU.command();
+        command.args(["-accel", "tcg", "-nodefaults", "-no-user-config", "-no-reboot"]);
+        command.args(["-machine", self.board, "-cpu", self.processor]);
+        command.args(["-m", &self.memory.to_string(), "-display", "none", "-vga", "std"]);
+        command.args(["-chardev", "stdio,id=console,signal=off", "-serial", "chardev:console"]);
+        let monitor = folder.join("monitor");
+        command.arg("-qmp").arg(format!("unix:{},server=on,wait=off", monitor.display()));
+        command.arg("-netdev");
+        command.arg(format!("tap,id=net,ifname={TAP},script=no,downscript=no"));
+        // The card's own program is what boots from a network by BIOS; UEFI has its own.
+        let is_from_network = self.medium == Medium::Network;
+        let boot = match (is_from_network, self.firmware) {
+            (true, Firmware::Bios) => ",bootindex=0",
+            (true, Firmware::Uefi) => ",bootindex=0,romfile=",
+            (false, _) => ",romfile=",
+        };
+        command.args(self.others.split_whitespace());
+        command.arg("-device").arg(format!("{},id=card,netdev=net{boot}", self.card));
+        match &self.medium {
+            Medium::Elf => {
+                command.arg("-kernel").arg(built("server")).args(["-append", self.options]);
+            }
+            Medium::Cd => disk(&mut command, &built("server.iso"), "raw", "ide-cd"),
+            Medium::Disk(file, format) => disk(&mut command, file, format, "ide-hd"),
+            Medium::Network => (),
+        }
+        if self.firmware == Firmware::Uefi {
+            let variables = folder.join("variables");
+            let copied = std::fs::copy(format!("{FIRMWARE}/OVMF_VARS_4M.fd"), &variables);
+            copied.expect("OVMF; install it: sudo apt-get install ovmf");
+            command.arg("-drive").arg(format!(
+                "if=pflash,format=raw,unit=0,readonly=on,file={FIRMWARE}/OVMF_CODE_4M.fd"
+            ));
+            command
+                .arg("-drive")
+                .arg(format!("if=pflash,format=raw,unit=1,file={}", variables.display()));
+        }
+        command
+    }
+}
+
+/// Nothing is written to what the test has not made itself.
+fn disk(command: &mut Command, file: &Path, format: &str, device: &str) {
+    let drive = format!("if=none,id=disk,format={format},snapshot=on,file={}", file.display());
+    command.args(["-drive", &drive, "-device", &format!("{device},drive=disk,bootindex=0")]);
+}
+
+impl Running {
+    /// All that was said on the serial line.
+    #[must_use]
+    pub fn console(&self) -> String {
+        let bytes = std::fs::read(self.folder.join("console.log")).unwrap_or_default();
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+
+    /// Waits until this is said on the serial line, behind what was waited for before, and gives
+    /// what was said until then.
+    ///
+    /// # Panics
+    /// When it is not said, or QEMU ends.
+    pub fn wait_for(&mut self, text: &str) -> String {
+        wait_until(&format!("{text:?} on the serial line"), || {
+            self.process.assert_running();
+            let console = self.console();
+            let new = console.get(self.seen..)?;
+            let end = new.find(text)? + text.len();
+            self.seen += end;
+            Some(new[..end].to_owned())
+        })
+    }
+
+    /// Waits until it says that it serves, and answers.
+    ///
+    /// # Panics
+    /// When it does not.
+    pub fn wait_until_it_serves(&mut self) {
+        self.wait_for(&format!("ready: SIP by UDP and TCP at {SERVER}"));
+        wait_until_answered(SERVER, &mut self.process);
+    }
+
+    /// Sends this to the serial line, with the end of a line.
+    pub fn type_line(&mut self, text: &str) {
+        self.process.say(text);
+    }
+
+    /// Plugs the cable in, or out.
+    pub fn set_link(&mut self, is_up: bool) {
+        self.ask("set_link", &json!({ "name": "card", "up": is_up }));
+    }
+
+    /// Presses a key, as QEMU calls it, on the keyboard.
+    pub fn press(&mut self, key: &str) {
+        let key = json!({ "type": "qcode", "data": key });
+        self.ask("send-key", &json!({ "keys": [key] }));
+    }
+
+    /// Has QEMU do what it calls `command`.
+    pub fn ask(&mut self, command: &str, arguments: &Value) -> Value {
+        self.process.assert_running();
+        self.monitor.ask(command, arguments)
+    }
+
+    /// What is on the screen now.
+    #[must_use]
+    pub fn picture(&mut self) -> Picture {
+        let file = self.folder.join("picture");
+        self.ask("screendump", &json!({ "filename": file }));
+        Picture::read(&std::fs::read(&file).expect("a picture")).expect("a PPM file")
+    }
+
+    /// Makes a file of the format qcow2 of what it has booted from, in the folder of the test.
+    pub fn copy_disk(&mut self, target: &Path) {
+        let arguments = json!({
+            "device": "disk", "job-id": "copy", "sync": "full", "format": "qcow2", "target": target
+        });
+        self.ask("drive-backup", &arguments);
+        wait_until("QEMU to copy the disk", || {
+            let jobs = self.ask("query-block-jobs", &json!({}));
+            jobs.as_array()?.is_empty().then_some(())
+        });
+    }
+}
+
+/// What was on a screen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Picture {
+    /// Points in a row.
+    pub width: usize,
+    /// Rows.
+    pub height: usize,
+    /// Points, row by row: red, green and blue.
+    pub points: Vec<[u8; 3]>,
+}
+
+impl Picture {
+    /// Takes the bytes of a PPM file as QEMU writes it: `P6`, width, height and 255 in text, then
+    /// the points.
+    fn read(bytes: &[u8]) -> Option<Self> {
+        let mut rest = bytes.strip_prefix(b"P6\n")?;
+        let mut number = || {
+            let end = rest.iter().position(u8::is_ascii_whitespace)?;
+            let (text, after) = rest.split_at(end);
+            rest = &after[1..];
+            std::str::from_utf8(text).ok()?.parse::<usize>().ok()
+        };
+        let (width, height, _) = (number()?, number()?, number()?);
+        let (points, _) = rest.as_chunks::<3>();
+        (points.len() == width * height).then(|| Self { width, height, points: points.to_vec() })
+    }
+}
