@@ -7,6 +7,7 @@
 //!
 //! Every row of injected data is `user;credentials;callee;domain`, see [`users::row`].
 
+pub mod operations;
 mod running;
 mod scenario;
 pub mod users;

@@ -21,6 +21,8 @@ pub struct Options {
     /// `domain=NAME,ALIAS,...`: what the server is responsible for, beside its address, which is
     /// all if there is no name.
     pub domain: Vec<String>,
+    /// `trusted=A.B.C.D/BITS,...`: networks whose word counts.
+    pub trusted: Vec<Ipv4Cidr>,
     /// `address=A.B.C.D/BITS`, or `dhcp`: `None`.
     pub address: Option<Ipv4Cidr>,
     /// `gateway=A.B.C.D`: in place of DHCP's.
@@ -52,6 +54,7 @@ impl Default for Options {
             auth: true,
             state: State::Stateful,
             domain: Vec::new(),
+            trusted: Vec::new(),
             address: None,
             gateway: None,
             dns: Vec::new(),
@@ -105,8 +108,8 @@ impl fmt::Display for Mistake {
     }
 }
 
-const NAMES: &str = "mode, auth, state, domain, address, gateway, dns, tftp, file, refresh, \
-    expires, checksums, sntp, syslog and secret, as name=value";
+const NAMES: &str = "mode, auth, state, domain, trusted, address, gateway, dns, tftp, file, \
+    refresh, expires, checksums, sntp, syslog and secret, as name=value";
 
 impl Options {
     /// Reads `text`. A word without `=` is what a boot loader put there, and means nothing. Of two
@@ -150,6 +153,10 @@ impl Options {
                 if self.domain.iter().any(String::is_empty) {
                     return Err(expected("a name, or several with commas between"));
                 }
+            }
+            "trusted" => {
+                let all = value.split(',').map(parse).collect::<Option<_>>();
+                self.trusted = all.ok_or(expected("networks such as 192.0.2.0/24"))?;
             }
             "address" => {
                 self.address = match value {
@@ -229,7 +236,7 @@ mod tests {
     fn words_become_options() {
         let options = parse(
             "barebell mode=redirect auth=off state=stateless domain=Example.org,sip.example.org \
-             address=192.0.2.7/24 gateway=192.0.2.1 dns=192.0.2.2,192.0.2.3 tftp=192.0.2.4 \
+             trusted=192.0.2.0/28,192.0.2.9/32 address=192.0.2.7/24 gateway=192.0.2.1 dns=192.0.2.2,192.0.2.3 tftp=192.0.2.4 \
              file=users refresh=600 expires=120 checksums=off sntp=off syslog=192.0.2.5",
         );
         let expected = Options {
@@ -237,6 +244,9 @@ mod tests {
             auth: false,
             state: State::Stateless,
             domain: alloc::vec!["example.org".into(), "sip.example.org".into()],
+            trusted: ["192.0.2.0/28", "192.0.2.9/32"]
+                .map(|network| network.parse().expect("a network"))
+                .into(),
             address: Some("192.0.2.7/24".parse().expect("an address")),
             gateway: Some(Ipv4Addr::new(192, 0, 2, 1)),
             dns: alloc::vec![Ipv4Addr::new(192, 0, 2, 2), Ipv4Addr::new(192, 0, 2, 3)],
@@ -260,7 +270,14 @@ mod tests {
         let mistake = "option auth=yes: expected on or off";
         assert_eq!(said("mode=proxy auth=yes"), Err(mistake.into()));
         assert!(said("modus=proxy").is_err_and(|text| text.contains("no option \"modus\"")));
-        for line in ["address=1.2.3.4", "dns=1.2.3.4,", "secret=00", "expires=59", "domain=a,,b"] {
+        for line in [
+            "address=1.2.3.4",
+            "dns=1.2.3.4,",
+            "trusted=1.2.3.4",
+            "secret=00",
+            "expires=59",
+            "domain=a,,b",
+        ] {
             assert!(said(line).is_err(), "{line}");
         }
     }
