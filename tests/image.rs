@@ -1,11 +1,11 @@
 //! The server that boots without an operating system, in QEMU, with DHCP and TFTP of dnsmasq.
 
 use peers::exchange::{PASSWORD, account, connect};
-use peers::image::Machine;
 use peers::image::lan::{HERE, Lan, SERVER};
+use peers::image::{Firmware, Machine, Medium, built as built_image};
 use peers::phone::Kind::{self, Barebell, Baresip, Linphone};
 use peers::phone::{Action, Event, Phone};
-use peers::process::{Program, built, run};
+use peers::process::{Program, built, run, wait_until};
 use peers::server::DOMAIN;
 use peers::sipp::Sipp;
 use peers::sipp::operations::Operations;
@@ -109,4 +109,127 @@ fn softphones_call_each_other() {
     talk((Baresip, Udp), (Linphone, Udp));
     talk((Barebell, Tcp), (Baresip, Tcp));
     talk((Linphone, Tcp), (Barebell, Udp));
+}
+
+const ALICE: &str = "alice:secret\n";
+
+#[test]
+fn boots_from_stick_disk_and_cd() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let disk = folder.path().join("disk.qcow2");
+    let _lan = Lan::with_users(ALICE);
+    let mut machine = Machine { medium: Medium::Stick, ..Machine::default() }.serve();
+    machine.copy_disk(&disk);
+    drop(machine);
+    let _ = Machine { medium: Medium::Disk(disk), ..Machine::default() }.serve();
+    for (medium, firmware, board) in
+        [(Medium::Cd, Firmware::Bios, "pc"), (Medium::Cd, Firmware::Uefi, "q35")]
+    {
+        let _ = Machine { medium, firmware, board, memory: 128, ..Machine::default() }.serve();
+    }
+}
+
+#[test]
+fn boots_from_a_network() {
+    let mut lan = Lan::open();
+    lan.offer("users", ALICE);
+    lan.offer_copy("server", &built_image("server"));
+    lan.offer_copy("server.efi", &built_image("server.efi"));
+    // What boots says what it is: iPXE, or UEFI for x86-64. The server itself says neither.
+    lan.serve(&[
+        "--dhcp-match=set:ipxe,175",
+        "--dhcp-match=set:uefi,option:client-arch,7",
+        "--dhcp-boot=users",
+        "--dhcp-boot=tag:ipxe,server",
+        "--dhcp-boot=tag:uefi,server.efi",
+    ]);
+    for (firmware, board) in [(Firmware::Bios, "pc"), (Firmware::Uefi, "q35")] {
+        let medium = Medium::Network;
+        let _ = Machine { medium, firmware, board, memory: 128, ..Machine::default() }.serve();
+    }
+}
+
+#[test]
+fn boots_with_all_cards_and_processors() {
+    let _lan = Lan::with_users(ALICE);
+    let bridge = "-device pci-bridge,id=bridge,chassis_nr=1";
+    let port = "-device pcie-root-port,id=port";
+    for (board, processor, card, others) in [
+        ("pc", "max", "virtio-net-pci,disable-modern=on,disable-legacy=off", ""),
+        ("q35", "max", "virtio-net-pci,disable-modern=off,disable-legacy=on", ""),
+        (
+            "pc",
+            "max",
+            "virtio-net-pci,disable-modern=off,disable-legacy=off,bus=bridge,addr=3",
+            bridge,
+        ),
+        ("q35", "max", "virtio-net-pci,disable-modern=off,disable-legacy=off,bus=port", port),
+    ] {
+        eprintln!("{board}, {processor}, {card}");
+        let _ = Machine { board, processor, card, others, ..Machine::default() }.serve();
+    }
+}
+
+#[test]
+fn what_it_cannot_do_without_is_said() {
+    let _lan = Lan::with_users(ALICE);
+    let mut machine = Machine { card: "rtl8139", ..Machine::default() }.start();
+    machine.wait_for("not started: no driver for the network card");
+}
+
+#[test]
+fn what_is_missing_is_said_until_it_is_there() {
+    let mut lan = Lan::open();
+    let options = "domain=barebell.test refresh=1";
+    let mut machine = Machine { options, others: "-S", ..Machine::default() }.start();
+    machine.set_link(false);
+    machine.go_on();
+    machine.wait_for("no link: is the cable plugged in at both ends?");
+    machine.set_link(true);
+    machine.wait_for("asking DHCP for an address");
+    machine.wait_for("no lease: no DHCP server has answered");
+
+    lan.serve(&["--dhcp-boot=users"]);
+    machine.wait_for("address 10.77.0.10");
+    machine.wait_for("the file of users was not taken: the TFTP server refused (code 1");
+    lan.offer("users", "alice\n");
+    machine.wait_for("the file of users was not taken: line 1: expected name:password");
+
+    // Long enough that it is still on its way when the server goes.
+    let long = "# nobody\n".repeat(1 << 18) + ALICE;
+    lan.offer("users", long);
+    let before = lan.frames_to_machine();
+    wait_until("the file to be on its way", || {
+        (lan.frames_to_machine() > before + 50).then_some(())
+    });
+    lan.serve_no_longer();
+    machine.wait_for("the file of users was not taken: the TFTP server does not answer");
+    assert!(!machine.console().contains("ready"), "it serves nobody");
+    lan.offer("users", ALICE);
+    lan.serve(&["--dhcp-boot=users"]);
+    machine.wait_until_it_serves();
+
+    lan.offer("users", "alice:secret\nbob\n");
+    machine.wait_for("the file of users was not taken: line 2");
+    lan.withdraw("users");
+    machine.wait_for("the file of users was not taken: the TFTP server refused (code 1");
+    machine.set_link(false);
+    machine.wait_for("the link is lost");
+    machine.set_link(true);
+    machine.wait_for("the link is there again");
+    machine.wait_until_it_answers();
+}
+
+/// DHCP gives addresses for a few seconds, goes away, and comes back.
+#[test]
+fn a_lease_ends_and_another_one_begins() {
+    let mut lan = Lan::open();
+    lan.offer("users", ALICE);
+    lan.serve(&["--dhcp-boot=users", "--dhcp-option-force=51,4"]);
+    let mut machine = Machine::default().serve();
+    lan.serve_no_longer();
+    machine.wait_for("the lease has ended");
+    machine.wait_for("no lease: no DHCP server has answered");
+    lan.serve(&["--dhcp-boot=users"]);
+    machine.wait_until_it_serves();
 }

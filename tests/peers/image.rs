@@ -27,9 +27,11 @@ pub enum Medium {
     Elf,
     /// The ISO, in a CD drive.
     Cd,
-    /// The ISO, or what was made of it, as a disk: a file, and its format.
-    Disk(PathBuf, &'static str),
-    /// What DHCP names.
+    /// The ISO, on a USB stick.
+    Stick,
+    /// A file of the format qcow2, as a virtual machine's disk.
+    Disk(PathBuf),
+    /// What DHCP names, by the card's own program or by that of UEFI.
     Network,
 }
 
@@ -142,12 +144,10 @@ impl Machine<'_> {
         command.arg("-qmp").arg(format!("unix:{},server=on,wait=off", monitor.display()));
         command.arg("-netdev");
         command.arg(format!("tap,id=net,ifname={TAP},script=no,downscript=no"));
-        // The card's own program is what boots from a network by BIOS; UEFI has its own.
-        let is_from_network = self.medium == Medium::Network;
-        let boot = match (is_from_network, self.firmware) {
-            (true, Firmware::Bios) => ",bootindex=0",
-            (true, Firmware::Uefi) => ",bootindex=0,romfile=",
-            (false, _) => ",romfile=",
+        let boot = match (&self.medium, self.firmware) {
+            (Medium::Network, Firmware::Bios) => ",bootindex=0",
+            (Medium::Network, Firmware::Uefi) => ",bootindex=0,romfile=",
+            _ => ",romfile=",
         };
         command.args(self.others.split_whitespace());
         command.arg("-device").arg(format!("{},id=card,netdev=net{boot}", self.card));
@@ -156,7 +156,11 @@ impl Machine<'_> {
                 command.arg("-kernel").arg(built("server")).args(["-append", self.options]);
             }
             Medium::Cd => disk(&mut command, &built("server.iso"), "raw", "ide-cd"),
-            Medium::Disk(file, format) => disk(&mut command, file, format, "ide-hd"),
+            Medium::Stick => {
+                command.args(["-device", "qemu-xhci"]);
+                disk(&mut command, &built("server.iso"), "raw", "usb-storage");
+            }
+            Medium::Disk(file) => disk(&mut command, file, "qcow2", "virtio-blk-pci"),
             Medium::Network => (),
         }
         if self.firmware == Firmware::Uefi {
@@ -210,6 +214,14 @@ impl Running {
     /// When it does not.
     pub fn wait_until_it_serves(&mut self) {
         self.wait_for(&format!("ready: SIP by UDP and TCP at {SERVER}"));
+        self.wait_until_it_answers();
+    }
+
+    /// Waits until it answers.
+    ///
+    /// # Panics
+    /// When it does not.
+    pub fn wait_until_it_answers(&mut self) {
         wait_until_answered(SERVER, &mut self.process);
     }
 
@@ -243,7 +255,10 @@ impl Running {
         Picture::read(&std::fs::read(&file).expect("a picture")).expect("a PPM file")
     }
 
-    /// Makes a file of the format qcow2 of what it has booted from, in the folder of the test.
+    /// Makes a file of the format qcow2 of what it has booted from.
+    ///
+    /// # Panics
+    /// When QEMU does not.
     pub fn copy_disk(&mut self, target: &Path) {
         let arguments = json!({
             "device": "disk", "job-id": "copy", "sync": "full", "format": "qcow2", "target": target
@@ -253,6 +268,11 @@ impl Running {
             let jobs = self.ask("query-block-jobs", &json!({}));
             jobs.as_array()?.is_empty().then_some(())
         });
+    }
+
+    /// Goes on where it was started with `-S`.
+    pub fn go_on(&mut self) {
+        self.ask("cont", &json!({}));
     }
 }
 
