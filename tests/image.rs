@@ -152,8 +152,9 @@ fn boots_from_a_network() {
 #[test]
 fn boots_with_all_cards_and_processors() {
     let _lan = Lan::with_users(ALICE);
+    let random = "-device virtio-rng-pci";
     let bridge = "-device pci-bridge,id=bridge,chassis_nr=1";
-    let port = "-device pcie-root-port,id=port";
+    let port = "-device pcie-root-port,id=root";
     for (board, processor, card, others) in [
         ("pc", "max", "virtio-net-pci,disable-modern=on,disable-legacy=off", ""),
         ("q35", "max", "virtio-net-pci,disable-modern=off,disable-legacy=on", ""),
@@ -163,8 +164,11 @@ fn boots_with_all_cards_and_processors() {
             "virtio-net-pci,disable-modern=off,disable-legacy=off,bus=bridge,addr=3",
             bridge,
         ),
-        ("q35", "max", "virtio-net-pci,disable-modern=off,disable-legacy=off,bus=port", port),
+        ("q35", "max", "virtio-net-pci,disable-modern=off,disable-legacy=off,bus=root", port),
+        ("pc", "qemu64", "e1000", random),
+        ("q35", "kvm64", "e1000e", random),
     ] {
+        // Which of them it was when the test fails.
         eprintln!("{board}, {processor}, {card}");
         let _ = Machine { board, processor, card, others, ..Machine::default() }.serve();
     }
@@ -173,8 +177,14 @@ fn boots_with_all_cards_and_processors() {
 #[test]
 fn what_it_cannot_do_without_is_said() {
     let _lan = Lan::with_users(ALICE);
-    let mut machine = Machine { card: "rtl8139", ..Machine::default() }.start();
-    machine.wait_for("not started: no driver for the network card");
+    let usual = Machine::default();
+    for (machine, why) in [
+        (Machine { card: "rtl8139", ..usual.clone() }, "no driver for the network card"),
+        (Machine { processor: "qemu64", ..usual.clone() }, "no source of randomness"),
+        (Machine { options: "modus=proxy", ..usual }, "there is no option \"modus\""),
+    ] {
+        machine.start().wait_for(&format!("not started: {why}"));
+    }
 }
 
 #[test]

@@ -4,6 +4,7 @@ use peers::exchange::{PASSWORD, tone_of};
 use peers::nat::{NAT_SECONDS, Nats};
 use peers::phone::Kind::Barebell;
 use peers::phone::{Account, Action, Event, Phone, Srtp};
+use peers::process::built;
 use peers::transport::Transport::{self, Tcp, Udp};
 use std::time::Duration;
 
@@ -33,6 +34,7 @@ impl Two {
                 tone: tone_of(user),
                 srtp,
                 suites: "",
+                codecs: "",
                 machine: Some(nats.inside[side].clone()),
                 stun: if asks { vec![nats.stun()] } else { Vec::new() },
             };
@@ -119,4 +121,36 @@ fn sound_goes_through_nats_of_which_stun_tells() {
 #[test]
 fn encrypted_sound_goes_through_nats_of_which_stun_tells() {
     sound(Srtp::Required);
+}
+
+/// What `check` says behind the second NAT, with two STUN servers to ask, and its exit status.
+fn check(nats: &Nats) -> (String, Option<i32>) {
+    let mut command = nats.inside[1].command(built("barebell-phone", "BAREBELL_PHONE_BIN"));
+    command.arg("check");
+    for server in nats.both_stun() {
+        command.args(["--stun", &server]);
+    }
+    let output = command.output().expect("check is run");
+    (String::from_utf8_lossy(&output.stderr).into_owned(), output.status.code())
+}
+
+#[test]
+fn a_nat_that_keeps_its_ports_is_no_fault() {
+    let (said, status) = check(&Nats::open());
+    assert_eq!(status, Some(0), "{said}");
+    assert!(said.contains("calls go both ways with --stun"), "{said}");
+}
+
+/// What it is, why that is a fault, and what to do.
+#[test]
+fn a_symmetric_nat_is_named_with_what_to_do() {
+    let (said, status) = check(&Nats::symmetric());
+    assert_eq!(status, Some(1), "{said}");
+    for words in [
+        "the NAT is symmetric",
+        "what STUN says is no use to the other end of a call",
+        "a server that relays media; or forward ports in the router",
+    ] {
+        assert!(said.contains(words), "{words} in {said}");
+    }
 }

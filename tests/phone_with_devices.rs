@@ -4,7 +4,7 @@
 use peers::folder::Folder;
 use peers::process::{Process, Program, built, wait_until};
 use peers::pulse::Pulse;
-use peers::tone::Recording;
+use peers::tone::{Recording, write_swelling_noise};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -41,9 +41,13 @@ fn answers(folder: &Folder, arguments: &[&str]) -> (Process, String) {
 }
 
 fn call(address: &str, recording: &Path, more: &[&str]) {
+    call_for(5, address, recording, &[&["--play", "tone:1000"], more].concat());
+}
+
+fn call_for(seconds: u32, address: &str, recording: &Path, more: &[&str]) {
     let output = Command::new(built(PHONE.name, "BAREBELL_PHONE_BIN"))
         .args(["call", &format!("sip:a@{address}"), "--listen", "127.0.0.1:0"])
-        .args(["--play", "tone:1000", "--duration", "5s", "--record"])
+        .args(["--duration", &format!("{seconds}s"), "--record"])
         .arg(recording)
         .args(more)
         .output()
@@ -74,4 +78,39 @@ fn a_device_that_is_missing_is_told_and_the_call_goes_on() {
     call(&address, &folder.join("there.wav"), &["--expect", "tone:440"]);
     let text = std::fs::read_to_string(folder.join("events.log")).expect("events");
     assert!(text.contains("\"event\":\"device\"") && text.contains("nowhere"), "{text}");
+}
+
+/// Who calls somebody whose microphone hears the speaker hears itself, unless the echo is taken
+/// out.
+#[test]
+fn an_echo_is_taken_out() {
+    let folder = Folder::new("phone-echo");
+    let pulse = Pulse::start(&folder, 600);
+    let play = folder.join("play.wav");
+    write_swelling_noise(&play, 20);
+    let play = ["--play", play.to_str().expect("text")];
+    let devices = ["--microphone", "barebell_loop", "--speaker", "barebell_speaker"];
+    let levels = [&[][..], &["--echo-cancel"]].map(|more| {
+        let home = Folder::new("phone-echo-answers");
+        home.write(".asoundrc", &pulse.asoundrc());
+        let (_phone, address) = answers(&home, &[&devices[..], more].concat());
+        let there = home.join("there.wav");
+        call_for(15, &address, &there, &play);
+        let heard = Recording::read(&there).expect("a recording");
+        // By the fifth second it has got used to the room. On a busy machine the sound of the room
+        // tears often, and it has to begin anew: of four seconds one counts.
+        let mut levels: Vec<f64> = heard
+            .samples
+            .chunks_exact(heard.rate as usize)
+            .skip(5)
+            .map(|second| {
+                let power: f64 = second.iter().map(|&sample| f64::from(sample).powi(2)).sum();
+                10.0 * (power / second.len() as f64).max(1.0).log10()
+            })
+            .collect();
+        levels.sort_by(f64::total_cmp);
+        levels[levels.len() / 4]
+    });
+    assert!(levels[0] > 50.0, "there is an echo to take out: {levels:?} dB");
+    assert!(levels[0] - levels[1] > 20.0, "{levels:?} dB");
 }

@@ -76,6 +76,9 @@ impl BarebellPhone {
         if !account.suites.is_empty() {
             command.args(["--suites", account.suites]);
         }
+        if !account.codecs.is_empty() {
+            command.args(["--codecs", account.codecs]);
+        }
         if account.has_server {
             folder.write("phone.toml", &configuration(account));
             command.arg("--config").arg(folder.join("phone.toml"));

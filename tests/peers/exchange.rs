@@ -93,6 +93,7 @@ pub fn account(server: impl Into<SocketAddr>, user: &str, transport: Transport) 
         has_server: true,
         srtp: Srtp::Off,
         suites: "",
+        codecs: "",
         machine: None,
         stun: Vec::new(),
     }

@@ -178,9 +178,9 @@ impl Machine<'_> {
     }
 }
 
-/// Nothing is written to what the test has not made itself.
+/// Has it boot from `file`, which nobody writes to.
 fn disk(command: &mut Command, file: &Path, format: &str, device: &str) {
-    let drive = format!("if=none,id=disk,format={format},snapshot=on,file={}", file.display());
+    let drive = format!("if=none,id=disk,format={format},readonly=on,file={}", file.display());
     command.args(["-drive", &drive, "-device", &format!("{device},drive=disk,bootindex=0")]);
 }
 

@@ -10,7 +10,7 @@ use test_support::ports::free_ports;
 
 const LINPHONE: Program = Program { name: "linphonec", packages: "linphone-cli" };
 /// How long the tone that it plays lasts: longer than any call of a test.
-const TONE_SECONDS: u32 = 120;
+const TONE_SECONDS: u32 = 240;
 /// The size of the header of its recordings, which stays zero until the end of the call.
 const WAV_HEADER: usize = 44;
 /// Samples a second of its recordings with the codecs that the other phones know.

@@ -14,6 +14,8 @@ const BAREBELL: Program = Program { name: "barebell", packages: "(none: build it
 const COTURN: Program = Program { name: "turnserver", packages: "coturn" };
 /// Where the server is, and the STUN server.
 const SERVER: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 1);
+/// Where the STUN server is, too: what depends on the address that is sent to shows there.
+const SECOND: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 2);
 /// The seconds for which the NATs remember who has sent what: fewer than registrations last, more
 /// than there are between two keep-alives.
 pub const NAT_SECONDS: u64 = 30;
@@ -59,6 +61,21 @@ impl Nats {
     /// When that cannot be done, most often because it is not done as root.
     #[must_use]
     pub fn open() -> Self {
+        Self::with("masquerade")
+    }
+
+    /// The same, but that both NATs are symmetric: each address and port that is sent to sees
+    /// another port (RFC 4787 section 4.1).
+    ///
+    /// # Panics
+    /// When that cannot be done, most often because it is not done as root.
+    #[must_use]
+    pub fn symmetric() -> Self {
+        Self::with("masquerade random,fully-random")
+    }
+
+    /// NATs that do `translation`, a statement of nftables, with what goes out.
+    fn with(translation: &str) -> Self {
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let name = |machine: &str| format!("barebell-{}-{number}-{machine}", std::process::id());
         let machine = |address, of: &str| Machine { namespace: name(of), address };
@@ -71,10 +88,12 @@ impl Nats {
         let middle = name("public");
         nats.add(&middle);
         ip(&format!("-n {middle} link add bridge type bridge forward_delay 0"));
-        ip(&format!("-n {middle} address add {SERVER}/24 dev bridge"));
+        for address in [SERVER, SECOND] {
+            ip(&format!("-n {middle} address add {address}/24 dev bridge"));
+        }
         ip(&format!("-n {middle} link set bridge up"));
         for (side, inner) in (1..).zip(nats.inside.clone()) {
-            nats.connect(side, &inner, &name(&format!("nat{side}")), &middle);
+            nats.connect(side, &inner, &name(&format!("nat{side}")), &middle, translation);
         }
         nats.serve();
         nats
@@ -87,7 +106,7 @@ impl Nats {
     }
 
     /// Puts a machine behind the NAT `nat`, and that on the bridge in `middle`.
-    fn connect(&mut self, side: u8, machine: &Machine, nat: &str, middle: &str) {
+    fn connect(&mut self, side: u8, machine: &Machine, nat: &str, middle: &str, translation: &str) {
         let Machine { namespace, address } = machine;
         self.add(nat);
         self.add(namespace);
@@ -113,7 +132,7 @@ impl Nats {
         let script = format!(
             "echo 1 > /proc/sys/net/ipv4/ip_forward
              nft 'add table ip nat; add chain ip nat out {{ type nat hook postrouting priority 100; }}; \
-                  add rule ip nat out oifname outside masquerade; {open} \
+                  add rule ip nat out oifname outside {translation}; {open} \
                   add chain ip nat self {{ type filter hook input priority 0; }}; \
                   add rule ip nat self iifname outside ct state new drop'
              for kind in udp_timeout udp_timeout_stream; do
@@ -141,18 +160,20 @@ impl Nats {
         self.server = Some(Process::start(IP, command, &self.folder.join("barebell.log")));
         let mut command = self.public.command(COTURN.name);
         command.args(["-n", "--stun-only", "--no-auth", "--no-cli", "--no-tls", "--no-dtls"]);
-        command.args(["--log-file", "stdout", "-L", &SERVER.to_string()]);
+        command.args(["--log-file", "stdout"]);
+        command.args(["-L", &SERVER.to_string(), "-L", &SECOND.to_string()]);
         command.arg("--pidfile").arg(self.folder.join("coturn.pid"));
         command.arg("--userdb").arg(self.folder.join("coturn.db"));
         self.stun = Some(Process::start(COTURN, command, &self.folder.join("coturn.log")));
-        let is_listening = |port: u16| {
+        let is_listening = |address: Ipv4Addr, port: u16| {
             let mut command = self.public.command("cat");
             command.arg("/proc/net/udp");
-            let address = u32::from_le_bytes(SERVER.octets());
+            let address = u32::from_le_bytes(address.octets());
             run(IP, command).contains(&format!(" {address:08X}:{port:04X} 00000000:0000 "))
         };
         wait_until("the servers to listen", || {
-            (is_listening(5060) && is_listening(3478)).then_some(())
+            let servers = [(SERVER, 5060), (SERVER, 3478), (SECOND, 3478)];
+            servers.iter().all(|&(address, port)| is_listening(address, port)).then_some(())
         });
     }
 
@@ -166,6 +187,12 @@ impl Nats {
     #[must_use]
     pub fn stun(&self) -> String {
         format!("{SERVER}:3478")
+    }
+
+    /// Both addresses of the STUN server.
+    #[must_use]
+    pub fn both_stun(&self) -> [String; 2] {
+        [self.stun(), format!("{SECOND}:3478")]
     }
 
     /// What the server prints of who is registered.

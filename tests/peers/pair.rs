@@ -2,7 +2,7 @@
 
 use crate::exchange::Exchange;
 use crate::kamailio::{Kamailio, Nat};
-use crate::phone::Kind::{self, Barebell};
+use crate::phone::Kind::{self, Barebell, Linphone};
 use crate::phone::{Account, Action, Event, Phone};
 use crate::transport::Transport::{Tcp, Udp};
 
@@ -15,6 +15,8 @@ pub enum Way {
     Server,
     /// Who calls sends to Kamailio, which forwards to the server and stays in the path.
     Kamailio,
+    /// Who is called has Kamailio before it, which forwards what comes there to it alone.
+    BehindKamailio,
 }
 
 /// Two phones: alice's calls, bob's is called.
@@ -25,8 +27,9 @@ pub struct Pair {
     pub bob: Phone,
     /// Where bob is called.
     pub uri: String,
+    /// The server, where there is one between, and the accounts.
+    pub exchange: Exchange,
     _kamailio: Option<Kamailio>,
-    _exchange: Exchange,
 }
 
 impl Pair {
@@ -44,10 +47,15 @@ impl Pair {
         };
         let mut kamailio = None;
         let (alice, bob, uri) = match way {
-            Way::Direct => {
+            Way::Direct | Way::BehindKamailio => {
                 let phone = |kind, user| Phone::direct(kind, account(user, Udp));
                 let (alice, bob) = (phone(from, "alice"), phone(to, "bob"));
-                let uri = bob.direct_uri();
+                let mut uri = bob.direct_uri();
+                if way == Way::BehindKamailio {
+                    let proxy = Kamailio::start(bob.direct_address(), Nat::Ignored);
+                    uri = format!("sip:bob@{}", proxy.outside);
+                    kamailio = Some(proxy);
+                }
                 (alice, bob, uri)
             }
             Way::Server => {
@@ -66,7 +74,7 @@ impl Pair {
                 (Phone::registered(from, account), bob, exchange.server.uri("bob"))
             }
         };
-        Self { alice, bob, uri, _kamailio: kamailio, _exchange: exchange }
+        Self { alice, bob, uri, exchange, _kamailio: kamailio }
     }
 
     /// The same with accounts as they come.
@@ -105,5 +113,26 @@ impl Pair {
         let Self { alice, bob, .. } = self;
         alice.wait_until_it_hears_faithfully(bob);
         bob.wait_until_it_hears_faithfully(alice);
+    }
+}
+
+/// One puts the call on hold, so that the other one hears nothing, and takes it up again.
+///
+/// # Panics
+/// When that fails, or is refused.
+pub fn hold_and_resume(holder: &mut Phone, held: &mut Phone) {
+    holder.act_and_wait_for_ok(&Action::Hold, "INVITE");
+    // linphone goes on to play its file to whom it holds; baresip and Twinkle play nothing then,
+    // ours does.
+    if (holder.kind, held.kind) != (Linphone, Barebell) {
+        held.wait_until_it_hears_no_more(holder.account.tone);
+    }
+    holder.act_and_wait_for_ok(&Action::Resume, "INVITE");
+    held.wait_until_it_hears_more(holder.account.tone);
+    holder.wait_until_it_hears_more(held.account.tone);
+    for phone in [holder, held] {
+        let failed: Vec<_> =
+            phone.statuses("INVITE").into_iter().filter(|&status| status > 407).collect();
+        assert!(failed.is_empty(), "{phone}: {failed:?} to INVITE");
     }
 }

@@ -74,6 +74,9 @@ pub struct Account {
     /// The suites of SRTP that it offers and takes, separated by commas; empty for those that it
     /// has. baresip cannot choose: it offers AES_CM_128_HMAC_SHA1_80, and takes more.
     pub suites: &'static str,
+    /// The codecs that ours offers and takes, separated by commas; empty for those that it has. The
+    /// others have G.711.
+    pub codecs: &'static str,
     /// Where it runs, if not here. Only ours can.
     pub machine: Option<Machine>,
     /// The STUN servers that it asks, addresses with ports. Only ours does.
@@ -239,11 +242,21 @@ impl Phone {
         phone
     }
 
-    /// Where it is called without a server.
+    /// Where it takes calls without a server.
+    #[must_use]
+    pub fn direct_address(&self) -> SocketAddr {
+        (self.account.address(), self.driver.port()).into()
+    }
+
+    /// What it is called by without a server.
     #[must_use]
     pub fn direct_uri(&self) -> String {
-        let Account { user, .. } = &self.account;
-        format!("sip:{user}@{}:{}", self.account.address(), self.driver.port())
+        format!("sip:{}@{}", self.account.user, self.direct_address())
+    }
+
+    /// The ports of UDP that it has open, those of its calls' media among them.
+    pub fn udp_ports(&mut self) -> Vec<u16> {
+        self.driver.process().udp_ports()
     }
 
     /// The suite of SRTP of its last call that was answered; `None`: in clear.

@@ -2,7 +2,8 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Write};
-use std::os::unix::process::CommandExt;
+use std::mem::MaybeUninit;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant, SystemTime};
@@ -111,6 +112,57 @@ impl Process {
         self.child.id()
     }
 
+    /// The ports of UDP that it has open.
+    #[must_use]
+    pub fn udp_ports(&self) -> Vec<u16> {
+        let files = std::fs::read_dir(format!("/proc/{}/fd", self.id()));
+        let links = files.into_iter().flatten().flatten();
+        let links = links.filter_map(|file| std::fs::read_link(file.path()).ok());
+        let open: Vec<String> = links.map(|link| link.to_string_lossy().into_owned()).collect();
+        let tables = ["/proc/net/udp", "/proc/net/udp6"].map(std::fs::read_to_string);
+        let tables = tables.map(Result::unwrap_or_default).concat();
+        let port = |line: &str| {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            let (_, port) = words.get(1)?.rsplit_once(':')?;
+            let socket = format!("socket:[{}]", words.get(9)?);
+            open.contains(&socket).then(|| u16::from_str_radix(port, 16).ok()).flatten()
+        };
+        tables.lines().filter_map(port).collect()
+    }
+
+    /// The processor time that it has taken so far, all threads, to a hundredth of a second.
+    #[must_use]
+    pub fn cpu(&self) -> Duration {
+        let words = self.stat();
+        let ticks = words.iter().skip(11).take(2).filter_map(|word| word.parse::<u64>().ok());
+        // Linux tells it in hundredths of a second on all machines that there are.
+        Duration::from_millis(ticks.sum::<u64>() * 10)
+    }
+
+    /// The memory that it has in use (RSS), in bytes.
+    #[must_use]
+    pub fn memory(&self) -> u64 {
+        const PAGE: u64 = 4096;
+        self.stat().get(21).and_then(|pages| pages.parse::<u64>().ok()).unwrap_or(0) * PAGE
+    }
+
+    /// What the system tells of it (proc(5), `stat`), from the third word on.
+    fn stat(&self) -> Vec<String> {
+        let told = std::fs::read_to_string(format!("/proc/{}/stat", self.id())).unwrap_or_default();
+        let words = told.rsplit_once(')').map_or("", |(_, words)| words);
+        words.split_whitespace().map(str::to_owned).collect()
+    }
+
+    /// Asks it to end, as Ctrl-C does, and waits for that.
+    ///
+    /// # Panics
+    /// When it does not.
+    pub fn interrupt(&mut self) {
+        self.signal(libc::SIGINT);
+        let name = self.name.clone();
+        wait_until(&format!("{name} to end"), || self.ended());
+    }
+
     /// Panics if it has ended.
     ///
     /// # Panics
@@ -195,6 +247,49 @@ pub(crate) fn built_by(how: &str, name: &str, variable: &str, profiles: &[&str])
                 target.display()
             )
         })
+}
+
+/// What a run of a program has cost.
+#[derive(Clone, Copy, Debug)]
+pub struct Cost {
+    /// From its start to its end.
+    pub elapsed: Duration,
+    /// The processor time of all its threads.
+    pub cpu: Duration,
+    /// The most memory that it had in use (RSS), in bytes.
+    pub memory: u64,
+}
+
+/// Runs `command`, a run of `program`, to its end, and tells what it has cost. What it prints is
+/// passed over.
+///
+/// # Panics
+/// When it cannot be run, or fails.
+#[must_use]
+pub fn cost(program: Program, mut command: Command) -> Cost {
+    let begun = Instant::now();
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut child = command.spawn().unwrap_or_else(|error| panic!("{}", program.explain(&error)));
+    let (mut status, mut usage) = (0, MaybeUninit::<libc::rusage>::zeroed());
+    // SAFETY: both are written only here, and the child has been waited for by nobody else.
+    let waited =
+        unsafe { libc::wait4(child.id().cast_signed(), &raw mut status, 0, usage.as_mut_ptr()) };
+    let elapsed = begun.elapsed();
+    // The error that it has been waited for already is as good as success.
+    let _ = child.wait();
+    assert!(waited > 0 && status == 0, "{command:?} failed ({})", ExitStatus::from_raw(status));
+    // SAFETY: plain data, which the call has filled.
+    let usage = unsafe { usage.assume_init() };
+    let time = |told: libc::timeval| {
+        Duration::from_secs(told.tv_sec.unsigned_abs())
+            + Duration::from_micros(told.tv_usec.unsigned_abs())
+    };
+    Cost {
+        elapsed,
+        cpu: time(usage.ru_utime) + time(usage.ru_stime),
+        // Linux tells it in kibibytes.
+        memory: usage.ru_maxrss.unsigned_abs() * 1024,
+    }
 }
 
 /// Asks again and again until there is an answer.

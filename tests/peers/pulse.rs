@@ -56,7 +56,8 @@ impl Pulse {
         Self { _server: server, _recorders: recorders, hertz, recording, sent, socket }
     }
 
-    /// Devices of ALSA that lead here: `barebell_speaker` and `barebell_microphone`.
+    /// Devices of ALSA that lead here: `barebell_speaker`, `barebell_microphone`, and
+    /// `barebell_loop`, a microphone that hears nothing but the speaker.
     #[must_use]
     pub fn asoundrc(&self) -> String {
         let device = |name: &str, device: &str| {
@@ -65,7 +66,9 @@ impl Pulse {
                 self.socket.display()
             )
         };
-        device("speaker", "speaker") + &device("microphone", "whistle.monitor")
+        device("speaker", "speaker")
+            + &device("microphone", "whistle.monitor")
+            + &device("loop", "speaker.monitor")
     }
 
     /// How loud the tone at the microphone is.

@@ -104,6 +104,24 @@ pub fn write_tone(path: &Path, hertz: u32, seconds: u32) {
         .unwrap_or_else(|error| panic!("cannot write {}: {error}", path.display()));
 }
 
+/// Writes a WAV file of `seconds` of noise that swells three times a second, as speech does, 8000
+/// samples a second.
+///
+/// # Panics
+/// When it cannot be written.
+pub fn write_swelling_noise(path: &Path, seconds: u32) {
+    let mut state = 1_u32;
+    let sample = |at: u32| {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        let swell = (TAU * 3.0 * f64::from(at) / 8000.0).sin().max(0.0);
+        let noise = f64::from(state >> 16) / 32_768.0 - 1.0;
+        (WRITTEN_LOUDNESS * swell * noise) as i16
+    };
+    let samples: Vec<i16> = (0..8000 * seconds).map(sample).collect();
+    std::fs::write(path, wav(8000, 1, &samples))
+        .unwrap_or_else(|error| panic!("cannot write {}: {error}", path.display()));
+}
+
 fn sine(hertz: u32, rate: u32, ms: u32, loudness: f64) -> Vec<i16> {
     (0..rate * ms / 1000)
         .map(|n| f64::from(n) * f64::from(hertz) / f64::from(rate) * TAU)

@@ -11,10 +11,13 @@ extern crate std;
 
 pub mod dns;
 pub mod lock;
+pub mod log;
 pub mod machine;
 pub mod net;
 pub mod nic;
 pub mod options;
+pub mod phone;
+pub mod screen;
 pub mod server;
 pub mod sntp;
 pub mod tftp;

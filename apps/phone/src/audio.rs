@@ -1,23 +1,46 @@
 //! What is sent, and where what is heard goes.
 
-use crate::pcm::RATE;
+use crate::converter::Converter;
 use crate::{pcm, warnings, wav};
+use media::Marks;
 use media::tone::Tone;
 use std::fs::File;
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
 
 /// How loud a tone is: 6 dB below the loudest.
 const LOUDNESS: i16 = 16_000;
+/// Tones are below this frequency: no codec here carries more.
+pub(crate) const MAX_HERTZ: f64 = 8000.0;
+/// Samples in a second of a recording in which nothing was heard.
+const EMPTY_RATE: u32 = 8000;
 
-/// Something that sounds.
+/// Something that sounds, at whatever rate is wanted.
 #[derive(Clone, Debug)]
-pub(crate) enum Source {
+pub(crate) struct Source {
+    origin: Origin,
+    converter: Converter,
+    /// What is made and not taken yet, and how many samples a second it has.
+    ready: Vec<i16>,
+    rate: u32,
+}
+
+#[derive(Clone, Debug)]
+enum Origin {
     Silence,
-    Tone(Tone),
+    Tone {
+        hertz: f64,
+        /// Made for the rate that is wanted.
+        tone: Option<Tone>,
+    },
+    /// What is found again in what is heard.
+    Marks(Box<Marks>),
     /// Played once, and then silence.
-    Samples {
-        samples: Vec<i16>,
+    File {
+        samples: Arc<[i16]>,
+        rate: u32,
         at: usize,
     },
     /// Raw samples of the standard input.
@@ -25,54 +48,102 @@ pub(crate) enum Source {
 }
 
 impl Source {
-    /// What `text` names: `silence`, `tone:HERTZ`, `-` for the standard input, or a WAV file.
+    /// What `text` names: `silence`, `tone:HERTZ`, `marks`, `-` for the standard input, or a WAV
+    /// file.
     ///
     /// # Errors
     /// What is wrong with it, in words.
     pub(crate) fn named(text: &str) -> Result<Self, String> {
-        if text == "silence" {
-            return Ok(Self::Silence);
-        }
-        if text == "-" {
+        let origin = if text == "silence" {
+            Origin::Silence
+        } else if text == "marks" {
+            Origin::Marks(Box::default())
+        } else if text == "-" {
             pcm::open_input();
-            return Ok(Self::Input);
-        }
-        if let Some(hertz) = text.strip_prefix("tone:") {
-            let hertz: f64 =
-                hertz.parse().ok().filter(|hertz| *hertz > 0.0 && *hertz < 4000.0).ok_or(
-                    format!("{text}: expected a frequency from 1 to 3999 hertz, such as tone:1000"),
-                )?;
-            return Ok(Self::Tone(Tone::new(hertz, RATE, LOUDNESS)));
-        }
-        let samples = wav::read(Path::new(text))?;
-        Ok(Self::Samples { samples, at: 0 })
+            Origin::Input
+        } else if let Some(hertz) = text.strip_prefix("tone:") {
+            let hertz = hertz_of(hertz).ok_or(format!(
+                "{text}: expected a frequency from 1 to {} hertz, such as tone:1000",
+                MAX_HERTZ - 1.0
+            ))?;
+            Origin::Tone { hertz, tone: None }
+        } else {
+            let (rate, samples) = wav::read(Path::new(text))?;
+            Origin::File { samples: samples.into(), rate, at: 0 }
+        };
+        Ok(Self { origin, converter: Converter::default(), ready: Vec::new(), rate: 0 })
     }
 
-    /// The next `count` samples.
-    pub(crate) fn next(&mut self, count: usize) -> Vec<i16> {
-        let mut out = Vec::with_capacity(count);
-        match self {
-            Self::Silence => {}
-            Self::Input => return pcm::next(count),
-            Self::Tone(tone) => tone.fill(count, &mut out),
-            Self::Samples { samples, at } => {
-                let end = (*at + count).min(samples.len());
-                out.extend_from_slice(&samples[*at..end]);
-                *at = end;
+    /// The next `count` samples, of `rate` in a second. What has frequencies that this rate cannot
+    /// carry is heard without them.
+    pub(crate) fn next(&mut self, rate: u32, count: usize) -> Vec<i16> {
+        if rate != self.rate {
+            self.rate = rate;
+            self.ready.clear();
+            if let Origin::Tone { hertz, tone } = &mut self.origin {
+                let is_carried = *hertz < f64::from(rate) / 2.0;
+                *tone = is_carried.then(|| Tone::new(*hertz, rate, LOUDNESS));
             }
         }
-        out.resize(count, 0);
-        out
+        while self.ready.len() < count {
+            let (ready, converter) = (&mut self.ready, &mut self.converter);
+            let missing = count - ready.len();
+            match &mut self.origin {
+                Origin::Silence | Origin::Tone { tone: None, .. } => ready.resize(count, 0),
+                Origin::Tone { tone: Some(tone), .. } => tone.fill(missing, ready),
+                Origin::Marks(marks) => marks.fill(rate, missing, ready),
+                Origin::Input => {
+                    let own = pcm::rate();
+                    let samples = pcm::next(own as usize / 100);
+                    converter.convert(own, rate, &samples, ready);
+                }
+                Origin::File { samples, rate: own, at } => {
+                    let end = (*at + *own as usize / 100).min(samples.len());
+                    let mut piece = samples[*at..end].to_vec();
+                    *at = end;
+                    // What the filter still holds at the end comes out with silence behind it.
+                    piece.resize(*own as usize / 100, 0);
+                    converter.convert(*own, rate, &piece, ready);
+                }
+            }
+        }
+        self.ready.drain(..count).collect()
     }
+
+    /// Hears as many `samples` as it has given last, of the same rate.
+    pub(crate) fn hear(&mut self, samples: &[i16]) {
+        if let Origin::Marks(marks) = &mut self.origin {
+            marks.hear(samples);
+        }
+    }
+
+    /// The way there and back of marks that it has sent: see [`Marks::round_trip`].
+    pub(crate) fn round_trip(&self) -> Option<Duration> {
+        match &self.origin {
+            Origin::Marks(marks) => marks.round_trip(),
+            _ => None,
+        }
+    }
+}
+
+/// A frequency that a tone can have, in hertz.
+pub(crate) fn hertz_of(text: &str) -> Option<f64> {
+    text.parse().ok().filter(|hertz| (1.0..MAX_HERTZ).contains(hertz))
 }
 
 /// What is heard, as it is written. A WAV file is whole when this is dropped.
 pub(crate) struct Recording {
     writer: Writer,
+    converter: Converter,
 }
 
 enum Writer {
-    Wav(hound::WavWriter<BufWriter<File>>),
+    /// A file in which nothing stands yet: it takes the rate of what is heard first.
+    New(BufWriter<File>),
+    Wav {
+        wav: hound::WavWriter<BufWriter<File>>,
+        rate: u32,
+    },
     /// Raw samples on the standard output.
     Output,
     /// It has failed.
@@ -100,32 +171,66 @@ impl Recording {
     /// # Errors
     /// Why it cannot be written, in words.
     pub(crate) fn begin(path: &Path) -> Result<Self, String> {
-        if is_output(path) {
+        let writer = if is_output(path) {
             pcm::open_output();
-            return Ok(Self { writer: Writer::Output });
-        }
-        let spec = hound::WavSpec {
-            channels: 1,
-            sample_rate: RATE,
-            bits_per_sample: 16,
-            sample_format: hound::SampleFormat::Int,
+            Writer::Output
+        } else {
+            let file = File::create(path)
+                .map_err(|error| format!("{} cannot be written: {error}", path.display()))?;
+            Writer::New(BufWriter::new(file))
         };
-        let writer = hound::WavWriter::create(path, spec)
-            .map_err(|error| format!("{} cannot be written: {error}", path.display()))?;
-        Ok(Self { writer: Writer::Wav(writer) })
+        Ok(Self { writer, converter: Converter::default() })
     }
 
-    /// Appends `samples`. After a failure, such as a full disk, nothing more is written.
-    pub(crate) fn write(&mut self, samples: &[i16]) {
-        let writer = match &mut self.writer {
-            Writer::Wav(writer) => writer,
-            Writer::Output => return pcm::write(samples),
-            Writer::Nowhere => return,
-        };
-        let written = samples.iter().try_for_each(|&sample| writer.write_sample(sample));
-        if let Err(error) = written {
+    /// Appends `samples`, of `rate` in a second. After a failure, such as a full disk, nothing more
+    /// is written.
+    pub(crate) fn write(&mut self, rate: u32, samples: &[i16]) {
+        if let Err(error) = self.append(rate, samples) {
             warnings::warn(format!("the recording ends here: {error}"));
             self.writer = Writer::Nowhere;
+        }
+    }
+
+    fn append(&mut self, rate: u32, samples: &[i16]) -> hound::Result<()> {
+        self.start(rate)?;
+        let mut out = Vec::new();
+        match &mut self.writer {
+            Writer::Wav { wav, rate: own } => {
+                self.converter.convert(rate, *own, samples, &mut out);
+                out.iter().try_for_each(|&sample| wav.write_sample(sample))
+            }
+            Writer::Output => {
+                self.converter.convert(rate, pcm::rate(), samples, &mut out);
+                pcm::write(&out);
+                Ok(())
+            }
+            Writer::New(_) | Writer::Nowhere => Ok(()),
+        }
+    }
+
+    /// A file in which nothing stands yet gets `rate` from now on.
+    fn start(&mut self, rate: u32) -> hound::Result<()> {
+        let writer = std::mem::replace(&mut self.writer, Writer::Nowhere);
+        self.writer = match writer {
+            Writer::New(file) => {
+                let spec = hound::WavSpec {
+                    channels: 1,
+                    sample_rate: rate,
+                    bits_per_sample: 16,
+                    sample_format: hound::SampleFormat::Int,
+                };
+                Writer::Wav { wav: hound::WavWriter::new(file, spec)?, rate }
+            }
+            other => other,
+        };
+        Ok(())
+    }
+
+    fn finish(&mut self) -> hound::Result<()> {
+        self.start(EMPTY_RATE)?;
+        match std::mem::replace(&mut self.writer, Writer::Nowhere) {
+            Writer::Wav { wav, .. } => wav.finalize(),
+            _ => Ok(()),
         }
     }
 }
@@ -137,10 +242,7 @@ pub(crate) fn is_output(path: &Path) -> bool {
 
 impl Drop for Recording {
     fn drop(&mut self) {
-        let writer = std::mem::replace(&mut self.writer, Writer::Nowhere);
-        if let Writer::Wav(writer) = writer
-            && let Err(error) = writer.finalize()
-        {
+        if let Err(error) = self.finish() {
             warnings::warn(format!("the recording is not whole: {error}"));
         }
     }
@@ -149,17 +251,84 @@ impl Drop for Recording {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use media::tone::amplitude_of;
 
     #[test]
     fn what_was_recorded_can_be_played() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.wav");
         let mut recording = Recording::begin(&path).unwrap();
-        recording.write(&[1, -2, 3]);
+        recording.write(16_000, &[1, -2, 3]);
         drop(recording);
         let mut source = Source::named(path.to_str().unwrap()).unwrap();
-        assert_eq!(source.next(2), [1, -2]);
-        assert_eq!(source.next(2), [3, 0]);
+        assert_eq!(source.next(16_000, 2), [1, -2]);
+        assert_eq!(source.next(16_000, 2), [3, 0]);
+    }
+
+    #[test]
+    fn a_recording_has_the_rate_of_what_is_heard_first() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.wav");
+        for (rates, expected) in [(&[][..], (8000, 0)), (&[16_000, 8000], (16_000, 32_000))] {
+            let mut recording = Recording::begin(&path).unwrap();
+            for &rate in rates {
+                recording.write(rate, &vec![0; rate as usize]);
+            }
+            drop(recording);
+            let reader = hound::WavReader::open(&path).unwrap();
+            assert_eq!((reader.spec().sample_rate, reader.len()), expected);
+        }
+    }
+
+    /// A second of what `source` plays at `rate`, and how loud `hertz` is in it.
+    fn level(source: &mut Source, rate: u32, hertz: f64) -> f64 {
+        let mut heard = Vec::new();
+        (0..50).for_each(|_| heard.extend(source.next(rate, rate as usize / 50)));
+        amplitude_of(hertz, rate, &heard[rate as usize / 10..][..rate as usize / 2])
+    }
+
+    #[test]
+    fn a_tone_sounds_where_the_rate_carries_it() {
+        let mut source = Source::named("tone:5000").unwrap();
+        assert!(level(&mut source, 16_000, 5000.0) > 15_900.0);
+        // It would sound as 3000 Hz.
+        assert!(level(&mut source, 8000, 3000.0) < 1.0);
+        assert!(level(&mut source, 16_000, 5000.0) > 15_900.0);
+    }
+
+    #[test]
+    fn a_file_of_any_rate_sounds_at_any() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.wav");
+        for own in [8000, 11_025, 44_100, 48_000] {
+            let mut recording = Recording::begin(&path).unwrap();
+            let mut samples = Vec::new();
+            Tone::new(1000.0, own, 16_000).fill(own as usize, &mut samples);
+            recording.write(own, &samples);
+            drop(recording);
+            for rate in [8000, 16_000] {
+                let mut source = Source::named(path.to_str().unwrap()).unwrap();
+                let level = level(&mut source, rate, 1000.0);
+                assert!((level - 16_000.0).abs() < 300.0, "{own} to {rate}: {level}");
+                // It ends.
+                let end = source.next(rate, rate as usize);
+                assert_eq!(end[rate as usize / 2], 0);
+            }
+        }
+    }
+
+    #[test]
+    fn what_the_codec_does_not_carry_has_no_tone_in_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.wav");
+        let mut recording = Recording::begin(&path).unwrap();
+        let mut samples = Vec::new();
+        // Without a filter it would sound as 1000 Hz.
+        Tone::new(9000.0, 48_000, 16_000).fill(48_000, &mut samples);
+        recording.write(48_000, &samples);
+        drop(recording);
+        let mut source = Source::named(path.to_str().unwrap()).unwrap();
+        assert!(level(&mut source, 8000, 1000.0) < 50.0);
     }
 
     #[test]
@@ -171,7 +340,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_played_says_why() {
-        assert!(Source::named("tone:9000").unwrap_err().contains("3999"));
+        assert!(Source::named("tone:9000").unwrap_err().contains("7999"));
         assert!(Source::named("/no/such.wav").unwrap_err().starts_with("/no/such.wav: "));
     }
 }

@@ -51,7 +51,9 @@ pub(crate) fn run(mut setup: Setup, report: Report) -> Result<Outcome, Outcome> 
         setup.listen.set_port(0);
     }
     setup.accounts.iter().for_each(|account| server(&mut check, account));
-    nat::look(&mut check, &setup.stun);
+    if let Some((works, found, advice)) = nat::look(&setup.stun) {
+        check.tell("NAT", works, found, advice);
+    }
     registrations(&mut check, setup)?;
     match check.failed {
         None => Ok(Outcome::Done),

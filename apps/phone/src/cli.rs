@@ -121,7 +121,8 @@ impl ExpectedArgs {
 /// What all commands have.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct LineArgs {
-    /// What is sent: a WAV file, tone:HERTZ, silence, or - for raw samples on the standard input
+    /// What is sent: a WAV file, tone:HERTZ, silence, marks whose delay is measured where they come
+    /// back, or - for raw samples on the standard input
     #[arg(long, value_name = "WHAT", default_value = "silence")]
     pub(crate) play: String,
     /// Send it before the answer too, as early media; else nothing but silence is sent until then
@@ -140,6 +141,10 @@ pub(crate) struct LineArgs {
     /// The speaker, by its name in `devices` [default: the usual one]
     #[arg(long, value_name = "NAME")]
     pub(crate) speaker: Option<String>,
+    /// Use the sound devices, and take out of what the microphone hears what the speaker plays, so
+    /// that the other end does not hear itself
+    #[arg(long)]
+    pub(crate) echo_cancel: bool,
     /// Samples in a second of what comes in or goes out raw
     #[arg(long, value_name = "HERTZ", default_value = "8000", value_parser = pcm_rate)]
     pub(crate) pcm_rate: u32,
@@ -169,6 +174,10 @@ pub(crate) struct LineArgs {
     /// hears that it is busy
     #[arg(long, value_name = "N", default_value_t = 4)]
     pub(crate) incoming: u16,
+    /// Send nothing while nobody speaks, where the other end makes comfort noise (RFC 3389); not
+    /// with Opus
+    #[arg(long)]
+    pub(crate) vad: bool,
     /// Tell at the end of a call what each step of SRTP has taken
     #[arg(long)]
     pub(crate) timings: bool,

@@ -2,6 +2,7 @@
 
 use media::Statistics;
 use serde::Serialize;
+use std::time::Duration;
 
 /// Figures of a stream.
 #[derive(Clone, Copy, Debug, Serialize)]
@@ -23,13 +24,16 @@ pub(crate) struct Media {
     pub(crate) far_loss_percent: Option<f64>,
     pub(crate) far_jitter_ms: Option<f64>,
     pub(crate) far_mos: Option<f64>,
+    /// From a sample that is sent to the same that is heard again, halved; `None` where no marks
+    /// are sent, or none comes back.
+    pub(crate) mouth_to_ear_ms: Option<f64>,
     /// Whether sound goes both ways.
     pub(crate) flow: &'static str,
 }
 
 impl Media {
-    pub(crate) fn new(call: u64, statistics: &Statistics) -> Self {
-        let millis = |time: std::time::Duration| (time.as_secs_f64() * 1e6).round() / 1e3;
+    pub(crate) fn new(call: u64, statistics: &Statistics, mouth_to_ear: Option<Duration>) -> Self {
+        let millis = |time: Duration| (time.as_secs_f64() * 1e6).round() / 1e3;
         let hundredths = |number: f64| (number * 100.0).round() / 100.0;
         Self {
             call,
@@ -47,6 +51,7 @@ impl Media {
             far_loss_percent: statistics.far_loss.map(|share| hundredths(share * 100.0)),
             far_jitter_ms: statistics.far_jitter.map(millis),
             far_mos: statistics.far_mos.map(hundredths),
+            mouth_to_ear_ms: mouth_to_ear.map(millis),
             flow: match statistics.flow {
                 media::Flow::Flowing => "both_ways",
                 media::Flow::NothingArrives => "nothing_arrives",
@@ -64,6 +69,7 @@ impl std::fmt::Display for Media {
             f,
             "sent {sent}, received {received}, lost {lost}, jitter {jitter_ms} ms, longest delta {max_delta_ms} ms"
         )?;
-        self.mos.map_or(Ok(()), |mos| write!(f, ", MOS {mos}"))
+        self.mos.map_or(Ok(()), |mos| write!(f, ", MOS {mos}"))?;
+        self.mouth_to_ear_ms.map_or(Ok(()), |time| write!(f, ", mouth to ear {time} ms"))
     }
 }

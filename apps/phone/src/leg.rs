@@ -1,19 +1,24 @@
 //! The media of one call: a socket, a session, and what sounds.
 
 use crate::audio::{Recording, Source};
+use crate::converter::Converter;
 use crate::devices;
-use crate::pcm::RATE;
+use crate::figures::Media;
 use crate::ports::Ports;
 use crate::random::{random, random_number};
 use crate::tap::Tap;
 use media::ear::Ear;
 use media::{
-    Channel, Clock, Heard, Negotiator, Refusal, ReportSeed, Resampler, Seed, Session, Stream,
-    Wishes,
+    Channel, Clock, Heard, Negotiator, Refusal, ReportSeed, Seed, Session, Stream, Wishes,
 };
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, SystemTime};
+
+/// Datagrams that are read before everything else has its turn.
+const TURN: usize = 64;
+/// How long a datagram can have waited: whatever is more is a clock that was set meanwhile.
+const OLDEST: Duration = Duration::from_secs(1);
 
 /// What sounds at this end of a call.
 #[derive(Clone, Debug)]
@@ -36,21 +41,6 @@ pub(crate) enum Gate {
     Open,
 }
 
-/// Between what sounds at this end and the codec.
-struct Rates {
-    /// The codec's.
-    rate: u32,
-    outward: Resampler,
-    inward: Resampler,
-}
-
-impl Rates {
-    /// Between sound of `own` and a codec of `rate`.
-    fn new(own: u32, rate: u32) -> Self {
-        Self { rate, outward: Resampler::new(own, rate), inward: Resampler::new(rate, own) }
-    }
-}
-
 /// The media of one call.
 pub(crate) struct Leg {
     pub(crate) negotiator: Negotiator,
@@ -69,14 +59,20 @@ pub(crate) struct Leg {
     pub(crate) tap: Tap,
     /// Measures what SRTP takes.
     pub(crate) stopwatch: Option<Clock>,
+    /// Whether silence is not sent where the other end can make it itself.
+    pub(crate) suppresses_silence: bool,
+    /// Whether there was more to be read than there should be: the rest must not wait.
+    pub(crate) is_flooded: bool,
     recording: Option<Recording>,
-    rates: Rates,
-    /// The same, of sound devices.
-    device_rates: Rates,
-    /// What was heard last, as the codec has it.
+    /// From the microphone to the codec, and from there to the speaker.
+    outward: Converter,
+    inward: Converter,
+    /// Half of the way that sound takes there and back, where marks are sent.
+    mouth_to_ear: Option<Duration>,
+    /// Samples in a second of the codec, and of all that sounds in the call.
+    rate: u32,
+    /// What was heard last.
     heard: Vec<i16>,
-    /// What was played last, for an echo.
-    last: Vec<i16>,
     packet: Vec<u8>,
 }
 
@@ -96,7 +92,7 @@ impl Leg {
         let mut negotiator =
             Negotiator::new(wishes, ports.rtp.local_addr()?, random_number() >> 33);
         negotiator.publish(ports.mapped(), None);
-        let (session, last, packet) = (None, Vec::new(), Vec::new());
+        let (session, packet) = (None, Vec::new());
         Ok(Self {
             negotiator,
             session,
@@ -108,11 +104,14 @@ impl Leg {
             ear,
             tap: Tap::default(),
             stopwatch: None,
+            suppresses_silence: false,
+            is_flooded: false,
             recording,
-            rates: Rates::new(RATE, RATE),
-            device_rates: Rates::new(devices::RATE, devices::RATE),
+            outward: Converter::default(),
+            inward: Converter::default(),
+            mouth_to_ear: None,
+            rate: devices::RATE,
             heard: Vec::new(),
-            last,
             packet,
         })
     }
@@ -149,6 +148,9 @@ impl Leg {
                 let mut session = Session::measured(stream, seed, self.stopwatch);
                 if let Some(session) = &mut session {
                     session.start_reports(now, report_seed(now));
+                    if self.suppresses_silence {
+                        session.suppress_silence();
+                    }
                 }
                 self.session = session;
                 self.session.is_some()
@@ -165,22 +167,30 @@ impl Leg {
         }
     }
 
-    /// Reads what has come by `now`, and tells `heard` of it.
+    /// Reads what has come by `now`, and tells `heard` of it. What has come counts from when it
+    /// came, which may be a while ago.
     pub(crate) fn read(&mut self, now: Duration, mut heard: impl FnMut(Heard)) {
         let mut datagram = [0; 2048];
+        let clock = SystemTime::now();
+        self.is_flooded = false;
         for channel in [Channel::Rtp, Channel::Rtcp] {
-            // A flood leaves room for everything else.
-            for _ in 0..64 {
-                let socket = self.ports.socket(channel);
-                let Ok((length, from)) = socket.recv_from(&mut datagram) else { break };
+            for count in 0.. {
+                // A flood leaves room for everything else.
+                if count == TURN {
+                    self.is_flooded = true;
+                    break;
+                }
+                let received = self.ports.receive(channel, &mut datagram);
+                let Ok((length, from, at)) = received else { break };
                 let datagram = &mut datagram[..length];
                 if self.ports.takes(now, from, datagram) {
                     continue;
                 }
                 let Some(session) = &mut self.session else { continue };
-                self.tap.packet(false, self.ports.socket(channel), from, datagram);
+                self.tap.packet(false, at, self.ports.socket(channel), from, datagram);
                 let from = SocketAddr::new(from.ip().to_canonical(), from.port());
-                let what = session.receive_on(channel, now, from, datagram);
+                let age = clock.duration_since(at).unwrap_or_default().min(OLDEST);
+                let what = session.receive_on(channel, now.saturating_sub(age), from, datagram);
                 if let Heard::Digit(key) = what {
                     self.ear.hear_key(key);
                 }
@@ -193,7 +203,7 @@ impl Leg {
     fn send(&self, channel: Channel, to: SocketAddr) {
         let socket = self.ports.socket(channel);
         let _ = socket.send_to(&self.packet, to);
-        self.tap.packet(true, socket, to, &self.packet);
+        self.tap.packet(true, SystemTime::now(), socket, to, &self.packet);
     }
 
     /// Says goodbye by RTCP.
@@ -204,53 +214,77 @@ impl Leg {
         }
     }
 
-    /// Sends and plays 20 ms of sound; `microphone` is what was said here meanwhile.
-    pub(crate) fn tick(&mut self, now: Duration, microphone: &[i16]) {
-        self.ports.poll(now);
-        let Some(session) = &mut self.session else { return };
-        let rate = session.stream().codec.sample_rate();
-        if rate != self.rates.rate {
-            self.rates = Rates::new(RATE, rate);
-            self.device_rates = Rates::new(devices::RATE, rate);
+    /// Takes up the rate of the codec, which may be another one than before.
+    fn fit_rate(&mut self) {
+        let rate = self.session.as_ref().map(|session| session.stream().codec.sample_rate());
+        if let Some(rate) = rate.filter(|&rate| rate != self.rate) {
+            self.rate = rate;
+            self.heard.clear();
         }
-        let count = RATE as usize / 50;
-        let mut frame = Vec::with_capacity(session.frame_samples());
+    }
+
+    /// Whether what sounds here goes out.
+    fn has_sounded(&self) -> bool {
+        self.gate == Gate::Open && self.is_confirmed
+    }
+
+    /// Sends 20 ms of sound; `microphone` is what was said here meanwhile.
+    pub(crate) fn say(&mut self, now: Duration, microphone: &[i16]) {
+        self.ports.poll(now);
+        self.fit_rate();
+        let Some(session) = &self.session else { return };
+        let (rate, count) = (self.rate, session.frame_samples());
+        let has_sounded = self.has_sounded();
         // Whoever is held must not overhear this end.
         let is_silent = self.mutes || self.negotiator.holds() || self.gate != Gate::Open;
-        let mut samples = match &mut self.sound {
-            Sound::Source(_) if self.gate != Gate::Open || !self.is_confirmed => Vec::new(),
-            Sound::Source(source) => source.next(count),
-            Sound::Echo => std::mem::take(&mut self.last),
-            Sound::Microphone => Vec::new(),
+        let mut frame = match &mut self.sound {
+            Sound::Source(_) if !has_sounded => Vec::new(),
+            Sound::Source(source) => source.next(rate, count),
+            Sound::Echo => std::mem::take(&mut self.heard),
+            Sound::Microphone => {
+                let mut frame = Vec::with_capacity(count);
+                self.outward.convert(devices::RATE, rate, microphone, &mut frame);
+                frame
+            }
         };
-        if matches!(self.sound, Sound::Microphone) {
-            self.device_rates.outward.resample(microphone, &mut frame);
-        } else {
-            samples.resize(count, 0);
-            self.rates.outward.resample(&samples, &mut frame);
-        }
+        frame.resize(count, 0);
         if is_silent {
             frame.fill(0);
         }
         if self.gate != Gate::Closed && self.is_confirmed {
             self.send_sound(now, &frame);
         }
+    }
+
+    /// Plays 20 ms of sound.
+    pub(crate) fn play(&mut self, now: Duration) {
+        self.fit_rate();
+        let (rate, has_sounded) = (self.rate, self.has_sounded());
         let Some(session) = &mut self.session else { return };
-        let mut played = Vec::with_capacity(count);
         self.heard.clear();
         session.play(now, &mut self.heard);
-        self.rates.inward.resample(&self.heard, &mut played);
-        self.ear.hear(RATE, &played);
-        if let Some(recording) = &mut self.recording {
-            recording.write(&played);
+        self.ear.hear(rate, &self.heard);
+        if let Sound::Source(source) = &mut self.sound
+            && has_sounded
+        {
+            source.hear(&self.heard);
+            self.mouth_to_ear = source.round_trip().map(|time| time / 2).or(self.mouth_to_ear);
         }
-        self.last = played;
+        if let Some(recording) = &mut self.recording {
+            recording.write(rate, &self.heard);
+        }
+    }
+
+    /// Its figures, as those of the call of this number; `None` before there is a session.
+    pub(crate) fn figures(&self, call: u64) -> Option<Media> {
+        let session = self.session.as_ref()?;
+        Some(Media::new(call, &session.statistics(), self.mouth_to_ear))
     }
 
     /// Adds what was heard last to `mix`, which goes to the speaker.
     pub(crate) fn speak(&mut self, mix: &mut [i32]) {
         let mut sound = Vec::with_capacity(mix.len());
-        self.device_rates.inward.resample(&self.heard, &mut sound);
+        self.inward.convert(self.rate, devices::RATE, &self.heard, &mut sound);
         mix.iter_mut().zip(sound).for_each(|(sum, sample)| *sum += i32::from(sample));
     }
 
@@ -286,7 +320,7 @@ fn report_seed(now: Duration) -> ReportSeed {
 mod tests {
     use super::*;
     use media::{Codec, Security};
-    use std::net::Ipv4Addr;
+    use std::net::{Ipv4Addr, UdpSocket};
 
     /// One that sends a tone in clear.
     fn leg() -> Leg {
@@ -299,6 +333,19 @@ mod tests {
     }
 
     #[test]
+    fn a_flood_is_read_in_parts() {
+        let mut leg = leg();
+        let stranger = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let to = leg.ports.rtp.local_addr().unwrap();
+        let mut is_flooded = |count: usize| {
+            (0..count).for_each(|_| assert!(stranger.send_to(b"flood", to).is_ok()));
+            leg.read(Duration::ZERO, |_| ());
+            leg.is_flooded
+        };
+        assert_eq!([TURN + 1, 0, 2].map(&mut is_flooded), [true, false, false]);
+    }
+
+    #[test]
     fn whoever_is_held_hears_silence() {
         let (mut here, mut there) = (leg(), leg());
         let offer = here.negotiator.offer(&mut random);
@@ -307,7 +354,7 @@ mod tests {
         assert!(here.carry(Duration::ZERO, stream));
         let mut is_silent = || {
             here.negotiator.hold(!here.negotiator.holds());
-            here.tick(Duration::ZERO, &[]);
+            here.say(Duration::ZERO, &[]);
             let mut datagram = [0; 2048];
             let length = there.ports.rtp.recv(&mut datagram).unwrap();
             let sound = &datagram[12..length];

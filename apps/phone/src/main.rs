@@ -5,6 +5,7 @@ mod call;
 mod check;
 mod cli;
 mod config;
+mod converter;
 mod devices;
 mod figures;
 mod front;
@@ -156,7 +157,7 @@ fn run_screen(line: &LineArgs) -> Result<Outcome, Outcome> {
 
 /// Whether sound devices are wanted. Else none is touched.
 fn uses_devices(line: &LineArgs) -> bool {
-    line.audio || line.microphone.is_some() || line.speaker.is_some()
+    line.audio || line.echo_cancel || line.microphone.is_some() || line.speaker.is_some()
 }
 
 /// Lists the sound devices.
@@ -226,7 +227,11 @@ fn setup(line: &LineArgs, echo: bool, port: u16) -> Result<Setup, Outcome> {
         direct_calls: line.direct,
         stun: stun_servers(&line.stun).map_err(Outcome::Failed)?,
         timings: line.timings,
-        devices: uses_devices(line)
-            .then(|| Wanted { microphone: line.microphone.clone(), speaker: line.speaker.clone() }),
+        suppresses_silence: line.vad,
+        devices: uses_devices(line).then(|| Wanted {
+            microphone: line.microphone.clone(),
+            speaker: line.speaker.clone(),
+            cancels_echo: line.echo_cancel,
+        }),
     })
 }

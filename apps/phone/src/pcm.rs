@@ -2,7 +2,6 @@
 //! of their own read and write, since the phone waits for nobody. As the process has one of each,
 //! so has this.
 
-use media::Resampler;
 use serde::Serialize;
 use std::io::{Read, Write};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -20,8 +19,8 @@ const MAX_UNWRITTEN: usize = 100;
 /// How long the end of the program waits for a reader of what is left.
 const FAREWELL: Duration = Duration::from_secs(2);
 
-/// Samples in a second, of all that is played and recorded.
-pub(crate) const RATE: u32 = 8000;
+/// Samples in a second where nobody wants others.
+const RATE: u32 = 8000;
 
 static PCM_RATE: OnceLock<u32> = OnceLock::new();
 static INPUT: OnceLock<Mutex<Input>> = OnceLock::new();
@@ -41,7 +40,8 @@ pub(crate) fn set_rate(rate: u32) {
     PCM_RATE.get_or_init(|| rate);
 }
 
-fn rate() -> u32 {
+/// Samples in a second of what is raw.
+pub(crate) fn rate() -> u32 {
     *PCM_RATE.get_or_init(|| RATE)
 }
 
@@ -67,7 +67,6 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 struct Input {
     blocks: Receiver<Vec<i16>>,
-    resampler: Resampler,
     /// What has come and was not played.
     ready: Vec<i16>,
     has_begun: bool,
@@ -80,8 +79,7 @@ pub(crate) fn open_input() {
         let (sender, blocks) = sync_channel(MAX_UNPLAYED);
         let rate = rate();
         std::thread::spawn(move || read(std::io::stdin().lock(), rate, &sender));
-        let resampler = Resampler::new(rate, RATE);
-        Mutex::new(Input { blocks, resampler, ready: Vec::new(), has_begun: false, missing: 0 })
+        Mutex::new(Input { blocks, ready: Vec::new(), has_begun: false, missing: 0 })
     });
 }
 
@@ -107,9 +105,8 @@ pub(crate) fn next(count: usize) -> Vec<i16> {
     while input.ready.len() < count {
         match input.blocks.try_recv() {
             Ok(block) => {
-                let Input { resampler, ready, has_begun, .. } = &mut *input;
-                *has_begun = true;
-                resampler.resample(&block, ready);
+                input.has_begun = true;
+                input.ready.extend(block);
             }
             Err(error) => {
                 is_over = error == TryRecvError::Disconnected;
@@ -129,7 +126,6 @@ pub(crate) fn next(count: usize) -> Vec<i16> {
 struct Output {
     /// `None` once nothing more is to be written.
     blocks: Mutex<Option<SyncSender<Vec<u8>>>>,
-    resampler: Mutex<Resampler>,
     /// Ends when all is written.
     done: Mutex<Receiver<()>>,
     dropped: AtomicU64,
@@ -152,7 +148,6 @@ pub(crate) fn open_output() {
         });
         Output {
             blocks: Mutex::new(Some(sender)),
-            resampler: Mutex::new(Resampler::new(RATE, rate())),
             done: Mutex::new(done),
             dropped: AtomicU64::new(0),
             is_broken: AtomicBool::new(false),
@@ -163,13 +158,11 @@ pub(crate) fn open_output() {
 /// Writes `samples`, or drops them where nobody reads. Nothing is written once the reader has gone.
 pub(crate) fn write(samples: &[i16]) {
     let Some(output) = OUTPUT.get() else { return };
-    let mut resampled = Vec::new();
-    lock(&output.resampler).resample(samples, &mut resampled);
-    let bytes = resampled.iter().flat_map(|sample| sample.to_le_bytes()).collect();
+    let bytes = samples.iter().flat_map(|sample| sample.to_le_bytes()).collect();
     let blocks = lock(&output.blocks);
     match blocks.as_ref().map(|blocks| blocks.try_send(bytes)) {
         Some(Err(TrySendError::Full(_))) => {
-            output.dropped.fetch_add(resampled.len() as u64, Ordering::Relaxed);
+            output.dropped.fetch_add(samples.len() as u64, Ordering::Relaxed);
         }
         Some(Err(TrySendError::Disconnected(_)))
             if !output.is_broken.swap(true, Ordering::Relaxed) =>

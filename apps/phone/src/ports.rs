@@ -3,9 +3,15 @@
 
 use crate::random::random;
 use media::{Channel, Mapper, Mapping};
-use std::io;
-use std::net::{IpAddr, SocketAddr, UdpSocket};
-use std::time::Duration;
+use nix::cmsg_space;
+use nix::sys::socket::{
+    ControlMessageOwned, MsgFlags, SockaddrStorage, recvmsg, setsockopt, sockopt,
+};
+use nix::sys::time::TimeSpec;
+use std::io::{self, IoSliceMut};
+use std::net::{IpAddr, SocketAddr, SocketAddrV4, SocketAddrV6, UdpSocket};
+use std::os::fd::AsRawFd;
+use std::time::{Duration, SystemTime};
 
 /// How often a pair of ports is looked for.
 const TRIES: usize = 32;
@@ -20,6 +26,8 @@ pub(crate) struct Ports {
     mapper: Option<Mapper>,
     opened: Duration,
     packet: Vec<u8>,
+    /// Room for what the system tells beside a datagram.
+    control: Vec<u8>,
 }
 
 impl Ports {
@@ -32,8 +40,9 @@ impl Ports {
         let (rtp, rtcp) = pair(local)?;
         let servers: Vec<SocketAddr> =
             stun.iter().copied().filter(|server| server.is_ipv4() == local.is_ipv4()).collect();
+        let (packet, control) = (Vec::new(), cmsg_space!(TimeSpec));
         let mapper = (!servers.is_empty()).then(|| Mapper::new(&servers, now));
-        let mut ports = Self { rtp, rtcp, local, mapper, opened: now, packet: Vec::new() };
+        let mut ports = Self { rtp, rtcp, local, mapper, opened: now, packet, control };
         ports.poll(now);
         Ok(ports)
     }
@@ -89,6 +98,34 @@ impl Ports {
         }
     }
 
+    /// Takes a datagram that waits: its length, who sent it, and when it came, which the system
+    /// knows, however long it has waited.
+    ///
+    /// # Errors
+    /// When none waits.
+    pub(crate) fn receive(
+        &mut self,
+        channel: Channel,
+        bytes: &mut [u8],
+    ) -> io::Result<(usize, SocketAddr, SystemTime)> {
+        let socket = match channel {
+            Channel::Rtp => &self.rtp,
+            Channel::Rtcp => &self.rtcp,
+        };
+        let (mut parts, control) = ([IoSliceMut::new(bytes)], Some(&mut self.control[..]));
+        let flags = MsgFlags::MSG_DONTWAIT;
+        let told = recvmsg::<SockaddrStorage>(socket.as_raw_fd(), &mut parts, control, flags)?;
+        let at = told.cmsgs().ok().and_then(|mut all| {
+            all.find_map(|one| match one {
+                ControlMessageOwned::ScmTimestampns(at) => Some(Duration::from(at)),
+                _ => None,
+            })
+        });
+        let at = at.map_or_else(SystemTime::now, |at| SystemTime::UNIX_EPOCH + at);
+        let from = told.address.as_ref().and_then(address);
+        Ok((told.bytes, from.ok_or(io::ErrorKind::InvalidData)?, at))
+    }
+
     /// Whether a datagram is an answer to what was asked.
     pub(crate) fn takes(&mut self, now: Duration, from: SocketAddr, datagram: &[u8]) -> bool {
         self.mapper.as_mut().is_some_and(|mapper| mapper.receive(now, from, datagram))
@@ -103,6 +140,11 @@ impl Ports {
     }
 }
 
+fn address(name: &SockaddrStorage) -> Option<SocketAddr> {
+    let four = name.as_sockaddr_in().map(|name| SocketAddrV4::from(*name).into());
+    four.or_else(|| name.as_sockaddr_in6().map(|name| SocketAddrV6::from(*name).into()))
+}
+
 fn pair(local: IpAddr) -> io::Result<(UdpSocket, UdpSocket)> {
     let mut tries = 0;
     loop {
@@ -112,6 +154,9 @@ fn pair(local: IpAddr) -> io::Result<(UdpSocket, UdpSocket)> {
         if let Some(Ok(rtcp)) = behind {
             rtp.set_nonblocking(true)?;
             rtcp.set_nonblocking(true)?;
+            for socket in [&rtp, &rtcp] {
+                setsockopt(socket, sockopt::ReceiveTimestampns, &true)?;
+            }
             return Ok((rtp, rtcp));
         }
         tries += 1;
@@ -124,6 +169,21 @@ fn pair(local: IpAddr) -> io::Result<(UdpSocket, UdpSocket)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_datagram_says_when_it_came() {
+        let mut ports = Ports::open([127, 0, 0, 1].into(), &[], Duration::ZERO).unwrap();
+        let other = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let mut bytes = [0; 16];
+        for channel in [Channel::Rtp, Channel::Rtcp] {
+            other.send_to(b"came", ports.socket(channel).local_addr().unwrap()).unwrap();
+            let came = SystemTime::now();
+            let (length, from, at) = ports.receive(channel, &mut bytes).unwrap();
+            assert_eq!((&bytes[..length], from), (&b"came"[..], other.local_addr().unwrap()));
+            assert!(at <= came, "it is no later for being read later");
+            assert!(ports.receive(channel, &mut bytes).is_err());
+        }
+    }
 
     #[test]
     fn a_port_learns_what_it_looks_like() {

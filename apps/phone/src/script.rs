@@ -1,11 +1,12 @@
 //! Scripts: steps that a phone does one after the other, in TOML. What a step does is documented in
 //! docs/phone.md.
 
-use crate::audio::Source;
+use crate::audio::{MAX_HERTZ, Source};
 use crate::config;
 use crate::impression;
 use crate::position;
-use serde::Deserialize;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
 use sip_ua::Account;
 use std::collections::BTreeSet;
 use std::fmt;
@@ -121,107 +122,65 @@ impl fmt::Display for Action {
     }
 }
 
-/// A time such as `1m 30s`.
-#[derive(Clone, Copy, Debug, Deserialize)]
-#[serde(try_from = "String")]
-struct Time(Duration);
+/// Values in scripts that are read from simpler ones, or `Err` with what was expected.
+macro_rules! values {
+    ($($(#[$meta:meta])* $name:ident($inner:ty) from $from:ty: $value:ident => $read:expr;)+) => {$(
+        $(#[$meta])*
+        #[derive(Debug)]
+        struct $name($inner);
 
-impl TryFrom<String> for Time {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Self, String> {
-        let time = humantime::parse_duration(&text);
-        time.map(Self).map_err(|error| format!("{error}; expected a time such as \"5s\""))
-    }
-}
-
-#[derive(Clone, Debug, Deserialize)]
-#[serde(try_from = "String")]
-struct Keys(String);
-
-impl TryFrom<String> for Keys {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Self, String> {
-        impression::keys(&text).map(Self).ok_or("expected keys: 0 to 9, *, #, A to D".into())
-    }
-}
-
-#[derive(Clone, Copy, Debug, Deserialize)]
-#[serde(try_from = "f64")]
-struct Hertz(f64);
-
-impl TryFrom<f64> for Hertz {
-    type Error = String;
-
-    fn try_from(hertz: f64) -> Result<Self, String> {
-        let is_there = (1.0..4000.0).contains(&hertz);
-        if is_there { Ok(Self(hertz)) } else { Err("expected 1 to 3999 hertz".into()) }
-    }
-}
-
-/// Nothing but `true`: the step is there or not.
-#[derive(Clone, Copy, Debug, Deserialize)]
-#[serde(try_from = "bool")]
-struct Yes;
-
-impl TryFrom<bool> for Yes {
-    type Error = String;
-
-    fn try_from(yes: bool) -> Result<Self, String> {
-        if yes { Ok(Self) } else { Err("expected true; leave the step out else".into()) }
-    }
-}
-
-#[derive(Clone, Copy, Debug, Deserialize)]
-#[serde(try_from = "u16")]
-struct Refusal(u16);
-
-impl TryFrom<u16> for Refusal {
-    type Error = String;
-
-    fn try_from(status: u16) -> Result<Self, String> {
-        let is_one = (300..700).contains(&status);
-        if is_one { Ok(Self(status)) } else { Err("expected a status from 300 to 699".into()) }
-    }
-}
-
-#[derive(Clone, Copy, Debug, Deserialize)]
-#[serde(try_from = "Value")]
-struct Ends(Ending);
-
-impl TryFrom<Value> for Ends {
-    type Error = String;
-
-    fn try_from(value: Value) -> Result<Self, String> {
-        let status = value.as_integer().and_then(|status| u16::try_from(status).ok());
-        let ending = match (value.as_str(), status) {
-            (Some("any"), _) => Some(Ending::Any),
-            (Some("peer"), _) => Some(Ending::Peer),
-            (Some("here"), _) => Some(Ending::Here),
-            (_, Some(status @ 300..700)) => Some(Ending::Status(status)),
-            _ => None,
-        };
-        let expected = "expected \"peer\", \"here\", \"any\", or a status such as 486";
-        ending.map(Self).ok_or(expected.into())
-    }
-}
-
-/// An account by its URI, or `true` for the first.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(try_from = "Value")]
-struct Named(Option<String>);
-
-impl TryFrom<Value> for Named {
-    type Error = String;
-
-    fn try_from(value: Value) -> Result<Self, String> {
-        match value {
-            Value::Boolean(true) => Ok(Self(None)),
-            Value::String(name) => Ok(Self(Some(name))),
-            _ => Err("expected the URI of an account, or true for the first".into()),
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let $value = <$from>::deserialize(deserializer)?;
+                let read: Result<$inner, String> = $read;
+                read.map(Self).map_err(D::Error::custom)
+            }
         }
-    }
+    )+};
+}
+
+values! {
+    /// A time such as `1m 30s`.
+    #[derive(Clone, Copy)]
+    Time(Duration) from String: text => humantime::parse_duration(&text)
+        .map_err(|error| format!("{error}; expected a time such as \"5s\""));
+
+    #[derive(Clone)]
+    Keys(String) from String: text => impression::keys(&text)
+        .ok_or("expected keys: 0 to 9, *, #, A to D".into());
+
+    #[derive(Clone, Copy)]
+    Hertz(f64) from f64: hertz => Some(hertz).filter(|hertz| (1.0..MAX_HERTZ).contains(hertz))
+        .ok_or("expected 1 to 7999 hertz".into());
+
+    /// Nothing but `true`: the step is there or not.
+    #[derive(Clone, Copy)]
+    Yes(()) from bool: yes => yes.then_some(())
+        .ok_or("expected true; leave the step out else".into());
+
+    #[derive(Clone, Copy)]
+    Refusal(u16) from u16: status => Some(status).filter(|status| (300..700).contains(status))
+        .ok_or("expected a status from 300 to 699".into());
+
+    #[derive(Clone, Copy)]
+    Ends(Ending) from Value: value => {
+        let status = value.as_integer().and_then(|status| u16::try_from(status).ok());
+        match (value.as_str(), status) {
+            (Some("any"), _) => Ok(Ending::Any),
+            (Some("peer"), _) => Ok(Ending::Peer),
+            (Some("here"), _) => Ok(Ending::Here),
+            (_, Some(status @ 300..700)) => Ok(Ending::Status(status)),
+            _ => Err("expected \"peer\", \"here\", \"any\", or a status such as 486".into()),
+        }
+    };
+
+    /// An account by its URI, or `true` for the first.
+    #[derive(Clone)]
+    Named(Option<String>) from Value: value => match value {
+        Value::Boolean(true) => Ok(None),
+        Value::String(name) => Ok(Some(name)),
+        _ => Err("expected the URI of an account, or true for the first".into()),
+    };
 }
 
 #[derive(Debug, Deserialize)]
@@ -467,7 +426,7 @@ mod tests {
             ("{ answer = true }".to_owned(), "2:1: there is no call yet"),
             (format!("{dial}, {{ answer = false }}"), "2:34: expected true"),
             (format!("{dial},\n{{ press = \"x\" }}"), "3:11: expected keys"),
-            (format!("{dial},\n{{ expect_tone = 9000 }}"), "3:17: expected 1 to 3999 hertz"),
+            (format!("{dial},\n{{ expect_tone = 9000 }}"), "3:17: expected 1 to 7999 hertz"),
             (format!("{dial},\n{{ decline = 200 }}"), "3:13: expected a status"),
             (format!("{dial},\n{{ expect_end = \"bob\" }}"), "3:16: expected \"peer\""),
             (

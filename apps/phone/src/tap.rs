@@ -62,13 +62,20 @@ impl Tap {
         }
     }
 
-    /// Looks at a packet of RTP, as it is on the wire.
-    pub(crate) fn packet(&self, sent: bool, socket: &UdpSocket, remote: SocketAddr, bytes: &[u8]) {
+    /// Looks at a packet of RTP, as it was on the wire `at` this time.
+    pub(crate) fn packet(
+        &self,
+        sent: bool,
+        at: SystemTime,
+        socket: &UdpSocket,
+        remote: SocketAddr,
+        bytes: &[u8],
+    ) {
         if let Some(mut capture) = self.capture()
             && let Ok(local) = socket.local_addr()
         {
             let (from, to) = if sent { (local, remote) } else { (remote, local) };
-            capture.datagram(SystemTime::now(), from, to, bytes);
+            capture.datagram(at, from, to, bytes);
         }
     }
 }

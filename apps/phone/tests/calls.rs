@@ -1,8 +1,9 @@
 //! Two phones on loopback, as people run them.
 
-use media::tone::amplitude_of;
+mod rig;
+
+use rig::{loudest, recorded};
 use std::io::{BufRead, BufReader};
-use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
 
 const PHONE: &str = env!("CARGO_BIN_EXE_barebell-phone");
@@ -63,16 +64,6 @@ fn events(told: &[serde_json::Value]) -> Vec<&str> {
     names.filter(|name| *name != "media").collect()
 }
 
-/// How loud a tone is in a recording, in the quarter of a second where it is loudest: on a busy
-/// machine some of it is concealed.
-fn level(path: &Path, hertz: f64) -> f64 {
-    let mut reader = hound::WavReader::open(path).expect("a recording");
-    let samples: Vec<i16> = reader.samples().map(|sample| sample.expect("a sample")).collect();
-    // Whole periods of both tones.
-    let levels = samples.windows(2000).step_by(200).map(|part| amplitude_of(hertz, 8000, part));
-    levels.fold(0.0, f64::max)
-}
-
 #[test]
 fn a_tone_is_heard_both_ways_in_clear_and_encrypted() {
     for (srtp, suite) in [("off", None), ("required", Some("AES_CM_128_HMAC_SHA1_80"))] {
@@ -98,7 +89,8 @@ fn a_tone_is_heard_both_ways_in_clear_and_encrypted() {
         assert_eq!(events(&callee.told()), ["incoming", "answered", "ended"]);
         for (path, hertz) in [(&here, 440.0), (&there, 1000.0)] {
             // Within 1 dB of what was sent.
-            let level = level(path, hertz);
+            let (rate, samples) = recorded(path);
+            let level = loudest(hertz, rate, &samples);
             assert!((14_260.0..17_950.0).contains(&level), "{hertz} Hz at {level}");
         }
     }
@@ -141,7 +133,8 @@ fn an_echo_comes_back() {
     let record = path.to_str().expect("text");
     let output = callee.call(&["--play", "tone:1000", "--record", record, "--duration", "2s"]);
     assert_eq!(output.status.code(), Some(0), "{output:?}");
-    assert!(level(&path, 1000.0) > 12_000.0);
+    let (rate, samples) = recorded(&path);
+    assert!(loudest(1000.0, rate, &samples) > 12_000.0);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 mod rig;
 
 use media::tone::amplitude_of;
-use rig::{Running, event, junit, phone, said, samples, told};
+use rig::{Running, event, junit, phone, recorded, said, told};
 
 #[test]
 fn what_is_expected_is_heard_at_both_ends() {
@@ -104,7 +104,7 @@ fn expectations_that_cannot_be_meant_are_refused() {
 
 /// What a caller has recorded of an answerer that lets it ring with early media for a while: before
 /// the answer, and after.
-fn heard_around_the_answer(callee_early: &[&str], caller_early: &[&str]) -> [Vec<i16>; 2] {
+fn heard_around_the_answer(callee_early: &[&str], caller_early: &[&str]) -> [(u32, Vec<i16>); 2] {
     let folder = tempfile::tempdir().expect("a folder");
     let [here, there] = ["a.wav", "b.wav"].map(|name| folder.path().join(name));
     let [here_name, there_name] = [&here, &there].map(|path| path.to_str().expect("text"));
@@ -119,12 +119,13 @@ fn heard_around_the_answer(callee_early: &[&str], caller_early: &[&str]) -> [Vec
     callee.types("\n");
     assert_eq!(caller.end().0, Some(0));
     assert_eq!(callee.end().0, Some(0));
-    [samples(&here), samples(&there)]
+    [recorded(&here), recorded(&there)]
 }
 
 /// How many of the first 40 tenths of a second have this tone.
-fn tenths_with(hertz: f64, samples: &[i16]) -> usize {
-    samples.chunks_exact(800).filter(|tenth| amplitude_of(hertz, 8000, tenth) > 8000.0).count()
+fn tenths_with(hertz: f64, (rate, samples): &(u32, Vec<i16>)) -> usize {
+    let tenths = samples.chunks_exact(*rate as usize / 10);
+    tenths.filter(|tenth| amplitude_of(hertz, *rate, tenth) > 8000.0).count()
 }
 
 #[test]
@@ -138,8 +139,8 @@ fn nothing_sounds_before_the_answer_unless_it_is_early() {
     let after = tenths_with(1000.0, &there);
     assert!((10..=16).contains(&after), "{after}");
     let [here, there] = heard_around_the_answer(&[], &[]);
-    for (samples, hertz) in [(here, 440.0), (there, 1000.0)] {
-        let after = tenths_with(hertz, &samples);
+    for (heard, hertz) in [(here, 440.0), (there, 1000.0)] {
+        let after = tenths_with(hertz, &heard);
         assert!((10..=16).contains(&after), "{hertz}: {after}");
     }
 }
@@ -171,7 +172,10 @@ fn a_file_begins_with_its_first_sample_at_the_answer() {
     assert_eq!(caller.end().0, Some(0));
     assert_eq!(callee.end().0, Some(0));
     // All three tenths of it are there, though it rang for longer than the file lasts.
-    let energy = |samples: &[i16]| samples.iter().map(|s| f64::from(*s).powi(2)).sum::<f64>();
-    let share = energy(&samples(&heard)) / energy(&tone);
+    let energy = |rate: u32, samples: &[i16]| {
+        samples.iter().map(|s| f64::from(*s).powi(2)).sum::<f64>() / f64::from(rate)
+    };
+    let (rate, heard) = recorded(&heard);
+    let share = energy(rate, &heard) / energy(8000, &tone);
     assert!((0.95..1.05).contains(&share), "{share}");
 }

@@ -2,7 +2,7 @@
 
 mod rig;
 
-use rig::{Running, event, told};
+use rig::{Running, event, said, told};
 
 #[test]
 fn both_ends_report_and_the_steps_of_srtp_are_measured() {
@@ -21,4 +21,28 @@ fn both_ends_report_and_the_steps_of_srtp_are_measured() {
         assert!(of(step)["count"].as_u64().is_some_and(|count| count > 100), "{timings}");
     }
     assert_eq!(of("derivation")["count"], 2);
+}
+
+#[test]
+fn the_delay_is_measured_against_an_echo() {
+    for codec in ["opus", "PCMU"] {
+        let callee = Running::answer(&["--echo", "--codecs", codec]);
+        let output = callee.call(&["--play", "marks", "--duration", "5s"]);
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        let told = told(&output.stdout);
+        let delay = event(&told, "ended")["totals"]["mouth_to_ear_ms"].as_f64();
+        assert!(delay.is_some_and(|delay| delay > 0.0 && delay < 1000.0), "{codec}: {delay:?}");
+    }
+}
+
+#[test]
+fn the_delay_is_said_in_words_and_none_where_nothing_comes_back() {
+    for (answers, is_measured) in [("--echo", true), ("--early", false)] {
+        let callee = Running::answer(&[answers]);
+        let args = ["call", &callee.uri(), "--listen", "127.0.0.1:0"];
+        let output = rig::phone(&[&args[..], &["--play", "marks", "--duration", "5s"]].concat());
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        let said = said(&output);
+        assert_eq!(said.contains(", mouth to ear "), is_measured, "{said}");
+    }
 }

@@ -3,7 +3,7 @@
 mod rig;
 
 use media::tone::{Tone, amplitude_of};
-use rig::{PHONE, Running, event, phone, said, told};
+use rig::{PHONE, Running, event, loudest, phone, recorded, said, told};
 use std::io::{Read, Write};
 use std::process::{Command, Stdio};
 
@@ -141,4 +141,72 @@ fn a_file_of_another_rate_is_played() {
     let output = callee.call(&["--play", path.to_str().expect("text"), "--duration", "1500ms"]);
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     assert_eq!(callee.end().0, Some(0));
+}
+
+/// A tone that only wideband carries, made here and in a file, is in what the other end records
+/// where the codec is wideband, and is no other tone where it is not.
+#[test]
+fn what_wideband_carries_is_played_and_recorded() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let [play, heard] = ["a.wav", "b.wav"].map(|name| folder.path().join(name));
+    let spec = hound::WavSpec {
+        channels: 1,
+        sample_rate: 48_000,
+        bits_per_sample: 16,
+        sample_format: hound::SampleFormat::Int,
+    };
+    let mut writer = hound::WavWriter::create(&play, spec).expect("a file");
+    let mut tone = Vec::new();
+    Tone::new(5000.0, 48_000, 16_000).fill(2 * 48_000, &mut tone);
+    tone.iter().for_each(|sample| writer.write_sample(*sample).expect("written"));
+    writer.finalize().expect("written");
+    let [play, record] = [&play, &heard].map(|path| path.to_str().expect("text"));
+    for (codec, rate) in [("G722", 16_000), ("opus", 16_000), ("PCMU", 8000)] {
+        let is_wide = rate > 8000;
+        for what in ["tone:5000", play] {
+            let args = ["--codecs", codec, "--record", record, "--expect", "tone:5000"];
+            let callee = Running::answer(&args);
+            let output = callee.call(&["--play", what, "--duration", "2s"]);
+            assert_eq!(output.status.code(), Some(0), "{output:?}");
+            let (status, said) = callee.end();
+            assert_eq!(status, Some(if is_wide { 0 } else { 21 }), "{codec} {what}: {said}");
+            let (own, samples) = recorded(&heard);
+            assert_eq!(own, rate, "{codec}");
+            // What 5000 Hz would be taken for with 8000 samples a second.
+            let level = loudest(if is_wide { 5000.0 } else { 3000.0 }, rate, &samples);
+            let is_heard = level > 8000.0;
+            assert_eq!(is_heard, is_wide, "{codec} {what}: {level}");
+            // A file begins all at once, which every codec carries something of.
+            assert!(is_heard || level < 500.0, "{codec} {what}: {level}");
+        }
+    }
+}
+
+/// Half a second of a tone, then silence: hardly a packet is sent, and nothing is lost.
+#[test]
+fn silence_is_not_sent_where_it_is_not_wanted() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let play = folder.path().join("a.wav");
+    let spec = hound::WavSpec {
+        channels: 1,
+        sample_rate: 8000,
+        bits_per_sample: 16,
+        sample_format: hound::SampleFormat::Int,
+    };
+    let mut writer = hound::WavWriter::create(&play, spec).expect("a file");
+    let mut tone = Vec::new();
+    Tone::new(700.0, 8000, 16_000).fill(4000, &mut tone);
+    tone.iter().for_each(|sample| writer.write_sample(*sample).expect("written"));
+    writer.finalize().expect("written");
+    let args = ["--play", play.to_str().expect("text"), "--codecs", "PCMU", "--duration", "4s"];
+    for (more, is_quiet) in [(&[][..], false), (&["--vad"], true)] {
+        let callee = Running::answer(&["--expect", "tone:700", "--max-loss", "0%"]);
+        let output = callee.call(&[&args[..], more].concat());
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        let told = told(&output.stdout);
+        let sent = event(&told, "ended")["totals"]["sent"].as_u64().expect("a count");
+        // Of 200 in four seconds.
+        assert_eq!(sent < 90, is_quiet, "{sent}");
+        assert_eq!(callee.end().0, Some(0));
+    }
 }

@@ -4,7 +4,7 @@
 mod band;
 
 use alloc::vec::Vec;
-use band::{Higher, Lower};
+use band::{Higher, Lower, limit};
 
 /// One half of the coefficients of the quadrature mirror filters; the other half mirrors it.
 const QMF: [i32; 12] = [3, -11, 12, 32, -210, 951, 3876, -805, 362, -156, 53, -11];
@@ -25,11 +25,6 @@ impl Taps {
         }
         sums
     }
-}
-
-/// What a band carries: 15 bits.
-fn limit(value: i32) -> i32 {
-    value.clamp(-16_384, 16_383)
 }
 
 /// Makes a byte of two samples.

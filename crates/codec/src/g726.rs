@@ -1,7 +1,7 @@
 //! G.726 at 32 kbit/s: adaptive differential PCM, 4 bits a sample. Names of tables and values are
 //! the recommendation's.
 
-use crate::saturate;
+use crate::saturate::saturate;
 use alloc::vec::Vec;
 
 /// Thresholds of the quantizer, by its logarithmic scale.

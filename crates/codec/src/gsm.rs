@@ -1,37 +1,21 @@
 //! GSM 06.10 full rate: 160 samples in 33 bytes (RFC 3551 section 4.5.8). Names of tables and
 //! values are the recommendation's.
 
+mod fixed_point;
 mod frame;
 mod long_term;
 mod pulses;
 mod short_term;
 
-use crate::saturate;
+pub(crate) use fixed_point::SAMPLES;
+pub(crate) use frame::BYTES;
+
+use crate::saturate::saturate;
 use alloc::vec::Vec;
+use fixed_point::{QUARTER, product};
 use frame::{Frame, SubFrame};
 use long_term::Past;
 use short_term::{Analysis, Synthesis};
-
-/// Bytes in a frame.
-pub(crate) const BYTES: usize = 33;
-/// Samples in a frame, and in each quarter of it.
-pub(crate) const SAMPLES: usize = 160;
-const QUARTER: usize = SAMPLES / 4;
-
-/// A product of fractions of 15 bits, rounded.
-const fn product(one: i32, other: i32) -> i32 {
-    saturate((one * other + 16_384) >> 15)
-}
-
-/// The same, cut off.
-const fn cut_product(one: i32, other: i32) -> i32 {
-    saturate((one * other) >> 15)
-}
-
-/// How far a positive value can go to the left in 32 bits, keeping its sign.
-const fn norm(value: i32) -> u32 {
-    value.leading_zeros() - 1
-}
 
 /// Makes frames of samples.
 #[derive(Clone, Debug, Default)]

@@ -18,6 +18,7 @@ mod gsm;
 #[cfg(feature = "opus")]
 mod opus;
 mod resampler;
+mod saturate;
 
 pub use resampler::Resampler;
 
@@ -330,17 +331,6 @@ impl Decoder {
                 self.conceal(out);
             }
         }
-    }
-}
-
-/// As 16 bits hold it.
-const fn saturate(value: i32) -> i32 {
-    if value > i16::MAX as i32 {
-        i16::MAX as i32
-    } else if value < i16::MIN as i32 {
-        i16::MIN as i32
-    } else {
-        value
     }
 }
 

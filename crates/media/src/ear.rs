@@ -96,6 +96,11 @@ impl Ear {
         self.audio.note(is_audio);
         self.silence.note(!is_audio);
         for tone in &mut self.tones {
+            if tone.hertz >= f64::from(self.rate) / 2.0 {
+                // What this rate does not carry would be taken for another frequency.
+                tone.run.note(false);
+                continue;
+            }
             let amplitude = amplitude_of(tone.hertz, self.rate, &self.window);
             let of_tone = amplitude * amplitude / 2.0;
             tone.run.note(is_audio && of_tone > TONE_SHARE * power);
@@ -218,6 +223,19 @@ mod tests {
                 assert_eq!(heard.run.longest >= Duration::from_millis(200), is_there, "{heard:?}");
             }
             assert_eq!(ear.audio().longest, Duration::from_secs(1));
+        }
+    }
+
+    #[test]
+    fn a_tone_that_the_rate_does_not_carry_is_not_heard() {
+        for (rate, is_there) in [(8000, false), (16_000, true)] {
+            let mut ear = Ear::default();
+            ear.listen_for(5000.0);
+            // What 5000 Hz would look like at 8000 samples a second, and itself.
+            let hertz = if is_there { 5000.0 } else { 3000.0 };
+            ear.hear(rate, &tone(hertz, rate, 16_384, 500));
+            assert_eq!(ear.tones()[0].run.longest > Duration::ZERO, is_there, "{rate}");
+            assert_eq!(ear.tones()[0].dbfs.is_some(), is_there, "{rate}");
         }
     }
 

@@ -9,6 +9,7 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+mod delay;
 pub mod demultiplex;
 pub mod ear;
 mod mapper;
@@ -18,6 +19,7 @@ mod session;
 pub mod tone;
 
 pub use codec::{Codec, Resampler};
+pub use delay::Marks;
 pub use mapper::{Mapper, Mapping};
 pub use negotiation::{ExtendedReports, Negotiator, Random, Refusal, Security, Stream, Wishes};
 pub use rtcp::{Channel, ReportSeed};

@@ -1,12 +1,13 @@
 //! Offers and answers of one audio stream (RFC 3264), with keys (RFC 4568).
 
-use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
+use attributes::{NOISE, events_of, noise_of, remote_of};
 use codec::Codec;
 use core::fmt;
-use core::net::{IpAddr, SocketAddr};
+use core::net::SocketAddr;
 use core::time::Duration;
+use description::{Description, in_its_place};
 use sdp::negotiation::{self, Agreement, Preferences, Profile};
 use sdp::{Crypto, Direction, Media};
 use srtp::plus::{Plus, Scheme};
@@ -14,6 +15,7 @@ use srtp::{Policy, Suite};
 use zeroize::Zeroizing;
 
 mod attributes;
+mod description;
 
 pub use attributes::ExtendedReports;
 
@@ -23,9 +25,6 @@ const EVENTS: [(u8, u32); 2] = [(101, 8000), (110, 48_000)];
 /// The suites that are offered unless all are: the one that everybody has, and the strongest.
 const USUAL_SUITES: [Suite; 3] =
     [Suite::AesCm128HmacSha1_80, Suite::AesCm256HmacSha1_80, Suite::AeadAes256Gcm];
-/// The payload type of comfort noise (RFC 3389), which goes with codecs of its clock rate.
-const NOISE: (u8, u32) = (13, 8000);
-
 /// What is wanted of encryption.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Security {
@@ -177,20 +176,6 @@ pub struct Negotiator {
     seed: Zeroizing<[u8; 32]>,
 }
 
-/// What a description of ours says.
-struct Description<'a> {
-    protocol: &'a str,
-    types: &'a [(u8, Codec)],
-    /// Whether comfort noise is taken.
-    noise: bool,
-    /// Payload types of telephone events, with their clock rates.
-    events: &'a [(u8, u32)],
-    direction: &'a str,
-    keys: &'a [Crypto],
-    multiplexes_rtcp: bool,
-    extended_reports: bool,
-}
-
 impl Negotiator {
     /// One that receives at `local`; `id` tells the session from others (RFC 8866 section 5.2).
     #[must_use]
@@ -309,51 +294,11 @@ impl Negotiator {
     }
 
     fn describe(&mut self, description: &Description<'_>) -> Vec<u8> {
-        let Description { protocol, types, events, direction, keys, .. } = *description;
         self.version += 1;
         let (public, public_rtcp) = self.public;
         let local = public.unwrap_or(self.local);
         let rtcp = public.map_or(self.local_rtcp, |_| public_rtcp);
-        let (id, version, port) = (self.id, self.version, local.port());
-        let address = address(local.ip());
-        let mut numbers: Vec<String> = types.iter().map(|(number, _)| number.to_string()).collect();
-        let noise = description.noise.then_some(NOISE);
-        numbers.extend(noise.map(|(number, _)| number.to_string()));
-        numbers.extend(events.iter().map(|(number, _)| number.to_string()));
-        let mut text = format!(
-            "v=0\r\no=- {id} {version} IN {address}\r\ns=-\r\nc=IN {address}\r\nt=0 0\r\n\
-             m=audio {port} {protocol} {}\r\n",
-            numbers.join(" ")
-        );
-        for (number, codec) in types {
-            text += &format!("a=rtpmap:{number} {}/{}", codec.name(), codec.clock_rate());
-            match codec.channels() {
-                1 => text += "\r\n",
-                channels => text += &format!("/{channels}\r\n"),
-            }
-            if let Some(parameters) = codec.parameters() {
-                text += &format!("a=fmtp:{number} {parameters}\r\n");
-            }
-        }
-        if let Some((number, rate)) = noise {
-            text += &format!("a=rtpmap:{number} CN/{rate}\r\n");
-        }
-        for (number, rate) in events {
-            text +=
-                &format!("a=rtpmap:{number} telephone-event/{rate}\r\na=fmtp:{number} 0-15\r\n");
-        }
-        for key in keys {
-            text += &format!("a=crypto:{key}\r\n");
-        }
-        if description.multiplexes_rtcp {
-            text += "a=rtcp-mux\r\n";
-        }
-        text += &attributes::line_of_rtcp(local, rtcp);
-        if description.extended_reports {
-            text += ExtendedReports::LINE;
-        }
-        text += &format!("a=ptime:20\r\na={direction}\r\n");
-        text.into_bytes()
+        description.write((self.id, self.version), local, rtcp)
     }
 
     /// Answers `offer`: the answer, and the stream that comes of it.
@@ -539,67 +484,11 @@ impl Negotiator {
     }
 }
 
-/// `IP4` or `IP6` and the address.
-fn address(ip: IpAddr) -> String {
-    let family = if ip.is_ipv4() { "IP4" } else { "IP6" };
-    format!("{family} {ip}")
-}
-
 /// The first audio that is not refused, with its place among the media.
 fn audio_of<'s, 'a>(session: &'s sdp::Session<'a>) -> Option<(usize, &'s Media<'a>)> {
     let media = session.media.iter().enumerate();
     let mut audio = media.filter(|(_, media)| media.kind.eq_ignore_ascii_case("audio"));
     audio.find(|(_, media)| media.port != 0)
-}
-
-/// The payload type and the clock rate of the telephone events that go with `codec`: those of its
-/// clock rate, else those at 8000 Hz, which are all that many phones know.
-fn events_of(media: &Media<'_>, codec: Codec) -> Option<(u8, u32)> {
-    let at = |rate: u32| {
-        let mut maps = media.rtpmaps().filter(|map| map.clock_rate == rate);
-        let map = maps.find(|map| map.name.eq_ignore_ascii_case("telephone-event"))?;
-        Some((map.payload_type, rate))
-    };
-    at(codec.clock_rate()).or_else(|| at(8000))
-}
-
-/// The payload type of comfort noise that goes with `codec`, if it is among the formats.
-fn noise_of(media: &Media<'_>, codec: Codec) -> Option<u8> {
-    let (number, rate) = NOISE;
-    let is_named = media.formats().any(|format| format.parse() == Ok(number));
-    (is_named && codec.clock_rate() == rate).then_some(number)
-}
-
-/// Where the other end receives. Nobody is sent anything at no address (RFC 3264 section 8.4, of
-/// old phones).
-fn remote_of(session: &sdp::Session<'_>, media: &Media<'_>) -> Option<SocketAddr> {
-    somebody(session.address(media)?.parse().ok()?, media.port)
-}
-
-/// An address to which something may be sent.
-fn somebody(ip: IpAddr, port: u16) -> Option<SocketAddr> {
-    let ip = ip.to_canonical();
-    let is_broadcast = matches!(ip, IpAddr::V4(ip) if ip.is_broadcast());
-    let is_somebody = !ip.is_unspecified() && !ip.is_multicast() && !is_broadcast && port != 0;
-    is_somebody.then_some(SocketAddr::new(ip, port))
-}
-
-/// The answer `own`, which has one medium, with all other media of the offer refused, each in its
-/// place (RFC 3264 section 6).
-fn in_its_place(own: &[u8], offer: &sdp::Session<'_>, place: usize) -> Vec<u8> {
-    let text = String::from_utf8_lossy(own);
-    let at = text.find("m=").unwrap_or(text.len());
-    let (head, medium) = text.split_at(at);
-    let mut answer = head.to_string();
-    for (number, media) in offer.media.iter().enumerate() {
-        if number == place {
-            answer += medium;
-        } else {
-            let format = media.formats().next().unwrap_or("0");
-            answer += &format!("m={} 0 {} {format}\r\n", media.kind, media.protocol);
-        }
-    }
-    answer.into_bytes()
 }
 
 #[cfg(test)]

@@ -5,38 +5,36 @@ use crate::negotiation::Stream;
 use crate::rtcp::{Channel, Reports};
 use alloc::vec::Vec;
 use codec::{Codec, Decoder, Encoder};
-use core::net::{IpAddr, SocketAddr};
+use core::net::SocketAddr;
 use core::time::Duration;
-use rtp::event::{Events, TelephoneEvent, from_digit, to_digit};
+use rtp::event::{Events, to_digit};
 use rtp::jitter_buffer::{Config, JitterBuffer, Playout};
-use rtp::packet::Fields;
 use rtp::quality::{CodecQuality, LossPattern, mean_opinion_score, rating};
 use rtp::reception::Arrival;
 use rtp::{Packet, Reception};
+use srtp::Suite;
+use srtp::timings::Timings;
 
 mod control;
 mod framing;
 mod keys;
+mod send;
+mod silence;
+mod statistics;
 mod timings;
 mod trials;
 
-pub use control::Flow;
+pub(crate) use framing::FRAME;
 use framing::Framing;
 use keys::Protection;
+use silence::Silence;
+pub use statistics::{Flow, Statistics};
 pub use timings::Clock;
 use timings::Measured;
 use trials::Trials;
 
-/// The time that a packet holds.
-pub(crate) const FRAME: Duration = Duration::from_millis(20);
 /// The longest packet: what is added by SRTP and SRTP+ is far below what is left.
 const MAX_PACKET: usize = 1500;
-/// How long a digit is pressed, and how long it is silent after that, in packets.
-const PRESSED: u16 = 5;
-const RELEASED: u16 = 3;
-/// How often the end of a digit is said (RFC 4733 section 2.5.1.4).
-const ENDS: u16 = 3;
-
 /// Random numbers that a session begins with (RFC 3550 section 5.1).
 #[derive(Clone, Copy, Debug)]
 pub struct Seed {
@@ -59,57 +57,6 @@ pub enum Heard {
     First(SocketAddr),
     /// The other end has said goodbye by RTCP, and sends no more.
     Bye,
-}
-
-/// How the stream has gone so far.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Statistics {
-    /// Packets sent.
-    pub sent: u64,
-    /// Packets received, of the stream.
-    pub received: u64,
-    /// Packets that should have come.
-    pub expected: u64,
-    /// Packets that SRTP has refused: forged, damaged or repeated.
-    pub refused: u64,
-    /// Packets from elsewhere than the other end.
-    pub strangers: u64,
-    /// The interarrival jitter, now and at most (RFC 3550).
-    pub jitter: Duration,
-    /// The highest jitter.
-    pub max_jitter: Duration,
-    /// The mean and the longest time between packets.
-    pub mean_delta: Duration,
-    /// The longest time between two packets.
-    pub max_delta: Duration,
-    /// Frames for which there was nothing to play.
-    pub missing: u64,
-    /// The mean opinion score, 1 to 4.5 (ITU-T G.107).
-    pub mos: f64,
-    /// Reports of RTCP sent.
-    pub reports_sent: u64,
-    /// Reports received.
-    pub reports_received: u64,
-    /// The way there and back, as the last report has it.
-    pub round_trip: Option<Duration>,
-    /// The share of our packets that the other end has lost between its last two reports, 0 to 1.
-    pub far_loss: Option<f64>,
-    /// The jitter of our packets there.
-    pub far_jitter: Option<Duration>,
-    /// The mean opinion score there, where extended reports tell of it.
-    pub far_mos: Option<f64>,
-    /// See [`Session::silence`].
-    pub silence: Option<Duration>,
-    /// See [`Session::flow`].
-    pub flow: Flow,
-}
-
-impl Statistics {
-    /// Packets that did not come.
-    #[must_use]
-    pub const fn lost(&self) -> u64 {
-        self.expected.saturating_sub(self.received)
-    }
 }
 
 /// A digit that is being sent.
@@ -157,6 +104,8 @@ pub struct Session {
     /// Sound that waits for a packet to be full.
     outgoing: Vec<i16>,
     trials: Trials,
+    /// Where silence is not sent.
+    silence: Option<Silence>,
     measured: Measured,
 }
 
@@ -202,6 +151,7 @@ impl Session {
             framing: Framing::new(),
             outgoing: Vec::new(),
             trials: Trials::default(),
+            silence: None,
             measured,
             stream,
         })
@@ -250,101 +200,6 @@ impl Session {
     #[must_use]
     pub const fn frame_samples(&self) -> usize {
         self.stream.codec.frame_samples()
-    }
-
-    /// Sends a key: `0` to `9`, `*`, `#`, `A` to `D`, as a telephone event (RFC 4733). False where
-    /// the other end does not take any, or there is no such key.
-    pub fn press(&mut self, digit: char) -> bool {
-        match (self.stream.events, from_digit(digit)) {
-            (Some(_), Some(event)) => {
-                self.digits.push(event);
-                true
-            }
-            _ => false,
-        }
-    }
-
-    /// Whether keys are being sent.
-    #[must_use]
-    pub const fn is_pressing(&self) -> bool {
-        self.pressed.is_some() || !self.digits.is_empty()
-    }
-
-    /// The next packet, with 20 ms of sound from `samples`: to be called every 20 ms. It is put
-    /// into `out`, and goes to the address returned; `None` where nothing is to be sent.
-    ///
-    /// Where the other end wants more sound in a packet, one comes out when it is full; where it
-    /// wants less, the others are to be had by [`Session::rest`].
-    pub fn send(&mut self, samples: &[i16], out: &mut Vec<u8>) -> Option<SocketAddr> {
-        let units = self.stream.codec.clock_rate() / 50;
-        let to = self.destination().filter(|_| self.stream.sends);
-        let Some(to) = to else {
-            self.pass(units);
-            return None;
-        };
-        if let Some(event) = self.event(self.timestamp) {
-            self.pass(units);
-            let (payload_type, begun, is_first, event) = event;
-            self.write(payload_type, begun, is_first, &event.to_bytes(), out)?;
-            return Some(to);
-        }
-        let time = self.packet_time();
-        // Whoever has left the rest behind gets all at once.
-        let time = if self.outgoing.is_empty() { time } else { time.max(FRAME) };
-        self.outgoing.extend_from_slice(samples);
-        self.write_sound(time, out)?;
-        Some(to)
-    }
-
-    fn write(
-        &mut self,
-        payload_type: u8,
-        timestamp: u32,
-        marker: bool,
-        payload: &[u8],
-        out: &mut Vec<u8>,
-    ) -> Option<()> {
-        let fields = Fields {
-            payload_type,
-            marker,
-            sequence_number: self.sequence_number,
-            timestamp,
-            ssrc: self.seed.ssrc,
-        };
-        out.clear();
-        out.resize(MAX_PACKET, 0);
-        let length = match &mut self.protection {
-            Some(protection) => protection.write(fields, payload, out, &mut self.measured)?,
-            None => fields.write(payload, out)?,
-        };
-        out.truncate(length);
-        self.sequence_number = self.sequence_number.wrapping_add(1);
-        self.statistics.sent += 1;
-        self.reports.sent(timestamp, payload.len(), self.clock);
-        Some(())
-    }
-
-    /// The telephone event that takes the place of sound now: its payload type, when it began,
-    /// whether it begins.
-    fn event(&mut self, timestamp: u32) -> Option<(u8, u32, bool, TelephoneEvent)> {
-        let (payload_type, _) = self.stream.events?;
-        if self.pressed.is_none() && !self.digits.is_empty() {
-            let event = self.digits.remove(0);
-            self.pressed = Some(Pressed { event, timestamp, packets: 0 });
-        }
-        let pressed = self.pressed.as_mut()?;
-        pressed.packets += 1;
-        let (packets, begun, event) = (pressed.packets, pressed.timestamp, pressed.event);
-        if packets > PRESSED + ENDS {
-            if packets >= PRESSED + ENDS + RELEASED {
-                self.pressed = None;
-            }
-            return None;
-        }
-        let end = packets > PRESSED;
-        let duration = packets.min(PRESSED) * (self.stream.events_clock_rate / 50) as u16;
-        let event = TelephoneEvent { event, end, volume: 10, duration };
-        Some((payload_type, begun, packets == 1, event))
     }
 
     /// A datagram has come at `now` from `from` on the socket of RTP. It is decrypted in place.
@@ -459,7 +314,7 @@ impl Session {
         if is_named {
             self.trials.found = None;
         } else if self.source.is_none() {
-            self.note_first(from);
+            self.trials.note_first(&self.stream, from);
         }
         if is_proven || is_named || self.source.is_none() {
             self.source = Some(from);
@@ -512,6 +367,20 @@ impl Session {
         }
     }
 
+    /// Where the packet that [`Session::send`] has just made goes, too: one of the next few ports
+    /// of the other end's address, where nothing has come for two seconds after the first packet.
+    /// The first port from which sound comes is kept. To be called once after each packet.
+    ///
+    /// In clear each of five ports gets five packets, with SRTP twenty-five, not more than ten in a
+    /// second all together. As soon as anything has come, there are none.
+    pub fn also(&mut self, now: Duration) -> Option<SocketAddr> {
+        self.note_time(now);
+        if self.source.is_some() {
+            return None;
+        }
+        self.trials.next(now, &self.stream, self.protection.is_some())
+    }
+
     /// How the stream has gone.
     #[must_use]
     pub fn statistics(&self) -> Statistics {
@@ -535,6 +404,15 @@ impl Session {
         statistics
     }
 
+    /// What the steps of SRTP have taken so far, for each suite that was used: empty unless the
+    /// session was begun with a clock ([`Session::measured`]). Derivation is that of all session
+    /// keys of one direction, when a call begins and when its keys change. A header is counted
+    /// twice for what is sent: written, and read again by SRTP.
+    #[must_use]
+    pub fn timings(&self) -> &[(Suite, Timings)] {
+        &self.measured.suites
+    }
+
     /// The rating of what is heard, by the E-model.
     fn rating(&self) -> f64 {
         let Some(reception) = &self.reception else { return 0.0 };
@@ -554,17 +432,6 @@ const fn quality_of(codec: Codec) -> CodecQuality {
         Codec::G726 | Codec::Aal2G726 => CodecQuality::G726_32,
         // The E-model's scale ends where G.711's quality does: wideband is taken for no worse.
         _ => CodecQuality::G711_CONCEALED,
-    }
-}
-
-/// Whether `ip` means something only in its own network (RFC 1918, RFC 3927, RFC 4193, RFC 6598).
-fn is_private(ip: IpAddr) -> bool {
-    match ip.to_canonical() {
-        IpAddr::V4(ip) => {
-            let [first, second, ..] = ip.octets();
-            ip.is_private() || ip.is_link_local() || (first == 100 && second & 0xc0 == 64)
-        }
-        IpAddr::V6(ip) => ip.is_unique_local() || ip.is_unicast_link_local(),
     }
 }
 

@@ -22,7 +22,7 @@ use sip::{Deadline, Duration, Instant, SipUri, Uri};
 use smallvec::SmallVec;
 
 /// How many parts the users are spread over, each with a lock of its own.
-const SHARDS: usize = 64;
+pub(crate) const SHARDS: usize = 64;
 
 /// How many reminders of expiries that are needed no more a shard may hold beyond a few for each
 /// user.
@@ -440,14 +440,17 @@ impl<R: RawMutex> LocationService<R> {
         (next != u64::MAX).then(|| Instant::from_micros(next))
     }
 
-    /// Shows every current binding to `each`, with its address of record.
-    pub(crate) fn for_each(&self, now: Instant, each: &mut dyn FnMut(&[u8], &Binding)) {
-        for shard in &self.shards {
-            let shard = shard.lock();
-            for subscriber in &shard.table {
-                for binding in subscriber.current(now) {
-                    each(&subscriber.address_of_record, binding);
-                }
+    /// Shows every current binding of a shard to `each`, with its address of record.
+    pub(crate) fn for_each(
+        &self,
+        shard: usize,
+        now: Instant,
+        each: &mut dyn FnMut(&[u8], &Binding),
+    ) {
+        let Some(shard) = self.shards.get(shard) else { return };
+        for subscriber in &shard.lock().table {
+            for binding in subscriber.current(now) {
+                each(&subscriber.address_of_record, binding);
             }
         }
     }

@@ -65,6 +65,9 @@ pub struct BindingView<'a> {
 }
 
 impl<R: RawMutex> Server<R> {
+    /// In how many parts the bindings are.
+    pub const PARTS: usize = crate::location::SHARDS;
+
     /// A server without users. `secret` must be random and kept over restarts, or calls that are up
     /// lose their way.
     #[must_use]
@@ -160,7 +163,18 @@ impl<R: RawMutex> Server<R> {
 
     /// Shows every current binding to `each`.
     pub fn for_each_binding(&self, now: Instant, each: &mut dyn FnMut(BindingView<'_>)) {
-        self.location.for_each(now, &mut |address_of_record, binding| {
+        (0..Self::PARTS).for_each(|part| self.for_each_binding_of(part, now, each));
+    }
+
+    /// Shows every current binding of one of [`Server::PARTS`] to `each`, for an owner who has no
+    /// time for all at once. A user's bindings stay in one part.
+    pub fn for_each_binding_of(
+        &self,
+        part: usize,
+        now: Instant,
+        each: &mut dyn FnMut(BindingView<'_>),
+    ) {
+        self.location.for_each(part, now, &mut |address_of_record, binding| {
             each(BindingView {
                 address_of_record,
                 contact: &binding.contact,

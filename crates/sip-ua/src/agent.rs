@@ -1,22 +1,20 @@
 //! The agent: what comes in finds whom it is for.
 
-use crate::call::outgoing_dialog;
-use crate::call::{ALLOW, Asked, Call, CallError, News, refuse_answer};
-use crate::client::{Heard, Owner};
+use crate::admission;
+use crate::call::{Call, CallError, refuse_answer};
+use crate::capabilities::{self, ALLOW};
+use crate::client_transaction::{Heard, Owner};
 use crate::config::{Account, AccountId, Config};
-use crate::core::Core;
+use crate::core::{Core, News};
 use crate::event::{CallId, Event, Location, MessageId, Ticket, Transmit};
 use crate::message::ACCEPT;
-use crate::option_tags;
 use crate::registration::Registration;
-use crate::replaces::Replaces;
-use crate::server::{Answer, Arrival, ServerKey};
+use crate::server_transaction::{Answer, Arrival, Asked, ServerKey};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::net::SocketAddr;
-use sip::header::NameAddr;
 use sip::message::Flaw;
-use sip::{Flow, HeaderName, Instant, Message, Method, Transport, Uri};
+use sip::{Flow, Instant, Message, Method, Transport, Uri};
 
 /// A user agent. See the [crate] for how it is used.
 pub struct Agent {
@@ -53,7 +51,7 @@ impl Agent {
     pub fn next_timer(&self) -> Option<Instant> {
         let calls = self.calls.values().filter_map(Call::next_timer).min();
         let registrations = self.registrations.iter().filter_map(Registration::next_timer).min();
-        let transactions = [self.core.next_client_timer(), self.core.next_server_timer()];
+        let transactions = [self.core.clients.next_timer(), self.core.servers.next_timer()];
         transactions.into_iter().chain([calls, registrations]).flatten().min()
     }
 
@@ -85,7 +83,7 @@ impl Agent {
             return;
         }
         if message.status().is_some() {
-            if !is_sound(&message) {
+            if !admission::is_sound(&message) {
                 return;
             }
             if let Some(heard) = self.core.on_response(&message, now) {
@@ -199,7 +197,7 @@ impl Agent {
     ) -> Result<CallId, CallError> {
         let routes = account.and_then(|account| self.registrations.get(account.0));
         let routes = routes.map_or(&[][..], |registration| &registration.service_route);
-        let dialog = outgoing_dialog(&mut self.core, account, uri, routes).ok_or(CallError::Uri)?;
+        let dialog = self.core.dialog_to(account, uri, routes).ok_or(CallError::Uri)?;
         let id = self.core.new_call();
         let call = Call::place(&mut self.core, id, account, dialog, session, None, now);
         self.calls.insert(id, call);
@@ -343,8 +341,7 @@ impl Agent {
         let (uri, lines) = found.follow(&mut self.core, now)?;
         let routes = account.and_then(|account| self.registrations.get(account.0));
         let routes = routes.map_or(&[][..], |registration| &registration.service_route);
-        let dialog =
-            outgoing_dialog(&mut self.core, account, &uri, routes).ok_or(CallError::Uri)?;
+        let dialog = self.core.dialog_to(account, &uri, routes).ok_or(CallError::Uri)?;
         let id = self.core.new_call();
         let referral = Some((call, lines));
         let placed = Call::place(&mut self.core, id, account, dialog, session, referral, now);
@@ -458,7 +455,7 @@ impl Agent {
         let has_tag = head.to.tag().is_some();
         let call = self.calls.values_mut().find(|call| has_tag && call.has(request));
         let Arrival::New(key) = self.core.arrive(request, flow, call.is_some()) else { return };
-        let unsupported = option_tags::unsupported_lines(&self.core.config, request);
+        let unsupported = capabilities::unsupported_lines(&self.core.config, request);
         match call {
             Some(call) if !unsupported.is_empty() => {
                 let tag = call.local_tag();
@@ -496,7 +493,7 @@ impl Agent {
     /// A request outside of any dialog.
     fn on_new_request(&mut self, request: &Message<'_>, flow: &Flow, key: ServerKey, now: Instant) {
         let begins = matches!(request.method(), Some(Method::Invite | Method::Message));
-        if begins && !self.admits(flow) {
+        if begins && !self.core.admits(flow) {
             return self.reply(request, flow, key, 403, b"");
         }
         match request.method() {
@@ -506,7 +503,7 @@ impl Agent {
                 self.reply(request, flow, key, 200, &lines);
             }
             Some(Method::Message) => {
-                let account = self.account_of(request);
+                let account = self.core.account_of(request);
                 match self.core.on_message(account, request, flow) {
                     // Once more it would be told once more.
                     200 => {
@@ -525,63 +522,18 @@ impl Agent {
         }
     }
 
-    /// Whether what comes on `flow` comes by one of our proxies, or may come directly.
-    fn admits(&self, flow: &Flow) -> bool {
-        let Core { config, proxies, .. } = &self.core;
-        let is_registered = config.accounts.iter().any(|account| account.registers);
-        config.direct_calls || !is_registered || proxies.contains(&flow.remote.ip().to_canonical())
-    }
-
     fn on_invite(&mut self, invite: &Message<'_>, flow: &Flow, key: ServerKey, now: Instant) {
-        if self.core.is_merged(invite, key) {
-            return self.reply(invite, flow, key, 482, b"");
-        }
-        let replaces = match self.replaced_by(invite) {
+        let replaces = match admission::admit(&self.core, &self.calls, invite, key) {
             Ok(replaces) => replaces,
             Err(status) => return self.reply(invite, flow, key, status, b""),
         };
-        // Who takes the place of a call is no call more.
-        let mut others = self.calls.values().filter(|call| call.is_of_others());
-        let is_full = match replaces {
-            Some(_) => others.any(|call| call.replaces == replaces),
-            None => others.count() >= self.core.config.incoming_calls,
-        };
-        if is_full {
-            return self.reply(invite, flow, key, 486, b"");
-        }
-        let account = self.account_of(invite);
+        let account = self.core.account_of(invite);
         let id = self.core.new_call();
         let asked = Asked { request: invite.as_bytes().to_vec(), flow: *flow, key };
         match Call::take(&mut self.core, id, account, invite, asked, replaces, now) {
             Ok(call) => drop(self.calls.insert(id, call)),
             Err((status, lines)) => self.reply(invite, flow, key, status, &lines),
         }
-    }
-
-    /// The call whose place `invite` wants, if it wants one (RFC 3891 section 3). `Err` with the
-    /// status to refuse with.
-    fn replaced_by(&self, invite: &Message<'_>) -> Result<Option<CallId>, u16> {
-        let mut values = invite.elements(HeaderName::Replaces);
-        let Some(value) = values.next() else { return Ok(None) };
-        let replaces = Replaces::parse(value).filter(|_| values.next().is_none()).ok_or(400_u16)?;
-        let mut calls = self.calls.iter();
-        let (&id, call) = calls.find(|(_, call)| call.is_replaced_by(&replaces)).ok_or(481_u16)?;
-        if replaces.early_only && call.is_established() {
-            return Err(486);
-        }
-        Ok(Some(id))
-    }
-
-    /// The account whose user the request URI names, or else To.
-    fn account_of(&self, invite: &Message<'_>) -> Option<AccountId> {
-        let head = invite.check().ok()?;
-        let users = [head.uri, head.to_uri].map(|uri| uri.as_sip().and_then(|uri| uri.user));
-        let accounts = self.core.config.accounts.iter().enumerate();
-        let mut named = accounts.filter_map(|(number, account)| {
-            let Ok(Uri::Sip(uri)) = Uri::parse(account.uri.as_bytes()) else { return None };
-            users.contains(&Some(uri.user?)).then_some(AccountId(number))
-        });
-        named.next()
     }
 
     /// Answers a request outside of any dialog of which nothing comes here.
@@ -595,16 +547,4 @@ impl Agent {
     ) {
         self.core.respond_statelessly(request, flow, key, status, lines);
     }
-}
-
-/// Whether that can stand in a request of ours what `response` would have us write there.
-fn is_sound(response: &Message<'_>) -> bool {
-    let is_address = |name| {
-        let address = response.value(name).map(|value| NameAddr::parse(name, value));
-        matches!(address, Some(Ok(address)) if address.uri().is_ok())
-    };
-    let is_call_id = |id: &[u8]| !id.is_empty() && id.iter().all(u8::is_ascii_graphic);
-    is_address(HeaderName::From)
-        && is_address(HeaderName::To)
-        && response.value(HeaderName::CallId).is_some_and(is_call_id)
 }

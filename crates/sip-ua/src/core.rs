@@ -1,15 +1,21 @@
 //! What all parts of the agent share.
 
-use crate::call::News;
-use crate::client::Clients;
+use crate::client_transaction::Clients;
 use crate::config::{AccountId, Config};
 use crate::event::{CallId, Event, MessageId, Ticket, Transmit};
-use crate::server::Servers;
-use crate::token::Tokens;
+use crate::server_transaction::Servers;
+use crate::token::{Token, Tokens};
 use alloc::collections::{BTreeSet, VecDeque};
 use alloc::vec::Vec;
 use core::net::IpAddr;
 use sip::{Emit, Flow};
+
+/// News of a call that another call's end has wished for.
+pub(crate) struct News {
+    /// The call that is told.
+    pub(crate) to: CallId,
+    pub(crate) status: u16,
+}
 
 /// Configuration, transactions, and what is to be handed out.
 pub(crate) struct Core {
@@ -85,4 +91,10 @@ pub(crate) fn contact<'a>(user: &'a [u8], flow: &Flow) -> impl Emit + 'a {
     let transport = flow.transport;
     let params = transport.is_stream().then(|| (";transport=", transport.uri_name()));
     ("<sip:", user, "@", flow.local, params, ">")
+}
+
+/// The value of our Via in a request that goes on `flow`.
+pub(crate) fn via(flow: &Flow, branch: Token) -> impl Emit {
+    let transport = flow.transport.via_name();
+    ("SIP/2.0/", transport, " ", flow.local, ";rport;branch=z9hG4bK", branch)
 }

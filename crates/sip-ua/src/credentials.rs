@@ -1,9 +1,17 @@
 //! Answers to challenges (RFC 3261 section 22, RFC 8760).
 
-use crate::config::Account;
+use crate::client_transaction::{Cancel, Client, State};
+use crate::config::{Account, Config};
+use crate::event::Failure;
+use crate::token::Token;
+use alloc::string::String;
 use alloc::vec::Vec;
 use sip::digest::{Challenge, Ha1Set, Request};
 use sip::{Emit, HeaderName, Message};
+
+/// Challenges that are answered for one request: of the registrar or proxy, and one more should the
+/// nonce be stale.
+const MAX_CHALLENGES: u8 = 2;
 
 /// Who asks: a server by 401, a proxy by 407.
 const fn fields(status: u16) -> (HeaderName, HeaderName) {
@@ -13,9 +21,59 @@ const fn fields(status: u16) -> (HeaderName, HeaderName) {
     }
 }
 
-/// Why there are no credentials: the realm that asks for them.
-pub(crate) struct NoCredentials {
-    pub(crate) realm: Vec<u8>,
+/// There are no credentials for who asks in the name of `realm`.
+fn refused(realm: &[u8]) -> Failure {
+    Failure::Unauthorized { realm: String::from_utf8_lossy(realm).into_owned() }
+}
+
+impl Client {
+    /// Takes the credentials that answer the challenge `response`, to be sent again with them.
+    /// `is_own`: it came from where an account is registered.
+    ///
+    /// # Errors
+    /// [`Failure::Unauthorized`] where there are none, or none for who asks.
+    pub(crate) fn authorize(
+        &mut self,
+        config: &mut Config,
+        response: &Message<'_>,
+        is_own: bool,
+        cnonce: Token,
+    ) -> Result<(), Failure> {
+        let State::Sent(sent) = &self.state else { return Ok(()) };
+        let account = self.draft.account.and_then(|id| config.accounts.get_mut(id.0));
+        let request = Request {
+            method: self.draft.method.as_bytes(),
+            uri: self.draft.dialog.request_uri(),
+            body: &self.draft.body,
+        };
+        let (line, realm) = answer(account.as_deref(), response, &request, cnonce)?;
+        // A proxy before the account's own server says 100, and passes the request on to that,
+        // which then asks.
+        let has_proxy = account.as_ref().is_some_and(|account| account.proxy.is_some());
+        let may_be_hop = has_proxy && self.challenges == 0 && !sent.is_passed_on;
+        let is_passed_on = sent.is_proceeding && !may_be_hop;
+        let is_new_realm = account.as_ref().is_none_or(|account| account.realm.is_none());
+        // A realm is a name that anybody may say: who is called instead could pass on a challenge
+        // of the account's own server, and log in there as us by our answer.
+        if self.is_redirected && (is_new_realm || !is_own) {
+            return Err(refused(&realm));
+        }
+        // What comes after a provisional response is not of our proxy, which has passed the request
+        // on, but of whoever is behind it: an answer would let him log in as us (RFC 3261 section
+        // 22.3 leaves that open).
+        let is_taken_back = sent.cancel != Cancel::No;
+        if self.challenges == MAX_CHALLENGES || is_passed_on || is_taken_back {
+            return Err(refused(&realm));
+        }
+        self.challenges += 1;
+        self.authorization = line;
+        self.draft.cseq = self.draft.dialog.next_cseq().max(self.draft.cseq + 1);
+        self.draft.dialog.skip_cseq(self.draft.cseq);
+        if let Some(account) = account {
+            account.realm.get_or_insert_with(|| String::from_utf8_lossy(&realm).into_owned());
+        }
+        Ok(())
+    }
 }
 
 /// The header field line with the credentials of `account` that answer what `response` asks, and
@@ -23,23 +81,20 @@ pub(crate) struct NoCredentials {
 ///
 /// # Errors
 /// Where nothing is known for the realm: it is not that of the account, or there is no password.
-pub(crate) fn answer(
+fn answer(
     account: Option<&Account>,
-    realm: Option<&[u8]>,
     response: &Message<'_>,
     request: &Request<'_>,
-    cnonce: &[u8],
-) -> Result<(Vec<u8>, Vec<u8>), NoCredentials> {
+    cnonce: Token,
+) -> Result<(Vec<u8>, Vec<u8>), Failure> {
     let (asks, answers) = fields(response.status().unwrap_or_default());
     let mut challenges =
         response.values(asks).filter_map(|value| Challenge::parse(value).ok().flatten());
-    let Some(challenge) = challenges.next() else {
-        return Err(NoCredentials { realm: Vec::new() });
-    };
-    let refused = || NoCredentials { realm: challenge.realm.to_vec() };
+    let challenge = challenges.next().ok_or_else(|| refused(b""))?;
+    let refused = || refused(challenge.realm);
     let account = account.ok_or_else(refused)?;
     let password = account.password.as_ref().ok_or_else(refused)?;
-    if realm.is_some_and(|realm| realm != challenge.realm) {
+    if account.realm.as_ref().is_some_and(|realm| realm.as_bytes() != challenge.realm) {
         return Err(refused());
     }
     let uri = sip::Uri::parse(account.uri.as_bytes()).ok();
@@ -49,8 +104,10 @@ pub(crate) fn answer(
         "" => &own,
         name => name.as_bytes(),
     };
+    let mut nonce = Vec::new();
+    cnonce.emit(&mut nonce);
     let ha1 = Ha1Set::new(user, challenge.realm, password.as_bytes());
-    let credentials = challenge.answer(user, ha1.get(challenge.algorithm), request, cnonce, 1);
+    let credentials = challenge.answer(user, ha1.get(challenge.algorithm), request, &nonce, 1);
     let mut line = Vec::new();
     (answers.as_str(), ": ", &credentials, "\r\n").emit(&mut line);
     Ok((line, challenge.realm.to_vec()))

@@ -5,7 +5,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::net::SocketAddr;
 use sip::locate::Destination;
-use sip::{Duration, Flow, Transport};
+use sip::{Duration, Flow, Message, StartLine, Transport};
 
 /// Which call. Numbers are not used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -85,6 +85,15 @@ pub enum Failure {
 }
 
 impl Failure {
+    /// What a response that refuses says.
+    pub(crate) fn refused_by(response: &Message<'_>) -> Self {
+        let (status, reason) = match response.start_line() {
+            StartLine::Response { status, reason } => (status, reason),
+            StartLine::Request { .. } => (0, &b""[..]),
+        };
+        Self::Refused { status, reason: String::from_utf8_lossy(reason).into_owned() }
+    }
+
     /// The status that tells others of it.
     pub(crate) const fn status(&self) -> u16 {
         match self {

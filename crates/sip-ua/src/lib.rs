@@ -13,24 +13,28 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+mod admission;
 mod agent;
 mod call;
-mod client;
+mod capabilities;
+mod client_transaction;
 mod config;
 mod core;
 mod credentials;
+mod draft;
 mod event;
 mod message;
-mod option_tags;
 mod registration;
 mod replaces;
-mod server;
+mod server_transaction;
 mod token;
+mod uac;
+mod uas;
 
 pub use agent::Agent;
-pub use call::{CallError, Offer};
-pub use client::destination;
+pub use call::CallError;
 pub use config::{Account, AccountId, Config, Password, Reliable};
 pub use event::{
     CallId, End, Event, Failure, Location, MessageId, RegistrationState, Ticket, Transfer, Transmit,
 };
+pub use uac::destination;

@@ -1,10 +1,10 @@
 //! Messages (RFC 3428): text between users, outside of any call.
 
-use crate::call::outgoing_dialog;
-use crate::client::{Draft, Heard, Owner, refusal};
+use crate::client_transaction::{Heard, Owner};
 use crate::config::AccountId;
 use crate::core::Core;
-use crate::event::{Event, MessageId};
+use crate::draft::Draft;
+use crate::event::{Event, Failure, MessageId};
 use alloc::string::String;
 use alloc::vec::Vec;
 use sip::header::media_type;
@@ -23,18 +23,11 @@ impl Core {
         text: &str,
         now: Instant,
     ) -> Option<MessageId> {
-        let mut dialog = outgoing_dialog(self, account, uri, routes)?;
+        let mut dialog = self.dialog_to(account, uri, routes)?;
         let message = self.new_message();
-        let draft = Draft {
-            cseq: dialog.next_cseq(),
-            dialog,
-            method: Method::Message,
-            account,
-            contact: None,
-            lines: Vec::new(),
-            body: text.as_bytes().to_vec(),
-            body_type: "text/plain;charset=UTF-8".into(),
-        };
+        let body = text.as_bytes().to_vec();
+        let mut draft = Draft::within(account, &mut dialog, Method::Message, body);
+        draft.body_type = "text/plain;charset=UTF-8".into();
         self.request(draft, Owner::Message(message), None, now);
         Some(message)
     }
@@ -45,7 +38,7 @@ impl Core {
             Ok(response) => match response.status().unwrap_or_default() {
                 ..200 => return,
                 200..300 => Ok(()),
-                _ => Err(refusal(response)),
+                _ => Err(Failure::refused_by(response)),
             },
             Err(failure) => Err(failure.clone()),
         };

@@ -1,9 +1,10 @@
 //! Registration of an account: begun, refreshed before it ends, tried again after a failure (RFC
 //! 3261 section 10.2, RFC 5626 section 4.5).
 
-use crate::client::{Draft, Heard, Owner, SESSION_TYPE, refusal};
+use crate::client_transaction::{Heard, Owner};
 use crate::config::AccountId;
-use crate::core::Core;
+use crate::core::{Core, contact};
+use crate::draft::Draft;
 use crate::event::{Event, Failure, RegistrationState};
 use alloc::vec::Vec;
 use core::net::SocketAddr;
@@ -129,22 +130,15 @@ impl Registration {
         }
         self.is_asking = true;
         self.next = None;
-        let mut lines = Vec::new();
-        ("Expires: ", expires.as_secs(), "\r\n").emit(&mut lines);
+        let (account, dialog) = (Some(self.account), &mut self.dialog);
+        let mut draft = Draft::within(account, dialog, Method::Register, Vec::new());
+        ("Expires: ", expires.as_secs(), "\r\n").emit(&mut draft.lines);
+        let instance = core.config.instance.as_str();
         let mut params = Vec::new();
-        if !core.config.instance.is_empty() {
-            (";+sip.instance=\"<", core.config.instance.as_str(), ">\"").emit(&mut params);
+        if !instance.is_empty() {
+            (";+sip.instance=\"<", instance, ">\"").emit(&mut params);
         }
-        let draft = Draft {
-            cseq: self.dialog.next_cseq(),
-            dialog: self.dialog.clone(),
-            method: Method::Register,
-            account: Some(self.account),
-            contact: Some(params),
-            lines,
-            body: Vec::new(),
-            body_type: SESSION_TYPE,
-        };
+        draft.contact = Some(params);
         core.request(draft, Owner::Registration(self.account), self.flow, now);
     }
 
@@ -170,9 +164,9 @@ impl Registration {
                     self.expires = least;
                     self.ask(core, least, now);
                 }
-                None => self.fail(core, refusal(response), now),
+                None => self.fail(core, Failure::refused_by(response), now),
             },
-            _ => self.fail(core, refusal(response), now),
+            _ => self.fail(core, Failure::refused_by(response), now),
         }
     }
 
@@ -272,7 +266,7 @@ fn granted(
 ) -> Option<Duration> {
     let user = core.contact_user(Some(account));
     let mut own = Vec::new();
-    crate::core::contact(&user, flow).emit(&mut own);
+    contact(&user, flow).emit(&mut own);
     let own = NameAddr::parse(HeaderName::Contact, &own).ok()?;
     let own = own.uri().ok()?;
     let own = own.as_sip()?;

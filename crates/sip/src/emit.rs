@@ -3,7 +3,7 @@
 use crate::method::Method;
 use alloc::borrow::Cow;
 use alloc::vec::Vec;
-use core::net::{IpAddr, SocketAddr};
+use core::net::IpAddr;
 
 /// Something that stands in a message. Typed values write themselves as their parsers read them;
 /// bytes and text go out as they are; a number in decimal; a tuple as its parts, one after the
@@ -90,13 +90,6 @@ impl Emit for u64 {
     }
 }
 
-/// `host:port`, as in Via and in URIs, an IPv6 address in brackets.
-impl Emit for SocketAddr {
-    fn emit(&self, out: &mut Vec<u8>) {
-        (crate::Host::Ip(self.ip()), ":", self.port()).emit(out);
-    }
-}
-
 impl Emit for Method<'_> {
     fn emit(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(self.as_bytes());
@@ -177,6 +170,7 @@ pub fn write_decimal(out: &mut Vec<u8>, mut number: u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use core::net::SocketAddr;
 
     #[test]
     fn numbers_are_written_whole() {

@@ -8,7 +8,7 @@ use alloc::borrow::Cow;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use core::fmt;
-use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use smallvec::SmallVec;
 
 /// Why bytes are not a URI that SIP can use.
@@ -516,6 +516,13 @@ impl Emit for Host<'_> {
                 out.push(b']');
             }
         }
+    }
+}
+
+/// `host:port`, as in Via and in URIs, an IPv6 address in brackets.
+impl Emit for SocketAddr {
+    fn emit(&self, out: &mut Vec<u8>) {
+        (Host::Ip(self.ip()), ":", self.port()).emit(out);
     }
 }
 

@@ -1,7 +1,7 @@
 //! What can go wrong.
 
-use crate::plus::Plus;
-use crate::policy::Policy;
+use crate::plus::scheme::Plus;
+use crate::replay;
 use crate::suite::Suite;
 use core::error::Error;
 use core::fmt;
@@ -47,8 +47,8 @@ impl fmt::Display for PolicyError {
             Self::ReplayWindow(window) => write!(
                 f,
                 "replay window of {window} packets, expected {} to {}",
-                Policy::MIN_REPLAY_WINDOW,
-                Policy::MAX_REPLAY_WINDOW
+                replay::MIN_SIZE,
+                replay::MAX_SIZE
             ),
             Self::KeyLength { suite, length } => write!(
                 f,

@@ -1,7 +1,8 @@
 //! How packets are protected: a suite, and what SDES calls session parameters.
 
 use crate::error::PolicyError;
-use crate::plus::Plus;
+use crate::plus::scheme::Plus;
+use crate::replay;
 use crate::suite::Suite;
 
 /// How a session protects its packets, both directions alike or each in its own way. Begin with
@@ -31,9 +32,9 @@ pub struct Policy {
 
 impl Policy {
     /// The least replay window (RFC 3711 section 3.3.2).
-    pub const MIN_REPLAY_WINDOW: u64 = 64;
+    pub const MIN_REPLAY_WINDOW: u64 = replay::MIN_SIZE;
     /// The largest one: as far back as a sequence number can tell.
-    pub const MAX_REPLAY_WINDOW: u64 = 1 << 15;
+    pub const MAX_REPLAY_WINDOW: u64 = replay::MAX_SIZE;
 
     /// A suite with all that it protects, one set of session keys, a window of 128 packets and up
     /// to 64 sources.
@@ -67,6 +68,9 @@ impl Policy {
         if !(Self::MIN_REPLAY_WINDOW..=Self::MAX_REPLAY_WINDOW).contains(&self.replay_window) {
             return Err(PolicyError::ReplayWindow(self.replay_window));
         }
-        self.plus.map_or(Ok(()), |plus| plus.check(self.encrypt_rtp))
+        match self.plus {
+            Some(plus) if !plus.fits(self.encrypt_rtp) => Err(PolicyError::Plus(plus)),
+            _ => Ok(()),
+        }
     }
 }

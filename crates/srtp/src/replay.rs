@@ -2,6 +2,11 @@
 
 use smallvec::{SmallVec, smallvec};
 
+/// The least size of a window, in packets (RFC 3711 section 3.3.2).
+pub(crate) const MIN_SIZE: u64 = 64;
+/// The largest one: as far back as a sequence number can tell.
+pub(crate) const MAX_SIZE: u64 = 1 << 15;
+
 /// Why an index is not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Replay {

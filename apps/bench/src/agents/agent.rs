@@ -3,7 +3,7 @@
 use super::protocol::{Found, Order, PROTOCOL, Plan, Reply, line};
 use crate::cli::AgentArgs;
 use crate::cli::target::Target;
-use crate::commands::{self, gather};
+use crate::commands::{ceiling, gather, probe};
 use crate::console::complain;
 use crate::load::generator::Generator;
 use crate::load::worker::Shared;
@@ -100,7 +100,7 @@ impl Agent {
             }
             Order::Ceiling { plan, operation, authentication } => {
                 let plan = plan.into_plan()?;
-                commands::ceiling(&plan, operation, authentication, &self.ending)
+                ceiling(&plan, operation, authentication, &self.ending)
                     .map(|ceiling| Some(Reply::Ceiling(ceiling)))
                     .map_err(|error| error.to_string())
             }
@@ -127,7 +127,7 @@ impl Agent {
         let (transport, address) = (plan.settings.transport, plan.target);
         let target = Target { transport, address, host, others: Vec::new() };
         if plan.is_probing {
-            commands::probe(&target, &plan.settings.domain).map_err(|error| error.to_string())?;
+            probe(&target, &plan.settings.domain).map_err(|error| error.to_string())?;
         }
         let generator = Generator::open(&plan, &self.ending).map_err(|error| error.to_string())?;
         let workers = generator.workers();

@@ -13,6 +13,7 @@ mod protocol;
 
 pub(crate) use agent::serve;
 pub(crate) use controller::{Crew, Fleet};
+pub(crate) use protocol::MOST;
 
 use crate::load::engine::Task;
 use crate::load::generator::{Generator, Stretch};
@@ -21,9 +22,6 @@ use crate::ssh;
 use std::fmt;
 use std::str::FromStr;
 use std::time::Instant;
-
-/// The most agents of a controller.
-pub(crate) const MOST: usize = 1000;
 
 /// Where an agent runs.
 #[derive(Clone, Debug, PartialEq, Eq)]

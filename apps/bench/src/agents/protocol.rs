@@ -16,6 +16,9 @@ use sip::{Duration, Instant, Transport};
 use std::io::{self, BufRead, Read as _};
 use std::net::SocketAddr;
 
+/// The most agents of a controller.
+pub(crate) const MOST: usize = 1000;
+
 /// What both have to agree on besides the version of the program: it changes with what is here.
 pub(crate) const PROTOCOL: u32 = 2;
 
@@ -233,7 +236,7 @@ impl Plan {
     /// In words, where no generator can have this part.
     pub(crate) fn into_plan(self) -> Result<GeneratorPlan, String> {
         let part = self.part;
-        if part.index >= part.count || part.count > super::MOST {
+        if part.index >= part.count || part.count > MOST {
             return Err(format!("machine {} of {} is none", part.index + 1, part.count));
         }
         Ok(GeneratorPlan {
@@ -446,7 +449,7 @@ mod tests {
         let read = read.into_plan().unwrap();
         assert_eq!(format!("{read:?}"), format!("{:?}", plan()));
         assert_eq!(read.users.get(2), ("u012".to_owned(), "p12".to_owned()));
-        for (index, count) in [(2, 2), (0, 0), (0, super::super::MOST + 1)] {
+        for (index, count) in [(2, 2), (0, 0), (0, MOST + 1)] {
             let part = Part { index, count };
             assert!(Plan::new(GeneratorPlan { part, ..plan() }, "x").into_plan().is_err());
         }

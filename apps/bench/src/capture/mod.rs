@@ -4,6 +4,7 @@
 //! Each table has a limit in the file that keeps it, and a count of what was left out; together
 //! they take less than 2 GiB, whatever a capture holds.
 
+mod analysis;
 pub(crate) mod calls;
 mod continuity;
 mod endpoints;
@@ -21,6 +22,7 @@ mod seen;
 mod sequence;
 mod setup;
 mod source;
+mod spread;
 mod srtp;
 mod stream;
 mod tables;
@@ -32,20 +34,19 @@ mod tunnel;
 mod websocket;
 mod words;
 
+pub(crate) use analysis::{Analysis, SipCounts};
+
 use crate::report::{self, ReportError};
 use endpoints::{Endpoints, Exchange};
 use file::FileFacts;
 use interface::{Interface, InterfaceError};
-use packet::{Decoder, PacketCounts, Transported};
+use packet::{Decoder, Transported};
 use registrations::Registrations;
-use rtp::Rtp;
 use seen::{Keys, Seen};
-use serde::Serialize;
 use setup::Calls;
 use sip::message::ParseError;
 use sip::stream::{Frame, Framer};
 use sip::{Message, Method};
-use std::collections::BTreeMap;
 use std::fmt;
 use std::fs::File;
 use std::io::{self, Read, Write as _};
@@ -53,8 +54,6 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
-use stream::StreamCounts;
-use transactions::{MethodCounts, ResponseCounts};
 
 /// Show what captures of SIP and RTP tell: message times, delays, retransmissions, losses, RTP
 /// interarrival times and jitter.
@@ -121,57 +120,6 @@ impl fmt::Display for CaptureError {
 }
 
 impl std::error::Error for CaptureError {}
-
-/// What a capture shows.
-#[derive(Debug, Default, Serialize)]
-pub(crate) struct Analysis {
-    /// The file, or the interface.
-    pub(crate) file: PathBuf,
-    /// What is to be told of it.
-    pub(crate) facts: FileFacts,
-    /// The earliest packet, in microseconds since the Unix epoch; absent in an empty capture.
-    pub(crate) started_us: Option<u64>,
-    /// The latest packet.
-    pub(crate) ended_us: Option<u64>,
-    /// What came of the packets.
-    pub(crate) packets: PacketCounts,
-    /// What came of the TCP streams.
-    pub(crate) streams: StreamCounts,
-    /// What came of the SIP messages.
-    pub(crate) sip: SipCounts,
-    /// Requests, by method.
-    pub(crate) methods: BTreeMap<String, MethodCounts>,
-    /// Responses, by status and method, such as `200 INVITE`.
-    pub(crate) responses: BTreeMap<String, ResponseCounts>,
-    /// Registrations.
-    pub(crate) registrations: Registrations,
-    /// Calls.
-    pub(crate) calls: Calls,
-    /// RTP.
-    pub(crate) rtp: Rtp,
-}
-
-/// What came of the SIP messages.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub(crate) struct SipCounts {
-    /// Messages over UDP, malformed ones that could be parsed among them.
-    pub(crate) udp: u64,
-    /// Messages over TCP.
-    pub(crate) tcp: u64,
-    /// Datagrams of line ends only (RFC 5626 section 3.5.1), or of a zero byte: keep-alives.
-    pub(crate) keep_alives: u64,
-    /// Messages that begin as SIP and are cut short, or have no Via, CSeq or Call-ID that can be
-    /// read.
-    pub(crate) malformed: u64,
-    /// Responses to requests that are not in the capture.
-    pub(crate) stray_responses: u64,
-    /// Datagrams that are neither SIP nor RTP nor RTCP; passed over.
-    pub(crate) other_datagrams: u64,
-    /// Messages of transactions that were not followed: there were too many.
-    pub(crate) left_out: u64,
-    /// Media descriptions that were not kept: there were too many.
-    pub(crate) media_left_out: u64,
-}
 
 /// Prints what the captures show, also if some of them cannot be read.
 ///

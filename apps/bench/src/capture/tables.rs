@@ -1,6 +1,6 @@
 //! What a capture shows, for people.
 
-use super::Analysis;
+use super::analysis::Analysis;
 use super::calls::Call;
 use super::flow::{Flow, seconds};
 use super::srtp::Srtp;
@@ -123,8 +123,8 @@ impl Tables<'_> {
         }
         writeln!(
             f,
-            "\n{:<21} {:<21} {:<8} {:<12} {:>8} {:>8} {:>6} {:>6} {:>6} {:>9} {:>9} {:>8} {:>8} \
-             {:>9} {:>5}  SRTP",
+            "\n{:<21} {:<21} {:<8} {:<12} {:>8} {:>8} {:>6} {:>6} {:>6} {:>9} {:>9} {:>9} {:>8} \
+             {:>8} {:>9} {:>5}  SRTP",
             "RTP from",
             "to",
             "SSRC",
@@ -135,6 +135,7 @@ impl Tables<'_> {
             "late",
             "copies",
             "max delta",
+            "p99.9",
             "mean",
             "max jit.",
             "mean",
@@ -163,8 +164,8 @@ fn rtp_stream(f: &mut Formatter<'_>, stream: &RtpStream) -> fmt::Result {
     });
     writeln!(
         f,
-        "{:<21} {:<21} {:08x} {encoding:<12} {:>8} {:>8} {:>6} {:>6} {:>6} {:>9} {:>9} {:>8} {:>8} \
-         {:>9} {:>5}{srtp}",
+        "{:<21} {:<21} {:08x} {encoding:<12} {:>8} {:>8} {:>6} {:>6} {:>6} {:>9} {:>9} {:>9} {:>8} \
+         {:>8} {:>9} {:>5}{srtp}",
         stream.source.to_string(),
         stream.destination.to_string(),
         stream.ssrc,
@@ -174,6 +175,7 @@ fn rtp_stream(f: &mut Formatter<'_>, stream: &RtpStream) -> fmt::Result {
         stream.out_of_order,
         stream.duplicates,
         ms(stream.max_delta_ms),
+        ms(stream.p999_delta_ms),
         ms(stream.mean_delta_ms),
         ms(stream.max_jitter_ms),
         ms(stream.mean_jitter_ms),

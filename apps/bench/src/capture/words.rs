@@ -1,6 +1,6 @@
 //! What a capture shows, in words and named figures, for every form in which it is told.
 
-use super::Analysis;
+use super::analysis::Analysis;
 use super::file::End;
 use super::flow::seconds;
 use crate::record::Histogram;

@@ -1,10 +1,11 @@
 //! `burst`: registrations in five one-second bursts, each user registering anew time and again, and
 //! waiting after an error (row D3 of docs/sources.md).
 
+use super::error::CommandError;
 use super::output::{self, finding};
 use super::progress::time;
 use super::session::{Ceilings, Means, Session};
-use super::{CommandError, run, systems};
+use super::{run, systems};
 use crate::cli::BurstArgs;
 use crate::load::engine::Task;
 use crate::load::worker::CyclePlan;

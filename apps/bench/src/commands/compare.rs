@@ -1,10 +1,11 @@
 //! `compare`: the same work on several systems in turn, interleaved, so that what the machine does
 //! besides falls on all of them alike.
 
+use super::error::CommandError;
 use super::output::{self, finding};
 use super::session::Means;
 use super::systems::mode_of;
-use super::{CommandError, run, systems};
+use super::{run, systems};
 use crate::analysis;
 use crate::bare::{self, Exchange};
 use crate::cli::CompareArgs;

@@ -1,7 +1,7 @@
 //! `cost`: what the generator itself costs for an operation, against an ideal peer, beside the bare
 //! exchange of the same datagrams and, if wanted, beside SIPp. All in turn, several times over.
 
-use super::CommandError;
+use super::error::CommandError;
 use super::session;
 use crate::agents::Force;
 use crate::analysis::{self, Spread};

@@ -1,10 +1,11 @@
 //! `limit`: the highest rate without a failure, by search, confirmed by repeats (RFC 7502 section
 //! 4.10, the session establishment rate; likewise for the other operations).
 
+use super::error::CommandError;
 use super::output::{self, finding};
 use super::session::{Ceilings, Gone, Means, Session};
 use super::systems::{self, Started};
-use super::{CommandError, probe, run};
+use super::{probe, run};
 use crate::cli::LimitArgs;
 use crate::cli::load::LoadArgs;
 use crate::measure::{LoadSpec, MeasureError};

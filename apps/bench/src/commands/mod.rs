@@ -3,6 +3,7 @@
 mod burst;
 mod compare;
 mod cost;
+mod error;
 mod limit;
 mod output;
 mod probe;
@@ -20,131 +21,14 @@ pub(crate) use probe::probe;
 pub(crate) use progress::gather;
 pub(crate) use session::ceiling;
 
-use crate::agents::AgentError;
-use crate::capture::CaptureError;
 use crate::cli::load::LoadArgs;
 use crate::cli::{Cli, Command};
 use crate::console::complain;
-use crate::load::links::LinkError;
-use crate::measure::MeasureError;
-use crate::peer::PeerError;
-use crate::record::Operation;
-use crate::report::ReportError;
-use crate::sut::SutError;
-use crate::users::UsersError;
-use crate::watch::WatchError;
+use error::CommandError;
 use nix::sys::signal::{SigHandler, Signal};
-use std::fmt;
-use std::io;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-
-/// Why a command did not come to its end.
-#[derive(Debug)]
-pub(crate) enum CommandError {
-    /// No system was named.
-    NoTarget,
-    /// No SIP server answers there.
-    NoServer(String, Option<io::Error>),
-    /// None of the servers that the DNS names for this host: why, of each.
-    NoServers(String, Vec<String>),
-    Users(UsersError),
-    Link(LinkError),
-    Measure(MeasureError),
-    /// The agents failed outside of a measurement.
-    Agent(AgentError),
-    Watch(WatchError),
-    Sut(SutError),
-    Report(ReportError),
-    Capture(CaptureError),
-    PeerCommand(PeerError),
-    /// The ideal peer cannot be had.
-    Peer(io::Error),
-    /// A system is not there any more since an earlier run: its name, and what is known of that.
-    Ended(String, String),
-    /// SIPp could not be measured.
-    Sipp(io::Error),
-    /// Other traffic cannot be sent.
-    Traffic(io::Error),
-    /// A flood of SRTP packets failed.
-    Flood(io::Error),
-    /// The generator got nothing done against the ideal peer.
-    NoCeiling(Operation),
-    /// Standard output cannot be written.
-    Print(io::Error),
-    /// A value of the command line that does not fit with the others.
-    Usage(String),
-}
-
-impl fmt::Display for CommandError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NoTarget => f.write_str(
-                "which server? Name one with --target udp:HOST:PORT, or let one be started with \
-                 --sut barebell or --sut kamailio",
-            ),
-            Self::NoServer(target, None) => {
-                write!(f, "{target} answers, but not with a SIP message")
-            }
-            Self::NoServer(target, Some(error)) => {
-                write!(f, "no SIP server answers an OPTIONS request at {target}: {error}")
-            }
-            Self::NoServers(host, failures) => {
-                write!(
-                    f,
-                    "none of the servers that {host} leads to answers: {}",
-                    failures.join("; ")
-                )
-            }
-            Self::Users(error) => error.fmt(f),
-            Self::Link(error) => error.fmt(f),
-            Self::Measure(error) => error.fmt(f),
-            Self::Agent(error) => error.fmt(f),
-            Self::Watch(error) => error.fmt(f),
-            Self::Sut(error) => error.fmt(f),
-            Self::Report(error) => error.fmt(f),
-            Self::Capture(error) => error.fmt(f),
-            Self::PeerCommand(error) => error.fmt(f),
-            Self::Peer(error) => write!(f, "the ideal peer does not start: {error}"),
-            Self::Ended(name, last_words) => {
-                write!(f, "{name} is not there any more: {last_words}")
-            }
-            Self::Sipp(error) => write!(f, "SIPp cannot be measured: {error}"),
-            Self::Traffic(error) => write!(f, "no other traffic can be sent: {error}"),
-            Self::Flood(error) => write!(f, "the flood of forged packets failed: {error}"),
-            Self::NoCeiling(operation) => {
-                write!(f, "the generator got no {} done against an ideal peer", operation.name())
-            }
-            Self::Print(error) => write!(f, "standard output cannot be written: {error}"),
-            Self::Usage(text) => f.write_str(text),
-        }
-    }
-}
-
-impl std::error::Error for CommandError {}
-
-macro_rules! from {
-    ($($error:ty => $variant:ident),* $(,)?) => {
-        $(impl From<$error> for CommandError {
-            fn from(error: $error) -> Self {
-                Self::$variant(error)
-            }
-        })*
-    };
-}
-
-from! {
-    UsersError => Users,
-    LinkError => Link,
-    MeasureError => Measure,
-    AgentError => Agent,
-    WatchError => Watch,
-    SutError => Sut,
-    ReportError => Report,
-    CaptureError => Capture,
-    PeerError => PeerCommand,
-}
 
 /// Runs the command. The status is 0 only if all runs were valid and what was required held, 1 if
 /// not, and 2 where the command did not come to its end.

@@ -1,7 +1,8 @@
 //! What a command leaves behind: a summary on standard output, and reports in files.
 
+use super::error::CommandError;
 use super::session::Means;
-use super::{CommandError, summary};
+use super::summary;
 use crate::cli::{Command, OutputArgs, ReportArgs};
 use crate::console::{complain, print};
 use crate::measure::MeasureError;

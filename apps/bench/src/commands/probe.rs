@@ -1,7 +1,7 @@
 //! Is anybody there? An OPTIONS request before anything else, so that a wrong address is told at
 //! once and not found out in a load.
 
-use super::CommandError;
+use super::error::CommandError;
 use crate::cli::load::LoadArgs;
 use crate::cli::target::Target;
 use crate::console::complain;

@@ -1,10 +1,11 @@
 //! `proxy`: steps of rising call rate through a proxy, each with a measured middle (row D1 of
 //! docs/sources.md).
 
+use super::error::CommandError;
 use super::output::{self, finding};
 use super::session::Means;
 use super::sweep;
-use super::{CommandError, run, systems};
+use super::{run, systems};
 use crate::cli::ProxyArgs;
 use crate::metrics;
 use crate::record::{Delay, Finding, Kind, Operation, Run};

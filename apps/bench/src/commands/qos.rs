@@ -1,9 +1,10 @@
 //! `qos`: parallel users with a port each, who all register and then all call at the same moment,
 //! on an idle link and, if wanted, on a busy one (rows C1 to C5 of docs/sources.md).
 
+use super::error::CommandError;
 use super::output::{self, finding};
 use super::session::{Ceilings, Means, Session};
-use super::{CommandError, run, systems};
+use super::{run, systems};
 use crate::cli::QosArgs;
 use crate::load::engine::Task;
 use crate::load::links::Sharing;

@@ -1,6 +1,6 @@
 //! `run`: one load.
 
-use super::CommandError;
+use super::error::CommandError;
 use super::output;
 use super::session::{self, Ceilings, Means, Opening, Session};
 use super::systems::{self, Started};

@@ -1,8 +1,9 @@
 //! A system under test with a generator before it: what all commands measure with.
 
+use super::error::CommandError;
+use super::probe;
 use super::progress::Progress;
 use super::systems::Started;
-use super::{CommandError, probe};
 use crate::agents::{Fleet, Force};
 use crate::cli::load::LoadArgs;
 use crate::cli::target::Target;

@@ -1,6 +1,6 @@
 //! `srtp`: floods of forged packets at rising rates, with SRTP alone and with each scheme of SRTP+.
 
-use super::CommandError;
+use super::error::CommandError;
 use crate::cli::SrtpArgs;
 use crate::console::print;
 use crate::flood::{self, Flood, Outcome};

@@ -1,8 +1,9 @@
 //! `sweep`: rising rates, and the curve of what was achieved against what was offered.
 
+use super::error::CommandError;
 use super::output::{self, finding};
 use super::session::Means;
-use super::{CommandError, run, systems};
+use super::{run, systems};
 use crate::analysis;
 use crate::cli::SweepArgs;
 use crate::metrics;

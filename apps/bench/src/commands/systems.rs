@@ -1,6 +1,6 @@
 //! The systems of the command line: those that run somewhere, and those that are started here.
 
-use super::CommandError;
+use super::error::CommandError;
 use crate::cli::load::LoadArgs;
 use crate::cli::target::Target;
 use crate::record::{Operation, System};

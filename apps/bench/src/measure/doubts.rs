@@ -1,7 +1,7 @@
 //! When the figures of a run show the generator, and not the system under test (RFC 7502 section
 //! 4.9: the tester has to be known to carry more than the tested).
 
-use super::found::OfMachine;
+use super::sums::OfMachine;
 use crate::record::{Ceiling, Run};
 use sip::Duration;
 

@@ -1,14 +1,24 @@
 //! What machines have found in a run, added up and written down.
 
-use super::{Limits, MeasureError, Measured};
-use crate::agents::{Place, Share};
-use crate::cpu::Cpu;
+use super::doubts::Limits;
+use super::error::MeasureError;
+use super::sums::{OfMachine, Sums};
+use crate::agents::Share;
 use crate::load::links::LinkCounts;
-use crate::load::tally::Tally;
-use crate::load::worker::Found;
 use crate::record::{self, Ceiling, Generator as GeneratorRecord, Load, Operation, Run};
 use sip::Duration;
 use std::fmt;
+
+/// What a run found, before it is written down.
+pub(crate) struct Measured {
+    pub(crate) run: Run,
+    /// Operations of the whole load that succeeded, by which what it cost is divided.
+    pub(crate) operations: u64,
+    /// What went over the links.
+    pub(crate) traffic: LinkCounts,
+    /// Whether the server answered nothing any more in the end.
+    pub(crate) is_silent: bool,
+}
 
 /// What is known of a load beforehand.
 pub(crate) struct Base {
@@ -120,34 +130,6 @@ fn together(ceilings: &[Ceiling]) -> Option<Ceiling> {
     Some(Ceiling { rate: slowest * count, cpu_us })
 }
 
-/// Sums over passes.
-#[derive(Default)]
-pub(super) struct Sums {
-    machines: Vec<OfMachine>,
-    pub(super) measured: Duration,
-    /// Where in the series the pass begins that is added next.
-    pub(super) before: Duration,
-}
-
-/// Sums over the workers of a machine, or of several.
-pub(super) struct OfMachine {
-    agent: Option<Place>,
-    pub(super) tally: Tally,
-    cpu: Cpu,
-    pub(super) links: LinkCounts,
-    sockets: usize,
-    /// The highest share of its time that a worker was on the processor.
-    pub(super) busiest: f64,
-    clock_error_us: u64,
-    /// When it was over, in the series.
-    elapsed: Duration,
-    /// When the last message came, and how many operations were started after that.
-    heard: Option<Duration>,
-    unheard: u64,
-    /// When it was told to end before its time.
-    stopped: Option<Duration>,
-}
-
 /// What is no answer any more to operations at the end of a load.
 struct Silence {
     /// When the last message came, in seconds from the beginning of the measured time; `None` if
@@ -192,88 +174,13 @@ impl fmt::Display for Silence {
     }
 }
 
-impl Sums {
-    /// Adds what each machine found in a pass.
-    pub(super) fn add(&mut self, shares: Vec<Share>) {
-        for (index, share) in shares.into_iter().enumerate() {
-            let Some(mut of_pass) = OfMachine::of(share) else { continue };
-            of_pass.heard = of_pass.heard.map(|heard| self.before + heard);
-            of_pass.elapsed = self.before + of_pass.elapsed;
-            if index < self.machines.len() {
-                let before = self.machines.remove(index);
-                // These are the same in each pass, or tell how the last one ended.
-                let OfMachine { sockets, elapsed, heard, unheard, .. } = of_pass;
-                let merged = before.merge(of_pass);
-                let merged = OfMachine { sockets, elapsed, heard, unheard, ..merged };
-                self.machines.insert(index, merged);
-            } else {
-                self.machines.push(of_pass);
-            }
-        }
-    }
-
-    /// What all machines together found, if they found anything.
-    pub(super) fn together(self) -> Option<OfMachine> {
-        self.machines.into_iter().reduce(OfMachine::merge)
-    }
-}
-
-impl OfMachine {
-    fn of(share: Share) -> Option<Self> {
-        let Share { agent, clock_error_us, found } = share;
-        let of_worker = |found: Found| Self {
-            agent: agent.clone(),
-            cpu: found.cpu,
-            links: found.links,
-            sockets: found.sockets,
-            busiest: found.busy,
-            tally: found.tally,
-            clock_error_us,
-            elapsed: found.elapsed,
-            heard: found.heard,
-            unheard: found.unheard,
-            stopped: found.stopped,
-        };
-        found.into_iter().map(of_worker).reduce(Self::merge)
-    }
-
-    fn merge(mut self, other: Self) -> Self {
-        self.tally.merge(&other.tally);
-        self.cpu.user_us += other.cpu.user_us;
-        self.cpu.system_us += other.cpu.system_us;
-        self.links = self.links.plus(other.links);
-        self.sockets += other.sockets;
-        self.busiest = self.busiest.max(other.busiest);
-        self.clock_error_us = self.clock_error_us.max(other.clock_error_us);
-        self.elapsed = self.elapsed.max(other.elapsed);
-        self.heard = self.heard.max(other.heard);
-        self.unheard += other.unheard;
-        self.stopped = self.stopped.max(other.stopped);
-        self
-    }
-
-    /// What the record says of it.
-    fn share(&self, agent: &Place, ceiling: Option<Ceiling>) -> record::Share {
-        let (offered, lag) = self.tally.offered_and_lag();
-        record::Share {
-            agent: agent.to_string(),
-            offered,
-            operations: self.tally.operations,
-            cpu_user_us: self.cpu.user_us,
-            cpu_system_us: self.cpu.system_us,
-            lag_p99_us: lag.told(99.0),
-            drops: self.links.drops,
-            unsent: self.links.unsent,
-            clock_error_us: self.clock_error_us,
-            ceiling,
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cpu::Cpu;
     use crate::load::tally::Outcome;
+    use crate::load::tally::Tally;
+    use crate::load::worker::Found;
     use sip::Instant;
 
     /// What a worker found that started `count` operations `lag` late, and spent `busy` of a

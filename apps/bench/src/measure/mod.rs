@@ -1,26 +1,28 @@
 //! One run: users are prepared, a load is put on the server, and what came of it is judged.
 
 mod doubts;
+mod error;
 mod found;
+mod sums;
 #[cfg(test)]
 mod truth;
 
-use crate::agents::{AgentError, Force, Share};
+use crate::agents::{Force, Share};
 use crate::load::arrivals::{Segment, Spacing};
 use crate::load::engine::Task;
 use crate::load::generator::Stretch;
-use crate::load::links::LinkCounts;
 use crate::load::worker::Bound;
-use crate::record::{Ceiling, Operation, Run};
+use crate::record::{Ceiling, Operation};
 use sip::Duration;
-use std::fmt;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 pub(crate) use doubts::Limits;
-pub(crate) use found::{Base, describe_found};
+pub(crate) use error::MeasureError;
+pub(crate) use found::{Base, Measured, describe_found};
 
-use found::{Sums, describe};
+use found::describe;
+use sums::Sums;
 
 /// Operations under way at a time on each worker while users are prepared.
 const PREPARING: usize = 100;
@@ -71,56 +73,6 @@ impl LoadSpec {
     }
 }
 
-/// Why a run could not be made.
-#[derive(Debug)]
-pub(crate) enum MeasureError {
-    /// Not all users could be brought into the state that the operation begins with.
-    Prepare {
-        /// What was done for it.
-        task: Task,
-        /// How many failed, and of how many.
-        failed: u64,
-        users: u64,
-        /// What the server said.
-        said: String,
-    },
-    /// An agent failed.
-    Agent(AgentError),
-    /// The user has stopped it.
-    Stopped,
-}
-
-impl From<AgentError> for MeasureError {
-    fn from(error: AgentError) -> Self {
-        match error {
-            AgentError::Stopped => Self::Stopped,
-            error => Self::Agent(error),
-        }
-    }
-}
-
-impl fmt::Display for MeasureError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Prepare { task, failed, users, said } => {
-                let what = match task {
-                    Task::Register => "be registered",
-                    _ => "be logged out",
-                };
-                write!(
-                    f,
-                    "{failed} of {users} users could not {what} before the run: {said}; do they \
-                     exist there, with these passwords, and is the domain right?"
-                )
-            }
-            Self::Agent(error) => error.fmt(f),
-            Self::Stopped => f.write_str("stopped"),
-        }
-    }
-}
-
-impl std::error::Error for MeasureError {}
-
 /// Where the edges of what is to be accounted for are told, so that somebody can read the meters of
 /// the system under test.
 pub(crate) trait Meters {
@@ -161,17 +113,6 @@ pub(crate) const fn task_of(operation: Operation) -> Task {
         Operation::InviteRedirect => Task::InviteRedirect,
         Operation::Options => Task::Options,
     }
-}
-
-/// What a run found, before it is written down.
-pub(crate) struct Measured {
-    pub(crate) run: Run,
-    /// Operations of the whole load that succeeded, by which what it cost is divided.
-    pub(crate) operations: u64,
-    /// What went over the links.
-    pub(crate) traffic: LinkCounts,
-    /// Whether the server answered nothing any more in the end.
-    pub(crate) is_silent: bool,
 }
 
 /// Runs `spec` with `force`, whose users are `users` in number, and of whose machines each carries

@@ -1,7 +1,7 @@
 //! What a peer makes of each message: an ideal registrar and stateless proxy, as far as its script
 //! lets it. It opens no socket and reads no clock.
 
-use super::PeerCounts;
+use super::counts::PeerCounts;
 use super::script::{Authentication, Kind, Script, What};
 use super::streams::StreamId;
 use super::write::{Incoming, Output, Request, TAG, Way, Writer, is_ours};

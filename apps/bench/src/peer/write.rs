@@ -1,6 +1,6 @@
 //! What a peer sends: answers, and what it relays, as its script lets them.
 
-use super::PeerCounts;
+use super::counts::PeerCounts;
 use super::script::{Kind, Rules, Script, What};
 use super::streams::StreamId;
 use sip::header::{self, CSeq, NameAddr, Via};

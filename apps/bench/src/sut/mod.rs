@@ -1,125 +1,31 @@
 //! Systems under test: started by profiles with the same users and mode, each on a free port, and
 //! stopped again; or reached where they run already.
 
+mod error;
 mod process;
 mod profile;
 mod spec;
+mod wanted;
+
+pub(crate) use error::SutError;
+pub(crate) use wanted::{DOMAIN, Mode, Wanted};
 
 use crate::record::{Steps, System};
-use crate::users::Users;
-use crate::watch::{Subject, WatchError};
+use crate::watch::Subject;
 use process::Server;
 use profile::Profile;
 use serde::Deserialize;
 use sip::dialog::Dialog;
 use sip::{HeaderName, Method, Transport};
 use spec::Spec;
-use std::fmt;
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener, UdpSocket};
-use std::path::PathBuf;
 use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// The domain of the systems that are started here (RFC 2606).
-pub(crate) const DOMAIN: &str = "bench.example";
-
 /// How long a system may take until it answers: large tables of users take their time.
 const READY: Duration = Duration::from_secs(120);
-
-/// What a system does with a request for a user. It is a registrar too in every mode.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Mode {
-    /// Forwards it and keeps the transaction (RFC 3261 section 16.2).
-    Stateful,
-    /// Forwards it and forgets it (section 16.11).
-    Stateless,
-    /// Answers with the user's contacts (section 8.3).
-    Redirect,
-}
-
-impl Mode {
-    /// All of them.
-    #[cfg(test)]
-    pub(crate) const ALL: [Self; 3] = [Self::Stateful, Self::Stateless, Self::Redirect];
-
-    /// The name in profiles.
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Self::Stateful => "stateful",
-            Self::Stateless => "stateless",
-            Self::Redirect => "redirect",
-        }
-    }
-}
-
-/// How a system is to be started.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Wanted<'a> {
-    /// What it does.
-    pub(crate) mode: Mode,
-    /// Whether it asks users for credentials.
-    pub(crate) authentication: bool,
-    /// Whom it serves.
-    pub(crate) users: &'a Users,
-    /// Where it listens: an address of this machine.
-    pub(crate) address: IpAddr,
-    /// What it is spoken to by. It listens on UDP in any case, and on TCP too if that is wanted.
-    pub(crate) transport: Transport,
-    /// Its threads or processes; one for each processor if nothing is said.
-    pub(crate) workers: Option<usize>,
-    /// Whether it is to say how long the steps of its work take.
-    pub(crate) timings: bool,
-}
-
-/// Why a system is not there.
-#[derive(Debug)]
-pub(crate) enum SutError {
-    /// The text on the command line names no system.
-    Spec(String),
-    /// What is to be watched of a system that runs elsewhere is no such thing.
-    Watch(WatchError),
-    /// The host has no address.
-    Host(String, io::Error),
-    /// The profile cannot be read, or is not as it should be.
-    Profile(PathBuf, String),
-    /// The system of this name has no such mode, or cannot do what is asked.
-    Cannot(String, String),
-    /// The program is not there; what to do about it.
-    Missing(String, String),
-    /// Something on our side went wrong: what, and why.
-    Io(String, io::Error),
-    /// A command of the profile failed: the command, and what it printed.
-    Failed(String, String),
-    /// The system ended or did not answer: its name, what happened, and the last it printed.
-    NotReady(String, String, String),
-}
-
-impl fmt::Display for SutError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Spec(text) => write!(
-                f,
-                "no system '{text}': expected barebell, kamailio, PROFILE.toml, NAME=PROFILE.toml, or, \
-                 if it runs already, udp:HOST:PORT or NAME@udp:HOST:PORT, with ,pid=PID, \
-                 ,ssh=HOST:PID or ,ssh=HOST:NAME to watch it and ,domain=DOMAIN for the domain it serves"
-            ),
-            Self::Watch(error) => error.fmt(f),
-            Self::Host(host, error) => write!(f, "{host} has no address: {error}"),
-            Self::Profile(path, reason) => write!(f, "profile {}: {reason}", path.display()),
-            Self::Cannot(name, what) => write!(f, "the profile of {name} {what}"),
-            Self::Missing(program, hint) => write!(f, "{program} is missing; {hint}"),
-            Self::Io(what, error) => write!(f, "{what}: {error}"),
-            Self::Failed(command, printed) => write!(f, "`{command}` failed: {printed}"),
-            Self::NotReady(name, what, printed) => {
-                write!(f, "{name} {what}; it printed: {printed}")
-            }
-        }
-    }
-}
-
-impl std::error::Error for SutError {}
 
 /// A system under test that answers. Dropped, it is stopped if it was started here.
 #[derive(Debug)]

@@ -1,7 +1,8 @@
 //! Profiles: files that say how a system is started. `docs/benchmarks/profiles.md` describes the
 //! form.
 
-use super::{DOMAIN, SutError, Wanted};
+use super::error::SutError;
+use super::wanted::{DOMAIN, Mode, Wanted};
 use nix::sys::signal::Signal;
 use serde::Deserialize;
 use sip::Transport;
@@ -196,9 +197,9 @@ impl Profile {
             false => Condition::NoAuthentication,
         };
         let mode = match wanted.mode {
-            super::Mode::Stateful => Condition::Stateful,
-            super::Mode::Stateless => Condition::Stateless,
-            super::Mode::Redirect => Condition::Redirect,
+            Mode::Stateful => Condition::Stateful,
+            Mode::Stateless => Condition::Stateless,
+            Mode::Redirect => Condition::Redirect,
         };
         let is_tcp = wanted.transport == Transport::Tcp;
         let transport = if is_tcp { Condition::Tcp } else { Condition::Udp };
@@ -366,7 +367,6 @@ fn fill(text: &str, values: &[(&str, String)]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Mode;
     use super::*;
     use crate::users::Users;
 

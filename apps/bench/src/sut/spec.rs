@@ -1,6 +1,6 @@
 //! What a system under test is called on the command line.
 
-use super::SutError;
+use super::error::SutError;
 use crate::watch::Subject;
 use sip::Transport;
 use std::net::{SocketAddr, ToSocketAddrs};

@@ -2,6 +2,7 @@
 //! expects of them, in each mode, with credentials and without.
 
 use super::*;
+use crate::users::Users;
 use sip::StartLine;
 use std::env;
 use std::fs;

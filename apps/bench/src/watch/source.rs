@@ -1,6 +1,6 @@
 //! Where readings come from: this machine's `/proc`, or another's through `ssh`.
 
-use super::WatchError;
+use super::error::WatchError;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::fs;

@@ -2,16 +2,16 @@
 #![no_std]
 #![no_main]
 
-use core::fmt::Write as _;
+use image::log::Log;
 use image::machine::boot_info::Boot;
 use image::machine::clock::{self, Clock};
 use image::machine::random::{self, Random};
-use image::machine::serial::Serial;
-use image::machine::{bare, pci};
+use image::machine::{bare, pci, port};
 use image::net::Network;
 use image::nic;
-use image::options::Options;
+use image::options::server::Options;
 use image::server::Server;
+use image::server::screens::Screens;
 
 /// Options that were given when the image was built; those of the boot loader come after them.
 const BUILT_IN: &str = match option_env!("BAREBELL_IMAGE_OPTIONS") {
@@ -21,46 +21,56 @@ const BUILT_IN: &str = match option_env!("BAREBELL_IMAGE_OPTIONS") {
 
 #[unsafe(no_mangle)]
 fn run(boot: &Boot) -> ! {
-    let mut screen = Serial;
-    let _ = writeln!(screen, "Barebell, a SIP server without an operating system");
+    let mut screens = Screens::open(boot.framebuffer);
+    let mut log = Log::default();
+    log.say(format_args!("Barebell, a SIP server without an operating system"));
+    screens.show_log(&log);
     let mut options = Options::default();
     for text in [BUILT_IN, boot.command_line()] {
         if let Err(mistake) = options.read(text) {
-            stop(format_args!("{mistake}"));
+            stop(screens, log, format_args!("{mistake}"));
         }
     }
-    let Some(seed) = random::processor_seed() else {
-        stop(format_args!("no source of randomness: the processor has neither RDSEED nor RDRAND"))
+    bare::set_pause(options.machine.reboot);
+    screens.set_page(options.screen);
+    let functions = pci::functions();
+    let (seed, source) = match random::seed(&functions) {
+        Ok(found) => found,
+        Err(failure) => stop(screens, log, format_args!("{failure}")),
     };
     let mut random = Random::new(seed);
     let mut clock = Clock::new(clock::rate(), clock::time_of_day());
-    let heap = bare::heap();
-    let _ = writeln!(screen, "{} MHz, {} MiB", clock.rate / 1_000_000, heap.claimed >> 20);
-    let nic = match nic::open(&pci::functions()) {
+    let memory = bare::heap().claimed >> 20;
+    log.say(format_args!("{} MHz, {memory} MiB, {source}", clock.rate / 1_000_000));
+    screens.show_log(&log);
+    let nic = match nic::open(&functions) {
         Ok(nic) => nic,
-        Err(failure) => stop(format_args!("{failure}")),
+        Err(failure) => stop(screens, log, format_args!("{failure}")),
     };
-    let _ = writeln!(screen, "network card {}, {}", nic.name(), nic.mac());
+    log.say(format_args!("network card {}, {}", nic.name(), nic.mac()));
+    screens.show_log(&log);
     let number = u64::from_le_bytes(random.bytes());
-    let network = Network::new(nic, number, options.checksums, clock.now());
+    let network = Network::new(nic, number, options.machine.checksums, clock.now());
     let mut server = Server::new(options, network, random, bare::heap, clock.now());
-    let mut seen = 0;
+    server.log = log;
     loop {
         server.step(&mut || clock.now());
         if let Some(micros) = server.correction() {
             clock.adjust(micros);
         }
-        for line in server.log.since(seen) {
-            let _ = writeln!(screen, "{line}");
+        if screens.turn(&mut server, clock.now()) {
+            port::reset();
         }
-        seen = server.log.said();
     }
 }
 
-/// Says why the server does not start.
-fn stop(why: core::fmt::Arguments<'_>) -> ! {
-    let _ = writeln!(Serial, "not started: {why}");
-    loop {
+/// Says why the server does not start, and boots again when a key is pressed.
+fn stop(mut screens: Screens, mut log: Log, why: core::fmt::Arguments<'_>) -> ! {
+    log.say(format_args!("not started: {why}"));
+    log.say(format_args!("a key boots the machine again"));
+    screens.show_log(&log);
+    while !screens.is_key_pressed() {
         core::hint::spin_loop();
     }
+    port::reset()
 }

@@ -2,12 +2,15 @@
 
 use super::boot_info::Boot;
 use super::memory::{Heap, Region};
-use super::{boot_info, port, serial};
+use super::{boot_info, clock, port, serial};
 use crate::lock::Lock;
+use crate::options::REBOOT;
+use crate::screen::last_words;
 use core::arch::global_asm;
 use core::fmt::Write as _;
 use core::panic::PanicInfo;
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use sip::Duration;
 use talc::{TalcLock, source::Manual};
 
 global_asm!(include_str!("boot.s"), start = sym start, fault = sym on_fault);
@@ -58,16 +61,19 @@ struct Fault {
 extern "C" fn on_fault(fault: &Fault) -> ! {
     let name = match fault.vector {
         0 => "division by zero",
+        1 | 3 => "breakpoint",
+        2 => "failure of the hardware (NMI)",
         6 => "invalid instruction",
         8 => "fault within a fault",
         13 => "protection fault",
         14 => "page fault",
-        18 => "machine check",
+        16 | 19 => "fault of floating-point numbers",
+        18 => "failure of the hardware (machine check)",
         _ => "fault",
     };
     die(format_args!(
-        "{name} (vector {}, code {:#x}) at {:#x}, address {:#x}, stack {:#x}",
-        fault.vector, fault.code, fault.instruction, fault.address, fault.stack
+        "{name} at instruction {:#x}, address {:#x} (vector {}, code {:#x}, stack {:#x})",
+        fault.instruction, fault.address, fault.vector, fault.code, fault.stack
     ))
 }
 
@@ -76,14 +82,40 @@ fn panic(info: &PanicInfo<'_>) -> ! {
     die(format_args!("{info}"))
 }
 
+/// Microseconds that the machine stands still before it boots again; 0, for ever.
+static PAUSE: AtomicU64 = AtomicU64::new(REBOOT.as_micros());
+
+/// From now on the machine stands still for this long before it boots again; if it is zero, for
+/// ever.
+pub fn set_pause(pause: Duration) {
+    PAUSE.store(pause.as_micros(), Ordering::Relaxed);
+}
+
 /// Says what happened, waits, and boots again.
 fn die(what: core::fmt::Arguments<'_>) -> ! {
     static IS_DYING: AtomicBool = AtomicBool::new(false);
+    let pause = PAUSE.load(Ordering::Relaxed);
     // A fault while this is said is not said, too.
     if !IS_DYING.swap(true, Ordering::Relaxed) {
-        let _ = writeln!(serial::Serial, "\n{what}");
+        match pause {
+            0 => say(format_args!("{what}\nSwitch the machine off and on again.")),
+            _ => say(format_args!("{what}\nIt boots again in {} s.", pause / 1_000_000)),
+        }
+    }
+    let start = clock::nanoseconds();
+    while pause == 0 || clock::nanoseconds().wrapping_sub(start) / 1000 < pause {
+        core::hint::spin_loop();
     }
     port::reset()
+}
+
+/// Says why the program has ended, on the serial line and on the screen.
+fn say(why: core::fmt::Arguments<'_>) {
+    if last_words::has_page() {
+        let _ = write!(serial::Serial, "\x1b[0m\x1b[2J\x1b[H");
+    }
+    let _ = writeln!(serial::Serial, "\nBarebell has failed: {why}");
+    last_words::show(format_args!("Barebell has failed: {why}"));
 }
 
 /// Named by the tables of `core` as it is shipped, which could unwind; a program that aborts does

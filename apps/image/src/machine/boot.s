@@ -18,10 +18,11 @@ multiboot1_header:
 multiboot2_header:
     .long 0xe85250d6, 0, multiboot2_end - multiboot2_header
     .long 0x100000000 - (0xe85250d6 + (multiboot2_end - multiboot2_header))
-    // A screen is wished for, text if there may be a choice.
+    // A screen of pixels is wished for, of any size: the one that the loader has, or that it is told
+    // to choose.
     .balign 8
     .short 5, 1
-    .long 20, 80, 25, 0
+    .long 20, 0, 0, 0
     .balign 8
     .short 0, 0
     .long 8

@@ -25,6 +25,12 @@ pub struct Framebuffer {
     pub height: u32,
     /// Bits of a pixel.
     pub depth: u8,
+    /// At which of them red begins, of eight bits.
+    pub red: u8,
+    /// Likewise for green.
+    pub green: u8,
+    /// Likewise for blue.
+    pub blue: u8,
 }
 
 /// What the boot loader says.
@@ -118,13 +124,16 @@ impl Boot {
 
 fn framebuffer(tag: &[u8]) -> Option<Framebuffer> {
     let [depth, kind] = *tag.get(20..22)? else { return None };
-    // Two would be text.
+    // A palette is 0, text is 2.
     (kind == 1).then_some(Framebuffer {
         address: u64_at(tag, 0)?,
         pitch: u32_at(tag, 8)?,
         width: u32_at(tag, 12)?,
         height: u32_at(tag, 16)?,
         depth,
+        red: *tag.get(24)?,
+        green: *tag.get(26)?,
+        blue: *tag.get(28)?,
     })
 }
 
@@ -200,7 +209,7 @@ mod tests {
         for number in [4096_u32, 1024, 768] {
             screen.extend(number.to_le_bytes());
         }
-        screen.extend([32, 1, 0, 0]);
+        screen.extend([32, 1, 0, 0, 16, 8, 8, 8, 0, 8]);
         let tags = [tag(1, b"mode=proxy\0"), tag(6, &map), tag(8, &screen), tag(0, b"")];
         [&[0; 8][..], &tags.concat()].concat()
     }
@@ -213,8 +222,16 @@ mod tests {
         let memory =
             [Region { start: 0, length: 0x9fc00 }, Region { start: 1 << 20, length: 1 << 27 }];
         assert_eq!(boot.memory(), memory);
-        let screen =
-            Framebuffer { address: 1 << 31, pitch: 4096, width: 1024, height: 768, depth: 32 };
+        let screen = Framebuffer {
+            address: 1 << 31,
+            pitch: 4096,
+            width: 1024,
+            height: 768,
+            depth: 32,
+            red: 16,
+            green: 8,
+            blue: 0,
+        };
         assert_eq!(boot.framebuffer, Some(screen));
     }
 

@@ -1,6 +1,7 @@
 //! Memory as the boot loader found it, and what devices share of it.
 
-use alloc::vec::Vec;
+use alloc::alloc::{alloc_zeroed, handle_alloc_error};
+use core::alloc::Layout;
 
 /// A range of physical addresses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -35,16 +36,23 @@ pub struct Heap {
 /// Bytes of a page.
 pub const PAGE: usize = 4096;
 
-#[derive(Clone)]
-#[repr(C, align(4096))]
-struct Page([u8; PAGE]);
-
 /// Memory for a device to read and write, on pages of its own, zeroed. It is never given back,
 /// since nobody can know when the device last looks at it. Its address is its physical one.
+///
+/// # Panics
+/// Where that is more than there can be.
 #[must_use]
 pub fn shared(length: usize) -> *mut u8 {
-    let pages = alloc::vec![Page([0; PAGE]); length.div_ceil(PAGE).max(1)];
-    Vec::leak(pages).as_mut_ptr().cast()
+    // Not a vector of pages, since one of them passes over the stack: in a function whose stack is
+    // aligned like that, the compiler (LLVM 22) has been seen to jump over what makes the stack.
+    let length = length.max(1).next_multiple_of(PAGE);
+    let layout = Layout::from_size_align(length, PAGE).expect("less than all memory");
+    // SAFETY: it has at least a page.
+    let memory = unsafe { alloc_zeroed(layout) };
+    if memory.is_null() {
+        handle_alloc_error(layout);
+    }
+    memory
 }
 
 #[cfg(test)]

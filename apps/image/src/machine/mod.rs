@@ -2,12 +2,14 @@
 
 pub mod boot_info;
 pub mod clock;
+pub mod keyboard;
 pub mod mapping;
 pub mod memory;
 pub mod pci;
 pub mod port;
 pub mod random;
 pub mod serial;
+pub mod wait;
 
 #[cfg(feature = "freestanding")]
 pub mod bare;

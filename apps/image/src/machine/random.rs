@@ -1,9 +1,12 @@
 //! Random bytes: a seed of the processor's, else of a device, into a generator that is kept.
 
+use super::pci::Function;
+use crate::virtio::rng;
 use chacha20::ChaCha20Rng;
 use chacha20::rand_core::{Rng, SeedableRng};
 use core::arch::asm;
 use core::arch::x86_64::{__cpuid, __cpuid_count};
+use core::fmt;
 
 /// Bytes of a seed.
 pub const SEED: usize = 32;
@@ -11,8 +14,8 @@ pub const SEED: usize = 32;
 /// Random bytes that nobody can guess.
 pub struct Random(ChaCha20Rng);
 
-impl core::fmt::Debug for Random {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+impl fmt::Debug for Random {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Random")
     }
 }
@@ -31,37 +34,91 @@ impl Random {
         bytes
     }
 
+    /// Fills `bytes` with random ones.
+    pub fn fill(&mut self, bytes: &mut [u8]) {
+        self.0.fill_bytes(bytes);
+    }
+
     /// A number below `bound`, which is not zero.
     pub fn below(&mut self, bound: u32) -> u32 {
         ((u64::from(self.0.next_u32()) * u64::from(bound)) >> 32) as u32
     }
 }
 
-/// A seed of the processor's: `None` where it has no source, or one that is stuck.
-#[must_use]
-pub fn processor_seed() -> Option<[u8; SEED]> {
-    let leaf = |number| __cpuid(number);
-    let has_seed = leaf(0).eax >= 7 && __cpuid_count(7, 0).ebx & (1 << 18) != 0;
-    let has_random = leaf(1).ecx & (1 << 30) != 0;
-    let source = match (has_seed, has_random) {
-        (true, _) => seed,
-        (false, true) => random,
-        (false, false) => return None,
-    };
-    let mut words = [0; SEED / 8];
-    for word in &mut words {
-        // The source may be drained for a moment.
-        *word = (0..1000).find_map(|_| source())?;
-    }
-    let is_stuck = words.windows(2).any(|pair| pair[0] == pair[1]);
-    let mut bytes = [0; SEED];
-    for (chunk, word) in bytes.chunks_exact_mut(8).zip(words) {
-        chunk.copy_from_slice(&word.to_le_bytes());
-    }
-    (!is_stuck).then_some(bytes)
+/// Where a seed is from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// The processor's instruction for seeds.
+    Rdseed,
+    /// The processor's generator.
+    Rdrand,
+    /// A device of the virtual machine, and so its host.
+    Virtio,
 }
 
-fn seed() -> Option<u64> {
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Rdseed => "RDSEED",
+            Self::Rdrand => "RDRAND",
+            Self::Virtio => "virtio-rng",
+        })
+    }
+}
+
+/// There is no source of randomness, or none that works.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NoSource;
+
+impl fmt::Display for NoSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(
+            "no source of randomness: the processor has neither RDSEED nor RDRAND that works, and \
+             the machine no virtio-rng (QEMU: -device virtio-rng-pci)",
+        )
+    }
+}
+
+/// A seed of the processor's, else of a device among `functions`.
+///
+/// # Errors
+/// Where neither has one.
+pub fn seed(functions: &[Function]) -> Result<([u8; SEED], Source), NoSource> {
+    type Seed<'a> = &'a dyn Fn() -> Option<[u8; SEED]>;
+    let sources: [(Source, Seed<'_>); 3] = [
+        (Source::Rdseed, &|| has_rdseed().then(|| fill(rdseed)).flatten()),
+        (Source::Rdrand, &|| has_rdrand().then(|| fill(rdrand)).flatten()),
+        (Source::Virtio, &|| functions.iter().find_map(rng::seed)),
+    ];
+    let mut found = sources.iter().filter_map(|(source, seed)| Some((seed()?, *source)));
+    found.find(|(seed, _)| !is_stuck(seed)).ok_or(NoSource)
+}
+
+/// Whether a source gives the same again and again.
+fn is_stuck(seed: &[u8; SEED]) -> bool {
+    let (words, _) = seed.as_chunks::<8>();
+    words.windows(2).any(|pair| pair[0] == pair[1])
+}
+
+/// A seed by an instruction; `None` where that gives nothing.
+fn fill(instruction: fn() -> Option<u64>) -> Option<[u8; SEED]> {
+    let mut seed = [0; SEED];
+    for chunk in seed.as_chunks_mut::<8>().0 {
+        // The source may be drained for a moment.
+        *chunk = (0..1000).find_map(|_| instruction())?.to_le_bytes();
+    }
+    Some(seed)
+}
+
+fn has_rdseed() -> bool {
+    __cpuid(0).eax >= 7 && __cpuid_count(7, 0).ebx & (1 << 18) != 0
+}
+
+fn has_rdrand() -> bool {
+    __cpuid(1).ecx & (1 << 30) != 0
+}
+
+fn rdseed() -> Option<u64> {
     let (value, is_there): (u64, u8);
     // SAFETY: the processor has the instruction, as was asked before.
     unsafe {
@@ -70,11 +127,26 @@ fn seed() -> Option<u64> {
     (is_there != 0).then_some(value)
 }
 
-fn random() -> Option<u64> {
+fn rdrand() -> Option<u64> {
     let (value, is_there): (u64, u8);
     // SAFETY: likewise.
     unsafe {
         asm!("rdrand {}", "setc {}", out(reg) value, out(reg_byte) is_there, options(nomem, nostack));
     }
     (is_there != 0).then_some(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_source_that_repeats_itself_is_none() {
+        let mut seed = core::array::from_fn(|at| at as u8);
+        assert!(!is_stuck(&seed));
+        seed.copy_within(8..16, 16);
+        assert!(is_stuck(&seed));
+        assert!(is_stuck(&[0xff; SEED]));
+        assert_eq!(fill(|| None), None);
+    }
 }

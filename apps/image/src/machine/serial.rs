@@ -12,6 +12,9 @@ const STATUS: u16 = DATA + 5;
 
 const HAS_RECEIVED: u8 = 1;
 const HAS_ROOM: u8 = 1 << 5;
+/// What the register of the queue says where there is one, and how many bytes it takes.
+const HAS_QUEUE: u8 = 0xc0;
+const QUEUE: usize = 16;
 /// Nobody waits longer for a port that takes nothing.
 const PATIENCE: u32 = 100_000;
 
@@ -34,7 +37,16 @@ pub fn read() -> Option<u8> {
     (status != 0xff && status & HAS_RECEIVED != 0).then(|| port::read_u8(DATA))
 }
 
-/// Writes to the port; what it does not take is lost.
+/// Sends as many of `bytes` as the port takes without waiting.
+pub fn send(bytes: impl Iterator<Item = u8>) {
+    if port::read_u8(STATUS) & HAS_ROOM == 0 {
+        return;
+    }
+    let most = if port::read_u8(FIFO) & HAS_QUEUE == HAS_QUEUE { QUEUE } else { 1 };
+    bytes.take(most).for_each(|byte| port::write_u8(DATA, byte));
+}
+
+/// Writes to the port, and waits for it; what it does not take is lost.
 #[derive(Clone, Copy, Debug)]
 pub struct Serial;
 

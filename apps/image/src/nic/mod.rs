@@ -1,9 +1,12 @@
 //! Network cards: what all of them do, and which there are.
 
+mod e1000;
+
 use crate::machine::pci::Function;
 use crate::virtio::net::VirtioNet;
 use alloc::boxed::Box;
 use core::fmt;
+use e1000::{E1000, Family};
 use smoltcp::wire::EthernetAddress;
 
 /// Bytes of the largest frame, without its checksum.
@@ -50,12 +53,26 @@ pub struct Kind {
 }
 
 /// All kinds of cards that can be driven.
-pub const KNOWN: &[Kind] = &[Kind {
-    name: "virtio",
-    vendor: 0x1af4,
-    devices: &[0x1000, 0x1041],
-    open: |function| Some(Box::new(VirtioNet::open(function)?)),
-}];
+pub const KNOWN: &[Kind] = &[
+    Kind {
+        name: "virtio",
+        vendor: 0x1af4,
+        devices: &[0x1000, 0x1041],
+        open: |function| Some(Box::new(VirtioNet::open(function)?)),
+    },
+    Kind {
+        name: "Intel e1000",
+        vendor: 0x8086,
+        devices: e1000::DEVICES,
+        open: |function| Some(Box::new(E1000::open(function, Family::E1000)?)),
+    },
+    Kind {
+        name: "Intel e1000e",
+        vendor: 0x8086,
+        devices: e1000::EXPRESS_DEVICES,
+        open: |function| Some(Box::new(E1000::open(function, Family::E1000e)?)),
+    },
+];
 
 /// Class and subclass of Ethernet cards.
 const ETHERNET: u16 = 0x0200;

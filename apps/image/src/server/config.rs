@@ -1,7 +1,7 @@
 //! What the options mean for the engine.
 
 use super::SIP;
-use crate::options::Options;
+use crate::options::server::Options;
 use alloc::string::ToString;
 use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -23,6 +23,7 @@ pub(super) fn config(
         mode: options.mode,
         state: options.state,
         domains: [domain(options, ours)].into(),
+        timings: true,
         ..Config::default()
     };
     let address = SocketAddr::new(ours.unwrap_or(Ipv4Addr::UNSPECIFIED.into()), SIP);

@@ -3,18 +3,21 @@
 mod accounts;
 mod config;
 mod connections;
+pub mod screens;
 mod shortage;
 mod syslog;
 
 use crate::dns::Resolver;
 use crate::lock::Lock;
+use crate::log::Log;
+use crate::machine::clock::nanoseconds;
 use crate::machine::memory::Heap;
 use crate::machine::random::Random;
 use crate::net::{Address, Network};
-use crate::options::{Options, Sntp};
+use crate::options::Sntp;
+use crate::options::server::Options;
 use crate::sntp::{self, TimeKeeper};
 use accounts::{Accounts, Trouble};
-use alloc::collections::VecDeque;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -22,7 +25,7 @@ use connections::{Connections, News};
 use core::fmt;
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use sip::{Duration, Flow, Instant, Transport};
-use sip_server::{Event, Location, Output, Ticket, Worker};
+use sip_server::{Event, Location, Output, Ticket, Timing, Worker};
 use syslog::Syslog;
 
 /// SIP's port.
@@ -33,8 +36,6 @@ const TURN: usize = 64;
 const ROUND: Duration = Duration::from_millis(100);
 /// How often link, memory and time are looked at.
 const LOOK: Duration = Duration::from_millis(200);
-/// Lines that are kept for the screen.
-const MOST_LINES: usize = 200;
 /// How often it is said that there is no link, no lease or no file.
 const REMINDER: Duration = Duration::from_secs(10);
 
@@ -49,37 +50,6 @@ pub enum Phase {
     Users,
     /// Nothing: it serves.
     Ready,
-}
-
-/// What was said, for the screen.
-#[derive(Debug, Default)]
-pub struct Log {
-    lines: VecDeque<String>,
-    /// How many lines were ever said.
-    said: u64,
-}
-
-impl Log {
-    /// Says a line.
-    pub fn say(&mut self, line: fmt::Arguments<'_>) {
-        if self.lines.len() == MOST_LINES {
-            self.lines.pop_front();
-        }
-        self.lines.push_back(alloc::format!("{line}"));
-        self.said += 1;
-    }
-
-    /// How many lines were ever said.
-    #[must_use]
-    pub fn said(&self) -> u64 {
-        self.said
-    }
-
-    /// The lines behind the first `seen` ones, as far as they are kept.
-    pub fn since(&self, seen: u64) -> impl Iterator<Item = &str> {
-        let new = (self.said - seen).min(self.lines.len() as u64) as usize;
-        self.lines.range(self.lines.len() - new..).map(String::as_str)
-    }
 }
 
 /// The server.
@@ -107,6 +77,10 @@ pub struct Server {
     has_link: bool,
     next_look: Instant,
     random: Random,
+    /// How often bindings were changed.
+    changes: u64,
+    /// How long messages took from the frame that brought them to the last one that was sent.
+    total: Timing,
     /// What was said.
     pub log: Log,
 }
@@ -131,8 +105,9 @@ impl Server {
         let config = config::config(&options, None, &[], memory().claimed);
         let engine = Arc::new(sip_server::Server::new(config, &secret));
         engine.forget_nonces_before(now);
-        let worker = engine.worker();
-        let syslog = options.syslog.map(Syslog::new);
+        let mut worker = engine.worker();
+        worker.set_clock(nanoseconds);
+        let syslog = options.machine.syslog.map(Syslog::new);
         Self {
             options,
             network,
@@ -154,6 +129,8 @@ impl Server {
             has_link: false,
             next_look: now,
             random,
+            changes: 0,
+            total: Timing::default(),
             log: Log::default(),
         }
     }
@@ -183,18 +160,8 @@ impl Server {
             self.phase = Phase::Address;
             self.has_link = true;
             self.reminder = now + REMINDER;
-            match self.options.address {
-                Some(ours) => {
-                    let address = Address {
-                        ours,
-                        gateway: self.options.gateway,
-                        dns: self.options.dns.clone(),
-                        tftp: self.options.tftp,
-                        file: None,
-                        ntp: None,
-                    };
-                    self.on_address(Some(address), now);
-                }
+            match self.options.machine.fixed() {
+                Some(address) => self.on_address(Some(address), now),
                 None => {
                     self.log.say(format_args!("asking DHCP for an address"));
                     self.network.use_dhcp();
@@ -208,6 +175,7 @@ impl Server {
 
     fn serve(&mut self, now: Instant, clock: &mut dyn FnMut() -> Instant) {
         for _ in 0..TURN {
+            let start = nanoseconds();
             let Some(datagram) = self.network.receive(now) else { break };
             let ends = datagram.ends;
             if ends.destination.port() == SIP {
@@ -227,6 +195,8 @@ impl Server {
                 self.worker.note_wait(Transport::Udp, time, waited);
                 self.worker.receive_late(time, waited, &flow, datagram.payload, &mut self.out);
                 self.act(now);
+                self.total.count += 1;
+                self.total.nanoseconds += nanoseconds().saturating_sub(start);
             } else if self.accounts.port() == Some(ends.destination.port()) {
                 let came = self.accounts.receive(now, ends.source, datagram.payload);
                 self.on_fetch(came, now);
@@ -419,6 +389,7 @@ impl Server {
     fn act(&mut self, now: Instant) {
         while !self.out.is_empty() {
             let mut out = core::mem::take(&mut self.out);
+            self.changes += u64::from(!out.journal.is_empty());
             let mut unsent = Vec::new();
             for transmit in &out.transmits {
                 let bytes = &out.bytes[transmit.range.clone()];
@@ -472,10 +443,9 @@ impl Server {
         match self.network.address() {
             Some(address) => {
                 self.log.say(format_args!("address {}", address.ours));
-                let dns =
-                    if self.options.dns.is_empty() { &address.dns } else { &self.options.dns };
+                let dns = self.options.machine.dns(address);
                 self.resolver.set_servers(dns);
-                let time_server = match self.options.sntp {
+                let time_server = match self.options.machine.sntp {
                     Sntp::ByDhcp => address.ntp,
                     Sntp::Server(server) => Some(server),
                     Sntp::Off => None,

@@ -1,6 +1,6 @@
 //! Lines of the log for somebody who collects them (RFC 5424, RFC 5426).
 
-use super::Log;
+use crate::log::Log;
 use crate::net::Network;
 use core::net::{Ipv4Addr, SocketAddrV4};
 use sip::Instant;

@@ -1,13 +1,17 @@
 //! Devices of virtual machines (Virtio 1.2): how they are found, spoken to and set up.
 
 pub mod net;
+#[cfg(test)]
+mod pretended;
 mod queue;
+pub(crate) mod rng;
 
 pub(crate) use queue::Queue;
 
 use crate::machine::memory::PAGE;
 use crate::machine::pci::{Bar, Function};
-use crate::machine::port;
+use crate::machine::wait::comes_true;
+use crate::machine::{mapping, port};
 use core::ptr;
 
 const VENDOR_CAPABILITY: u8 = 9;
@@ -20,6 +24,8 @@ const FAILED: u8 = 128;
 
 /// The device follows Virtio 1, and not what was there before.
 const VERSION_1: u64 = 1 << 32;
+/// Addresses are those of the bus; without an IOMMU that is set up, they are the physical ones.
+const ACCESS_PLATFORM: u64 = 1 << 33;
 /// Buffers need not be cut where headers end.
 pub(crate) const ANY_LAYOUT: u64 = 1 << 27;
 
@@ -29,7 +35,7 @@ enum Registers {
     /// At ports, as before Virtio 1.
     Legacy(u16),
     /// In memory: the common ones, those of the device, and where it is notified.
-    Modern { common: *mut u8, device: *mut u8, notify: *mut u8, notify_step: u32 },
+    Modern { common: *mut u8, device: Option<*mut u8>, notify: *mut u8, notify_step: u32 },
 }
 
 /// Where a queue's device is told that there is something new.
@@ -65,12 +71,17 @@ impl Device {
         function.enable();
         let registers = modern(function).or_else(|| legacy(function))?;
         let mut device = Self { registers, features: 0 };
-        device.set_status(0);
-        while device.status() != 0 {
-            core::hint::spin_loop();
+        if !device.reset() {
+            return None;
         }
         device.set_status(ACKNOWLEDGE | DRIVER);
         device.agree(wanted).then_some(device)
+    }
+
+    /// Ends all that it does; false where it does not end.
+    pub(crate) fn reset(&self) -> bool {
+        self.set_status(0);
+        comes_true(1000, || self.status() == 0)
     }
 
     /// Whether it follows Virtio 1.
@@ -91,7 +102,7 @@ impl Device {
                     u64::from(read::<u32>(common, 4))
                 };
                 let offered = half(0) | half(1) << 32;
-                self.features = offered & (wanted | VERSION_1);
+                self.features = offered & (wanted | VERSION_1 | ACCESS_PLATFORM);
                 for (number, half) in [(0_u32, self.features), (1, self.features >> 32)] {
                     write(common, 8, number);
                     write(common, 12, half as u32);
@@ -138,11 +149,11 @@ impl Device {
         self.set_status(self.status() | DRIVER_OK);
     }
 
-    /// A byte of what is peculiar to its kind.
+    /// A byte of what is peculiar to its kind; 0 where nothing is.
     pub(crate) fn config(&self, at: u16) -> u8 {
         match self.registers {
             Registers::Legacy(port) => port::read_u8(port + 20 + at),
-            Registers::Modern { device, .. } => read(device, at.into()),
+            Registers::Modern { device, .. } => device.map_or(0, |base| read(base, at.into())),
         }
     }
 
@@ -182,24 +193,22 @@ fn modern(function: &Function) -> Option<Registers> {
     let (mut common, mut device, mut notify) = (None, None, None);
     let all = function.capabilities();
     for capability in all.iter().filter(|capability| capability.id == VENDOR_CAPABILITY) {
-        let head = function.read(capability.at);
-        let bar = function.read(capability.at + 4) as u8;
-        let offset = function.read(capability.at + 8);
-        let length = function.read(capability.at + 12);
+        let [head, bar, offset, length, step] =
+            [0, 4, 8, 12, 16].map(|at| function.read(capability.at.saturating_add(at)));
+        let bar = bar as u8;
         let Some(Bar::Memory(base)) = (bar < 6).then(|| function.bar(bar)).flatten() else {
             continue;
         };
-        let Some(address) = crate::machine::mapping::device(base + u64::from(offset), length)
-        else {
+        let Some(address) = mapping::device(base.saturating_add(offset.into()), length) else {
             continue;
         };
         match head >> 24 {
             1 => common = common.or(Some(address)),
-            2 => notify = notify.or(Some((address, function.read(capability.at + 16)))),
+            2 => notify = notify.or(Some((address, step))),
             4 => device = device.or(Some(address)),
             _ => {}
         }
     }
     let (notify, notify_step) = notify?;
-    Some(Registers::Modern { common: common?, device: device?, notify, notify_step })
+    Some(Registers::Modern { common: common?, device, notify, notify_step })
 }

@@ -51,11 +51,20 @@ impl VirtioNet {
         let received = device.queue(RECEIVE)?;
         let transmitted = device.queue(TRANSMIT)?;
         let is_split = !device.is_modern() && device.features & ANY_LAYOUT == 0;
+        Some(Self::set_up(device, EthernetAddress(mac), is_split, [received, transmitted]))
+    }
+
+    fn set_up(
+        device: Device,
+        mac: EthernetAddress,
+        is_split: bool,
+        [received, transmitted]: [Queue; 2],
+    ) -> Self {
         let memory = |queue: &Queue| shared(BUFFER * usize::from(queue.size()));
         let mut card = Self {
             header: if device.is_modern() { 12 } else { 10 },
             descriptors: if is_split { 2 } else { 1 },
-            mac: EthernetAddress(mac),
+            mac,
             received_memory: memory(&received),
             received,
             current: None,
@@ -70,7 +79,7 @@ impl VirtioNet {
             card.offer(buffer);
         }
         card.received.flush();
-        Some(card)
+        card
     }
 
     fn offer(&mut self, buffer: u16) {
@@ -152,5 +161,95 @@ impl Nic for VirtioNet {
 
     fn flush(&mut self) {
         self.transmitted.flush();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::pretended::Pretended;
+    use super::super::{Doorbell, Registers};
+    use super::*;
+
+    const MAC: EthernetAddress = EthernetAddress([2, 3, 4, 5, 6, 7]);
+
+    /// A card with queues of eight descriptors, and the device's view of them.
+    fn set_up(is_split: bool) -> (VirtioNet, [Pretended; 2]) {
+        let common = shared(64);
+        let registers = Registers::Modern { common, device: None, notify: common, notify_step: 0 };
+        let queue =
+            |number| Queue::new(number, 8, Doorbell::Memory(shared(2).cast())).expect("a queue");
+        let queues = [queue(RECEIVE), queue(TRANSMIT)];
+        let views = [Pretended::new(&queues[0]), Pretended::new(&queues[1])];
+        let device = Device { registers, features: 0 };
+        (VirtioNet::set_up(device, MAC, is_split, queues), views)
+    }
+
+    fn frame(number: usize) -> Vec<u8> {
+        (0..60 + number * 37 % (MAX_FRAME - 59)).map(|at| (at ^ number) as u8).collect()
+    }
+
+    fn lengths(is_split: bool, length: usize) -> Vec<usize> {
+        if is_split { alloc::vec![12, length] } else { alloc::vec![12 + length] }
+    }
+
+    #[test]
+    fn frames_come_in_order_and_their_memory_goes_back() {
+        for is_split in [false, true] {
+            let (mut nic, [mut device, _]) = set_up(is_split);
+            let (mut given, mut taken) = (0, 0);
+            while taken < 100 {
+                while let Some(buffer) = device.take() {
+                    assert_eq!(buffer.lengths(), lengths(is_split, BUFFER - 12));
+                    let bytes = [&[0; 12][..], &frame(given)].concat();
+                    buffer.write(&bytes);
+                    device.give(buffer.descriptor.into(), bytes.len() as u32);
+                    given += 1;
+                }
+                assert_eq!(given - taken, if is_split { 4 } else { 8 });
+                while nic.receive() {
+                    assert_eq!(nic.frame(), frame(taken));
+                    taken += 1;
+                }
+                assert_eq!((given, nic.frame().len()), (taken, 0));
+            }
+        }
+    }
+
+    #[test]
+    fn a_length_that_cannot_be_is_cut() {
+        let (mut nic, [mut device, _]) = set_up(false);
+        for (length, seen) in [(u32::MAX, BUFFER - 12), (11, 0), (0, 0), (13, 1)] {
+            let buffer = device.take().expect("a buffer");
+            device.give(buffer.descriptor.into(), length);
+            assert!(nic.receive());
+            assert_eq!(nic.frame().len(), seen);
+        }
+    }
+
+    #[test]
+    fn what_is_sent_goes_out_in_order_and_waits_where_there_is_too_much() {
+        for is_split in [false, true] {
+            let (mut nic, [_, mut device]) = set_up(is_split);
+            let (mut sent, mut taken) = (0, 0);
+            for _ in 0..10 {
+                while let Some(memory) = nic.buffer() {
+                    let frame = frame(sent);
+                    memory[..frame.len()].copy_from_slice(&frame);
+                    nic.send(frame.len());
+                    sent += 1;
+                }
+                assert_eq!(sent - taken, if is_split { 4 } else { 8 });
+                assert_eq!(device.take(), None, "before it is told");
+                nic.flush();
+                while let Some(buffer) = device.take() {
+                    let frame = frame(taken);
+                    assert_eq!(buffer.lengths(), lengths(is_split, frame.len()));
+                    assert_eq!(buffer.bytes(), [&[0; 12][..], &frame].concat());
+                    device.give(buffer.descriptor.into(), 0);
+                    taken += 1;
+                }
+                assert_eq!(sent, taken);
+            }
+        }
     }
 }

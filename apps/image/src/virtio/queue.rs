@@ -6,9 +6,9 @@ use core::ptr;
 use core::sync::atomic::{Ordering, fence};
 
 /// The buffer goes on in the next descriptor.
-const NEXT: u16 = 1;
+pub(super) const NEXT: u16 = 1;
 /// The device writes it.
-const WRITE: u16 = 2;
+pub(super) const WRITE: u16 = 2;
 /// Nobody wants an interrupt.
 const NO_INTERRUPT: u16 = 1;
 /// The device wants no notice.
@@ -151,4 +151,76 @@ const fn available_at(size: u16) -> usize {
 /// Where those stand that it has used.
 const fn used_at(size: u16) -> usize {
     (available_at(size) + 6 + 2 * size as usize).next_multiple_of(PAGE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::pretended::Pretended;
+    use super::*;
+
+    /// A queue whose doorbell is a place in memory, and that place.
+    fn queue(size: u16) -> (Queue, *mut u16) {
+        let bell = shared(2).cast();
+        (Queue::new(7, size, Doorbell::Memory(bell)).expect("a queue"), bell)
+    }
+
+    /// Whether the bell was rung since it was asked last.
+    fn was_rung(bell: *mut u16) -> bool {
+        // SAFETY: the place is there, and only doorbells write it.
+        unsafe { ptr::replace(bell, 0) == 7 }
+    }
+
+    #[test]
+    fn buffers_go_round_in_order_for_longer_than_numbers_last() {
+        let (mut queue, _) = queue(4);
+        let mut device = Pretended::new(&queue);
+        let memory = shared(PAGE);
+        for round in 0..70_000_usize {
+            let descriptor = (round % 4) as u16;
+            queue.describe(descriptor, memory, round % PAGE, round % 2 == 0, None);
+            queue.offer(descriptor);
+            assert_eq!(device.take(), None, "before it is told");
+            queue.flush();
+            let buffer = device.take().expect("a buffer");
+            assert_eq!((buffer.descriptor, buffer.lengths()), (descriptor, [round % PAGE].into()));
+            assert_eq!(device.take(), None);
+            assert!(queue.take().is_none());
+            device.give(descriptor.into(), round as u32);
+            let used = queue.take().expect("a used one");
+            assert_eq!((used.descriptor, used.length), (descriptor, round));
+        }
+    }
+
+    #[test]
+    fn the_device_is_told_once_of_many_and_not_where_it_looks_itself() {
+        let (mut queue, bell) = queue(8);
+        let mut device = Pretended::new(&queue);
+        (0..4).for_each(|descriptor| queue.offer(descriptor));
+        assert!(!was_rung(bell));
+        queue.flush();
+        assert!(was_rung(bell));
+        queue.flush();
+        assert!(!was_rung(bell), "of nothing");
+        device.listen(false);
+        queue.offer(4);
+        queue.flush();
+        assert!(!was_rung(bell));
+        let taken = core::iter::from_fn(|| device.take()).map(|buffer| buffer.descriptor);
+        assert!(taken.eq(0..5));
+    }
+
+    #[test]
+    fn a_descriptor_that_there_is_not_is_not_believed() {
+        let (mut queue, _) = queue(8);
+        let mut device = Pretended::new(&queue);
+        device.give(0xffff_fffe, 1);
+        assert!(queue.take().expect("a used one").descriptor < 8);
+    }
+
+    #[test]
+    fn a_queue_has_a_power_of_two_of_descriptors() {
+        let has = |size| Queue::new(0, size, Doorbell::Port(0)).is_some();
+        assert!([1, 2, 256, 4096].into_iter().all(has));
+        assert!(![0, 3, 255, 8192].into_iter().any(has));
+    }
 }

@@ -5,7 +5,7 @@ use image::machine::memory::Heap;
 use image::machine::random::Random;
 use image::net::Network;
 use image::nic::{MAX_FRAME, Nic};
-use image::options::Options;
+use image::options::server::Options;
 use image::server::{Phase, Server};
 use sip::{Duration, Instant};
 use smoltcp::wire::EthernetAddress;
@@ -100,7 +100,7 @@ impl Lan {
         let now = Instant::from_micros(1_795_700_000_000_000);
         let wire = Rc::new(RefCell::new(Wire::default()));
         let card = Card { wire: Rc::clone(&wire), current: Vec::new(), memory: [0; MAX_FRAME] };
-        let network = Network::new(Box::new(card), 7, parsed.checksums, now);
+        let network = Network::new(Box::new(card), 7, parsed.machine.checksums, now);
         let server = Server::new(parsed, network, Random::new([7; 32]), plenty, now);
         let file = file.as_bytes().to_vec();
         Self { server, wire, now, file, silent: Vec::new(), sent: Vec::new() }

@@ -1,6 +1,5 @@
 //! Whether media can come in from outside of a NAT, by STUN servers.
 
-use super::Check;
 use crate::ports::Ports;
 use media::Mapping;
 use std::net::SocketAddr;
@@ -9,33 +8,30 @@ use std::time::{Duration, Instant};
 /// How long the servers may take.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// Asks `servers` what a port of media looks like.
-pub(super) fn look(check: &mut Check, servers: &[SocketAddr]) {
-    let Some(&first) = servers.first() else { return };
+/// Whether it works, what was found, and what to do.
+pub(super) type Found = (bool, String, Option<&'static str>);
+
+/// Asks `servers` what a port of media looks like. `None` where there are none.
+pub(super) fn look(servers: &[SocketAddr]) -> Option<Found> {
+    let &first = servers.first()?;
     let Some(local) = net::source_for(first) else {
-        let found = format!("there is no way to the STUN server {first}");
-        return check.tell("NAT", false, found, None);
+        return Some((false, format!("there is no way to the STUN server {first}"), None));
     };
     let begun = Instant::now();
     let mut ports = match Ports::open(local, servers, Duration::ZERO) {
         Ok(ports) => ports,
-        Err(error) => return check.tell("NAT", false, error.to_string(), None),
+        Err(error) => return Some((false, error.to_string(), None)),
     };
     while begun.elapsed() < PATIENCE && ports.mapping() == Mapping::Unknown {
         std::thread::sleep(Duration::from_millis(10));
         ports.read(begun.elapsed());
         ports.poll(begun.elapsed());
     }
-    let (works, found, advice) = judge(ports.mapped(), ports.mapping(), servers.len());
-    check.tell("NAT", works, found, advice);
+    Some(judge(ports.mapped(), ports.mapping(), servers.len()))
 }
 
 /// What the answers mean.
-fn judge(
-    mapped: Option<SocketAddr>,
-    mapping: Mapping,
-    servers: usize,
-) -> (bool, String, Option<&'static str>) {
+fn judge(mapped: Option<SocketAddr>, mapping: Mapping, servers: usize) -> Found {
     let Some(mapped) = mapped else {
         let found = "no STUN server answers".to_owned();
         return (

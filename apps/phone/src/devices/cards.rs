@@ -1,6 +1,7 @@
 //! Sound cards, by the system's sound library.
 
 use super::drift::{Drift, stretch};
+use super::listed::Listed;
 use codec::Resampler;
 use cpal::traits::{DeviceTrait, HostTrait, StreamTrait};
 use cpal::{Device, FromSample, SampleFormat, SizedSample, StreamConfig, SupportedStreamConfig};
@@ -41,15 +42,6 @@ impl<End> Card<End> {
     pub(super) fn is_broken(&self) -> bool {
         self.health.is_broken.load(Ordering::Relaxed)
     }
-}
-
-/// A device as it is listed.
-pub(crate) struct Listed {
-    pub(crate) name: String,
-    pub(crate) description: String,
-    pub(crate) hears: bool,
-    pub(crate) plays: bool,
-    pub(crate) is_default: bool,
 }
 
 /// The sound devices of this system.

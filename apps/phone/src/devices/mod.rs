@@ -8,11 +8,19 @@ mod cards;
 mod cards;
 #[cfg(any(feature = "audio", test))]
 mod drift;
+#[cfg(feature = "audio")]
+mod echo;
+mod listed;
 
+#[cfg(not(feature = "audio"))]
+use cards::Canceller;
 use cards::{Microphone, Speaker};
+#[cfg(feature = "audio")]
+use echo::Canceller;
 use std::time::{Duration, Instant};
 
-pub(crate) use cards::{Listed, list};
+pub(crate) use cards::list;
+pub(crate) use listed::Listed;
 
 /// Samples in a second of what microphones hear and speakers play: wideband speech.
 pub(crate) const RATE: u32 = 16_000;
@@ -27,6 +35,8 @@ const AGAIN: Duration = Duration::from_secs(2);
 pub(crate) struct Wanted {
     pub(crate) microphone: Option<String>,
     pub(crate) speaker: Option<String>,
+    /// Whether what the speaker plays is taken out of what the microphone hears.
+    pub(crate) cancels_echo: bool,
 }
 
 /// The devices, as far as they are open.
@@ -34,14 +44,16 @@ pub(crate) struct Devices {
     wanted: Wanted,
     microphone: Option<Microphone>,
     speaker: Option<Speaker>,
+    canceller: Option<Canceller>,
     /// When to try again.
     again: Option<Instant>,
 }
 
 impl Devices {
     /// Devices that are not open yet.
-    pub(crate) const fn new(wanted: Wanted) -> Self {
-        Self { wanted, microphone: None, speaker: None, again: None }
+    pub(crate) fn new(wanted: Wanted) -> Self {
+        let canceller = wanted.cancels_echo.then(Canceller::new);
+        Self { wanted, microphone: None, speaker: None, canceller, again: None }
     }
 
     /// Opens what is not open. What is wrong, in words, each time that it is tried.
@@ -83,6 +95,9 @@ impl Devices {
             microphone.capture(FRAME, &mut heard);
         }
         heard.resize(FRAME, 0);
+        if let Some(canceller) = &mut self.canceller {
+            canceller.clean(&mut heard);
+        }
         heard
     }
 
@@ -91,6 +106,10 @@ impl Devices {
         let Some(speaker) = &mut self.speaker else { return };
         let most = (i32::from(i16::MIN), i32::from(i16::MAX));
         let samples = mix.iter().map(|sum| (*sum).clamp(most.0, most.1) as i16);
-        speaker.play(&samples.collect::<Vec<i16>>());
+        let samples: Vec<i16> = samples.collect();
+        if let Some(canceller) = &mut self.canceller {
+            canceller.plays(&samples);
+        }
+        speaker.play(&samples);
     }
 }

@@ -1,21 +1,27 @@
 //! What stands in the place of sound cards where the phone was built without them.
 
+use super::listed::Listed;
+
 /// Why there are none.
 const WHY: &str = "this phone was built without sound devices: build it with `--features audio`, which needs libasound2-dev";
-
-/// A device as it is listed.
-pub(crate) struct Listed {
-    pub(crate) name: String,
-    pub(crate) description: String,
-    pub(crate) hears: bool,
-    pub(crate) plays: bool,
-    pub(crate) is_default: bool,
-}
 
 /// # Errors
 /// Always.
 pub(crate) fn list() -> Result<Vec<Listed>, String> {
     Err(WHY.to_owned())
+}
+
+/// There is nothing to take an echo out of.
+pub(super) struct Canceller;
+
+impl Canceller {
+    pub(super) const fn new() -> Self {
+        Self
+    }
+
+    pub(super) const fn plays(&mut self, _samples: &[i16]) {}
+
+    pub(super) const fn clean(&mut self, _samples: &mut [i16]) {}
 }
 
 /// Never open.

@@ -40,6 +40,13 @@ impl Judge {
         ear
     }
 
+    /// Keeps what JUnit is to be told: whoever answers calls for weeks without that keeps nothing.
+    fn note(&mut self, name: String, time: Duration, judged: Judged) {
+        if self.junit.is_some() {
+            self.cases.push(Case { name, time, judged });
+        }
+    }
+
     /// Judges calls that end.
     pub(crate) fn hear(&mut self, told: &Told) {
         let Told::Ended { call, cause, outcome, seconds, totals, heard, .. } = told else { return };
@@ -48,13 +55,13 @@ impl Judge {
             Outcome::Done => Judged::Passed,
             _ => Judged::Failed(cause.clone()),
         };
-        self.cases.push(Case { name: format!("call {call}"), time, judged });
+        self.note(format!("call {call}"), time, judged);
         self.has_judged |= seconds.is_some();
         let heard = heard.clone().unwrap_or_default();
-        for expectation in &self.expectations {
+        for expectation in self.expectations.clone() {
             let name = format!("call {call}: {expectation}");
             if seconds.is_none() {
-                self.cases.push(Case { name, time: Duration::ZERO, judged: Judged::Skipped });
+                self.note(name, Duration::ZERO, Judged::Skipped);
                 continue;
             }
             let verdict = expectation.judge(&heard, totals.as_ref());
@@ -65,7 +72,7 @@ impl Judge {
             if !verdict.is_met {
                 self.unmet.get_or_insert(verdict.to_string());
             }
-            self.cases.push(Case { name, time, judged });
+            self.note(name, time, judged);
             let (expected, heard) = (verdict.expected, verdict.heard);
             self.report.tell(&Told::Expected { call: *call, met: verdict.is_met, expected, heard });
         }
@@ -82,8 +89,38 @@ impl Judge {
         };
         if self.cases.is_empty() && outcome != Outcome::Done {
             let judged = Judged::Failed(outcome.to_string());
-            self.cases.push(Case { name: "call".into(), time: Duration::ZERO, judged });
+            self.note("call".into(), Duration::ZERO, judged);
         }
         junit::finish(self.junit.as_deref(), &self.cases, outcome)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ended(call: u64) -> Told {
+        Told::Ended {
+            call,
+            cause: String::new(),
+            status: 0,
+            by_peer: true,
+            sip_status: None,
+            seconds: Some(1.0),
+            totals: None,
+            heard: None,
+            pcm: None,
+            outcome: Outcome::Done,
+        }
+    }
+
+    #[test]
+    fn calls_are_kept_for_junit_alone() {
+        let kept = |junit| {
+            let mut judge = Judge::new(Vec::new(), junit, Report::new(true, true));
+            (1..=3).for_each(|call| judge.hear(&ended(call)));
+            judge.cases.len()
+        };
+        assert_eq!((kept(None), kept(Some(PathBuf::from("result.xml")))), (0, 3));
     }
 }

@@ -2,7 +2,6 @@
 
 use super::Phone;
 use crate::call::{Call, Stage};
-use crate::figures::Media;
 use crate::impression::Impression;
 use crate::leg::Gate;
 use crate::lookups::Asker;
@@ -305,7 +304,7 @@ impl Phone {
             other => other.to_string(),
         };
         let session = call.leg.as_ref().and_then(|leg| leg.session.as_ref());
-        let totals = session.map(|session| Media::new(number, &session.statistics()));
+        let totals = call.leg.as_ref().and_then(|leg| leg.figures(number));
         let seconds = call.answered.map(|begun| begun.elapsed().as_secs_f64());
         let seconds = seconds.map(|seconds| (seconds * 1e3).round() / 1e3);
         let status = outcome.code();

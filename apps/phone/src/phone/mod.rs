@@ -11,7 +11,6 @@ mod transfer;
 use crate::audio::Recording;
 use crate::call::{Call, Stage};
 use crate::devices::{self, Devices, Wanted};
-use crate::figures::Media;
 use crate::leg::{Gate, Leg, Sound};
 use crate::links::{Arrival, Links};
 use crate::lookups::{Asker, Lookups};
@@ -26,7 +25,9 @@ use crate::trace::{Trace, Traced};
 use media::ear::Ear;
 use media::{Heard, Wishes};
 use net::Clock;
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::poll::{PollFd, PollFlags, ppoll};
+use nix::sys::prctl::set_timerslack;
+use nix::sys::time::TimeSpec;
 use sip_ua::{Account, AccountId, Agent, CallId, Config, Location, RegistrationState};
 use std::collections::{BTreeMap, VecDeque};
 use std::io::Read;
@@ -71,6 +72,8 @@ pub(crate) struct Setup {
     pub(crate) stun: Vec<SocketAddr>,
     /// Whether it is measured what SRTP takes.
     pub(crate) timings: bool,
+    /// Whether silence is not sent where the other end can make it itself.
+    pub(crate) suppresses_silence: bool,
     /// The sound devices that are used, if any are.
     pub(crate) devices: Option<Wanted>,
 }
@@ -94,6 +97,15 @@ impl Line {
             state: None,
         }
     }
+}
+
+/// Has the thread that calls wake as soon as it is time. Where the system does not let it, it does
+/// without.
+fn punctual() {
+    let _ = net::take_short_turns();
+    // Nanoseconds by which Linux may be late, to wake for several things at once: 50,000 as it
+    // comes.
+    let _ = set_timerslack(1);
 }
 
 /// A phone that runs.
@@ -124,6 +136,7 @@ pub(crate) struct Phone {
     /// Calls that wait for that, and where they go.
     unmapped: Vec<(u64, SocketAddr)>,
     timings: bool,
+    suppresses_silence: bool,
     network: Watch,
     devices: Option<Devices>,
     ringer: Ringer,
@@ -144,6 +157,7 @@ impl Phone {
                 "cannot listen on {wanted}: {error}; choose another place with --listen"
             ))
         })?;
+        punctual();
         let lines = setup.accounts.iter().map(Line::of).collect();
         let (waker, wakes) = UnixStream::pair().map_err(failed)?;
         waker.set_nonblocking(true).map_err(failed)?;
@@ -188,6 +202,7 @@ impl Phone {
             spare: None,
             unmapped: Vec::new(),
             timings: setup.timings,
+            suppresses_silence: setup.suppresses_silence,
             network: Watch::start(),
             devices: setup.devices.map(Devices::new),
             ringer: Ringer::new(devices::RATE),
@@ -256,6 +271,7 @@ impl Phone {
             leg.map_err(|error| Outcome::Failed(format!("no port for media: {error}")))?;
         leg.tap = self.tap.clone();
         leg.stopwatch = self.timings.then_some(net::nanoseconds);
+        leg.suppresses_silence = self.suppresses_silence;
         if self.early {
             leg.gate = Gate::Open;
         }
@@ -293,24 +309,29 @@ impl Phone {
         if self.has_sound() {
             end = end.min(self.next_tick);
         }
-        // Rounded up: to wake too early would be to wake twice.
-        let micros = end.saturating_duration_since(now).as_micros();
-        let millis = u16::try_from(micros.div_ceil(1000)).unwrap_or(1000);
+        // To the nanosecond: what is late by parts of a millisecond, now more, now less, is jitter.
+        let rest = TimeSpec::from(end.saturating_duration_since(now));
         let reads = |fd| PollFd::new(fd, PollFlags::POLLIN);
         let mut fds: Vec<PollFd<'_>> = self.links.fds().collect();
         fds.push(reads(self.waker.as_fd()));
         fds.extend(others.iter().copied().map(reads));
         let legs = self.calls.values().filter_map(|call| call.leg.as_ref());
-        for leg in legs {
+        for leg in legs.filter(|leg| leg.is_flooded) {
             fds.extend([&leg.ports.rtp, &leg.ports.rtcp].map(|socket| reads(socket.as_fd())));
         }
         fds.extend(self.spare.iter().map(|ports| reads(ports.rtp.as_fd())));
         // A signal ends the wait as anything else does.
-        let _ = poll(&mut fds, PollTimeout::from(millis));
+        let _ = ppoll(&mut fds, Some(rest), None);
     }
 
     /// Reads what has come, and does what is due.
     pub(crate) fn turn(&mut self) {
+        let begun = Instant::now();
+        let is_due = begun >= self.next_tick;
+        if is_due {
+            // Before anything else, so that it leaves at an even pace.
+            self.send_sound(begun);
+        }
         let mut bell = [0; 64];
         while matches!(self.waker.read(&mut bell), Ok(1..)) {}
         self.read_answers();
@@ -328,7 +349,11 @@ impl Phone {
         let now = self.epoch.elapsed();
         let told = &mut self.told;
         for (&number, call) in &mut self.calls {
-            let Some(leg) = &mut call.leg else { continue };
+            // What comes is played at the next tick, and waits until then in the system, which knows
+            // when it came: many calls would wake this thread for every packet.
+            let Some(leg) = call.leg.as_mut().filter(|leg| is_due || leg.is_flooded) else {
+                continue;
+            };
             leg.read(now, |heard| {
                 if let Heard::Digit(digit) = heard {
                     told.push_back(Told::Dtmf { call: number, digit });
@@ -340,7 +365,10 @@ impl Phone {
             self.agent.network_changed(self.clock.now());
         }
         self.agent.on_timer(self.clock.now());
-        self.sound();
+        if is_due {
+            self.play_sound(begun);
+        }
+        self.tell_figures(begun);
     }
 
     fn read_answers(&mut self) {
@@ -367,8 +395,12 @@ impl Phone {
         self.calls.values().any(|call| call.leg.is_some())
     }
 
-    /// Sends and plays 20 ms of all calls.
-    fn tick(&mut self, now: Instant) {
+    /// Sends 20 ms of all calls.
+    fn send_sound(&mut self, now: Instant) {
+        self.next_tick += FRAME;
+        if now > self.next_tick + TOO_LATE {
+            self.next_tick = now + FRAME;
+        }
         let at = self.epoch.elapsed();
         let is_used = self.has_sound();
         let mut problems = Vec::new();
@@ -383,11 +415,21 @@ impl Phone {
             }
             None => Vec::new(),
         };
-        let mut mix = [0; devices::FRAME];
         for call in self.calls.values_mut() {
             let Some(leg) = &mut call.leg else { continue };
             leg.is_confirmed |= call.id.is_some_and(|id| self.agent.is_confirmed(id));
-            leg.tick(at, &microphone);
+            leg.say(at, &microphone);
+        }
+        self.told.extend(problems.into_iter().map(|cause| Told::Device { cause }));
+    }
+
+    /// Plays 20 ms of all calls.
+    fn play_sound(&mut self, now: Instant) {
+        let at = self.epoch.elapsed();
+        let mut mix = [0; devices::FRAME];
+        for call in self.calls.values_mut() {
+            let Some(leg) = &mut call.leg else { continue };
+            leg.play(at);
             if self.devices.is_some() {
                 leg.speak(&mut mix);
                 if leg.session.is_none() || call.stage == Stage::RingingHere {
@@ -395,31 +437,21 @@ impl Phone {
                 }
             }
         }
+        let is_used = self.has_sound();
         if let Some(devices) = self.devices.as_mut().filter(|_| is_used) {
             devices.play(&mix);
         }
-        self.told.extend(problems.into_iter().map(|cause| Told::Device { cause }));
     }
 
-    /// Sends and plays what is due, and tells figures.
-    fn sound(&mut self) {
-        let now = Instant::now();
-        if now >= self.next_tick {
-            self.tick(now);
-            self.next_tick += FRAME;
-            if now > self.next_tick + TOO_LATE {
-                self.next_tick = now + FRAME;
-            }
+    /// Tells figures, where it is time.
+    fn tell_figures(&mut self, now: Instant) {
+        if now < self.next_tell {
+            return;
         }
-        if now >= self.next_tell {
-            self.next_tell = now + TELLS;
-            for (&number, call) in &self.calls {
-                let session = call.leg.as_ref().and_then(|leg| leg.session.as_ref());
-                if let Some(session) = session {
-                    let media = Media::new(number, &session.statistics());
-                    self.told.push_back(Told::Media(media));
-                }
-            }
+        self.next_tell = now + TELLS;
+        for (&number, call) in &self.calls {
+            let media = call.leg.as_ref().and_then(|leg| leg.figures(number));
+            self.told.extend(media.map(Told::Media));
         }
     }
 

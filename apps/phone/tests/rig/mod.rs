@@ -125,10 +125,19 @@ pub(crate) fn said(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// The samples of a WAV file.
-pub(crate) fn samples(path: &Path) -> Vec<i16> {
+/// Samples in a second of a WAV file, and those.
+pub(crate) fn recorded(path: &Path) -> (u32, Vec<i16>) {
     let mut reader = hound::WavReader::open(path).expect("a recording");
-    reader.samples().map(|sample| sample.expect("a sample")).collect()
+    let samples = reader.samples().map(|sample| sample.expect("a sample")).collect();
+    (reader.spec().sample_rate, samples)
+}
+
+/// How loud a tone is in a recording, in the quarter of a second where it is loudest: on a busy
+/// machine some of it is concealed.
+pub(crate) fn loudest(hertz: f64, rate: u32, samples: &[i16]) -> f64 {
+    let (quarter, step) = (rate as usize / 4, rate as usize / 40);
+    let parts = samples.windows(quarter).step_by(step);
+    parts.map(|part| media::tone::amplitude_of(hertz, rate, part)).fold(0.0, f64::max)
 }
 
 /// The test cases of a file of JUnit XML, by name, with the message of what failed.

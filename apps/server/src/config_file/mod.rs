@@ -1,72 +1,20 @@
 //! The configuration file: TOML, every key optional. Everything that is wrong with it is found in
 //! one reading, each problem with its line and column.
 
+mod problem;
 mod reader;
 mod values;
 
+pub(crate) use problem::{BadConfig, LoadError, Problem};
 pub(crate) use values::{mode, on_off, state, sync};
 
 use crate::settings::Settings;
 use reader::{Reader, Section};
 use sip::Duration;
-use std::fmt;
-use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use values::{
     algorithms, array_of, at_least, domains, duration, flag, listen, networks, text, whole, word,
 };
-
-/// Something wrong with a configuration file.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Problem {
-    /// Counted from 1.
-    pub(crate) line: usize,
-    /// In characters, counted from 1.
-    pub(crate) column: usize,
-    /// What is wrong, what was expected, what to do.
-    pub(crate) text: String,
-}
-
-/// A configuration file that cannot be used.
-#[derive(Debug)]
-pub(crate) struct BadConfig {
-    /// The file.
-    pub(crate) file: PathBuf,
-    /// What is wrong with it, in the order of the file; at least one.
-    pub(crate) problems: Vec<Problem>,
-}
-
-impl fmt::Display for BadConfig {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, Problem { line, column, text }) in self.problems.iter().enumerate() {
-            let newline = if index == 0 { "" } else { "\n" };
-            write!(f, "{newline}{}:{line}:{column}: {text}", self.file.display())?;
-        }
-        Ok(())
-    }
-}
-
-/// Why there is no configuration.
-#[derive(Debug)]
-pub(crate) enum LoadError {
-    /// The file cannot be read.
-    Unreadable(PathBuf, io::Error),
-    /// It says something that cannot be used.
-    Bad(BadConfig),
-}
-
-impl fmt::Display for LoadError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Unreadable(file, error) => {
-                write!(f, "cannot read the configuration {}: {error}", file.display())
-            }
-            Self::Bad(bad) => write!(f, "the configuration cannot be used:\n{bad}"),
-        }
-    }
-}
-
-impl std::error::Error for LoadError {}
 
 /// Reads the configuration file at `path`.
 ///

@@ -1,6 +1,6 @@
 //! Reading TOML tables key by key, with every problem noted and its place found.
 
-use super::Problem;
+use super::problem::Problem;
 use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};

@@ -1,7 +1,7 @@
 //! The two bands of G.722: adaptive differential PCM, each with its own quantizer and the same
 //! predictor.
 
-use crate::saturate;
+use crate::saturate::saturate;
 
 /// Thresholds of the quantizer of 6 bits (Q6).
 const Q6: [i32; 29] = [
@@ -121,6 +121,11 @@ impl Predictor {
     }
 }
 
+/// What a band carries: 15 bits.
+pub(super) fn limit(value: i32) -> i32 {
+    value.clamp(-16_384, 16_383)
+}
+
 /// The lower band.
 #[derive(Clone, Debug)]
 pub(super) struct Lower {
@@ -156,7 +161,7 @@ impl Lower {
     }
 
     fn decode_by(&mut self, code: u8, step: i32) -> i32 {
-        let sample = super::limit(self.predictor.estimate + ((self.scale.value * step) >> 15));
+        let sample = limit(self.predictor.estimate + ((self.scale.value * step) >> 15));
         self.adapt(code);
         sample
     }
@@ -196,7 +201,7 @@ impl Higher {
     pub(super) fn decode(&mut self, code: u8) -> i32 {
         let code = usize::from(code & 3);
         let difference = (self.scale.value * QM2[code]) >> 15;
-        let sample = super::limit(self.predictor.estimate + difference);
+        let sample = limit(self.predictor.estimate + difference);
         self.scale.adapt(W2[code], 22_528, 10);
         self.predictor.adapt(difference);
         sample

@@ -1,8 +1,9 @@
 //! A frame as bits: 4 of signature, 36 of reflection, and four times 56 of a quarter of the sound.
 
-use super::BYTES;
 use super::pulses::{PULSES, Pulses};
 
+/// Bytes in a frame.
+pub(crate) const BYTES: usize = 33;
 /// What a frame begins with (RFC 3551 section 4.5.8.1).
 const SIGNATURE: u8 = 0xd;
 /// Bits of each log-area ratio.

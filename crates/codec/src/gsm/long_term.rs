@@ -1,8 +1,8 @@
 //! Long-term prediction: a quarter of a frame is like what was up to 120 samples ago (sections
 //! 5.2.11 to 5.2.12).
 
-use super::{QUARTER, cut_product, norm, product};
-use crate::saturate;
+use super::fixed_point::{QUARTER, cut_product, norm, product};
+use crate::saturate::saturate;
 
 /// The lags that there are, in samples.
 pub(super) const SHORTEST: usize = 40;

@@ -1,8 +1,8 @@
 //! Regular pulse excitation: of a quarter of a frame every third sample is sent, in 3 bits and with
 //! a common scale (sections 5.2.13 to 5.2.17).
 
-use super::{QUARTER, cut_product, product};
-use crate::saturate;
+use super::fixed_point::{QUARTER, cut_product, product};
+use crate::saturate::saturate;
 
 /// How many samples are sent.
 pub(super) const PULSES: usize = 13;

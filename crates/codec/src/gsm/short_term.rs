@@ -1,8 +1,8 @@
 //! Short-term prediction: a lattice of eight reflection coefficients, sent as log-area ratios
 //! (sections 5.2.4 to 5.2.10).
 
-use super::{SAMPLES, cut_product, norm, product};
-use crate::saturate;
+use super::fixed_point::{SAMPLES, cut_product, norm, product};
+use crate::saturate::saturate;
 
 /// Of each log-area ratio: factor, offset, lowest code, how many codes, inverse factor (A, B, MIC,
 /// MAC, INVA).

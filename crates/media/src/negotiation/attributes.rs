@@ -1,13 +1,13 @@
-//! What descriptions say beside codecs and keys: where RTCP goes, which reports are wanted, how
-//! long packets are.
+//! What descriptions say beside codecs and keys: where media and RTCP go, telephone events and
+//! comfort noise, which reports are wanted, how long packets are.
 
-use super::somebody;
-use alloc::format;
-use alloc::string::String;
+use codec::Codec;
 use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
 use sdp::Media;
 
+/// The payload type of comfort noise (RFC 3389), which goes with codecs of its clock rate.
+pub(super) const NOISE: (u8, u32) = (13, 8000);
 /// What we send where nothing else is wanted.
 const PACKET_TIME: Duration = Duration::from_millis(20);
 
@@ -57,19 +57,6 @@ pub(super) fn remote_rtcp(remote: Option<SocketAddr>, media: &Media<'_>) -> Opti
     }
 }
 
-/// The line that says where RTCP comes in, where that is not on the port behind RTP's.
-pub(super) fn line_of_rtcp(rtp: SocketAddr, rtcp: Option<SocketAddr>) -> String {
-    match rtcp {
-        Some(rtcp) if rtcp.ip() != rtp.ip() => {
-            format!("a=rtcp:{} IN {}\r\n", rtcp.port(), super::address(rtcp.ip()))
-        }
-        Some(rtcp) if Some(rtcp.port()) != rtp.port().checked_add(1) => {
-            format!("a=rtcp:{}\r\n", rtcp.port())
-        }
-        _ => String::new(),
-    }
-}
-
 /// How much sound the other end wants in a packet, in whole steps of 10 ms: 20 ms unless it names
 /// 10 to 60 ms, and no more than it can take.
 pub(super) fn packet_time(media: &Media<'_>) -> Duration {
@@ -77,4 +64,36 @@ pub(super) fn packet_time(media: &Media<'_>) -> Duration {
     let wanted = media.packet_time().map(step).filter(|millis| (10..=60).contains(millis));
     let most = media.maximum_packet_time().map_or(60, |most| step(most).max(10));
     Duration::from_millis(wanted.unwrap_or(PACKET_TIME.as_millis() as u64).min(most))
+}
+
+/// The payload type and the clock rate of the telephone events that go with `codec`: those of its
+/// clock rate, else those at 8000 Hz, which are all that many phones know.
+pub(super) fn events_of(media: &Media<'_>, codec: Codec) -> Option<(u8, u32)> {
+    let at = |rate: u32| {
+        let mut maps = media.rtpmaps().filter(|map| map.clock_rate == rate);
+        let map = maps.find(|map| map.name.eq_ignore_ascii_case("telephone-event"))?;
+        Some((map.payload_type, rate))
+    };
+    at(codec.clock_rate()).or_else(|| at(8000))
+}
+
+/// The payload type of comfort noise that goes with `codec`, if it is among the formats.
+pub(super) fn noise_of(media: &Media<'_>, codec: Codec) -> Option<u8> {
+    let (number, rate) = NOISE;
+    let is_named = media.formats().any(|format| format.parse() == Ok(number));
+    (is_named && codec.clock_rate() == rate).then_some(number)
+}
+
+/// Where the other end receives. Nobody is sent anything at no address (RFC 3264 section 8.4, of
+/// old phones).
+pub(super) fn remote_of(session: &sdp::Session<'_>, media: &Media<'_>) -> Option<SocketAddr> {
+    somebody(session.address(media)?.parse().ok()?, media.port)
+}
+
+/// An address to which something may be sent.
+fn somebody(ip: IpAddr, port: u16) -> Option<SocketAddr> {
+    let ip = ip.to_canonical();
+    let is_broadcast = matches!(ip, IpAddr::V4(ip) if ip.is_broadcast());
+    let is_somebody = !ip.is_unspecified() && !ip.is_multicast() && !is_broadcast && port != 0;
+    is_somebody.then_some(SocketAddr::new(ip, port))
 }

@@ -2,6 +2,7 @@
 
 use super::tests::{negotiator, random};
 use super::*;
+use alloc::format;
 use alloc::vec;
 use sdp::Session;
 use srtp::Suite::{self, *};

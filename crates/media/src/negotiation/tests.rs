@@ -1,4 +1,5 @@
 use super::*;
+use alloc::format;
 
 pub(super) fn random() -> impl FnMut(&mut [u8]) {
     let mut state = 1_u8;

@@ -1,10 +1,10 @@
 //! RTCP of a session: reports out when they are due, reports in from the other end only.
 
-use super::{FRAME, Heard, MAX_PACKET, Session, is_private};
+use super::{FRAME, Flow, Heard, MAX_PACKET, Session};
 use crate::negotiation::ExtendedReports;
 use crate::rtcp::{Channel, Report, ReportSeed};
 use alloc::vec::Vec;
-use core::net::SocketAddr;
+use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
 use rtp::quality::LossPattern;
 use rtp::rtcp::extended::VoipMetrics;
@@ -12,20 +12,6 @@ use rtp::rtcp::{Compound, Packet};
 
 /// For how long nothing has to come until that is told of.
 const SILENCE: Duration = Duration::from_secs(5);
-
-/// Whether sound goes both ways.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Flow {
-    /// Nothing speaks against it.
-    #[default]
-    Flowing,
-    /// Nothing has come for five seconds, though the other end is to send.
-    NothingArrives,
-    /// The other end reports that nothing of ours arrives there.
-    NothingGetsThrough,
-    /// Both.
-    Nothing,
-}
 
 impl Session {
     /// Reports from `now` on: see [`Session::poll`]. Without this no RTCP is sent, though what
@@ -252,6 +238,17 @@ impl Session {
     pub(super) fn note_time(&mut self, now: Duration) {
         self.clock = self.clock.max(now);
         self.begun.get_or_insert(now);
+    }
+}
+
+/// Whether `ip` means something only in its own network (RFC 1918, RFC 3927, RFC 4193, RFC 6598).
+fn is_private(ip: IpAddr) -> bool {
+    match ip.to_canonical() {
+        IpAddr::V4(ip) => {
+            let [first, second, ..] = ip.octets();
+            ip.is_private() || ip.is_link_local() || (first == 100 && second & 0xc0 == 64)
+        }
+        IpAddr::V6(ip) => ip.is_unique_local() || ip.is_unicast_link_local(),
     }
 }
 

@@ -1,9 +1,10 @@
-//! Packets that do not hold 20 ms: sound is put together and cut as they want it.
+//! Packets that do not hold 20 ms: how much those hold that come.
 
-use super::{FRAME, Session};
 use alloc::vec::Vec;
-use core::net::SocketAddr;
 use core::time::Duration;
+
+/// The time that a packet holds.
+pub(crate) const FRAME: Duration = Duration::from_millis(20);
 
 /// What packets may hold.
 const FRAMES: [u64; 7] = [10, 20, 30, 40, 50, 60, 80];
@@ -52,49 +53,5 @@ impl Framing {
         let frame = held.filter(|&held| is_said_twice && held != self.frame)?;
         self.frame = frame;
         Some(frame)
-    }
-}
-
-impl Session {
-    /// One more packet of the sound that [`Session::send`] was given, where the other end wants
-    /// less of it in each: to be called after it until there is none.
-    pub fn rest(&mut self, out: &mut Vec<u8>) -> Option<SocketAddr> {
-        let to = self.destination().filter(|_| self.stream.sends)?;
-        self.write_sound(self.packet_time(), out)?;
-        Some(to)
-    }
-
-    /// What we put into a packet: what the other end wants, where the codec can be cut anywhere.
-    pub(super) fn packet_time(&self) -> Duration {
-        // PCMU, PCMA and G722.
-        match self.stream.codec.static_payload_type() {
-            Some(0 | 8 | 9) => self.stream.packet_time,
-            _ => FRAME,
-        }
-    }
-
-    /// Time goes on without sound.
-    pub(super) fn pass(&mut self, units: u32) {
-        let waited = self.outgoing.len() as u64 * u64::from(self.stream.codec.clock_rate())
-            / u64::from(self.stream.codec.sample_rate());
-        self.outgoing.clear();
-        self.timestamp = self.timestamp.wrapping_add(units).wrapping_add(waited as u32);
-    }
-
-    /// A packet of so much of the sound that waits, if there is so much.
-    pub(super) fn write_sound(&mut self, time: Duration, out: &mut Vec<u8>) -> Option<()> {
-        let millis = time.as_millis() as u32;
-        let count = (self.stream.codec.sample_rate() * millis / 1000) as usize;
-        if self.outgoing.len() < count {
-            return None;
-        }
-        let mut payload = Vec::with_capacity(count);
-        self.encoder.encode(&self.outgoing[..count], &mut payload);
-        self.outgoing.drain(..count);
-        let marker = core::mem::take(&mut self.begins);
-        let timestamp = self.timestamp;
-        let units = self.stream.codec.clock_rate() * millis / 1000;
-        self.timestamp = timestamp.wrapping_add(units);
-        self.write(self.stream.send_type, timestamp, marker, &payload, out)
     }
 }

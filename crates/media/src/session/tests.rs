@@ -2,6 +2,7 @@ use super::*;
 use crate::negotiation::{Negotiator, Security, Wishes};
 use crate::tone::{Tone, amplitude_of};
 use alloc::vec;
+use rtp::packet::Fields;
 use sdp::Crypto;
 
 const ENDS: [([u8; 4], u16); 2] = [([192, 0, 2, 1], 4000), ([192, 0, 2, 2], 5000)];

@@ -1,6 +1,5 @@
 //! How long the steps of SRTP take in a session (row A12 of docs/sources.md), by the suite.
 
-use super::Session;
 use alloc::vec::Vec;
 use srtp::Suite;
 use srtp::timings::{Step, Stopwatch, Timings};
@@ -12,7 +11,7 @@ pub type Clock = fn() -> u64;
 #[derive(Debug, Default)]
 pub(super) struct Measured {
     clock: Option<Clock>,
-    suites: Vec<(Suite, Timings)>,
+    pub(super) suites: Vec<(Suite, Timings)>,
 }
 
 impl Measured {
@@ -40,21 +39,10 @@ impl Measured {
     }
 }
 
-impl Session {
-    /// What the steps of SRTP have taken so far, for each suite that was used: empty unless the
-    /// session was begun with a clock ([`Session::measured`]). Derivation is that of all session
-    /// keys of one direction, when a call begins and when its keys change. A header is counted
-    /// twice for what is sent: written, and read again by SRTP.
-    #[must_use]
-    pub fn timings(&self) -> &[(Suite, Timings)] {
-        &self.measured.suites
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::super::Seed;
     use super::super::tests::{sessions, talk};
+    use super::super::{Seed, Session};
     use super::*;
     use crate::negotiation::Security;
     use std::cell::Cell;

@@ -1,7 +1,7 @@
 //! Ports that are tried where the one that the other end has named stays silent: its NAT may have
 //! given it the next one meanwhile.
 
-use super::Session;
+use crate::negotiation::Stream;
 use core::net::SocketAddr;
 use core::time::Duration;
 
@@ -27,54 +27,51 @@ pub(super) struct Trials {
     pub(super) found: Option<SocketAddr>,
 }
 
-impl Session {
-    /// Where the packet that [`Session::send`] has just made goes, too: one of the next few ports
-    /// of the other end's address, where nothing has come for two seconds after the first packet.
-    /// The first port from which sound comes is kept. To be called once after each packet.
-    ///
-    /// In clear each of five ports gets five packets, with SRTP twenty-five, not more than ten in a
-    /// second all together. As soon as anything has come, there are none.
-    pub fn also(&mut self, now: Duration) -> Option<SocketAddr> {
-        self.note_time(now);
-        let named = self.stream.remote?;
-        let expects = self.stream.sends && self.stream.receives;
-        if !expects || self.source.is_some() {
-            return None;
-        }
-        let begun = *self.trials.begun.get_or_insert(now);
-        let each = if self.protection.is_some() { PROVEN } else { IN_CLEAR };
-        let is_over = self.trials.sent >= each * u32::from(PORTS);
-        if is_over || now < begun + SILENCE || now < self.trials.next {
-            return None;
-        }
-        let place = (self.trials.sent % u32::from(PORTS)) as usize;
-        self.trials.sent += 1;
-        self.trials.next = now + INTERVAL;
-        Some(SocketAddr::new(named.ip(), self.ports_behind(named).nth(place)?))
-    }
+/// The ports that are tried: those behind the `named` one, but not that of the other end's RTCP.
+fn ports_behind(stream: &Stream, named: SocketAddr) -> impl Iterator<Item = u16> + use<> {
+    let rtcp = stream.remote_rtcp.filter(|_| !stream.multiplexes_rtcp);
+    let rtcp = rtcp.map(|rtcp| rtcp.port());
+    let behind = (named.port()..=u16::MAX).skip(1);
+    behind.filter(move |port| Some(*port) != rtcp).take(usize::from(PORTS))
+}
 
-    /// The ports that are tried: those behind the named one, but not that of the other end's RTCP.
-    fn ports_behind(&self, named: SocketAddr) -> impl Iterator<Item = u16> + use<> {
-        let rtcp = self.stream.remote_rtcp.filter(|_| !self.stream.multiplexes_rtcp);
-        let rtcp = rtcp.map(|rtcp| rtcp.port());
-        let behind = (named.port()..=u16::MAX).skip(1);
-        behind.filter(move |port| Some(*port) != rtcp).take(usize::from(PORTS))
+impl Trials {
+    /// Where a packet goes, too, as long as nothing has come: see
+    /// [`Session::also`](crate::Session::also). `is_proven`: what comes is.
+    pub(super) fn next(
+        &mut self,
+        now: Duration,
+        stream: &Stream,
+        is_proven: bool,
+    ) -> Option<SocketAddr> {
+        let named = stream.remote.filter(|_| stream.sends && stream.receives)?;
+        let begun = *self.begun.get_or_insert(now);
+        let each = if is_proven { PROVEN } else { IN_CLEAR };
+        let is_over = self.sent >= each * u32::from(PORTS);
+        if is_over || now < begun + SILENCE || now < self.next {
+            return None;
+        }
+        let place = (self.sent % u32::from(PORTS)) as usize;
+        self.sent += 1;
+        self.next = now + INTERVAL;
+        Some(SocketAddr::new(named.ip(), ports_behind(stream, named).nth(place)?))
     }
 
     /// Takes note of the first sound, which came from `from`: whether it is kept in place of the
     /// named address.
-    pub(super) fn note_first(&mut self, from: SocketAddr) {
-        let Some(named) = self.stream.remote else { return };
-        let was_tried = self.trials.sent > 0 && from.ip() == named.ip();
-        let tried = (self.trials.sent as usize).min(usize::from(PORTS));
-        if was_tried && self.ports_behind(named).take(tried).any(|port| port == from.port()) {
-            self.trials.found = Some(from);
+    pub(super) fn note_first(&mut self, stream: &Stream, from: SocketAddr) {
+        let Some(named) = stream.remote else { return };
+        let was_tried = self.sent > 0 && from.ip() == named.ip();
+        let tried = (self.sent as usize).min(usize::from(PORTS));
+        if was_tried && ports_behind(stream, named).take(tried).any(|port| port == from.port()) {
+            self.found = Some(from);
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::Session;
     use super::super::tests::{address, at, sessions};
     use super::*;
     use crate::negotiation::Security;

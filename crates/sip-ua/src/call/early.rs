@@ -1,30 +1,21 @@
 //! Early dialogs of calls that we place: one for each phone that rings (RFC 3261 section 13.2.2.1,
 //! RFC 3262 section 4).
 
-use super::exchange::{Exchange, Turn, cseq_of};
-use super::{Call, Calling, Offer, State, draft, session_of};
-use crate::client::{Draft, Owner};
-use crate::config::{AccountId, Reliable};
+use super::exchange::{Offer, Turn, cseq_of, session_of};
+use super::reliable::prack;
+use super::state::{Call, Calling, Early, State};
+use crate::capabilities::{self, RELIABLE};
+use crate::client_transaction::Owner;
+use crate::config::Reliable;
 use crate::core::Core;
 use crate::event::Event;
-use crate::option_tags::{self, RELIABLE};
 use alloc::vec::Vec;
 use sip::dialog::Dialog;
-use sip::header::{CSeq, RAck, number};
-use sip::{Emit, Flow, HeaderName, Instant, Message, Method};
+use sip::header::number;
+use sip::{Flow, HeaderName, Instant, Message};
 
 /// Phones that are told apart; of more nothing is heard until one of them answers.
 const MAX_EARLY: usize = 16;
-
-/// An early dialog.
-pub(super) struct Early {
-    /// By the order in which they came.
-    pub(super) number: u32,
-    pub(super) dialog: Dialog,
-    pub(super) exchange: Exchange,
-    /// The RSeq of the last reliable provisional response.
-    rseq: Option<u32>,
-}
 
 impl Calling {
     /// The place of the early dialog `dialog`, which may be new.
@@ -41,17 +32,6 @@ impl Calling {
         place
     }
 
-    /// The offer that the INVITE has made, or asked for.
-    pub(super) fn exchange(&self) -> Exchange {
-        let offer = if self.session.is_empty() { Offer::None } else { Offer::Ours };
-        Exchange::new(offer, &self.session, b"")
-    }
-
-    /// The one whose session counts.
-    pub(super) fn current(&self) -> Option<&Early> {
-        self.early.iter().find(|early| Some(early.number) == self.current)
-    }
-
     /// Ends an early dialog.
     fn end_early(&mut self, core: &mut Core, place: usize, now: Instant) {
         let early = self.early.remove(place);
@@ -65,24 +45,10 @@ impl Calling {
 
 /// The RSeq of a provisional response that has to be acknowledged.
 fn reliable(response: &Message<'_>) -> Option<u32> {
-    if !option_tags::has(response, HeaderName::Require, RELIABLE) {
+    if !capabilities::has(response, HeaderName::Require, RELIABLE) {
         return None;
     }
     number(HeaderName::RSeq, response.value(HeaderName::RSeq)?, u32::MAX).ok()
-}
-
-/// The PRACK of the provisional response with the RSeq `rseq` to the INVITE that began `dialog`.
-pub(super) fn prack(
-    account: Option<AccountId>,
-    dialog: &mut Dialog,
-    invite: u32,
-    rseq: u32,
-    session: Vec<u8>,
-) -> Draft {
-    let mut prack = draft(account, dialog, Method::Prack, session);
-    let rack = RAck { rseq, cseq: CSeq { number: invite, method: Method::Invite } };
-    ("RAck: ", rack, "\r\n").emit(&mut prack.lines);
-    prack
 }
 
 impl Call {

@@ -1,22 +1,24 @@
-//! Offers and answers within a dialog, early or not (RFC 3264, RFC 3311, RFC 6337): whose turn it
-//! is.
+//! What the two ends of one dialog, early or not, have agreed on, and what is under way between
+//! them (RFC 3264): one offer and its answer after another.
 
-use super::established::Unacknowledged;
-use super::timer::{SessionTimer, agree, too_brief};
-use super::{Asked, Call, CallError, Offer, State, draft, session_of};
-use crate::client::{ClientId, Heard, Owner, refusal};
-use crate::core::{Core, contact};
-use crate::event::{Event, Failure};
-use crate::server::{Answer, ServerKey};
+use crate::client_transaction::ClientId;
+use crate::core::Core;
+use crate::event::Failure;
+use crate::server_transaction::Asked;
 use alloc::vec::Vec;
-use sip::header::{CSeq, retry_after};
-use sip::{Duration, Emit, Flow, HeaderName, Instant, Message, Method};
+use sip::header::{CSeq, media_type};
+use sip::{Flow, HeaderName, Instant, Message, Method};
 
-/// How often one offer is made, where the other end asks for it again.
-const MAX_TRIES: u32 = 5;
-
-/// The longest that Retry-After makes us wait.
-const LONGEST_WAIT: Duration = Duration::from_secs(32);
+/// A change of the session that is under way (RFC 3264).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Offer {
+    /// None.
+    None,
+    /// This end has offered.
+    Ours,
+    /// The other end has.
+    Theirs,
+}
 
 /// The session of one dialog, as far as its two ends have agreed on it.
 pub(super) struct Exchange {
@@ -101,10 +103,8 @@ impl Exchange {
 
     /// Refuses what waits for the owner's word, since the dialog is over (RFC 3261 section 15.1.2).
     pub(super) fn abandon(self, core: &mut Core, tag: &[u8], now: Instant) {
-        if let Some(Turn::Response(asked)) = self.turn
-            && let Ok(request) = Message::parse(&asked.request)
-        {
-            core.respond(&request, &asked.flow, asked.key, &Answer::status(487, tag), now);
+        if let Some(Turn::Response(asked)) = self.turn {
+            core.refuse(&asked, 487, tag, now);
         }
     }
 }
@@ -115,364 +115,12 @@ pub(super) fn cseq_of(message: &Message<'_>) -> u32 {
     cseq.map_or(0, |cseq| cseq.number)
 }
 
-impl Call {
-    /// The other end changes the session, or says where it is now (RFC 3261 section 14.2, RFC 3311
-    /// section 5.2).
-    pub(super) fn on_change(
-        &mut self,
-        core: &mut Core,
-        request: &Message<'_>,
-        flow: &Flow,
-        key: ServerKey,
-        now: Instant,
-    ) {
-        let tag = self.local_tag();
-        let is_invite = request.method() == Some(Method::Invite);
-        let waits = self.waits_for_peer();
-        let is_established = matches!(self.state, State::Established(_));
-        if is_established && let Some(lines) = too_brief(&core.config, request) {
-            let answer = Answer { status: 422, tag: &tag, lines: &lines, body: b"" };
-            return core.respond(request, flow, key, &answer, now);
-        }
-        let Some((dialog, exchange)) = self.parts_of(request) else { return };
-        exchange.note_allow(request);
-        let offer = session_of(request);
-        if !is_invite && offer.is_none() {
-            dialog.refresh_target(request);
-            self.way = None;
-            return self.respond_with_session(core, request, flow, key, b"", now);
-        }
-        let refused = match exchange.offer {
-            Offer::Ours => Some(491),
-            // The one before is not settled.
-            Offer::Theirs => Some(500),
-            Offer::None if waits || (is_invite && !is_established) => Some(500),
-            Offer::None => None,
-        };
-        if let Some(status) = refused {
-            let mut lines = Vec::new();
-            if status == 500 {
-                ("Retry-After: ", core.tokens.below(11), "\r\n").emit(&mut lines);
-            }
-            let answer = Answer { status, tag: &tag, lines: &lines, body: b"" };
-            return core.respond(request, flow, key, &answer, now);
-        }
-        self.ask_owner(core, request, flow, key, offer);
-    }
-
-    /// Asks the owner for the answer to `offer` of `request`, or for an offer.
-    pub(super) fn ask_owner(
-        &mut self,
-        core: &mut Core,
-        request: &Message<'_>,
-        flow: &Flow,
-        key: ServerKey,
-        offer: Option<Vec<u8>>,
-    ) {
-        let Some((_, exchange)) = self.parts_of(request) else { return };
-        exchange.offer = Offer::Theirs;
-        let asked = Asked { request: request.as_bytes().to_vec(), flow: *flow, key };
-        exchange.turn = Some(Turn::Response(asked));
-        self.make_current(request);
-        core.tell(Event::Offer { call: self.id, offer });
-    }
-
-    /// The owner takes the change that was asked for, with `session`: an answer, or an offer where
-    /// none came.
-    pub(crate) fn accept(
-        &mut self,
-        core: &mut Core,
-        session: &[u8],
-        now: Instant,
-    ) -> Result<(), CallError> {
-        let (id, account) = (self.id, self.account);
-        let none = CallError::State("asked for a change");
-        let (_, exchange) = self.asked().ok_or(none)?;
-        // The offer that was to be made again was made before this description.
-        let waiting = exchange.waiting.take();
-        if let Some(Waiting { failure, tries, .. }) = waiting {
-            let is_moved = tries == 0;
-            core.tell(match is_moved {
-                true => Event::Moved { call: id },
-                false => Event::OfferFailed { call: id, failure },
-            });
-            self.is_moved |= is_moved;
-        }
-        let (dialog, exchange) = self.asked().ok_or(none)?;
-        let Some(turn) = exchange.turn.take() else { return Err(none) };
-        exchange.local = session.to_vec();
-        let asked = match turn {
-            Turn::Response(asked) => asked,
-            Turn::Prack(cseq, rseq) => {
-                exchange.settle();
-                let prack = super::early::prack(account, dialog, cseq, rseq, session.to_vec());
-                let way = self.way_to(prack.dialog.next_hop());
-                core.request(prack, Owner::Call(id), way, now);
-                return Ok(());
-            }
-            Turn::Ack(cseq, flow) => {
-                exchange.settle();
-                let dialog = dialog.clone();
-                let ack = super::outgoing::acknowledge(core, &dialog, cseq, flow, session);
-                if let State::Established(established) = &mut self.state {
-                    established.ack = ack;
-                }
-                return Ok(());
-            }
-        };
-        let Ok(request) = Message::parse(&asked.request) else { return Err(CallError::Unknown) };
-        dialog.refresh_target(&request);
-        match session_of(&request) {
-            Some(offer) => {
-                exchange.remote = offer;
-                exchange.settle();
-            }
-            None => exchange.offer = Offer::Ours,
-        }
-        let wants_answer = exchange.offer == Offer::Ours;
-        if let State::Established(established) = &mut self.state
-            && request.method() == Some(Method::Invite)
-        {
-            let cseq = cseq_of(&request);
-            let timers = &core.config.timers;
-            let mut answer = Unacknowledged::new(asked.key, cseq, wants_answer, timers, now);
-            answer.is_astray = self.is_moved;
-            established.unacknowledged = Some(answer);
-        }
-        self.way = None;
-        self.respond_with_session(core, &request, &asked.flow, asked.key, session, now);
-        self.go_on(core, now);
-        Ok(())
-    }
-
-    /// The owner refuses the change that was asked for; the session stays as it is. Without its
-    /// first session there is no call.
-    pub(crate) fn refuse(
-        &mut self,
-        core: &mut Core,
-        status: u16,
-        now: Instant,
-    ) -> Result<(), CallError> {
-        let tag = self.local_tag();
-        let (_, exchange) = self.asked().ok_or(CallError::State("asked for a change"))?;
-        exchange.offer = Offer::None;
-        match exchange.turn.take() {
-            Some(Turn::Response(asked)) => {
-                if let Ok(request) = Message::parse(&asked.request) {
-                    let answer = Answer::status(status, &tag);
-                    core.respond(&request, &asked.flow, asked.key, &answer, now);
-                }
-                self.go_on(core, now);
-            }
-            turn => {
-                exchange.turn = turn;
-                self.hang_up(core, now);
-            }
-        }
-        Ok(())
-    }
-
-    pub(super) fn respond_with_session(
-        &mut self,
-        core: &mut Core,
-        request: &Message<'_>,
-        flow: &Flow,
-        key: ServerKey,
-        session: &[u8],
-        now: Instant,
-    ) {
-        let tag = self.local_tag();
-        let user = core.contact_user(self.account);
-        let mut lines = Vec::new();
-        ("Contact: ", contact(&user, flow), "\r\n", super::abilities(core)).emit(&mut lines);
-        if request.method() != Some(Method::Prack)
-            && let State::Established(established) = &mut self.state
-            && let Some((agreed, timer)) = agree(&core.config, request)
-        {
-            lines.extend(timer);
-            established.timer = Some(SessionTimer::start(agreed, now));
-        }
-        let answer = Answer { status: 200, tag: &tag, lines: &lines, body: session };
-        core.respond(request, flow, key, &answer, now);
-    }
-
-    /// Whether another session may be offered in a call that stands now, and goes at once.
-    pub(crate) fn may_offer(&self) -> bool {
-        matches!(self.state, State::Established(_)) && self.is_free()
-    }
-
-    /// Offers another session: hold, another codec, another address.
-    pub(crate) fn offer(
-        &mut self,
-        core: &mut Core,
-        session: Vec<u8>,
-        now: Instant,
-    ) -> Result<(), CallError> {
-        let is_early = !matches!(self.state, State::Established(_));
-        let none = CallError::State("established, or ringing with a session that is settled");
-        let (_, exchange) = self.current_mut().ok_or(none)?;
-        if is_early && !(exchange.is_settled && exchange.takes_update) {
-            return Err(none);
-        }
-        if let Some(waiting) = &mut exchange.waiting {
-            // What was to be offered again is not wanted any more.
-            waiting.session = session;
-            return Ok(());
-        }
-        if !self.is_free() && !self.is_moved {
-            return Err(CallError::OfferPending);
-        }
-        if core::mem::take(&mut self.is_moved) && !self.is_free() {
-            // It goes as soon as it may.
-            let failure = Failure::Unreachable;
-            if let Some((_, exchange)) = self.current_mut() {
-                exchange.waiting = Some(Waiting { at: now, session, tries: 0, failure });
-            }
-            return Ok(());
-        }
-        self.send_offer(core, session, 1, now);
-        Ok(())
-    }
-
-    /// Offers `session`, for the `tries`th time: by re-INVITE, or in an early dialog by UPDATE.
-    fn send_offer(&mut self, core: &mut Core, session: Vec<u8>, tries: u32, now: Instant) {
-        let method = match self.state {
-            State::Established(_) => Method::Invite,
-            _ => Method::Update,
-        };
-        let (call, account) = (self.id, self.account);
-        let Some((dialog, _)) = self.current_mut() else { return };
-        let mut draft = draft(account, dialog, method, session.clone());
-        draft.lines = super::abilities(core);
-        if method == Method::Invite {
-            draft.lines.extend(self.timer_lines(&core.config));
-        }
-        let way = self.way_to(draft.dialog.next_hop());
-        let id = core.request(draft, Owner::Call(call), way, now);
-        if let Some((_, exchange)) = self.current_mut() {
-            exchange.offer = Offer::Ours;
-            exchange.sent = Some(Sent { id, session, tries, is_refresh: false });
-        }
-    }
-
-    /// Whether the other end has to acknowledge something before an offer can be made.
-    fn waits_for_peer(&self) -> bool {
-        match &self.state {
-            State::Established(established) => {
-                established.unacknowledged.as_ref().is_some_and(|answer| !answer.is_astray)
-            }
-            State::Ringing(ringing) => ringing.reliable.is_waiting(),
-            State::Calling(_) | State::Over => false,
-        }
-    }
-
-    /// Whether nothing has to be settled before an offer is made.
-    pub(super) fn is_free(&self) -> bool {
-        let is_free = |exchange: &Exchange| exchange.offer == Offer::None && !exchange.is_open();
-        self.current().is_some_and(is_free) && !self.waits_for_peer()
-    }
-
-    /// When an offer is to be made again, unless something has to be settled before.
-    pub(super) fn next_offer(&self) -> Option<Instant> {
-        let waiting = self.current()?.waiting.as_ref().filter(|_| self.is_free());
-        waiting.map(|waiting| waiting.at)
-    }
-
-    /// Makes an offer again when it is time.
-    pub(super) fn poll_offer(&mut self, core: &mut Core, now: Instant) {
-        if self.next_offer().is_none_or(|at| at > now) {
-            return;
-        }
-        let waiting = self.current_mut().and_then(|(_, exchange)| exchange.waiting.take());
-        if let Some(Waiting { session, tries, .. }) = waiting {
-            self.send_offer(core, session, tries + 1, now);
-        }
-    }
-
-    /// Something has come of an UPDATE with an offer of ours, or of a re-INVITE that was refused.
-    /// Of a re-INVITE that was taken, what is left when its ACK is sent.
-    pub(super) fn on_offer_heard(&mut self, core: &mut Core, heard: &Heard<'_>, now: Instant) {
-        let (call, is_ours) = (self.id, self.is_ours);
-        let is_confirmed = matches!(self.state, State::Established(_));
-        let wants_more = match &heard.what {
-            Ok(response) if self.offering(heard.id).is_some() => self.note_min_se(response),
-            _ => false,
-        };
-        let Some((dialog, exchange)) = self.offering(heard.id) else { return };
-        let response = match &heard.what {
-            Ok(response) if response.status().is_some_and(|status| status < 200) => return,
-            Ok(response) => Ok(*response),
-            Err(failure) => Err(failure.clone()),
-        };
-        let Some(sent) = exchange.sent.take() else { return };
-        exchange.offer = Offer::None;
-        let answer = match response {
-            Ok(response) if response.status().is_some_and(|status| status < 300) => {
-                exchange.note_allow(response);
-                dialog.refresh_target(response);
-                Ok(session_of(response))
-            }
-            Ok(response) if wants_more => Err((refusal(response), Some(Duration::ZERO))),
-            Ok(response) => Err((refusal(response), retry_in(core, response, is_ours))),
-            Err(failure) => Err((failure, None)),
-        };
-        match answer {
-            Ok(Some(answer)) => {
-                exchange.settle();
-                exchange.local = sent.session;
-                let is_news = !sent.is_refresh || exchange.remote != answer;
-                exchange.remote.clone_from(&answer);
-                if is_news {
-                    core.tell(Event::Answer { call, answer });
-                }
-            }
-            Err((failure, wait)) if sent.is_refresh => {
-                return self.on_refresh_failed(core, failure, wait == Some(Duration::ZERO), now);
-            }
-            Ok(None) => {
-                let failure = Failure::Protocol("the answer has no session description");
-                core.tell(Event::OfferFailed { call, failure });
-            }
-            Err((failure, Some(wait))) if sent.tries < MAX_TRIES => {
-                let Sent { session, tries, .. } = sent;
-                exchange.waiting = Some(Waiting { at: now + wait, session, tries, failure });
-            }
-            Err((failure, _)) => {
-                let is_unknown = matches!(failure, Failure::Refused { status: 405 | 501, .. });
-                if is_unknown && heard.method == Method::Update {
-                    exchange.takes_update = false;
-                    if matches!(self.state, State::Established(_)) {
-                        return self.send_offer(core, sent.session, sent.tries, now);
-                    }
-                }
-                if self.ends_by(core, &failure, now) {
-                    return;
-                }
-                core.tell(Event::OfferFailed { call, failure });
-            }
-        }
-        // An UPDATE that began before the answer has said nothing of a timer.
-        if is_confirmed
-            && heard.method == Method::Invite
-            && let Ok(response) = &heard.what
-            && response.status().is_some_and(|status| status < 300)
-        {
-            self.note_timer(core, response, now);
-        }
-        self.go_on(core, now);
-    }
-}
-
-/// In how long a change is to be asked for again that `response` has refused, of a call that is
-/// ours or not; `None`: not again (RFC 3261 sections 14.1 and 21.5.1).
-fn retry_in(core: &mut Core, response: &Message<'_>, is_ours: bool) -> Option<Duration> {
-    match response.status()? {
-        491 if is_ours => Some(Duration::from_millis(2100 + 10 * core.tokens.below(191))),
-        491 => Some(Duration::from_millis(10 * core.tokens.below(201))),
-        500 => {
-            let value = response.value(HeaderName::RetryAfter)?;
-            retry_after(value).ok().map(|retry| retry.delay.min(LONGEST_WAIT))
-        }
-        _ => None,
-    }
+/// The session description of a message, if that is its body.
+pub(super) fn session_of(message: &Message<'_>) -> Option<Vec<u8>> {
+    let body = message.body();
+    let is_session = message
+        .value(HeaderName::ContentType)
+        .and_then(|value| media_type(value).ok())
+        .is_some_and(|kind| kind.is("application", "sdp"));
+    (is_session && !body.is_empty()).then(|| body.to_vec())
 }

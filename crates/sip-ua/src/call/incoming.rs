@@ -1,14 +1,15 @@
 //! Calls that others place (RFC 3261 section 13.3).
 
-use super::established::{Established, Unacknowledged};
-use super::exchange::{Exchange, cseq_of};
+use super::error::CallError;
+use super::exchange::{Exchange, Offer, cseq_of, session_of};
 use super::reliable::Responses;
+use super::state::{Call, Established, Ringing, State, Unacknowledged};
 use super::timer::{SessionTimer, agree, too_brief};
-use super::{Asked, Call, CallError, Offer, Ringing, State, session_of};
+use crate::capabilities;
 use crate::config::{AccountId, Reliable};
 use crate::core::{Core, contact};
 use crate::event::{CallId, End, Event};
-use crate::server::Answer;
+use crate::server_transaction::{Answer, Asked};
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -176,16 +177,6 @@ impl Call {
         let reason = String::from_utf8_lossy(cancel.value(HeaderName::Reason).unwrap_or_default());
         self.refuse_invite(core, 487, End::Cancelled { reason: reason.into_owned() }, now);
     }
-
-    /// The tag of this end.
-    pub(crate) fn local_tag(&self) -> Vec<u8> {
-        match &self.state {
-            State::Ringing(ringing) => ringing.dialog.id().local_tag.to_vec(),
-            State::Established(established) => established.dialog.id().local_tag.to_vec(),
-            State::Calling(calling) => calling.dialog.id().local_tag.to_vec(),
-            State::Over => Vec::new(),
-        }
-    }
 }
 
 fn respond_to_invite(
@@ -203,7 +194,8 @@ fn respond_to_invite(
     if status < 300 {
         invite.write_record_routes(&mut lines);
         let user = core.contact_user(account);
-        ("Contact: ", contact(&user, flow), "\r\n", super::abilities(core)).emit(&mut lines);
+        ("Contact: ", contact(&user, flow), "\r\n", capabilities::lines(&core.config))
+            .emit(&mut lines);
     }
     lines.extend_from_slice(more);
     let tag = ringing.dialog.id().local_tag;

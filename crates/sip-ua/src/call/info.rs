@@ -1,8 +1,10 @@
 //! Keys that are pressed, told by INFO, as phones do that know no telephone events.
 
-use super::{Call, CallError, State, draft};
-use crate::client::Owner;
+use super::error::CallError;
+use super::state::Call;
+use crate::client_transaction::Owner;
 use crate::core::Core;
+use crate::draft::Draft;
 use crate::event::Event;
 use sip::header::media_type;
 use sip::{Emit, HeaderName, Instant, Message, Method};
@@ -18,15 +20,13 @@ impl Call {
         key: char,
         now: Instant,
     ) -> Result<(), CallError> {
-        let State::Established(established) = &mut self.state else {
-            return Err(CallError::State("established"));
-        };
         let account = self.account;
+        let established = self.established()?;
         let mut body = alloc::vec::Vec::new();
         let mut digit = [0; 4];
         let digit = key.encode_utf8(&mut digit);
         ("Signal=", &*digit, "\r\nDuration=", DURATION, "\r\n").emit(&mut body);
-        let mut draft = draft(account, &mut established.dialog, Method::Info, body);
+        let mut draft = Draft::within(account, &mut established.dialog, Method::Info, body);
         draft.body_type = "application/dtmf-relay".into();
         let way = self.way_to(draft.dialog.next_hop());
         core.request(draft, Owner::Nobody, way, now);

@@ -1,6 +1,7 @@
 //! Calls that stand while the address of this machine changes: they go on from the new one.
 
-use super::{Call, Offer, State};
+use super::exchange::Offer;
+use super::state::{Call, State};
 use crate::core::Core;
 use crate::event::{Event, Failure};
 use sip::Instant;

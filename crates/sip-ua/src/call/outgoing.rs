@@ -1,16 +1,20 @@
-//! Calls that we place (RFC 3261 section 13.2).
+//! Calls that we place (RFC 3261 section 13.2), and sent elsewhere.
 
-use super::established::Established;
-use super::exchange::{Turn, cseq_of};
-use super::{Call, Calling, Offer, Redirects, State, abilities, draft, session_of};
-use crate::client::{ClientId, Heard, Owner, refusal};
+use super::ack::acknowledge;
+use super::exchange::{Offer, Turn, cseq_of, session_of};
+use super::redirect::{Place, Redirects};
+use super::state::{Call, Calling, Established, State};
+use crate::capabilities;
+use crate::client_transaction::{ClientId, Heard, Owner};
 use crate::config::{AccountId, Reliable};
 use crate::core::Core;
+use crate::draft::Draft;
 use crate::event::{CallId, End, Event, Failure};
 use alloc::boxed::Box;
+use alloc::string::String;
 use alloc::vec::Vec;
 use sip::dialog::Dialog;
-use sip::{Emit, Flow, Instant, Message, Method};
+use sip::{Flow, Instant, Message, Method, Uri};
 
 /// Servers on the way that may each want more time between refreshes.
 const MAX_BRIEFS: u32 = 4;
@@ -65,8 +69,9 @@ impl Call {
         }
         calling.current = None;
         let session = calling.session.clone();
-        let mut draft = draft(self.account, &mut calling.dialog, Method::Invite, session);
-        draft.lines = abilities(core);
+        let dialog = &mut calling.dialog;
+        let mut draft = Draft::within(self.account, dialog, Method::Invite, session);
+        draft.lines = capabilities::lines(&core.config);
         draft.lines.extend_from_slice(&self.wish);
         if core.config.reliable == Reliable::Required {
             draft.lines.extend_from_slice(b"Require: 100rel\r\n");
@@ -91,22 +96,7 @@ impl Call {
         }
     }
 
-    /// Something has come of a request of this call.
-    pub(crate) fn on_heard(&mut self, core: &mut Core, heard: Heard<'_>, now: Instant) {
-        // Requests with credentials have had numbers that the dialog has not given.
-        if let Ok(response) = &heard.what
-            && let Some((dialog, _)) = self.parts_of(response)
-        {
-            dialog.skip_cseq(cseq_of(response));
-        }
-        match (&mut self.state, heard.method) {
-            (State::Calling(_), Method::Invite) => self.on_invite_heard(core, heard, now),
-            (State::Established(_), _) => self.on_established_heard(core, heard, now),
-            _ => self.on_offer_heard(core, &heard, now),
-        }
-    }
-
-    fn on_invite_heard(&mut self, core: &mut Core, heard: Heard<'_>, now: Instant) {
+    pub(super) fn on_invite_heard(&mut self, core: &mut Core, heard: Heard<'_>, now: Instant) {
         let response = match heard.what {
             Ok(response) => response,
             Err(_) if self.redirect(core, None, now) => return,
@@ -129,7 +119,7 @@ impl Call {
             calling.briefs += 1;
             let _ = self.invite(core, now);
         } else if !self.redirect(core, Some(response), now) {
-            self.fail(core, refusal(response), now);
+            self.fail(core, Failure::refused_by(response), now);
         }
     }
 
@@ -201,73 +191,46 @@ impl Call {
             core.tell(Event::Offer { call: id, offer });
         }
     }
-}
 
-/// Sends the ACK of the 2xx to the INVITE with the CSeq `cseq` (RFC 3261 section 13.2.2.4), and
-/// returns it with its number and the way that it went.
-pub(super) fn acknowledge(
-    core: &mut Core,
-    dialog: &Dialog,
-    cseq: u32,
-    flow: Option<Flow>,
-    session: &[u8],
-) -> Option<(u32, Flow, Vec<u8>)> {
-    let flow = flow?;
-    let mut bytes = Vec::new();
-    let branch = core.tokens.next();
-    let via =
-        (("SIP/2.0/", flow.transport.via_name(), " ", flow.local), ";rport;branch=z9hG4bK", branch);
-    dialog.request(Method::Ack, cseq, via, &mut bytes).body("application/sdp", session);
-    core.send(flow, bytes.clone());
-    Some((cseq, flow, bytes))
-}
-
-/// A 2xx to an INVITE of ours has come that is of no call: another phone has answered, too, or it
-/// comes too late. It is hung up (RFC 3261 section 13.2.2.4).
-pub(crate) fn refuse_answer(
-    core: &mut Core,
-    account: Option<AccountId>,
-    response: &Message<'_>,
-    flow: Option<Flow>,
-    now: Instant,
-) {
-    let Ok(mut dialog) = Dialog::of_response(response) else { return };
-    acknowledge(core, &dialog, cseq_of(response), flow, b"");
-    let bye = draft(account, &mut dialog, Method::Bye, Vec::new());
-    core.request(bye, Owner::Nobody, flow, now);
-}
-
-/// What may become a dialog with `uri`, of `account` or of nobody in particular.
-pub(crate) fn dialog_to(
-    core: &mut Core,
-    account: Option<AccountId>,
-    uri: &str,
-    routes: &[Vec<u8>],
-) -> Option<Dialog> {
-    let parsed = sip::Uri::parse(uri.as_bytes()).ok()?;
-    parsed.as_sip()?;
-    let (call_id, tag) = (core.tokens.next(), core.tokens.next());
-    let settings = account.map(|id| core.config.accounts.get(id.0));
-    let mut local = Vec::new();
-    match settings {
-        Some(settings) => {
-            let settings = settings?;
-            let name = settings.display_name.as_str();
-            let display = (!name.is_empty()).then_some((sip::param::Quoted(name), " "));
-            (display, "<", settings.uri.as_str(), ">").emit(&mut local);
+    /// The INVITE came to nothing, by `response` or by silence. Sends it to the next place, where
+    /// there is one.
+    pub(super) fn redirect(
+        &mut self,
+        core: &mut Core,
+        response: Option<&Message<'_>>,
+        now: Instant,
+    ) -> bool {
+        let State::Calling(calling) = &mut self.state else { return false };
+        let status = response.and_then(Message::status).unwrap_or_default();
+        // Who refuses for everybody has the last word (RFC 3261 section 21.6).
+        if calling.ending.is_some() || status >= 600 {
+            return false;
         }
-        None => {
-            let user = core.contact_user(None);
-            ("<sip:", &user, "@anonymous.invalid>").emit(&mut local);
+        if let Some(response) = response.filter(|_| (300..400).contains(&status)) {
+            let secure = Uri::parse(calling.dialog.target());
+            let secure = secure.is_ok_and(|uri| uri.as_sip().is_some_and(|uri| uri.secure));
+            calling.redirects.note(response, secure);
         }
+        let Some(uri) = calling.go_elsewhere() else { return false };
+        let to = String::from_utf8_lossy(&uri).into_owned();
+        core.tell(Event::Redirected { call: self.id, to });
+        if let Some(id) = self.invite(core, now) {
+            core.mark_redirected(id);
+        }
+        true
     }
-    let mut dialog = Dialog::new(call_id, &local, tag, ("<", uri, ">"), uri);
-    let proxy = settings.flatten().and_then(|settings| settings.proxy.as_ref());
-    let proxy = proxy.map(|proxy| {
-        let mut route = Vec::new();
-        ("<", proxy.as_str(), ">").emit(&mut route);
-        route
-    });
-    dialog.set_routes(proxy.iter().chain(routes));
-    Some(dialog)
+}
+
+impl Calling {
+    /// Goes to the next place, where there is one. Returns that.
+    fn go_elsewhere(&mut self) -> Option<Vec<u8>> {
+        let Place { uri, is_proxy } = self.redirects.next()?;
+        if is_proxy {
+            let is_loose = matches!(Uri::parse(&uri), Ok(Uri::Sip(uri)) if uri.is_loose());
+            self.dialog.set_routes([("<", &uri, (!is_loose).then_some(";lr"), ">")]);
+        } else {
+            self.dialog.set_target(&uri);
+        }
+        Some(uri)
+    }
 }

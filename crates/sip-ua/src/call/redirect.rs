@@ -1,14 +1,10 @@
-//! Calls that are sent elsewhere (RFC 3261 sections 8.1.3.4 and 21.3).
+//! Where calls are sent instead (RFC 3261 sections 8.1.3.4 and 21.3).
 
-use super::{Call, Calling, State};
-use crate::core::Core;
-use crate::event::Event;
 use alloc::collections::VecDeque;
-use alloc::string::String;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 use sip::header::{NameAddr, q_value};
-use sip::{HeaderName, Instant, Message, Uri};
+use sip::{HeaderName, Message, Uri};
 
 /// Where a call is sent, one place after the other.
 pub(super) struct Redirects {
@@ -20,10 +16,10 @@ pub(super) struct Redirects {
 }
 
 /// A URI that a redirection names.
-struct Place {
-    uri: Vec<u8>,
+pub(super) struct Place {
+    pub(super) uri: Vec<u8>,
     /// Whether it is a proxy on the way, and not the target (305).
-    is_proxy: bool,
+    pub(super) is_proxy: bool,
 }
 
 /// The URI in a Contact, fit to be a request URI: `secure` ones lead nowhere else.
@@ -55,7 +51,7 @@ impl Redirects {
 
     /// Takes the places that `response` names, a 3xx, before those that are left: the preferred
     /// first.
-    fn note(&mut self, response: &Message<'_>, secure: bool) {
+    pub(super) fn note(&mut self, response: &Message<'_>, secure: bool) {
         let is_proxy = response.status() == Some(305);
         let elements = response.elements(HeaderName::Contact);
         let mut contacts: Vec<_> = elements
@@ -77,52 +73,8 @@ impl Redirects {
         self.ahead = places;
     }
 
-    fn next(&mut self) -> Option<Place> {
+    pub(super) fn next(&mut self) -> Option<Place> {
         self.left = self.left.checked_sub(1)?;
         self.ahead.pop_front()
-    }
-}
-
-impl Calling {
-    /// Goes to the next place, where there is one. Returns that.
-    fn go_elsewhere(&mut self) -> Option<Vec<u8>> {
-        let Place { uri, is_proxy } = self.redirects.next()?;
-        if is_proxy {
-            let is_loose = matches!(Uri::parse(&uri), Ok(Uri::Sip(uri)) if uri.is_loose());
-            self.dialog.set_routes([("<", &uri, (!is_loose).then_some(";lr"), ">")]);
-        } else {
-            self.dialog.set_target(&uri);
-        }
-        Some(uri)
-    }
-}
-
-impl Call {
-    /// The INVITE came to nothing, by `response` or by silence. Sends it to the next place, where
-    /// there is one.
-    pub(super) fn redirect(
-        &mut self,
-        core: &mut Core,
-        response: Option<&Message<'_>>,
-        now: Instant,
-    ) -> bool {
-        let State::Calling(calling) = &mut self.state else { return false };
-        let status = response.and_then(Message::status).unwrap_or_default();
-        // Who refuses for everybody has the last word (RFC 3261 section 21.6).
-        if calling.ending.is_some() || status >= 600 {
-            return false;
-        }
-        if let Some(response) = response.filter(|_| (300..400).contains(&status)) {
-            let secure = Uri::parse(calling.dialog.target());
-            let secure = secure.is_ok_and(|uri| uri.as_sip().is_some_and(|uri| uri.secure));
-            calling.redirects.note(response, secure);
-        }
-        let Some(uri) = calling.go_elsewhere() else { return false };
-        let to = String::from_utf8_lossy(&uri).into_owned();
-        core.tell(Event::Redirected { call: self.id, to });
-        if let Some(id) = self.invite(core, now) {
-            core.mark_redirected(id);
-        }
-        true
     }
 }

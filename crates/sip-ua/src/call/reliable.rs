@@ -1,14 +1,14 @@
-//! Provisional responses of ours that are sent until they are acknowledged (RFC 3262 section 3).
+//! Provisional responses of ours that are sent until they are acknowledged, and how those of others
+//! are (RFC 3262).
 
-use super::{Call, Offer, State, session_of};
-use crate::config::{Config, Reliable};
+use crate::capabilities::{self, RELIABLE};
+use crate::config::{AccountId, Config, Reliable};
 use crate::core::Core;
-use crate::event::{End, Event, Failure};
-use crate::option_tags::{self, RELIABLE};
-use crate::server::{Answer, ServerKey};
+use crate::draft::Draft;
 use alloc::vec::Vec;
-use sip::header::RAck;
-use sip::{Duration, Flow, HeaderName, Instant, Message, Method};
+use sip::dialog::Dialog;
+use sip::header::{CSeq, RAck};
+use sip::{Duration, Emit, HeaderName, Instant, Message, Method};
 
 /// What is known of the provisional responses to one INVITE.
 pub(super) struct Responses {
@@ -16,9 +16,9 @@ pub(super) struct Responses {
     is_possible: bool,
     is_required: bool,
     /// The RSeq of the last one; 0 before the first.
-    last: u32,
+    pub(super) last: u32,
     /// One at a time is under way.
-    sent: Option<Sent>,
+    pub(super) sent: Option<Sent>,
     /// What is to be said next: with a session, or that it rings.
     pub(super) next: Option<Vec<u8>>,
     /// The session of a 2xx that has to wait.
@@ -26,18 +26,18 @@ pub(super) struct Responses {
 }
 
 /// One that is not acknowledged.
-struct Sent {
+pub(super) struct Sent {
     has_session: bool,
-    again: Instant,
-    interval: Duration,
-    give_up: Instant,
+    pub(super) again: Instant,
+    pub(super) interval: Duration,
+    pub(super) give_up: Instant,
 }
 
 impl Responses {
     /// For `invite`.
     pub(super) fn new(config: &Config, invite: &Message<'_>) -> Self {
-        let is_required = option_tags::has(invite, HeaderName::Require, RELIABLE);
-        let is_known = is_required || option_tags::has(invite, HeaderName::Supported, RELIABLE);
+        let is_required = capabilities::has(invite, HeaderName::Require, RELIABLE);
+        let is_known = is_required || capabilities::has(invite, HeaderName::Supported, RELIABLE);
         let is_possible = is_known && config.reliable != Reliable::Off;
         Self {
             is_possible,
@@ -95,86 +95,16 @@ impl Responses {
     }
 }
 
-impl Call {
-    /// Sends the provisional response again that has no PRACK, or gives up.
-    pub(super) fn poll_ring(&mut self, core: &mut Core, now: Instant) {
-        let State::Ringing(ringing) = &mut self.state else { return };
-        let Some(sent) = &mut ringing.reliable.sent else { return };
-        if sent.give_up <= now {
-            return self.refuse_invite(core, 504, End::Failed(Failure::TimedOut), now);
-        }
-        if sent.again <= now {
-            sent.interval = sent.interval.times(2);
-            sent.again = now + sent.interval;
-            core.send_again(ringing.invite.key);
-        }
-    }
-
-    /// A PRACK has come.
-    pub(super) fn on_prack(
-        &mut self,
-        core: &mut Core,
-        prack: &Message<'_>,
-        flow: &Flow,
-        key: ServerKey,
-        now: Instant,
-    ) {
-        let tag = self.local_tag();
-        let rack = prack.value(HeaderName::RAck).and_then(|value| RAck::parse(value).ok());
-        let Some(rack) = rack else {
-            return core.respond(prack, flow, key, &Answer::status(400, &tag), now);
-        };
-        let is_meant = |rseq: u32, cseq: u32| {
-            rack.rseq == rseq && rack.cseq.number == cseq && rack.cseq.method == Method::Invite
-        };
-        let is_known = match &mut self.state {
-            State::Ringing(ringing) => {
-                let (cseq, last) = (ringing.cseq, ringing.reliable.last);
-                ringing.reliable.sent.take_if(|_| is_meant(last, cseq)).is_some()
-            }
-            State::Established(established) => {
-                established.unpracked.take_if(|(rseq, cseq)| is_meant(*rseq, *cseq)).is_some()
-            }
-            State::Calling(_) | State::Over => false,
-        };
-        let call = self.id;
-        let Some((_, exchange)) = self.parts_of(prack).filter(|_| is_known) else {
-            return core.respond(prack, flow, key, &Answer::status(481, &tag), now);
-        };
-        match session_of(prack) {
-            answer if exchange.offer == Offer::Ours && exchange.sent.is_none() => {
-                exchange.settle();
-                exchange.remote = answer.clone().unwrap_or_default();
-                core.tell(match answer {
-                    Some(answer) => Event::Answer { call, answer },
-                    None => {
-                        let failure = Failure::Protocol("the PRACK has no answer to our offer");
-                        Event::OfferFailed { call, failure }
-                    }
-                });
-            }
-            Some(offer) if exchange.offer == Offer::None && !exchange.is_open() => {
-                return self.ask_owner(core, prack, flow, key, Some(offer));
-            }
-            Some(_) => {
-                return core.respond(prack, flow, key, &Answer::status(491, &tag), now);
-            }
-            None => {}
-        }
-        core.respond(prack, flow, key, &Answer::status(200, &tag), now);
-        self.go_on(core, now);
-    }
-
-    /// Says what had to wait until a provisional response was acknowledged, or an offer answered.
-    pub(super) fn go_on(&mut self, core: &mut Core, now: Instant) {
-        let State::Ringing(ringing) = &mut self.state else { return };
-        if ringing.reliable.is_waiting() || ringing.exchange.is_open() {
-            return;
-        }
-        if let Some(session) = ringing.reliable.answer.take() {
-            let _ = self.answer(core, &session, now);
-        } else if let Some(session) = ringing.reliable.next.take() {
-            let _ = self.ring(core, &session, now);
-        }
-    }
+/// The PRACK of the provisional response with the RSeq `rseq` to the INVITE that began `dialog`.
+pub(super) fn prack(
+    account: Option<AccountId>,
+    dialog: &mut Dialog,
+    invite: u32,
+    rseq: u32,
+    session: Vec<u8>,
+) -> Draft {
+    let mut prack = Draft::within(account, dialog, Method::Prack, session);
+    let rack = RAck { rseq, cseq: CSeq { number: invite, method: Method::Invite } };
+    ("RAck: ", rack, "\r\n").emit(&mut prack.lines);
+    prack
 }

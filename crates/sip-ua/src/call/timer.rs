@@ -1,39 +1,35 @@
-//! Session timers: a call that nobody refreshes ends (RFC 4028).
+//! Session timers: what the two ends agree on (RFC 4028).
 
-use super::exchange::Sent;
-use super::{Call, Offer, State, draft};
-use crate::client::{ClientId, Heard, Owner, refusal};
+use crate::capabilities::{self, TIMER};
+use crate::client_transaction::ClientId;
 use crate::config::Config;
-use crate::core::Core;
-use crate::event::{End, Failure};
-use crate::option_tags::{self, TIMER};
 use alloc::vec::Vec;
 use sip::header::session_expires;
-use sip::{Duration, Emit, HeaderName, Instant, Message, Method};
+use sip::{Duration, Emit, HeaderName, Instant, Message};
 
 /// What Min-SE is where it is not said (RFC 4028 section 5).
-const DEFAULT_MIN_SE: Duration = Duration::from_secs(90);
+pub(super) const DEFAULT_MIN_SE: Duration = Duration::from_secs(90);
 
 /// The shortest wait between two refreshes, whatever the other end asks for.
-const SHORTEST_WAIT: Duration = Duration::from_secs(1);
+pub(super) const SHORTEST_WAIT: Duration = Duration::from_secs(1);
 
 /// The timer of a call that stands.
 pub(super) struct SessionTimer {
-    agreed: Agreed,
+    pub(super) agreed: Agreed,
     /// When we refresh; [`Instant::MAX`] where the other end does, or while we are at it.
-    refresh: Instant,
+    pub(super) refresh: Instant,
     /// When the call ends, unless it is refreshed.
-    end: Instant,
+    pub(super) end: Instant,
     /// Our UPDATE that refreshes.
-    request: Option<ClientId>,
+    pub(super) request: Option<ClientId>,
 }
 
 /// What the two ends have agreed on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Agreed {
-    interval: Duration,
+    pub(super) interval: Duration,
     /// Whether we refresh.
-    is_ours: bool,
+    pub(super) is_ours: bool,
 }
 
 impl SessionTimer {
@@ -65,12 +61,12 @@ impl SessionTimer {
 }
 
 /// The seconds of Session-Expires or Min-SE in `message`.
-fn seconds(message: &Message<'_>, name: HeaderName) -> Option<Duration> {
+pub(super) fn seconds(message: &Message<'_>, name: HeaderName) -> Option<Duration> {
     session_expires(message.value(name)?).ok().map(|value| value.interval)
 }
 
 /// Who refreshes, as Session-Expires in `message` has it: whether that is who sent the request.
-fn is_caller(message: &Message<'_>) -> Option<bool> {
+pub(super) fn is_caller(message: &Message<'_>) -> Option<bool> {
     let value = session_expires(message.value(HeaderName::SessionExpires)?).ok()?;
     let refresher = value.params.value("refresher")?;
     Some(!refresher.eq_ignore_ascii_case(b"uas"))
@@ -80,7 +76,7 @@ fn is_caller(message: &Message<'_>) -> Option<bool> {
 fn knows_timers(request: &Message<'_>) -> bool {
     [HeaderName::Supported, HeaderName::Require]
         .into_iter()
-        .any(|name| option_tags::has(request, name, TIMER))
+        .any(|name| capabilities::has(request, name, TIMER))
 }
 
 /// The lines of the 422 that `request` gets where it asks for less time than we want (RFC 4028
@@ -111,139 +107,4 @@ pub(super) fn agree(config: &Config, request: &Message<'_>) -> Option<(Agreed, V
     ("Session-Expires: ", interval.as_secs(), ";refresher=", refresher, "\r\n").emit(&mut lines);
     is_theirs.then_some("Require: timer\r\n").emit(&mut lines);
     Some((Agreed { interval, is_ours: !is_theirs }, lines))
-}
-
-impl Call {
-    /// Lines of a request that ask for a timer; as it is, where there is one.
-    pub(super) fn timer_lines(&self, config: &Config) -> Vec<u8> {
-        let mut lines = Vec::new();
-        let Some(interval) = config.session_expires else { return lines };
-        let agreed = match &self.state {
-            State::Established(established) => established.timer.as_ref().map(|timer| timer.agreed),
-            _ => None,
-        };
-        let interval = agreed.map_or(interval, |agreed| agreed.interval).max(self.min_se);
-        let refresher = agreed.map(|agreed| if agreed.is_ours { "uac" } else { "uas" });
-        let refresher = refresher.map(|refresher| (";refresher=", refresher));
-        ("Session-Expires: ", interval.as_secs(), refresher, "\r\n").emit(&mut lines);
-        if self.min_se != DEFAULT_MIN_SE {
-            ("Min-SE: ", self.min_se.as_secs(), "\r\n").emit(&mut lines);
-        }
-        lines
-    }
-
-    /// What the 2xx `response` to a request of ours says of the timer (RFC 4028 section 7.2). Where
-    /// it says nothing, the other end knows of none, and we refresh.
-    pub(super) fn note_timer(&mut self, core: &Core, response: &Message<'_>, now: Instant) {
-        let Some(ours) = core.config.session_expires else { return };
-        let agreed = Agreed {
-            interval: seconds(response, HeaderName::SessionExpires)
-                .unwrap_or(ours.max(self.min_se)),
-            is_ours: is_caller(response).unwrap_or(true),
-        };
-        if let State::Established(established) = &mut self.state {
-            established.timer = Some(SessionTimer::start(agreed, now));
-        }
-    }
-
-    /// The other end wants more time than we have asked for, in a 422. False where it does not say
-    /// so.
-    pub(super) fn note_min_se(&mut self, response: &Message<'_>) -> bool {
-        let wanted = match response.status() {
-            Some(422) => seconds(response, HeaderName::MinSe),
-            _ => None,
-        };
-        let is_more = wanted.is_some_and(|wanted| wanted > self.min_se);
-        self.min_se = self.min_se.max(wanted.unwrap_or_default());
-        is_more
-    }
-
-    /// Refreshes the session when it is time, or ends it.
-    pub(super) fn poll_timer(&mut self, core: &mut Core, now: Instant) {
-        let is_free = self.is_free();
-        let State::Established(established) = &mut self.state else { return };
-        let Some(timer) = &mut established.timer else { return };
-        if timer.end <= now {
-            return self.send_bye(core, End::Failed(Failure::TimedOut), now);
-        }
-        if timer.refresh > now || !is_free {
-            return;
-        }
-        timer.refresh = Instant::MAX;
-        let takes_update = established.exchange.takes_update;
-        // The description is offered as it is, which changes nothing.
-        let session = match takes_update {
-            true => Vec::new(),
-            false => established.exchange.local.clone(),
-        };
-        let method = if takes_update { Method::Update } else { Method::Invite };
-        let mut draft = draft(self.account, &mut established.dialog, method, session.clone());
-        draft.lines = [super::abilities(core), self.timer_lines(&core.config)].concat();
-        let way = self.way_to(draft.dialog.next_hop());
-        let id = core.request(draft, Owner::Call(self.id), way, now);
-        let State::Established(established) = &mut self.state else { return };
-        if takes_update {
-            if let Some(timer) = &mut established.timer {
-                timer.request = Some(id);
-            }
-        } else {
-            established.exchange.offer = Offer::Ours;
-            established.exchange.sent = Some(Sent { id, session, tries: 1, is_refresh: true });
-        }
-    }
-
-    /// Something has come of an UPDATE that refreshes. False where it is of another request.
-    pub(super) fn on_refresh_heard(
-        &mut self,
-        core: &mut Core,
-        heard: &Heard<'_>,
-        now: Instant,
-    ) -> bool {
-        let State::Established(established) = &mut self.state else { return false };
-        let request = established.timer.as_ref().and_then(|timer| timer.request);
-        if request != Some(heard.id) {
-            return false;
-        }
-        match &heard.what {
-            Ok(response) => match response.status().unwrap_or_default() {
-                ..200 => {}
-                200..300 => {
-                    established.dialog.refresh_target(response);
-                    established.exchange.note_allow(response);
-                    self.note_timer(core, response, now);
-                }
-                _ => {
-                    let wants_more = self.note_min_se(response);
-                    self.on_refresh_failed(core, refusal(response), wants_more, now);
-                }
-            },
-            Err(failure) => self.on_refresh_failed(core, failure.clone(), false, now),
-        }
-        true
-    }
-
-    /// A refresh was refused: it is made again, at once with a longer time or in another way, or
-    /// after a while. Where the other end does not know the call any more, it is over (RFC 4028
-    /// section 10).
-    pub(super) fn on_refresh_failed(
-        &mut self,
-        core: &mut Core,
-        failure: Failure,
-        wants_more: bool,
-        now: Instant,
-    ) {
-        if self.ends_by(core, &failure, now) {
-            return;
-        }
-        let State::Established(established) = &mut self.state else { return };
-        let is_unknown = matches!(failure, Failure::Refused { status: 405 | 501, .. })
-            && core::mem::take(&mut established.exchange.takes_update);
-        let Some(timer) = &mut established.timer else { return };
-        timer.request = None;
-        let half = Duration::from_micros(timer.end.since(now).as_micros() / 2);
-        timer.refresh = match wants_more || is_unknown {
-            true => now,
-            false => now + half.max(SHORTEST_WAIT),
-        };
-    }
 }

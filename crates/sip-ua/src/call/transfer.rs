@@ -1,16 +1,18 @@
 //! Transfer: REFER, what becomes of it, and calls that replace others (RFC 3515, RFC 3891, RFC
 //! 5589).
 
-use super::established::Established;
-use super::{Asked, Call, CallError, State, draft};
-use crate::client::{Heard, Owner, refusal};
+use super::error::CallError;
+use super::exchange::cseq_of;
+use super::state::{Call, State};
+use crate::client_transaction::{Heard, Owner};
 use crate::core::{Core, contact};
-use crate::event::{CallId, End, Event, Failure, Transfer};
+use crate::draft::Draft;
+use crate::event::{Event, Failure, Transfer};
 use crate::replaces::Replaces;
-use crate::server::{Answer, ServerKey};
+use crate::server_transaction::{Answer, Asked, ServerKey};
 use alloc::string::String;
 use alloc::vec::Vec;
-use sip::header::{CSeq, NameAddr, media_type};
+use sip::header::{NameAddr, media_type};
 use sip::message::reason_phrase;
 use sip::{Duration, Emit, Flow, HeaderName, Instant, Message, Method};
 
@@ -19,46 +21,7 @@ const TELLS: Duration = Duration::from_secs(180);
 /// The header fields that a Refer-To may ask for, in all.
 const MAX_REFER_TO: usize = 2048;
 
-/// REFERs within one dialog, of either end.
-#[derive(Default)]
-pub(super) struct Referrals {
-    /// Whether ours has no end yet.
-    is_asking: bool,
-    /// Theirs, that waits for the owner's word.
-    asked: Option<Asked>,
-    /// Theirs, that is being followed: its CSeq, and when it is told of no more.
-    followed: Option<(u32, Instant)>,
-    /// How many of theirs there were.
-    count: u32,
-}
-
-impl Referrals {
-    /// The call is over: a REFER that waits for the owner's word is answered, or it would be
-    /// remembered for ever.
-    pub(super) fn abandon(self, core: &mut Core, tag: &[u8], now: Instant) {
-        if let Some(asked) = self.asked
-            && let Ok(refer) = Message::parse(&asked.request)
-        {
-            core.respond(&refer, &asked.flow, asked.key, &Answer::status(487, tag), now);
-        }
-    }
-}
-
-/// News of a call that another call's end has wished for.
-pub(crate) struct News {
-    /// The call that is told.
-    pub(crate) to: CallId,
-    pub(crate) status: u16,
-}
-
 impl Call {
-    fn established(&mut self) -> Result<&mut Established, CallError> {
-        match &mut self.state {
-            State::Established(established) => Ok(established),
-            _ => Err(CallError::State("established")),
-        }
-    }
-
     /// Asks the other end to call `refer_to` instead.
     pub(crate) fn refer(
         &mut self,
@@ -73,7 +36,7 @@ impl Call {
         }
         established.referrals.is_asking = true;
         let local = established.dialog.local().to_vec();
-        let mut draft = draft(account, &mut established.dialog, Method::Refer, Vec::new());
+        let mut draft = Draft::within(account, &mut established.dialog, Method::Refer, Vec::new());
         let referrer = NameAddr::parse(HeaderName::From, &local).ok();
         let referrer = referrer.map(|address| ("Referred-By: <", address.uri_bytes, ">\r\n"));
         (("Refer-To: <", refer_to, ">\r\n"), referrer).emit(&mut draft.lines);
@@ -118,7 +81,7 @@ impl Call {
                     let transfer = Transfer::Accepted;
                     return core.tell(Event::Transfer { call, transfer });
                 }
-                _ => refusal(response),
+                _ => Failure::refused_by(response),
             },
             Err(failure) => failure.clone(),
         };
@@ -230,9 +193,8 @@ impl Call {
             ("Referred-By: ", referrer, "\r\n").emit(&mut lines);
         }
         let address = String::from_utf8_lossy(address).into_owned();
-        let cseq = refer.value(HeaderName::CSeq).and_then(|value| CSeq::parse(value).ok());
         established.referrals.count += 1;
-        established.referrals.followed = Some((cseq.map_or(0, |c| c.number), now + TELLS));
+        established.referrals.followed = Some((cseq_of(&refer), now + TELLS));
         let mut accepted = Vec::new();
         ("Contact: ", contact(&user, &asked.flow), "\r\n").emit(&mut accepted);
         let answer = Answer { status: 202, tag: &tag, lines: &accepted, body: b"" };
@@ -251,8 +213,7 @@ impl Call {
         let established = self.established()?;
         let asked = established.referrals.asked.take();
         let asked = asked.ok_or(CallError::State("asked for a transfer"))?;
-        let refer = Message::parse(&asked.request).map_err(|_| CallError::Unknown)?;
-        core.respond(&refer, &asked.flow, asked.key, &Answer::status(status, &tag), now);
+        core.refuse(&asked, status, &tag, now);
         Ok(())
     }
 
@@ -266,7 +227,8 @@ impl Call {
             established.referrals.followed = None;
         }
         let count = established.referrals.count;
-        let mut notify = draft(account, &mut established.dialog, Method::Notify, Vec::new());
+        let dialog = &mut established.dialog;
+        let mut notify = Draft::within(account, dialog, Method::Notify, Vec::new());
         // What tells one from others in the same dialog (RFC 3515 section 2.4.6).
         let id = (count > 1).then_some((";id=", cseq));
         let left = until.since(now).as_secs();
@@ -281,16 +243,6 @@ impl Call {
         ("SIP/2.0 ", status, " ", reason_phrase(status), "\r\n").emit(&mut notify.body);
         let way = self.way_to(notify.dialog.next_hop());
         core.request(notify, Owner::Nobody, way, now);
-    }
-
-    /// Another call takes this one's place (RFC 3891 section 3).
-    pub(crate) fn be_replaced(&mut self, core: &mut Core, by: CallId, now: Instant) {
-        let end = End::Replaced { by };
-        match &self.state {
-            State::Calling(_) => self.take_back(core, end, now),
-            State::Established(_) => self.send_bye(core, end, now),
-            State::Ringing(_) | State::Over => {}
-        }
     }
 
     /// Whether an INVITE with `replaces` means this call.

@@ -4,8 +4,10 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::net::IpAddr;
 
-use super::MAX_TARGETS;
 use crate::Transport;
+
+/// The most targets of one location.
+pub const MAX_TARGETS: usize = 32;
 
 /// A type of DNS records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

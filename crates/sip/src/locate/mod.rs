@@ -8,7 +8,7 @@ mod dns;
 #[cfg(test)]
 mod tests;
 
-pub use dns::{Answer, Naptr, Query, RecordType, Srv};
+pub use dns::{Answer, MAX_TARGETS, Naptr, Query, RecordType, Srv};
 
 use alloc::collections::VecDeque;
 use alloc::format;
@@ -24,9 +24,6 @@ use crate::Transport;
 
 /// The most queries for one location.
 pub const MAX_QUERIES: u8 = 16;
-/// The most targets of one location.
-pub const MAX_TARGETS: usize = 32;
-
 /// A host as it stands in a URI or a Via header field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Host {

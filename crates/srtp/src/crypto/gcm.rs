@@ -5,13 +5,16 @@
 //! packet of speech, and takes at least a third longer for one; from some 320 bytes on ring's is
 //! faster (see docs/benchmarks/srtp.md).
 
+use super::aes::Aes;
 use super::instructions::Instructions;
-use super::{Aes, GCM_TAG};
 use polyval::hazmat::FieldElement;
 use polyval::universal_hash::{Reset, UniversalHash};
 use polyval::{Block, Polyval};
 use subtle::ConstantTimeEq;
 use zeroize::Zeroizing;
+
+/// The length of a tag in bytes.
+pub(crate) const GCM_TAG: usize = 16;
 
 /// The length of a block in bytes.
 const BLOCK: usize = 16;

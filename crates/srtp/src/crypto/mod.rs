@@ -12,13 +12,10 @@ mod many;
 mod messages;
 
 pub(crate) use aes::{Aes, F8};
-pub(crate) use gcm::Gcm;
+pub(crate) use gcm::{GCM_TAG, Gcm};
 pub(crate) use hmac::{Code, HmacSha1, sha1_compress};
 pub(crate) use many::codes;
 pub(crate) use messages::{LANES, Message, Wanted};
-
-/// The length of a tag of AES-GCM in bytes.
-pub(crate) const GCM_TAG: usize = 16;
 
 /// Whether a code begins with this tag: in constant time, whatever they are.
 #[inline]

@@ -1,6 +1,6 @@
 //! Scheme 3 (row B3 of docs/sources.md): random numbers that the packets before have announced.
 
-use super::Verdict;
+use super::tag::Verdict;
 use crate::crypto::{Aes, begins_with};
 use alloc::boxed::Box;
 use zeroize::Zeroizing;

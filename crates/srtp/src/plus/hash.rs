@@ -1,6 +1,6 @@
 //! Scheme 2 (row B2 of docs/sources.md): HMAC-SHA1 over source, sequence number and timestamp.
 
-use super::FixedHeader;
+use super::tag::FixedHeader;
 use crate::crypto::HmacSha1;
 
 /// The first 32 bits of the code of the header's bytes from the sequence number on. The paper

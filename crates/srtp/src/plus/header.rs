@@ -1,6 +1,6 @@
 //! Scheme 4: AES over the fixed header and the rollover counter.
 
-use super::FixedHeader;
+use super::tag::FixedHeader;
 use crate::crypto::Aes;
 
 /// The first 32 bits of one block: all of the fixed header as it is sent, and the rollover counter.

@@ -1,6 +1,6 @@
 //! Where tags stand in a packet (row B4 of docs/sources.md).
 
-use super::Placement;
+use super::scheme::Placement;
 use rtp::Header;
 use rtp::extension::{Form, ONE_BYTE};
 use rtp::packet::FIXED_HEADER;

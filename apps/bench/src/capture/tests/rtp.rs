@@ -102,6 +102,17 @@ fn pauses_are_no_delta() {
     assert_eq!(stream.payload_types, [8, 13]);
     assert_ms(stream.max_delta_ms, 21.0);
     assert_ms(stream.mean_delta_ms, 20.5);
+    assert_eq!(stream.p999_delta_ms, None, "there are too few");
+}
+
+#[test]
+fn a_long_stream_has_a_percentile() {
+    let mut packets: Vec<_> = (0..2002).map(|index| (index, 20_000 * u64::from(index))).collect();
+    packets[1000].1 += 9_000;
+    let stream = only_stream(&g711(&packets));
+    assert_ms(stream.max_delta_ms, 29.0);
+    // The one that came late is one in two thousand.
+    assert_ms(stream.p999_delta_ms, 20.095);
 }
 
 #[test]

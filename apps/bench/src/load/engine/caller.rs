@@ -18,15 +18,6 @@ const SDP: &str = "application/sdp";
 /// Challenges that are answered for one request: the first, and one more should the nonce be stale.
 const MAX_CHALLENGES: u8 = 2;
 
-pub(super) const fn method_of(request: Request) -> Method<'static> {
-    match request {
-        Request::Register => Method::Register,
-        Request::Options => Method::Options,
-        Request::Invite => Method::Invite,
-        Request::Bye | Request::Hold => Method::Bye,
-    }
-}
-
 impl Engine {
     /// Sends the current request of the operation for the first time.
     pub(super) fn begin_request(&mut self, index: u32, now: Instant) {
@@ -67,7 +58,7 @@ impl Engine {
             key,
         };
         let mut remote = None;
-        let (method, cseq) = (method_of(slot.request), slot.cseq);
+        let (method, cseq) = (slot.request.method(), slot.cseq);
         let uri = request_uri(slot, &self.parties, &self.settings.domain);
         match slot.request {
             Request::Register => {
@@ -242,7 +233,7 @@ impl Engine {
             self.keys.succeeded(slot.user as usize, message);
         }
         if slot.is_measured {
-            self.tally.finished(method_of(request), status);
+            self.tally.finished(request.method(), status);
         }
         if status == 423 && self.lengthen(message, index, received, now) {
             return;
@@ -466,7 +457,7 @@ impl Engine {
         let cnonce_len = self.scratch.len();
         request_uri(slot, &self.parties, &self.settings.domain).emit(&mut self.scratch);
         let (cnonce, uri) = self.scratch.split_at(cnonce_len);
-        let method = method_of(slot.request);
+        let method = slot.request.method();
         let asked = Asked {
             user: slot.user as usize,
             name: &party.name,

@@ -10,12 +10,14 @@ mod caller;
 mod credentials;
 pub(crate) mod key;
 mod requests;
+mod settings;
 mod slot;
 #[cfg(test)]
 mod tests;
 mod wheel;
 pub(crate) mod write;
 
+pub(crate) use settings::{Party, Settings};
 pub(crate) use slot::Task;
 pub(crate) use write::Place;
 
@@ -24,50 +26,13 @@ use bindings::Bindings;
 use credentials::Keys;
 use key::Key;
 use sip::header::HeaderName;
-use sip::transaction::{Timeout, Timers};
-use sip::{Duration, Instant, Message, StartLine, Transport};
+use sip::transaction::Timeout;
+use sip::{Instant, Message, StartLine};
 use slot::End;
 use slot::{CalleeState, Request, Slots};
 use std::net::SocketAddr;
 use std::ops::Range;
 use wheel::{Entry, Wheel};
-
-/// What all operations of a load have in common.
-#[derive(Clone, Debug)]
-pub(crate) struct Settings {
-    /// Tells the messages of this load from those of others; random.
-    pub(crate) salt: u32,
-    /// The domain of all users.
-    pub(crate) domain: String,
-    /// How messages travel.
-    pub(crate) transport: Transport,
-    /// T1, T2 and T4.
-    pub(crate) timers: Timers,
-    /// How long a callee rings before it answers.
-    pub(crate) ring: Duration,
-    /// How long a call is held.
-    pub(crate) hold: Duration,
-    /// How long registrations are to last, in seconds, unless the server wants them longer.
-    pub(crate) expires: u32,
-    /// Whether each caller registers before it calls (row D1 of docs/sources.md).
-    pub(crate) register_first: bool,
-    /// Whether the nonce of a challenge is used again, as long as the server takes it (RFC 7616
-    /// section 3.3), or each operation waits for a challenge.
-    pub(crate) reuse_nonces: bool,
-}
-
-/// A user that a worker plays.
-#[derive(Clone, Debug)]
-pub(crate) struct Party {
-    /// The name.
-    pub(crate) name: String,
-    /// The password.
-    pub(crate) password: String,
-    /// The link where the user is to be called.
-    pub(crate) link: u32,
-    /// The link by which the user's requests leave.
-    pub(crate) way: u32,
-}
 
 /// What is to be sent.
 #[derive(Debug, Default)]
@@ -353,7 +318,7 @@ impl Engine {
     fn time_out(&mut self, index: u32, now: Instant) {
         let slot = self.slots.get(index);
         if slot.is_measured {
-            let method = caller::method_of(slot.request);
+            let method = slot.request.method();
             self.tally.finished(method, 0);
         }
         self.end(index, Outcome::TimedOut, now);

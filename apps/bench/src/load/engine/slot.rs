@@ -4,7 +4,7 @@ use super::key::Key;
 use crate::load::tally::Outcome;
 use sip::dialog::Dialog;
 use sip::transaction::{ClientTransaction, Kind, Timers};
-use sip::{Duration, Instant};
+use sip::{Duration, Instant, Method};
 use std::collections::VecDeque;
 use std::net::{Ipv4Addr, SocketAddr};
 
@@ -41,6 +41,18 @@ pub(crate) enum Request {
     Bye,
     /// None: the call is being held.
     Hold,
+}
+
+impl Request {
+    /// Its method.
+    pub(crate) const fn method(self) -> Method<'static> {
+        match self {
+            Self::Register => Method::Register,
+            Self::Options => Method::Options,
+            Self::Invite => Method::Invite,
+            Self::Bye | Self::Hold => Method::Bye,
+        }
+    }
 }
 
 /// Which end of a call.

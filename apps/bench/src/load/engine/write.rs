@@ -1,7 +1,7 @@
 //! The requests of the operations, as a user agent writes them.
 
-use super::Settings;
 use super::key::Key;
+use super::settings::Settings;
 use sip::dialog::Dialog;
 use sip::header::{CSeq, HeaderName, NameAddr};
 use sip::message::Writer;

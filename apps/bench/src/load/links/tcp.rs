@@ -1,8 +1,8 @@
 //! TCP connections: one for all users of a worker, one for each, or one for each operation.
 
-use super::{
-    Clocks, Incoming, LinkCounts, LinkError, LinkPlan, Sharing, epoll_fd, host_port, no_events,
-};
+use super::plan::{LinkError, LinkPlan, Sharing};
+use super::system::{Clocks, epoll_fd, host_port, no_events};
+use super::traffic::{Incoming, LinkCounts};
 use crate::load::engine::{self, Place};
 use net::Clock;
 use nix::errno::Errno;
@@ -334,7 +334,7 @@ mod tests {
         let is_timed = (0..100).any(|_| {
             let written = clock.now();
             peer.write_all(b"SIP/2.0 200 OK\r\nContent-Length: 0\r\n\r\n").unwrap();
-            super::super::wait_readable(links.poll_fd(), Duration::from_secs(60));
+            super::super::system::wait_readable(links.poll_fd(), Duration::from_secs(60));
             let readable = clock.now();
             std::thread::sleep(std::time::Duration::from_millis(20));
             let mut received = Vec::new();

@@ -1,8 +1,8 @@
 //! UDP sockets: one for all users of a worker, or one for each.
 
-use super::{
-    Clocks, Incoming, LinkCounts, LinkError, LinkPlan, Sharing, epoll_fd, host_port, no_events,
-};
+use super::plan::{LinkError, LinkPlan, Sharing};
+use super::system::{Clocks, epoll_fd, host_port, no_events};
+use super::traffic::{Incoming, LinkCounts};
 use crate::load::engine::{Output, Place};
 use net::{BATCH, Clock, Inbox, Options, Outbox, Outgoing, Socket};
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};

@@ -1,6 +1,6 @@
 //! Registrations in bursts (row D3 of docs/sources.md), and parallel users (rows C1 to C5).
 
-use super::{Report, delay_name, unless_empty};
+use super::basis::{Report, delay_name, unless_empty};
 use crate::metrics;
 use crate::record::{Delay, Kind, Operation, Run};
 use crate::report::chart::{Axis, Chart, Line, Look, Place, Scale};

@@ -1,6 +1,6 @@
 //! The same work on several systems.
 
-use super::{Report, unless_empty};
+use super::basis::{Report, unless_empty};
 use crate::analysis::{self, Spread};
 use crate::metrics;
 use crate::record::{Delay, Kind, Run};

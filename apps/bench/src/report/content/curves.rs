@@ -1,7 +1,7 @@
 //! Curves over the rate (rows A9 and D1 of docs/sources.md).
 
+use super::basis::{Report, delay_name, request_delay, unless_empty};
 use super::limits::{self, Curve};
-use super::{Report, delay_name, request_delay, unless_empty};
 use crate::metrics;
 use crate::record::{Delay, Kind, Run};
 use crate::report::chart::{Axis, Chart, Line, Look, Place, Scale};

@@ -1,7 +1,8 @@
 //! The figures behind the others: RFC 6076, bands, failures, resources, the generator, each run,
 //! and how everything is defined.
 
-use super::{Report, time, unless_empty};
+use super::basis::{Report, unless_empty};
+use super::time;
 use crate::metrics::{self, Bands};
 use crate::record::{Counts, Delay, Run, Watch};
 use crate::report::document::{Block, Section, Table};

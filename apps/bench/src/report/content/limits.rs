@@ -1,8 +1,8 @@
 //! What each system carries at most: the table of row D5 of docs/sources.md, and the search of
 //! RFC 7502.
 
+use super::basis::{Report, is_whole, request_delay, unless_empty};
 use super::bursts::{self, TIMEOUT_LIMIT};
-use super::{Report, is_whole, request_delay, unless_empty};
 use crate::analysis;
 use crate::metrics;
 use crate::record::{Delay, Kind, Run};

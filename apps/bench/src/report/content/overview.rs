@@ -1,6 +1,6 @@
 //! What a reader has to know first: whether the figures hold, what they are, and what was measured.
 
-use super::{Report, kind_name};
+use super::basis::{Report, kind_name};
 use crate::metrics;
 use crate::record::{Delay, Finding, Kind, Machine, Record, Run};
 use crate::report::document::{Block, Section, Table, Verdict};

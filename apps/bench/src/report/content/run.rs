@@ -1,6 +1,6 @@
 //! Single loads, side by side if there are several.
 
-use super::{Report, unless_empty};
+use super::basis::{Report, unless_empty};
 use crate::record::Kind;
 use crate::report::document::Section;
 

@@ -1,6 +1,6 @@
 //! How delays are distributed, and what went on second by second.
 
-use super::{Report, delay_name, unless_empty};
+use super::basis::{Report, delay_name, unless_empty};
 use crate::record::PERCENTILES;
 use crate::record::{Delay, Kind, Run, Second, Watch};
 use crate::report::chart::{Axis, Chart, Line, Look, Place, Scale};

@@ -77,9 +77,9 @@ impl<'a> Model<'a> {
                 is_asked: call.wish.is_some(),
                 local: leg.and_then(|leg| leg.ports.rtp.local_addr().ok()),
                 remote: session.and_then(|session| session.stream().remote),
-                media: session.map(|session| {
+                media: session.and_then(|session| {
                     let answered = Answered::new(number, session.stream(), &call.party);
-                    (answered, Media::new(number, &session.statistics()))
+                    Some((answered, leg?.figures(number)?))
                 }),
             }
         });

@@ -69,6 +69,7 @@ fn call(number: u64, srtp: Option<&'static str>, keys_in_clear: bool) -> CallSho
         far_loss_percent: None,
         far_jitter_ms: None,
         far_mos: None,
+        mouth_to_ear_ms: None,
         flow: "both_ways",
     };
     let codec = "PCMU";

@@ -1,7 +1,9 @@
 //! Registrations in the database: one record for each address of record, the latest.
 
+use super::failure::{of, to};
 use super::journal::{self, Damaged, Frames, JournalFiles};
-use super::{DATABASE, Error, Sqlite, get_setting, of, put_setting, to};
+use super::tables::{DATABASE, get_setting, put_setting};
+use super::{Error, Sqlite};
 use crate::log;
 use crate::storage::{Journal, Registrations, Restored, Sync};
 use rusqlite::{Connection, params};

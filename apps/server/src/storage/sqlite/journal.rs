@@ -14,7 +14,8 @@ mod frames;
 pub(super) use file::{Damaged, files, number, put_away};
 pub(super) use frames::Frames;
 
-use super::{Error, Sqlite, of};
+use super::failure::of;
+use super::{Error, Sqlite};
 use crate::log;
 use crate::storage::{Journal, Sync};
 use file::{JournalFile, create};

@@ -2,124 +2,30 @@
 //! moments, journal files beside it.
 
 mod bindings;
+mod failure;
 mod journal;
 mod salvage;
+mod tables;
 mod users;
 
 use super::{Error, SECRET_LENGTH, Storage};
 use crate::data_dir::DataDir;
 use crate::log;
+use failure::{damage, of, to};
 use parking_lot::{Mutex, MutexGuard};
-use rusqlite::{Connection, ErrorCode, OptionalExtension, params};
+use rusqlite::Connection;
 use std::fs::OpenOptions;
-use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
-
-/// The database's name in the data directory.
-const DATABASE: &str = "barebell.sqlite";
-/// Who may do what with it: its owner, anything. SQLite would let others read it.
-const DATABASE_MODE: u32 = 0o600;
-/// The setting in which [`Storage::secret`] is kept.
-const SECRET: &str = "secret";
-
-/// What makes the tables of each form out of those of the one before; the first are made of none.
-const STEPS: [&str; 2] = [TABLES, LOGINS];
-
-/// The form of the tables.
-const SCHEMA_VERSION: i64 = STEPS.len() as i64;
-
-/// Further names under which users log in: `user@domain`, which those have not who were stored
-/// before, and one of the operator's choice. Hashes stand together, as [`users`] has them.
-const LOGINS: &str = "
-    ALTER TABLE subscriber ADD COLUMN address_ha1 BLOB;
-    ALTER TABLE subscriber ADD COLUMN auth_name TEXT;
-    ALTER TABLE subscriber ADD COLUMN auth_ha1 BLOB;
-    CREATE UNIQUE INDEX subscriber_auth_name ON subscriber (domain, auth_name)
-        WHERE auth_name IS NOT NULL;
-";
-
-/// `subscriber` is keyed by domain first, so that the users of a domain lie together.
-/// `binding.expires` is in seconds since 1970, of the binding that ends last. `binding.emptied` is
-/// the number of the journal files that said that the address of record has no bindings any more.
-const TABLES: &str = "
-    CREATE TABLE subscriber (
-        domain TEXT NOT NULL,
-        name TEXT NOT NULL,
-        ha1_md5 BLOB NOT NULL,
-        ha1_sha256 BLOB NOT NULL,
-        ha1_sha512_256 BLOB NOT NULL,
-        PRIMARY KEY (domain, name)
-    ) STRICT, WITHOUT ROWID;
-    CREATE TABLE setting (
-        key TEXT PRIMARY KEY NOT NULL,
-        value BLOB NOT NULL
-    ) STRICT, WITHOUT ROWID;
-    CREATE TABLE binding (
-        address_of_record BLOB PRIMARY KEY NOT NULL,
-        sequence INTEGER NOT NULL,
-        expires INTEGER NOT NULL,
-        emptied INTEGER,
-        record BLOB NOT NULL
-    ) STRICT, WITHOUT ROWID;
-    CREATE INDEX binding_emptied ON binding (emptied) WHERE emptied IS NOT NULL;
-";
+use tables::{
+    DATABASE, DATABASE_MODE, SCHEMA_VERSION, SECRET, STEPS, get_setting, make_tables, put_setting,
+};
 
 /// The open storage of one data directory.
 #[derive(Debug)]
 pub(crate) struct Sqlite {
     database: Mutex<Connection>,
     directory: DataDir,
-}
-
-/// What the operator can do where the database fails with `error`.
-fn remedy(error: &rusqlite::Error) -> &'static str {
-    match error.sqlite_error_code() {
-        Some(ErrorCode::DiskFull) => {
-            "; make room on the disk of the data directory, then try again"
-        }
-        Some(ErrorCode::SystemIoFailure) => {
-            "; see whether the disk of the data directory is full (df) or fails (dmesg)"
-        }
-        _ if is_damage(error) => {
-            "; the file is damaged: stop the server and start it again, and it saves what can be read"
-        }
-        Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => {
-            "; see who owns the files in the data directory, and whether its disk is read-only"
-        }
-        _ => "",
-    }
-}
-
-/// Says what the database was to do.
-fn to(doing: &'static str) -> impl FnOnce(rusqlite::Error) -> Error {
-    move |source| {
-        let remedy = remedy(&source);
-        Error::Database { doing, source: Box::new(source), remedy }
-    }
-}
-
-/// What is wrong with the database, if `error` says that it is damaged.
-fn damage(error: &Error) -> Option<String> {
-    match error {
-        Error::Database { source, .. } => {
-            let source = source.downcast_ref::<rusqlite::Error>()?;
-            is_damage(source).then(|| source.to_string())
-        }
-        Error::Damaged { what } => Some(what.clone()),
-        _ => None,
-    }
-}
-
-fn is_damage(error: &rusqlite::Error) -> bool {
-    let code = error.sqlite_error_code();
-    matches!(code, Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase))
-}
-
-/// Says which file it was.
-fn of(path: &Path) -> impl FnOnce(io::Error) -> Error {
-    let path = path.to_owned();
-    move |source| Error::File { path, source }
 }
 
 impl Sqlite {
@@ -212,20 +118,6 @@ impl Storage for Sqlite {
     }
 }
 
-fn get_setting(database: &Connection, key: &str) -> Result<Option<Vec<u8>>, Error> {
-    database
-        .query_row("SELECT value FROM setting WHERE key = ?1", [key], |row| row.get(0))
-        .optional()
-        .map_err(to("read a setting"))
-}
-
-fn put_setting(database: &Connection, key: &str, value: &[u8]) -> Result<(), Error> {
-    database
-        .execute("INSERT OR REPLACE INTO setting VALUES (?1, ?2)", params![key, value])
-        .map(drop)
-        .map_err(to("store a setting"))
-}
-
 /// Opens the database at `path`, and makes its tables if there are none.
 ///
 /// # Errors
@@ -263,14 +155,6 @@ fn prepare(database: &mut Connection, path: &Path) -> Result<(), Error> {
     }
     make_tables(&transaction, left)?;
     transaction.commit().map_err(to("make its tables"))
-}
-
-fn make_tables(database: &Connection, steps: &[&str]) -> Result<(), Error> {
-    steps
-        .iter()
-        .try_for_each(|step| database.execute_batch(step))
-        .and_then(|()| database.pragma_update(None, "user_version", SCHEMA_VERSION))
-        .map_err(to("make its tables"))
 }
 
 #[cfg(test)]

@@ -1,8 +1,10 @@
 //! What is done where the database is damaged: what can be read of it goes into a new one, and the
 //! damaged one is kept.
 
-use super::{DATABASE_MODE, Error, SECRET, STEPS, get_setting, make_tables, of, to};
+use super::failure::{of, to};
+use super::tables::{DATABASE_MODE, SECRET, STEPS, get_setting, make_tables};
 use crate::log;
+use crate::storage::Error;
 use net::wall_clock;
 use rusqlite::types::Value;
 use rusqlite::{Connection, Row, params_from_iter};

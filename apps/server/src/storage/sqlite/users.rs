@@ -1,6 +1,8 @@
 //! Users: names and HA1, never passwords (row C6 of docs/sources.md).
 
-use super::{DATABASE, Error, Sqlite, to};
+use super::failure::to;
+use super::tables::DATABASE;
+use super::{Error, Sqlite};
 use crate::log;
 use crate::storage::{Change, User, Users};
 use rusqlite::{Row, params};

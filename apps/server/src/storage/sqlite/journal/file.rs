@@ -2,8 +2,9 @@
 
 use super::frames;
 use crate::log;
+use crate::storage::Error;
+use crate::storage::sqlite::failure::of;
 use crate::storage::sqlite::salvage::damaged_name;
-use crate::storage::sqlite::{Error, of};
 use std::fs::{File, OpenOptions, remove_file, rename};
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;

@@ -1,7 +1,7 @@
 //! Who is registered where, as the registrar's answers say.
 
 use super::places::{Place, nearness};
-use super::{Names, Received};
+use super::received::{Names, Received};
 use sip::header::NameAddr;
 use sip::{Duration, HeaderName, Instant, Message};
 use sip_server::Flow;

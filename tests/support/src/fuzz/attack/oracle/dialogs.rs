@@ -1,7 +1,7 @@
 //! Where the ends of dialogs said that they are, in what the server let pass.
 
 use super::places::{Place, nearness};
-use super::{Names, Received};
+use super::received::{Names, Received};
 use crate::fuzz::attack::draft::{tag_of, value};
 use sip::{Duration, HeaderName, Instant, Message};
 use sip_server::Flow;

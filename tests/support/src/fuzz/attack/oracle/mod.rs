@@ -5,37 +5,20 @@ mod bindings;
 mod dialogs;
 mod places;
 mod proofs;
+mod received;
 
 use super::draft::{branch, cseq, method, request_uri, tag_of, text, uri_of, value};
 use super::parties::{SERVER, address, answers};
 use bindings::Bindings;
 use dialogs::Dialogs;
 use places::{Place, is_nobodys, nearness};
-use proofs::{Proof, Proofs};
+use proofs::Proofs;
+use received::{Names, Proof, Received};
 use sip::digest::Challenge;
 use sip::{HeaderName, Instant, Message, Transport};
 use sip_server::Flow;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::net::{IpAddr, SocketAddr};
-
-/// A request that came in.
-pub(super) struct Received {
-    flow: Flow,
-    bytes: Vec<u8>,
-    method: String,
-    /// When it came, each time.
-    came: Vec<Instant>,
-    /// When its first final response went back.
-    answered: Option<Instant>,
-    /// Its good credentials, once they were looked at.
-    proof: Option<Option<Proof>>,
-}
-
-impl Received {
-    fn message(&self) -> Message<'_> {
-        Message::parse(&self.bytes).expect("it was read before")
-    }
-}
 
 /// A request that went out.
 struct Sent {
@@ -43,18 +26,6 @@ struct Sent {
     serial: usize,
     uri: String,
     flow: Flow,
-}
-
-/// What the DNS said of names.
-#[derive(Default)]
-pub(super) struct Names(HashMap<String, HashSet<SocketAddr>>);
-
-impl Names {
-    /// Whether what is for `place` may go to `remote`.
-    fn leads(&self, place: &Place, remote: SocketAddr) -> bool {
-        let is_known = |known: &HashSet<SocketAddr>| known.contains(&remote);
-        place.address() == Some(remote) || self.0.get(&place.host).is_some_and(is_known)
-    }
 }
 
 /// What the engine is told, while it acts on it.

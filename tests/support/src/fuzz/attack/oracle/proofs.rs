@@ -1,7 +1,7 @@
 //! Who has proved to be whom: nonces that were given out, and credentials that are right.
 
-use super::Received;
 use super::places::Place;
+use super::received::{Proof, Received};
 use crate::fuzz::attack::draft::request_uri;
 use crate::fuzz::attack::parties::{DOMAIN, USERS};
 use sip::digest::{Credentials, Ha1Set};
@@ -11,13 +11,6 @@ use std::net::IpAddr;
 
 /// How long a nonce is good.
 const LIFETIME: Duration = Duration::from_secs(300);
-
-/// Good credentials.
-#[derive(Clone)]
-pub(super) struct Proof {
-    pub(super) user: &'static str,
-    key: (Vec<u8>, u32),
-}
 
 /// What was given out, and what of it was used.
 #[derive(Default)]

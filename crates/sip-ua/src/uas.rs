@@ -1,63 +1,14 @@
-//! Requests of others: each is answered once, and the same again when it comes again.
+//! Requests of others, as a user agent server deals with them (RFC 3261 section 8.2): each is
+//! answered once, and the same again when it comes again.
 
 use crate::core::Core;
 use crate::event::CallId;
+use crate::server_transaction::{Answer, Arrival, Asked, Server, ServerKey};
 use crate::token::Token;
-use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use sip::message::{Response, reason_phrase};
 use sip::transaction::{Kind, ServerTransaction, Timeout, server_key};
 use sip::{Emit, Flow, Instant, Message, Method};
-
-/// The server transaction of a request, by a keyed hash of what tells it from others.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct ServerKey(u64);
-
-/// All that are in progress or remembered.
-#[derive(Default)]
-pub(crate) struct Servers {
-    all: BTreeMap<ServerKey, Server>,
-}
-
-struct Server {
-    machine: ServerTransaction,
-    /// The way back.
-    flow: Flow,
-    /// What was answered last.
-    response: Vec<u8>,
-    /// The status of that; 0: nothing yet.
-    status: u16,
-    /// Whether the request came within a dialog of ours.
-    in_dialog: bool,
-    /// Whose INVITE it is.
-    call: Option<CallId>,
-    /// Hash of what makes a request that came on another way the same (RFC 3261 section 8.2.2.2).
-    merge: u64,
-}
-
-/// What is to be done with a request that came in.
-pub(crate) enum Arrival {
-    /// It is new.
-    New(ServerKey),
-    /// It was answered, or there is no room for it.
-    Done,
-}
-
-/// A response, without what the request gives it.
-pub(crate) struct Answer<'a> {
-    pub(crate) status: u16,
-    /// The tag in To.
-    pub(crate) tag: &'a [u8],
-    /// Whole header field lines.
-    pub(crate) lines: &'a [u8],
-    pub(crate) body: &'a [u8],
-}
-
-impl<'a> Answer<'a> {
-    pub(crate) const fn status(status: u16, tag: &'a [u8]) -> Self {
-        Self { status, tag, lines: b"", body: b"" }
-    }
-}
 
 /// Where the response to `request`, which came on `flow`, goes (RFC 3261 section 18.2.2).
 fn way_back(request: &Message<'_>, flow: &Flow) -> Flow {
@@ -66,29 +17,6 @@ fn way_back(request: &Message<'_>, flow: &Flow) -> Flow {
     }
     let address = request.top_via().map(|via| via.response_address(flow.remote));
     Flow { remote: address.unwrap_or(flow.remote), ..*flow }
-}
-
-impl Servers {
-    pub(crate) fn len(&self) -> usize {
-        self.all.len()
-    }
-
-    /// Whether one more fits, of which `limit` are taken within dialogs and as many outside:
-    /// strangers take no room from those that are talked to. Where all is taken one goes that is
-    /// answered, and is remembered only for the case that the answer was lost.
-    fn make_room(&mut self, in_dialog: bool, limit: usize) -> bool {
-        let mut of_kind = self.all.iter().filter(|(_, server)| server.in_dialog == in_dialog);
-        if of_kind.clone().count() < limit {
-            return true;
-        }
-        // The 2xx to an INVITE that begins a call is sent until its ACK comes.
-        let is_answered = |server: &Server| {
-            server.status >= 300
-                || (server.status >= 200 && (in_dialog || server.machine.kind() != Kind::Invite))
-        };
-        let answered = of_kind.find(|(_, server)| is_answered(server)).map(|(key, _)| *key);
-        answered.and_then(|key| self.all.remove(&key)).is_some()
-    }
 }
 
 impl Core {
@@ -188,6 +116,13 @@ impl Core {
         }
     }
 
+    /// Refuses what was asked.
+    pub(crate) fn refuse(&mut self, asked: &Asked, status: u16, tag: &[u8], now: Instant) {
+        if let Ok(request) = Message::parse(&asked.request) {
+            self.respond(&request, &asked.flow, asked.key, &Answer::status(status, tag), now);
+        }
+    }
+
     /// The tag of answers outside of a dialog, which is the same each time (RFC 3261 section
     /// 8.2.7).
     pub(crate) fn tag_of(&self, ServerKey(key): ServerKey) -> Vec<u8> {
@@ -266,9 +201,5 @@ impl Core {
             }
         });
         again.into_iter().for_each(|(flow, bytes)| self.send(flow, bytes));
-    }
-
-    pub(crate) fn next_server_timer(&self) -> Option<Instant> {
-        self.servers.all.values().filter_map(|server| server.machine.next_timer()).min()
     }
 }

@@ -1,9 +1,14 @@
-//! Option tags: the extensions that we take, and those that others want (RFC 3261 section 19.2).
+//! What we take: methods (Allow), and extensions by their option tags, as those that others want
+//! (RFC 3261 sections 19.2 and 20.5).
 
 use crate::config::{Config, Reliable};
 use alloc::vec::Vec;
 use sip::header::tokens;
 use sip::{Emit, HeaderName, Message};
+
+/// The methods that we take, for Allow and for a 405.
+pub(crate) const ALLOW: &[u8] =
+    b"Allow: INVITE, ACK, CANCEL, BYE, OPTIONS, PRACK, UPDATE, INFO, MESSAGE, REFER, NOTIFY\r\n";
 
 /// Reliable provisional responses (RFC 3262).
 pub(crate) const RELIABLE: &str = "100rel";
@@ -22,14 +27,14 @@ fn supported(config: &Config) -> impl Iterator<Item = &'static str> {
     tags.into_iter().filter(|(_, is_taken)| *is_taken).map(|(tag, _)| tag)
 }
 
-/// The Supported header field line.
-pub(crate) fn supported_line(config: &Config) -> Vec<u8> {
-    let mut line = Vec::from(*b"Supported: ");
+/// The lines that say what we take: Allow and Supported.
+pub(crate) fn lines(config: &Config) -> Vec<u8> {
+    let mut lines = [ALLOW, b"Supported: "].concat();
     for (place, tag) in supported(config).enumerate() {
-        ((place > 0).then_some(", "), tag).emit(&mut line);
+        ((place > 0).then_some(", "), tag).emit(&mut lines);
     }
-    line.extend_from_slice(b"\r\n");
-    line
+    lines.extend_from_slice(b"\r\n");
+    lines
 }
 
 /// Whether the header field `name` of `message`, Supported or Require, has `tag`.

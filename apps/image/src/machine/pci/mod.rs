@@ -1,5 +1,7 @@
 //! The devices on the PCI buses, by the ports of configuration mechanism 1.
 
+mod assign;
+
 use super::port;
 use alloc::vec::Vec;
 use core::fmt;
@@ -14,6 +16,10 @@ const BARS: u8 = 0x10;
 const BUSES: u8 = 0x18;
 const CAPABILITIES: u8 = 0x34;
 
+// Kinds of functions.
+const DEVICE: u8 = 0;
+const BRIDGE: u8 = 1;
+
 /// Ports, memory, and the right to read and write memory by itself; no interrupts.
 const ENABLE: u32 = 0x0407;
 
@@ -22,6 +28,8 @@ const ENABLE: u32 = 0x0407;
 pub struct Function {
     /// Bus, device and function.
     address: u16,
+    /// It is no bridge to other buses.
+    is_device: bool,
     /// Who made it.
     pub vendor: u16,
     /// What it is of that vendor's.
@@ -58,13 +66,12 @@ impl Function {
     /// Four bytes of its configuration.
     #[must_use]
     pub fn read(&self, at: u8) -> u32 {
-        read(self.address, at)
+        Ports.read(self.address, at)
     }
 
     /// Writes four bytes of its configuration.
     pub fn write(&self, at: u8, value: u32) {
-        select(self.address, at);
-        port::write_u32(DATA, value);
+        Ports.write(self.address, at, value);
     }
 
     /// Lets it work: it may be spoken to, and read and write memory.
@@ -103,18 +110,67 @@ impl Function {
     }
 }
 
-fn select(address: u16, at: u8) {
-    port::write_u32(ADDRESS, 1 << 31 | u32::from(address) << 8 | u32::from(at & !3));
+/// How configuration is read and written: of a function's address, four bytes at a multiple of four.
+trait Config {
+    fn read(&self, address: u16, at: u8) -> u32;
+    fn write(&self, address: u16, at: u8, value: u32);
 }
 
-fn read(address: u16, at: u8) -> u32 {
-    select(address, at);
-    port::read_u32(DATA)
+/// Configuration mechanism 1.
+struct Ports;
+
+impl Ports {
+    fn select(address: u16, at: u8) {
+        port::write_u32(ADDRESS, 1 << 31 | u32::from(address) << 8 | u32::from(at & !3));
+    }
 }
 
-/// All functions of all devices, those behind bridges too.
+impl Config for Ports {
+    fn read(&self, address: u16, at: u8) -> u32 {
+        Self::select(address, at);
+        port::read_u32(DATA)
+    }
+
+    fn write(&self, address: u16, at: u8, value: u32) {
+        Self::select(address, at);
+        port::write_u32(DATA, value);
+    }
+}
+
+fn kind(config: &impl Config, address: u16) -> u8 {
+    (config.read(address, HEADER) >> 16 & 0x7f) as u8
+}
+
+/// The addresses of the functions on a bus.
+fn present(config: &impl Config, bus: u8) -> Vec<u16> {
+    let mut found = Vec::new();
+    let is_there = |address: &u16| config.read(*address, 0) as u16 != 0xffff;
+    for device in 0..32 {
+        let first = u16::from(bus) << 8 | device << 3;
+        if is_there(&first) {
+            found.push(first);
+            if config.read(first, HEADER) >> 16 & 0x80 != 0 {
+                found.extend((first + 1..first + 8).filter(is_there));
+            }
+        }
+    }
+    found
+}
+
+/// All functions of all devices, those behind bridges too. If firmware has given no device a place,
+/// all get one.
 #[must_use]
 pub fn functions() -> Vec<Function> {
+    let found = scan(&Ports);
+    let has_place = |function: &Function| (0..6).any(|number| function.bar(number).is_some());
+    if found.iter().filter(|function| function.is_device).any(has_place) {
+        return found;
+    }
+    assign::assign(&Ports);
+    scan(&Ports)
+}
+
+fn scan(config: &impl Config) -> Vec<Function> {
     let mut found = Vec::new();
     let mut seen = [false; 256];
     let mut buses = alloc::vec![0_u8];
@@ -122,25 +178,20 @@ pub fn functions() -> Vec<Function> {
         if core::mem::replace(&mut seen[usize::from(bus)], true) {
             continue;
         }
-        for device in 0..32_u16 {
-            let first = u16::from(bus) << 8 | device << 3;
-            let has_more = read(first, HEADER) >> 16 & 0x80 != 0;
-            for address in first..first + if has_more { 8 } else { 1 } {
-                let ids = read(address, 0);
-                if ids as u16 == 0xffff {
-                    continue;
-                }
-                if read(address, HEADER) >> 16 & 0x7f == 1 {
-                    buses.push((read(address, BUSES) >> 8) as u8);
-                }
-                let class = (read(address, CLASS) >> 16) as u16;
-                found.push(Function {
-                    address,
-                    vendor: ids as u16,
-                    device: (ids >> 16) as u16,
-                    class,
-                });
+        for address in present(config, bus) {
+            let ids = config.read(address, 0);
+            let kind = kind(config, address);
+            if kind == BRIDGE {
+                buses.push((config.read(address, BUSES) >> 8) as u8);
             }
+            let class = (config.read(address, CLASS) >> 16) as u16;
+            found.push(Function {
+                address,
+                is_device: kind == DEVICE,
+                vendor: ids as u16,
+                device: (ids >> 16) as u16,
+                class,
+            });
         }
     }
     found

@@ -1,136 +1,17 @@
-//! Our requests: located, sent, sent again, sent elsewhere, with credentials, until there is an
-//! answer.
+//! Our requests, as a user agent client makes them (RFC 3261 section 8.1): located, sent, sent
+//! again, sent elsewhere, with credentials, until there is an answer.
 
+use crate::client_transaction::{Cancel, Client, ClientId, Heard, Owner, Sent, State};
 use crate::config::AccountId;
-use crate::core::{Core, contact};
-use crate::credentials;
-use crate::event::{CallId, Event, Failure, Location, MessageId, Ticket};
+use crate::core::{Core, contact, via};
+use crate::draft::Draft;
+use crate::event::{CallId, Event, Failure, Location, Ticket};
 use crate::token::Token;
-use alloc::borrow::Cow;
-use alloc::collections::{BTreeMap, VecDeque};
-use alloc::string::String;
 use alloc::vec::Vec;
 use sip::dialog::Dialog;
 use sip::locate::{Destination, Host};
-use sip::transaction::{ClientTransaction, Kind, Timeout};
-use sip::{Emit, Flow, HeaderName, Instant, Message, Method, Uri, digest};
-
-/// Challenges that are answered for one request: of the registrar or proxy, and one more should the
-/// nonce be stale.
-const MAX_CHALLENGES: u8 = 2;
-
-/// One of our requests, however often it is sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct ClientId(u64);
-
-/// Who is told what comes of a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Owner {
-    Registration(AccountId),
-    Call(CallId),
-    Message(MessageId),
-    /// Nobody: what comes of a CANCEL comes of its INVITE.
-    Nobody,
-}
-
-/// What a request says, whichever way it goes.
-#[derive(Clone, Debug)]
-pub(crate) struct Draft {
-    pub(crate) dialog: Dialog,
-    pub(crate) method: Method<'static>,
-    pub(crate) cseq: u32,
-    /// Whose request it is, with whose credentials.
-    pub(crate) account: Option<AccountId>,
-    /// What stands behind our contact in angle brackets; `None` for a request without a Contact.
-    pub(crate) contact: Option<Vec<u8>>,
-    /// Further header field lines, whole.
-    pub(crate) lines: Vec<u8>,
-    /// The body, and what it is.
-    pub(crate) body: Vec<u8>,
-    pub(crate) body_type: Cow<'static, str>,
-}
-
-/// What most bodies are.
-pub(crate) const SESSION_TYPE: Cow<'static, str> = Cow::Borrowed("application/sdp");
-
-/// A request on its way.
-struct Client {
-    draft: Draft,
-    owner: Owner,
-    /// Ways to try when this one fails.
-    others: VecDeque<Flow>,
-    /// Lines with credentials.
-    authorization: Vec<u8>,
-    challenges: u8,
-    /// Whether somebody else has said where it goes: credentials are given then to where the
-    /// account is registered, and to nobody else.
-    is_redirected: bool,
-    state: State,
-}
-
-enum State {
-    /// It is being found out where it goes.
-    Locating(Ticket),
-    Sent(Sent),
-}
-
-struct Sent {
-    flow: Flow,
-    branch: u64,
-    bytes: Vec<u8>,
-    machine: ClientTransaction,
-    /// The ACK of a final response that was none of 2xx, to be sent again with it.
-    ack: Vec<u8>,
-    /// Whether there was a provisional response: only then may it be cancelled (RFC 3261 section
-    /// 9.1).
-    is_proceeding: bool,
-    /// Whether one was more than 100, which each proxy on the way may send.
-    is_passed_on: bool,
-    cancel: Cancel,
-    /// Its owner has heard that nobody answers. A 2xx that comes until then all the same is ended.
-    given_up: Option<Instant>,
-}
-
-/// Whether a request is to be taken back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Cancel {
-    No,
-    /// As soon as there is a provisional response.
-    Wanted,
-    /// It was sent; by then there has to be an end.
-    Sent(Instant),
-}
-
-/// All requests on their way.
-#[derive(Default)]
-pub(crate) struct Clients {
-    all: BTreeMap<ClientId, Client>,
-    /// By what stands in the branch; a CANCEL has that of its INVITE.
-    by_branch: BTreeMap<(u64, bool), ClientId>,
-    /// Requests to URIs that lead nowhere.
-    unlocatable: Vec<Ticket>,
-    count: u64,
-}
-
-/// What has come of a request.
-pub(crate) struct Heard<'m> {
-    pub(crate) owner: Owner,
-    /// Which request it was.
-    pub(crate) id: ClientId,
-    pub(crate) method: Method<'static>,
-    /// The way that it went, where it went any.
-    pub(crate) flow: Option<Flow>,
-    pub(crate) what: Result<&'m Message<'m>, Failure>,
-}
-
-/// What a response that refuses says.
-pub(crate) fn refusal(response: &Message<'_>) -> Failure {
-    let (status, reason) = match response.start_line() {
-        sip::StartLine::Response { status, reason } => (status, reason),
-        sip::StartLine::Request { .. } => (0, &b""[..]),
-    };
-    Failure::Refused { status, reason: String::from_utf8_lossy(reason).into_owned() }
-}
+use sip::transaction::{Timeout, Timers};
+use sip::{Emit, Flow, HeaderName, Instant, Message, Method, Uri};
 
 /// What is to be located for requests to `uri` (RFC 3263 section 4); `None` where it is no SIP URI,
 /// or names a transport that is not known.
@@ -151,13 +32,6 @@ pub fn destination(uri: &[u8]) -> Option<Destination> {
     Some(Destination { host, port: uri.port, transport, sips: uri.secure })
 }
 
-impl Sent {
-    /// Whether its owner has heard all that there was to hear, but for further 2xx.
-    fn only_waits(&self) -> bool {
-        self.machine.only_waits() || self.given_up.is_some()
-    }
-}
-
 /// What stands in the branch of one of our requests, and whether that is a CANCEL. Only its
 /// beginning may be there: the network gives back no more than some hundred bytes of what it could
 /// not deliver.
@@ -166,21 +40,6 @@ fn branch_of(bytes: &[u8]) -> Option<(u64, bool)> {
     let at = bytes.windows(BEFORE.len()).position(|window| window == BEFORE)? + BEFORE.len();
     let token = Token::parse(bytes.get(at..at + 16)?)?;
     Some((token.0, bytes.starts_with(b"CANCEL ")))
-}
-
-impl Clients {
-    /// Whether a request waits for its answer.
-    pub(crate) fn is_waiting(&self) -> bool {
-        let is_waiting = |client: &Client| match &client.state {
-            State::Locating(_) => true,
-            State::Sent(sent) => !sent.only_waits(),
-        };
-        self.all.values().any(is_waiting)
-    }
-
-    pub(crate) fn len(&self) -> usize {
-        self.all.len()
-    }
 }
 
 impl Core {
@@ -192,20 +51,9 @@ impl Core {
         flow: Option<Flow>,
         now: Instant,
     ) -> ClientId {
-        self.clients.count += 1;
-        let id = ClientId(self.clients.count);
         let ticket = self.new_ticket();
         let destination = destination(draft.dialog.next_hop());
-        let client = Client {
-            draft,
-            owner,
-            others: VecDeque::new(),
-            authorization: Vec::new(),
-            challenges: 0,
-            is_redirected: false,
-            state: State::Locating(ticket),
-        };
-        self.clients.all.insert(id, client);
+        let id = self.clients.insert(draft, owner, State::Locating(ticket));
         match (flow, destination) {
             (Some(flow), _) => self.transmit(id, flow, now),
             (None, Some(destination)) => self.tell(Event::Locate { ticket, destination }),
@@ -260,11 +108,6 @@ impl Core {
         let Some(client) = self.clients.all.get(&id) else { return };
         let user = self.contact_user(client.draft.account);
         let Client { draft, authorization, .. } = client;
-        let via = (
-            ("SIP/2.0/", flow.transport.via_name(), " ", flow.local),
-            ";rport;branch=z9hG4bK",
-            branch,
-        );
         let mut bytes = Vec::new();
         let contact = draft
             .contact
@@ -272,23 +115,12 @@ impl Core {
             .map(|params| ("Contact: ", contact(&user, &flow), params, "\r\n"));
         draft
             .dialog
-            .request(draft.method, draft.cseq, via, &mut bytes)
+            .request(draft.method, draft.cseq, via(&flow, branch), &mut bytes)
             .lines(contact)
             .lines((authorization, &draft.lines))
             .field(HeaderName::UserAgent, &self.config.user_agent)
             .body(&draft.body_type, &draft.body);
-        let kind = if draft.method == Method::Invite { Kind::Invite } else { Kind::NonInvite };
-        let sent = Sent {
-            flow,
-            branch: branch.0,
-            machine: ClientTransaction::new(kind, flow.transport.is_stream(), &timers, now),
-            bytes: bytes.clone(),
-            ack: Vec::new(),
-            is_proceeding: false,
-            is_passed_on: false,
-            cancel: Cancel::No,
-            given_up: None,
-        };
+        let sent = Sent::new(flow, branch.0, draft.method, bytes.clone(), &timers, now);
         self.clients.by_branch.insert((sent.branch, false), id);
         if let Some(client) = self.clients.all.get_mut(&id)
             && let State::Sent(before) = core::mem::replace(&mut client.state, State::Sent(sent))
@@ -353,7 +185,7 @@ impl Core {
                 Err(failure) => Some(Heard {
                     owner,
                     id,
-                    method: self.method_of(id)?,
+                    method: self.clients.method_of(id)?,
                     flow: Some(flow),
                     what: Err(failure),
                 }),
@@ -362,15 +194,11 @@ impl Core {
         if status == 503 && self.try_next(id, now) {
             return None;
         }
-        let method = self.method_of(id)?;
+        let method = self.clients.method_of(id)?;
         if action.ended {
-            self.forget(id);
+            self.clients.remove(id);
         }
         Some(Heard { owner, id, method, flow: Some(flow), what: Ok(response) })
-    }
-
-    fn method_of(&self, id: ClientId) -> Option<Method<'static>> {
-        self.clients.all.get(&id).map(|client| client.draft.method)
     }
 
     fn on_provisional(&mut self, id: ClientId, status: u16, now: Instant) {
@@ -391,49 +219,10 @@ impl Core {
         now: Instant,
     ) -> Result<(), Failure> {
         let cnonce = self.tokens.next();
-        let mut nonce_text = Vec::new();
-        cnonce.emit(&mut nonce_text);
         let Some(client) = self.clients.all.get_mut(&id) else { return Ok(()) };
-        let State::Sent(sent) = &client.state else { return Ok(()) };
-        let (flow, is_taken_back) = (sent.flow, sent.cancel != Cancel::No);
-        let account = client.draft.account.and_then(|id| self.config.accounts.get(id.0));
-        // A proxy before the account's own server says 100, and passes the request on to that,
-        // which then asks.
-        let has_proxy = account.is_some_and(|account| account.proxy.is_some());
-        let may_be_hop = has_proxy && client.challenges == 0 && !sent.is_passed_on;
-        let is_passed_on = sent.is_proceeding && !may_be_hop;
-        let realm = account.and_then(|account| account.realm.as_deref()).map(str::as_bytes);
-        let request = digest::Request {
-            method: client.draft.method.as_bytes(),
-            uri: client.draft.dialog.request_uri(),
-            body: &client.draft.body,
-        };
-        let refused = |realm: &[u8]| Failure::Unauthorized {
-            realm: String::from_utf8_lossy(realm).into_owned(),
-        };
-        let (line, realm) = credentials::answer(account, realm, response, &request, &nonce_text)
-            .map_err(|none| refused(&none.realm))?;
-        let is_new_realm = account.is_none_or(|account| account.realm.is_none());
-        // A realm is a name that anybody may say: who is called instead could pass on a challenge
-        // of the account's own server, and log in there as us by our answer.
+        let State::Sent(Sent { flow, .. }) = client.state else { return Ok(()) };
         let is_own = self.proxies.contains(&flow.remote.ip().to_canonical());
-        if client.is_redirected && (is_new_realm || !is_own) {
-            return Err(refused(&realm));
-        }
-        // What comes after a provisional response is not of our proxy, which has passed the request
-        // on, but of whoever is behind it: an answer would let him log in as us (RFC 3261 section
-        // 22.3 leaves that open).
-        if client.challenges == MAX_CHALLENGES || is_passed_on || is_taken_back {
-            return Err(refused(&realm));
-        }
-        client.challenges += 1;
-        client.authorization = line;
-        client.draft.cseq = client.draft.dialog.next_cseq().max(client.draft.cseq + 1);
-        client.draft.dialog.skip_cseq(client.draft.cseq);
-        let account = client.draft.account;
-        if let Some(account) = account.and_then(|id| self.config.accounts.get_mut(id.0)) {
-            account.realm.get_or_insert_with(|| String::from_utf8_lossy(&realm).into_owned());
-        }
+        client.authorize(&mut self.config, response, is_own, cnonce)?;
         self.transmit(id, flow, now);
         Ok(())
     }
@@ -461,7 +250,7 @@ impl Core {
         let Some((&id, client)) = found else { return false };
         match &mut client.state {
             State::Locating(_) => {
-                self.forget(id);
+                self.clients.remove(id);
                 return false;
             }
             State::Sent(sent) if sent.is_proceeding => self.send_cancel(id, now),
@@ -488,41 +277,11 @@ impl Core {
 
     /// Sends a CANCEL, as a transaction of its own.
     fn send_companion(&mut self, flow: Flow, branch: u64, bytes: Vec<u8>, now: Instant) {
-        let timers = self.config.timers;
-        self.clients.count += 1;
-        let id = ClientId(self.clients.count);
-        let machine =
-            ClientTransaction::new(Kind::NonInvite, flow.transport.is_stream(), &timers, now);
-        let sent = Sent {
-            flow,
-            branch,
-            bytes: bytes.clone(),
-            machine,
-            ack: Vec::new(),
-            is_proceeding: false,
-            is_passed_on: false,
-            cancel: Cancel::No,
-            given_up: None,
-        };
-        let client = Client {
-            draft: Draft {
-                dialog: Dialog::new("", "", "", "", ""),
-                method: Method::Cancel,
-                cseq: 0,
-                account: None,
-                contact: None,
-                lines: Vec::new(),
-                body: Vec::new(),
-                body_type: SESSION_TYPE,
-            },
-            owner: Owner::Nobody,
-            others: VecDeque::new(),
-            authorization: Vec::new(),
-            challenges: 0,
-            is_redirected: false,
-            state: State::Sent(sent),
-        };
-        self.clients.all.insert(id, client);
+        let method = Method::Cancel;
+        let sent = Sent::new(flow, branch, method, bytes.clone(), &self.config.timers, now);
+        let mut nowhere = Dialog::new("", "", "", "", "");
+        let draft = Draft::within(None, &mut nowhere, method, Vec::new());
+        let id = self.clients.insert(draft, Owner::Nobody, State::Sent(sent));
         self.clients.by_branch.insert((branch, true), id);
         self.send(flow, bytes);
     }
@@ -560,7 +319,7 @@ impl Core {
     fn poll_client(
         &mut self,
         id: ClientId,
-        timers: &sip::transaction::Timers,
+        timers: &Timers,
         now: Instant,
     ) -> Option<Heard<'static>> {
         loop {
@@ -568,7 +327,7 @@ impl Core {
             let State::Sent(sent) = &mut client.state else { return None };
             if let Some(end) = sent.given_up {
                 if end <= now {
-                    self.forget(id);
+                    self.clients.remove(id);
                 }
                 return None;
             }
@@ -591,7 +350,7 @@ impl Core {
                     return self.give_up_waiting(id, now);
                 }
                 Timeout::Terminated => {
-                    self.forget(id);
+                    self.clients.remove(id);
                     return None;
                 }
             }
@@ -619,7 +378,7 @@ impl Core {
     }
 
     fn give_up(&mut self, id: ClientId, failure: Failure) -> Option<Heard<'static>> {
-        let client = self.forget(id)?;
+        let client = self.clients.remove(id)?;
         let flow = match client.state {
             State::Sent(sent) => Some(sent.flow),
             State::Locating(_) => None,
@@ -628,32 +387,38 @@ impl Core {
         Some(Heard { owner: client.owner, id, method, flow, what: Err(failure) })
     }
 
-    fn forget(&mut self, id: ClientId) -> Option<Client> {
-        let client = self.clients.all.remove(&id)?;
-        if let State::Sent(sent) = &client.state {
-            let key = (sent.branch, client.draft.method == Method::Cancel);
-            if self.clients.by_branch.get(&key) == Some(&id) {
-                self.clients.by_branch.remove(&key);
+    /// What may become a dialog with `uri`, of `account` or of nobody in particular.
+    pub(crate) fn dialog_to(
+        &mut self,
+        account: Option<AccountId>,
+        uri: &str,
+        routes: &[Vec<u8>],
+    ) -> Option<Dialog> {
+        let parsed = Uri::parse(uri.as_bytes()).ok()?;
+        parsed.as_sip()?;
+        let (call_id, tag) = (self.tokens.next(), self.tokens.next());
+        let settings = account.map(|id| self.config.accounts.get(id.0));
+        let mut local = Vec::new();
+        match settings {
+            Some(settings) => {
+                let settings = settings?;
+                let name = settings.display_name.as_str();
+                let display = (!name.is_empty()).then_some((sip::param::Quoted(name), " "));
+                (display, "<", settings.uri.as_str(), ">").emit(&mut local);
+            }
+            None => {
+                let user = self.contact_user(None);
+                ("<sip:", &user, "@anonymous.invalid>").emit(&mut local);
             }
         }
-        Some(client)
-    }
-
-    pub(crate) fn next_client_timer(&self) -> Option<Instant> {
-        if !self.clients.unlocatable.is_empty() {
-            return Some(Instant::ZERO);
-        }
-        let next = |client: &Client| match &client.state {
-            State::Sent(sent) => {
-                let cancel = match sent.cancel {
-                    _ if sent.given_up.is_some() => return sent.given_up,
-                    Cancel::Sent(give_up) if !sent.machine.only_waits() => Some(give_up),
-                    _ => None,
-                };
-                [sent.machine.next_timer(), cancel].into_iter().flatten().min()
-            }
-            State::Locating(_) => None,
-        };
-        self.clients.all.values().filter_map(next).min()
+        let mut dialog = Dialog::new(call_id, &local, tag, ("<", uri, ">"), uri);
+        let proxy = settings.flatten().and_then(|settings| settings.proxy.as_ref());
+        let proxy = proxy.map(|proxy| {
+            let mut route = Vec::new();
+            ("<", proxy.as_str(), ">").emit(&mut route);
+            route
+        });
+        dialog.set_routes(proxy.iter().chain(routes));
+        Some(dialog)
     }
 }

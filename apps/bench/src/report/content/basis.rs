@@ -1,0 +1,126 @@
+//! What all sections are made from, and what several say in the same words.
+
+use crate::metrics;
+use crate::record::{Delay, Kind, Operation, Record};
+use crate::report::chart::Look;
+use crate::report::document::Section;
+use crate::report::groups::{self, Group, Subject};
+use crate::report::words;
+
+/// What all sections are made from.
+pub(super) struct Report<'a> {
+    pub(super) records: &'a [Record],
+    pub(super) subjects: Vec<Subject<'a>>,
+}
+
+impl<'a> Report<'a> {
+    /// The groups of the runs of records of these kinds.
+    pub(super) fn groups(&self, kinds: &[Kind]) -> Vec<Group<'a>> {
+        groups::groups(&self.subjects, kinds)
+    }
+
+    pub(super) fn label(&self, group: &Group<'_>) -> String {
+        self.subjects[group.subject].label.clone()
+    }
+
+    pub(super) fn look(&self, group: &Group<'_>) -> Look {
+        self.subjects[group.subject].look
+    }
+
+    pub(super) fn kind(&self, group: &Group<'_>) -> Kind {
+        self.subjects[group.subject].record.kind
+    }
+
+    /// The load of a group in words, but for the operation.
+    pub(super) fn load(&self, group: &Group<'_>) -> String {
+        match self.kind(group) {
+            Kind::Burst => format!("{} users", words::count(group.load.users)),
+            Kind::Qos => match groups::state(group.runs[0]) {
+                "" => format!("{} users", words::count(group.load.users)),
+                state => format!("{} users, {state}", words::count(group.load.users)),
+            },
+            _ => format!("{}/s", words::figure(group.load.rate)),
+        }
+    }
+
+    /// The three cells that tell a group from others.
+    pub(super) fn name_cells(&self, group: &Group<'_>) -> Vec<String> {
+        vec![self.label(group), group.operation(), self.load(group)]
+    }
+
+    /// How heavy the load of a group is, compared with others of its kind.
+    pub(super) fn weight(&self, group: &Group<'_>) -> f64 {
+        match self.kind(group) {
+            Kind::Burst | Kind::Qos => group.load.users as f64,
+            _ => group.load.rate,
+        }
+    }
+
+    /// The groups whose details are told. Of a curve, a search, bursts and numbers of users it is
+    /// one for each system and operation: the heaviest load that was carried without a failure, or
+    /// the lightest of all if there is none.
+    pub(super) fn featured(&self) -> Vec<Group<'a>> {
+        let mut featured = self.groups(&[Kind::Run, Kind::Compare]);
+        let mut steps =
+            self.groups(&[Kind::Sweep, Kind::Proxy, Kind::Limit, Kind::Burst, Kind::Qos]);
+        while let Some(first) = steps.first() {
+            let (subject, operation) = (first.subject, first.operation());
+            let state = groups::state(first.runs[0]);
+            let belongs = |group: &Group<'_>| {
+                group.subject == subject
+                    && group.operation() == operation
+                    && (self.kind(group) != Kind::Qos || groups::state(group.runs[0]) == state)
+            };
+            let (mut same, rest) = steps.into_iter().partition::<Vec<_>, _>(belongs);
+            steps = rest;
+            same.sort_by(|a, b| self.weight(a).total_cmp(&self.weight(b)));
+            let best = same.iter().rposition(|group| !group.is_doubtful() && is_whole(group));
+            featured.push(same.swap_remove(best.unwrap_or(0)));
+        }
+        featured
+    }
+}
+
+/// Whether all operations of all runs that count succeeded.
+pub(super) fn is_whole(group: &Group<'_>) -> bool {
+    group
+        .used()
+        .iter()
+        .all(|run| run.counts.offered > 0 && run.counts.succeeded >= run.counts.offered)
+}
+
+/// The delay that RFC 6076 has for an operation, if it was seen; otherwise that of the response.
+pub(super) fn request_delay(group: &Group<'_>) -> Delay {
+    let own = match group.load.operation {
+        Operation::Register | Operation::RegisterUpdate | Operation::RegisterLogout => Delay::Rrd,
+        Operation::Invite => Delay::Srd,
+        Operation::InviteNotFound | Operation::InviteRedirect => Delay::SrdFailed,
+        Operation::Options => Delay::Response,
+    };
+    let seen =
+        group.runs.iter().any(|run| run.delays.get(&own).is_some_and(|delays| !delays.is_empty()));
+    if seen { own } else { Delay::Response }
+}
+
+/// The name of a delay in full.
+pub(super) fn delay_name(delay: Delay) -> &'static str {
+    let defined = metrics::DEFINITIONS.iter().find(|definition| definition.name == delay.name());
+    defined.map_or(delay.name(), |definition| definition.title)
+}
+
+pub(super) fn kind_name(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Run => "SIP load",
+        Kind::Sweep => "SIP load at rising rates",
+        Kind::Limit => "Highest SIP rate without a failure",
+        Kind::Burst => "Registration bursts",
+        Kind::Qos => "Parallel SIP users",
+        Kind::Proxy => "SIP proxy at rising call rates",
+        Kind::Compare => "SIP servers compared",
+    }
+}
+
+/// The section, if it says anything.
+pub(super) fn unless_empty(section: Section) -> Option<Section> {
+    (!section.blocks.is_empty()).then_some(section)
+}

@@ -1,0 +1,45 @@
+//! Time that goes by while a device does something, before there is a clock.
+
+use super::clock::ticks;
+
+/// No processor's counter counts faster, a microsecond.
+const MOST_TICKS: u64 = 5000;
+
+/// Lets this many microseconds go by; where the counter is slower, a few times as many.
+pub fn pause(micros: u64) {
+    let start = ticks();
+    while ticks().wrapping_sub(start) < micros * MOST_TICKS {
+        core::hint::spin_loop();
+    }
+}
+
+/// Whether `is_done` comes true within so many milliseconds, or a few times as many.
+pub fn comes_true(millis: u64, mut is_done: impl FnMut() -> bool) -> bool {
+    let start = ticks();
+    loop {
+        if is_done() {
+            return true;
+        }
+        if ticks().wrapping_sub(start) >= millis * 1000 * MOST_TICKS {
+            return false;
+        }
+        core::hint::spin_loop();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_comes_true_is_waited_for_and_what_does_not_is_given_up() {
+        let mut looks = 0;
+        let comes = comes_true(10_000, || {
+            looks += 1;
+            looks == 3
+        });
+        assert!(comes && looks == 3);
+        assert!(!comes_true(1, || false));
+        assert!(comes_true(0, || true));
+    }
+}

@@ -1,0 +1,142 @@
+//! The options of the phone.
+
+use super::{Machine, Mistake, ON_OR_OFF, parse, switch};
+use alloc::string::String;
+use media::Security;
+use srtp::plus::{Placement, Plus, Scheme};
+
+/// The options of the phone.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Options {
+    /// Those of the machine.
+    pub machine: Machine,
+    /// `account=sip:alice@example.org`: who logs in at the start; without it, who is asked for.
+    pub account: Option<String>,
+    /// `password=TEXT`: what the account proves itself with.
+    pub password: Option<String>,
+    /// `server=HOST[:PORT]`: by way of which the account is reached, in place of its own domain.
+    pub server: Option<String>,
+    /// `direct=on` or `off`: whether an account is called past its server, too.
+    pub direct: bool,
+    /// `call=sip:bob@example.org`: who is called at the start.
+    pub call: Option<String>,
+    /// `answer=on` or `off`: whether calls are taken by themselves.
+    pub answers: bool,
+    /// `srtp=off`, `optional` or `required`.
+    pub srtp: Security,
+    /// `plus=sequence`, `hash`, `chain` or `header`, with `:trailer` or without: the SRTP+ that is
+    /// offered.
+    pub plus: Option<Plus>,
+    /// `stun=HOST`: who tells what our ports look like from outside.
+    pub stun: Option<String>,
+    /// `sound=device`, `echo`, `silence`, or `tone:HERTZ`: what the other end hears.
+    pub sound: Sounds,
+}
+
+/// What the other end hears.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Sounds {
+    /// The microphone, if there is one.
+    #[default]
+    Device,
+    /// What comes from there.
+    Echo,
+    /// A tone of so many hertz.
+    Tone(u16),
+    /// Nothing.
+    Silence,
+}
+
+const NAMES: &str = "account, password, server, direct, call, answer, srtp, plus, stun, sound,";
+
+impl Options {
+    /// Reads `text`. Of two words that say different things the later one counts.
+    ///
+    /// # Errors
+    /// Where a word is no option.
+    pub fn read(&mut self, text: &str) -> Result<(), Mistake> {
+        super::read(text, |name, value| self.set(name, value))
+    }
+
+    fn set(&mut self, name: &str, value: &str) -> Result<(), Mistake> {
+        if self.machine.set(name, value)? {
+            return Ok(());
+        }
+        let expected =
+            |expected| Mistake::Value { name: name.into(), value: value.into(), expected };
+        let text = || (!value.is_empty()).then(|| String::from(value));
+        match name {
+            "account" => self.account = text(),
+            "password" => self.password = text(),
+            "server" => self.server = text(),
+            "call" => self.call = text(),
+            "stun" => self.stun = text(),
+            "direct" => self.direct = switch(value).ok_or(expected(ON_OR_OFF))?,
+            "answer" => self.answers = switch(value).ok_or(expected(ON_OR_OFF))?,
+            "srtp" => {
+                self.srtp = match value {
+                    "off" => Security::Off,
+                    "optional" => Security::Optional,
+                    "required" => Security::Required,
+                    _ => return Err(expected("off, optional or required")),
+                }
+            }
+            "plus" => {
+                let schemes = "sequence, hash, chain or header, with :trailer or without";
+                self.plus = Some(plus(value).ok_or(expected(schemes))?);
+            }
+            "sound" => {
+                let tone = || value.strip_prefix("tone:").and_then(parse);
+                self.sound = match value {
+                    "device" => Sounds::Device,
+                    "echo" => Sounds::Echo,
+                    "silence" => Sounds::Silence,
+                    _ => {
+                        let hertz = tone().filter(|hertz| (50..=3400).contains(hertz));
+                        let hertz = hertz.ok_or(expected(
+                            "device, echo, silence, or tone:HERTZ with 50 to 3400",
+                        ))?;
+                        Sounds::Tone(hertz)
+                    }
+                }
+            }
+            _ => return Err(Mistake::Name(name.into(), NAMES)),
+        }
+        Ok(())
+    }
+}
+
+/// The element of the header extension that SRTP+ stands in.
+const PLUS_ELEMENT: u8 = 5;
+
+/// SRTP+ by the name of its scheme, with its place, as the phone on Linux has them.
+fn plus(value: &str) -> Option<Plus> {
+    let schemes = [Scheme::SEQUENCE, Scheme::Hash, Scheme::CHAIN, Scheme::Header];
+    let (name, placement) = match value.strip_suffix(":trailer") {
+        Some(name) => (name, Placement::Trailer),
+        None => (value, Placement::Extension(PLUS_ELEMENT)),
+    };
+    let scheme = schemes.into_iter().find(|scheme| scheme.name() == name)?;
+    Some(Plus { scheme, placement })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_become_options() {
+        let mut options = Options::default();
+        let read = options.read(
+            "address=192.0.2.7/24 account=sip:alice@example.org password=se=cret server=192.0.2.1 \
+             answer=on srtp=required plus=chain stun=192.0.2.3 sound=tone:440 call=sip:bob@192.0.2.9",
+        );
+        assert_eq!(read, Ok(()));
+        assert_eq!(options.password.as_deref(), Some("se=cret"));
+        assert_eq!((options.sound, options.srtp), (Sounds::Tone(440), Security::Required));
+        assert!(options.answers && options.plus.is_some() && options.machine.address.is_some());
+        for word in ["sound=tone:4", "srtp=on", "plus=4", "mode=proxy", "address=x"] {
+            assert!(Options::default().read(word).is_err(), "{word}");
+        }
+    }
+}

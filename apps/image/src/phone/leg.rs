@@ -1,0 +1,303 @@
+//! The media of a call: two ports, a session, and what sounds at this end.
+
+use super::sound::Sound;
+use crate::machine::random::Random;
+use crate::net::Network;
+use alloc::vec::Vec;
+use core::net::{IpAddr, Ipv4Addr, SocketAddr};
+use media::tone::Tone;
+use media::{
+    Channel, Codec, Heard, Mapper, Negotiator, Refusal, ReportSeed, Seed, Session, Stream, Wishes,
+};
+use sip::{Duration, Instant};
+
+/// Samples a second.
+pub(super) const RATE: u32 = 8000;
+/// What one packet holds.
+const FRAME: Duration = Duration::from_millis(20);
+/// Packets that are sent late at most, one after the other; what is later is left out.
+const MOST_LATE: usize = 10;
+/// How long a call waits for what a STUN server says.
+const PATIENCE: Duration = Duration::from_millis(1600);
+
+/// What is heard at the other end.
+#[derive(Debug)]
+pub(super) enum Source {
+    /// Nothing.
+    Silence,
+    /// A tone.
+    Tone(Tone),
+    /// What comes from there.
+    Echo,
+    /// Whoever sits here.
+    Microphone,
+}
+
+/// How much goes out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Gate {
+    /// Nothing: the other end does not know our session description yet.
+    Closed,
+    /// Silence: the call is not answered yet.
+    Silent,
+    /// What sounds here.
+    Open,
+}
+
+/// The media of a call.
+pub(super) struct Leg {
+    pub(super) negotiator: Negotiator,
+    pub(super) session: Option<Session>,
+    pub(super) gate: Gate,
+    /// Whether it is known that the other end hears our answer: until then nothing goes to the
+    /// address that it names, which may be anybody's.
+    pub(super) is_confirmed: bool,
+    pub(super) mutes: bool,
+    /// Our port for RTP; that for RTCP is the next one.
+    port: u16,
+    mapper: Option<Mapper>,
+    opened: Instant,
+    source: Source,
+    heard: Vec<i16>,
+    packet: Vec<u8>,
+    next: Instant,
+}
+
+impl core::fmt::Debug for Leg {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Leg")
+            .field("port", &self.port)
+            .field("gate", &self.gate)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Time as media have it.
+pub(super) const fn span(now: Instant) -> core::time::Duration {
+    core::time::Duration::from_micros(now.as_micros())
+}
+
+impl Leg {
+    /// One that receives at two ports of `ours`, and asks the server `stun` what they look like.
+    pub(super) fn new(
+        now: Instant,
+        ours: Ipv4Addr,
+        wishes: Wishes,
+        source: Source,
+        stun: Option<SocketAddr>,
+        network: &mut Network,
+        random: &mut Random,
+    ) -> Self {
+        let port = 16_384 + 2 * random.below(8192) as u16;
+        network.listen(port);
+        network.listen(port + 1);
+        let id = u64::from_le_bytes(random.bytes()) >> 33;
+        let local = SocketAddr::new(IpAddr::V4(ours), port);
+        Self {
+            negotiator: Negotiator::new(wishes, local, id),
+            session: None,
+            gate: Gate::Silent,
+            is_confirmed: true,
+            mutes: false,
+            port,
+            mapper: stun.map(|server| Mapper::new(&[server], span(now))),
+            opened: now,
+            source,
+            heard: Vec::new(),
+            packet: Vec::new(),
+            next: now,
+        }
+    }
+
+    /// Whether datagrams to `port` are for it.
+    pub(super) const fn has_port(&self, port: u16) -> bool {
+        port == self.port || port == self.port + 1
+    }
+
+    /// Our port for RTP, and what it looks like from outside where somebody has told.
+    pub(super) fn ports(&self) -> (u16, Option<SocketAddr>) {
+        (self.port, self.mapper.as_ref().and_then(Mapper::mapped))
+    }
+
+    /// Whether it is worth while to wait for what its port looks like.
+    pub(super) fn is_waiting(&self, now: Instant) -> bool {
+        self.mapper.is_some() && self.ports().1.is_none() && now.since(self.opened) < PATIENCE
+    }
+
+    /// Takes no more.
+    pub(super) fn close(&mut self, now: Instant, network: &mut Network) {
+        let bye =
+            self.session.as_mut().and_then(|session| session.bye(span(now), &mut self.packet));
+        if let Some((channel, to)) = bye {
+            self.send(now, channel, to, network);
+        }
+        network.close(self.port);
+        network.close(self.port + 1);
+    }
+
+    /// The offer of a call.
+    pub(super) fn offer(&mut self, random: &mut Random) -> Vec<u8> {
+        let mapped = self.ports().1;
+        self.negotiator.publish(mapped, None);
+        self.negotiator.offer(&mut |bytes| random.fill(bytes))
+    }
+
+    /// The answer to `offer`, by which the session goes on.
+    pub(super) fn answer(
+        &mut self,
+        now: Instant,
+        offer: &[u8],
+        random: &mut Random,
+    ) -> Result<Vec<u8>, Refusal> {
+        let mapped = self.ports().1;
+        self.negotiator.publish(mapped, None);
+        let (answer, stream) = self.negotiator.answer(offer, &mut |bytes| random.fill(bytes))?;
+        if self.carry(now, stream, random) { Ok(answer) } else { Err(Refusal::Keys) }
+    }
+
+    /// Takes the answer to our offer.
+    pub(super) fn accept(
+        &mut self,
+        now: Instant,
+        answer: &[u8],
+        random: &mut Random,
+    ) -> Result<(), Refusal> {
+        let stream = self.negotiator.accept(answer)?;
+        if self.carry(now, stream, random) { Ok(()) } else { Err(Refusal::Keys) }
+    }
+
+    /// Begins the session of `stream`, or goes on with it. False where its keys cannot be used.
+    fn carry(&mut self, now: Instant, stream: Stream, random: &mut Random) -> bool {
+        if let Some(session) = &mut self.session {
+            return session.renew(stream);
+        }
+        let number = u64::from_le_bytes(random.bytes());
+        let seed = Seed {
+            ssrc: number as u32,
+            // The rollover counter is easier to agree on from the lower half (RFC 3711 section
+            // 3.3.1).
+            sequence_number: (number >> 32) as u16 >> 1,
+            timestamp: (number >> 16) as u32,
+        };
+        self.session = Session::new(stream, seed);
+        if let Some(session) = &mut self.session {
+            let zero = core::time::Duration::ZERO;
+            let seed = ReportSeed { random: random.bytes(), time_of_day: zero, extended: false };
+            session.start_reports(span(now), seed);
+        }
+        self.next = now;
+        self.session.is_some()
+    }
+
+    /// A datagram came to one of its ports.
+    pub(super) fn receive(
+        &mut self,
+        now: Instant,
+        port: u16,
+        from: SocketAddr,
+        datagram: &mut [u8],
+    ) -> Heard {
+        let mapper = self.mapper.as_mut();
+        if mapper.is_some_and(|mapper| mapper.receive(span(now), from, datagram)) {
+            return Heard::Nothing;
+        }
+        let channel = if port == self.port { Channel::Rtp } else { Channel::Rtcp };
+        let session = self.session.as_mut();
+        session.map_or(Heard::Nothing, |session| {
+            session.receive_on(channel, span(now), from, datagram)
+        })
+    }
+
+    /// Sends and plays what is due.
+    pub(super) fn step(
+        &mut self,
+        now: Instant,
+        sound: &mut dyn Sound,
+        network: &mut Network,
+        random: &mut Random,
+    ) {
+        if let Some(mapper) = &mut self.mapper {
+            let fill = &mut |bytes: &mut [u8]| random.fill(bytes);
+            while let Some(SocketAddr::V4(server)) = mapper.poll(span(now), fill, &mut self.packet)
+            {
+                network.send(now, self.port, server, &self.packet);
+            }
+        }
+        if self.session.is_none() {
+            return;
+        }
+        for _ in 0..MOST_LATE {
+            if now < self.next {
+                return;
+            }
+            self.next += FRAME;
+            self.tick(now, sound, network);
+        }
+        self.next = now + FRAME;
+    }
+
+    /// Sends and plays 20 ms of sound.
+    fn tick(&mut self, now: Instant, sound: &mut dyn Sound, network: &mut Network) {
+        let Some(session) = &mut self.session else { return };
+        let count = session.frame_samples();
+        let mut frame = Vec::with_capacity(count);
+        match &mut self.source {
+            Source::Silence => {}
+            Source::Tone(tone) => tone.fill(count, &mut frame),
+            Source::Echo => frame.extend_from_slice(&self.heard),
+            Source::Microphone => sound.record(count, &mut frame),
+        }
+        frame.resize(count, 0);
+        // Whoever is held must not overhear this end.
+        if self.mutes || self.negotiator.holds() || self.gate != Gate::Open {
+            frame.fill(0);
+        }
+        if self.gate != Gate::Closed && self.is_confirmed {
+            self.send_sound(now, &frame, network);
+        }
+        let Some(session) = &mut self.session else { return };
+        self.heard.clear();
+        session.play(span(now), &mut self.heard);
+        sound.play(&self.heard);
+    }
+
+    /// Sends a frame, and reports that are due.
+    fn send_sound(&mut self, now: Instant, frame: &[i16], network: &mut Network) {
+        let Some(session) = &mut self.session else { return };
+        let mut to = session.send(frame, &mut self.packet);
+        let also = session.also(span(now));
+        while let Some(there) = to {
+            self.send(now, Channel::Rtp, there, network);
+            if let Some(also) = also {
+                self.send(now, Channel::Rtp, also, network);
+            }
+            let Some(session) = &mut self.session else { return };
+            to = session.rest(&mut self.packet);
+        }
+        let Some(session) = &mut self.session else { return };
+        if let Some((channel, to)) = session.poll(span(now), &mut self.packet) {
+            self.send(now, channel, to, network);
+        }
+    }
+
+    /// Sends what lies in `packet`.
+    fn send(&self, now: Instant, channel: Channel, to: SocketAddr, network: &mut Network) {
+        let port = if channel == Channel::Rtp { self.port } else { self.port + 1 };
+        if let SocketAddr::V4(to) = to {
+            network.send(now, port, to, &self.packet);
+        }
+    }
+}
+
+/// The codecs of this phone: those that cost nothing.
+pub(super) fn codecs() -> Vec<Codec> {
+    alloc::vec![Codec::Pcmu, Codec::Pcma]
+}
+
+/// The place of a datagram that `Leg::receive` may change.
+pub(super) fn copy(payload: &[u8]) -> ([u8; 2048], usize) {
+    let mut memory = [0; 2048];
+    let length = payload.len().min(memory.len());
+    memory[..length].copy_from_slice(&payload[..length]);
+    (memory, length)
+}

@@ -1,0 +1,598 @@
+//! The phone: one account or none, one call at a time, in one thread of execution.
+
+mod call;
+mod leg;
+pub mod sound;
+
+pub use call::{Call, Stage};
+
+use crate::dns::Resolver;
+use crate::log::Log;
+use crate::machine::random::Random;
+use crate::net::{Address, Network};
+use crate::options::phone::{Options, Sounds};
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::fmt;
+use core::net::{IpAddr, Ipv4Addr, SocketAddr};
+use leg::{Gate, Leg, Source};
+use media::tone::Tone;
+use media::{Heard, Wishes};
+use sip::locate::{Destination, Host};
+use sip::{Duration, Flow, Instant, Transport};
+use sip_ua::{
+    Account, AccountId, Agent, CallId, Config, End, Event, Failure, Location, Password,
+    RegistrationState, Ticket, Transmit,
+};
+use sound::Sound;
+
+/// SIP's port, and that of STUN servers.
+const SIP: u16 = 5060;
+const STUN: u16 = 3478;
+/// Datagrams that are dealt with before sound has its turn.
+const TURN: usize = 64;
+/// How often it is said that there is no link or no lease.
+const REMINDER: Duration = Duration::from_secs(10);
+
+/// What a search is for.
+#[derive(Debug)]
+enum Search {
+    /// A question of the engine.
+    Engine(Ticket),
+    /// The STUN server.
+    Stun,
+}
+
+/// How far the account is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Login {
+    /// There is none: calls are direct.
+    None,
+    /// The registrar was asked.
+    Asking,
+    /// It is registered.
+    Registered,
+    /// It is not, for this reason.
+    Failed(String),
+}
+
+/// The phone.
+pub struct Phone {
+    options: Options,
+    network: Network,
+    has_link: bool,
+    reminder: Instant,
+    agent: Agent,
+    account: Option<AccountId>,
+    login: Login,
+    resolver: Resolver<Search>,
+    stun: Option<SocketAddr>,
+    call: Option<Call>,
+    /// The call whose media wait for what its port looks like.
+    sound: Box<dyn Sound>,
+    random: Random,
+    /// What was said.
+    pub log: Log,
+}
+
+impl fmt::Debug for Phone {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Phone").field("login", &self.login).finish_non_exhaustive()
+    }
+}
+
+impl Phone {
+    /// A phone by this network, that sounds like this.
+    #[must_use]
+    pub fn new(
+        options: Options,
+        network: Network,
+        sound: Box<dyn Sound>,
+        mut random: Random,
+        now: Instant,
+    ) -> Self {
+        let config = Config {
+            direct_calls: options.account.is_none() || options.direct,
+            incoming_calls: 1,
+            // Nobody here is asked whether a call may be sent elsewhere.
+            redirects: 0,
+            user_agent: concat!("barebell-image/", env!("CARGO_PKG_VERSION")).into(),
+            ..Config::default()
+        };
+        let agent = Agent::new(config, &random.bytes());
+        Self {
+            options,
+            network,
+            has_link: false,
+            reminder: now,
+            agent,
+            account: None,
+            login: Login::None,
+            resolver: Resolver::default(),
+            stun: None,
+            call: None,
+            sound,
+            random,
+            log: Log::default(),
+        }
+    }
+
+    /// Who we are in the network, if we are somebody.
+    #[must_use]
+    pub fn address(&self) -> Option<&Address> {
+        self.network.address()
+    }
+
+    /// How far the account is.
+    #[must_use]
+    pub fn login(&self) -> &Login {
+        &self.login
+    }
+
+    /// What the phone works by.
+    #[must_use]
+    pub fn options(&self) -> &Options {
+        &self.options
+    }
+
+    /// The call, if there is one.
+    #[must_use]
+    pub fn call(&self) -> Option<&Call> {
+        self.call.as_ref()
+    }
+
+    /// Does what is to be done `now`.
+    pub fn step(&mut self, now: Instant) {
+        if !self.has_link {
+            return self.wait_for_link(now);
+        }
+        for _ in 0..TURN {
+            let Some(datagram) = self.network.receive(now) else { break };
+            let (ends, port) = (datagram.ends, datagram.ends.destination.port());
+            let from = SocketAddr::V4(ends.source);
+            if port == SIP {
+                let flow = Flow {
+                    transport: Transport::Udp,
+                    local: SocketAddr::V4(ends.destination),
+                    remote: from,
+                    connection: None,
+                };
+                self.agent.receive(now, &flow, datagram.payload);
+                self.act(now);
+            } else if self.call.as_ref().is_some_and(|call| call.leg.has_port(port)) {
+                let (mut memory, length) = leg::copy(datagram.payload);
+                let leg = self.call.as_mut().map(|call| &mut call.leg);
+                let heard = leg.map(|leg| leg.receive(now, port, from, &mut memory[..length]));
+                if let Some(Heard::Digit(key)) = heard {
+                    self.log.say(format_args!("the other end has pressed {key}"));
+                }
+            } else {
+                let payload = datagram.payload;
+                self.resolver.receive(now, ends.source, port, payload, &mut self.random);
+                self.go_on_with_searches(now);
+            }
+        }
+        if self.agent.next_timer().is_some_and(|time| time <= now) {
+            self.agent.on_timer(now);
+            self.act(now);
+        }
+        if self.resolver.next_time().is_some_and(|time| time <= now) {
+            self.resolver.on_time(now, &mut self.random);
+            self.go_on_with_searches(now);
+        }
+        self.go_on_with_call(now);
+        let polled = self.network.poll(now);
+        if let Some(address) = polled.lease {
+            self.on_address(address, now);
+        }
+        if self.network.address().is_none() && now >= self.reminder {
+            self.reminder = now + REMINDER;
+            self.log.say(format_args!("no lease: no DHCP server has answered"));
+        }
+    }
+
+    fn wait_for_link(&mut self, now: Instant) {
+        if self.network.nic().has_link() {
+            self.has_link = true;
+            self.reminder = now + REMINDER;
+            match self.options.machine.fixed() {
+                Some(address) => self.on_address(Some(address), now),
+                None => {
+                    self.log.say(format_args!("asking DHCP for an address"));
+                    self.network.use_dhcp();
+                }
+            }
+        } else if now >= self.reminder {
+            self.reminder = now + REMINDER;
+            self.log.say(format_args!("no link: is the cable plugged in at both ends?"));
+        }
+    }
+
+    fn on_address(&mut self, address: Option<Address>, now: Instant) {
+        if self.network.address() == address.as_ref() {
+            return;
+        }
+        let is_first = self.network.address().is_none();
+        match &address {
+            Some(address) => {
+                self.log.say(format_args!("address {}", address.ours));
+                self.resolver.set_servers(self.options.machine.dns(address));
+                self.network.listen(SIP);
+            }
+            None => {
+                self.log.say(format_args!("the lease has ended"));
+                self.reminder = now + REMINDER;
+                self.network.close(SIP);
+            }
+        }
+        self.network.set_address(address);
+        if self.network.address().is_none() {
+            return;
+        }
+        if !is_first {
+            self.agent.network_changed(now);
+            return self.act(now);
+        }
+        if let Some(server) = &self.options.stun {
+            let host = Host::parse(server.as_bytes());
+            let port = Some(STUN);
+            if let Some(host) = host {
+                let destination =
+                    Destination { host, port, transport: Some(Transport::Udp), sips: false };
+                self.resolver.locate(now, destination, Search::Stun, &mut self.random);
+                self.go_on_with_searches(now);
+            }
+        }
+        if let Some(account) = self.options.account.clone() {
+            let password = self.options.password.clone().unwrap_or_default();
+            let server = self.options.server.clone();
+            self.log_in(now, &account, &password, server.as_deref());
+        }
+        if let Some(uri) = self.options.call.clone() {
+            self.place(now, &uri);
+        }
+    }
+
+    /// Logs in as `uri`, by way of `server` if one is named.
+    pub fn log_in(&mut self, now: Instant, uri: &str, password: &str, server: Option<&str>) {
+        if let Some(account) = self.account.take() {
+            self.agent.forget_account(account);
+        }
+        let password = (!password.is_empty()).then(|| Password::new(password));
+        let proxy = server.map(|server| format!("sip:{server};lr"));
+        self.account = self.agent.add_account(Account { password, proxy, ..Account::new(uri) });
+        let Some(account) = self.account else {
+            self.login =
+                Login::Failed(format!("{uri} is no SIP address such as sip:alice@example.org"));
+            return;
+        };
+        self.login = Login::Asking;
+        self.log.say(format_args!("logging in as {uri}"));
+        self.agent.register(now, account);
+        self.act(now);
+    }
+
+    /// Calls `uri`. What becomes of it is said in [`Phone::call`] and in the log.
+    pub fn place(&mut self, now: Instant, uri: &str) {
+        if self.call.is_some() {
+            return self.log.say(format_args!("there is a call already"));
+        }
+        let uri = if uri.contains(':') { String::from(uri) } else { format!("sip:{uri}") };
+        let Some(leg) = self.new_leg(now) else {
+            return self.log.say(format_args!("there is no network yet"));
+        };
+        self.log.say(format_args!("calling {uri}"));
+        self.call = Some(Call::new(uri, Stage::Opening, leg, now));
+    }
+
+    /// Takes the call that rings here.
+    pub fn answer(&mut self, now: Instant) {
+        let Some(call) = &mut self.call else { return };
+        let Some(id) = call.id.filter(|_| call.stage == Stage::RingingHere) else { return };
+        if self.agent.answer(now, id, &call.session).is_ok() {
+            call.stand(now);
+        }
+        self.act(now);
+    }
+
+    /// Ends the call, however far it is.
+    pub fn hang_up(&mut self, now: Instant) {
+        let Some(call) = &self.call else { return };
+        match (call.id, call.stage) {
+            (Some(id), Stage::RingingHere) => {
+                let _ = self.agent.decline(now, id, 603);
+            }
+            (Some(id), _) => {
+                let _ = self.agent.hang_up(now, id);
+            }
+            (None, _) => self.end_call(now, "taken back"),
+        }
+        self.act(now);
+    }
+
+    /// Presses a key in the call.
+    pub fn press(&mut self, key: char) {
+        let session = self.call.as_mut().and_then(|call| call.leg.session.as_mut());
+        if let Some(session) = session {
+            session.press(key);
+        }
+    }
+
+    /// Says nothing more in the call, or something again.
+    pub fn mute(&mut self) {
+        if let Some(call) = &mut self.call {
+            call.leg.mutes = !call.leg.mutes;
+        }
+    }
+
+    fn ours(&self) -> Option<Ipv4Addr> {
+        self.network.address().map(|address| address.ours.address())
+    }
+
+    fn new_leg(&mut self, now: Instant) -> Option<Leg> {
+        let ours = self.ours()?;
+        let wishes = Wishes {
+            codecs: leg::codecs(),
+            security: self.options.srtp,
+            plus: self.options.plus,
+            ..Wishes::default()
+        };
+        let source = match self.options.sound {
+            Sounds::Silence => Source::Silence,
+            Sounds::Tone(hertz) => Source::Tone(Tone::new(hertz.into(), leg::RATE, 8000)),
+            Sounds::Echo => Source::Echo,
+            Sounds::Device => Source::Microphone,
+        };
+        // Who has a public address looks the same from outside.
+        let stun = self.stun.filter(|_| ours.is_private());
+        Some(Leg::new(now, ours, wishes, source, stun, &mut self.network, &mut self.random))
+    }
+
+    fn go_on_with_call(&mut self, now: Instant) {
+        let Some(call) = &mut self.call else { return };
+        call.leg.is_confirmed = call.id.is_some_and(|id| self.agent.is_confirmed(id));
+        call.leg.step(now, &mut *self.sound, &mut self.network, &mut self.random);
+        if call.stage == Stage::Opening && !call.leg.is_waiting(now) {
+            let session = call.leg.offer(&mut self.random);
+            match self.agent.call(now, self.account, &call.party, session) {
+                Ok(id) => (call.id, call.stage) = (Some(id), Stage::Calling),
+                Err(error) => {
+                    let why = format!("{error}");
+                    self.end_call(now, &why);
+                }
+            }
+            self.act(now);
+        }
+    }
+
+    /// Sends what the engine has to send, and does what it tells.
+    fn act(&mut self, now: Instant) {
+        loop {
+            while let Some(Transmit { flow, bytes }) = self.agent.poll_transmit() {
+                match (flow.transport, flow.remote) {
+                    (Transport::Udp, SocketAddr::V4(remote)) => {
+                        self.network.send(now, SIP, remote, &bytes);
+                    }
+                    _ => self.agent.undeliverable(now, &bytes),
+                }
+            }
+            let Some(event) = self.agent.poll_event() else { return };
+            self.on_event(now, event);
+        }
+    }
+
+    fn go_on_with_searches(&mut self, now: Instant) {
+        let (opened, closed, queries) = self.resolver.work();
+        opened.into_iter().for_each(|port| self.network.listen(port));
+        closed.into_iter().for_each(|port| self.network.close(port));
+        for (port, server, query) in queries {
+            self.network.send(now, port, server, &query);
+        }
+        while let Some((what, targets)) = self.resolver.found() {
+            match what {
+                Search::Stun => self.stun = targets.first().map(|target| target.address),
+                Search::Engine(ticket) => {
+                    let Some(ours) = self.ours() else { continue };
+                    let local = SocketAddr::new(IpAddr::V4(ours), SIP);
+                    let location = |target: &sip::locate::Target| Location {
+                        transport: target.transport,
+                        remote: target.address,
+                        local,
+                    };
+                    // This phone speaks UDP.
+                    let targets =
+                        targets.iter().filter(|target| target.transport == Transport::Udp);
+                    let locations: Vec<_> = targets.map(location).collect();
+                    self.agent.located(now, ticket, &locations);
+                    self.act(now);
+                }
+            }
+        }
+    }
+
+    fn on_event(&mut self, now: Instant, event: Event) {
+        match event {
+            Event::Locate { ticket, mut destination } => {
+                destination.transport = destination.transport.or(Some(Transport::Udp));
+                let search = Search::Engine(ticket);
+                self.resolver.locate(now, destination, search, &mut self.random);
+                self.go_on_with_searches(now);
+            }
+            Event::Registration { state, .. } => self.on_registration(state),
+            Event::Incoming { call, from, offer, .. } => {
+                self.on_incoming(now, call, from, offer.as_deref());
+            }
+            Event::Ringing { call, status, session, .. } => {
+                let Some(ours) = self.call_of(call) else { return };
+                ours.stage = Stage::Ringing;
+                if let Some(session) = session {
+                    self.take(now, &session);
+                }
+                self.log.say(format_args!("it rings there ({status})"));
+            }
+            Event::Answered { call, session } => {
+                let Some(ours) = self.call_of(call) else { return };
+                ours.stand(now);
+                let has_session = ours.leg.session.is_some();
+                match session {
+                    Some(session) => self.take(now, &session),
+                    None if has_session => {}
+                    None => self.give_up(now, "the other end has said nothing of its media"),
+                }
+                self.log.say(format_args!("the call stands"));
+            }
+            Event::Answer { call, answer } if self.call_of(call).is_some() => {
+                self.take(now, &answer);
+            }
+            Event::Offer { call, offer } => self.on_offer(now, call, offer.as_deref()),
+            Event::TransferAsked { call, .. } => {
+                // Nobody here is asked whether he would like to talk to somebody else.
+                let _ = self.agent.refuse_transfer(now, call, 603);
+            }
+            Event::Moved { call } => {
+                let Some(ours) = self.ours() else { return };
+                let Some(current) = self.call.as_mut().filter(|current| current.id == Some(call))
+                else {
+                    return;
+                };
+                let (port, _) = current.leg.ports();
+                current.leg.negotiator.move_to(SocketAddr::new(IpAddr::V4(ours), port));
+                let session = current.leg.offer(&mut self.random);
+                let _ = self.agent.offer(now, call, session);
+            }
+            Event::Key { key, .. } => {
+                self.log.say(format_args!("the other end has pressed {key}"));
+            }
+            Event::Ended { call, end } if self.call_of(call).is_some() => {
+                self.end_call(now, &why(&end));
+            }
+            _ => {}
+        }
+    }
+
+    /// The call, if it is this one.
+    fn call_of(&mut self, id: CallId) -> Option<&mut Call> {
+        self.call.as_mut().filter(|call| call.id == Some(id))
+    }
+
+    fn on_registration(&mut self, state: RegistrationState) {
+        self.login = match state {
+            RegistrationState::Registered { expires } => {
+                if self.login != Login::Registered {
+                    self.log.say(format_args!("registered for {} s", expires.as_secs()));
+                }
+                Login::Registered
+            }
+            RegistrationState::Failed { failure, .. } => {
+                let why = of_failure(&failure);
+                self.log.say(format_args!("not registered: {why}"));
+                Login::Failed(why)
+            }
+            RegistrationState::Ended => Login::None,
+        };
+    }
+
+    fn on_incoming(&mut self, now: Instant, id: CallId, from: String, offer: Option<&[u8]>) {
+        if self.call.is_some() {
+            let _ = self.agent.decline(now, id, 486);
+            return;
+        }
+        let Some(mut leg) = self.new_leg(now) else {
+            let _ = self.agent.decline(now, id, 480);
+            return;
+        };
+        let session = match offer {
+            Some(offer) => leg.answer(now, offer, &mut self.random),
+            None => Ok(leg.offer(&mut self.random)),
+        };
+        let session = match session {
+            Ok(session) => session,
+            Err(refusal) => {
+                self.log.say(format_args!("a call from {from} was refused: {refusal}"));
+                leg.close(now, &mut self.network);
+                let _ = self.agent.decline(now, id, 488);
+                return;
+            }
+        };
+        leg.gate = Gate::Closed;
+        let _ = self.agent.ring(now, id, b"");
+        self.log.say(format_args!("{from} calls"));
+        let call = Call::new(from, Stage::RingingHere, leg, now);
+        self.call = Some(Call { id: Some(id), session, ..call });
+        if self.options.answers {
+            self.answer(now);
+        }
+    }
+
+    /// The other end wants to change the session.
+    fn on_offer(&mut self, now: Instant, id: CallId, offer: Option<&[u8]>) {
+        let Some(call) = self.call.as_mut().filter(|call| call.id == Some(id)) else { return };
+        let session = match offer {
+            Some(offer) => call.leg.answer(now, offer, &mut self.random),
+            None => Ok(call.leg.offer(&mut self.random)),
+        };
+        let _ = match session {
+            Ok(session) => self.agent.accept(now, id, &session),
+            Err(_) => self.agent.refuse(now, id, 488),
+        };
+    }
+
+    /// Takes the other end's answer to our offer.
+    fn take(&mut self, now: Instant, answer: &[u8]) {
+        let Some(call) = &mut self.call else { return };
+        if let Err(refusal) = call.leg.accept(now, answer, &mut self.random) {
+            let why = format!("{refusal}");
+            self.give_up(now, &why);
+        }
+    }
+
+    /// Ends a call whose media cannot be had.
+    fn give_up(&mut self, now: Instant, why: &str) {
+        let id = self.call.as_ref().and_then(|call| call.id);
+        self.end_call(now, why);
+        if let Some(id) = id {
+            let _ = self.agent.hang_up(now, id);
+        }
+    }
+
+    fn end_call(&mut self, now: Instant, why: &str) {
+        let Some(mut call) = self.call.take() else { return };
+        call.leg.close(now, &mut self.network);
+        self.log.say(format_args!("the call has ended: {why}"));
+        if let Some(session) = &call.leg.session {
+            let totals = session.statistics();
+            self.log.say(format_args!(
+                "{} packets sent, {} received, {} lost",
+                totals.sent,
+                totals.received,
+                totals.lost()
+            ));
+        }
+    }
+}
+
+/// Why a call is over, in words.
+fn why(end: &End) -> String {
+    match end {
+        End::HungUp => "hung up here".into(),
+        End::HungUpByPeer { .. } => "hung up there".into(),
+        End::Cancelled { .. } => "taken back by who has called".into(),
+        End::NotAnswered => "nobody has answered".into(),
+        End::Declined => "refused here".into(),
+        End::Replaced { .. } => "another call has taken its place".into(),
+        End::Failed(failure) => of_failure(failure),
+    }
+}
+
+fn of_failure(failure: &Failure) -> String {
+    match failure {
+        Failure::Refused { status, reason } => format!("refused with {status} {reason}"),
+        Failure::NotLocated => "the name was not found".into(),
+        Failure::TimedOut => "nobody answers".into(),
+        Failure::Unreachable => "it cannot be reached".into(),
+        Failure::Unauthorized { realm } => format!("wrong name or password for {realm}"),
+        Failure::Protocol(what) => format!("what came back is not SIP: {what}"),
+    }
+}

@@ -1,0 +1,362 @@
+//! The pages: between a first row that says which there are, and a last one that says what keys do.
+
+use super::rates::{NAMES, Rates};
+use super::view::{Cover, View};
+use super::{Phase, Server};
+use crate::log::Log;
+use crate::options::server::Page;
+use crate::screen::{Grid, Style};
+use crate::server::config;
+use alloc::borrow::Cow;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::fmt;
+use sip::uri::escape_user;
+use sip::{Duration, Instant};
+use sip_server::config::{Mode, State};
+use sip_server::{Step, Timing};
+
+const PAGES: [(Page, &str); 3] =
+    [(Page::Log, "1 log"), (Page::State, "2 state"), (Page::Users, "3 users")];
+
+const KEYS: [(&str, &str); 12] = [
+    ("1  l", "what was said"),
+    ("2  s", "the state of the server"),
+    ("3  u", "who is registered"),
+    ("Page Down, Down, space", "the next page of users or counters, newer lines"),
+    ("Page Up, Up", "the page before, older lines"),
+    ("Home  End", "the first page, the last one"),
+    ("w", "shows the users anew at every change, or not"),
+    ("r", "fetches the file of users again"),
+    ("b", "boots the machine again, after a question"),
+    ("Control-L", "draws the page again (serial line)"),
+    ("q", "back to lines of the log (serial line)"),
+    ("?  h  F1", "this page"),
+];
+
+/// Cells of the left half of the state, and of a column of counters, which begin with a blank.
+const HALF: usize = 40;
+const RIGHT: usize = HALF + 1;
+/// Rows above the counters in the right half.
+const ABOVE: usize = NAMES.len() + 3;
+/// Where values begin.
+const VALUES: usize = 16;
+
+/// How many rows of its kind a page has on this grid: lines, counters or users.
+pub(super) fn rows(page: Page, grid: &Grid) -> usize {
+    let body = grid.height().saturating_sub(2);
+    let rows = match page {
+        Page::Log => body,
+        Page::Users => body.saturating_sub(1),
+        Page::State => {
+            let columns = (grid.width() / HALF).saturating_sub(2);
+            body.saturating_sub(ABOVE) + columns * body
+        }
+    };
+    rows.max(1)
+}
+
+/// The engine's counters that have counted something.
+pub(super) fn counters(server: &Server) -> Vec<(&'static str, u64)> {
+    let mut counters = server.engine.counters();
+    counters.retain(|(_, count)| *count > 0);
+    counters
+}
+
+/// What was said, while there is no server yet.
+pub(super) fn boot_log(grid: &mut Grid, log: &Log) {
+    bars(grid);
+    lines(grid, log, 0);
+}
+
+/// What `view` shows.
+pub(super) fn draw(view: &View, grid: &mut Grid, server: &mut Server, rates: &Rates, now: Instant) {
+    let mut column = bars(grid) + 3;
+    for (page, name) in PAGES {
+        let is_chosen = page == view.page && view.cover != Some(Cover::Keys);
+        let style = if is_chosen { Style::Chosen } else { Style::Bar };
+        column = grid.print(0, column, style, format_args!(" {name} ")) + 1;
+    }
+    let style = if view.cover == Some(Cover::Keys) { Style::Chosen } else { Style::Bar };
+    grid.print(0, column, style, format_args!(" ? keys "));
+    let phase = phase(server);
+    grid.print(
+        0,
+        grid.width().saturating_sub(phase.len() + 1),
+        Style::Bar,
+        format_args!("{phase}"),
+    );
+    match (view.cover, view.page) {
+        (Some(Cover::Keys), _) => keys(grid),
+        (_, Page::Log) => lines(grid, &server.log, view.newer),
+        (_, Page::State) => state(grid, server, rates, view.skipped),
+        (_, Page::Users) => users(grid, view, now),
+    }
+    if view.cover == Some(Cover::Question) {
+        let last = grid.height() - 1;
+        grid.fill(last, Style::Bad);
+        let question = "Boot the machine again? b or Enter: yes; any other key: no";
+        grid.print(last, 1, Style::Bad, format_args!("{question}"));
+    }
+}
+
+/// The first and the last row. Returns the column behind what the first one says.
+fn bars(grid: &mut Grid) -> usize {
+    grid.fill(0, Style::Bar);
+    grid.fill(grid.height() - 1, Style::Bar);
+    grid.print(0, 1, Style::Bar, format_args!("Barebell {}", env!("CARGO_PKG_VERSION")))
+}
+
+fn hint(grid: &mut Grid, text: fmt::Arguments<'_>) {
+    grid.print(grid.height() - 1, 1, Style::Bar, text);
+}
+
+fn phase(server: &Server) -> &'static str {
+    match server.phase {
+        Phase::Link => "no link",
+        Phase::Address => "waits for an address",
+        Phase::Users => "waits for the users",
+        Phase::Ready if server.accounts.is_busy() => "fetches the users",
+        Phase::Ready => "ready",
+    }
+}
+
+fn keys(grid: &mut Grid) {
+    for (row, (keys, what)) in KEYS.into_iter().enumerate() {
+        grid.print(row + 2, 2, Style::Strong, format_args!("{keys}"));
+        grid.print(row + 2, 27, Style::Plain, format_args!("{what}"));
+    }
+    hint(grid, format_args!("any key: back"));
+}
+
+/// The last lines but `newer` ones, each in as many rows as it takes.
+fn lines(grid: &mut Grid, log: &Log, newer: usize) {
+    let (width, body) = (grid.width(), grid.height() - 2);
+    let height = |line: &String| line.chars().count().div_ceil(width).max(1);
+    let end = log.lines.len().saturating_sub(newer);
+    let mut used = 0;
+    let fits = |line: &&String| {
+        used += height(line);
+        used <= body
+    };
+    let count = log.lines.range(..end).rev().take_while(fits).count();
+    let mut row = 1;
+    for line in log.lines.range(end - count..end) {
+        for part in 0..height(line) {
+            let text: String = line.chars().skip(part * width).take(width).collect();
+            grid.print(row, 0, Style::Plain, format_args!("{text}"));
+            row += 1;
+        }
+    }
+    if newer > 0 {
+        hint(grid, format_args!("{newer} newer lines: Page Down"));
+    } else if count < log.lines.len() {
+        hint(grid, format_args!("{} older lines: Page Up", log.lines.len() - count));
+    }
+}
+
+fn users(grid: &mut Grid, view: &View, now: Instant) {
+    let list = &view.list;
+    // What is left goes to names and contacts.
+    let name = 25 + grid.width().saturating_sub(80) / 2;
+    let address = name + 2;
+    let (port, expires, contact) = (address + 16, address + 22, address + 33);
+    grid.print(1, 1, Style::Label, format_args!("name"));
+    grid.print(1, address, Style::Label, format_args!("address"));
+    grid.print(1, port, Style::Label, format_args!(" port"));
+    grid.print(1, expires, Style::Label, format_args!("{:>9}", "expires"));
+    grid.print(1, contact, Style::Label, format_args!("contact"));
+    for (row, user) in (2..grid.height() - 1).zip(&list.rows) {
+        let text = shown_name(&user.key.name);
+        grid.print(row, 1, Style::Strong, format_args!("{text:.name$}"));
+        grid.print(row, address, Style::Plain, format_args!("{}", user.remote.ip()));
+        grid.print(row, port, Style::Plain, format_args!("{:>5}", user.remote.port()));
+        let rest = user.expires.since(now);
+        grid.print(row, expires, Style::Plain, format_args!("{:>9}", Clock(rest)));
+        let uri = String::from_utf8_lossy(&user.key.contact);
+        grid.print(row, contact, Style::Label, format_args!("{uri}"));
+    }
+    let first = list.before + usize::from(!list.rows.is_empty());
+    let anew = if view.is_live { "on" } else { "off" };
+    hint(
+        grid,
+        format_args!(
+            "{first}-{} of {}   Page Up, Page Down   w: anew at every change ({anew})   r: fetch",
+            list.before + list.rows.len(),
+            list.total,
+        ),
+    );
+}
+
+/// `user@domain` as it is written in a URI, so that every name is shown as what it is.
+fn shown_name(address_of_record: &[u8]) -> String {
+    let at = address_of_record.iter().rposition(|&byte| byte == b'@');
+    let (user, domain) = address_of_record.split_at(at.unwrap_or(address_of_record.len()));
+    let user: Cow<'_, [u8]> = escape_user(user);
+    String::from_utf8_lossy(&[&user, domain].concat()).into()
+}
+
+/// A column of labels and values.
+struct Facts<'a> {
+    grid: &'a mut Grid,
+    row: usize,
+}
+
+impl Facts<'_> {
+    fn say(&mut self, label: &str, style: Style, value: fmt::Arguments<'_>) {
+        self.grid.print(self.row, 1, Style::Label, format_args!("{label}"));
+        self.grid.print(self.row, VALUES, style, value);
+        self.row += 1;
+    }
+
+    fn tell(&mut self, label: &str, value: fmt::Arguments<'_>) {
+        self.say(label, Style::Plain, value);
+    }
+}
+
+fn state(grid: &mut Grid, server: &mut Server, rates: &Rates, skipped: usize) {
+    let mut facts = Facts { grid, row: 1 };
+    about(&mut facts, server, rates);
+    let row = facts.row + 1;
+    timings(grid, row, server);
+    grid.print(1, RIGHT, Style::Label, format_args!("{:<18}{:>9}{:>11}", "", "a second", "in all"));
+    for (at, (name, (tenths, all))) in NAMES.iter().zip(rates.read()).enumerate() {
+        grid.print(at + 2, RIGHT, Style::Label, format_args!("{name}"));
+        let (whole, part) = (tenths / 10, tenths % 10);
+        let count = format_args!("{whole:>7}.{part}{all:>11}");
+        grid.print(at + 2, RIGHT + 18, Style::Plain, count);
+    }
+    let (counters, room) = (counters(server), rows(Page::State, grid));
+    let body = grid.height() - 2;
+    for (at, (name, count)) in counters.iter().skip(skipped).take(room).enumerate() {
+        let at = at + ABOVE;
+        let (column, row) = (RIGHT + HALF * (at / body), 1 + at % body);
+        grid.print(row, column, Style::Label, format_args!("{name}"));
+        grid.print(row, column + 27, Style::Plain, format_args!("{count:>11}"));
+    }
+    let shown = counters.len().saturating_sub(skipped).min(room);
+    if shown < counters.len() {
+        hint(
+            grid,
+            format_args!(
+                "counters {}-{} of {}: Page Up, Page Down",
+                skipped + 1,
+                skipped + shown,
+                counters.len()
+            ),
+        );
+    }
+}
+
+/// What the server is, and how much it has of everything.
+fn about(facts: &mut Facts<'_>, server: &mut Server, rates: &Rates) {
+    let options = &server.options;
+    let mode = match options.mode {
+        Mode::Proxy => "proxy",
+        Mode::Redirect => "redirect server",
+        Mode::Registrar => "registrar",
+    };
+    let state = match options.state {
+        State::Stateful => "stateful",
+        State::Stateless => "stateless",
+    };
+    facts.tell("mode", format_args!("{mode}, {state}"));
+    let auth = if options.auth { "on" } else { "off" };
+    facts.tell("authentication", format_args!("{auth}"));
+    let domain = config::domain(options, server.ours());
+    let names = core::iter::once(&domain.name).chain(&domain.aliases);
+    let names: Vec<&str> = names.map(String::as_str).collect();
+    facts.tell("domain", format_args!("{:.24}", names.join(", ")));
+    match server.network.address() {
+        Some(address) => {
+            facts.tell("address", format_args!("{}", address.ours));
+            match address.gateway {
+                Some(gateway) => facts.tell("gateway", format_args!("{gateway}")),
+                None => facts.tell("gateway", format_args!("none")),
+            }
+        }
+        None => {
+            facts.say("address", Style::Bad, format_args!("none yet"));
+            facts.tell("gateway", format_args!("none"));
+        }
+    }
+    let nic = server.network.nic();
+    facts.tell("card", format_args!("{} {}", nic.name(), nic.mac()));
+    match server.has_link {
+        true => facts.say("link", Style::Good, format_args!("up")),
+        false => facts.say("link", Style::Bad, format_args!("down")),
+    }
+    facts.tell("users loaded", format_args!("{}", server.accounts.len()));
+    facts.tell("registered", format_args!("{}", server.engine.registered()));
+    facts.tell("bindings", format_args!("{}", server.engine.bindings()));
+    facts.tell("transactions", format_args!("{}", server.engine.transactions()));
+    facts.tell("uptime", format_args!("{}", Clock(rates.uptime())));
+    let heap = (server.memory)();
+    let tenths = |bytes: usize| (bytes * 10) >> 20;
+    let (used, there) = (tenths(heap.used), tenths(heap.claimed));
+    facts.tell("memory", format_args!("{}.{} of {} MiB", used / 10, used % 10, there / 10));
+}
+
+/// How long the steps of row A11 took.
+fn timings(grid: &mut Grid, row: usize, server: &Server) {
+    grid.print(row, 1, Style::Label, format_args!("{:<17}{:>10}{:>11}", "time in", "us", "count"));
+    let steps = server.engine.timings().map(|(step, timing)| (step_name(step), timing));
+    let total = ("frame to frame", server.total);
+    for (at, (name, timing)) in steps.into_iter().chain([total]).enumerate() {
+        let row = row + 1 + at;
+        grid.print(row, 1, Style::Label, format_args!("{name}"));
+        let Timing { count, nanoseconds } = timing;
+        if let Some(mean) = nanoseconds.checked_div(count) {
+            let (whole, part) = (mean / 1000, mean % 1000 / 10);
+            let numbers = format_args!("{whole:>7}.{part:02}{count:>11}");
+            grid.print(row, 18, Style::Plain, numbers);
+        }
+    }
+}
+
+/// What the step is called in row A11.
+fn step_name(step: Step) -> &'static str {
+    match step {
+        Step::ParseHeaders => "ParseSIPHeaders",
+        Step::FindUser => "FindUser",
+        Step::AddUser => "AddUser",
+        Step::AuthenticateUser => "AuthenticateUser",
+        Step::FormatResponse => "FormatSIPResponse",
+        _ => step.name(),
+    }
+}
+
+/// Days, hours, minutes and seconds.
+struct Clock(Duration);
+
+impl fmt::Display for Clock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let seconds = self.0.as_secs();
+        let (minutes, seconds) = (seconds / 60, seconds % 60);
+        let (hours, minutes) = (minutes / 60, minutes % 60);
+        let (days, hours) = (hours / 24, hours % 24);
+        let text = match days {
+            0 => alloc::format!("{hours}:{minutes:02}:{seconds:02}"),
+            _ => alloc::format!("{days} d {hours}:{minutes:02}"),
+        };
+        f.pad(&text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::string::ToString;
+
+    #[test]
+    fn names_and_times_are_shown_as_what_they_are() {
+        assert_eq!(
+            shown_name("m\u{fc}ller x@example.com".as_bytes()),
+            "m%C3%BCller%20x@example.com"
+        );
+        assert_eq!(shown_name(b"a@b@example.com"), "a%40b@example.com");
+        let clock = |seconds| Clock(Duration::from_secs(seconds)).to_string();
+        assert_eq!([clock(59), clock(3_661)], ["0:00:59", "1:01:01"]);
+        assert_eq!(clock(2 * 86_400 + 3_600), "2 d 1:00");
+    }
+}

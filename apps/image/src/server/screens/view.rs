@@ -1,0 +1,176 @@
+//! What one screen shows: a page, and where in it.
+
+use super::list::{List, Place};
+use super::{Rates, Server, pages};
+use crate::options::server::Page;
+use crate::screen::Grid;
+use crate::screen::keys::Key;
+use sip::{Duration, Instant};
+
+/// A page is not drawn again before so long, nor later than that.
+const SOONEST: Duration = Duration::from_millis(200);
+const LATEST: Duration = Duration::from_secs(1);
+
+/// What somebody wants the server to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Action {
+    /// To fetch the users again.
+    Fetch,
+    /// To boot again.
+    Reboot,
+}
+
+/// What a page is hidden by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Cover {
+    /// The keys, and what they do.
+    Keys,
+    /// The question whether to boot again.
+    Question,
+}
+
+/// A move within a page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Move {
+    On,
+    Back,
+    First,
+    Last,
+}
+
+/// What one screen shows.
+#[derive(Debug)]
+pub(super) struct View {
+    pub(super) page: Page,
+    pub(super) cover: Option<Cover>,
+    /// Lines of the log that are behind those that are shown.
+    pub(super) newer: usize,
+    /// Counters that are before those that are shown.
+    pub(super) skipped: usize,
+    pub(super) list: List,
+    /// Whether the list is shown anew at every change.
+    pub(super) is_live: bool,
+    /// What is to be done with the list.
+    wanted: Option<Move>,
+    is_stale: bool,
+    drawn: Instant,
+    /// Lines there were in the log then.
+    seen: u64,
+}
+
+impl Default for View {
+    fn default() -> Self {
+        Self {
+            page: Page::Log,
+            cover: None,
+            newer: 0,
+            skipped: 0,
+            list: List::default(),
+            is_live: true,
+            wanted: None,
+            is_stale: true,
+            drawn: Instant::ZERO,
+            seen: 0,
+        }
+    }
+}
+
+impl View {
+    /// Shows `page`, from its beginning.
+    pub(super) fn set_page(&mut self, page: Page) {
+        self.page = page;
+        self.newer = 0;
+        self.skipped = 0;
+        self.wanted = (page == Page::Users).then_some(Move::First);
+        self.is_stale = true;
+    }
+
+    /// Takes in a key.
+    pub(super) fn on_key(&mut self, key: Key) -> Option<Action> {
+        self.is_stale = true;
+        let letter = match key {
+            Key::Character(letter) => letter.to_ascii_lowercase(),
+            _ => '\0',
+        };
+        match self.cover.take() {
+            Some(Cover::Question) => {
+                let is_yes = key == Key::Enter || letter == 'b';
+                return is_yes.then_some(Action::Reboot);
+            }
+            Some(Cover::Keys) if matches!(letter, '?' | 'h') || key == Key::Help => return None,
+            Some(Cover::Keys) | None => {}
+        }
+        match (key, letter) {
+            (_, '1' | 'l') => self.set_page(Page::Log),
+            (_, '2' | 's') => self.set_page(Page::State),
+            (_, '3' | 'u') => self.set_page(Page::Users),
+            (_, 'w') => self.is_live = !self.is_live,
+            (_, 'b') => self.cover = Some(Cover::Question),
+            (Key::Help, _) | (_, '?' | 'h') => self.cover = Some(Cover::Keys),
+            (_, 'r') => {
+                // There it is said what comes of it.
+                self.set_page(Page::Log);
+                return Some(Action::Fetch);
+            }
+            (Key::Down | Key::Right | Key::PageDown | Key::Enter, _) | (_, ' ') => {
+                self.wanted = Some(Move::On);
+            }
+            (Key::Up | Key::Left | Key::PageUp, _) => self.wanted = Some(Move::Back),
+            (Key::Home, _) => self.wanted = Some(Move::First),
+            (Key::End, _) => self.wanted = Some(Move::Last),
+            _ => {}
+        }
+        None
+    }
+
+    /// Does a little of what is to be done for this grid.
+    pub(super) fn turn(&mut self, server: &Server, grid: &Grid, now: Instant) {
+        let rows = pages::rows(self.page, grid);
+        if self.page == Page::Users {
+            let changes = server.changes;
+            let list = &mut self.list;
+            match self.wanted.take() {
+                Some(Move::On) => list.look_on(rows, changes),
+                Some(Move::Back) => list.look_back(rows, changes),
+                Some(Move::First) => list.look(Place::First, rows, changes),
+                Some(Move::Last) => list.look(Place::Last, rows, changes),
+                None if self.is_live && list.is_old(changes) && now >= self.drawn + SOONEST => {
+                    list.look_again(rows, changes);
+                }
+                None => {}
+            }
+            self.is_stale |= list.turn(&server.engine, now);
+        } else if let Some(wanted) = self.wanted.take() {
+            let (at, most) = match self.page {
+                Page::Log => (&mut self.newer, server.log.lines.len()),
+                _ => (&mut self.skipped, pages::counters(server).len()),
+            };
+            // The log begins at its end.
+            let is_towards_zero =
+                (wanted == Move::On || wanted == Move::Last) == (self.page == Page::Log);
+            let step = if matches!(wanted, Move::On | Move::Back) { rows } else { most };
+            let last = most.saturating_sub(rows);
+            *at = if is_towards_zero { at.saturating_sub(step) } else { (*at + step).min(last) };
+        }
+    }
+
+    /// Whether it is time to draw.
+    pub(super) fn is_due(&self, server: &Server, now: Instant) -> bool {
+        let is_old = self.is_stale || self.page == Page::Log && server.log.said() != self.seen;
+        now >= self.drawn + if is_old { SOONEST } else { LATEST }
+    }
+
+    /// Draws the page.
+    pub(super) fn draw(
+        &mut self,
+        grid: &mut Grid,
+        server: &mut Server,
+        rates: &Rates,
+        now: Instant,
+    ) {
+        self.is_stale = false;
+        self.drawn = now;
+        self.seen = server.log.said();
+        pages::draw(self, grid, server, rates, now);
+    }
+}

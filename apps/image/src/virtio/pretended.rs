@@ -1,0 +1,115 @@
+//! The other side of a queue, for tests: a device that is told what to do.
+
+use super::Queue;
+use crate::virtio::queue::{NEXT, WRITE};
+use alloc::vec::Vec;
+use core::{ptr, slice};
+
+/// A device's view of a queue.
+pub(super) struct Pretended {
+    descriptors: u64,
+    available: u64,
+    used: u64,
+    size: u16,
+    /// Buffers that were taken, and that were given back.
+    taken: u16,
+    given: u16,
+}
+
+/// A part of a buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Part {
+    address: u64,
+    length: usize,
+    is_written: bool,
+}
+
+/// A buffer: its first descriptor, and its parts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Buffer {
+    pub(super) descriptor: u16,
+    pub(super) parts: Vec<Part>,
+}
+
+fn read<T>(address: u64) -> T {
+    // SAFETY: the driver has said that this is there.
+    unsafe { ptr::read_volatile(address as *const T) }
+}
+
+fn write<T>(address: u64, value: T) {
+    // SAFETY: likewise.
+    unsafe { ptr::write_volatile(address as *mut T, value) }
+}
+
+impl Pretended {
+    pub(super) fn new(queue: &Queue) -> Self {
+        let [descriptors, available, used] = queue.parts();
+        Self { descriptors, available, used, size: queue.size(), taken: 0, given: 0 }
+    }
+
+    /// Whether it wants to be told of what is new.
+    pub(super) fn listen(&self, listens: bool) {
+        write(self.used, u16::from(!listens));
+    }
+
+    /// The next buffer that it is offered.
+    pub(super) fn take(&mut self) -> Option<Buffer> {
+        if read::<u16>(self.available + 2) == self.taken {
+            return None;
+        }
+        let descriptor = read(self.available + 4 + 2 * u64::from(self.taken % self.size));
+        self.taken = self.taken.wrapping_add(1);
+        let (mut parts, mut at) = (Vec::new(), descriptor);
+        loop {
+            assert!(at < self.size);
+            let place = self.descriptors + 16 * u64::from(at);
+            let flags = read::<u16>(place + 12);
+            parts.push(Part {
+                address: read(place),
+                length: read::<u32>(place + 8) as usize,
+                is_written: flags & WRITE != 0,
+            });
+            if flags & NEXT == 0 {
+                return Some(Buffer { descriptor, parts });
+            }
+            at = read(place + 14);
+        }
+    }
+
+    /// Gives a buffer back, and says that it has written so many bytes.
+    pub(super) fn give(&mut self, descriptor: u32, length: u32) {
+        let entry = self.used + 4 + 8 * u64::from(self.given % self.size);
+        write(entry, descriptor);
+        write(entry + 4, length);
+        self.given = self.given.wrapping_add(1);
+        write(self.used + 2, self.given);
+    }
+}
+
+impl Buffer {
+    /// The lengths of its parts.
+    pub(super) fn lengths(&self) -> Vec<usize> {
+        self.parts.iter().map(|part| part.length).collect()
+    }
+
+    /// What is in it, all of which the device may only read.
+    pub(super) fn bytes(&self) -> Vec<u8> {
+        let bytes = |part: &Part| {
+            assert!(!part.is_written);
+            // SAFETY: the driver has said that this is there.
+            unsafe { slice::from_raw_parts(part.address as *const u8, part.length) }
+        };
+        self.parts.iter().flat_map(bytes).copied().collect()
+    }
+
+    /// Writes into it as far as it goes.
+    pub(super) fn write(&self, mut bytes: &[u8]) {
+        for part in &self.parts {
+            assert!(part.is_written);
+            let (now, later) = bytes.split_at(bytes.len().min(part.length));
+            // SAFETY: likewise.
+            unsafe { ptr::copy_nonoverlapping(now.as_ptr(), part.address as *mut u8, now.len()) };
+            bytes = later;
+        }
+    }
+}

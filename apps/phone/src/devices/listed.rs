@@ -1,0 +1,10 @@
+//! Sound devices as they are listed.
+
+/// A device.
+pub(crate) struct Listed {
+    pub(crate) name: String,
+    pub(crate) description: String,
+    pub(crate) hears: bool,
+    pub(crate) plays: bool,
+    pub(crate) is_default: bool,
+}

@@ -1,0 +1,113 @@
+//! Descriptions of ours, written (RFC 8866).
+
+use super::attributes::{ExtendedReports, NOISE};
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use codec::Codec;
+use core::net::{IpAddr, SocketAddr};
+use sdp::Crypto;
+
+/// What it says of its one medium, the audio.
+pub(super) struct Description<'a> {
+    pub(super) protocol: &'a str,
+    pub(super) types: &'a [(u8, Codec)],
+    /// Whether comfort noise is taken.
+    pub(super) noise: bool,
+    /// Payload types of telephone events, with their clock rates.
+    pub(super) events: &'a [(u8, u32)],
+    pub(super) direction: &'a str,
+    pub(super) keys: &'a [Crypto],
+    pub(super) multiplexes_rtcp: bool,
+    pub(super) extended_reports: bool,
+}
+
+impl Description<'_> {
+    /// The whole of it, with the session's identifier and version (RFC 8866 section 5.2), where we
+    /// receive, and where we receive RTCP, if it does not share the port and that is not the one
+    /// behind it.
+    pub(super) fn write(
+        &self,
+        (id, version): (u64, u64),
+        local: SocketAddr,
+        rtcp: Option<SocketAddr>,
+    ) -> Vec<u8> {
+        let Self { protocol, types, events, direction, keys, .. } = *self;
+        let (address, port) = (address(local.ip()), local.port());
+        let mut numbers: Vec<String> = types.iter().map(|(number, _)| number.to_string()).collect();
+        let noise = self.noise.then_some(NOISE);
+        numbers.extend(noise.map(|(number, _)| number.to_string()));
+        numbers.extend(events.iter().map(|(number, _)| number.to_string()));
+        let mut text = format!(
+            "v=0\r\no=- {id} {version} IN {address}\r\ns=-\r\nc=IN {address}\r\nt=0 0\r\n\
+             m=audio {port} {protocol} {}\r\n",
+            numbers.join(" ")
+        );
+        for (number, codec) in types {
+            text += &format!("a=rtpmap:{number} {}/{}", codec.name(), codec.clock_rate());
+            match codec.channels() {
+                1 => text += "\r\n",
+                channels => text += &format!("/{channels}\r\n"),
+            }
+            if let Some(parameters) = codec.parameters() {
+                text += &format!("a=fmtp:{number} {parameters}\r\n");
+            }
+        }
+        if let Some((number, rate)) = noise {
+            text += &format!("a=rtpmap:{number} CN/{rate}\r\n");
+        }
+        for (number, rate) in events {
+            text +=
+                &format!("a=rtpmap:{number} telephone-event/{rate}\r\na=fmtp:{number} 0-15\r\n");
+        }
+        for key in keys {
+            text += &format!("a=crypto:{key}\r\n");
+        }
+        if self.multiplexes_rtcp {
+            text += "a=rtcp-mux\r\n";
+        }
+        text += &line_of_rtcp(local, rtcp);
+        if self.extended_reports {
+            text += ExtendedReports::LINE;
+        }
+        text += &format!("a=ptime:20\r\na={direction}\r\n");
+        text.into_bytes()
+    }
+}
+
+/// The line that says where RTCP comes in, where that is not on the port behind RTP's.
+fn line_of_rtcp(rtp: SocketAddr, rtcp: Option<SocketAddr>) -> String {
+    match rtcp {
+        Some(rtcp) if rtcp.ip() != rtp.ip() => {
+            format!("a=rtcp:{} IN {}\r\n", rtcp.port(), address(rtcp.ip()))
+        }
+        Some(rtcp) if Some(rtcp.port()) != rtp.port().checked_add(1) => {
+            format!("a=rtcp:{}\r\n", rtcp.port())
+        }
+        _ => String::new(),
+    }
+}
+
+/// `IP4` or `IP6` and the address.
+fn address(ip: IpAddr) -> String {
+    let family = if ip.is_ipv4() { "IP4" } else { "IP6" };
+    format!("{family} {ip}")
+}
+
+/// The answer `own`, which has one medium, with all other media of the offer refused, each in its
+/// place (RFC 3264 section 6).
+pub(super) fn in_its_place(own: &[u8], offer: &sdp::Session<'_>, place: usize) -> Vec<u8> {
+    let text = String::from_utf8_lossy(own);
+    let at = text.find("m=").unwrap_or(text.len());
+    let (head, medium) = text.split_at(at);
+    let mut answer = head.to_string();
+    for (number, media) in offer.media.iter().enumerate() {
+        if number == place {
+            answer += medium;
+        } else {
+            let format = media.formats().next().unwrap_or("0");
+            answer += &format!("m={} 0 {} {format}\r\n", media.kind, media.protocol);
+        }
+    }
+    answer.into_bytes()
+}

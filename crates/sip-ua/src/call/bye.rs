@@ -1,0 +1,102 @@
+//! The end of calls, by whomever (RFC 3261 section 15).
+
+use super::ack::acknowledge;
+use super::exchange::Turn;
+use super::state::{Call, State};
+use crate::client_transaction::Owner;
+use crate::core::Core;
+use crate::draft::Draft;
+use crate::event::{CallId, End, Event, Failure};
+use alloc::string::String;
+use alloc::vec::Vec;
+use sip::{HeaderName, Instant, Message, Method};
+
+impl Call {
+    /// Hangs up, takes back, or refuses: whatever ends it.
+    pub(crate) fn hang_up(&mut self, core: &mut Core, now: Instant) {
+        match &mut self.state {
+            State::Calling(_) => self.take_back(core, End::HungUp, now),
+            State::Ringing(_) => self.decline(core, 603, now),
+            State::Established(_) => self.send_bye(core, End::HungUp, now),
+            State::Over => {}
+        }
+    }
+
+    pub(super) fn on_bye(&mut self, core: &mut Core, bye: &Message<'_>, now: Instant) {
+        let reason = String::from_utf8_lossy(bye.value(HeaderName::Reason).unwrap_or_default());
+        let end = End::HungUpByPeer { reason: reason.into_owned() };
+        match &self.state {
+            // Whoever hangs up before the answer has it refused.
+            State::Ringing(_) => self.refuse_invite(core, 487, end, now),
+            // Whoever has not answered refuses, and does not hang up.
+            State::Calling(_) => {}
+            _ => self.end(core, end, now),
+        }
+    }
+
+    /// Hangs up and tells so.
+    pub(super) fn send_bye(&mut self, core: &mut Core, end: End, now: Instant) {
+        self.send_bye_quietly(core, now);
+        core.tell(Event::Ended { call: self.id, end });
+    }
+
+    /// Hangs up. The rest is the transaction's.
+    pub(super) fn send_bye_quietly(&mut self, core: &mut Core, now: Instant) {
+        let State::Established(established) = &mut self.state else { return };
+        if let Some(Turn::Ack(cseq, flow)) = established.exchange.turn {
+            acknowledge(core, &established.dialog, cseq, flow, b"");
+        }
+        let bye = Draft::within(self.account, &mut established.dialog, Method::Bye, Vec::new());
+        let way = self.way_to(bye.dialog.next_hop());
+        core.request(bye, Owner::Nobody, way, now);
+        self.leave(core, now);
+    }
+
+    /// Another call takes this one's place (RFC 3891 section 3).
+    pub(crate) fn be_replaced(&mut self, core: &mut Core, by: CallId, now: Instant) {
+        let end = End::Replaced { by };
+        match &self.state {
+            State::Calling(_) => self.take_back(core, end, now),
+            State::Established(_) => self.send_bye(core, end, now),
+            State::Ringing(_) | State::Over => {}
+        }
+    }
+
+    /// Ends the call where `failure` says that the other end does not know it any more (RFC 3261
+    /// section 12.2.1.2).
+    pub(super) fn ends_by(&mut self, core: &mut Core, failure: &Failure, now: Instant) -> bool {
+        let is_gone = matches!(
+            failure,
+            Failure::Refused { status: 408 | 481, .. } | Failure::TimedOut | Failure::Unreachable
+        );
+        let ends = is_gone && matches!(self.state, State::Established(_));
+        if ends {
+            self.send_bye(core, End::Failed(failure.clone()), now);
+        }
+        ends
+    }
+
+    pub(super) fn end(&mut self, core: &mut Core, end: End, now: Instant) {
+        self.leave(core, now);
+        core.tell(Event::Ended { call: self.id, end });
+    }
+
+    /// Makes it over, and refuses what waits for the owner's word.
+    pub(super) fn leave(&mut self, core: &mut Core, now: Instant) {
+        let tag = self.local_tag();
+        match core::mem::replace(&mut self.state, State::Over) {
+            State::Calling(calling) => {
+                calling.early.into_iter().for_each(|early| early.exchange.abandon(core, &tag, now));
+            }
+            State::Ringing(ringing) => ringing.exchange.abandon(core, &tag, now),
+            State::Established(established) => {
+                established.exchange.abandon(core, &tag, now);
+                established.referrals.abandon(core, &tag, now);
+                // An INVITE that the other end has taken note of waits for its answer for as long
+                // as it likes.
+                core.cancel(self.id, now);
+            }
+            State::Over => {}
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! Captures of the loopback interface, read by `barebell-bench capture`.
+
+use peers::process::{Process, Program, built, run, wait_until};
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+
+const TCPDUMP: Program = Program { name: "tcpdump", packages: "tcpdump" };
+const BENCH: Program = Program { name: "barebell-bench", packages: "(none: build it)" };
+
+/// A capture that goes on.
+pub(crate) struct Capture {
+    process: Process,
+    file: PathBuf,
+}
+
+/// What a capture tells of a stream. Times are milliseconds.
+#[derive(Clone, Debug)]
+pub(crate) struct Stream {
+    /// The ports that it goes from and to.
+    pub(crate) ports: (u16, u16),
+    pub(crate) encoding: String,
+    pub(crate) suite: Option<String>,
+    pub(crate) packets: u64,
+    pub(crate) lost: u64,
+    pub(crate) mean_delta: f64,
+    pub(crate) max_delta: f64,
+    /// `None` in a stream of fewer than 1,000 packets.
+    pub(crate) p999_delta: Option<f64>,
+    pub(crate) mean_jitter: f64,
+    pub(crate) max_jitter: f64,
+    pub(crate) kbit_per_s: f64,
+}
+
+impl Capture {
+    /// Begins one, in `file`. It wants root.
+    pub(crate) fn start(file: PathBuf) -> Self {
+        let log = file.with_extension("log");
+        let mut command = TCPDUMP.command();
+        // Buffers for a second in which nobody reads.
+        command.args(["-i", "lo", "-B", "32768", "-w"]).arg(&file).arg("udp or tcp");
+        let mut process = Process::start(TCPDUMP, command, &log);
+        wait_until("tcpdump to listen", || {
+            process.assert_running();
+            let told = std::fs::read_to_string(&log).unwrap_or_default();
+            told.contains("listening on").then_some(())
+        });
+        Self { process, file }
+    }
+
+    /// Ends it, and reads the streams in it.
+    pub(crate) fn finish(mut self) -> Vec<Stream> {
+        self.process.interrupt();
+        streams(&self.file)
+    }
+}
+
+/// The streams in `file`.
+fn streams(file: &Path) -> Vec<Stream> {
+    let binary = built(BENCH.name, "BAREBELL_BENCH");
+    let mut command = std::process::Command::new(binary);
+    command.args(["capture", "--json"]).arg(file);
+    let told: Value = serde_json::from_str(&run(BENCH, command)).expect("JSON of barebell-bench");
+    let dropped = told[0]["facts"]["dropped"].as_u64().unwrap_or_default();
+    assert_eq!(dropped, 0, "the kernel had no room for packets");
+    let streams = told[0]["rtp"]["streams"].as_array().expect("a list of streams");
+    streams.iter().filter_map(stream).collect()
+}
+
+fn stream(told: &Value) -> Option<Stream> {
+    let port = |key: &str| told[key].as_str()?.rsplit_once(':')?.1.parse().ok();
+    let ms = |key: &str| told[key].as_f64();
+    Some(Stream {
+        ports: (port("source")?, port("destination")?),
+        encoding: told["encodings"][0].as_str().unwrap_or("?").to_owned(),
+        suite: told["srtp"]["suite"].as_str().map(str::to_owned),
+        packets: told["packets"].as_u64()?,
+        lost: told["lost"].as_u64()?,
+        mean_delta: ms("mean_delta_ms")?,
+        max_delta: ms("max_delta_ms")?,
+        p999_delta: ms("p999_delta_ms"),
+        mean_jitter: ms("mean_jitter_ms")?,
+        max_jitter: ms("max_jitter_ms")?,
+        kbit_per_s: ms("kbit_per_s")?,
+    })
+}

@@ -1,0 +1,42 @@
+//! Measures the phone beside baresip, linphone, Twinkle and sipx-cli, as docs/benchmarks/phone.md
+//! tells: `phone-figures FOLDER PART...`. Each part writes a table into FOLDER, `PART.md`.
+//! `docs/benchmarks/phone` runs it.
+
+mod caller;
+mod calls;
+mod capture;
+mod memory;
+mod quality;
+mod script;
+mod table;
+mod timer;
+
+use std::path::Path;
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let Some((folder, parts)) = arguments.split_first().filter(|(_, parts)| !parts.is_empty())
+    else {
+        eprintln!("usage: phone-figures FOLDER quality|realtime|calls|script|memory...");
+        std::process::exit(2);
+    };
+    let folder = Path::new(folder);
+    for part in parts {
+        match part.as_str() {
+            "quality" => quality::measure(folder),
+            "realtime" => quality::measure_realtime(folder),
+            "calls" => calls::measure(folder),
+            "script" => script::measure(folder),
+            "memory" => memory::measure(folder),
+            other => {
+                eprintln!("{other}: expected quality, realtime, calls, script or memory");
+                std::process::exit(2);
+            }
+        }
+    }
+}
+
+/// A number that the environment may set, for shorter runs.
+fn setting(variable: &str, usual: u64) -> u64 {
+    std::env::var(variable).ok().and_then(|value| value.parse().ok()).unwrap_or(usual)
+}

@@ -1,0 +1,143 @@
+//! Our phone and others without a server: calls are held, given up, transferred and redirected. And
+//! ours is called where a proxy is before it.
+
+use peers::exchange::Exchange;
+use peers::pair::{Pair, Way, hold_and_resume};
+use peers::phone::Kind::{self, Barebell, Baresip, Linphone};
+use peers::phone::{Action, Event, Phone};
+use peers::process::wait_until;
+use peers::sipp::Sipp;
+use peers::transport::Transport::Udp;
+
+/// Both hold the call, one after the other, whoever has begun it.
+fn holds(other: Kind) {
+    let mut pair = Pair::new(Barebell, other, Way::Direct);
+    pair.connect();
+    pair.hear();
+    let Pair { alice, bob, .. } = &mut pair;
+    hold_and_resume(alice, bob);
+    hold_and_resume(bob, alice);
+    pair.end(true);
+}
+
+#[test]
+fn baresip_holds_and_is_held() {
+    holds(Baresip);
+}
+
+#[test]
+fn linphone_holds_and_is_held() {
+    holds(Linphone);
+}
+
+/// Who calls gives it up while it rings.
+fn is_given_up(other: Kind) {
+    for (from, to) in [(Barebell, other), (other, Barebell)] {
+        let mut pair = Pair::new(from, to, Way::Direct);
+        pair.ring();
+        pair.alice.act(&Action::HangUp);
+        pair.alice.wait_for(Event::Ended);
+        pair.bob.wait_for(Event::Ended);
+        pair.alice.wait_for_status("CANCEL", &[200]);
+        pair.bob.wait_for_status("INVITE", &[487]);
+    }
+}
+
+#[test]
+fn a_call_with_baresip_is_given_up() {
+    is_given_up(Baresip);
+}
+
+#[test]
+fn a_call_with_linphone_is_given_up() {
+    is_given_up(Linphone);
+}
+
+/// Bob has alice, whom he talks to, call carol instead.
+fn transfers(alice: Kind, bob: Kind, carol: Kind) {
+    let mut pair = Pair::new(alice, bob, Way::Direct);
+    let mut carol = Phone::direct(carol, pair.exchange.account("carol", Udp));
+    pair.connect();
+    let Pair { alice, bob, .. } = &mut pair;
+    bob.act(&Action::Transfer(carol.direct_uri()));
+    carol.wait_for(Event::Incoming);
+    carol.act(&Action::Answer);
+    carol.wait_for(Event::Established);
+    bob.wait_for_status("REFER", &[202, 200]);
+    alice.wait_until_it_hears(carol.account.tone);
+    carol.wait_until_it_hears(alice.account.tone);
+    wait_until("bob to be told how the transfer goes", || {
+        (!bob.statuses("NOTIFY").is_empty()).then_some(())
+    });
+    alice.act(&Action::HangUp);
+    carol.wait_for(Event::Ended);
+}
+
+/// What linphone calls without a server it gives an IPv6 address of the machine, if that has one,
+/// for its sound, which neither baresip nor Twinkle takes.
+#[test]
+fn ours_transfers_linphone_to_ours() {
+    transfers(Linphone, Barebell, Barebell);
+}
+
+#[test]
+fn ours_transfers_baresip_to_linphone() {
+    transfers(Baresip, Barebell, Linphone);
+}
+
+#[test]
+fn baresip_transfers_ours_to_linphone() {
+    transfers(Barebell, Baresip, Linphone);
+}
+
+#[test]
+fn linphone_transfers_ours_to_baresip() {
+    transfers(Barebell, Linphone, Baresip);
+}
+
+#[test]
+fn linphone_transfers_baresip_to_ours() {
+    transfers(Baresip, Linphone, Barebell);
+}
+
+/// A phone answers 302 itself, and ours calls whom it names.
+fn goes_where_a_phone_sends_it(other: Kind) {
+    let exchange = Exchange::open();
+    let mut bob = Phone::direct(other, exchange.account("bob", Udp));
+    let mut alice = Phone::direct(Barebell, exchange.account("alice", Udp));
+    let carol = Sipp::new("callee_redirects").set("contact", bob.direct_uri()).calls(1);
+    let uri = format!("sip:carol@127.0.0.1:{}", carol.port());
+    let carol = carol.start(&exchange.server);
+    alice.dial_until_it_rings(&uri);
+    bob.wait_for(Event::Incoming);
+    bob.act(&Action::Answer);
+    alice.wait_for(Event::Established);
+    alice.wait_until_it_hears(bob.account.tone);
+    assert!(alice.statuses("INVITE").contains(&302), "{:?}", alice.statuses("INVITE"));
+    alice.act(&Action::HangUp);
+    bob.wait_for(Event::Ended);
+    carol.finish();
+}
+
+#[test]
+fn ours_goes_to_baresip_where_a_phone_sends_it() {
+    goes_where_a_phone_sends_it(Baresip);
+}
+
+#[test]
+fn ours_goes_to_linphone_where_a_phone_sends_it() {
+    goes_where_a_phone_sends_it(Linphone);
+}
+
+/// Ours is called by Kamailio, and either hangs up.
+#[test]
+fn ours_is_called_behind_kamailio() {
+    for other in [Baresip, Linphone] {
+        for caller_hangs_up in [true, false] {
+            let mut pair = Pair::new(other, Barebell, Way::BehindKamailio);
+            pair.connect();
+            pair.hear();
+            pair.end(caller_hangs_up);
+        }
+    }
+}
