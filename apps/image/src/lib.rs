@@ -20,6 +20,8 @@ pub mod phone;
 pub mod screen;
 pub mod server;
 pub mod sntp;
+#[cfg(feature = "freestanding")]
+pub mod start;
 pub mod tftp;
 pub mod users;
 pub mod virtio;

@@ -2,6 +2,7 @@
 
 use super::{Machine, Mistake, ON_OR_OFF, parse, switch};
 use alloc::string::String;
+use alloc::vec::Vec;
 use media::Security;
 use srtp::plus::{Placement, Plus, Scheme};
 
@@ -20,6 +21,8 @@ pub struct Options {
     pub direct: bool,
     /// `call=sip:bob@example.org`: who is called at the start.
     pub call: Option<String>,
+    /// `dial=sip:bob@example.org`, up to nine times: quick dial.
+    pub dials: Vec<String>,
     /// `answer=on` or `off`: whether calls are taken by themselves.
     pub answers: bool,
     /// `srtp=off`, `optional` or `required`.
@@ -47,7 +50,11 @@ pub enum Sounds {
     Silence,
 }
 
-const NAMES: &str = "account, password, server, direct, call, answer, srtp, plus, stun, sound,";
+/// Places for quick dial: the keys from 1 to 9.
+const MOST_DIALS: usize = 9;
+
+const NAMES: &str =
+    "account, password, server, direct, call, dial, answer, srtp, plus, stun, sound,";
 
 impl Options {
     /// Reads `text`. Of two words that say different things the later one counts.
@@ -71,6 +78,8 @@ impl Options {
             "server" => self.server = text(),
             "call" => self.call = text(),
             "stun" => self.stun = text(),
+            "dial" if self.dials.len() < MOST_DIALS => self.dials.extend(text()),
+            "dial" => return Err(expected("nine of them at most")),
             "direct" => self.direct = switch(value).ok_or(expected(ON_OR_OFF))?,
             "answer" => self.answers = switch(value).ok_or(expected(ON_OR_OFF))?,
             "srtp" => {

@@ -2,6 +2,7 @@
 
 mod call;
 mod leg;
+pub mod screens;
 pub mod sound;
 
 pub use call::{Call, Stage};
@@ -70,7 +71,6 @@ pub struct Phone {
     resolver: Resolver<Search>,
     stun: Option<SocketAddr>,
     call: Option<Call>,
-    /// The call whose media wait for what its port looks like.
     sound: Box<dyn Sound>,
     random: Random,
     /// What was said.
@@ -260,6 +260,7 @@ impl Phone {
         if let Some(account) = self.account.take() {
             self.agent.forget_account(account);
         }
+        self.options.account = Some(uri.into());
         let password = (!password.is_empty()).then(|| Password::new(password));
         let proxy = server.map(|server| format!("sip:{server};lr"));
         self.account = self.agent.add_account(Account { password, proxy, ..Account::new(uri) });

@@ -3,8 +3,10 @@
 //! Drawing and showing are apart: a page is drawn in memory as a whole, and what is different from
 //! what is shown is shown a few cells at a time, so that nothing else waits for a slow screen.
 
+pub mod console;
 pub mod keys;
 pub mod last_words;
+pub(crate) mod page;
 pub mod pixels;
 pub mod terminal;
 pub mod vga;

@@ -3,8 +3,8 @@
 use super::rates::{NAMES, Rates};
 use super::view::{Cover, View};
 use super::{Phase, Server};
-use crate::log::Log;
 use crate::options::server::Page;
+use crate::screen::page::{bars, hint, lines};
 use crate::screen::{Grid, Style};
 use crate::server::config;
 use alloc::borrow::Cow;
@@ -30,7 +30,7 @@ const KEYS: [(&str, &str); 12] = [
     ("r", "fetches the file of users again"),
     ("b", "boots the machine again, after a question"),
     ("Control-L", "draws the page again (serial line)"),
-    ("q", "back to lines of the log (serial line)"),
+    ("Control-X", "back to lines of the log (serial line)"),
     ("?  h  F1", "this page"),
 ];
 
@@ -61,12 +61,6 @@ pub(super) fn counters(server: &Server) -> Vec<(&'static str, u64)> {
     let mut counters = server.engine.counters();
     counters.retain(|(_, count)| *count > 0);
     counters
-}
-
-/// What was said, while there is no server yet.
-pub(super) fn boot_log(grid: &mut Grid, log: &Log) {
-    bars(grid);
-    lines(grid, log, 0);
 }
 
 /// What `view` shows.
@@ -100,17 +94,6 @@ pub(super) fn draw(view: &View, grid: &mut Grid, server: &mut Server, rates: &Ra
     }
 }
 
-/// The first and the last row. Returns the column behind what the first one says.
-fn bars(grid: &mut Grid) -> usize {
-    grid.fill(0, Style::Bar);
-    grid.fill(grid.height() - 1, Style::Bar);
-    grid.print(0, 1, Style::Bar, format_args!("Barebell {}", env!("CARGO_PKG_VERSION")))
-}
-
-fn hint(grid: &mut Grid, text: fmt::Arguments<'_>) {
-    grid.print(grid.height() - 1, 1, Style::Bar, text);
-}
-
 fn phase(server: &Server) -> &'static str {
     match server.phase {
         Phase::Link => "no link",
@@ -127,32 +110,6 @@ fn keys(grid: &mut Grid) {
         grid.print(row + 2, 27, Style::Plain, format_args!("{what}"));
     }
     hint(grid, format_args!("any key: back"));
-}
-
-/// The last lines but `newer` ones, each in as many rows as it takes.
-fn lines(grid: &mut Grid, log: &Log, newer: usize) {
-    let (width, body) = (grid.width(), grid.height() - 2);
-    let height = |line: &String| line.chars().count().div_ceil(width).max(1);
-    let end = log.lines.len().saturating_sub(newer);
-    let mut used = 0;
-    let fits = |line: &&String| {
-        used += height(line);
-        used <= body
-    };
-    let count = log.lines.range(..end).rev().take_while(fits).count();
-    let mut row = 1;
-    for line in log.lines.range(end - count..end) {
-        for part in 0..height(line) {
-            let text: String = line.chars().skip(part * width).take(width).collect();
-            grid.print(row, 0, Style::Plain, format_args!("{text}"));
-            row += 1;
-        }
-    }
-    if newer > 0 {
-        hint(grid, format_args!("{newer} newer lines: Page Down"));
-    } else if count < log.lines.len() {
-        hint(grid, format_args!("{} older lines: Page Up", log.lines.len() - count));
-    }
 }
 
 fn users(grid: &mut Grid, view: &View, now: Instant) {

@@ -18,7 +18,7 @@ type Counts = [u64; NAMES.len()];
 
 /// What happened at several points of time.
 #[derive(Debug)]
-pub(super) struct Rates {
+pub struct Rates {
     /// When the server was started, in nanoseconds: the clock may be set.
     start: u64,
     samples: VecDeque<(Instant, Counts)>,

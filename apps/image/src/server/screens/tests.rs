@@ -3,16 +3,22 @@
 use super::list::{Key as Name, List, Place};
 use super::view::{Action, View};
 use super::*;
+use crate::machine::memory::Heap;
 use crate::machine::random::Random;
 use crate::net::{Address, Network};
 use crate::nic::Nic;
 use crate::options::server::Options;
+use crate::options::server::Page;
 use crate::screen::Grid;
+use crate::screen::console::{Line, View as _};
+use crate::screen::keys::Key;
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::iter;
 use core::net::SocketAddr;
+use sip::Duration;
 use sip::{Flow, Transport};
 use smoltcp::wire::EthernetAddress;
 
@@ -52,10 +58,10 @@ impl Nic for Card {
     fn flush(&mut self) {}
 }
 
-/// A server at 192.0.2.1, which asks for no passwords.
 /// How much there is, and is used.
-const MEMORY: Heap = Heap { used: 1 << 20, claimed: 64 << 20 };
+const MEMORY: Heap = Heap { used: 3 << 20, claimed: 60 << 20 };
 
+/// A server at 192.0.2.1, which asks for no passwords.
 fn server() -> Server {
     let mut options = Options::default();
     options.read("auth=off domain=example.com address=192.0.2.1/24").expect("options");
@@ -66,6 +72,7 @@ fn server() -> Server {
     let ours = "192.0.2.1/24".parse().expect("an address");
     let address =
         Address { ours, gateway: None, dns: Vec::new(), tftp: None, file: None, ntp: None };
+    server.has_link = true;
     server.on_address(Some(address), NOW);
     server
 }
@@ -103,15 +110,14 @@ struct Eye {
 
 impl Eye {
     fn new(page: Page) -> Self {
-        let heap = || Heap { used: 3 << 20, claimed: 60 << 20 };
         let mut view = View::default();
         view.set_page(page);
-        Self { view, grid: Grid::new(80, 24), rates: Rates::new(heap), now: NOW }
+        Self { view, grid: Grid::new(80, 24), rates: Rates::default(), now: NOW }
     }
 
     /// Presses a key, and looks until nothing changes any more: what each row says.
     fn press(&mut self, server: &mut Server, key: Option<Key>) -> Vec<String> {
-        assert_eq!(key.and_then(|key| self.view.on_key(key)), None);
+        assert_eq!(key.and_then(|key| self.view.action(key)), None);
         self.look(server)
     }
 
@@ -245,9 +251,9 @@ fn it_boots_again_only_if_asked_twice() {
     assert!(page[23].starts_with(" Boot the machine again?"), "{}", page[23]);
     let page = eye.press(&mut server, Some(Key::Character('2')));
     assert!(!page[23].contains("again"), "{}", page[23]);
-    assert_eq!(eye.view.on_key(Key::Enter), None);
-    assert_eq!(eye.view.on_key(Key::Character('b')), None);
-    assert_eq!(eye.view.on_key(Key::Enter), Some(Action::Reboot));
+    assert_eq!(eye.view.action(Key::Enter), None);
+    assert_eq!(eye.view.action(Key::Character('b')), None);
+    assert_eq!(eye.view.action(Key::Enter), Some(Action::Reboot));
 }
 
 #[test]
@@ -258,7 +264,7 @@ fn keys_are_explained_and_users_fetched() {
     assert!(page.iter().any(|row| row.contains("fetches the file of users again")));
     let page = eye.press(&mut server, Some(Key::Help));
     assert!(page[1].starts_with(" mode"), "{}", page[1]);
-    assert_eq!(eye.view.on_key(Key::Character('r')), Some(Action::Fetch));
+    assert_eq!(eye.view.action(Key::Character('r')), Some(Action::Fetch));
     server.next_fetch = None;
     server.fetch_users(NOW);
     assert_eq!(server.next_fetch, Some(NOW));
@@ -292,15 +298,10 @@ fn a_page_that_is_gone_makes_room_for_the_last_one() {
 }
 
 #[test]
-fn the_serial_line_sends_lines_until_a_key_is_pressed_and_after_q() {
+fn the_serial_line_sends_lines_until_a_key_is_pressed_and_after_control_x() {
     let mut server = server();
-    let mut line = Line {
-        console: Console::new(Terminal::default()),
-        sequences: Sequences::default(),
-        has_pages: false,
-        seen: 0,
-    };
-    let sent = |line: &mut Line| {
+    let mut line = Line::<View>::default();
+    let sent = |line: &mut Line<View>| {
         let bytes: Vec<u8> = iter::from_fn(|| line.console.display.take()).collect();
         String::from_utf8(bytes).expect("text")
     };
@@ -308,16 +309,16 @@ fn the_serial_line_sends_lines_until_a_key_is_pressed_and_after_q() {
     assert_eq!(sent(&mut line), "address 192.0.2.1/24\r\n");
     line.go_on(&server.log);
     assert_eq!(sent(&mut line), "");
-    assert_eq!(line.on_key(Key::Character('2')), None);
+    assert!(!line.on_key(Key::Character('2'), &mut server, NOW));
     assert!(line.has_pages && sent(&mut line).contains("\x1b[2J"));
     (0..300).for_each(|number| server.log.say(format_args!("line {number}")));
-    assert_eq!(line.on_key(Key::Character('q')), None);
+    assert!(!line.on_key(Key::Control('x'), &mut server, NOW));
     assert!(sent(&mut line).ends_with("\x1b[?25h"));
     line.go_on(&server.log);
     let text = sent(&mut line);
     assert!(text.contains("(100 lines are left out)\r\nline 100\r\n"), "{text}");
     assert!(text.ends_with("line 299\r\n"), "{text}");
     // Nobody is asked anything by a key that only ends what is shown.
-    assert_eq!(line.on_key(Key::Character('q')), None);
+    assert!(!line.on_key(Key::Control('x'), &mut server, NOW));
     assert!(!line.has_pages);
 }

@@ -2,7 +2,9 @@
 
 use super::list::{List, Place};
 use super::{Rates, Server, pages};
+use crate::log::Log;
 use crate::options::server::Page;
+use crate::screen;
 use crate::screen::Grid;
 use crate::screen::keys::Key;
 use sip::{Duration, Instant};
@@ -40,7 +42,7 @@ enum Move {
 
 /// What one screen shows.
 #[derive(Debug)]
-pub(super) struct View {
+pub struct View {
     pub(super) page: Page,
     pub(super) cover: Option<Cover>,
     /// Lines of the log that are behind those that are shown.
@@ -75,9 +77,49 @@ impl Default for View {
     }
 }
 
+impl screen::console::View for View {
+    type Program = Server;
+    type Shared = Rates;
+
+    fn log(server: &Server) -> &Log {
+        &server.log
+    }
+
+    fn share(rates: &mut Rates, server: &Server, now: Instant) {
+        rates.turn(server, now);
+    }
+
+    fn turn(&mut self, server: &Server, grid: &Grid, now: Instant) {
+        self.move_within(server, grid, now);
+    }
+
+    fn is_due(&self, server: &Server, now: Instant) -> bool {
+        let is_old = self.is_stale || self.page == Page::Log && server.log.said() != self.seen;
+        now >= self.drawn + if is_old { SOONEST } else { LATEST }
+    }
+
+    fn draw(&mut self, grid: &mut Grid, server: &mut Server, rates: &Rates, now: Instant) {
+        self.is_stale = false;
+        self.drawn = now;
+        self.seen = server.log.said();
+        pages::draw(self, grid, server, rates, now);
+    }
+
+    fn on_key(&mut self, key: Key, server: &mut Server, now: Instant) -> bool {
+        match self.action(key) {
+            Some(Action::Fetch) => {
+                server.fetch_users(now);
+                false
+            }
+            Some(Action::Reboot) => true,
+            None => false,
+        }
+    }
+}
+
 impl View {
     /// Shows `page`, from its beginning.
-    pub(super) fn set_page(&mut self, page: Page) {
+    pub fn set_page(&mut self, page: Page) {
         self.page = page;
         self.newer = 0;
         self.skipped = 0;
@@ -85,8 +127,8 @@ impl View {
         self.is_stale = true;
     }
 
-    /// Takes in a key.
-    pub(super) fn on_key(&mut self, key: Key) -> Option<Action> {
+    /// What is to be done since a key was pressed.
+    pub(super) fn action(&mut self, key: Key) -> Option<Action> {
         self.is_stale = true;
         let letter = match key {
             Key::Character(letter) => letter.to_ascii_lowercase(),
@@ -123,8 +165,8 @@ impl View {
         None
     }
 
-    /// Does a little of what is to be done for this grid.
-    pub(super) fn turn(&mut self, server: &Server, grid: &Grid, now: Instant) {
+    /// Moves within the page as is wished, and looks on for who is registered.
+    fn move_within(&mut self, server: &Server, grid: &Grid, now: Instant) {
         let rows = pages::rows(self.page, grid);
         if self.page == Page::Users {
             let changes = server.changes;
@@ -152,25 +194,5 @@ impl View {
             let last = most.saturating_sub(rows);
             *at = if is_towards_zero { at.saturating_sub(step) } else { (*at + step).min(last) };
         }
-    }
-
-    /// Whether it is time to draw.
-    pub(super) fn is_due(&self, server: &Server, now: Instant) -> bool {
-        let is_old = self.is_stale || self.page == Page::Log && server.log.said() != self.seen;
-        now >= self.drawn + if is_old { SOONEST } else { LATEST }
-    }
-
-    /// Draws the page.
-    pub(super) fn draw(
-        &mut self,
-        grid: &mut Grid,
-        server: &mut Server,
-        rates: &Rates,
-        now: Instant,
-    ) {
-        self.is_stale = false;
-        self.drawn = now;
-        self.seen = server.log.said();
-        pages::draw(self, grid, server, rates, now);
     }
 }

@@ -1,0 +1,204 @@
+//! What the screens of the phone show, and what keys do there: who logs in, the main menu, the call,
+//! the network, and what was said.
+
+mod form;
+mod pages;
+#[cfg(test)]
+mod tests;
+
+use super::{Login, Phone, Stage};
+use crate::log::Log;
+use crate::screen;
+use crate::screen::Grid;
+use crate::screen::console::Consoles;
+use crate::screen::keys::Key;
+use alloc::string::String;
+use form::Form;
+use sip::{Duration, Instant};
+
+/// The screens of the phone.
+pub type Screens = Consoles<View>;
+
+/// A page is not drawn again before so long, nor later than that.
+const SOONEST: Duration = Duration::from_millis(200);
+const LATEST: Duration = Duration::from_secs(1);
+
+/// A page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Page {
+    /// Log in to a server, or call a peer directly.
+    Login,
+    /// What the phone can do.
+    Menu,
+    /// Whom to call.
+    Dial,
+    /// The call, and its security.
+    Call,
+    /// The lease, and what a NAT makes of our ports.
+    Network,
+    /// What was said.
+    Log,
+    /// The keys, and what they do.
+    Keys,
+}
+
+/// What one screen shows.
+#[derive(Debug)]
+pub struct View {
+    page: Page,
+    login: Form<3>,
+    dial: Form<1>,
+    is_asking: bool,
+    is_stale: bool,
+    /// Whether the call was there when the page was drawn, so that one that comes is shown.
+    had_call: bool,
+    drawn: Instant,
+    seen: u64,
+}
+
+impl Default for View {
+    fn default() -> Self {
+        Self {
+            page: Page::Login,
+            login: Form::new([
+                ("address", "sip:"),
+                ("password", ""),
+                ("server, if not that of the address", ""),
+            ]),
+            dial: Form::new([("call", "sip:")]),
+            is_asking: false,
+            is_stale: true,
+            had_call: false,
+            drawn: Instant::ZERO,
+            seen: 0,
+        }
+    }
+}
+
+impl View {
+    /// What is shown now: a call that has come hides what was shown before.
+    fn follow(&mut self, phone: &Phone) {
+        let has_call = phone.call().is_some();
+        if has_call != self.had_call {
+            self.page = if has_call { Page::Call } else { Page::Menu };
+            self.had_call = has_call;
+            self.is_stale = true;
+        }
+        let is_known = !matches!(phone.login(), Login::None);
+        if self.page == Page::Login && is_known && !self.login.is_touched() {
+            self.page = Page::Menu;
+        }
+    }
+
+    /// Takes in a key where something is typed. False where it is none for that.
+    fn on_key_in_form(&mut self, key: Key, phone: &mut Phone, now: Instant) -> bool {
+        let is_login = self.page == Page::Login;
+        let is_done = if is_login { self.login.on_key(key) } else { self.dial.on_key(key) };
+        match is_done {
+            Some(true) if is_login => {
+                let [address, password, server] = self.login.take();
+                let server = (!server.is_empty()).then_some(server);
+                phone.log_in(now, &address, &password, server.as_deref());
+                self.page = Page::Menu;
+                true
+            }
+            Some(true) => {
+                let [address] = self.dial.take();
+                phone.place(now, &address);
+                true
+            }
+            Some(false) => true,
+            None => false,
+        }
+    }
+
+    fn on_call_key(&mut self, letter: char, key: Key, phone: &mut Phone, now: Instant) {
+        let rings = phone.call().is_some_and(|call| call.stage == Stage::RingingHere);
+        match (key, letter) {
+            (Key::Enter, _) if rings => phone.answer(now),
+            (Key::Backspace, _) | (_, 'h') => phone.hang_up(now),
+            (_, 'm') => phone.mute(),
+            (_, '0'..='9' | '*' | '#') => phone.press(letter),
+            (_, 'q') => self.page = Page::Menu,
+            _ => {}
+        }
+    }
+
+    fn on_menu_key(&mut self, letter: char, key: Key, phone: &mut Phone, now: Instant) {
+        match (key, letter) {
+            (_, 'c') => self.page = Page::Dial,
+            (_, 'n') => self.page = Page::Network,
+            (_, 'l') => self.page = Page::Log,
+            (_, 'a') => self.page = Page::Login,
+            (_, 't') if phone.call().is_some() => self.page = Page::Call,
+            (_, '1'..='9') => {
+                let place = letter as usize - '1' as usize;
+                let uri = phone.options().dials.get(place).cloned();
+                if let Some(uri) = uri {
+                    phone.place(now, &uri);
+                }
+            }
+            (Key::Help, _) | (_, '?') => self.page = Page::Keys,
+            (_, 'b') => self.is_asking = true,
+            _ => self.page = Page::Menu,
+        }
+    }
+}
+
+impl screen::console::View for View {
+    type Program = Phone;
+    type Shared = ();
+
+    fn log(phone: &Phone) -> &Log {
+        &phone.log
+    }
+
+    fn share((): &mut (), _: &Phone, _: Instant) {}
+
+    fn turn(&mut self, phone: &Phone, _: &Grid, _: Instant) {
+        self.follow(phone);
+    }
+
+    fn is_due(&self, phone: &Phone, now: Instant) -> bool {
+        let is_old = self.is_stale || phone.log.said() != self.seen;
+        now >= self.drawn + if is_old { SOONEST } else { LATEST }
+    }
+
+    fn draw(&mut self, grid: &mut Grid, phone: &mut Phone, (): &(), now: Instant) {
+        (self.is_stale, self.drawn, self.seen) = (false, now, phone.log.said());
+        pages::draw(self, grid, phone, now);
+    }
+
+    fn on_key(&mut self, key: Key, phone: &mut Phone, now: Instant) -> bool {
+        self.is_stale = true;
+        let letter = match key {
+            Key::Character(letter) => letter.to_ascii_lowercase(),
+            _ => '\0',
+        };
+        if core::mem::take(&mut self.is_asking) {
+            return letter == 'b' || key == Key::Enter;
+        }
+        match self.page {
+            Page::Login | Page::Dial => {
+                if !self.on_key_in_form(key, phone, now) {
+                    self.page = Page::Menu;
+                }
+            }
+            Page::Call => self.on_call_key(letter, key, phone, now),
+            Page::Menu | Page::Network | Page::Log | Page::Keys => {
+                self.on_menu_key(letter, key, phone, now);
+            }
+        }
+        false
+    }
+}
+
+/// How far the account is, in words.
+fn login(phone: &Phone) -> String {
+    match phone.login() {
+        Login::None => "no account: calls are direct".into(),
+        Login::Asking => "logging in".into(),
+        Login::Registered => "registered".into(),
+        Login::Failed(why) => alloc::format!("not registered: {why}"),
+    }
+}

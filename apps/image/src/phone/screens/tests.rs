@@ -1,0 +1,106 @@
+//! Pages of a phone by a card that is none.
+
+use super::*;
+use crate::machine::random::Random;
+use crate::net::Network;
+use crate::nic::{MAX_FRAME, Nic};
+use crate::options::phone::Options;
+use crate::phone::sound::Mute;
+use crate::screen::console::View as _;
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use smoltcp::wire::EthernetAddress;
+
+const NOW: Instant = Instant::from_micros(1_800_000_000_000_000);
+
+#[derive(Debug)]
+struct Card([u8; MAX_FRAME]);
+
+impl Nic for Card {
+    fn name(&self) -> &'static str {
+        "none"
+    }
+
+    fn mac(&self) -> EthernetAddress {
+        EthernetAddress([2, 0, 0, 0, 0, 1])
+    }
+
+    fn has_link(&mut self) -> bool {
+        true
+    }
+
+    fn receive(&mut self) -> bool {
+        false
+    }
+
+    fn frame(&self) -> &[u8] {
+        &[]
+    }
+
+    fn buffer(&mut self) -> Option<&mut [u8]> {
+        Some(&mut self.0)
+    }
+
+    fn send(&mut self, _: usize) {}
+
+    fn flush(&mut self) {}
+}
+
+/// A phone that has had a turn.
+fn phone(options: &str) -> Phone {
+    let mut parsed = Options::default();
+    parsed.read("address=192.0.2.1/24 gateway=192.0.2.254").expect("options");
+    parsed.read(options).expect("options");
+    let network = Network::new(Box::new(Card([0; MAX_FRAME])), 1, true, NOW);
+    let mut phone = Phone::new(parsed, network, Box::new(Mute), Random::new([1; 32]), NOW);
+    phone.step(NOW);
+    phone
+}
+
+fn look(view: &mut View, phone: &mut Phone) -> Vec<String> {
+    let mut grid = Grid::new(80, 25);
+    view.turn(phone, &grid, NOW);
+    view.draw(&mut grid, phone, &(), NOW);
+    (0..25).map(|row| grid.text(row)).collect()
+}
+
+fn press(view: &mut View, phone: &mut Phone, keys: &str) {
+    for letter in keys.chars() {
+        let key = if letter == '\n' { Key::Enter } else { Key::Character(letter) };
+        assert!(!view.on_key(key, phone, NOW));
+    }
+}
+
+fn has(rows: &[String], text: &str) -> bool {
+    rows.iter().any(|row| row.contains(text))
+}
+
+#[test]
+fn whoever_types_an_address_logs_in_and_the_password_is_not_shown() {
+    let (mut phone, mut view) = (phone(""), View::default());
+    assert!(has(&look(&mut view, &mut phone), "Log in to a server, or call a peer directly"));
+    press(&mut view, &mut phone, "alice@192.0.2.9\nsecret");
+    let rows = look(&mut view, &mut phone);
+    assert!(has(&rows, "sip:alice@192.0.2.9") && has(&rows, "******") && !has(&rows, "secret"));
+    press(&mut view, &mut phone, "\n\n");
+    assert_eq!(phone.login(), &Login::Asking);
+    let rows = look(&mut view, &mut phone);
+    assert!(has(&rows, "sip:alice@192.0.2.9 logging in"), "{rows:?}");
+}
+
+#[test]
+fn a_call_shows_its_page_until_it_is_over() {
+    let (mut phone, mut view) = (phone("dial=sip:bob@192.0.2.9"), View::default());
+    assert!(!view.on_key(Key::PageDown, &mut phone, NOW));
+    assert!(has(&look(&mut view, &mut phone), "call sip:bob@192.0.2.9"));
+    press(&mut view, &mut phone, "1");
+    assert_eq!(phone.call().map(|call| call.party.clone()), Some("sip:bob@192.0.2.9".into()));
+    let rows = look(&mut view, &mut phone);
+    assert!(has(&rows, "sip:bob@192.0.2.9") && has(&rows, "h: hang up"), "{rows:?}");
+    press(&mut view, &mut phone, "h");
+    assert!(phone.call().is_none());
+    assert!(has(&look(&mut view, &mut phone), "c                       call somebody"));
+    press(&mut view, &mut phone, "n");
+    let rows = look(&mut view, &mut phone);
+    assert!(has(&rows, "192.0.2.254") && has(&rows, "5060"), "{rows:?}");
+}

@@ -1,0 +1,50 @@
+//! What the pages of all programs have: a first and a last row, and lines of the log between.
+
+use super::{Grid, Style};
+use crate::log::Log;
+use alloc::string::String;
+use core::fmt;
+
+/// What was said, while there is nothing else to show.
+pub(crate) fn boot_log(grid: &mut Grid, log: &Log) {
+    bars(grid);
+    lines(grid, log, 0);
+}
+
+/// The first and the last row. Returns the column behind what the first one says.
+pub(crate) fn bars(grid: &mut Grid) -> usize {
+    grid.fill(0, Style::Bar);
+    grid.fill(grid.height() - 1, Style::Bar);
+    grid.print(0, 1, Style::Bar, format_args!("Barebell {}", env!("CARGO_PKG_VERSION")))
+}
+
+/// Says in the last row what there is to know.
+pub(crate) fn hint(grid: &mut Grid, text: fmt::Arguments<'_>) {
+    grid.print(grid.height() - 1, 1, Style::Bar, text);
+}
+
+/// The last lines but `newer` ones, each in as many rows as it takes.
+pub(crate) fn lines(grid: &mut Grid, log: &Log, newer: usize) {
+    let (width, body) = (grid.width(), grid.height() - 2);
+    let height = |line: &String| line.chars().count().div_ceil(width).max(1);
+    let end = log.lines.len().saturating_sub(newer);
+    let mut used = 0;
+    let fits = |line: &&String| {
+        used += height(line);
+        used <= body
+    };
+    let count = log.lines.range(..end).rev().take_while(fits).count();
+    let mut row = 1;
+    for line in log.lines.range(end - count..end) {
+        for part in 0..height(line) {
+            let text: String = line.chars().skip(part * width).take(width).collect();
+            grid.print(row, 0, Style::Plain, format_args!("{text}"));
+            row += 1;
+        }
+    }
+    if newer > 0 {
+        hint(grid, format_args!("{newer} newer lines: Page Down"));
+    } else if count < log.lines.len() {
+        hint(grid, format_args!("{} older lines: Page Up", log.lines.len() - count));
+    }
+}
