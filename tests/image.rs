@@ -2,7 +2,7 @@
 
 use peers::exchange::{PASSWORD, account, connect};
 use peers::image::lan::{HERE, Lan, SERVER};
-use peers::image::{Firmware, Machine, Medium, built as built_image};
+use peers::image::{Firmware, Machine, Medium, Running, built as built_image};
 use peers::phone::Kind::{self, Barebell, Baresip, Linphone};
 use peers::phone::{Action, Event, Phone};
 use peers::process::{Program, built, run, wait_until};
@@ -113,6 +113,27 @@ fn softphones_call_each_other() {
 
 const ALICE: &str = "alice:secret\n";
 
+/// What the terminal of the serial line shows, by rows, without the blanks at their ends.
+fn rows(machine: &Running) -> Vec<String> {
+    machine.terminal().screen().rows(0, 80).map(|row| row.trim_end().to_owned()).collect()
+}
+
+/// Types a key at the serial line and at the keyboard, and waits until the terminal shows `text`,
+/// and the screen the same page, in letters of so many points.
+fn turn_to(machine: &mut Running, (key, qcode): (&str, &str), text: &str, cell: (usize, usize)) {
+    machine.type_keys(key);
+    machine.press(qcode);
+    let page = format!("{text:?} on the terminal, and the same on the screen");
+    wait_until(&page, || {
+        let mut rows = rows(machine);
+        // The bars above and below are as wide as the terminal or the screen.
+        let is_shown = rows[0].contains("? keys") && rows.iter().any(|row| row.contains(text));
+        rows[0].clear();
+        rows.pop();
+        (is_shown && machine.picture().shows(&rows, cell).is_ok()).then_some(())
+    });
+}
+
 #[test]
 fn boots_from_stick_disk_and_cd() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -121,12 +142,42 @@ fn boots_from_stick_disk_and_cd() {
     let mut machine = Machine { medium: Medium::Stick, ..Machine::default() }.serve();
     machine.copy_disk(&disk);
     drop(machine);
-    let _ = Machine { medium: Medium::Disk(disk), ..Machine::default() }.serve();
-    for (medium, firmware, board) in
-        [(Medium::Cd, Firmware::Bios, "pc"), (Medium::Cd, Firmware::Uefi, "q35")]
-    {
-        let _ = Machine { medium, firmware, board, memory: 128, ..Machine::default() }.serve();
-    }
+
+    // The second line of the menu changes the mode.
+    let mut machine = Machine { medium: Medium::Disk(disk), ..Machine::default() }.start();
+    machine.wait_for("State: stateful");
+    machine.type_keys("\x1b[B\r");
+    machine.wait_for("Mode: redirect");
+    machine.type_keys("\r");
+    machine.wait_until_it_serves();
+    machine.type_keys("2");
+    machine.wait_for("redirect server, stateful");
+    drop(machine);
+
+    let _ = Machine { medium: Medium::Cd, ..Machine::default() }.serve();
+    let uefi = Machine {
+        medium: Medium::Cd,
+        firmware: Firmware::Uefi,
+        board: "q35",
+        memory: 128,
+        ..Machine::default()
+    };
+    let mut machine = uefi.serve();
+    turn_to(&mut machine, ("?", "f1"), "fetches the file of users again", LETTER_OF_PIXELS);
+}
+
+/// Points of a letter: that of the VGA's text, and that of Noto Sans Mono.
+const LETTER_OF_VGA: (usize, usize) = (9, 16);
+const LETTER_OF_PIXELS: (usize, usize) = (7, 16);
+
+#[test]
+fn screen_and_terminal_show_the_same() {
+    let _lan = Lan::with_users("alice:secret\nbob:secret\n");
+    let mut machine = Machine::default().serve();
+    let log = "network card virtio";
+    turn_to(&mut machine, ("1", "1"), log, LETTER_OF_VGA);
+    turn_to(&mut machine, ("?", "f1"), "fetches the file of users again", LETTER_OF_VGA);
+    turn_to(&mut machine, ("x", "x"), log, LETTER_OF_VGA);
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 pub mod lan;
 mod monitor;
+pub mod picture;
 
 use crate::folder::Folder;
 use crate::process::{Process, Program, built_by, create, wait_until};
@@ -9,10 +10,12 @@ use crate::server::wait_until_answered;
 use lan::{SERVER, TAP};
 use monitor::Monitor;
 use parking_lot::{Mutex, MutexGuard};
+use picture::Picture;
 use serde_json::{Value, json};
+use std::io::Write;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{ChildStdin, Command};
 
 const QEMU: Program = Program { name: "qemu-system-x86_64", packages: "qemu-system-x86" };
 const FIRMWARE: &str = "/usr/share/OVMF";
@@ -84,6 +87,8 @@ impl Default for Machine<'_> {
 #[derive(Debug)]
 pub struct Running {
     process: Process,
+    /// What is typed at the serial line.
+    terminal: ChildStdin,
     monitor: Monitor,
     folder: Folder,
     /// Bytes of the console that [`Running::wait_for`] has gone by.
@@ -119,8 +124,8 @@ impl Machine<'_> {
             process.assert_running();
             UnixStream::connect(folder.join("monitor")).ok()
         });
-        let monitor = Monitor::new(stream);
-        Running { process, monitor, folder, seen: 0, _turn: turn }
+        let (monitor, terminal) = (Monitor::new(stream), process.take_input());
+        Running { process, terminal, monitor, folder, seen: 0, _turn: turn }
     }
 
     /// Switches it on, and waits until it says that it serves, and answers.
@@ -130,6 +135,9 @@ impl Machine<'_> {
     #[must_use]
     pub fn serve(&self) -> Running {
         let mut running = self.start();
+        if matches!(self.medium, Medium::Cd | Medium::Stick | Medium::Disk(_)) {
+            running.start_from_menu();
+        }
         running.wait_until_it_serves();
         running
     }
@@ -225,9 +233,26 @@ impl Running {
         wait_until_answered(SERVER, &mut self.process);
     }
 
-    /// Sends this to the serial line, with the end of a line.
-    pub fn type_line(&mut self, text: &str) {
-        self.process.say(text);
+    /// Types this at the terminal of the serial line.
+    ///
+    /// # Panics
+    /// When QEMU does not take it.
+    pub fn type_keys(&mut self, keys: &str) {
+        self.terminal.write_all(keys.as_bytes()).expect("QEMU takes what is typed");
+    }
+
+    /// Has the boot loader start the server, without waiting for the end of its patience.
+    pub fn start_from_menu(&mut self) {
+        self.wait_for("Start the SIP server");
+        self.type_keys("\r");
+    }
+
+    /// What the terminal of the serial line shows.
+    #[must_use]
+    pub fn terminal(&self) -> vt100::Parser {
+        let mut terminal = vt100::Parser::new(24, 80, 0);
+        terminal.process(self.console().as_bytes());
+        terminal
     }
 
     /// Plugs the cable in, or out.
@@ -247,7 +272,10 @@ impl Running {
         self.monitor.ask(command, arguments)
     }
 
-    /// What is on the screen now.
+    /// What is on the screen now, as QEMU takes a picture of it.
+    ///
+    /// # Panics
+    /// When it takes none.
     #[must_use]
     pub fn picture(&mut self) -> Picture {
         let file = self.folder.join("picture");
@@ -273,33 +301,5 @@ impl Running {
     /// Goes on where it was started with `-S`.
     pub fn go_on(&mut self) {
         self.ask("cont", &json!({}));
-    }
-}
-
-/// What was on a screen.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Picture {
-    /// Points in a row.
-    pub width: usize,
-    /// Rows.
-    pub height: usize,
-    /// Points, row by row: red, green and blue.
-    pub points: Vec<[u8; 3]>,
-}
-
-impl Picture {
-    /// Takes the bytes of a PPM file as QEMU writes it: `P6`, width, height and 255 in text, then
-    /// the points.
-    fn read(bytes: &[u8]) -> Option<Self> {
-        let mut rest = bytes.strip_prefix(b"P6\n")?;
-        let mut number = || {
-            let end = rest.iter().position(u8::is_ascii_whitespace)?;
-            let (text, after) = rest.split_at(end);
-            rest = &after[1..];
-            std::str::from_utf8(text).ok()?.parse::<usize>().ok()
-        };
-        let (width, height, _) = (number()?, number()?, number()?);
-        let (points, _) = rest.as_chunks::<3>();
-        (points.len() == width * height).then(|| Self { width, height, points: points.to_vec() })
     }
 }

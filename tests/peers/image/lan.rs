@@ -37,6 +37,7 @@ impl Lan {
         ip("link set lo up");
         ip(&format!("tuntap add dev {TAP} mode tap"));
         ip(&format!("address add {HERE}/24 dev {TAP}"));
+        ip(&format!("address add fd77::1/64 dev {TAP} nodad"));
         ip(&format!("link set {TAP} up"));
         let folder = Folder::new("lan");
         std::fs::create_dir(folder.join("tftp")).expect("a folder for TFTP");
@@ -60,6 +61,8 @@ impl Lan {
         command.args(["--port=0", "--bind-interfaces", "--log-dhcp", "--enable-tftp"]);
         command.arg(format!("--interface={TAP}")).arg("--except-interface=lo");
         command.arg(format!("--dhcp-range={0},{0},255.255.255.0", SERVER.ip()));
+        // iPXE looks for a router of IPv6 first, for many seconds where there is none.
+        command.args(["--enable-ra", "--dhcp-range=fd77::,ra-only"]);
         command.arg(format!("--dhcp-leasefile={}", self.folder.join("leases").display()));
         command.arg(format!("--tftp-root={}", self.folder.join("tftp").display()));
         command.args(arguments);
