@@ -34,7 +34,7 @@ fn bench(operation: &str, authenticated: bool) {
     command.args(["run", "--target", &format!("udp:{SERVER}"), "--domain", DOMAIN]);
     command.args(["--users", "500", "--user-pattern", "user{:05}:secret-{:05}"]);
     command.args(["--operation", operation, "--rate", "100", "--duration", "1s"]);
-    command.args(["--warmup", "0s", "--settle", "0s", "--max-lag", "10s"]);
+    command.args(["--warmup", "0s", "--tail", "0s", "--settle", "0s", "--max-lag", "10s"]);
     command.args(["--require", "success>=100%", "--quiet", "--no-report"]);
     if authenticated {
         command.arg("--auth");
@@ -290,7 +290,6 @@ fn a_lease_ends_and_another_one_begins() {
     let mut machine = Machine::default().serve();
     lan.serve_no_longer();
     machine.wait_for("the lease has ended");
-    machine.wait_for("no lease: no DHCP server has answered");
     lan.serve(&["--dhcp-boot=users"]);
     machine.wait_until_it_serves();
 }
