@@ -9,7 +9,8 @@ use core::net::{Ipv4Addr, SocketAddrV4};
 use sip::{Duration, Instant};
 use smoltcp::iface::{Config, Interface, PollResult, SocketHandle, SocketSet};
 use smoltcp::phy::{self, Device, DeviceCapabilities, Medium};
-use smoltcp::socket::{dhcpv4, tcp};
+use smoltcp::socket::dhcpv4::{self, RetryConfig};
+use smoltcp::socket::tcp;
 use smoltcp::time::Instant as Time;
 use smoltcp::wire::{DhcpOption, EthernetAddress, IpAddress, IpCidr, Ipv4Cidr};
 
@@ -107,6 +108,10 @@ impl Stack {
     /// Asks DHCP for an address from now on.
     pub(crate) fn use_dhcp(&mut self) {
         let mut socket = dhcpv4::Socket::new();
+        // RFC 2131 section 4.1.
+        let mut retry = RetryConfig::default();
+        retry.discover_timeout = smoltcp::time::Duration::from_secs(4);
+        socket.set_retry_config(retry);
         socket.set_parameter_request_list(WISHES);
         // Where an answer is kept until it was read, for as long as the program runs.
         socket.set_receive_packet_buffer(Box::leak(Box::new([0; MAX_FRAME])));
