@@ -1,6 +1,8 @@
 //! Sound devices: which there are, and how sound gets to them and from them.
 
 mod hda;
+#[cfg(test)]
+mod pretended;
 mod queue;
 mod widgets;
 

@@ -21,16 +21,15 @@ pub(super) const FRAMES: u32 = 1 << 15;
 /// Bytes of a frame: 16 bits to the left, 16 to the right.
 pub(super) const FRAME: u32 = 4;
 
-/// How much the loudspeaker has yet to play when more comes.
-const PLAY_TARGET: u32 = 30 * MILLISECOND;
-/// Below this the loudspeaker may have read it already.
+/// How much the loudspeaker has yet to play when 20 ms come, and how much of the microphone waits
+/// when 20 ms are asked for.
+const TARGET: u32 = 40 * MILLISECOND;
+/// What the loudspeaker may have read already.
 const PLAY_LEAST: i32 = 2 * MILLISECOND as i32;
-/// How much of the microphone waits when 20 ms of it are asked for.
-const RECORD_TARGET: u32 = 40 * MILLISECOND;
 /// How far a queue may be from its target.
 const BAND: i32 = 8 * MILLISECOND as i32;
 /// What no queue is to hold.
-const MOST: i32 = 100 * MILLISECOND as i32;
+const MOST: i32 = 80 * MILLISECOND as i32;
 /// Blocks over which the length of a queue is averaged: devices take and give some at a time.
 const WEIGHT: i32 = 32;
 
@@ -78,24 +77,21 @@ enum Step {
 /// Keeps a queue about as long as it should be.
 #[derive(Debug)]
 struct Pace {
-    target: i32,
     /// The average of what it held before each block, [`WEIGHT`] times.
     sum: i32,
 }
 
 impl Pace {
-    const fn new(target: u32) -> Self {
-        Self { target: target as i32, sum: target as i32 * WEIGHT }
-    }
+    const NEW: Self = Self { sum: TARGET as i32 * WEIGHT };
 
     /// What is to be done about a queue that holds so much, and needs so much.
     fn step(&mut self, length: i32, least: i32) -> Step {
         if length < least || length > MOST {
-            self.sum = self.target * WEIGHT;
+            *self = Self::NEW;
             return if length < least { Step::Empty } else { Step::Full };
         }
         self.sum += length - self.sum / WEIGHT;
-        match self.sum / WEIGHT - self.target {
+        match self.sum / WEIGHT - TARGET as i32 {
             off if off > BAND => Step::Drop,
             off if off < -BAND => Step::Repeat,
             _ => Step::Keep,
@@ -118,7 +114,7 @@ impl Speaker {
         Self {
             ring: Ring::new(),
             next: None,
-            pace: Pace::new(PLAY_TARGET),
+            pace: Pace::NEW,
             resampler: Resampler::new(PHONE_RATE, DEVICE_RATE),
         }
     }
@@ -130,7 +126,7 @@ impl Speaker {
 
     /// Queues `samples` for a device that is at frame `position`.
     pub(super) fn play(&mut self, position: u32, samples: &[i16]) {
-        let start = position.wrapping_add(PLAY_TARGET);
+        let start = position.wrapping_add(TARGET);
         let length = self.next.map_or(i32::MIN, |next| between(position, next));
         let mut next = self.next.unwrap_or(start);
         let mut block = Vec::from(samples);
@@ -174,7 +170,7 @@ impl Microphone {
         Self {
             ring: Ring::new(),
             next: None,
-            pace: Pace::new(RECORD_TARGET),
+            pace: Pace::NEW,
             resampler: Resampler::new(DEVICE_RATE, PHONE_RATE),
         }
     }
@@ -187,7 +183,7 @@ impl Microphone {
     /// Appends `count` samples of a device that is at frame `position`; none where it has not as
     /// many yet.
     pub(super) fn record(&mut self, position: u32, count: usize, out: &mut Vec<i16>) {
-        let start = position.wrapping_sub(RECORD_TARGET);
+        let start = position.wrapping_sub(TARGET);
         let mut next = *self.next.get_or_insert(start);
         let length = position.wrapping_sub(next) % FRAMES;
         let least = (count + 1) * FACTOR as usize;
@@ -214,7 +210,7 @@ impl Microphone {
     /// Nobody listens any more.
     pub(super) fn rest(&mut self) {
         self.next = None;
-        self.pace = Pace::new(RECORD_TARGET);
+        self.pace = Pace::NEW;
     }
 }
 
@@ -291,7 +287,7 @@ mod tests {
             }
             let (tone, silence) = shares(DEVICE_RATE, &heard[9600..]);
             assert!(tone > 0.97 && silence == 0.0, "{parts}: {tone}, {silence}");
-            assert!(longest < 90 * MILLISECOND as i32, "{parts}: {longest}");
+            assert!(longest < 80 * MILLISECOND as i32, "{parts}: {longest}");
         }
     }
 
@@ -338,9 +334,9 @@ mod tests {
         assert!(missed[3..].iter().flatten().all(|&sample| sample == 0));
         let (_, position) = next_20_ms(&speaker);
         speaker.play(position, &block);
-        assert_eq!(speaker.next, Some(position + PLAY_TARGET + 960));
+        assert_eq!(speaker.next, Some(position + TARGET + 960));
         let heard: Vec<_> = (0..3).flat_map(|_| next_20_ms(&speaker).0).collect();
-        assert!(heard[PLAY_TARGET as usize + 480..][..400].iter().all(|&sample| sample > 8000));
+        assert!(heard[TARGET as usize + 480..][..400].iter().all(|&sample| sample > 8000));
 
         speaker.play(position, &block);
         speaker.rest();
@@ -352,16 +348,16 @@ mod tests {
         let mut speaker = Speaker::new();
         (0..30).for_each(|_| speaker.play(0, &[1; BLOCK]));
         let length = between(0, speaker.next.unwrap());
-        assert!((MOST..MOST + 960).contains(&length), "{length}");
+        assert!((MOST..=MOST + 960).contains(&length), "{length}");
 
         let mut microphone = Microphone::new();
         let mut out = Vec::new();
-        microphone.record(RECORD_TARGET, BLOCK, &mut out);
+        microphone.record(TARGET, BLOCK, &mut out);
         // Half a second later what is old is not heard any more.
-        let late = RECORD_TARGET + DEVICE_RATE / 2;
+        let late = TARGET + DEVICE_RATE / 2;
         microphone.record(late, BLOCK, &mut out);
         assert_eq!(out.len(), 2 * BLOCK);
-        assert_eq!(microphone.next, Some(late - RECORD_TARGET + 960));
+        assert_eq!(microphone.next, Some(late - TARGET + 960));
         // And what is not there yet is not given.
         microphone.record(late, BLOCK, &mut out);
         assert_eq!(out.len(), 2 * BLOCK);

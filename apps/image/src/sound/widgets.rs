@@ -380,3 +380,159 @@ fn inputs(ask: Ask<'_>, node: u8) -> Option<Vec<u8>> {
     }
     Some(found)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::pretended::{self, MIXER, OUTPUT, PIN, Pretended, SELECTOR, laptop};
+    use super::*;
+
+    fn read(pretended: &mut Pretended) -> Codec {
+        Codec::read(&mut |node, verb| Some(pretended.answer(node, verb))).expect("a codec")
+    }
+
+    #[test]
+    fn who_has_headphones_hears_by_them_and_who_has_none_by_the_loudspeaker() {
+        let mut pretended = laptop();
+        let loudspeaker = alloc::vec![(0x14, Some(0)), (0x0d, Some(0)), (0x03, None)];
+        assert_eq!(read(&mut pretended).outputs(), [loudspeaker.clone()]);
+        pretended.node(0x15).is_plugged = true;
+        let headphones = alloc::vec![(0x15, Some(0)), (0x0c, Some(1)), (0x02, None)];
+        assert_eq!(read(&mut pretended).outputs(), [headphones.clone()]);
+        // Where nobody can tell, all sound.
+        pretended.node(0x15).configuration |= 1 << 8;
+        assert_eq!(read(&mut pretended).outputs(), [loudspeaker, headphones]);
+    }
+
+    #[test]
+    fn a_microphone_that_is_plugged_in_comes_before_one_that_is_built_in() {
+        let mut pretended = laptop();
+        let path = |at, pin| Some(alloc::vec![(0x08, Some(0)), (0x23, Some(at)), (pin, None)]);
+        assert_eq!(read(&mut pretended).input(), path(2, 0x19));
+        pretended.node(0x18).is_plugged = true;
+        assert_eq!(read(&mut pretended).input(), path(1, 0x18));
+        // A line that is plugged in is heard where no microphone is.
+        pretended.node(0x18).configuration = 0x0381_1830;
+        pretended.node(0x19).configuration = 0x4000_0000;
+        assert_eq!(read(&mut pretended).input(), path(1, 0x18));
+        pretended.node(0x18).configuration = 0x4000_0000;
+        assert_eq!(read(&mut pretended).input(), None);
+    }
+
+    #[test]
+    fn a_path_is_opened_and_what_else_would_be_heard_on_it_is_not() {
+        let mut pretended = laptop();
+        pretended.node(0x18).is_plugged = true;
+        let codec = read(&mut pretended);
+        let (output, input) = (codec.outputs().remove(0), codec.input().unwrap());
+        pretended.told.clear();
+        let ask = &mut |node, verb| Some(pretended.answer(node, verb));
+        codec.open(ask, &output, 1).unwrap();
+        codec.open(ask, &input, 2).unwrap();
+        let expected = [
+            (0x14, 0x7_0500), // power
+            (0x14, 0x7_0100), // hears its first input
+            (0x14, 0x3_b017), // amplifies by 0 dB
+            (0x14, 0x7_0740), // plays
+            (0x14, 0x7_0c02), // with the amplifier behind it
+            (0x0d, 0x7_0500),
+            (0x0d, 0x3_7017), // passes what is to be played
+            (0x0d, 0x3_7197), // and mutes the microphones
+            (0x03, 0x7_0500),
+            (0x03, 0x3_b017),
+            (0x03, 0x2_0011), // the format
+            (0x03, 0x7_0610), // stream 1
+            (0x08, 0x7_0500),
+            (0x08, 0x3_7017),
+            (0x08, 0x2_0011),
+            (0x08, 0x7_0620), // stream 2
+            (0x23, 0x7_0500),
+            (0x23, 0x3_7097),
+            (0x23, 0x3_7117), // the jack
+            (0x23, 0x3_7297),
+            (0x23, 0x3_7397),
+            (0x18, 0x7_0500),
+            (0x18, 0x3_7002), // amplifies by 20 dB
+            (0x18, 0x7_0724), // records, fed by 80 % of the supply
+        ];
+        assert_eq!(pretended.told, expected);
+        let mut answers = 3;
+        let ask = &mut |_, _| {
+            answers -= 1;
+            (answers > 0).then_some(0)
+        };
+        assert_eq!(codec.open(ask, &output, 1), None);
+    }
+
+    #[test]
+    fn what_one_path_has_selected_another_does_not_select_otherwise() {
+        let mut pretended = Pretended::new(&[
+            (2, OUTPUT, &[]),
+            (3, OUTPUT, &[]),
+            (4, SELECTOR, &[9, 2, 3]),
+            (5, PIN, &[4]),
+            (6, PIN, &[4]),
+            (9, MIXER, &[4, 9]),
+        ]);
+        pretended.pin(5, 0x10, 0x0101_0000);
+        pretended.pin(6, 0x10, 0x0101_0000);
+        let codec = read(&mut pretended);
+        let path = |pin| alloc::vec![(pin, Some(0)), (4, Some(1)), (2, None)];
+        assert_eq!(codec.outputs(), [path(5), path(6)]);
+        // But for the other one there is nothing that another input could be used for.
+        let taken = BTreeMap::from([(4, 0)]);
+        assert_eq!(codec.path(6, &taken, &|_, widget| widget.kind == Kind::Output), None);
+    }
+
+    #[test]
+    fn connections_are_read_in_all_their_ways() {
+        let mut pretended = Pretended::new(&[(9, MIXER, &[2, 0x85, 0x14, 0x12, 0x93, 0x80])]);
+        let mut ask = |entries: Option<(u32, &[u32])>| {
+            if let Some((length, entries)) = entries {
+                pretended.node(9).parameters.insert(0x0e, length);
+                pretended.node(9).inputs = entries.to_vec();
+            }
+            inputs(&mut |node, verb| Some(pretended.answer(node, verb)), 9).unwrap()
+        };
+        assert_eq!(ask(None), [2, 3, 4, 5, 0x14, 0x12, 0x13]);
+        assert_eq!(ask(Some((0x83, &[0x17, 0x8019, 2]))), [0x17, 0x18, 0x19, 2]);
+        assert_eq!(ask(Some((0, &[]))), []);
+        assert_eq!(ask(Some((1, &[0x85]))), [5]);
+    }
+
+    #[test]
+    fn a_codec_without_analog_sound_has_no_path_and_one_that_falls_silent_is_none() {
+        let digital = pretended::DIGITAL;
+        let mut pretended = Pretended::new(&[(2, OUTPUT | digital, &[]), (3, PIN | digital, &[2])]);
+        pretended.pin(3, 0x10, 0x0101_0000);
+        let codec = read(&mut pretended);
+        assert!(codec.outputs().is_empty() && codec.input().is_none());
+        let mut pretended = laptop();
+        for most in 0..100 {
+            let mut asked = 0;
+            let ask = &mut |node, verb| {
+                asked += 1;
+                (asked <= most).then(|| pretended.answer(node, verb))
+            };
+            assert!(Codec::read(ask).is_none());
+        }
+    }
+
+    #[test]
+    fn answers_that_make_no_sense_do_no_harm() {
+        let mut random = fastrand::Rng::with_seed(7);
+        for _ in 0..300 {
+            let ask = &mut |_, verb| {
+                Some(match verb {
+                    // Many widgets, and kinds that there are.
+                    _ if verb == GET_PARAMETER | NODES => 0x0001_00ff,
+                    _ if verb == GET_PARAMETER | GROUP_TYPE => 1,
+                    _ if verb == GET_PARAMETER | WIDGET => random.u32(..) & 0x003f_ffff,
+                    _ => random.u32(..),
+                })
+            };
+            let codec = Codec::read(ask).expect("a codec");
+            let paths = codec.outputs().into_iter().chain(codec.input());
+            paths.for_each(|path| codec.open(ask, &path, 1).unwrap());
+        }
+    }
+}
