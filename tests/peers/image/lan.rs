@@ -77,6 +77,9 @@ impl Lan {
     }
 
     /// Puts a file where TFTP finds it, whole at once.
+    ///
+    /// # Panics
+    /// When it cannot be written.
     pub fn offer(&self, name: &str, content: impl AsRef<[u8]>) {
         let half = self.folder.join("half");
         let moved =
@@ -85,12 +88,18 @@ impl Lan {
     }
 
     /// Puts a copy of the file at `path` where TFTP finds it as `name`.
+    ///
+    /// # Panics
+    /// When it cannot be copied.
     pub fn offer_copy(&self, name: &str, path: &Path) {
         let copied = std::fs::copy(path, self.place(name));
         copied.unwrap_or_else(|error| panic!("cannot copy {}: {error}", path.display()));
     }
 
     /// Removes a file from where TFTP finds it.
+    ///
+    /// # Panics
+    /// When it is not there.
     pub fn withdraw(&self, name: &str) {
         std::fs::remove_file(self.place(name)).expect("a file that is offered");
     }
