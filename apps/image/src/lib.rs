@@ -20,6 +20,7 @@ pub mod phone;
 pub mod screen;
 pub mod server;
 pub mod sntp;
+pub mod sound;
 #[cfg(feature = "freestanding")]
 pub mod start;
 pub mod tftp;

@@ -17,8 +17,8 @@ pub struct Picture {
 }
 
 impl Picture {
-    /// Takes the bytes of a PPM file as QEMU writes it: `P6`, width, height and the largest value in
-    /// text, then the points.
+    /// Takes the bytes of a PPM file as QEMU writes it: `P6`, width, height and the largest value
+    /// in text, then the points.
     pub(super) fn read(bytes: &[u8]) -> Option<Self> {
         let mut rest = bytes.strip_prefix(b"P6\n")?;
         let mut number = || {

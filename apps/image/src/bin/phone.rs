@@ -5,12 +5,15 @@
 extern crate alloc;
 
 use alloc::boxed::Box;
+use image::log::Log;
 use image::machine::boot_info::Boot;
+use image::machine::pci::Function;
 use image::machine::port;
-use image::options::phone::Options;
+use image::options::phone::{Options, Sounds};
 use image::phone::Phone;
 use image::phone::screens::View;
-use image::phone::sound::Mute;
+use image::phone::sound::{Mute, Sound};
+use image::sound;
 use image::start::Started;
 
 #[unsafe(no_mangle)]
@@ -18,13 +21,31 @@ fn run(boot: &Boot) -> ! {
     let mut options = Options::default();
     let started = Started::<View>::new(boot, "a phone", &mut |text| options.read(text));
     let (started, network) = started.network(&options.machine);
-    let Started { mut screens, log, clock, random, .. } = started;
-    let mut phone = Phone::new(options, network, Box::new(Mute), random, clock.now());
+    let Started { mut screens, mut log, clock, random, functions } = started;
+    let sound = open_sound(&options, &functions, &mut log);
+    let mut phone = Phone::new(options, network, sound, random, clock.now());
     phone.log = log;
     loop {
         phone.step(clock.now());
         if screens.turn(&mut phone, clock.now()) {
             port::reset();
+        }
+    }
+}
+
+/// What is heard and said here; nothing, where that is not wanted or there is no device for it.
+fn open_sound(options: &Options, functions: &[Function], log: &mut Log) -> Box<dyn Sound> {
+    if options.sound != Sounds::Device {
+        return Box::new(Mute);
+    }
+    match sound::open(functions) {
+        Ok(device) => {
+            log.say(format_args!("sound by {}", device.name()));
+            device
+        }
+        Err(failure) => {
+            log.say(format_args!("no sound: {failure}"));
+            Box::new(Mute)
         }
     }
 }

@@ -17,7 +17,8 @@ use smoltcp::wire::{DhcpOption, EthernetAddress, IpAddress, IpCidr, Ipv4Cidr};
 /// Frames that wait to be looked at.
 const MOST_FRAMES: usize = 256;
 
-/// Sockets to which connections may come at the same time, and those whose handshakes have not ended.
+/// Sockets to which connections may come at the same time, and those whose handshakes have not
+/// ended.
 const LISTENING: usize = 16;
 const COMING: usize = 64;
 /// How long a handshake takes at most.

@@ -561,6 +561,7 @@ impl Phone {
     fn end_call(&mut self, now: Instant, why: &str) {
         let Some(mut call) = self.call.take() else { return };
         call.leg.close(now, &mut self.network);
+        self.sound.rest();
         self.log.say(format_args!("the call has ended: {why}"));
         if let Some(session) = &call.leg.session {
             let totals = session.statistics();

@@ -13,6 +13,9 @@ pub trait Sound: fmt::Debug {
 
     /// Appends the next `count` samples of the microphone to `out`, as far as there are.
     fn record(&mut self, count: usize, out: &mut Vec<i16>);
+
+    /// Falls silent until something is played or recorded again.
+    fn rest(&mut self);
 }
 
 /// No sound.
@@ -27,4 +30,6 @@ impl Sound for Mute {
     fn play(&mut self, _: &[i16]) {}
 
     fn record(&mut self, _: usize, _: &mut Vec<i16>) {}
+
+    fn rest(&mut self) {}
 }

@@ -1,0 +1,348 @@
+//! Controllers of Intel High Definition Audio (HDA 1.0a): found by their class, and driven by what
+//! the standard says of all of them.
+//!
+//! The streams run from the beginning to the end, round their rings and without interrupts; where
+//! they are is read when there is something to be played or recorded.
+
+use super::queue::{FRAME, FRAMES, Microphone, Speaker};
+use super::widgets::{Codec, FORMAT, WHO};
+use crate::machine::mapping;
+use crate::machine::memory::{PAGE, shared};
+use crate::machine::pci::{Bar, Function};
+use crate::machine::wait::{comes_true, pause};
+use crate::phone::sound::Sound;
+use alloc::vec::Vec;
+use core::ptr;
+use core::sync::atomic::{Ordering, fence};
+
+/// Bytes of the registers that are used, those of all 30 streams among them.
+const REGISTERS: u32 = 0x440;
+
+const GCAP: usize = 0x00;
+const GCTL: usize = 0x08;
+const STATESTS: usize = 0x0e;
+const INTCTL: usize = 0x20;
+const CORB: usize = 0x40;
+const RIRB: usize = 0x50;
+const ICOI: usize = 0x60;
+const ICII: usize = 0x64;
+const ICIS: usize = 0x68;
+const STREAMS: usize = 0x80;
+const STREAM: usize = 0x20;
+
+const GCTL_RUNS: u32 = 1;
+const ICIS_BUSY: u16 = 1;
+const ICIS_VALID: u16 = 1 << 1;
+
+// Of the rings of commands and of answers.
+const BASE_LOW: usize = 0x0;
+const BASE_HIGH: usize = 0x4;
+const WRITE_POINTER: usize = 0x8;
+const READ_POINTER: usize = 0xa;
+const ANSWER_COUNT: usize = 0xa;
+const CONTROL: usize = 0xc;
+const RING_STATUS: usize = 0xd;
+const SIZE: usize = 0xe;
+
+const POINTER_RESET: u16 = 1 << 15;
+const RING_RUNS: u8 = 1 << 1;
+/// The controller says when answers have come, and would interrupt if it might.
+const TELLS: u8 = 1;
+const RING_TOLD: u8 = 1 | 1 << 2;
+
+// Of a stream.
+const POSITION: usize = 0x04;
+const LENGTH: usize = 0x08;
+const LAST_BUFFER: usize = 0x0c;
+const FORMAT_OF: usize = 0x12;
+const BUFFERS_LOW: usize = 0x18;
+const BUFFERS_HIGH: usize = 0x1c;
+
+const STREAM_RESET: u32 = 1;
+const STREAM_RUNS: u32 = 1 << 1;
+
+/// What the streams are called on the link.
+const OUTPUT: u8 = 1;
+const INPUT: u8 = 2;
+
+/// How long a codec may take to answer, in milliseconds: the link needs some 50 us.
+const PATIENCE: u64 = 10;
+
+/// The capability of PCI Express, and its bit by which memory is read past the processor's caches.
+const EXPRESS: u8 = 0x10;
+const NO_SNOOP: u32 = 1 << 11;
+
+/// Why a device is of no use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Trouble {
+    /// It does not answer as it should.
+    Silent,
+    /// It has no analog sound.
+    Digital,
+}
+
+/// The registers of a controller, where they are mapped.
+#[derive(Clone, Copy, Debug)]
+struct Registers(*mut u8);
+
+impl Registers {
+    fn read<T>(self, at: usize) -> T {
+        // SAFETY: whoever opened the device says that its registers are there.
+        unsafe { ptr::read_volatile(self.0.wrapping_add(at).cast()) }
+    }
+
+    fn write<T>(self, at: usize, value: T) {
+        // SAFETY: likewise.
+        unsafe { ptr::write_volatile(self.0.wrapping_add(at).cast(), value) }
+    }
+
+    /// Resets controller and codecs; false where they do not come back.
+    fn reset(self) -> bool {
+        self.write(GCTL, 0_u32);
+        if !comes_true(100, || self.read::<u32>(GCTL) & GCTL_RUNS == 0) {
+            return false;
+        }
+        pause(100);
+        self.write(GCTL, GCTL_RUNS);
+        let is_back = comes_true(100, || self.read::<u32>(GCTL) & GCTL_RUNS != 0);
+        self.write(INTCTL, 0_u32);
+        // Codecs have 25 frames of the link to say that they are there.
+        pause(1000);
+        // Without the device, all bits are set.
+        is_back && self.read::<u16>(GCAP) != u16::MAX
+    }
+
+    /// Sets up the stream of this number and this name on the link, round the ring at `address`.
+    fn set_up_stream(self, number: usize, name: u8, address: u64) -> Stream {
+        let at = STREAMS + STREAM * number;
+        self.write(at, 0_u32);
+        comes_true(10, || self.read::<u32>(at) & STREAM_RUNS == 0);
+        self.write(at, STREAM_RESET);
+        comes_true(1, || self.read::<u32>(at) & STREAM_RESET != 0);
+        self.write(at, 0_u32);
+        comes_true(10, || self.read::<u32>(at) & STREAM_RESET == 0);
+        // There are two buffers at least: the halves of the ring.
+        let half = u64::from(FRAMES * FRAME / 2);
+        let buffers = shared(PAGE).cast::<u64>();
+        for (place, value) in [address, half, address + half, half].into_iter().enumerate() {
+            // SAFETY: the page has room for four of them.
+            unsafe { ptr::write_volatile(buffers.wrapping_add(place), value) };
+        }
+        let buffers = buffers.addr() as u64;
+        self.write(at + BUFFERS_LOW, buffers as u32);
+        self.write(at + BUFFERS_HIGH, (buffers >> 32) as u32);
+        self.write(at + LENGTH, FRAMES * FRAME);
+        self.write(at + LAST_BUFFER, 1_u16);
+        self.write(at + FORMAT_OF, FORMAT);
+        let stream = Stream { registers: self, at, name };
+        stream.control(0);
+        stream
+    }
+}
+
+/// A stream.
+#[derive(Clone, Copy, Debug)]
+struct Stream {
+    registers: Registers,
+    /// Where its registers are.
+    at: usize,
+    name: u8,
+}
+
+impl Stream {
+    fn control(self, what: u32) {
+        fence(Ordering::Release);
+        self.registers.write(self.at, u32::from(self.name) << 20 | what);
+    }
+
+    /// The frame at which the device is.
+    fn position(self) -> u32 {
+        self.registers.read::<u32>(self.at + POSITION) / FRAME
+    }
+}
+
+/// The rings of commands and answers.
+#[derive(Debug)]
+struct Rings {
+    commands: *mut u32,
+    answers: *mut u32,
+    /// How many commands and answers they hold.
+    sizes: [u16; 2],
+    /// The last command and the last answer.
+    last: [u16; 2],
+}
+
+impl Rings {
+    fn start(registers: Registers) -> Self {
+        let memory = shared(PAGE);
+        let (commands, answers) = (memory, memory.wrapping_add(PAGE / 2));
+        let sizes = [(CORB, commands), (RIRB, answers)].map(|(ring, memory)| {
+            registers.write(ring + CONTROL, 0_u8);
+            comes_true(10, || registers.read::<u8>(ring + CONTROL) & RING_RUNS == 0);
+            let address = memory.addr() as u64;
+            registers.write(ring + BASE_LOW, address as u32);
+            registers.write(ring + BASE_HIGH, (address >> 32) as u32);
+            // The largest that it can have.
+            let can = registers.read::<u8>(ring + SIZE) >> 4;
+            let (code, size) = match can {
+                _ if can & 4 != 0 => (2, 256),
+                _ if can & 2 != 0 => (1, 16),
+                _ => (0_u8, 2),
+            };
+            registers.write(ring + SIZE, code);
+            size
+        });
+        // Not all say that they have seen this.
+        registers.write(CORB + READ_POINTER, POINTER_RESET);
+        comes_true(1, || registers.read::<u16>(CORB + READ_POINTER) & POINTER_RESET != 0);
+        registers.write(CORB + READ_POINTER, 0_u16);
+        comes_true(1, || registers.read::<u16>(CORB + READ_POINTER) & POINTER_RESET == 0);
+        registers.write(CORB + WRITE_POINTER, 0_u16);
+        registers.write(RIRB + WRITE_POINTER, POINTER_RESET);
+        registers.write(RIRB + ANSWER_COUNT, 1_u16);
+        registers.write(RIRB + CONTROL, RING_RUNS | TELLS);
+        registers.write(CORB + CONTROL, RING_RUNS);
+        Self { commands: commands.cast(), answers: answers.cast(), sizes, last: [0, 0] }
+    }
+
+    fn ask(&mut self, registers: Registers, command: u32) -> Option<u32> {
+        let next = [0, 1].map(|ring| (self.last[ring] + 1) % self.sizes[ring]);
+        // SAFETY: the ring has as many.
+        unsafe { ptr::write_volatile(self.commands.wrapping_add(next[0].into()), command) };
+        fence(Ordering::Release);
+        registers.write(CORB + WRITE_POINTER, next[0]);
+        self.last[0] = next[0];
+        let has_come = || registers.read::<u16>(RIRB + WRITE_POINTER) & 0xff == next[1];
+        if !comes_true(PATIENCE, has_come) {
+            return None;
+        }
+        fence(Ordering::Acquire);
+        self.last[1] = next[1];
+        // Some stop where this is not taken note of.
+        registers.write(RIRB + RING_STATUS, RING_TOLD);
+        // SAFETY: likewise; an answer has two words, of which the second says whose it is.
+        Some(unsafe { ptr::read_volatile(self.answers.wrapping_add(2 * usize::from(next[1]))) })
+    }
+}
+
+/// The link to the codecs.
+#[derive(Debug)]
+struct Link {
+    registers: Registers,
+    /// Where commands go through memory, since the controller knows no other way.
+    rings: Option<Rings>,
+}
+
+impl Link {
+    /// The answer of a node of a codec; `None` where none comes.
+    fn ask(&mut self, codec: u8, node: u8, verb: u32) -> Option<u32> {
+        let command = u32::from(codec) << 28 | u32::from(node) << 20 | verb & 0xf_ffff;
+        match &mut self.rings {
+            Some(rings) => rings.ask(self.registers, command),
+            None => self.ask_at_once(command),
+        }
+    }
+
+    /// Asks by the registers for immediate commands, which not all controllers have.
+    fn ask_at_once(&self, command: u32) -> Option<u32> {
+        let status = || self.registers.read::<u16>(ICIS);
+        if !comes_true(PATIENCE, || status() & ICIS_BUSY == 0) {
+            return None;
+        }
+        self.registers.write(ICIS, ICIS_VALID);
+        self.registers.write(ICOI, command);
+        self.registers.write(ICIS, ICIS_BUSY);
+        let has_come = || status() & (ICIS_BUSY | ICIS_VALID) == ICIS_VALID;
+        comes_true(PATIENCE, has_come).then(|| self.registers.read(ICII))
+    }
+}
+
+/// A controller with its streams, and what sounds through them.
+#[derive(Debug)]
+pub(super) struct Hda {
+    output: Option<(Stream, Speaker)>,
+    input: Option<(Stream, Microphone)>,
+}
+
+impl Hda {
+    /// Sets the device up.
+    pub(super) fn open(function: &Function) -> Result<Self, Trouble> {
+        function.enable();
+        for express in function.capabilities().iter().filter(|found| found.id == EXPRESS) {
+            // The upper half is cleared by ones.
+            let control = function.read(express.at + 8) & 0xffff;
+            function.write(express.at + 8, control & !NO_SNOOP);
+        }
+        let Some(Bar::Memory(base)) = function.bar(0) else { return Err(Trouble::Silent) };
+        let registers = mapping::device(base, REGISTERS).map(Registers).ok_or(Trouble::Silent)?;
+        if registers.reset() { Self::set_up(registers) } else { Err(Trouble::Silent) }
+    }
+
+    /// Sets up a device that was reset.
+    fn set_up(registers: Registers) -> Result<Self, Trouble> {
+        let present = registers.read::<u16>(STATESTS);
+        let present: Vec<u8> = (0..15).filter(|codec| present & 1 << codec != 0).collect();
+        let mut link = Link { registers, rings: None };
+        let first = *present.first().ok_or(Trouble::Silent)?;
+        if link.ask(first, 0, WHO).is_none() {
+            link.rings = Some(Rings::start(registers));
+        }
+        let can = registers.read::<u16>(GCAP);
+        let (inputs, outputs) = (usize::from(can >> 8 & 15), can >> 12);
+        let (mut output, mut input, mut trouble) = (None, None, Trouble::Silent);
+        for number in present {
+            let ask = &mut |node, verb| link.ask(number, node, verb);
+            let Some(codec) = Codec::read(ask) else { continue };
+            trouble = Trouble::Digital;
+            for path in codec.outputs().into_iter().filter(|_| outputs > 0) {
+                if codec.open(ask, &path, OUTPUT).is_some() && output.is_none() {
+                    let speaker = Speaker::new();
+                    // Streams to codecs come behind those from codecs.
+                    let stream = registers.set_up_stream(inputs, OUTPUT, speaker.address());
+                    output = Some((stream, speaker));
+                }
+            }
+            let path = if input.is_none() && inputs > 0 { codec.input() } else { None };
+            if path.is_some_and(|path| codec.open(ask, &path, INPUT).is_some()) {
+                let microphone = Microphone::new();
+                let stream = registers.set_up_stream(0, INPUT, microphone.address());
+                input = Some((stream, microphone));
+            }
+        }
+        let streams =
+            [output.as_ref().map(|(stream, _)| *stream), input.as_ref().map(|(stream, _)| *stream)];
+        streams.into_iter().flatten().for_each(|stream| stream.control(STREAM_RUNS));
+        if output.is_none() && input.is_none() { Err(trouble) } else { Ok(Self { output, input }) }
+    }
+}
+
+impl Sound for Hda {
+    fn name(&self) -> &'static str {
+        match (&self.output, &self.input) {
+            (Some(_), Some(_)) => "Intel HDA",
+            (_, None) => "Intel HDA without a microphone",
+            (None, _) => "Intel HDA without a loudspeaker",
+        }
+    }
+
+    fn play(&mut self, samples: &[i16]) {
+        if let Some((stream, speaker)) = &mut self.output {
+            speaker.play(stream.position(), samples);
+        }
+    }
+
+    fn record(&mut self, count: usize, out: &mut Vec<i16>) {
+        if let Some((stream, microphone)) = &mut self.input {
+            microphone.record(stream.position(), count, out);
+        }
+    }
+
+    fn rest(&mut self) {
+        if let Some((_, speaker)) = &mut self.output {
+            speaker.rest();
+        }
+        if let Some((_, microphone)) = &mut self.input {
+            microphone.rest();
+        }
+    }
+}

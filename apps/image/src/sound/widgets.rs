@@ -1,0 +1,382 @@
+//! The widgets of a codec on a link of Intel High Definition Audio, and the ways of sound through
+//! them (HDA 1.0a, chapter 7).
+
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::vec::Vec;
+
+/// Asks a node of a codec: a verb with its payload, 20 bits. `None` where nobody answers.
+pub(super) type Ask<'a> = &'a mut dyn FnMut(u8, u32) -> Option<u32>;
+
+/// The format of a stream of 48,000 frames a second, 16 bits, stereo.
+pub(super) const FORMAT: u16 = 0x0011;
+
+/// Asks the root node who has made the codec: what every codec answers.
+pub(super) const WHO: u32 = GET_PARAMETER;
+
+// Verbs, with room for their payload.
+const SET_FORMAT: u32 = 0x2_0000;
+const SET_AMPLIFIER: u32 = 0x3_0000;
+const GET_PARAMETER: u32 = 0xf_0000;
+const GET_CONNECTIONS: u32 = 0xf_0200;
+const GET_SENSE: u32 = 0xf_0900;
+const GET_CONFIGURATION: u32 = 0xf_1c00;
+const SET_CONNECTION: u32 = 0x7_0100;
+const SET_POWER: u32 = 0x7_0500;
+const SET_STREAM: u32 = 0x7_0600;
+const SET_PIN: u32 = 0x7_0700;
+const START_SENSE: u32 = 0x7_0900;
+const SET_EXTERNAL_AMPLIFIER: u32 = 0x7_0c00;
+
+// Parameters.
+const NODES: u32 = 0x04;
+const GROUP_TYPE: u32 = 0x05;
+const WIDGET: u32 = 0x09;
+const RATES: u32 = 0x0a;
+const PIN: u32 = 0x0c;
+const INPUT_AMPLIFIER: u32 = 0x0d;
+const CONNECTIONS: u32 = 0x0e;
+const OUTPUT_AMPLIFIER: u32 = 0x12;
+
+const AUDIO_GROUP: u32 = 1;
+
+// Of what a widget can.
+const HAS_INPUT_AMPLIFIER: u32 = 1 << 1;
+const HAS_OUTPUT_AMPLIFIER: u32 = 1 << 2;
+const HAS_OWN_AMPLIFIER: u32 = 1 << 3;
+const HAS_OWN_FORMAT: u32 = 1 << 4;
+const HAS_CONNECTIONS: u32 = 1 << 8;
+const IS_DIGITAL: u32 = 1 << 9;
+
+/// 48,000 frames a second, and 16 bits.
+const RATE_AND_BITS: u32 = 1 << 6 | 1 << 17;
+
+// Of what a pin can.
+const SENSES: u32 = 1 << 2;
+const SENSES_WHEN_ASKED: u32 = 1 << 1;
+const DRIVES_HEADPHONES: u32 = 1 << 3;
+const IS_OUTPUT: u32 = 1 << 4;
+const IS_INPUT: u32 = 1 << 5;
+const HAS_EXTERNAL_AMPLIFIER: u32 = 1 << 16;
+
+// Of a pin's control.
+const HEADPHONES: u32 = 1 << 7;
+const OUTPUT: u32 = 1 << 6;
+const INPUT: u32 = 1 << 5;
+
+// What a pin leads to, by its configuration.
+const LINE_OUT: u32 = 0;
+const LOUDSPEAKER: u32 = 1;
+const HEADPHONES_OUT: u32 = 2;
+const LINE_IN: u32 = 8;
+const MICROPHONE: u32 = 10;
+
+// Of setting an amplifier.
+const OF_OUTPUT: u32 = 1 << 15;
+const OF_INPUT: u32 = 1 << 14;
+const BOTH_SIDES: u32 = 3 << 12;
+const MUTED: u32 = 1 << 7;
+
+/// What a microphone is amplified by, in quarters of a decibel: its level is that far below a
+/// line's.
+const BOOST: u32 = 80;
+
+/// What a widget is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Output,
+    Input,
+    Mixer,
+    Selector,
+    Pin,
+    Other,
+}
+
+/// How likely somebody hears or speaks at a pin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Presence {
+    /// Nothing is plugged in.
+    Absent,
+    /// It is built in, or does not tell.
+    Unknown,
+    /// Something is plugged in.
+    Plugged,
+}
+
+#[derive(Debug)]
+struct Pin {
+    can: u32,
+    /// What it leads to.
+    device: u32,
+    presence: Presence,
+}
+
+#[derive(Debug)]
+struct Widget {
+    kind: Kind,
+    /// What its amplifiers can, if it has them.
+    input_amplifier: Option<u32>,
+    output_amplifier: Option<u32>,
+    /// Whom it hears.
+    inputs: Vec<u8>,
+    /// If it is a pin of an analog connector that there is.
+    pin: Option<Pin>,
+    /// It converts streams of [`FORMAT`].
+    converts: bool,
+}
+
+/// A widget on a path, and which of its inputs is used; none of the last one's.
+pub(super) type Hop = (u8, Option<usize>);
+
+/// A codec's audio.
+#[derive(Debug)]
+pub(super) struct Codec {
+    widgets: BTreeMap<u8, Widget>,
+}
+
+/// First and last of the nodes below a node.
+fn nodes(ask: Ask<'_>, node: u8) -> Option<core::ops::Range<u8>> {
+    let answer = ask(node, GET_PARAMETER | NODES)?;
+    let first = (answer >> 16) as u8;
+    Some(first..first.saturating_add(answer as u8))
+}
+
+impl Codec {
+    /// Wakes the codec up, and asks what it has. `None` where it does not answer or has no audio.
+    pub(super) fn read(ask: Ask<'_>) -> Option<Self> {
+        for group in nodes(ask, 0)? {
+            if ask(group, GET_PARAMETER | GROUP_TYPE)? & 0xff != AUDIO_GROUP {
+                continue;
+            }
+            ask(group, SET_POWER)?;
+            let mut widgets = BTreeMap::new();
+            for node in nodes(ask, group)? {
+                widgets.insert(node, Widget::read(ask, group, node)?);
+            }
+            return Some(Self { widgets });
+        }
+        None
+    }
+
+    /// The paths from all pins where somebody may hear back to what converts for them: of those
+    /// where something is plugged in, or else of those that are built in or do not tell.
+    pub(super) fn outputs(&self) -> Vec<Vec<Hop>> {
+        let mut found: Vec<(Presence, Vec<Hop>)> = Vec::new();
+        for (&node, pin) in self.pins() {
+            let leads_out = matches!(pin.device, LINE_OUT | LOUDSPEAKER | HEADPHONES_OUT);
+            if pin.can & IS_OUTPUT == 0 || !leads_out {
+                continue;
+            }
+            let best = found.first().map(|(presence, _)| *presence);
+            if best.is_some_and(|best| best > pin.presence) {
+                continue;
+            }
+            if best.is_some_and(|best| best < pin.presence) {
+                found.clear();
+            }
+            let taken: BTreeMap<u8, usize> = found
+                .iter()
+                .flat_map(|(_, path)| path)
+                .filter_map(|&(node, input)| Some((node, input?)))
+                .collect();
+            let is_end = |_, widget: &Widget| widget.kind == Kind::Output && widget.converts;
+            if let Some(path) = self.path(node, &taken, &is_end) {
+                found.push((pin.presence, path));
+            }
+        }
+        found.into_iter().map(|(_, path)| path).collect()
+    }
+
+    /// The path from what converts back to the pin where somebody most likely speaks.
+    pub(super) fn input(&self) -> Option<Vec<Hop>> {
+        let mut pins: Vec<_> = self
+            .pins()
+            .filter(|(_, pin)| pin.can & IS_INPUT != 0)
+            .filter(|(_, pin)| matches!(pin.device, MICROPHONE | LINE_IN))
+            .collect();
+        pins.sort_by_key(|(_, pin)| core::cmp::Reverse((pin.presence, pin.device == MICROPHONE)));
+        let converters = || {
+            let converts = |widget: &Widget| widget.kind == Kind::Input && widget.converts;
+            self.widgets.iter().filter(move |(_, widget)| converts(widget))
+        };
+        pins.into_iter().find_map(|(&pin, _)| {
+            let is_end = |node, _: &Widget| node == pin;
+            converters().find_map(|(&from, _)| self.path(from, &BTreeMap::new(), &is_end))
+        })
+    }
+
+    fn pins(&self) -> impl Iterator<Item = (&u8, &Pin)> {
+        self.widgets.iter().filter_map(|(node, widget)| Some((node, widget.pin.as_ref()?)))
+    }
+
+    /// The shortest path from a widget back to one that `is_end`, through mixers and selectors.
+    /// What another path has taken is used as that one uses it.
+    fn path(
+        &self,
+        from: u8,
+        taken: &BTreeMap<u8, usize>,
+        is_end: &dyn Fn(u8, &Widget) -> bool,
+    ) -> Option<Vec<Hop>> {
+        // Who hears a widget, and at which input.
+        let mut heard_by = BTreeMap::new();
+        let mut queue = VecDeque::from([from]);
+        while let Some(node) = queue.pop_front() {
+            let Some(widget) = self.widgets.get(&node) else { continue };
+            if node != from && is_end(node, widget) {
+                let mut path = alloc::vec![(node, None)];
+                let mut last = node;
+                while let Some(&(node, input)) = heard_by.get(&last) {
+                    path.push((node, Some(input)));
+                    last = node;
+                }
+                path.reverse();
+                return Some(path);
+            }
+            if node != from && !matches!(widget.kind, Kind::Mixer | Kind::Selector) {
+                continue;
+            }
+            for (at, &input) in widget.inputs.iter().enumerate() {
+                let is_free = taken.get(&node).is_none_or(|&taken| taken == at);
+                if is_free && input != from && !heard_by.contains_key(&input) {
+                    heard_by.insert(input, (node, at));
+                    queue.push_back(input);
+                }
+            }
+        }
+        None
+    }
+
+    /// Opens `path` for the stream of this number. `None` where the codec does not answer.
+    pub(super) fn open(&self, ask: Ask<'_>, path: &[Hop], stream: u8) -> Option<()> {
+        for &(node, used) in path {
+            let widget = self.widgets.get(&node)?;
+            ask(node, SET_POWER)?;
+            if let (Some(used), false) = (used, widget.kind == Kind::Mixer)
+                && widget.inputs.len() > 1
+            {
+                ask(node, SET_CONNECTION | used as u32)?;
+            }
+            if let Some(can) = widget.output_amplifier {
+                ask(node, SET_AMPLIFIER | OF_OUTPUT | BOTH_SIDES | level(can, 0))?;
+            }
+            let plays = widget.kind == Kind::Pin && used.is_some();
+            if let (Some(can), false) = (widget.input_amplifier, plays) {
+                let is_microphone = widget.pin.as_ref().is_some_and(|pin| pin.device == MICROPHONE);
+                let level = level(can, if is_microphone { BOOST } else { 0 });
+                // What else comes to a mixer is not to be heard.
+                for input in 0..widget.inputs.len().clamp(1, 16) {
+                    let mute = if input == used.unwrap_or(0) { 0 } else { MUTED };
+                    let index = (input as u32) << 8;
+                    ask(node, SET_AMPLIFIER | OF_INPUT | BOTH_SIDES | index | level | mute)?;
+                }
+            }
+            if let Some(pin) = &widget.pin {
+                ask(node, SET_PIN | pin.control(plays))?;
+                if plays && pin.can & HAS_EXTERNAL_AMPLIFIER != 0 {
+                    ask(node, SET_EXTERNAL_AMPLIFIER | 1 << 1)?;
+                }
+            }
+            if widget.converts {
+                ask(node, SET_FORMAT | u32::from(FORMAT))?;
+                ask(node, SET_STREAM | u32::from(stream) << 4)?;
+            }
+        }
+        Some(())
+    }
+}
+
+/// The gain that is so many quarters of a decibel, of an amplifier that can so much.
+fn level(can: u32, quarters: u32) -> u32 {
+    let (zero, steps, size) = (can & 0x7f, can >> 8 & 0x7f, (can >> 16 & 0x7f) + 1);
+    (zero + quarters / size).min(steps)
+}
+
+impl Pin {
+    /// The pin of these capabilities, if it leads somewhere.
+    fn read(ask: Ask<'_>, node: u8) -> Option<Option<Self>> {
+        const NOWHERE: u32 = 1;
+        const IS_BUILT_IN: u32 = 2;
+        let can = ask(node, GET_PARAMETER | PIN)?;
+        let configuration = ask(node, GET_CONFIGURATION)?;
+        let connector = configuration >> 30;
+        let tells = can & SENSES != 0 && configuration & 1 << 8 == 0;
+        let presence = if connector == IS_BUILT_IN || !tells {
+            Presence::Unknown
+        } else {
+            if can & SENSES_WHEN_ASKED != 0 {
+                ask(node, START_SENSE)?;
+            }
+            let is_plugged = ask(node, GET_SENSE)? >> 31 != 0;
+            if is_plugged { Presence::Plugged } else { Presence::Absent }
+        };
+        let pin = Self { can, device: configuration >> 20 & 15, presence };
+        Some((connector != NOWHERE).then_some(pin))
+    }
+
+    /// What makes it play or record.
+    fn control(&self, plays: bool) -> u32 {
+        let drives = self.can & DRIVES_HEADPHONES != 0 && self.device == HEADPHONES_OUT;
+        // What feeds a microphone: 80 % of the supply, or else half of it.
+        let bias = match self.can >> 8 & 0xff {
+            _ if self.device != MICROPHONE => 0,
+            can if can & 1 << 4 != 0 => 4,
+            can if can & 1 << 1 != 0 => 1,
+            _ => 0,
+        };
+        match (plays, drives) {
+            (true, true) => OUTPUT | HEADPHONES,
+            (true, false) => OUTPUT,
+            (false, _) => INPUT | bias,
+        }
+    }
+}
+
+impl Widget {
+    /// What `node` of `group` is; `None` where it does not answer.
+    fn read(ask: Ask<'_>, group: u8, node: u8) -> Option<Self> {
+        let can = ask(node, GET_PARAMETER | WIDGET)?;
+        let kind = match can >> 20 & 15 {
+            0 => Kind::Output,
+            1 => Kind::Input,
+            2 => Kind::Mixer,
+            3 => Kind::Selector,
+            4 => Kind::Pin,
+            _ => Kind::Other,
+        };
+        let amplifier_of = if can & HAS_OWN_AMPLIFIER != 0 { node } else { group };
+        let mut amplifier = |has, parameter| match can & has {
+            0 => Some(None),
+            _ => ask(amplifier_of, GET_PARAMETER | parameter).map(Some),
+        };
+        let input_amplifier = amplifier(HAS_INPUT_AMPLIFIER, INPUT_AMPLIFIER)?;
+        let output_amplifier = amplifier(HAS_OUTPUT_AMPLIFIER, OUTPUT_AMPLIFIER)?;
+        let is_analog = can & IS_DIGITAL == 0;
+        let converts = is_analog && matches!(kind, Kind::Output | Kind::Input) && {
+            let format_of = if can & HAS_OWN_FORMAT != 0 { node } else { group };
+            ask(format_of, GET_PARAMETER | RATES)? & RATE_AND_BITS == RATE_AND_BITS
+        };
+        let pin = if is_analog && kind == Kind::Pin { Pin::read(ask, node)? } else { None };
+        let inputs = if can & HAS_CONNECTIONS != 0 { inputs(ask, node)? } else { Vec::new() };
+        Some(Self { kind, input_amplifier, output_amplifier, inputs, pin, converts })
+    }
+}
+
+/// Whom `node` hears. `None` where it does not answer.
+fn inputs(ask: Ask<'_>, node: u8) -> Option<Vec<u8>> {
+    let answer = ask(node, GET_PARAMETER | CONNECTIONS)?;
+    let (count, is_long) = (answer & 0x7f, answer & 0x80 != 0);
+    let (at_once, bits) = if is_long { (2, 16) } else { (4, 8) };
+    let is_range = 1 << (bits - 1);
+    let mut found: Vec<u8> = Vec::new();
+    for at in 0..count {
+        let entries = ask(node, GET_CONNECTIONS | (at - at % at_once))?;
+        let entry = entries >> (at % at_once * bits) & (is_range | (is_range - 1));
+        let last = (entry & (is_range - 1)) as u8;
+        // A range goes on from the entry before.
+        let first = match found.last() {
+            Some(&before) if entry & is_range != 0 => before.saturating_add(1),
+            _ => last,
+        };
+        found.extend(first..=last);
+    }
+    Some(found)
+}
