@@ -256,8 +256,8 @@ fn what_is_missing_is_said_until_it_is_there() {
     lan.offer("users", "alice\n");
     machine.wait_for("the file of users was not taken: line 1: expected name:password");
 
-    // Long enough that it is still on its way when the server goes.
-    let long = "# nobody\n".repeat(1 << 18) + ALICE;
+    // 32 MB take seconds, so that it is still on its way when the server goes.
+    let long = format!("#{:1000}\n", "").repeat(1 << 15) + ALICE;
     lan.offer("users", long);
     let before = lan.frames_to_machine();
     wait_until("the file to be on its way", || {
@@ -281,13 +281,19 @@ fn what_is_missing_is_said_until_it_is_there() {
     machine.wait_until_it_answers();
 }
 
-/// DHCP gives addresses for a few seconds, goes away, and comes back.
+/// DHCP gives an address for a few seconds, and again; goes away, and comes back.
 #[test]
 fn a_lease_ends_and_another_one_begins() {
     let mut lan = Lan::open();
     lan.offer("users", ALICE);
-    lan.serve(&["--dhcp-boot=users", "--dhcp-option-force=51,4"]);
+    // How long it lasts, and when it is to be asked for again: dnsmasq's own least is two minutes.
+    let times =
+        ["--dhcp-option-force=51,4", "--dhcp-option-force=58,2", "--dhcp-option-force=59,3"];
+    lan.serve(&[&["--dhcp-boot=users"], &times[..]].concat());
     let mut machine = Machine::default().serve();
+    let leases = |lan: &Lan| lan.log().matches("DHCPACK").count();
+    wait_until("a lease that is renewed twice", || (leases(&lan) >= 3).then_some(()));
+    assert!(!machine.console().contains("the lease has ended"), "it is renewed before it ends");
     lan.serve_no_longer();
     machine.wait_for("the lease has ended");
     lan.serve(&["--dhcp-boot=users"]);
