@@ -4,9 +4,10 @@
 
 use std::ops::RangeInclusive;
 
-use peers::server::{DOMAIN, Registration};
+use peers::server::{Barebell, DOMAIN, Registration};
 use peers::sipp::Sipp;
-use peers::sipp::users::{ONLY_MD5, USERS, domain, password, row, start_server, user};
+use peers::sipp::operations::Operations;
+use peers::sipp::users::{ONLY_MD5, USERS, start_server, user};
 
 /// Checks that exactly the users in `numbers` are registered, each with the one contact that has
 /// this port, and with seconds left within `left`.
@@ -25,60 +26,31 @@ fn check_registered(
     }
 }
 
-fn register_call_and_log_out(authenticated: bool) {
+fn start(mode: &str, authenticated: bool) -> (Barebell, Operations) {
     let authentication = if authenticated { "on" } else { "off" };
-    let server = start_server(&["--mode", "proxy", "--auth", authentication], ONLY_MD5);
+    let server = start_server(&["--mode", mode, "--auth", authentication], ONLY_MD5);
+    let operations = Operations { server: server.address(), authenticated, rate: 2000 };
+    (server, operations)
+}
 
-    let callee = Sipp::new("callee").calls(1000);
+fn register_call_and_log_out(authenticated: bool) {
+    let (server, operations) = start("proxy", authenticated);
+    let callee = Sipp::new("callee");
     let port = callee.port();
-    Sipp::register(port)
-        .authenticated(authenticated)
-        .users(&server, 1..=USERS)
-        .rate(2000)
-        .run(&server);
+    operations.register(1..=USERS, port);
     check_registered(&server.registrations(), 1..USERS + 1, port, 3000..=3600);
 
-    Sipp::register(port)
-        .authenticated(authenticated)
-        .set("expires", 1800)
-        .set("granted", "1800|17[0-9][0-9]")
-        .first_cseq(11)
-        .users(&server, 1..=2000)
-        .rate(1000)
-        .run(&server);
+    operations.update(1..=2000, port);
     let now = server.registrations();
     check_registered(&now[..2000], 1..2001, port, 1..=1800);
     check_registered(&now[2000..], 2001..USERS + 1, port, 3000..=3600);
 
-    let caller = Sipp::new("invite").authenticated(authenticated).users(&server, 2001..=3000);
-    let caller = caller.peer(&callee);
-    let callee = callee.peer(&caller).start(&server);
-    caller.rate(250).run(&server);
-    callee.finish();
+    operations.call(2001..=3000, callee);
+    operations.call_nobody(1..=1000);
 
-    let strangers = (1..=1000)
-        .map(|n| row(&user(n), &user(n), &password(n), &format!("nobody{n}"), &domain(&server, n)));
-    Sipp::new("invite_failed")
-        .authenticated(authenticated)
-        .set("status", 404)
-        .rows(strangers.collect())
-        .run(&server);
-
-    Sipp::new("logout")
-        .authenticated(authenticated)
-        .set("contact_port", port)
-        .first_cseq(21)
-        .users(&server, 1..=2000)
-        .rate(1000)
-        .run(&server);
+    operations.log_out(1..=2000, port);
     check_registered(&server.registrations(), 2001..USERS + 1, port, 3000..=3600);
-
-    // RFC 3261 section 21.4.18: the callee exists, but is not logged in.
-    Sipp::new("invite_failed")
-        .authenticated(authenticated)
-        .set("status", 480)
-        .users(&server, 1..=100)
-        .run(&server);
+    operations.call_absent(1..=100);
 }
 
 #[test]
@@ -92,25 +64,12 @@ fn register_update_logout_invite_and_not_found_with_authentication() {
 }
 
 fn redirect(authenticated: bool) {
-    let authentication = if authenticated { "on" } else { "off" };
-    let server = start_server(&["--mode", "redirect", "--auth", authentication], ONLY_MD5);
+    let (_server, operations) = start("redirect", authenticated);
     // Where the contacts point, nobody listens: a redirect server sends nothing there.
     let nobody = Sipp::new("callee");
-    Sipp::register(nobody.port())
-        .authenticated(authenticated)
-        .users(&server, 1..=1001)
-        .rate(1000)
-        .run(&server);
-    Sipp::new("invite_redirect")
-        .authenticated(authenticated)
-        .peer(&nobody)
-        .users(&server, 1..=1000)
-        .run(&server);
-    Sipp::new("invite_failed")
-        .authenticated(authenticated)
-        .set("status", 480)
-        .users(&server, 2001..=2100)
-        .run(&server);
+    operations.register(1..=1001, nobody.port());
+    operations.be_redirected(1..=1000, &nobody);
+    operations.call_absent(2001..=2100);
 }
 
 #[test]

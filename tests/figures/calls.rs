@@ -8,6 +8,7 @@ use crate::table::{Table, figure, write};
 use peers::folder::Folder;
 use peers::process::{Process, Program, built, wait_until};
 use peers::transport::Transport;
+use std::net::Ipv4Addr;
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -110,7 +111,9 @@ fn start_ours(folder: &Folder, count: usize) -> (Process, u16) {
     command.args(["--codecs", "PCMU", "--srtp", "required", "--suites", SUITE]);
     command.args(["--listen", &format!("127.0.0.1:{port}")]);
     let process = Process::start(PHONE, command, &folder.join("phone.log"));
-    wait_until("the phone to listen", || Transport::Udp.is_listening(port).then_some(()));
+    wait_until("the phone to listen", || {
+        Transport::Udp.is_listening(Ipv4Addr::LOCALHOST, port).then_some(())
+    });
     (process, port)
 }
 
@@ -144,6 +147,8 @@ fn start_baresip(folder: &Folder, count: usize) -> (Process, u16) {
     let mut command = BARESIP.command();
     command.args(["-4", "-n", "127.0.0.1", "-f"]).arg(folder.path()).current_dir(folder.path());
     let process = Process::start(BARESIP, command, &folder.join("baresip.log"));
-    wait_until("baresip to listen", || Transport::Udp.is_listening(sip).then_some(()));
+    wait_until("baresip to listen", || {
+        Transport::Udp.is_listening(Ipv4Addr::LOCALHOST, sip).then_some(())
+    });
     (process, sip)
 }

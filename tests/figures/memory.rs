@@ -7,6 +7,7 @@ use peers::folder::Folder;
 use peers::process::{Process, built, wait_until};
 use peers::transport::Transport;
 use serde_json::json;
+use std::net::Ipv4Addr;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
@@ -27,7 +28,9 @@ pub(crate) fn measure(folder: &Path) {
     command.args(["--srtp", "required", "--suites", SUITE]);
     command.args(["--listen", &format!("127.0.0.1:{port}")]);
     let called = Process::start(PHONE, command, &own.join("phone.log"));
-    wait_until("the phone to listen", || Transport::Udp.is_listening(port).then_some(()));
+    wait_until("the phone to listen", || {
+        Transport::Udp.is_listening(Ipv4Addr::LOCALHOST, port).then_some(())
+    });
     let mut caller = Caller::start();
     let uri = format!("sip:bob@127.0.0.1:{port}");
     let calls = setting("CALLS", CALLS);

@@ -6,6 +6,7 @@ use peers::folder::Folder;
 use peers::process::{Process, Program, built, cost, wait_until};
 use peers::tone::write_tone;
 use peers::transport::Transport;
+use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use test_support::ports::free_ports;
@@ -38,7 +39,9 @@ pub(crate) fn measure(folder: &Path) {
     command.args(["answer", "--auto", "--play", "tone:1000", "--codecs", "PCMU"]);
     command.args(["--srtp", "off", "--listen", &format!("127.0.0.1:{port}")]);
     let answers = Process::start(PHONE, command, &own.join("answer.log"));
-    wait_until("the phone to listen", || Transport::Udp.is_listening(port).then_some(()));
+    wait_until("the phone to listen", || {
+        Transport::Udp.is_listening(Ipv4Addr::LOCALHOST, port).then_some(())
+    });
     let words = |text: &str| -> Vec<String> {
         let text = text.replace("SOUND", &sound.display().to_string()).replace("URI", &uri);
         text.split_whitespace().map(str::to_owned).collect()

@@ -13,7 +13,6 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::io::Write;
-use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::process::{ChildStdin, Command};
 use std::sync::{Arc, Weak};
@@ -57,7 +56,7 @@ impl BarebellPhone {
         let (folder, port) = (Folder::new("phone"), free_ports(1));
         let binary = built(PHONE.name, "BAREBELL_PHONE_BIN");
         let (mut command, address) = match &account.machine {
-            None => (Command::new(binary), Ipv4Addr::LOCALHOST),
+            None => (Command::new(binary), account.address()),
             Some(machine) => (machine.command(binary), machine.address),
         };
         command.arg("control").args(["--listen", &format!("{address}:{port}")]);

@@ -35,7 +35,7 @@ impl Baresip {
         // SIP takes the port after its own as well, for TLS.
         let config = format!(
             "poll_method epoll\n\
-             sip_listen 127.0.0.1:{sip}\n\
+             sip_listen {address}:{sip}\n\
              audio_player aubridge,nil\n\
              audio_source ausine,{tone}\n\
              audio_alert aubridge,nil2\n\
@@ -55,6 +55,7 @@ impl Baresip {
              module_app ctrl_tcp.so\n\
              module_app menu.so\n\
              ctrl_tcp_listen 127.0.0.1:{control}\n",
+            address = account.address(),
             tone = account.tone,
             rtp_end = rtp + 7,
             folder = folder.path().display(),
@@ -66,7 +67,7 @@ impl Baresip {
         create(&folder.join("events.log"));
         let mut command = BARESIP.command();
         // SIP messages are shown (-s); without a network interface of its own it needs -n.
-        command.args(["-4", "-n", "127.0.0.1", "-s", "-f"]).arg(folder.path());
+        command.args(["-4", "-n", &account.address().to_string(), "-s", "-f"]).arg(folder.path());
         command.current_dir(folder.path());
         let mut process = Process::start(BARESIP, command, &folder.join("baresip.log"));
         let control = wait_until("the control connection of baresip", || {
@@ -99,7 +100,7 @@ impl Baresip {
                 "<sip:{user}@{server};transport={}>;auth_user={user};auth_pass={password};regint={expires}{proxy}",
                 transport.name(),
             ),
-            false => format!("<sip:{user}@127.0.0.1:{}>;regint=0", self.port),
+            false => format!("<sip:{user}@{}:{}>;regint=0", self.account.address(), self.port),
         };
         self.command("uanew", &format!("{account};answermode=manual{encryption}"));
     }

@@ -49,22 +49,7 @@ impl Exchange {
     /// What a phone of `user` needs to know.
     #[must_use]
     pub fn account(&self, user: &str, transport: Transport) -> Account {
-        Account {
-            user: user.to_owned(),
-            password: PASSWORD.to_owned(),
-            server: self.server.address(),
-            proxy: None,
-            transport,
-            listens: true,
-            expires: 600,
-            tone: tone_of(user),
-            has_server: true,
-            srtp: Srtp::Off,
-            suites: "",
-            codecs: "",
-            machine: None,
-            stun: Vec::new(),
-        }
+        account(&self.server, user, transport)
     }
 
     /// A small user agent of `user`, registered.
@@ -89,14 +74,41 @@ impl Exchange {
 
     /// `caller` calls `callee`, who answers, and each hears the other's tone.
     pub fn connect(&self, caller: &mut Phone, callee: &mut Phone) {
-        caller.dial_until_it_rings(&self.server.uri(&callee.account.user));
-        callee.wait_for(Event::Incoming);
-        callee.act(&Action::Answer);
-        caller.wait_for(Event::Established);
-        callee.wait_for(Event::Established);
-        caller.wait_until_it_hears(callee.account.tone);
-        callee.wait_until_it_hears(caller.account.tone);
+        connect(caller, callee);
     }
+}
+
+/// What a phone of `user` needs to know who has the usual password at `server`.
+#[must_use]
+pub fn account(server: impl Into<SocketAddr>, user: &str, transport: Transport) -> Account {
+    Account {
+        user: user.to_owned(),
+        password: PASSWORD.to_owned(),
+        server: server.into(),
+        proxy: None,
+        transport,
+        listens: true,
+        expires: 600,
+        tone: tone_of(user),
+        has_server: true,
+        srtp: Srtp::Off,
+        suites: "",
+        codecs: "",
+        machine: None,
+        stun: Vec::new(),
+    }
+}
+
+/// `caller` calls `callee` by their server, who answers, and each hears the other's tone.
+pub fn connect(caller: &mut Phone, callee: &mut Phone) {
+    let Account { user, server, .. } = &callee.account;
+    caller.dial_until_it_rings(&format!("sip:{user}@{server}"));
+    callee.wait_for(Event::Incoming);
+    callee.act(&Action::Answer);
+    caller.wait_for(Event::Established);
+    callee.wait_for(Event::Established);
+    caller.wait_until_it_hears(callee.account.tone);
+    callee.wait_until_it_hears(caller.account.tone);
 }
 
 /// The tone that phones of `user` send, in Hz; 350 for one who is no user.

@@ -5,6 +5,7 @@ pub mod baresip;
 pub mod call;
 pub mod exchange;
 pub mod folder;
+pub mod image;
 pub mod kamailio;
 pub mod linphone;
 pub mod nat;

@@ -102,7 +102,7 @@ fn settings(account: &Account, port: u16) -> String {
          sip_tls_port=0\n\
          default_proxy={default_proxy}\n\
          guess_hostname=0\n\
-         contact=<sip:{user}@127.0.0.1>\n\
+         contact=<sip:{user}@{address}>\n\
          media_encryption={encryption}\n\
          media_encryption_mandatory={is_mandatory}\n\
          {suites}\
@@ -128,6 +128,7 @@ fn settings(account: &Account, port: u16) -> String {
          passwd={password}\n\
          {codecs}\
          {proxy}",
+        address = account.address(),
         // Two for each of its calls.
         rtp = free_ports(8),
     )

@@ -213,7 +213,8 @@ impl Drop for Nats {
     }
 }
 
-fn ip(arguments: &str) {
+/// Runs `ip` with these arguments.
+pub(crate) fn ip(arguments: &str) {
     let mut command = IP.command();
     command.args(arguments.split(' '));
     let _ = run(IP, command);

@@ -14,6 +14,7 @@ use std::fmt::{self, Debug, Display, Formatter};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
+use test_support::ports::address_towards;
 
 /// How much of the other side's tone must be heard, in milliseconds.
 const HEARD_MS: u32 = 1000;
@@ -80,6 +81,14 @@ pub struct Account {
     pub machine: Option<Machine>,
     /// The STUN servers that it asks, addresses with ports. Only ours does.
     pub stun: Vec<String>,
+}
+
+impl Account {
+    /// Where a phone is that runs here: the address from which the server is reached.
+    #[must_use]
+    pub fn address(&self) -> Ipv4Addr {
+        address_towards(self.server)
+    }
 }
 
 /// What a phone is told to do.
@@ -162,7 +171,7 @@ pub trait Driver: Debug {
     fn suite(&self) -> Option<String> {
         None
     }
-    /// The port of 127.0.0.1 that it takes calls at.
+    /// The port that it takes calls at.
     fn port(&self) -> u16;
     /// The log that tells of events.
     fn event_log(&self) -> PathBuf;
@@ -228,7 +237,7 @@ impl Phone {
         let phone = Self::start(kind, Account { has_server: false, ..account });
         let port = phone.driver.port();
         wait_until(&format!("{phone} to listen"), || {
-            phone.account.transport.is_listening(port).then_some(())
+            phone.account.transport.is_listening(phone.account.address(), port).then_some(())
         });
         phone
     }
@@ -236,7 +245,7 @@ impl Phone {
     /// Where it takes calls without a server.
     #[must_use]
     pub fn direct_address(&self) -> SocketAddr {
-        (Ipv4Addr::LOCALHOST, self.driver.port()).into()
+        (self.account.address(), self.driver.port()).into()
     }
 
     /// What it is called by without a server.

@@ -223,22 +223,27 @@ pub fn run(program: Program, mut command: Command) -> String {
 /// When there is none.
 #[must_use]
 pub fn built(name: &str, variable: &str) -> PathBuf {
+    let how = format!("cargo build --release -p {name}");
+    built_by(&how, name, variable, &["release", "debug"])
+}
+
+/// What `how` builds as `name`: what the environment variable `variable` names, or the newest in
+/// the folders of these profiles.
+pub(crate) fn built_by(how: &str, name: &str, variable: &str, profiles: &[&str]) -> PathBuf {
     if let Some(named) = std::env::var_os(variable) {
         return PathBuf::from(named);
     }
     // A test runs from target/PROFILE/deps, beside target/PROFILE/NAME.
     let test = std::env::current_exe().expect("the path of the test program");
     let target = test.ancestors().nth(3).unwrap_or(Path::new("target")).to_owned();
-    let built = ["release", "debug"].map(|profile| target.join(profile).join(name));
+    let built = profiles.iter().map(|profile| target.join(profile).join(name));
     let age = |path: &PathBuf| path.metadata().and_then(|file| file.modified());
     built
-        .into_iter()
         .filter(|path| path.is_file())
         .max_by_key(|path| age(path).unwrap_or(SystemTime::UNIX_EPOCH))
         .unwrap_or_else(|| {
             panic!(
-                "there is no {name} in {}: build it with `cargo build --release -p {name}`, or name \
-                 one in {variable}",
+                "there is no {name} in {}: build it with `{how}`, or name one in {variable}",
                 target.display()
             )
         })

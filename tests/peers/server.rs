@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 use test_support::agent::ping;
-use test_support::ports::free_ports;
+use test_support::ports::{address_towards, free_ports};
 
 /// The domain that is served, and so the digest realm of its users.
 pub const DOMAIN: &str = "barebell.test";
@@ -153,20 +153,34 @@ impl Barebell {
     }
 
     fn wait_until_it_answers(&mut self) {
-        let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a UDP socket");
-        let wait = socket.set_read_timeout(Some(Duration::from_millis(250)));
-        wait.and_then(|()| socket.connect(self.address())).expect("a connected UDP socket");
-        let from = socket.local_addr().expect("a bound UDP socket");
-        let mut attempt = 0;
-        wait_until("an answer of the server to OPTIONS", || {
-            self.process.assert_running();
-            attempt += 1;
-            // Sending fails with the report that an earlier request met a closed port.
-            let _ = socket.send(&ping(from, self.address(), attempt));
-            let mut answer = [0; 2048];
-            socket.recv(&mut answer).ok().filter(|&size| answer[..size].starts_with(b"SIP/2.0"))
-        });
+        wait_until_answered(self.address(), &mut self.process);
     }
+}
+
+impl From<&Barebell> for SocketAddr {
+    fn from(server: &Barebell) -> Self {
+        server.address()
+    }
+}
+
+/// Waits until the server at `address`, which is `process`, answers OPTIONS by UDP.
+///
+/// # Panics
+/// When that does not happen, or the process ends.
+pub(crate) fn wait_until_answered(address: SocketAddr, process: &mut Process) {
+    let socket = UdpSocket::bind((address_towards(address), 0)).expect("a UDP socket");
+    let wait = socket.set_read_timeout(Some(Duration::from_millis(250)));
+    wait.and_then(|()| socket.connect(address)).expect("a connected UDP socket");
+    let from = socket.local_addr().expect("a bound UDP socket");
+    let mut attempt = 0;
+    wait_until("an answer of the server to OPTIONS", || {
+        process.assert_running();
+        attempt += 1;
+        // Sending fails with the report that an earlier request met a closed port.
+        let _ = socket.send(&ping(from, address, attempt));
+        let mut answer = [0; 2048];
+        socket.recv(&mut answer).ok().filter(|&size| answer[..size].starts_with(b"SIP/2.0"))
+    });
 }
 
 fn command(binary: &Path, folder: &Folder, arguments: &[impl AsRef<OsStr>]) -> Command {

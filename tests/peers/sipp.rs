@@ -7,19 +7,20 @@
 //!
 //! Every row of injected data is `user;credentials;callee;domain`, see [`users::row`].
 
+pub mod operations;
 mod running;
 mod scenario;
 pub mod users;
 
 use crate::folder::{Folder, is_kept};
 use crate::process::{Process, Program, wait_until};
-use crate::server::Barebell;
 use crate::transport::Transport;
 pub use running::Running;
 use std::collections::HashMap;
+use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::time::Duration;
-use test_support::ports::free_ports;
+use test_support::ports::{address_towards, free_ports};
 use users::{T1, USERS, domain, password, row, user};
 
 const SIPP: Program = Program { name: "sipp", packages: "sip-tester" };
@@ -128,7 +129,12 @@ impl Sipp {
     /// Makes one call for each user in `numbers`; each calls the user with the next
     /// number.
     #[must_use]
-    pub fn users(mut self, server: &Barebell, numbers: impl IntoIterator<Item = usize>) -> Self {
+    pub fn users(
+        mut self,
+        server: impl Into<SocketAddr>,
+        numbers: impl IntoIterator<Item = usize>,
+    ) -> Self {
+        let server = server.into();
         self.rows = numbers
             .into_iter()
             .map(|number| {
@@ -176,11 +182,17 @@ impl Sipp {
     /// # Panics
     /// When it cannot be started or ends at once.
     #[must_use]
-    pub fn start(mut self, server: &Barebell) -> Running {
+    pub fn start(mut self, server: impl Into<SocketAddr>) -> Running {
+        let server = server.into();
+        let ours = address_towards(server);
+        let pattern = |address: IpAddr| address.to_string().replace('.', r"\.");
         let source_port = source_port(self.transport, self.port);
         for (name, value) in [
             ("own_port", self.port.to_string()),
-            ("server_port", server.address().port().to_string()),
+            ("own_address", ours.to_string()),
+            ("own_address_pattern", pattern(ours.into())),
+            ("server_address_pattern", pattern(server.ip())),
+            ("server_port", server.port().to_string()),
             ("transport", via_name(self.transport)),
             ("source_port", source_port),
         ] {
@@ -192,8 +204,8 @@ impl Sipp {
         folder.write(&scenario, &scenario::expand(&sources, self.scenario, &self.settings));
 
         let mut command = SIPP.command();
-        command.current_dir(folder.path()).arg(server.address().to_string());
-        command.args(["-sf", &scenario, "-i", "127.0.0.1", "-bind_local", "-nostdin"]);
+        command.current_dir(folder.path()).arg(server.to_string());
+        command.args(["-sf", &scenario, "-i", &ours.to_string(), "-bind_local", "-nostdin"]);
         command.args(["-t", if self.transport == Transport::Udp { "u1" } else { "t1" }]);
         command.args(["-trace_err", "-error_file", "errors", "-trace_stat", "-stf", "statistics"]);
         command.args(["-trace_counts", "-trace_logs", "-log_file", "seen", "-fd", "1"]);
@@ -222,7 +234,7 @@ impl Sipp {
         if self.rows.is_empty() {
             wait_until("SIPp to listen", || {
                 running.assert_started();
-                self.transport.is_listening(self.port).then_some(())
+                self.transport.is_listening(ours, self.port).then_some(())
             });
         }
         running
@@ -232,7 +244,7 @@ impl Sipp {
     ///
     /// # Panics
     /// Unless every call succeeded.
-    pub fn run(self, server: &Barebell) {
+    pub fn run(self, server: impl Into<SocketAddr>) {
         self.start(server).finish();
     }
 }

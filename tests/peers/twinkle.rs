@@ -55,7 +55,7 @@ fn profile(account: &Account) -> String {
                 "auth_name={user}\nauth_pass={password}\nregistrar={server}\noutbound_proxy={server}\n"
             ),
         ),
-        false => ("127.0.0.1".to_owned(), String::new()),
+        false => (account.address().to_string(), String::new()),
     };
     // Voice activity detection takes a tone for noise and silences it.
     format!(

@@ -54,7 +54,8 @@ impl TimeKeeper {
         let field = |at: usize| message[at..].first_chunk().map_or(0, |b| u64::from_be_bytes(*b));
         let mode = message[0] & 7;
         let stratum = message[1];
-        // A server that has no time itself says so by its stratum, and by the two bits of a warning.
+        // A server that has no time itself says so by its stratum, and by the two bits of a
+        // warning.
         let knows = message[0] >> 6 != 3 && (1..16).contains(&stratum);
         if mode != 4 || !knows || field(24) != number || field(40) == 0 {
             return None;

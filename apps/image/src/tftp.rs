@@ -171,8 +171,8 @@ impl Transfer {
         data: &'a [u8],
     ) -> Progress<'a> {
         if number != self.block {
-            // The one before again: its acknowledgement may have been lost. Answering each copy with
-            // a copy would go on for ever, so that is left to the timer.
+            // The one before again: its acknowledgement may have been lost. Answering each copy
+            // with a copy would go on for ever, so that is left to the timer.
             return Progress::Nothing;
         }
         // A server that knows no options answers with the first block.

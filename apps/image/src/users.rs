@@ -1,4 +1,5 @@
-//! The file of users, read as it comes: `name:password`, or `name:realm:algorithm:HA1`, a line each.
+//! The file of users, read as it comes: `name:password`, or `name:realm:algorithm:HA1`, a line
+//! each.
 //!
 //! Empty lines and those that begin with `#` mean nothing. One name may have a line for each
 //! algorithm.

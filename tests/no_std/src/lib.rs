@@ -14,6 +14,7 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+mod agent;
 mod lock;
 mod media;
 mod signalling;
@@ -26,6 +27,7 @@ mod sound;
 pub fn run() -> Result<(), &'static str> {
     signalling::answer_by_hand().ok_or("sip")?;
     signalling::answer_by_engine().ok_or("sip-server")?;
+    agent::place_a_call().ok_or("sip-ua")?;
     media::negotiate().ok_or("sdp")?;
     media::receive().ok_or("rtp")?;
     media::protect().ok_or("srtp")?;

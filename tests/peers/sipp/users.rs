@@ -1,6 +1,7 @@
 //! A server with 10,000 users, and the rows of data by which SIPp plays them.
 
 use crate::server::{Barebell, DOMAIN, Options};
+use std::net::SocketAddr;
 
 /// Users of the server (row A3 of docs/sources.md), numbered from 1.
 pub const USERS: usize = 10_000;
@@ -39,8 +40,8 @@ pub fn start_server(arguments: &[&str], configuration: &str) -> Barebell {
 /// The domain of `server` as the user with this number writes it: odd ones its name, even ones the
 /// server's address, which means the same.
 #[must_use]
-pub fn domain(server: &Barebell, number: usize) -> String {
-    if number % 2 == 1 { DOMAIN.into() } else { server.address().to_string() }
+pub fn domain(server: impl Into<SocketAddr>, number: usize) -> String {
+    if number % 2 == 1 { DOMAIN.into() } else { server.into().to_string() }
 }
 
 /// One row of injected data: the user who calls or registers, the user name and password of the

@@ -1,6 +1,6 @@
-//! Ports for programs that must be told theirs.
+//! Ports and addresses for programs that must be told theirs.
 
-use std::net::{Ipv4Addr, TcpListener, UdpSocket};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
@@ -42,6 +42,21 @@ pub fn free_ports(count: u16) -> u16 {
         } else {
             blocks.unused.start = first + 2;
         }
+    }
+}
+
+/// The address of this machine from which `server` is reached.
+///
+/// # Panics
+/// When there is no way there by IPv4.
+#[must_use]
+pub fn address_towards(server: SocketAddr) -> Ipv4Addr {
+    let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).expect("a UDP socket");
+    // This sends nothing: it asks the system for the way.
+    socket.connect(server).unwrap_or_else(|error| panic!("no way to {server}: {error}"));
+    match socket.local_addr() {
+        Ok(SocketAddr::V4(ours)) => *ours.ip(),
+        other => panic!("no address of IPv4 towards {server}: {other:?}"),
     }
 }
 

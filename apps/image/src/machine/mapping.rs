@@ -39,7 +39,8 @@ fn map(start: u64, end: u64) -> Option<()> {
         let mut table = (&raw mut pml4).cast::<u64>();
         for shift in [39, 30] {
             let entry = table.wrapping_add((address >> shift) as usize & 511);
-            // SAFETY: a table has 512 entries, and nobody but the processor looks at them meanwhile.
+            // SAFETY: a table has 512 entries, and nobody but the processor looks at them
+            // meanwhile.
             unsafe {
                 if ptr::read_volatile(entry) & 1 == 0 {
                     ptr::write_volatile(entry, shared(PAGE).addr() as u64 | TABLE);

@@ -31,8 +31,8 @@ pub fn read_u32(port: u16) -> u32 {
 
 /// Writes a byte.
 pub fn write_u8(port: u16, value: u8) {
-    // SAFETY: a device that is told to may write memory, which is the business of its driver. So the
-    // compiler must have written what it is to read.
+    // SAFETY: a device that is told to may write memory, which is the business of its driver. So
+    // the compiler must have written what it is to read.
     unsafe { asm!("out dx, al", in("dx") port, in("al") value, options(nostack)) }
 }
 

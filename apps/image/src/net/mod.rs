@@ -1,7 +1,7 @@
 //! The network: UDP from the frame to who wants it and back, and beside it a stack for the rest.
 //!
-//! UDP is not the stack's business: SIP's datagrams are handed on where the card has put them, and a
-//! neighbour that does not answer holds nobody else up.
+//! UDP is not the stack's business: SIP's datagrams are handed on where the card has put them, and
+//! a neighbour that does not answer holds nobody else up.
 
 mod datagram;
 mod fragments;
@@ -217,8 +217,8 @@ impl Network {
         })
     }
 
-    /// Sends `payload` from our `port` to `remote`. What answers the datagram that was received last
-    /// goes back the way that came; for the rest the neighbour is asked for.
+    /// Sends `payload` from our `port` to `remote`. What answers the datagram that was received
+    /// last goes back the way that came; for the rest the neighbour is asked for.
     pub fn send(&mut self, now: Instant, port: u16, remote: SocketAddrV4, payload: &[u8]) {
         let Some(address) = &self.address else { return };
         let ends =

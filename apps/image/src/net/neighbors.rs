@@ -1,7 +1,7 @@
 //! Who in our network has which Ethernet address (ARP, RFC 826).
 //!
-//! Each address is asked for by itself, and what is to go there waits: one host that does not answer
-//! holds nobody else up.
+//! Each address is asked for by itself, and what is to go there waits: one host that does not
+//! answer holds nobody else up.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;

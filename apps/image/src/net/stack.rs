@@ -9,14 +9,16 @@ use core::net::{Ipv4Addr, SocketAddrV4};
 use sip::{Duration, Instant};
 use smoltcp::iface::{Config, Interface, PollResult, SocketHandle, SocketSet};
 use smoltcp::phy::{self, Device, DeviceCapabilities, Medium};
-use smoltcp::socket::{dhcpv4, tcp};
+use smoltcp::socket::dhcpv4::{self, RetryConfig};
+use smoltcp::socket::tcp;
 use smoltcp::time::Instant as Time;
 use smoltcp::wire::{DhcpOption, EthernetAddress, IpAddress, IpCidr, Ipv4Cidr};
 
 /// Frames that wait to be looked at.
 const MOST_FRAMES: usize = 256;
 
-/// Sockets to which connections may come at the same time, and those whose handshakes have not ended.
+/// Sockets to which connections may come at the same time, and those whose handshakes have not
+/// ended.
 const LISTENING: usize = 16;
 const COMING: usize = 64;
 /// How long a handshake takes at most.
@@ -107,6 +109,10 @@ impl Stack {
     /// Asks DHCP for an address from now on.
     pub(crate) fn use_dhcp(&mut self) {
         let mut socket = dhcpv4::Socket::new();
+        // RFC 2131 section 4.1.
+        let mut retry = RetryConfig::default();
+        retry.discover_timeout = smoltcp::time::Duration::from_secs(4);
+        socket.set_retry_config(retry);
         socket.set_parameter_request_list(WISHES);
         // Where an answer is kept until it was read, for as long as the program runs.
         socket.set_receive_packet_buffer(Box::leak(Box::new([0; MAX_FRAME])));

@@ -51,7 +51,8 @@ const MTA: usize = 0x5200;
 const RAL: usize = 0x5400;
 const RAH: usize = 0x5404;
 
-// Of a ring: its address in two halves, its bytes, and the descriptors at which the card and we are.
+// Of a ring: its address in two halves, its bytes, and the descriptors at which the card and we
+// are.
 const BASE_LOW: usize = 0x00;
 const BASE_HIGH: usize = 0x04;
 const LENGTH: usize = 0x08;
@@ -207,8 +208,8 @@ impl Registers {
         unsafe { ptr::write_volatile(self.0.wrapping_add(at).cast(), value) }
     }
 
-    /// Resets the card, which forgets all but its address and leaves the cable alone; false where it
-    /// does not come back.
+    /// Resets the card, which forgets all but its address and leaves the cable alone; false where
+    /// it does not come back.
     fn reset(self, family: Family) -> bool {
         self.write(IMC, !0);
         self.write(RCTL, 0);
@@ -308,7 +309,8 @@ impl E1000 {
         registers.write(TCTL, transmit | TCTL_ENABLE | TCTL_PAD | TCTL_COLLISIONS);
 
         let mut card = Self { registers, family, mac, received, current: None, transmitted };
-        // The card has all buffers up to this one, without it: if it had all, it seemed to have none.
+        // The card has all buffers up to this one, without it: if it had all, it seemed to have
+        // none.
         card.received.told = RING - 1;
         fence(Ordering::Release);
         registers.write(RX_RING + TAIL, (RING - 1).into());

@@ -26,12 +26,13 @@ pub struct Machine {
     pub dns: Vec<Ipv4Addr>,
     /// `checksums=on` or `off`: whether those of UDP are looked at.
     pub checksums: bool,
-    /// `sntp=A.B.C.D`: who knows the time, in place of whom DHCP names; `sntp=off`: nobody is asked.
+    /// `sntp=A.B.C.D`: who knows the time, in place of whom DHCP names; `sntp=off`: nobody is
+    /// asked.
     pub sntp: Sntp,
     /// `syslog=A.B.C.D`: to whom each line of the log goes (RFC 5424, by UDP).
     pub syslog: Option<Ipv4Addr>,
-    /// `reboot=SECONDS`: how long the machine stands still after a failure of the program, before it
-    /// boots again; 0, for ever.
+    /// `reboot=SECONDS`: how long the machine stands still after a failure of the program, before
+    /// it boots again; 0, for ever.
     pub reboot: Duration,
 }
 

@@ -6,6 +6,7 @@ use alloc::vec::Vec;
 use core::net::Ipv4Addr;
 use sip::Duration;
 use sip_server::config::{Mode, State};
+use smoltcp::wire::Ipv4Cidr;
 
 /// The options of the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,6 +22,8 @@ pub struct Options {
     /// `domain=NAME,ALIAS,...`: what the server is responsible for, beside its address, which is
     /// all if there is no name.
     pub domain: Vec<String>,
+    /// `trusted=A.B.C.D/BITS,...`: networks whose word counts.
+    pub trusted: Vec<Ipv4Cidr>,
     /// `tftp=A.B.C.D`: who has the file of users, in place of whom DHCP names.
     pub tftp: Option<Ipv4Addr>,
     /// `file=NAME`: what it is called, in place of what DHCP says.
@@ -43,6 +46,7 @@ impl Default for Options {
             auth: true,
             state: State::Stateful,
             domain: Vec::new(),
+            trusted: Vec::new(),
             tftp: None,
             file: None,
             refresh: Duration::ZERO,
@@ -64,7 +68,8 @@ pub enum Page {
     Users,
 }
 
-const NAMES: &str = "mode, auth, state, domain, tftp, file, refresh, expires, screen, secret,";
+const NAMES: &str =
+    "mode, auth, state, domain, trusted, tftp, file, refresh, expires, screen, secret,";
 
 impl Options {
     /// Reads `text`. Of two words that say different things the later one counts.
@@ -104,6 +109,10 @@ impl Options {
                 if self.domain.iter().any(String::is_empty) {
                     return Err(expected("a name, or several with commas between"));
                 }
+            }
+            "trusted" => {
+                let all = value.split(',').map(parse).collect::<Option<_>>();
+                self.trusted = all.ok_or(expected("networks such as 192.0.2.0/24"))?;
             }
             "tftp" => self.tftp = Some(parse(value).ok_or(expected(ADDRESS))?),
             "file" => self.file = Some(value.into()),
@@ -153,7 +162,7 @@ mod tests {
     fn words_become_options() {
         let options = read(
             "barebell mode=redirect auth=off state=stateless domain=Example.org,sip.example.org \
-             address=192.0.2.7/24 gateway=192.0.2.1 dns=192.0.2.2,192.0.2.3 tftp=192.0.2.4 \
+             trusted=192.0.2.0/28,192.0.2.9/32 address=192.0.2.7/24 gateway=192.0.2.1 dns=192.0.2.2,192.0.2.3 tftp=192.0.2.4 \
              file=users refresh=600 expires=120 checksums=off sntp=off syslog=192.0.2.5 \
              screen=users reboot=0",
         );
@@ -172,6 +181,9 @@ mod tests {
             auth: false,
             state: State::Stateless,
             domain: alloc::vec!["example.org".into(), "sip.example.org".into()],
+            trusted: ["192.0.2.0/28", "192.0.2.9/32"]
+                .map(|network| network.parse().expect("a network"))
+                .into(),
             tftp: Some(Ipv4Addr::new(192, 0, 2, 4)),
             file: Some("users".into()),
             refresh: Duration::from_secs(600),
@@ -193,6 +205,7 @@ mod tests {
         for line in [
             "address=1.2.3.4",
             "dns=1.2.3.4,",
+            "trusted=1.2.3.4",
             "secret=00",
             "expires=59",
             "domain=a,,b",

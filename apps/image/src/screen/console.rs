@@ -1,5 +1,5 @@
-//! Programs on the screens of the machine, with its keys: its own screen and keyboard, and the serial
-//! line, each for itself.
+//! Programs on the screens of the machine, with its keys: its own screen and keyboard, and the
+//! serial line, each for itself.
 
 use super::keys::{Key, Keyboard, Sequences};
 use super::last_words::{self, Local};

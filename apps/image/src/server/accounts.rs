@@ -193,7 +193,8 @@ impl Accounts {
                 work.new.push(address);
             } else {
                 let mut gone = core::mem::take(&mut self.known);
-                // `@` stands behind some letters of names, so addresses are not in the order of names.
+                // `@` stands behind some letters of names, so addresses are not in the order of
+                // names.
                 work.new.sort_unstable();
                 gone.retain(|address| work.new.binary_search(address).is_err());
                 work.gone = Some(gone.into_iter());

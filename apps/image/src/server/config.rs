@@ -8,7 +8,8 @@ use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use sip::Transport;
 use sip::digest::Algorithm;
 use sip_server::Config;
-use sip_server::config::{Domain, Listener};
+use sip_server::config::{Domain, Listener, Network};
+use smoltcp::wire::Ipv4Cidr;
 
 /// The engine's configuration where our address is `ours`, users have hashes by `algorithms`, and
 /// there are so many bytes of `memory`.
@@ -35,6 +36,11 @@ pub(super) fn config(
     }
     config.registrar.max_expires = options.expires;
     config.registrar.default_expires = options.expires;
+    let network = |network: &Ipv4Cidr| Network {
+        address: network.address().into(),
+        prefix: network.prefix_len(),
+    };
+    config.limits.trusted = options.trusted.iter().map(network).collect();
     // Most of the memory is for users and where they are.
     let limits = &mut config.limits;
     limits.max_transaction_bytes = limits.max_transaction_bytes.min(memory / 4);

@@ -71,8 +71,8 @@ impl Connections {
         Self { open: BTreeMap::new(), by_remote: BTreeMap::new(), next }
     }
 
-    /// Sends `bytes` on the connection that `flow` names, else on one to its far end, which may have
-    /// to be made from our port `port`.
+    /// Sends `bytes` on the connection that `flow` names, else on one to its far end, which may
+    /// have to be made from our port `port`.
     ///
     /// # Errors
     /// The message, where that cannot be.

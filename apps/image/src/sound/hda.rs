@@ -354,8 +354,8 @@ mod tests {
     use super::*;
     use core::sync::atomic::AtomicBool;
 
-    /// Sets up what this controller with a codec at address 2 is. It answers commands at once, or in
-    /// rings of a size, or not at all.
+    /// Sets up what this controller with a codec at address 2 is. It answers commands at once, or
+    /// in rings of a size, or not at all.
     fn set_up(codec: &mut Pretended, way: Way) -> (Registers, Result<Hda, Trouble>) {
         let registers = Registers(shared(REGISTERS as usize));
         registers.write(GCAP, 0x1200_u16);

@@ -76,7 +76,8 @@ const OF_INPUT: u32 = 1 << 14;
 const BOTH_SIDES: u32 = 3 << 12;
 const MUTED: u32 = 1 << 7;
 
-/// What a microphone is amplified by, in quarters of a decibel: its level is that far below a line's.
+/// What a microphone is amplified by, in quarters of a decibel: its level is that far below a
+/// line's.
 const BOOST: u32 = 80;
 
 /// What a widget is.
@@ -207,8 +208,8 @@ impl Codec {
         self.widgets.iter().filter_map(|(node, widget)| Some((node, widget.pin.as_ref()?)))
     }
 
-    /// The shortest path from a widget back to one that `is_end`, through mixers and selectors. What
-    /// another path has taken is used as that one uses it.
+    /// The shortest path from a widget back to one that `is_end`, through mixers and selectors.
+    /// What another path has taken is used as that one uses it.
     fn path(
         &self,
         from: u8,

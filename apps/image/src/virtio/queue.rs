@@ -109,7 +109,8 @@ impl Queue {
             return;
         }
         self.told = self.offered;
-        // What was offered is to be seen before its number, and whether the device sleeps only then.
+        // What was offered is to be seen before its number, and whether the device sleeps only
+        // then.
         fence(Ordering::SeqCst);
         self.set(available_at(self.size) + 2, self.offered);
         fence(Ordering::SeqCst);

@@ -1,7 +1,7 @@
 //! What the speaker plays comes back into the microphone: it is taken out again, so that the other
 //! end does not hear itself.
 
-use super::RATE;
+use super::frame::RATE;
 use sonora::config::EchoCanceller;
 use sonora::{AudioProcessing, Config, StreamConfig};
 

@@ -10,6 +10,7 @@ mod cards;
 mod drift;
 #[cfg(feature = "audio")]
 mod echo;
+mod frame;
 mod listed;
 
 #[cfg(not(feature = "audio"))]
@@ -20,12 +21,8 @@ use echo::Canceller;
 use std::time::{Duration, Instant};
 
 pub(crate) use cards::list;
+pub(crate) use frame::{FRAME, RATE};
 pub(crate) use listed::Listed;
-
-/// Samples in a second of what microphones hear and speakers play: wideband speech.
-pub(crate) const RATE: u32 = 16_000;
-/// Samples in 20 ms.
-pub(crate) const FRAME: usize = RATE as usize / 50;
 
 /// How long to wait before a device is opened again that was not to be had, or has gone.
 const AGAIN: Duration = Duration::from_secs(2);

@@ -349,8 +349,8 @@ impl Phone {
         let now = self.epoch.elapsed();
         let told = &mut self.told;
         for (&number, call) in &mut self.calls {
-            // What comes is played at the next tick, and waits until then in the system, which knows
-            // when it came: many calls would wake this thread for every packet.
+            // What comes is played at the next tick, and waits until then in the system, which
+            // knows when it came: many calls would wake this thread for every packet.
             let Some(leg) = call.leg.as_mut().filter(|leg| is_due || leg.is_flooded) else {
                 continue;
             };

@@ -1,6 +1,7 @@
 //! Packets of sound and of telephone events, as they go out: sound is put together and cut as the
 //! other end wants it.
 
+use super::silence::Verdict;
 use super::{FRAME, MAX_PACKET, Pressed, Session};
 use alloc::vec::Vec;
 use core::net::SocketAddr;
@@ -62,7 +63,7 @@ impl Session {
         Some(to)
     }
 
-    pub(super) fn write(
+    fn write(
         &mut self,
         payload_type: u8,
         timestamp: u32,
@@ -131,7 +132,7 @@ impl Session {
     }
 
     /// Time goes on without sound.
-    pub(super) fn pass(&mut self, units: u32) {
+    fn pass(&mut self, units: u32) {
         let waited = self.outgoing.len() as u64 * u64::from(self.stream.codec.clock_rate())
             / u64::from(self.stream.codec.sample_rate());
         self.outgoing.clear();
@@ -153,5 +154,32 @@ impl Session {
         let units = self.stream.codec.clock_rate() * millis / 1000;
         self.timestamp = timestamp.wrapping_add(units);
         self.write(self.stream.send_type, timestamp, marker, &payload, out)
+    }
+
+    /// Sends nothing while nobody speaks from now on, where the other end makes comfort noise of
+    /// what it is told of it (RFC 3389). Opus does not go with it.
+    pub fn suppress_silence(&mut self) {
+        self.silence.get_or_insert_default();
+    }
+
+    /// What goes out in the place of `samples`, of 20 ms: `None` where they are to be sent. The
+    /// packet that is put into `out` goes to the address, if there is one.
+    fn send_silence(
+        &mut self,
+        samples: &[i16],
+        to: SocketAddr,
+        units: u32,
+        out: &mut Vec<u8>,
+    ) -> Option<Option<SocketAddr>> {
+        let payload_type = self.stream.noise?;
+        let verdict = self.silence.as_mut()?.judge(samples);
+        if verdict == Verdict::Sound {
+            return None;
+        }
+        self.pass(units);
+        self.begins = true;
+        let Verdict::Told(level) = verdict else { return Some(None) };
+        let timestamp = self.timestamp.wrapping_sub(units);
+        Some(self.write(payload_type, timestamp, false, &[level], out).map(|()| to))
     }
 }

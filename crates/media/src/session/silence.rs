@@ -3,10 +3,7 @@
 //! Nothing that is loud counts as silence, be it speech, music or a tone. What is quieter is
 //! silence while it is hardly louder than the quietest of late: the noise of the place.
 
-use super::Session;
 use alloc::collections::VecDeque;
-use alloc::vec::Vec;
-use core::net::SocketAddr;
 
 /// Levels, as mean squares. What is above -35 dBFS is sound, whatever comes before and after; what
 /// is below -65 dBFS is silence.
@@ -34,7 +31,7 @@ pub(super) struct Silence {
 
 /// What becomes of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Verdict {
+pub(super) enum Verdict {
     /// It is sent.
     Sound,
     /// In its place the other end is told of silence, so many decibels below the loudest.
@@ -44,7 +41,8 @@ enum Verdict {
 }
 
 impl Silence {
-    fn judge(&mut self, samples: &[i16]) -> Verdict {
+    /// What becomes of a frame with these samples.
+    pub(super) fn judge(&mut self, samples: &[i16]) -> Verdict {
         let squares = samples.iter().map(|&sample| f64::from(sample) * f64::from(sample));
         let power = squares.sum::<f64>() / samples.len().max(1) as f64;
         if self.powers.len() == MEMORY {
@@ -70,35 +68,6 @@ impl Silence {
     }
 }
 
-impl Session {
-    /// Sends nothing while nobody speaks from now on, where the other end makes comfort noise of
-    /// what it is told of it (RFC 3389). Opus does not go with it.
-    pub fn suppress_silence(&mut self) {
-        self.silence.get_or_insert_default();
-    }
-
-    /// What goes out in the place of `samples`, of 20 ms: `None` where they are to be sent. The
-    /// packet that is put into `out` goes to the address, if there is one.
-    pub(super) fn send_silence(
-        &mut self,
-        samples: &[i16],
-        to: SocketAddr,
-        units: u32,
-        out: &mut Vec<u8>,
-    ) -> Option<Option<SocketAddr>> {
-        let payload_type = self.stream.noise?;
-        let verdict = self.silence.as_mut()?.judge(samples);
-        if verdict == Verdict::Sound {
-            return None;
-        }
-        self.pass(units);
-        self.begins = true;
-        let Verdict::Told(level) = verdict else { return Some(None) };
-        let timestamp = self.timestamp.wrapping_sub(units);
-        Some(self.write(payload_type, timestamp, false, &[level], out).map(|()| to))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::tests::{address, at, sessions};
@@ -107,6 +76,7 @@ mod tests {
     use crate::session::FRAME;
     use crate::tone::{Tone, amplitude_of};
     use alloc::vec;
+    use alloc::vec::Vec;
 
     /// Frames of noise whose highest sample is `highest`.
     fn noise(highest: i32) -> impl FnMut() -> Vec<i16> {

@@ -156,8 +156,8 @@ mod tests {
     use core::cell::RefCell;
     use core::ops::Range;
 
-    /// A function: behind which bridge, at which place there, its registers, and which of their bits
-    /// can be set.
+    /// A function: behind which bridge, at which place there, its registers, and which of their
+    /// bits can be set.
     struct Pretended {
         bridge: Option<usize>,
         place: u16,

@@ -110,7 +110,8 @@ impl Function {
     }
 }
 
-/// How configuration is read and written: of a function's address, four bytes at a multiple of four.
+/// How configuration is read and written: of a function's address, four bytes at a multiple of
+/// four.
 trait Config {
     fn read(&self, address: u16, at: u8) -> u32;
     fn write(&self, address: u16, at: u8, value: u32);

@@ -1,5 +1,5 @@
-//! What the screens of the phone show, and what keys do there: who logs in, the main menu, the call,
-//! the network, and what was said.
+//! What the screens of the phone show, and what keys do there: who logs in, the main menu, the
+//! call, the network, and what was said.
 
 mod form;
 mod pages;

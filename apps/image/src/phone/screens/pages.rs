@@ -105,7 +105,7 @@ fn call(grid: &mut Grid, phone: &Phone, now: Instant) {
                     &mut row,
                     "keys",
                     Style::Bad,
-                    format_args!("came in clear: whoever saw the signalling can hear this"),
+                    format_args!("came in clear with the signalling"),
                 );
             }
             None => say(grid, &mut row, "secured by", Style::Bad, format_args!("nothing")),

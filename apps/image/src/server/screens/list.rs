@@ -1,8 +1,8 @@
 //! Who is registered, a page of it, in the order of names.
 //!
-//! The engine keeps bindings in no order and in many parts. A page is found by going through them, a
-//! part at a time, and keeping as many as the page has rows: memory and time for a turn stay small
-//! however many there are.
+//! The engine keeps bindings in no order and in many parts. A page is found by going through them,
+//! a part at a time, and keeping as many as the page has rows: memory and time for a turn stay
+//! small however many there are.
 
 use crate::lock::Lock;
 use alloc::boxed::Box;

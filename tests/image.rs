@@ -1,0 +1,301 @@
+//! The server that boots without an operating system, in QEMU, with DHCP and TFTP of dnsmasq.
+
+use peers::exchange::{PASSWORD, account, connect};
+use peers::image::lan::{HERE, Lan, SERVER};
+use peers::image::{Firmware, Machine, Medium, Running, built as built_image};
+use peers::phone::Kind::{self, Barebell, Baresip, Linphone};
+use peers::phone::{Action, Event, Phone};
+use peers::process::{Program, built, run, wait_until};
+use peers::server::DOMAIN;
+use peers::sipp::Sipp;
+use peers::sipp::operations::Operations;
+use peers::sipp::users::{USERS, password, user};
+use peers::transport::Transport::{self, Tcp, Udp};
+use sip::digest::Ha1Set;
+use std::process::Command;
+
+const BENCH: Program = Program { name: "barebell-bench", packages: "(none: build it)" };
+
+/// The users of SIPp, and one with the number 0 for the benchmark, which counts from there. Their
+/// hashes are of MD5, which is all that SIPp can.
+fn numbered_users() -> String {
+    let line = |number| {
+        let (user, password) = (user(number), password(number));
+        let ha1 = Ha1Set::new(user.as_bytes(), DOMAIN.as_bytes(), password.as_bytes()).md5;
+        let ha1: String = ha1.iter().map(|byte| format!("{byte:02x}")).collect();
+        format!("{user}:{DOMAIN}:MD5:{ha1}\n")
+    };
+    (0..=USERS).map(line).collect()
+}
+
+/// Has the benchmark put some load on the server. All of it has to succeed, however late.
+fn bench(operation: &str, authenticated: bool) {
+    let mut command = Command::new(built(BENCH.name, "BAREBELL_BENCH"));
+    command.args(["run", "--target", &format!("udp:{SERVER}"), "--domain", DOMAIN]);
+    command.args(["--users", "500", "--user-pattern", "user{:05}:secret-{:05}"]);
+    command.args(["--operation", operation, "--rate", "100", "--duration", "1s"]);
+    command.args(["--warmup", "0s", "--tail", "0s", "--settle", "0s", "--max-lag", "10s"]);
+    command.args(["--require", "success>=100%", "--quiet", "--no-report"]);
+    if authenticated {
+        command.arg("--auth");
+    }
+    let _ = run(BENCH, command);
+}
+
+/// All operations of row A2, by SIPp and by the benchmark.
+fn operations(authenticated: bool) {
+    let auth = if authenticated { "on" } else { "off" };
+    let _lan = Lan::with_users(&numbered_users());
+    let bench = |operation| bench(operation, authenticated);
+    let operations = Operations { server: SERVER, authenticated, rate: 800 };
+
+    // Without credentials strangers are slowed down; SIPp and the benchmark are none.
+    let options = format!("domain={DOMAIN} expires=3600 auth={auth} trusted={HERE}/32");
+    let machine = Machine { options: &options, ..Machine::default() }.serve();
+    let callee = Sipp::new("callee");
+    let port = callee.port();
+    operations.register(1..=500, port);
+    operations.update(1..=200, port);
+    operations.call(201..=300, callee);
+    operations.call_nobody(1..=100);
+    operations.log_out(1..=200, port);
+    operations.call_absent(1..=50);
+    for operation in
+        ["register", "register-update", "register-logout", "invite", "invite-not-found"]
+    {
+        bench(operation);
+    }
+    drop(machine);
+
+    let options = format!("{options} mode=redirect");
+    let _machine = Machine { options: &options, ..Machine::default() }.serve();
+    let nobody = Sipp::new("callee");
+    operations.register(1..=101, nobody.port());
+    operations.be_redirected(1..=100, &nobody);
+    bench("invite-redirect");
+}
+
+#[test]
+fn all_operations_without_authentication() {
+    operations(false);
+}
+
+#[test]
+fn all_operations_with_authentication() {
+    operations(true);
+}
+
+/// Phones of two users call each other in both directions, and hear each other.
+fn talk(
+    (first, first_transport): (Kind, Transport),
+    (second, second_transport): (Kind, Transport),
+) {
+    let mut alice = Phone::registered(first, account(SERVER, "alice", first_transport));
+    let mut bob = Phone::registered(second, account(SERVER, "bob", second_transport));
+    for from_alice in [true, false] {
+        let (caller, callee) =
+            if from_alice { (&mut alice, &mut bob) } else { (&mut bob, &mut alice) };
+        connect(caller, callee);
+        caller.act(&Action::HangUp);
+        caller.wait_for(Event::Ended);
+        callee.wait_for(Event::Ended);
+    }
+}
+
+#[test]
+fn softphones_call_each_other() {
+    let _lan = Lan::with_users(&format!("alice:{PASSWORD}\nbob:{PASSWORD}\n"));
+    let _machine = Machine::default().serve();
+    talk((Baresip, Udp), (Linphone, Udp));
+    talk((Barebell, Tcp), (Baresip, Tcp));
+    talk((Linphone, Tcp), (Barebell, Udp));
+}
+
+const ALICE: &str = "alice:secret\n";
+
+/// What the terminal of the serial line shows, by rows, without the blanks at their ends.
+fn rows(machine: &Running) -> Vec<String> {
+    machine.terminal().screen().rows(0, 80).map(|row| row.trim_end().to_owned()).collect()
+}
+
+/// Types a key at the serial line and at the keyboard, and waits until the terminal shows `text`,
+/// and the screen the same page, in letters of so many points.
+fn turn_to(machine: &mut Running, (key, qcode): (&str, &str), text: &str, cell: (usize, usize)) {
+    machine.type_keys(key);
+    machine.press(qcode);
+    let page = format!("{text:?} on the terminal, and the same on the screen");
+    wait_until(&page, || {
+        let mut rows = rows(machine);
+        // The bars above and below are as wide as the terminal or the screen.
+        let is_shown = rows[0].contains("? keys") && rows.iter().any(|row| row.contains(text));
+        rows[0].clear();
+        rows.pop();
+        (is_shown && machine.picture().shows(&rows, cell).is_ok()).then_some(())
+    });
+}
+
+#[test]
+fn boots_from_stick_disk_and_cd() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let disk = folder.path().join("disk.qcow2");
+    let _lan = Lan::with_users(ALICE);
+    let mut machine = Machine { medium: Medium::Stick, ..Machine::default() }.serve();
+    machine.copy_disk(&disk);
+    drop(machine);
+
+    // The second line of the menu changes the mode.
+    let mut machine = Machine { medium: Medium::Disk(disk), ..Machine::default() }.start();
+    machine.wait_for("State: stateful");
+    machine.type_keys("\x1b[B\r");
+    machine.wait_for("Mode: redirect");
+    machine.type_keys("\r");
+    machine.wait_until_it_serves();
+    machine.type_keys("2");
+    machine.wait_for("redirect server, stateful");
+    drop(machine);
+
+    let _ = Machine { medium: Medium::Cd, ..Machine::default() }.serve();
+    let uefi = Machine {
+        medium: Medium::Cd,
+        firmware: Firmware::Uefi,
+        board: "q35",
+        memory: 128,
+        ..Machine::default()
+    };
+    let mut machine = uefi.serve();
+    turn_to(&mut machine, ("?", "f1"), "fetches the file of users again", LETTER_OF_PIXELS);
+}
+
+/// Points of a letter: that of the VGA's text, and that of Noto Sans Mono.
+const LETTER_OF_VGA: (usize, usize) = (9, 16);
+const LETTER_OF_PIXELS: (usize, usize) = (7, 16);
+
+#[test]
+fn screen_and_terminal_show_the_same() {
+    let _lan = Lan::with_users("alice:secret\nbob:secret\n");
+    let mut machine = Machine::default().serve();
+    let log = "network card virtio";
+    turn_to(&mut machine, ("1", "1"), log, LETTER_OF_VGA);
+    turn_to(&mut machine, ("?", "f1"), "fetches the file of users again", LETTER_OF_VGA);
+    turn_to(&mut machine, ("x", "x"), log, LETTER_OF_VGA);
+}
+
+#[test]
+fn boots_from_a_network() {
+    let mut lan = Lan::open();
+    lan.offer("users", ALICE);
+    lan.offer_copy("server", &built_image("server"));
+    lan.offer_copy("server.efi", &built_image("server.efi"));
+    // What boots says what it is: iPXE, or UEFI for x86-64. The server itself says neither.
+    lan.serve(&[
+        "--dhcp-match=set:ipxe,175",
+        "--dhcp-match=set:uefi,option:client-arch,7",
+        "--dhcp-boot=users",
+        "--dhcp-boot=tag:ipxe,server",
+        "--dhcp-boot=tag:uefi,server.efi",
+    ]);
+    for (firmware, board) in [(Firmware::Bios, "pc"), (Firmware::Uefi, "q35")] {
+        let medium = Medium::Network;
+        let _ = Machine { medium, firmware, board, memory: 128, ..Machine::default() }.serve();
+    }
+}
+
+#[test]
+fn boots_with_all_cards_and_processors() {
+    let _lan = Lan::with_users(ALICE);
+    let random = "-device virtio-rng-pci";
+    let bridge = "-device pci-bridge,id=bridge,chassis_nr=1";
+    let port = "-device pcie-root-port,id=root";
+    for (board, processor, card, others) in [
+        ("pc", "max", "virtio-net-pci,disable-modern=on,disable-legacy=off", ""),
+        ("q35", "max", "virtio-net-pci,disable-modern=off,disable-legacy=on", ""),
+        (
+            "pc",
+            "max",
+            "virtio-net-pci,disable-modern=off,disable-legacy=off,bus=bridge,addr=3",
+            bridge,
+        ),
+        ("q35", "max", "virtio-net-pci,disable-modern=off,disable-legacy=off,bus=root", port),
+        ("pc", "qemu64", "e1000", random),
+        ("q35", "kvm64", "e1000e", random),
+    ] {
+        // Which of them it was when the test fails.
+        eprintln!("{board}, {processor}, {card}");
+        let _ = Machine { board, processor, card, others, ..Machine::default() }.serve();
+    }
+}
+
+#[test]
+fn what_it_cannot_do_without_is_said() {
+    let _lan = Lan::with_users(ALICE);
+    let usual = Machine::default();
+    for (machine, why) in [
+        (Machine { card: "rtl8139", ..usual.clone() }, "no driver for the network card"),
+        (Machine { processor: "qemu64", ..usual.clone() }, "no source of randomness"),
+        (Machine { options: "modus=proxy", ..usual }, "there is no option \"modus\""),
+    ] {
+        machine.start().wait_for(&format!("not started: {why}"));
+    }
+}
+
+#[test]
+fn what_is_missing_is_said_until_it_is_there() {
+    let mut lan = Lan::open();
+    let options = "domain=barebell.test refresh=1";
+    let mut machine = Machine { options, others: "-S", ..Machine::default() }.start();
+    machine.set_link(false);
+    machine.go_on();
+    machine.wait_for("no link: is the cable plugged in at both ends?");
+    machine.set_link(true);
+    machine.wait_for("asking DHCP for an address");
+    machine.wait_for("no lease: no DHCP server has answered");
+
+    lan.serve(&["--dhcp-boot=users"]);
+    machine.wait_for("address 10.77.0.10");
+    machine.wait_for("the file of users was not taken: the TFTP server refused (code 1");
+    lan.offer("users", "alice\n");
+    machine.wait_for("the file of users was not taken: line 1: expected name:password");
+
+    // 32 MB take seconds, so that it is still on its way when the server goes.
+    let long = format!("#{:1000}\n", "").repeat(1 << 15) + ALICE;
+    lan.offer("users", long);
+    let before = lan.frames_to_machine();
+    wait_until("the file to be on its way", || {
+        (lan.frames_to_machine() > before + 50).then_some(())
+    });
+    lan.serve_no_longer();
+    machine.wait_for("the file of users was not taken: the TFTP server does not answer");
+    assert!(!machine.console().contains("ready"), "it serves nobody");
+    lan.offer("users", ALICE);
+    lan.serve(&["--dhcp-boot=users"]);
+    machine.wait_until_it_serves();
+
+    lan.offer("users", "alice:secret\nbob\n");
+    machine.wait_for("the file of users was not taken: line 2");
+    lan.withdraw("users");
+    machine.wait_for("the file of users was not taken: the TFTP server refused (code 1");
+    machine.set_link(false);
+    machine.wait_for("the link is lost");
+    machine.set_link(true);
+    machine.wait_for("the link is there again");
+    machine.wait_until_it_answers();
+}
+
+/// DHCP gives an address for a few seconds, and again; goes away, and comes back.
+#[test]
+fn a_lease_ends_and_another_one_begins() {
+    let mut lan = Lan::open();
+    lan.offer("users", ALICE);
+    // How long it lasts, and when it is to be asked for again: dnsmasq's own least is two minutes.
+    let times =
+        ["--dhcp-option-force=51,4", "--dhcp-option-force=58,2", "--dhcp-option-force=59,3"];
+    lan.serve(&[&["--dhcp-boot=users"], &times[..]].concat());
+    let mut machine = Machine::default().serve();
+    let leases = |lan: &Lan| lan.log().matches("DHCPACK").count();
+    wait_until("a lease that is renewed twice", || (leases(&lan) >= 3).then_some(()));
+    assert!(!machine.console().contains("the lease has ended"), "it is renewed before it ends");
+    lan.serve_no_longer();
+    machine.wait_for("the lease has ended");
+    lan.serve(&["--dhcp-boot=users"]);
+    machine.wait_until_it_serves();
+}

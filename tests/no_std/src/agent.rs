@@ -1,0 +1,23 @@
+//! The engine of the phone: a call that is located and placed.
+
+use alloc::vec::Vec;
+use sip::{Instant, Message, Method, Transport};
+use sip_ua::{Agent, Config, Event, Location};
+
+const NOW: Instant = Instant::from_micros(1_700_000_000_000_000);
+
+pub(crate) fn place_a_call() -> Option<()> {
+    let mut agent = Agent::new(Config::default(), &[7; 32]);
+    agent.call(NOW, None, "sip:bob@192.0.2.9", Vec::new()).ok()?;
+    let Some(Event::Locate { ticket, .. }) = agent.poll_event() else { return None };
+    let place = Location {
+        transport: Transport::Udp,
+        remote: ([192, 0, 2, 9], 5060).into(),
+        local: ([192, 0, 2, 1], 5060).into(),
+    };
+    agent.located(NOW, ticket, &[place]);
+    let sent = agent.poll_transmit()?;
+    let invite = Message::parse(&sent.bytes).ok()?;
+    let is_sound = invite.check().is_ok() && invite.method() == Some(Method::Invite);
+    (is_sound && sent.flow.remote == place.remote).then_some(())
+}

@@ -1,0 +1,305 @@
+//! The server that boots without an operating system, in QEMU.
+
+pub mod lan;
+mod monitor;
+pub mod picture;
+
+use crate::folder::Folder;
+use crate::process::{Process, Program, built_by, create, wait_until};
+use crate::server::wait_until_answered;
+use lan::{SERVER, TAP};
+use monitor::Monitor;
+use parking_lot::{Mutex, MutexGuard};
+use picture::Picture;
+use serde_json::{Value, json};
+use std::io::Write;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{ChildStdin, Command};
+
+const QEMU: Program = Program { name: "qemu-system-x86_64", packages: "qemu-system-x86" };
+const FIRMWARE: &str = "/usr/share/OVMF";
+
+/// Held by the machine that runs: it keeps a processor busy, whatever it does.
+static TURN: Mutex<()> = Mutex::new(());
+
+/// What a machine boots from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Medium {
+    /// The ELF, which QEMU itself puts into memory.
+    Elf,
+    /// The ISO, in a CD drive.
+    Cd,
+    /// The ISO, on a USB stick.
+    Stick,
+    /// A file of the format qcow2, as a virtual machine's disk.
+    Disk(PathBuf),
+    /// What DHCP names, by the card's own program or by that of UEFI.
+    Network,
+}
+
+/// What is between the machine and its medium.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Firmware {
+    /// SeaBIOS.
+    Bios,
+    /// OVMF.
+    Uefi,
+}
+
+/// A machine, before it is switched on.
+#[derive(Clone, Debug)]
+pub struct Machine<'a> {
+    /// What it boots from.
+    pub medium: Medium,
+    /// What is between.
+    pub firmware: Firmware,
+    /// `pc` or `q35`.
+    pub board: &'a str,
+    /// A processor that QEMU knows.
+    pub processor: &'a str,
+    /// MiB of memory.
+    pub memory: u32,
+    /// The network card, with its properties.
+    pub card: &'a str,
+    /// Further arguments of QEMU, with spaces between.
+    pub others: &'a str,
+    /// Options of the server, where it boots from the ELF.
+    pub options: &'a str,
+}
+
+impl Default for Machine<'_> {
+    fn default() -> Self {
+        Self {
+            medium: Medium::Elf,
+            firmware: Firmware::Bios,
+            board: "pc",
+            processor: "max",
+            memory: 32,
+            card: "virtio-net-pci",
+            others: "",
+            options: "domain=barebell.test",
+        }
+    }
+}
+
+/// A machine that runs on the network of this thread. It is switched off when dropped.
+#[derive(Debug)]
+pub struct Running {
+    process: Process,
+    /// What is typed at the serial line.
+    terminal: ChildStdin,
+    monitor: Monitor,
+    folder: Folder,
+    /// Bytes of the console that [`Running::wait_for`] has gone by.
+    seen: usize,
+    _turn: MutexGuard<'static, ()>,
+}
+
+/// The file `name` that `./image build` has made.
+///
+/// # Panics
+/// When it is not there.
+#[must_use]
+pub fn built(name: &str) -> PathBuf {
+    let elf = built_by("./image build", "server", "BAREBELL_IMAGE", &["image"]);
+    let file = elf.with_file_name(name);
+    assert!(file.is_file(), "there is no {}: build it with `./image build`", file.display());
+    file
+}
+
+impl Machine<'_> {
+    /// Switches it on. It waits until the machines of other tests are off.
+    ///
+    /// # Panics
+    /// When QEMU cannot be started.
+    #[must_use]
+    pub fn start(&self) -> Running {
+        let turn = TURN.lock();
+        let folder = Folder::new("machine");
+        let console = folder.join("console.log");
+        create(&console);
+        let mut process = Process::start(QEMU, self.command(&folder), &console);
+        let stream = wait_until("the monitor of QEMU", || {
+            process.assert_running();
+            UnixStream::connect(folder.join("monitor")).ok()
+        });
+        let (monitor, terminal) = (Monitor::new(stream), process.take_input());
+        Running { process, terminal, monitor, folder, seen: 0, _turn: turn }
+    }
+
+    /// Switches it on, and waits until it says that it serves, and answers.
+    ///
+    /// # Panics
+    /// When it does not.
+    #[must_use]
+    pub fn serve(&self) -> Running {
+        let mut running = self.start();
+        if matches!(self.medium, Medium::Cd | Medium::Stick | Medium::Disk(_)) {
+            running.start_from_menu();
+        }
+        running.wait_until_it_serves();
+        running
+    }
+
+    fn command(&self, folder: &Folder) -> Command {
+        let mut command = QEMU.command();
+        command.args(["-accel", "tcg", "-nodefaults", "-no-user-config", "-no-reboot"]);
+        command.args(["-machine", self.board, "-cpu", self.processor]);
+        command.args(["-m", &self.memory.to_string(), "-display", "none", "-vga", "std"]);
+        command.args(["-chardev", "stdio,id=console,signal=off", "-serial", "chardev:console"]);
+        let monitor = folder.join("monitor");
+        command.arg("-qmp").arg(format!("unix:{},server=on,wait=off", monitor.display()));
+        command.arg("-netdev");
+        command.arg(format!("tap,id=net,ifname={TAP},script=no,downscript=no"));
+        let boot = match (&self.medium, self.firmware) {
+            (Medium::Network, Firmware::Bios) => ",bootindex=0",
+            (Medium::Network, Firmware::Uefi) => ",bootindex=0,romfile=",
+            _ => ",romfile=",
+        };
+        command.args(self.others.split_whitespace());
+        command.arg("-device").arg(format!("{},id=card,netdev=net{boot}", self.card));
+        match &self.medium {
+            Medium::Elf => {
+                command.arg("-kernel").arg(built("server")).args(["-append", self.options]);
+            }
+            Medium::Cd => disk(&mut command, &built("server.iso"), "raw", "ide-cd"),
+            Medium::Stick => {
+                command.args(["-device", "qemu-xhci"]);
+                disk(&mut command, &built("server.iso"), "raw", "usb-storage");
+            }
+            Medium::Disk(file) => disk(&mut command, file, "qcow2", "virtio-blk-pci"),
+            Medium::Network => (),
+        }
+        if self.firmware == Firmware::Uefi {
+            let variables = folder.join("variables");
+            let copied = std::fs::copy(format!("{FIRMWARE}/OVMF_VARS_4M.fd"), &variables);
+            copied.expect("OVMF; install it: sudo apt-get install ovmf");
+            command.arg("-drive").arg(format!(
+                "if=pflash,format=raw,unit=0,readonly=on,file={FIRMWARE}/OVMF_CODE_4M.fd"
+            ));
+            command
+                .arg("-drive")
+                .arg(format!("if=pflash,format=raw,unit=1,file={}", variables.display()));
+        }
+        command
+    }
+}
+
+/// Has it boot from `file`, which nobody writes to.
+fn disk(command: &mut Command, file: &Path, format: &str, device: &str) {
+    let drive = format!("if=none,id=disk,format={format},readonly=on,file={}", file.display());
+    command.args(["-drive", &drive, "-device", &format!("{device},drive=disk,bootindex=0")]);
+}
+
+impl Running {
+    /// All that was said on the serial line.
+    #[must_use]
+    pub fn console(&self) -> String {
+        let bytes = std::fs::read(self.folder.join("console.log")).unwrap_or_default();
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+
+    /// Waits until this is said on the serial line, behind what was waited for before, and gives
+    /// what was said until then.
+    ///
+    /// # Panics
+    /// When it is not said, or QEMU ends.
+    pub fn wait_for(&mut self, text: &str) -> String {
+        wait_until(&format!("{text:?} on the serial line"), || {
+            self.process.assert_running();
+            let console = self.console();
+            let new = console.get(self.seen..)?;
+            let end = new.find(text)? + text.len();
+            self.seen += end;
+            Some(new[..end].to_owned())
+        })
+    }
+
+    /// Waits until it says that it serves, and answers.
+    ///
+    /// # Panics
+    /// When it does not.
+    pub fn wait_until_it_serves(&mut self) {
+        self.wait_for(&format!("ready: SIP by UDP and TCP at {SERVER}"));
+        self.wait_until_it_answers();
+    }
+
+    /// Waits until it answers.
+    ///
+    /// # Panics
+    /// When it does not.
+    pub fn wait_until_it_answers(&mut self) {
+        wait_until_answered(SERVER, &mut self.process);
+    }
+
+    /// Types this at the terminal of the serial line.
+    ///
+    /// # Panics
+    /// When QEMU does not take it.
+    pub fn type_keys(&mut self, keys: &str) {
+        self.terminal.write_all(keys.as_bytes()).expect("QEMU takes what is typed");
+    }
+
+    /// Has the boot loader start the server, without waiting for the end of its patience.
+    pub fn start_from_menu(&mut self) {
+        self.wait_for("Start the SIP server");
+        self.type_keys("\r");
+    }
+
+    /// What the terminal of the serial line shows.
+    #[must_use]
+    pub fn terminal(&self) -> vt100::Parser {
+        let mut terminal = vt100::Parser::new(24, 80, 0);
+        terminal.process(self.console().as_bytes());
+        terminal
+    }
+
+    /// Plugs the cable in, or out.
+    pub fn set_link(&mut self, is_up: bool) {
+        self.ask("set_link", &json!({ "name": "card", "up": is_up }));
+    }
+
+    /// Presses a key, as QEMU calls it, on the keyboard.
+    pub fn press(&mut self, key: &str) {
+        let key = json!({ "type": "qcode", "data": key });
+        self.ask("send-key", &json!({ "keys": [key] }));
+    }
+
+    /// Has QEMU do what it calls `command`.
+    pub fn ask(&mut self, command: &str, arguments: &Value) -> Value {
+        self.process.assert_running();
+        self.monitor.ask(command, arguments)
+    }
+
+    /// What is on the screen now, as QEMU takes a picture of it.
+    ///
+    /// # Panics
+    /// When it takes none.
+    #[must_use]
+    pub fn picture(&mut self) -> Picture {
+        let file = self.folder.join("picture");
+        self.ask("screendump", &json!({ "filename": file }));
+        Picture::read(&std::fs::read(&file).expect("a picture")).expect("a PPM file")
+    }
+
+    /// Makes a file of the format qcow2 of what it has booted from.
+    ///
+    /// # Panics
+    /// When QEMU does not.
+    pub fn copy_disk(&mut self, target: &Path) {
+        let arguments = json!({
+            "device": "disk", "job-id": "copy", "sync": "full", "format": "qcow2", "target": target
+        });
+        self.ask("drive-backup", &arguments);
+        wait_until("QEMU to copy the disk", || {
+            let jobs = self.ask("query-block-jobs", &json!({}));
+            jobs.as_array()?.is_empty().then_some(())
+        });
+    }
+
+    /// Goes on where it was started with `-S`.
+    pub fn go_on(&mut self) {
+        self.ask("cont", &json!({}));
+    }
+}
