@@ -3,7 +3,7 @@
 //!
 //! Both have the same registers, and read the descriptors of the older one. No interrupts.
 
-use super::{MAX_FRAME, Nic};
+use super::card::{MAX_FRAME, Nic};
 use crate::machine::mapping;
 use crate::machine::memory::shared;
 use crate::machine::pci::{Bar, Function};

@@ -1,6 +1,5 @@
 //! What the options mean for the engine.
 
-use super::SIP;
 use crate::options::server::Options;
 use alloc::string::ToString;
 use alloc::vec::Vec;
@@ -10,6 +9,9 @@ use sip::digest::Algorithm;
 use sip_server::Config;
 use sip_server::config::{Domain, Listener, Network};
 use smoltcp::wire::Ipv4Cidr;
+
+/// SIP's port.
+pub(super) const SIP: u16 = 5060;
 
 /// The engine's configuration where our address is `ours`, users have hashes by `algorithms`, and
 /// there are so many bytes of `memory`.

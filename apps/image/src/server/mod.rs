@@ -21,6 +21,7 @@ use accounts::{Accounts, Trouble};
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use config::SIP;
 use connections::{Connections, News};
 use core::fmt;
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -28,8 +29,6 @@ use sip::{Duration, Flow, Instant, Transport};
 use sip_server::{Event, Location, Output, Ticket, Timing, Worker};
 use syslog::Syslog;
 
-/// SIP's port.
-const SIP: u16 = 5060;
 /// Messages that are dealt with before timers are looked at again.
 const TURN: usize = 64;
 /// How often connections are looked at, though nothing has come.

@@ -3,7 +3,6 @@
 use super::{Device, Queue};
 use crate::machine::memory::shared;
 use crate::machine::pci::Function;
-use crate::machine::random::SEED;
 use crate::machine::wait::comes_true;
 use core::ptr;
 
@@ -14,7 +13,7 @@ const PATIENCE: u64 = 2000;
 
 /// A seed from this device; `None` where it is none of randomness, or does not give as much.
 #[must_use]
-pub(crate) fn seed(function: &Function) -> Option<[u8; SEED]> {
+pub(crate) fn seed<const N: usize>(function: &Function) -> Option<[u8; N]> {
     if function.vendor != 0x1af4 || !matches!(function.device, 0x1005 | 0x1044) {
         return None;
     }
@@ -27,12 +26,12 @@ pub(crate) fn seed(function: &Function) -> Option<[u8; SEED]> {
 }
 
 /// Asks until there are enough bytes: a device may give fewer than are asked for.
-fn fill(queue: &mut Queue) -> Option<[u8; SEED]> {
-    let memory = shared(SEED);
-    let mut seed = [0; SEED];
+fn fill<const N: usize>(queue: &mut Queue) -> Option<[u8; N]> {
+    let memory = shared(N);
+    let mut seed = [0; N];
     let mut count = 0;
-    while count < SEED {
-        queue.describe(0, memory, SEED - count, true, None);
+    while count < N {
+        queue.describe(0, memory, N - count, true, None);
         queue.offer(0);
         queue.flush();
         let mut used = None;
@@ -40,7 +39,7 @@ fn fill(queue: &mut Queue) -> Option<[u8; SEED]> {
             used = queue.take();
             used.is_some()
         });
-        let length = used?.length.min(SEED - count);
+        let length = used?.length.min(N - count);
         if length == 0 {
             return None;
         }
@@ -56,6 +55,7 @@ mod tests {
     use super::super::Doorbell;
     use super::super::pretended::Pretended;
     use super::*;
+    use crate::machine::random::SEED;
 
     /// The seed of a device that gives as many bytes as it is told at a time: 1, 2, and so on.
     fn seed(lengths: &'static [usize]) -> Option<[u8; SEED]> {

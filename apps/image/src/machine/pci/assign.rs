@@ -1,6 +1,6 @@
 //! Addresses for devices where firmware has given none: QEMU's qboot does not.
 
-use super::{BARS, BRIDGE, BUSES, CLASS, COMMAND, Config, DEVICE, ENABLE, kind, present};
+use super::config::{BARS, BRIDGE, BUSES, CLASS, COMMAND, Config, DEVICE, ENABLE, kind, present};
 
 /// Memory for devices: above what may be memory of a machine like a PC, below its interrupt
 /// controllers.
@@ -174,7 +174,7 @@ mod tests {
             let place = all.iter().filter(|other| other.bridge == bridge).count() as u16 * 8;
             let (mut registers, mut settable) = ([0; 64], [0; 64]);
             registers[0] = 0x1000_8086;
-            registers[usize::from(super::super::HEADER / 4)] = u32::from(kind) << 16;
+            registers[usize::from(super::super::config::HEADER / 4)] = u32::from(kind) << 16;
             settable[usize::from(COMMAND / 4)] = 0x0407;
             if kind == BRIDGE {
                 let windows = [BUSES, PORT_WINDOW, MEMORY_WINDOW, PREFETCHABLE_WINDOW];

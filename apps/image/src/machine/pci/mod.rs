@@ -1,27 +1,13 @@
-//! The devices on the PCI buses, by the ports of configuration mechanism 1.
+//! The devices on the PCI buses.
 
 mod assign;
+mod config;
 
-use super::port;
 use alloc::vec::Vec;
+use config::{
+    BARS, BRIDGE, BUSES, CAPABILITIES, CLASS, COMMAND, Config, DEVICE, ENABLE, Ports, kind, present,
+};
 use core::fmt;
-
-const ADDRESS: u16 = 0xcf8;
-const DATA: u16 = 0xcfc;
-
-const COMMAND: u8 = 0x04;
-const CLASS: u8 = 0x08;
-const HEADER: u8 = 0x0c;
-const BARS: u8 = 0x10;
-const BUSES: u8 = 0x18;
-const CAPABILITIES: u8 = 0x34;
-
-// Kinds of functions.
-const DEVICE: u8 = 0;
-const BRIDGE: u8 = 1;
-
-/// Ports, memory, and the right to read and write memory by itself; no interrupts.
-const ENABLE: u32 = 0x0407;
 
 /// A function of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,54 +94,6 @@ impl Function {
         }
         found
     }
-}
-
-/// How configuration is read and written: of a function's address, four bytes at a multiple of
-/// four.
-trait Config {
-    fn read(&self, address: u16, at: u8) -> u32;
-    fn write(&self, address: u16, at: u8, value: u32);
-}
-
-/// Configuration mechanism 1.
-struct Ports;
-
-impl Ports {
-    fn select(address: u16, at: u8) {
-        port::write_u32(ADDRESS, 1 << 31 | u32::from(address) << 8 | u32::from(at & !3));
-    }
-}
-
-impl Config for Ports {
-    fn read(&self, address: u16, at: u8) -> u32 {
-        Self::select(address, at);
-        port::read_u32(DATA)
-    }
-
-    fn write(&self, address: u16, at: u8, value: u32) {
-        Self::select(address, at);
-        port::write_u32(DATA, value);
-    }
-}
-
-fn kind(config: &impl Config, address: u16) -> u8 {
-    (config.read(address, HEADER) >> 16 & 0x7f) as u8
-}
-
-/// The addresses of the functions on a bus.
-fn present(config: &impl Config, bus: u8) -> Vec<u16> {
-    let mut found = Vec::new();
-    let is_there = |address: &u16| config.read(*address, 0) as u16 != 0xffff;
-    for device in 0..32 {
-        let first = u16::from(bus) << 8 | device << 3;
-        if is_there(&first) {
-            found.push(first);
-            if config.read(first, HEADER) >> 16 & 0x80 != 0 {
-                found.extend((first + 1..first + 8).filter(is_there));
-            }
-        }
-    }
-    found
 }
 
 /// All functions of all devices, those behind bridges too. If firmware has given no device a place,

@@ -3,6 +3,7 @@
 
 mod form;
 mod pages;
+mod state;
 #[cfg(test)]
 mod tests;
 
@@ -12,9 +13,10 @@ use crate::screen;
 use crate::screen::Grid;
 use crate::screen::console::Consoles;
 use crate::screen::keys::Key;
-use alloc::string::String;
-use form::Form;
 use sip::{Duration, Instant};
+use state::Page;
+
+pub use state::View;
 
 /// The screens of the phone.
 pub type Screens = Consoles<View>;
@@ -22,58 +24,6 @@ pub type Screens = Consoles<View>;
 /// A page is not drawn again before so long, nor later than that.
 const SOONEST: Duration = Duration::from_millis(200);
 const LATEST: Duration = Duration::from_secs(1);
-
-/// A page.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Page {
-    /// Log in to a server, or call a peer directly.
-    Login,
-    /// What the phone can do.
-    Menu,
-    /// Whom to call.
-    Dial,
-    /// The call, and its security.
-    Call,
-    /// The lease, and what a NAT makes of our ports.
-    Network,
-    /// What was said.
-    Log,
-    /// The keys, and what they do.
-    Keys,
-}
-
-/// What one screen shows.
-#[derive(Debug)]
-pub struct View {
-    page: Page,
-    login: Form<3>,
-    dial: Form<1>,
-    is_asking: bool,
-    is_stale: bool,
-    /// Whether the call was there when the page was drawn, so that one that comes is shown.
-    had_call: bool,
-    drawn: Instant,
-    seen: u64,
-}
-
-impl Default for View {
-    fn default() -> Self {
-        Self {
-            page: Page::Login,
-            login: Form::new([
-                ("address", "sip:"),
-                ("password", ""),
-                ("server, if not that of the address", ""),
-            ]),
-            dial: Form::new([("call", "sip:")]),
-            is_asking: false,
-            is_stale: true,
-            had_call: false,
-            drawn: Instant::ZERO,
-            seen: 0,
-        }
-    }
-}
 
 impl View {
     /// What is shown now: a call that has come hides what was shown before.
@@ -190,15 +140,5 @@ impl screen::console::View for View {
             }
         }
         false
-    }
-}
-
-/// How far the account is, in words.
-fn login(phone: &Phone) -> String {
-    match phone.login() {
-        Login::None => "no account: calls are direct".into(),
-        Login::Asking => "logging in".into(),
-        Login::Registered => "registered".into(),
-        Login::Failed(why) => alloc::format!("not registered: {why}"),
     }
 }

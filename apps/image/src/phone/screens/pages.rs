@@ -1,6 +1,7 @@
 //! The pages of the phone.
 
-use super::{Page, Phone, Stage, View, login};
+use super::state::{Page, View, login};
+use crate::phone::{Call, Phone, SIP, Stage};
 use crate::screen::page::{bars, hint, lines};
 use crate::screen::{Grid, Style};
 use alloc::string::String;
@@ -156,8 +157,8 @@ fn network(grid: &mut Grid, phone: &Phone) {
         say(grid, &mut row, "DNS", Style::Plain, format_args!("{server}"));
     }
     row += 1;
-    say(grid, &mut row, "SIP port, internal", Style::Plain, format_args!("{}", super::super::SIP));
-    match phone.call().map(super::super::Call::ports) {
+    say(grid, &mut row, "SIP port, internal", Style::Plain, format_args!("{SIP}"));
+    match phone.call().map(Call::ports) {
         Some((port, mapped)) => {
             say(grid, &mut row, "RTP port, internal", Style::Plain, format_args!("{port}"));
             match mapped {

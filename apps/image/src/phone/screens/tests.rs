@@ -8,6 +8,7 @@ use crate::options::phone::Options;
 use crate::phone::sound::Mute;
 use crate::screen::console::View as _;
 use alloc::boxed::Box;
+use alloc::string::String;
 use alloc::vec::Vec;
 use smoltcp::wire::EthernetAddress;
 

@@ -3,6 +3,7 @@
 mod list;
 mod pages;
 mod rates;
+mod state;
 #[cfg(test)]
 mod tests;
 mod view;
@@ -11,7 +12,7 @@ use super::{Phase, Server};
 use crate::screen::console::Consoles;
 pub use rates::Rates;
 use sip::Instant;
-pub use view::View;
+pub use state::View;
 
 /// The screens of the server.
 pub type Screens = Consoles<View>;

@@ -1,7 +1,7 @@
 //! The pages: between a first row that says which there are, and a last one that says what keys do.
 
 use super::rates::{NAMES, Rates};
-use super::view::{Cover, View};
+use super::state::{Cover, View};
 use super::{Phase, Server};
 use crate::options::server::Page;
 use crate::screen::page::{bars, hint, lines};

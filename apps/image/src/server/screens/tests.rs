@@ -1,7 +1,8 @@
 //! Pages of a server with users, who register and are shown.
 
 use super::list::{Key as Name, List, Place};
-use super::view::{Action, View};
+use super::state::View;
+use super::view::Action;
 use super::*;
 use crate::machine::memory::Heap;
 use crate::machine::random::Random;

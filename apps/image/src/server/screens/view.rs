@@ -1,6 +1,7 @@
-//! What one screen shows: a page, and where in it.
+//! What one screen shows, as keys and time have it.
 
-use super::list::{List, Place};
+use super::list::Place;
+use super::state::{Cover, Move, View};
 use super::{Rates, Server, pages};
 use crate::log::Log;
 use crate::options::server::Page;
@@ -20,61 +21,6 @@ pub(super) enum Action {
     Fetch,
     /// To boot again.
     Reboot,
-}
-
-/// What a page is hidden by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Cover {
-    /// The keys, and what they do.
-    Keys,
-    /// The question whether to boot again.
-    Question,
-}
-
-/// A move within a page.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Move {
-    On,
-    Back,
-    First,
-    Last,
-}
-
-/// What one screen shows.
-#[derive(Debug)]
-pub struct View {
-    pub(super) page: Page,
-    pub(super) cover: Option<Cover>,
-    /// Lines of the log that are behind those that are shown.
-    pub(super) newer: usize,
-    /// Counters that are before those that are shown.
-    pub(super) skipped: usize,
-    pub(super) list: List,
-    /// Whether the list is shown anew at every change.
-    pub(super) is_live: bool,
-    /// What is to be done with the list.
-    wanted: Option<Move>,
-    is_stale: bool,
-    drawn: Instant,
-    /// Lines there were in the log then.
-    seen: u64,
-}
-
-impl Default for View {
-    fn default() -> Self {
-        Self {
-            page: Page::Log,
-            cover: None,
-            newer: 0,
-            skipped: 0,
-            list: List::default(),
-            is_live: true,
-            wanted: None,
-            is_stale: true,
-            drawn: Instant::ZERO,
-            seen: 0,
-        }
-    }
 }
 
 impl screen::console::View for View {
