@@ -17,7 +17,7 @@ mod text;
 mod theme;
 mod ui;
 
-use super::{Front, STDIN};
+use super::Front;
 use crate::call::Stage;
 use crate::config::{Dial, Entry, account};
 use crate::outcome::Outcome;
@@ -29,7 +29,7 @@ use keys::{Act, bindings, find};
 use model::Model;
 use ratatui::crossterm::event::{Event, KeyEvent, KeyEventKind};
 use sip_ua::AccountId;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use terminal::Terminal;
@@ -358,7 +358,7 @@ impl Front for Screen {
             self.ui.note(text, Tone::Caution);
             self.is_stale = true;
         }
-        match Terminal::read() {
+        match self.terminal.read() {
             Ok(events) => {
                 for event in events {
                     self.is_stale = true;
@@ -388,7 +388,7 @@ impl Front for Screen {
     }
 
     fn inputs(&self) -> Vec<BorrowedFd<'_>> {
-        vec![STDIN.as_fd()]
+        vec![self.terminal.bell()]
     }
 
     fn due(&self, phone: &Phone) -> Option<Instant> {
