@@ -1,13 +1,12 @@
-//! The flows of RFC 3665, message by message, but for the 100, which the proxies here leave out, and
-//! for what proxies do by themselves: those here keep nothing in mind, and pass on CANCEL, and ACK of
-//! failures.
+//! The flows of RFC 3665, message by message, but for the 100, which the proxies here leave out.
+//! These keep nothing in mind: they pass on CANCEL, and the ACK of a failure.
 //!
 //! | flow | what is not played | why |
 //! | --- | --- | --- |
-//! | 2.2 | a `mailto:` URI of ours; credentials that nobody has asked for | an agent registers its own contact, and waits to be asked |
+//! | 2.2 | a `mailto:` URI; credentials before they are asked for | an agent registers itself only |
 //! | 2.3 | all | an agent knows its own contact, and does not ask for those of others |
 //! | 2.4 | `Contact: *` | an agent takes back its own contact; those of other phones stay |
-//! | 3.3 | from the second INVITE with credentials on | an account has one realm: who asks behind the proxy would log in as the caller |
+//! | 3.3 | from F11 on | who asks behind the proxy could log in as the caller |
 //! | 3.5 | all | an ALG changes session descriptions, which are none of the engine's business |
 //! | 3.7 | the proxy | it leaves after the INVITE |
 

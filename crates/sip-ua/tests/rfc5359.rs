@@ -13,7 +13,7 @@
 //! | 2.15 | REFER to the park server; SUBSCRIBE of who picks up | as 2.3; no dialog events (RFC 4235) |
 //! | 2.16 | SUBSCRIBE to whom it rings at | no dialog events |
 //! | 2.17 | all | is made of dialog events; its calls are those of RFC 3665 |
-//! | 2.18 | all | a REFER that belongs to no call is refused: who may have us call is not settled |
+//! | 2.18 | all | a REFER that belongs to no call is refused: anybody could have us call |
 //!
 //! The single-line extension of the drafts is not in the RFC.
 
