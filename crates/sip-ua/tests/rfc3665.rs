@@ -3,7 +3,7 @@
 //!
 //! | flow | what is not played | why |
 //! | --- | --- | --- |
-//! | 2.2 | a `mailto:` URI; credentials before they are asked for | an agent registers itself only |
+//! | 2.2 | a `mailto:` URI; credentials before they are asked for | it registers itself only |
 //! | 2.3 | all | an agent knows its own contact, and does not ask for those of others |
 //! | 2.4 | `Contact: *` | an agent takes back its own contact; those of other phones stay |
 //! | 3.3 | from F11 on | who asks behind the proxy could log in as the caller |

@@ -10,7 +10,7 @@
 //! | 2.10 | `isfocus` in the Contact of who mixes | the Contact of a call is always the same |
 //! | 2.11 | all | Join (RFC 3911) is not taken: who joins is one caller more |
 //! | 2.13 | 305 of ours | a call that is refused names no Contact; a stranger says it |
-//! | 2.15 | REFER to the park server; SUBSCRIBE of who picks up | as 2.3; no dialog events (RFC 4235) |
+//! | 2.15 | REFER to the server; SUBSCRIBE to it | as 2.3; no dialog events (RFC 4235) |
 //! | 2.16 | SUBSCRIBE to whom it rings at | no dialog events |
 //! | 2.17 | all | is made of dialog events; its calls are those of RFC 3665 |
 //! | 2.18 | all | a REFER that belongs to no call is refused: anybody could have us call |
