@@ -119,6 +119,9 @@ pub(crate) struct System {
     pub(crate) target: String,
     /// How it was started, if this program did that.
     pub(crate) command: Option<Vec<String>>,
+    /// Seconds from its start to its first answer, if this program started it.
+    #[serde(default)]
+    pub(crate) ready: Option<f64>,
     /// What is to be known of its configuration, a sentence each.
     #[serde(default)]
     pub(crate) remarks: Vec<String>,

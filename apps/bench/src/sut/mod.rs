@@ -19,7 +19,7 @@ use sip::dialog::Dialog;
 use sip::{HeaderName, Method, Transport};
 use spec::Spec;
 use std::io;
-use std::net::{IpAddr, SocketAddr, TcpListener, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
 use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -119,8 +119,8 @@ fn start_profile(profile: &Profile, wanted: &Wanted<'_>) -> Result<Running, SutE
         .prefix("barebell-bench-")
         .tempdir()
         .map_err(|error| SutError::Io("cannot make a folder".to_owned(), error))?;
-    let target = free_port(wanted.address)
-        .map_err(|error| SutError::Io(format!("no free port on {}", wanted.address), error))?;
+    let none_free = |error| SutError::Io(format!("no free port on {}", wanted.address), error);
+    let target = profile.target.map_or_else(|| free_port(wanted.address).map_err(none_free), Ok)?;
     let plan = profile.plan(wanted, target, folder.path())?;
     let version = match plan.version.is_empty() {
         true => None,
@@ -134,13 +134,14 @@ fn start_profile(profile: &Profile, wanted: &Wanted<'_>) -> Result<Running, SutE
     }
     let mut server = Server::start(&plan.command, plan.stop, folder)
         .map_err(|error| SutError::Io(plan.command.join(" "), error))?;
-    wait_until_ready(&profile.name, &mut server, target, plan.ready_text.as_deref())?;
+    let ready = wait_until_ready(&profile.name, &mut server, target, plan.ready_text.as_deref())?;
     Ok(Running {
         system: System {
             name: profile.name.clone(),
             version,
             target: format!("{}:{target}", wanted.transport.uri_name()),
             command: Some(plan.command),
+            ready: Some(ready.as_secs_f64()),
             remarks: profile.remarks.clone(),
         },
         target,
@@ -178,17 +179,21 @@ pub(crate) fn options(transport: &str, local: SocketAddr, host: &str) -> Vec<u8>
     out
 }
 
-/// Waits for an answer to OPTIONS over UDP, or for a text that it prints.
+/// Waits for an answer to OPTIONS over UDP, or for a text that it prints. Returns how long that took.
 fn wait_until_ready(
     name: &str,
     server: &mut Server,
     target: SocketAddr,
     text: Option<&str>,
-) -> Result<(), SutError> {
+) -> Result<Duration, SutError> {
     let failed = |error| SutError::Io("cannot ask whether it answers".to_owned(), error);
-    let socket = UdpSocket::bind((target.ip(), 0)).map_err(failed)?;
+    let any = match target.ip() {
+        IpAddr::V4(_) => IpAddr::from(Ipv4Addr::UNSPECIFIED),
+        IpAddr::V6(_) => IpAddr::from(Ipv6Addr::UNSPECIFIED),
+    };
+    let socket = UdpSocket::bind((any, 0)).map_err(failed)?;
     socket.connect(target).map_err(failed)?;
-    socket.set_read_timeout(Some(Duration::from_millis(100))).map_err(failed)?;
+    socket.set_read_timeout(Some(Duration::from_millis(20))).map_err(failed)?;
     let from = socket.local_addr().map_err(failed)?;
     let begin = Instant::now();
     loop {
@@ -217,7 +222,7 @@ fn wait_until_ready(
             Err(_) => thread::sleep(Duration::from_millis(25)),
         }
     }
-    Ok(())
+    Ok(begin.elapsed())
 }
 
 #[cfg(test)]

@@ -60,6 +60,9 @@ pub(super) struct Profile {
     /// How its users are written down.
     #[serde(default)]
     users: UserFile,
+    /// Where it is reached, if it is a machine of its own.
+    #[serde(default)]
+    pub(super) target: Option<SocketAddr>,
     /// The signal that ends it, `TERM` if nothing is said.
     #[serde(default)]
     stop: Option<String>,

@@ -346,7 +346,7 @@ fn setup(report: &Report<'_>) -> Section {
     section.table(machines);
     let mut systems = Table::new(
         "Systems under test",
-        &["System", "Version", "Reached at", "Started by", "Configuration"],
+        &["System", "Version", "Reached at", "#Answered after, s", "Started by", "Configuration"],
     );
     for subject in &report.subjects {
         let dash = || words::NONE.to_owned();
@@ -355,13 +355,14 @@ fn setup(report: &Report<'_>) -> Section {
                 subject.label.clone(),
                 system.version.clone().unwrap_or_else(dash),
                 system.target.clone(),
+                system.ready.map_or_else(dash, |seconds| format!("{seconds:.2}")),
                 system
                     .command
                     .as_deref()
                     .map_or_else(|| "somebody else".to_owned(), words::command),
                 if system.remarks.is_empty() { dash() } else { system.remarks.join(" ") },
             ],
-            None => vec![subject.label.clone(), dash(), dash(), dash(), dash()],
+            None => vec![subject.label.clone(), dash(), dash(), dash(), dash(), dash()],
         });
     }
     section.table(systems);

@@ -209,6 +209,7 @@ pub(super) fn record(kind: Kind, servers: &[Server]) -> Record {
         version: Some("1.2.3".to_owned()),
         target: "udp:127.0.0.1:17060".to_owned(),
         command: Some(vec![server.name.to_owned(), "--config".to_owned(), "bench.conf".to_owned()]),
+        ready: Some(0.25),
         remarks: vec!["UDP only, locations in memory.".to_owned(), "2 workers.".to_owned()],
     });
     let command = format!("{kind:?}").to_lowercase();
