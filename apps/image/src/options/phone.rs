@@ -4,6 +4,7 @@ use super::{Machine, Mistake, ON_OR_OFF, parse, switch};
 use alloc::string::String;
 use alloc::vec::Vec;
 use media::Security;
+use sip::locate::Host;
 use srtp::plus::{Placement, Plus, Scheme};
 
 /// The options of the phone.
@@ -30,8 +31,8 @@ pub struct Options {
     /// `plus=sequence`, `hash`, `chain` or `header`, with `:trailer` or without: the SRTP+ that is
     /// offered.
     pub plus: Option<Plus>,
-    /// `stun=HOST`: who tells what our ports look like from outside.
-    pub stun: Option<String>,
+    /// `stun=HOST[:PORT]`: who tells what our ports look like from outside.
+    pub stun: Option<(Host, u16)>,
     /// `sound=device`, `echo`, `silence`, or `tone:HERTZ`: what the other end hears.
     pub sound: Sounds,
 }
@@ -77,7 +78,9 @@ impl Options {
             "password" => self.password = text(),
             "server" => self.server = text(),
             "call" => self.call = text(),
-            "stun" => self.stun = text(),
+            "stun" => {
+                self.stun = Some(stun(value).ok_or(expected("a host, or such as host:3478"))?)
+            }
             "dial" if self.dials.len() < MOST_DIALS => self.dials.extend(text()),
             "dial" => return Err(expected("nine of them at most")),
             "direct" => self.direct = switch(value).ok_or(expected(ON_OR_OFF))?,
@@ -115,6 +118,18 @@ impl Options {
     }
 }
 
+/// The port of STUN servers.
+const STUN: u16 = 3478;
+
+/// A host, with or without a port.
+fn stun(value: &str) -> Option<(Host, u16)> {
+    let (host, port) = match value.split_once(':') {
+        Some((host, port)) => (host, port.parse().ok()?),
+        None => (value, STUN),
+    };
+    Some((Host::parse(host.as_bytes())?, port))
+}
+
 /// The element of the header extension that SRTP+ stands in.
 const PLUS_ELEMENT: u8 = 5;
 
@@ -144,7 +159,7 @@ mod tests {
         assert_eq!(options.password.as_deref(), Some("se=cret"));
         assert_eq!((options.sound, options.srtp), (Sounds::Tone(440), Security::Required));
         assert!(options.answers && options.plus.is_some() && options.machine.address.is_some());
-        for word in ["sound=tone:4", "srtp=on", "plus=4", "mode=proxy", "address=x"] {
+        for word in ["sound=tone:4", "srtp=on", "stun=a:b", "plus=4", "mode=proxy", "address=x"] {
             assert!(Options::default().read(word).is_err(), "{word}");
         }
     }

@@ -21,17 +21,17 @@ use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use leg::{Gate, Leg, Source};
 use media::tone::Tone;
 use media::{Heard, Wishes};
-use sip::locate::{Destination, Host};
-use sip::{Duration, Flow, Instant, Transport};
+use sip::header::NameAddr;
+use sip::locate::Destination;
+use sip::{Duration, Flow, HeaderName, Instant, Transport};
 use sip_ua::{
     Account, AccountId, Agent, CallId, Config, End, Event, Failure, Location, Password,
     RegistrationState, Ticket, Transmit,
 };
 use sound::Sound;
 
-/// SIP's port, and that of STUN servers.
+/// SIP's port.
 const SIP: u16 = 5060;
-const STUN: u16 = 3478;
 /// Datagrams that are dealt with before sound has its turn.
 const TURN: usize = 64;
 /// How often it is said that there is no link or no lease.
@@ -235,34 +235,37 @@ impl Phone {
             self.agent.network_changed(now);
             return self.act(now);
         }
-        if let Some(server) = &self.options.stun {
-            let host = Host::parse(server.as_bytes());
-            let port = Some(STUN);
-            if let Some(host) = host {
-                let destination =
-                    Destination { host, port, transport: Some(Transport::Udp), sips: false };
-                self.resolver.locate(now, destination, Search::Stun, &mut self.random);
-                self.go_on_with_searches(now);
-            }
+        if let Some((host, port)) = self.options.stun.clone() {
+            let (port, transport) = (Some(port), Some(Transport::Udp));
+            let destination = Destination { host, port, transport, sips: false };
+            self.resolver.locate(now, destination, Search::Stun, &mut self.random);
+            self.go_on_with_searches(now);
         }
-        if let Some(account) = self.options.account.clone() {
-            let password = self.options.password.clone().unwrap_or_default();
-            let server = self.options.server.clone();
-            self.log_in(now, &account, &password, server.as_deref());
-        }
-        if let Some(uri) = self.options.call.clone() {
+        self.register(now);
+        if let Some(uri) = self.options.call.take() {
             self.place(now, &uri);
         }
     }
 
-    /// Logs in as `uri`, by way of `server` if one is named.
+    /// Logs in as `uri`, by way of `server` if one is named, once there is a network.
     pub fn log_in(&mut self, now: Instant, uri: &str, password: &str, server: Option<&str>) {
+        self.options.account = Some(uri.into());
+        self.options.password = (!password.is_empty()).then(|| password.into());
+        self.options.server = server.map(String::from);
+        self.login = Login::Asking;
+        if self.ours().is_some() {
+            self.register(now);
+        }
+    }
+
+    /// Logs in as the options say, if they do.
+    fn register(&mut self, now: Instant) {
         if let Some(account) = self.account.take() {
             self.agent.forget_account(account);
         }
-        self.options.account = Some(uri.into());
-        let password = (!password.is_empty()).then(|| Password::new(password));
-        let proxy = server.map(|server| format!("sip:{server};lr"));
+        let Some(uri) = &self.options.account else { return };
+        let password = self.options.password.as_deref().map(Password::new);
+        let proxy = self.options.server.as_ref().map(|server| format!("sip:{server};lr"));
         self.account = self.agent.add_account(Account { password, proxy, ..Account::new(uri) });
         let Some(account) = self.account else {
             self.login =
@@ -294,6 +297,7 @@ impl Phone {
         let Some(id) = call.id.filter(|_| call.stage == Stage::RingingHere) else { return };
         if self.agent.answer(now, id, &call.session).is_ok() {
             call.stand(now);
+            self.log.say(format_args!("the call stands"));
         }
         self.act(now);
     }
@@ -302,7 +306,7 @@ impl Phone {
     pub fn hang_up(&mut self, now: Instant) {
         let Some(call) = &self.call else { return };
         match (call.id, call.stage) {
-            (Some(id), Stage::RingingHere) => {
+            (Some(id), Stage::Opening | Stage::RingingHere) => {
                 let _ = self.agent.decline(now, id, 603);
             }
             (Some(id), _) => {
@@ -355,7 +359,12 @@ impl Phone {
         let Some(call) = &mut self.call else { return };
         call.leg.is_confirmed = call.id.is_some_and(|id| self.agent.is_confirmed(id));
         call.leg.step(now, &mut *self.sound, &mut self.network, &mut self.random);
-        if call.stage == Stage::Opening && !call.leg.is_waiting(now) {
+        if call.stage != Stage::Opening || call.leg.is_waiting(now) {
+            return;
+        }
+        if let Some(id) = call.id {
+            self.ring(now, id);
+        } else {
             let session = call.leg.offer(&mut self.random);
             match self.agent.call(now, self.account, &call.party, session) {
                 Ok(id) => (call.id, call.stage) = (Some(id), Stage::Calling),
@@ -364,8 +373,8 @@ impl Phone {
                     self.end_call(now, &why);
                 }
             }
-            self.act(now);
         }
+        self.act(now);
     }
 
     /// Sends what the engine has to send, and does what it tells.
@@ -423,7 +432,7 @@ impl Phone {
             }
             Event::Registration { state, .. } => self.on_registration(state),
             Event::Incoming { call, from, offer, .. } => {
-                self.on_incoming(now, call, from, offer.as_deref());
+                self.on_incoming(now, call, &from, offer);
             }
             Event::Ringing { call, status, session, .. } => {
                 let Some(ours) = self.call_of(call) else { return };
@@ -437,12 +446,12 @@ impl Phone {
                 let Some(ours) = self.call_of(call) else { return };
                 ours.stand(now);
                 let has_session = ours.leg.session.is_some();
+                self.log.say(format_args!("the call stands"));
                 match session {
                     Some(session) => self.take(now, &session),
                     None if has_session => {}
                     None => self.give_up(now, "the other end has said nothing of its media"),
                 }
-                self.log.say(format_args!("the call stands"));
             }
             Event::Answer { call, answer } if self.call_of(call).is_some() => {
                 self.take(now, &answer);
@@ -495,7 +504,7 @@ impl Phone {
         };
     }
 
-    fn on_incoming(&mut self, now: Instant, id: CallId, from: String, offer: Option<&[u8]>) {
+    fn on_incoming(&mut self, now: Instant, id: CallId, from: &str, offer: Option<Vec<u8>>) {
         if self.call.is_some() {
             let _ = self.agent.decline(now, id, 486);
             return;
@@ -504,24 +513,33 @@ impl Phone {
             let _ = self.agent.decline(now, id, 480);
             return;
         };
-        let session = match offer {
-            Some(offer) => leg.answer(now, offer, &mut self.random),
-            None => Ok(leg.offer(&mut self.random)),
+        leg.gate = Gate::Closed;
+        let party = match NameAddr::parse(HeaderName::From, from.as_bytes()) {
+            Ok(from) => String::from_utf8_lossy(from.uri_bytes).into_owned(),
+            Err(_) => from.into(),
         };
-        let session = match session {
-            Ok(session) => session,
+        let call = Call::new(party, Stage::Opening, leg, now);
+        self.call = Some(Call { id: Some(id), offer, ..call });
+    }
+
+    /// Has a call ring that came, now that it is known what our port looks like from outside.
+    fn ring(&mut self, now: Instant, id: CallId) {
+        let Some(call) = &mut self.call else { return };
+        let session = match call.offer.take() {
+            Some(offer) => call.leg.answer(now, &offer, &mut self.random),
+            None => Ok(call.leg.offer(&mut self.random)),
+        };
+        match session {
+            Ok(session) => (call.session, call.stage) = (session, Stage::RingingHere),
             Err(refusal) => {
-                self.log.say(format_args!("a call from {from} was refused: {refusal}"));
-                leg.close(now, &mut self.network);
+                let why = format!("refused here: {refusal}");
+                self.end_call(now, &why);
                 let _ = self.agent.decline(now, id, 488);
                 return;
             }
-        };
-        leg.gate = Gate::Closed;
+        }
         let _ = self.agent.ring(now, id, b"");
-        self.log.say(format_args!("{from} calls"));
-        let call = Call::new(from, Stage::RingingHere, leg, now);
-        self.call = Some(Call { id: Some(id), session, ..call });
+        self.log.say(format_args!("{} calls", call.party));
         if self.options.answers {
             self.answer(now);
         }

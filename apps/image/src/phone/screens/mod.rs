@@ -35,9 +35,11 @@ impl View {
             self.is_stale = true;
         }
         let is_known = !matches!(phone.login(), Login::None);
-        if self.page == Page::Login && is_known && !self.login.is_touched() {
+        let has_come = is_known && !self.was_known;
+        if has_come && self.page == Page::Login && !self.login.is_touched() {
             self.page = Page::Menu;
         }
+        self.was_known = is_known;
     }
 
     /// Takes in a key where something is typed. False where it is none for that.
@@ -120,6 +122,8 @@ impl screen::console::View for View {
     }
 
     fn on_key(&mut self, key: Key, phone: &mut Phone, now: Instant) -> bool {
+        // The serial line shows no page before its first key.
+        self.follow(phone);
         self.is_stale = true;
         let letter = match key {
             Key::Character(letter) => letter.to_ascii_lowercase(),

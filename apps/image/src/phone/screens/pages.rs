@@ -49,8 +49,10 @@ fn dial(view: &View, grid: &mut Grid) {
 
 fn menu(grid: &mut Grid, phone: &Phone) {
     let mut row = 2;
-    let account = phone.options().account.as_deref().unwrap_or("");
-    say(grid, &mut row, "account", Style::Strong, format_args!("{account} {}", login(phone)));
+    let account = phone.options().account.as_deref().unwrap_or("none");
+    say(grid, &mut row, "account", Style::Strong, format_args!("{account}"));
+    // In a row of its own: why it failed is long.
+    say(grid, &mut row, "", Style::Plain, format_args!("{}", login(phone)));
     match phone.address() {
         Some(address) => {
             say(grid, &mut row, "address", Style::Plain, format_args!("{}", address.ours));

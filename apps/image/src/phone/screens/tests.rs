@@ -86,7 +86,10 @@ fn whoever_types_an_address_logs_in_and_the_password_is_not_shown() {
     press(&mut view, &mut phone, "\n\n");
     assert_eq!(phone.login(), &Login::Asking);
     let rows = look(&mut view, &mut phone);
-    assert!(has(&rows, "sip:alice@192.0.2.9 logging in"), "{rows:?}");
+    assert!(has(&rows, "sip:alice@192.0.2.9") && has(&rows, "logging in"), "{rows:?}");
+    press(&mut view, &mut phone, "a");
+    let rows = look(&mut view, &mut phone);
+    assert!(has(&rows, "Log in to a server"), "another account can be named: {rows:?}");
 }
 
 #[test]
