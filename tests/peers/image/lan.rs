@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 const DNSMASQ: Program = Program { name: "dnsmasq", packages: "dnsmasq-base" };
 /// Where this end of the cable is: dnsmasq, the peers and the test.
 pub const HERE: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);
-/// Where the machine serves, by the one address that DHCP has.
+/// Where the machine takes SIP, by the one address that DHCP has.
 pub const SERVER: SocketAddr =
     SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::new(10, 77, 0, 10)), 5060);
 /// What QEMU calls its end of the cable here.
