@@ -1,6 +1,6 @@
 //! The options of the phone.
 
-use super::{Machine, Mistake, ON_OR_OFF, parse, switch};
+use super::{Machine, Mistake, Word};
 use alloc::string::String;
 use alloc::vec::Vec;
 use media::Security;
@@ -63,56 +63,55 @@ impl Options {
     /// # Errors
     /// Where a word is no option.
     pub fn read(&mut self, text: &str) -> Result<(), Mistake> {
-        super::read(text, |name, value| self.set(name, value))
+        Word::all(text).try_for_each(|word| self.set(word))
     }
 
-    fn set(&mut self, name: &str, value: &str) -> Result<(), Mistake> {
-        if self.machine.set(name, value)? {
+    fn set(&mut self, word: Word<'_>) -> Result<(), Mistake> {
+        if self.machine.set(word)? {
             return Ok(());
         }
-        let expected =
-            |expected| Mistake::Value { name: name.into(), value: value.into(), expected };
-        let text = || (!value.is_empty()).then(|| String::from(value));
-        match name {
+        let text = || (!word.value.is_empty()).then(|| String::from(word.value));
+        match word.name {
             "account" => self.account = text(),
             "password" => self.password = text(),
             "server" => self.server = text(),
             "call" => self.call = text(),
             "stun" => {
-                self.stun = Some(stun(value).ok_or(expected("a host, or such as host:3478"))?)
+                let found = stun(word.value);
+                self.stun = Some(found.ok_or(word.mistake("a host, or such as host:3478"))?);
             }
             "dial" if self.dials.len() < MOST_DIALS => self.dials.extend(text()),
-            "dial" => return Err(expected("nine of them at most")),
-            "direct" => self.direct = switch(value).ok_or(expected(ON_OR_OFF))?,
-            "answer" => self.answers = switch(value).ok_or(expected(ON_OR_OFF))?,
+            "dial" => return Err(word.mistake("nine of them at most")),
+            "direct" => self.direct = word.switch()?,
+            "answer" => self.answers = word.switch()?,
             "srtp" => {
-                self.srtp = match value {
-                    "off" => Security::Off,
-                    "optional" => Security::Optional,
-                    "required" => Security::Required,
-                    _ => return Err(expected("off, optional or required")),
-                }
+                let meanings = [
+                    ("off", Security::Off),
+                    ("optional", Security::Optional),
+                    ("required", Security::Required),
+                ];
+                self.srtp = word.one_of(&meanings, "off, optional or required")?;
             }
             "plus" => {
                 let schemes = "sequence, hash, chain or header, with :trailer or without";
-                self.plus = Some(plus(value).ok_or(expected(schemes))?);
+                self.plus = Some(plus(word.value).ok_or(word.mistake(schemes))?);
             }
             "sound" => {
-                let tone = || value.strip_prefix("tone:").and_then(parse);
-                self.sound = match value {
+                self.sound = match word.value {
                     "device" => Sounds::Device,
                     "echo" => Sounds::Echo,
                     "silence" => Sounds::Silence,
-                    _ => {
-                        let hertz = tone().filter(|hertz| (50..=3400).contains(hertz));
-                        let hertz = hertz.ok_or(expected(
-                            "device, echo, silence, or tone:HERTZ with 50 to 3400",
-                        ))?;
-                        Sounds::Tone(hertz)
+                    value => {
+                        let hertz =
+                            value.strip_prefix("tone:").and_then(|hertz| hertz.parse().ok());
+                        let hertz = hertz.filter(|hertz| (50..=3400).contains(hertz));
+                        Sounds::Tone(hertz.ok_or(
+                            word.mistake("device, echo, silence, or tone:HERTZ with 50 to 3400"),
+                        )?)
                     }
                 }
             }
-            _ => return Err(Mistake::Name(name.into(), NAMES)),
+            _ => return Err(word.unknown(NAMES)),
         }
         Ok(())
     }

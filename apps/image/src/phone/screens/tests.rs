@@ -3,56 +3,22 @@
 use super::*;
 use crate::machine::random::Random;
 use crate::net::Network;
-use crate::nic::{MAX_FRAME, Nic};
+use crate::nic::pretended;
 use crate::options::phone::Options;
 use crate::phone::sound::Mute;
 use crate::screen::console::View as _;
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
-use smoltcp::wire::EthernetAddress;
 
 const NOW: Instant = Instant::from_micros(1_800_000_000_000_000);
-
-#[derive(Debug)]
-struct Card([u8; MAX_FRAME]);
-
-impl Nic for Card {
-    fn name(&self) -> &'static str {
-        "none"
-    }
-
-    fn mac(&self) -> EthernetAddress {
-        EthernetAddress([2, 0, 0, 0, 0, 1])
-    }
-
-    fn has_link(&mut self) -> bool {
-        true
-    }
-
-    fn receive(&mut self) -> bool {
-        false
-    }
-
-    fn frame(&self) -> &[u8] {
-        &[]
-    }
-
-    fn buffer(&mut self) -> Option<&mut [u8]> {
-        Some(&mut self.0)
-    }
-
-    fn send(&mut self, _: usize) {}
-
-    fn flush(&mut self) {}
-}
 
 /// A phone that has had a turn.
 fn phone(options: &str) -> Phone {
     let mut parsed = Options::default();
     parsed.read("address=192.0.2.1/24 gateway=192.0.2.254").expect("options");
     parsed.read(options).expect("options");
-    let network = Network::new(Box::new(Card([0; MAX_FRAME])), 1, true, NOW);
+    let network = Network::new(pretended::card(), 1, true, NOW);
     let mut phone = Phone::new(parsed, network, Box::new(Mute), Random::new([1; 32]), NOW);
     phone.step(NOW);
     phone
