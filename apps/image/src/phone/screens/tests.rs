@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::machine::random::Random;
-use crate::net::Network;
+use crate::net::{Address, Network};
 use crate::nic::pretended;
 use crate::options::phone::Options;
 use crate::phone::sound::Mute;
@@ -10,6 +10,7 @@ use crate::screen::console::View as _;
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
+use sip::{Flow, Transport};
 
 const NOW: Instant = Instant::from_micros(1_800_000_000_000_000);
 
@@ -73,4 +74,40 @@ fn a_call_shows_its_page_until_it_is_over() {
     press(&mut view, &mut phone, "n");
     let rows = look(&mut view, &mut phone);
     assert!(has(&rows, "192.0.2.254") && has(&rows, "5060"), "{rows:?}");
+}
+
+#[test]
+fn who_logs_in_before_there_is_an_address_is_logged_in_then() {
+    let (mut phone, mut view) = (phone("address=dhcp"), View::default());
+    press(&mut view, &mut phone, "alice@192.0.2.9\nsecret\n192.0.2.8\n");
+    assert_eq!(phone.login(), &Login::Asking);
+    let ours = "192.0.2.1/24".parse().expect("an address");
+    let address =
+        Address { ours, gateway: None, dns: Vec::new(), tftp: None, file: None, ntp: None };
+    phone.on_address(Some(address), NOW);
+    assert!(phone.log.since(0).any(|line| line == "logging in as sip:alice@192.0.2.9"));
+    let Options { password, server, .. } = phone.options();
+    assert_eq!((password.as_deref(), server.as_deref()), (Some("secret"), Some("192.0.2.8")));
+}
+
+/// Its answer is to name the port that the other end can reach.
+#[test]
+fn a_call_rings_when_a_stun_server_has_had_its_time() {
+    let mut phone = phone("address=192.168.0.1/24 stun=192.168.0.9");
+    let mut view = View::default();
+    let remote = "192.168.0.2:5060".parse().expect("an address");
+    let local = "192.168.0.1:5060".parse().expect("an address");
+    let flow = Flow { transport: Transport::Udp, local, remote, connection: None };
+    let invite = "INVITE sip:a@192.168.0.1 SIP/2.0\r\nVia: SIP/2.0/UDP 192.168.0.2;branch=z9hG4bK1\r\n\
+         Max-Forwards: 70\r\nFrom: Bob <sip:bob@192.168.0.2>;tag=1\r\nTo: <sip:a@192.168.0.1>\r\n\
+         Call-ID: x\r\nCSeq: 1 INVITE\r\nContact: <sip:bob@192.168.0.2>\r\nContent-Length: 0\r\n\r\n";
+    phone.agent.receive(NOW, &flow, invite.as_bytes());
+    phone.act(NOW);
+    phone.step(NOW);
+    assert!(has(&look(&mut view, &mut phone), "looks what its port is outside"));
+    phone.step(NOW + Duration::from_secs(2));
+    let rows = look(&mut view, &mut phone);
+    let with = rows.iter().find_map(|row| row.trim().strip_prefix("with")).map(str::trim);
+    assert_eq!(with, Some("sip:bob@192.168.0.2"));
+    assert!(has(&rows, "it rings here"), "{rows:?}");
 }
