@@ -71,6 +71,7 @@ impl Driver for BarePhone {
             Action::Dial(uri) => format!("{MENU}c{}\r", typed(uri)),
             Action::Answer => in_call("\r"),
             Action::Reject | Action::HangUp => in_call("h"),
+            Action::Transfer(uri) => in_call(&format!("x{}\r", typed(uri))),
             Action::Press(key) => in_call(&key.to_string()),
             _ => panic!("the bare phone has no key for {action:?}"),
         };

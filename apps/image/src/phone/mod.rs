@@ -26,7 +26,7 @@ use sip::locate::Destination;
 use sip::{Duration, Flow, HeaderName, Instant, Transport};
 use sip_ua::{
     Account, AccountId, Agent, CallId, Config, End, Event, Failure, Location, Password,
-    RegistrationState, Ticket, Transmit,
+    RegistrationState, Ticket, Transfer, Transmit,
 };
 use sound::Sound;
 
@@ -283,7 +283,7 @@ impl Phone {
         if self.call.is_some() {
             return self.log.say(format_args!("there is a call already"));
         }
-        let uri = if uri.contains(':') { String::from(uri) } else { format!("sip:{uri}") };
+        let uri = whole(uri);
         let Some(leg) = self.new_leg(now) else {
             return self.log.say(format_args!("there is no network yet"));
         };
@@ -313,6 +313,18 @@ impl Phone {
                 let _ = self.agent.hang_up(now, id);
             }
             (None, _) => self.end_call(now, "taken back"),
+        }
+        self.act(now);
+    }
+
+    /// Asks the other end of the call to call `uri` instead (RFC 5589 section 6). What becomes of
+    /// that is said in the log; once they talk, the call ends here.
+    pub fn transfer(&mut self, now: Instant, uri: &str) {
+        let Some(id) = self.call.as_ref().and_then(|call| call.id) else { return };
+        let uri = whole(uri);
+        match self.agent.transfer(now, id, &uri) {
+            Ok(()) => self.log.say(format_args!("asking the other end to call {uri}")),
+            Err(error) => self.log.say(format_args!("not transferred: {error}")),
         }
         self.act(now);
     }
@@ -457,6 +469,13 @@ impl Phone {
                 self.take(now, &answer);
             }
             Event::Offer { call, offer } => self.on_offer(now, call, offer.as_deref()),
+            Event::Transfer { call, transfer: Transfer::Done } => {
+                self.log.say(format_args!("transferred"));
+                let _ = self.agent.hang_up(now, call);
+            }
+            Event::Transfer { transfer: Transfer::Failed(failure), .. } => {
+                self.log.say(format_args!("not transferred: {}", of_failure(&failure)));
+            }
             Event::TransferAsked { call, .. } => {
                 // Nobody here is asked whether he would like to talk to somebody else.
                 let _ = self.agent.refuse_transfer(now, call, 603);
@@ -591,6 +610,11 @@ impl Phone {
             ));
         }
     }
+}
+
+/// An address that may have been typed without its scheme.
+fn whole(uri: &str) -> String {
+    if uri.contains(':') { uri.into() } else { format!("sip:{uri}") }
 }
 
 /// Why a call is over, in words.

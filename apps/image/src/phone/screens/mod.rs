@@ -56,7 +56,12 @@ impl View {
             }
             Some(true) => {
                 let [address] = self.dial.take();
-                phone.place(now, &address);
+                if self.page == Page::Transfer {
+                    phone.transfer(now, &address);
+                    self.page = Page::Call;
+                } else {
+                    phone.place(now, &address);
+                }
                 true
             }
             Some(false) => true,
@@ -70,6 +75,7 @@ impl View {
             (Key::Enter, _) if rings => phone.answer(now),
             (Key::Backspace, _) | (_, 'h') => phone.hang_up(now),
             (_, 'm') => phone.mute(),
+            (_, 'x') => self.page = Page::Transfer,
             (_, '0'..='9' | '*' | '#') => phone.press(letter),
             (_, 'q') => self.page = Page::Menu,
             _ => {}
@@ -133,7 +139,7 @@ impl screen::console::View for View {
             return letter == 'b' || key == Key::Enter;
         }
         match self.page {
-            Page::Login | Page::Dial => {
+            Page::Login | Page::Dial | Page::Transfer => {
                 if !self.on_key_in_form(key, phone, now) {
                     self.page = Page::Menu;
                 }

@@ -14,6 +14,8 @@ pub(super) enum Page {
     Menu,
     /// Whom to call.
     Dial,
+    /// Whom the other end is to call instead.
+    Transfer,
     /// The call, and its security.
     Call,
     /// The lease, and what a NAT makes of our ports.
