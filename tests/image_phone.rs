@@ -163,6 +163,11 @@ fn it_calls_by_a_server() {
     bob.wait_for(Event::Incoming);
     bob.act(&Action::Reject);
     alice.wait_for(Event::Ended);
+
+    // There is nobody to call.
+    alice.act(&Action::Dial(format!("sip:nobody@{server}")));
+    alice.wait_for(Event::Ended);
+    alice.turn_to(&format!("{MENU}l"), "the call has ended: refused with 404");
     alice.turn_to(MENU, "registered");
 }
 

@@ -214,7 +214,6 @@ impl Phone {
         if self.network.address() == address.as_ref() {
             return;
         }
-        let is_first = self.network.address().is_none();
         match &address {
             Some(address) => {
                 self.log.say(format_args!("address {}", address.ours));
@@ -231,17 +230,18 @@ impl Phone {
         if self.network.address().is_none() {
             return;
         }
-        if !is_first {
-            self.agent.network_changed(now);
-            return self.act(now);
-        }
+        // What there is already goes on from here, though there may have been no address meanwhile.
+        self.agent.network_changed(now);
+        self.act(now);
         if let Some((host, port)) = self.options.stun.clone() {
             let (port, transport) = (Some(port), Some(Transport::Udp));
             let destination = Destination { host, port, transport, sips: false };
             self.resolver.locate(now, destination, Search::Stun, &mut self.random);
             self.go_on_with_searches(now);
         }
-        self.register(now);
+        if self.account.is_none() {
+            self.register(now);
+        }
         if let Some(uri) = self.options.call.take() {
             self.place(now, &uri);
         }
@@ -253,6 +253,9 @@ impl Phone {
         self.options.password = (!password.is_empty()).then(|| password.into());
         self.options.server = server.map(String::from);
         self.login = Login::Asking;
+        if let Some(account) = self.account.take() {
+            self.agent.forget_account(account);
+        }
         if self.ours().is_some() {
             self.register(now);
         }
@@ -260,9 +263,6 @@ impl Phone {
 
     /// Logs in as the options say, if they do.
     fn register(&mut self, now: Instant) {
-        if let Some(account) = self.account.take() {
-            self.agent.forget_account(account);
-        }
         let Some(uri) = &self.options.account else { return };
         let password = self.options.password.as_deref().map(Password::new);
         let proxy = self.options.server.as_ref().map(|server| format!("sip:{server};lr"));

@@ -81,11 +81,15 @@ fn who_logs_in_before_there_is_an_address_is_logged_in_then() {
     let (mut phone, mut view) = (phone("address=dhcp"), View::default());
     press(&mut view, &mut phone, "alice@192.0.2.9\nsecret\n192.0.2.8\n");
     assert_eq!(phone.login(), &Login::Asking);
-    let ours = "192.0.2.1/24".parse().expect("an address");
-    let address =
-        Address { ours, gateway: None, dns: Vec::new(), tftp: None, file: None, ntp: None };
-    phone.on_address(Some(address), NOW);
-    assert!(phone.log.since(0).any(|line| line == "logging in as sip:alice@192.0.2.9"));
+    let address = |ours: &str| {
+        let ours = ours.parse().expect("an address");
+        Some(Address { ours, gateway: None, dns: Vec::new(), tftp: None, file: None, ntp: None })
+    };
+    for lease in [address("192.0.2.1/24"), None, address("192.0.2.2/24")] {
+        phone.on_address(lease, NOW);
+        let logins = phone.log.since(0).filter(|line| line.starts_with("logging in as sip:alice@"));
+        assert_eq!(logins.count(), 1, "the account stays when the address changes");
+    }
     let Options { password, server, .. } = phone.options();
     assert_eq!((password.as_deref(), server.as_deref()), (Some("secret"), Some("192.0.2.8")));
 }
