@@ -64,6 +64,25 @@ fn users_of_a_later_file_take_the_place_of_those_before() {
 }
 
 #[test]
+fn one_host_may_ask_how_long_steps_take() {
+    let mut lan = Lan::ready("auth=off query=192.0.2.20:5099", USERS);
+    let host = SocketAddrV4::new(Ipv4Addr::new(192, 0, 2, 20), 6000);
+    let mut ask = |from, question: &[u8]| {
+        lan.send(from, 5099, question);
+        lan.run(Duration::from_millis(3));
+        let answers = lan.sent.drain(..).filter(|sent| sent.to == from);
+        answers.map(|sent| String::from_utf8(sent.payload).expect("text")).collect::<Vec<_>>()
+    };
+    let timings = ask(host, b"timings\n");
+    let [line] = &timings[..] else { panic!("{timings:?}") };
+    assert!(line.starts_with("{\"timings\":{\"parse-headers\":{\"count\":0,"), "{line}");
+    assert!(line.contains("\"total\":{\"count\":0,\"nanoseconds\":0}}}\n"), "{line}");
+    let error = "{\"error\":\"expected the line: timings\"}\n";
+    assert_eq!(ask(host, b"reboot\n"), [error]);
+    assert!(ask(OTHER, b"timings\n").is_empty());
+}
+
+#[test]
 fn a_call_finds_its_callee_and_a_silent_neighbour_holds_nobody_up() {
     let mut lan = Lan::ready("auth=off", USERS);
     let gone = SocketAddrV4::new(Ipv4Addr::new(192, 0, 2, 30), 5070);

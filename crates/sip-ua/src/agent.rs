@@ -1,7 +1,7 @@
 //! The agent: what comes in finds whom it is for.
 
 use crate::admission;
-use crate::call::{Call, CallError, refuse_answer};
+use crate::call::{Call, CallError, Cause, refuse_answer};
 use crate::capabilities::{self, ALLOW};
 use crate::client_transaction::{Heard, Owner};
 use crate::config::{Account, AccountId, Config};
@@ -9,12 +9,14 @@ use crate::core::{Core, News};
 use crate::event::{CallId, Event, Location, MessageId, Ticket, Transmit};
 use crate::message::ACCEPT;
 use crate::registration::Registration;
+use crate::replaces::Replaces;
 use crate::server_transaction::{Answer, Arrival, Asked, ServerKey};
+use crate::uac::split_headers;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::net::SocketAddr;
 use sip::message::Flaw;
-use sip::{Flow, Instant, Message, Method, Transport, Uri};
+use sip::{Emit, Flow, Instant, Message, Method, Transport, Uri};
 
 /// A user agent. See the [crate] for how it is used.
 pub struct Agent {
@@ -124,7 +126,7 @@ impl Agent {
     /// How many calls there are.
     #[must_use]
     pub fn calls(&self) -> usize {
-        self.calls.len()
+        self.calls.values().filter(|call| !call.has_ended()).count()
     }
 
     /// How many requests, of either side, are in progress or remembered.
@@ -184,7 +186,8 @@ impl Agent {
     }
 
     /// Calls `uri`, as `account` or directly, with the offer `session`; if that is empty, the other
-    /// end makes the offer ([`Event::Offer`]).
+    /// end makes the offer ([`Event::Offer`]). A URI with Replaces in it has another call's place
+    /// taken (RFC 3891); other header fields in it are left out.
     ///
     /// # Errors
     /// [`CallError::Uri`] where it is no SIP URI or there is no such account.
@@ -195,11 +198,27 @@ impl Agent {
         uri: &str,
         session: Vec<u8>,
     ) -> Result<CallId, CallError> {
+        self.place(now, account, uri, session, Cause::default())
+    }
+
+    fn place(
+        &mut self,
+        now: Instant,
+        account: Option<AccountId>,
+        uri: &str,
+        session: Vec<u8>,
+        mut cause: Cause,
+    ) -> Result<CallId, CallError> {
+        let (address, headers) = split_headers(uri.as_bytes()).ok_or(CallError::Uri)?;
+        let address = uri.get(..address.len()).ok_or(CallError::Uri)?;
+        if let Some(replaces) = Replaces::of_headers(headers) {
+            ("Replaces: ", &replaces, "\r\nRequire: replaces\r\n").emit(&mut cause.lines);
+        }
         let routes = account.and_then(|account| self.registrations.get(account.0));
         let routes = routes.map_or(&[][..], |registration| &registration.service_route);
-        let dialog = self.core.dialog_to(account, uri, routes).ok_or(CallError::Uri)?;
+        let dialog = self.core.dialog_to(account, address, routes).ok_or(CallError::Uri)?;
         let id = self.core.new_call();
-        let call = Call::place(&mut self.core, id, account, dialog, session, None, now);
+        let call = Call::place(&mut self.core, id, account, dialog, session, cause, now);
         self.calls.insert(id, call);
         Ok(id)
     }
@@ -338,14 +357,8 @@ impl Agent {
     ) -> Result<CallId, CallError> {
         let found = self.calls.get_mut(&call).ok_or(CallError::Unknown)?;
         let account = found.account;
-        let (uri, lines) = found.follow(&mut self.core, now)?;
-        let routes = account.and_then(|account| self.registrations.get(account.0));
-        let routes = routes.map_or(&[][..], |registration| &registration.service_route);
-        let dialog = self.core.dialog_to(account, &uri, routes).ok_or(CallError::Uri)?;
-        let id = self.core.new_call();
-        let referral = Some((call, lines));
-        let placed = Call::place(&mut self.core, id, account, dialog, session, referral, now);
-        self.calls.insert(id, placed);
+        let (uri, cause) = found.follow(&mut self.core, now)?;
+        let id = self.place(now, account, &uri, session, cause)?;
         self.core.news.push(News { to: call, status: 100 });
         self.tidy(now);
         Ok(id)
@@ -393,7 +406,8 @@ impl Agent {
         call: CallId,
         act: impl FnOnce(&mut Call, &mut Core) -> Result<(), CallError>,
     ) -> Result<(), CallError> {
-        let found = self.calls.get_mut(&call).ok_or(CallError::Unknown)?;
+        let found = self.calls.get_mut(&call).filter(|call| !call.has_ended());
+        let found = found.ok_or(CallError::Unknown)?;
         let done = act(found, &mut self.core);
         self.calls.retain(|_, call| !call.is_over());
         done

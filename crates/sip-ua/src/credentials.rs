@@ -46,7 +46,13 @@ impl Client {
             uri: self.draft.dialog.request_uri(),
             body: &self.draft.body,
         };
-        let (line, realm) = answer(account.as_deref(), response, &request, cnonce)?;
+        let Answer { line, realm, stale } = answer(account.as_deref(), response, &request, cnonce)?;
+        // Who refuses our credentials for another reason than the nonce refuses them always (RFC
+        // 3261 section 22.2).
+        let (_, answers) = fields(response.status().unwrap_or_default());
+        if !stale && self.authorization.starts_with(answers.as_str().as_bytes()) {
+            return Err(refused(&realm));
+        }
         // A proxy before the account's own server says 100, and passes the request on to that,
         // which then asks.
         let has_proxy = account.as_ref().is_some_and(|account| account.proxy.is_some());
@@ -76,8 +82,18 @@ impl Client {
     }
 }
 
-/// The header field line with the credentials of `account` that answer what `response` asks, and
-/// the realm that they are for. Of several challenges the first is taken whose algorithm is known.
+/// The answer to a challenge.
+struct Answer {
+    /// The header field line with the credentials.
+    line: Vec<u8>,
+    /// What they are for.
+    realm: Vec<u8>,
+    /// Whether only the nonce of those before was not good any more.
+    stale: bool,
+}
+
+/// The credentials of `account` that answer what `response` asks. Of several challenges the first
+/// is taken whose algorithm is known.
 ///
 /// # Errors
 /// Where nothing is known for the realm: it is not that of the account, or there is no password.
@@ -86,7 +102,7 @@ fn answer(
     response: &Message<'_>,
     request: &Request<'_>,
     cnonce: Token,
-) -> Result<(Vec<u8>, Vec<u8>), Failure> {
+) -> Result<Answer, Failure> {
     let (asks, answers) = fields(response.status().unwrap_or_default());
     let mut challenges =
         response.values(asks).filter_map(|value| Challenge::parse(value).ok().flatten());
@@ -110,5 +126,5 @@ fn answer(
     let credentials = challenge.answer(user, ha1.get(challenge.algorithm), request, &nonce, 1);
     let mut line = Vec::new();
     (answers.as_str(), ": ", &credentials, "\r\n").emit(&mut line);
-    Ok((line, challenge.realm.to_vec()))
+    Ok(Answer { line, realm: challenge.realm.to_vec(), stale: challenge.stale })
 }

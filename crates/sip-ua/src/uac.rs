@@ -32,6 +32,15 @@ pub fn destination(uri: &[u8]) -> Option<Destination> {
     Some(Destination { host, port: uri.port, transport, sips: uri.secure })
 }
 
+/// The SIP URI `uri` without its header fields, which no request URI may have, and those (RFC 3261
+/// section 19.1.1); `None` where it is no SIP URI.
+pub(crate) fn split_headers(uri: &[u8]) -> Option<(&[u8], &[u8])> {
+    let Ok(Uri::Sip(parsed)) = Uri::parse(uri) else { return None };
+    // The `?` before them goes as well; a user part may have one, too.
+    let address = uri.get(..uri.len() - parsed.headers.len())?;
+    Some((address.strip_suffix(b"?").unwrap_or(address), parsed.headers))
+}
+
 /// What stands in the branch of one of our requests, and whether that is a CANCEL. Only its
 /// beginning may be there: the network gives back no more than some hundred bytes of what it could
 /// not deliver.

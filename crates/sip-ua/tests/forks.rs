@@ -170,11 +170,7 @@ fn an_answer_after_64_times_t1_is_acknowledged_and_hung_up() {
 fn two_agents_ring_behind_a_proxy_and_both_answer() {
     let mut rig = rig();
     let address_of_proxy = ([192, 0, 2, 50], 5060).into();
-    rig.add_proxy(Proxy {
-        address: address_of_proxy,
-        targets: vec![address(1), address(2)],
-        stands_for: None,
-    });
+    rig.add_proxy(Proxy::new(address_of_proxy, vec![address(1), address(2)]));
     let call = rig.call_uri(0, &format!("sip:all@{address_of_proxy}"), SESSION);
     let mut theirs = Vec::new();
     for side in [1, 2] {

@@ -2,7 +2,9 @@
 
 mod rig;
 
+use rig::stranger::value;
 use rig::{Rig, SESSION, address};
+use sip::HeaderName;
 use sip_ua::{CallId, Config, End, Event, Failure, Transfer};
 use std::time::Duration;
 use test_support::network::Link;
@@ -225,4 +227,57 @@ fn transfers_end_whatever_is_lost() {
         }
         rig.finish();
     }
+}
+
+#[test]
+fn who_hangs_up_before_his_wish_is_answered_hears_no_more_of_it() {
+    let mut rig = rig(1, 0);
+    let (alice, bob) = talking(&mut rig, 0, 1);
+    let uri = format!("sip:carol@{}", address(2));
+    rig.act(0, |agent, now| agent.transfer(now, alice, &uri));
+    assert!(matches!(rig.expect(1), Event::TransferAsked { .. }));
+    rig.act(0, |agent, now| agent.hang_up(now, alice));
+    assert_eq!(rig.expect(0), Event::Ended { call: alice, end: End::HungUp });
+    assert!(matches!(rig.expect(1), Event::Ended { call, .. } if call == bob));
+    assert!(rig.try_act(0, |agent, now| agent.hang_up(now, alice)).is_err());
+    rig.finish();
+    assert_eq!(rig.events(0), []);
+    rig.assert_flow(&[], "A>B INVITE, B>A 200, A>B ACK, A>B REFER, A>B BYE, B>A 200, B>A 487");
+}
+
+#[test]
+fn nobody_is_told_of_a_transfer_for_more_than_three_minutes() {
+    let configs = ["alice", "bob", "carol"].map(|user| Config {
+        user: user.into(),
+        ringing: sip::Duration::from_secs(400),
+        ..Config::default()
+    });
+    let link = Link { delay: Duration::from_millis(5), ..Link::default() };
+    let mut rig = Rig::new(1, link, &configs);
+    let (alice, _, new) = followed(&mut rig);
+    let carol = incoming(&mut rig, 2);
+    rig.act(0, |agent, now| agent.hang_up(now, alice));
+    rig.act(2, |agent, now| agent.ring(now, carol, b""));
+    rig.pass(Duration::from_secs(200));
+    rig.act(2, |agent, now| agent.answer(now, carol, SESSION));
+    rig.pass(Duration::from_secs(1));
+    assert_eq!(rig.count(1, "NOTIFY"), 2);
+    rig.act(1, |agent, now| agent.hang_up(now, new));
+    rig.finish();
+}
+
+#[test]
+fn a_uri_has_a_call_replaced_and_no_other_header_fields_set() {
+    let mut rig = rig(1, 0);
+    let uri = format!("sip:bob?x@{}?Subject=x&Replaces=a%3Bto-tag=1%3Bfrom-tag=2", address(1));
+    let call = rig.call_uri(0, &uri, SESSION);
+    let failure =
+        Failure::Refused { status: 481, reason: "Call/Transaction Does Not Exist".into() };
+    assert_eq!(rig.expect(0), Event::Ended { call, end: End::Failed(failure) });
+    let invite = rig.last(address(0), address(1), "INVITE");
+    assert!(invite.starts_with(format!("INVITE sip:bob?x@{} SIP/2.0\r\n", address(1)).as_bytes()));
+    assert_eq!(value(invite, HeaderName::To), format!("<sip:bob?x@{}>", address(1)));
+    assert_eq!(value(invite, HeaderName::Replaces), "a;to-tag=1;from-tag=2");
+    assert_eq!(value(invite, HeaderName::Subject), "");
+    rig.finish();
 }

@@ -3,7 +3,8 @@
 use super::{Machine, Mistake, Word};
 use alloc::string::String;
 use alloc::vec::Vec;
-use core::net::Ipv4Addr;
+use core::net::{Ipv4Addr, SocketAddrV4};
+use core::ops::RangeInclusive;
 use sip::Duration;
 use sip_server::config::{Mode, State};
 use smoltcp::wire::Ipv4Cidr;
@@ -34,6 +35,8 @@ pub struct Options {
     pub expires: Duration,
     /// `screen=log`, `state` or `users`: what the screen shows at first.
     pub screen: Page,
+    /// `query=A.B.C.D:PORT`: who may ask, at this port, how long the steps of the work take.
+    pub query: Option<SocketAddrV4>,
     /// `secret=HEX`: 64 digits, kept over restarts, so that calls that stand keep their way.
     pub secret: Option<[u8; 32]>,
 }
@@ -52,6 +55,7 @@ impl Default for Options {
             refresh: Duration::ZERO,
             expires: Duration::from_secs(300),
             screen: Page::Log,
+            query: None,
             secret: None,
         }
     }
@@ -68,8 +72,11 @@ pub enum Page {
     Users,
 }
 
+/// Ports for queries: the machine takes others for itself.
+const PORTS: RangeInclusive<u16> = 1_024..=49_151;
+
 const NAMES: &str =
-    "mode, auth, state, domain, trusted, tftp, file, refresh, expires, screen, secret,";
+    "mode, auth, state, domain, trusted, tftp, file, refresh, expires, screen, query, secret,";
 
 impl Options {
     /// Reads `text`. Of two words that say different things the later one counts.
@@ -118,6 +125,15 @@ impl Options {
                 let meanings = [("log", Page::Log), ("state", Page::State), ("users", Page::Users)];
                 self.screen = word.one_of(&meanings, "log, state or users")?;
             }
+            "query" => {
+                let example =
+                    "an address and a port of 1024 to 49151 but 5060, such as 192.0.2.9:5099";
+                let host: SocketAddrV4 = word.parse(example)?;
+                if host.port() == 5_060 || !PORTS.contains(&host.port()) {
+                    return Err(word.mistake(example));
+                }
+                self.query = Some(host);
+            }
             "secret" => {
                 self.secret = Some(hex(word.value).ok_or(word.mistake("64 hexadecimal digits"))?);
             }
@@ -155,7 +171,7 @@ mod tests {
             "barebell mode=redirect auth=off state=stateless domain=Example.org,sip.example.org \
              trusted=192.0.2.0/28,192.0.2.9/32 address=192.0.2.7/24 gateway=192.0.2.1 dns=192.0.2.2,192.0.2.3 tftp=192.0.2.4 \
              file=users refresh=600 expires=120 checksums=off sntp=off syslog=192.0.2.5 \
-             screen=users reboot=0",
+             screen=users query=192.0.2.9:5099 reboot=0",
         );
         let machine = Machine {
             address: Some("192.0.2.7/24".parse().expect("an address")),
@@ -180,6 +196,7 @@ mod tests {
             refresh: Duration::from_secs(600),
             expires: Duration::from_secs(120),
             screen: Page::Users,
+            query: Some(SocketAddrV4::new(Ipv4Addr::new(192, 0, 2, 9), 5_099)),
             secret: None,
         };
         assert_eq!(options, Ok(expected));
@@ -201,6 +218,9 @@ mod tests {
             "expires=59",
             "domain=a,,b",
             "screen=x",
+            "query=192.0.2.9",
+            "query=192.0.2.9:53",
+            "query=192.0.2.9:5060",
         ] {
             assert!(said(line).is_err(), "{line}");
         }

@@ -3,6 +3,7 @@
 mod accounts;
 mod config;
 mod connections;
+mod query;
 pub mod screens;
 mod shortage;
 mod syslog;
@@ -204,6 +205,14 @@ impl Server {
                 let heard =
                     keeper.and_then(|keeper| keeper.receive(now, ends.source, datagram.payload));
                 self.correction = heard.or(self.correction);
+            } else if let Some(host) = self.options.query
+                && host.port() == ends.destination.port()
+            {
+                if host.ip() == ends.source.ip() {
+                    let steps = self.engine.timings().map(|(step, timing)| (step.name(), timing));
+                    let answer = query::answer(datagram.payload, steps.into_iter(), self.total);
+                    self.network.send(now, host.port(), ends.source, answer.as_bytes());
+                }
             } else {
                 let port = ends.destination.port();
                 let payload = datagram.payload;
@@ -434,6 +443,7 @@ impl Server {
         self.end_fetch();
         self.network.close(SIP);
         self.network.close(sntp::PORT);
+        self.options.query.iter().for_each(|host| self.network.close(host.port()));
         let mut news = Vec::new();
         self.connections.end_all(self.network.stack(now), &mut news);
         self.tell(now, news);
@@ -451,6 +461,7 @@ impl Server {
                 };
                 self.time_keeper = time_server.map(|server| TimeKeeper::new(server, now));
                 self.network.listen(sntp::PORT);
+                self.options.query.iter().for_each(|host| self.network.listen(host.port()));
                 self.configure();
                 self.phase = Phase::Users;
                 self.next_fetch = Some(now);

@@ -18,7 +18,7 @@ impl Call {
             State::Calling(_) => self.take_back(core, End::HungUp, now),
             State::Ringing(_) => self.decline(core, 603, now),
             State::Established(_) => self.send_bye(core, End::HungUp, now),
-            State::Over => {}
+            State::Referred(_) | State::Over => {}
         }
     }
 
@@ -30,7 +30,10 @@ impl Call {
             State::Ringing(_) => self.refuse_invite(core, 487, end, now),
             // Whoever has not answered refuses, and does not hang up.
             State::Calling(_) => {}
-            _ => self.end(core, end, now),
+            _ => {
+                self.part(core, now);
+                core.tell(Event::Ended { call: self.id, end });
+            }
         }
     }
 
@@ -49,7 +52,7 @@ impl Call {
         let bye = Draft::within(self.account, &mut established.dialog, Method::Bye, Vec::new());
         let way = self.way_to(bye.dialog.next_hop());
         core.request(bye, Owner::Nobody, way, now);
-        self.leave(core, now);
+        self.part(core, now);
     }
 
     /// Another call takes this one's place (RFC 3891 section 3).
@@ -58,7 +61,7 @@ impl Call {
         match &self.state {
             State::Calling(_) => self.take_back(core, end, now),
             State::Established(_) => self.send_bye(core, end, now),
-            State::Ringing(_) | State::Over => {}
+            State::Ringing(_) | State::Referred(_) | State::Over => {}
         }
     }
 
@@ -72,6 +75,8 @@ impl Call {
         let ends = is_gone && matches!(self.state, State::Established(_));
         if ends {
             self.send_bye(core, End::Failed(failure.clone()), now);
+            // Nobody is left there to be told of a transfer.
+            self.state = State::Over;
         }
         ends
     }
@@ -96,7 +101,7 @@ impl Call {
                 // as it likes.
                 core.cancel(self.id, now);
             }
-            State::Over => {}
+            State::Referred(_) | State::Over => {}
         }
     }
 }

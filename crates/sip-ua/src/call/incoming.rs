@@ -3,7 +3,7 @@
 use super::error::CallError;
 use super::exchange::{Exchange, Offer, cseq_of, session_of};
 use super::reliable::Responses;
-use super::state::{Call, Established, Ringing, State, Unacknowledged};
+use super::state::{Call, Cause, Established, Ringing, State, Unacknowledged};
 use super::timer::{SessionTimer, agree, too_brief};
 use crate::capabilities;
 use crate::config::{AccountId, Reliable};
@@ -70,8 +70,7 @@ impl Call {
             state,
             is_moved: false,
             way,
-            referrer: None,
-            wish: Vec::new(),
+            cause: Cause::default(),
             replaces,
         })
     }

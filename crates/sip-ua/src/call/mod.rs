@@ -15,6 +15,7 @@ mod outgoing;
 mod prack;
 mod redirect;
 mod referral;
+mod referred;
 mod refresh;
 mod reliable;
 mod state;
@@ -23,7 +24,7 @@ mod transfer;
 
 pub(crate) use ack::refuse_answer;
 pub use error::CallError;
-pub(crate) use state::Call;
+pub(crate) use state::{Call, Cause};
 
 use crate::capabilities::ALLOW;
 use crate::client_transaction::Heard;
@@ -44,6 +45,9 @@ impl Call {
         key: ServerKey,
         now: Instant,
     ) {
+        if matches!(self.state, State::Referred(_)) {
+            return self.on_request_referred(core, request, flow, key, now);
+        }
         let tag = self.local_tag();
         let refuse = |core: &mut Core, status: u16| {
             core.respond(request, flow, key, &Answer::status(status, &tag), now);
@@ -98,6 +102,7 @@ impl Call {
         match (&mut self.state, heard.method) {
             (State::Calling(_), Method::Invite) => self.on_invite_heard(core, heard, now),
             (State::Established(_), _) => self.on_established_heard(core, heard, now),
+            (State::Referred(_), _) => self.on_referred_heard(&heard),
             _ => self.on_offer_heard(core, &heard, now),
         }
     }
@@ -116,6 +121,7 @@ impl Call {
                 self.poll_answer(core, now);
                 self.poll_timer(core, now);
             }
+            State::Referred(referred) if referred.until <= now => self.state = State::Over,
             _ => {}
         }
     }
@@ -127,6 +133,7 @@ impl Call {
                 [Some(ringing.give_up), ringing.reliable.next_timer()].into_iter().flatten().min()
             }
             State::Established(established) => established.next_timer(self.is_free()),
+            State::Referred(referred) => Some(referred.until),
             State::Calling(_) | State::Over => None,
         };
         [next, self.next_offer()].into_iter().flatten().min()

@@ -3,7 +3,7 @@
 use super::ack::acknowledge;
 use super::exchange::{Offer, Turn, cseq_of, session_of};
 use super::redirect::{Place, Redirects};
-use super::state::{Call, Calling, Established, State};
+use super::state::{Call, Calling, Cause, Established, State};
 use crate::capabilities;
 use crate::client_transaction::{ClientId, Heard, Owner};
 use crate::config::{AccountId, Reliable};
@@ -20,18 +20,16 @@ use sip::{Flow, Instant, Message, Method, Uri};
 const MAX_BRIEFS: u32 = 4;
 
 impl Call {
-    /// Calls, with the offer `session`; `referral` names the call whose other end has wished for
-    /// it, and further header field lines.
+    /// Calls, with the offer `session`.
     pub(crate) fn place(
         core: &mut Core,
         id: CallId,
         account: Option<AccountId>,
         dialog: Dialog,
         session: Vec<u8>,
-        referral: Option<(CallId, Vec<u8>)>,
+        cause: Cause,
         now: Instant,
     ) -> Self {
-        let (referrer, wish) = referral.unzip();
         let redirects = Redirects::new(dialog.target(), core.config.redirects);
         let calling = Calling {
             dialog,
@@ -53,8 +51,7 @@ impl Call {
             state,
             is_moved: false,
             way: None,
-            referrer,
-            wish: wish.unwrap_or_default(),
+            cause,
             replaces: None,
         };
         let _ = call.invite(core, now);
@@ -72,7 +69,7 @@ impl Call {
         let dialog = &mut calling.dialog;
         let mut draft = Draft::within(self.account, dialog, Method::Invite, session);
         draft.lines = capabilities::lines(&core.config);
-        draft.lines.extend_from_slice(&self.wish);
+        draft.lines.extend_from_slice(&self.cause.lines);
         if core.config.reliable == Reliable::Required {
             draft.lines.extend_from_slice(b"Require: 100rel\r\n");
         }

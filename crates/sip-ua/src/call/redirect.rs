@@ -1,5 +1,6 @@
 //! Where calls are sent instead (RFC 3261 sections 8.1.3.4 and 21.3).
 
+use crate::uac::split_headers;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
@@ -29,11 +30,7 @@ fn target_of(contact: &NameAddr<'_>, secure: bool) -> Option<Vec<u8>> {
         return None;
     }
     // What stands behind the `?` is for the header of the request; that is not for others to say.
-    let length = match uri.headers {
-        [] => contact.uri_bytes.len(),
-        headers => contact.uri_bytes.len() - headers.len() - 1,
-    };
-    contact.uri_bytes.get(..length).map(<[u8]>::to_vec)
+    split_headers(contact.uri_bytes).map(|(uri, _)| uri.to_vec())
 }
 
 fn is_same(one: &[u8], other: &[u8]) -> bool {

@@ -2,7 +2,10 @@
 
 use crate::core::Core;
 use crate::server_transaction::Asked;
-use sip::Instant;
+use sip::{Duration, Instant};
+
+/// How long an end is told of a call that it has wished for.
+pub(super) const TELLS: Duration = Duration::from_secs(180);
 
 /// REFERs within one dialog, of either end.
 #[derive(Default)]

@@ -4,6 +4,7 @@ use super::error::CallError;
 use super::exchange::{Exchange, Offer};
 use super::redirect::Redirects;
 use super::referral::Referrals;
+use super::referred::Referred;
 use super::reliable::Responses;
 use super::timer::SessionTimer;
 use crate::client_transaction::ClientId;
@@ -64,8 +65,19 @@ pub(super) enum State {
     Calling(Box<Calling>),
     Ringing(Box<Ringing>),
     Established(Box<Established>),
+    /// Ended, but for what is told of a transfer.
+    Referred(Box<Referred>),
     /// Over; what is still to come is answered by transactions alone.
     Over,
+}
+
+/// What a call that we place comes of.
+#[derive(Default)]
+pub(crate) struct Cause {
+    /// The call whose other end has wished for it, and is told how it goes.
+    pub(crate) referrer: Option<CallId>,
+    /// Header field lines of its INVITE.
+    pub(crate) lines: Vec<u8>,
 }
 
 /// One call.
@@ -81,10 +93,7 @@ pub(crate) struct Call {
     pub(super) is_moved: bool,
     /// The way that requests of the dialog go, and the URI that it leads to.
     pub(super) way: Option<(Vec<u8>, Flow)>,
-    /// The call whose other end has wished for this one, and is told how it goes.
-    pub(super) referrer: Option<CallId>,
-    /// Header field lines of the INVITE that come of that wish.
-    pub(super) wish: Vec<u8>,
+    pub(super) cause: Cause,
     /// The call whose place this one takes when it is answered.
     pub(crate) replaces: Option<CallId>,
 }
@@ -180,6 +189,11 @@ impl Call {
         matches!(self.state, State::Over)
     }
 
+    /// Whether the owner was told that it has ended.
+    pub(crate) const fn has_ended(&self) -> bool {
+        matches!(self.state, State::Referred(_) | State::Over)
+    }
+
     /// Whether it stands.
     pub(crate) const fn is_established(&self) -> bool {
         matches!(self.state, State::Established(_))
@@ -190,9 +204,9 @@ impl Call {
         matches!(&self.state, State::Established(established) if established.is_confirmed)
     }
 
-    /// Whether others have begun it.
+    /// Whether others have begun it, and it has not ended.
     pub(crate) const fn is_of_others(&self) -> bool {
-        !self.is_ours
+        !self.is_ours && !self.has_ended()
     }
 
     /// Whether others have begun it, and it is not answered.
@@ -207,6 +221,7 @@ impl Call {
             State::Calling(calling) => calling.early.iter().any(|early| early.dialog.id() == id),
             State::Ringing(ringing) => ringing.dialog.id() == id,
             State::Established(established) => established.dialog.id() == id,
+            State::Referred(referred) => referred.dialog.id() == id,
             State::Over => false,
         }
     }
@@ -239,7 +254,7 @@ impl Call {
             State::Established(established) => {
                 (&mut [][..], Some((&mut established.dialog, &mut established.exchange)))
             }
-            State::Over => (&mut [][..], None),
+            State::Referred(_) | State::Over => (&mut [][..], None),
         };
         early.iter_mut().map(|early| (&mut early.dialog, &mut early.exchange)).chain(one)
     }
@@ -250,7 +265,7 @@ impl Call {
             State::Calling(calling) => calling.current().map(|early| &early.exchange),
             State::Ringing(ringing) => Some(&ringing.exchange),
             State::Established(established) => Some(&established.exchange),
-            State::Over => None,
+            State::Referred(_) | State::Over => None,
         }
     }
 
@@ -294,6 +309,7 @@ impl Call {
             State::Ringing(ringing) => ringing.dialog.id().local_tag.to_vec(),
             State::Established(established) => established.dialog.id().local_tag.to_vec(),
             State::Calling(calling) => calling.dialog.id().local_tag.to_vec(),
+            State::Referred(referred) => referred.dialog.id().local_tag.to_vec(),
             State::Over => Vec::new(),
         }
     }
@@ -312,7 +328,7 @@ impl Call {
                 established.unacknowledged.as_ref().is_some_and(|answer| !answer.is_astray)
             }
             State::Ringing(ringing) => ringing.reliable.is_waiting(),
-            State::Calling(_) | State::Over => false,
+            State::Calling(_) | State::Referred(_) | State::Over => false,
         }
     }
 
@@ -324,7 +340,7 @@ impl Call {
 
     /// Tells whoever has wished for this call how it goes.
     pub(super) fn tell_news(&self, core: &mut Core, status: u16) {
-        if let Some(to) = self.referrer {
+        if let Some(to) = self.cause.referrer {
             core.news.push(News { to, status });
         }
     }

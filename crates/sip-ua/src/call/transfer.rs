@@ -3,21 +3,21 @@
 
 use super::error::CallError;
 use super::exchange::cseq_of;
-use super::state::{Call, State};
+use super::referral::TELLS;
+use super::state::{Call, Cause, State};
 use crate::client_transaction::{Heard, Owner};
 use crate::core::{Core, contact};
 use crate::draft::Draft;
 use crate::event::{Event, Failure, Transfer};
 use crate::replaces::Replaces;
 use crate::server_transaction::{Answer, Asked, ServerKey};
+use crate::uac::split_headers;
 use alloc::string::String;
 use alloc::vec::Vec;
 use sip::header::{NameAddr, media_type};
 use sip::message::reason_phrase;
-use sip::{Duration, Emit, Flow, HeaderName, Instant, Message, Method};
+use sip::{Emit, Flow, HeaderName, Instant, Message, Method};
 
-/// How long the other end is told of a call that it has wished for.
-const TELLS: Duration = Duration::from_secs(180);
 /// The header fields that a Refer-To may ask for, in all.
 const MAX_REFER_TO: usize = 2048;
 
@@ -106,8 +106,7 @@ impl Call {
             .value(HeaderName::ContentType)
             .and_then(|value| media_type(value).ok())
             .is_some_and(|kind| kind.is("message", "sipfrag"));
-        let state = notify.value(HeaderName::SubscriptionState).unwrap_or_default();
-        let is_over = state.trim_ascii().to_ascii_lowercase().starts_with(b"terminated");
+        let is_over = is_last(notify);
         let told = is_fragment.then(|| status_of(notify.body())).flatten();
         let transfer = match told {
             Some((status, reason)) if status >= 200 => {
@@ -158,20 +157,19 @@ impl Call {
             return Err(501);
         }
         let replaces = Replaces::of_headers(uri.headers).is_some();
-        let to = target.uri_bytes;
-        let to = String::from_utf8_lossy(to.split(|byte| *byte == b'?').next().unwrap_or(to));
-        let to = to.into_owned();
+        let (to, _) = split_headers(target.uri_bytes).ok_or(400_u16)?;
+        let to = String::from_utf8_lossy(to).into_owned();
         referrals.asked = Some(Asked { request: refer.as_bytes().to_vec(), flow: *flow, key });
         core.tell(Event::TransferAsked { call, to, replaces });
         Ok(())
     }
 
-    /// The owner follows: the URI to call, and the header field lines of that call.
+    /// The owner follows: the URI to call, and what that call comes of.
     pub(crate) fn follow(
         &mut self,
         core: &mut Core,
         now: Instant,
-    ) -> Result<(String, Vec<u8>), CallError> {
+    ) -> Result<(String, Cause), CallError> {
         let tag = self.local_tag();
         let user = core.contact_user(self.account);
         let established = self.established()?;
@@ -180,26 +178,18 @@ impl Call {
         let refer = Message::parse(&asked.request).map_err(|_| CallError::Unknown)?;
         let value = refer.value(HeaderName::ReferTo).unwrap_or_default();
         let target = NameAddr::parse(HeaderName::ReferTo, value).map_err(|_| CallError::Uri)?;
-        let uri = target.uri_bytes;
-        let (address, headers) = match uri.iter().position(|byte| *byte == b'?') {
-            Some(at) => (&uri[..at], &uri[at + 1..]),
-            None => (uri, &b""[..]),
-        };
         let mut lines = Vec::new();
-        if let Some(replaces) = Replaces::of_headers(headers) {
-            ("Replaces: ", &replaces, "\r\nRequire: replaces\r\n").emit(&mut lines);
-        }
         if let Some(referrer) = refer.value(HeaderName::ReferredBy) {
             ("Referred-By: ", referrer, "\r\n").emit(&mut lines);
         }
-        let address = String::from_utf8_lossy(address).into_owned();
+        let uri = String::from_utf8_lossy(target.uri_bytes).into_owned();
         established.referrals.count += 1;
         established.referrals.followed = Some((cseq_of(&refer), now + TELLS));
         let mut accepted = Vec::new();
         ("Contact: ", contact(&user, &asked.flow), "\r\n").emit(&mut accepted);
         let answer = Answer { status: 202, tag: &tag, lines: &accepted, body: b"" };
         core.respond(&refer, &asked.flow, asked.key, &answer, now);
-        Ok((address, lines))
+        Ok((uri, Cause { referrer: Some(self.id), lines }))
     }
 
     /// The owner does not follow.
@@ -220,14 +210,17 @@ impl Call {
     /// Tells the other end how the call goes that it has wished for.
     pub(crate) fn tell_referrer(&mut self, core: &mut Core, status: u16, now: Instant) {
         let account = self.account;
-        let Ok(established) = self.established() else { return };
-        let Some((cseq, until)) = established.referrals.followed else { return };
+        let (dialog, referrals) = match &mut self.state {
+            State::Established(call) => (&mut call.dialog, &mut call.referrals),
+            State::Referred(call) => (&mut call.dialog, &mut call.referrals),
+            State::Calling(_) | State::Ringing(_) | State::Over => return,
+        };
+        let Some((cseq, until)) = referrals.followed else { return };
         let is_over = status >= 200;
         if is_over {
-            established.referrals.followed = None;
+            referrals.followed = None;
         }
-        let count = established.referrals.count;
-        let dialog = &mut established.dialog;
+        let count = referrals.count;
         let mut notify = Draft::within(account, dialog, Method::Notify, Vec::new());
         // What tells one from others in the same dialog (RFC 3515 section 2.4.6).
         let id = (count > 1).then_some((";id=", cseq));
@@ -243,6 +236,9 @@ impl Call {
         ("SIP/2.0 ", status, " ", reason_phrase(status), "\r\n").emit(&mut notify.body);
         let way = self.way_to(notify.dialog.next_hop());
         core.request(notify, Owner::Nobody, way, now);
+        if is_over && matches!(self.state, State::Referred(_)) {
+            self.state = State::Over;
+        }
     }
 
     /// Whether an INVITE with `replaces` means this call.
@@ -258,9 +254,15 @@ impl Call {
                 calling.early.iter().any(|early| is_meant(early.dialog.id()))
             }
             State::Established(established) => is_meant(established.dialog.id()),
-            State::Ringing(_) | State::Over => false,
+            State::Ringing(_) | State::Referred(_) | State::Over => false,
         }
     }
+}
+
+/// Whether nothing more is told after `notify`.
+pub(super) fn is_last(notify: &Message<'_>) -> bool {
+    let state = notify.value(HeaderName::SubscriptionState).unwrap_or_default();
+    state.trim_ascii().to_ascii_lowercase().starts_with(b"terminated")
 }
 
 /// Status and reason of a status line, which is what a fragment of a response begins with (RFC

@@ -3,11 +3,12 @@
 // Each file of tests uses a part of it.
 #![allow(dead_code)]
 
+mod hunt;
 pub(crate) mod proxy;
 pub(crate) mod stranger;
 
 use proxy::Proxy;
-use sip::{Flow, Instant, Message, Transport};
+use sip::{Flow, Instant, Message, StartLine, Transport};
 use sip_ua::{Agent, CallError, CallId, Config, Event, Location};
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
@@ -38,10 +39,35 @@ pub(crate) struct Rig {
     mail: BTreeMap<SocketAddr, VecDeque<Vec<u8>>>,
     /// The start lines and CSeq of all that the agents have sent, with who has.
     pub(crate) sent: Vec<(usize, String)>,
+    /// All that was sent.
+    wire: Vec<Sent>,
+}
+
+/// What somebody has sent to somebody.
+struct Sent {
+    from: SocketAddr,
+    to: SocketAddr,
+    bytes: Vec<u8>,
 }
 
 pub(crate) fn address(number: usize) -> SocketAddr {
     ([192, 0, 2, number as u8 + 1], 5060).into()
+}
+
+/// `flow` as it goes by `proxies`, which are named in the order from A on.
+pub(crate) fn relayed(proxies: &str, flow: &str) -> String {
+    let steps = flow.split(',').flat_map(|step| {
+        let (ends, what) = step.trim().split_once(' ').expect("a step");
+        let (from, to) = ends.split_once('>').expect("two ends");
+        let mut hops: Vec<char> = proxies.chars().collect();
+        if from > to {
+            hops.reverse();
+        }
+        let places: Vec<char> = from.chars().chain(hops).chain(to.chars()).collect();
+        let hop = |pair: &[char]| format!("{}>{} {what}", pair[0], pair[1]);
+        places.windows(2).map(hop).collect::<Vec<_>>()
+    });
+    steps.collect::<Vec<_>>().join(", ")
 }
 
 impl Rig {
@@ -62,6 +88,7 @@ impl Rig {
             backups: Vec::new(),
             mail: BTreeMap::new(),
             sent: Vec::new(),
+            wire: Vec::new(),
         }
     }
 
@@ -112,6 +139,13 @@ impl Rig {
         self.proxies.push(proxy);
     }
 
+    /// The proxy at `place` waits no longer for whom it has let ring.
+    pub(crate) fn hunt_on(&mut self, place: SocketAddr) {
+        let proxy = self.proxies.iter_mut().find(|proxy| proxy.address == place);
+        let (to, cancel) = proxy.and_then(|proxy| proxy.cancel()).expect("a call that rings");
+        self.transmit(place, to, &cancel);
+    }
+
     /// Somebody at `place` sends all calls to `contact`.
     pub(crate) fn redirect(&mut self, place: SocketAddr, contact: &str) {
         self.redirector = Some((place, format!("Contact: {contact}\r\n")));
@@ -141,6 +175,48 @@ impl Rig {
         self.sent.iter().filter(|(of, line)| *of == side && line.starts_with(beginning)).count()
     }
 
+    fn transmit(&mut self, from: SocketAddr, to: SocketAddr, bytes: &[u8]) {
+        self.wire.push(Sent { from, to, bytes: bytes.to_vec() });
+        self.network.send(from, to, bytes);
+    }
+
+    /// The last message from one place to another that begins so.
+    pub(crate) fn last(&self, from: SocketAddr, to: SocketAddr, beginning: &str) -> &[u8] {
+        let is_meant = |sent: &&Sent| {
+            (sent.from, sent.to) == (from, to) && sent.bytes.starts_with(beginning.as_bytes())
+        };
+        &self.wire.iter().rfind(is_meant).expect("such a message").bytes
+    }
+
+    /// Asserts that `flow` is what was sent, as `A>B INVITE, B>A 180`: between each two the same
+    /// messages in the same order. The agents are A, B, C and so on; `others` names the others.
+    pub(crate) fn assert_flow(&self, others: &[(char, SocketAddr)], flow: &str) {
+        let agents = ('A'..).zip((0..self.agents.len()).map(address));
+        let names: Vec<(char, SocketAddr)> = agents.chain(others.iter().copied()).collect();
+        let name = |place| names.iter().find(|(_, of)| *of == place).map_or('?', |(name, _)| *name);
+        let seen = self.wire.iter().map(|Sent { from, to, bytes }| {
+            let message = Message::parse(bytes).expect("a message");
+            let what = match message.start_line() {
+                StartLine::Request { method, .. } => {
+                    String::from_utf8_lossy(method.as_bytes()).into()
+                }
+                StartLine::Response { status, .. } => status.to_string(),
+            };
+            format!("{}>{} {what}", name(*from), name(*to))
+        });
+        let lanes = |flow: &mut dyn Iterator<Item = String>| {
+            let mut lanes = BTreeMap::new();
+            for step in flow {
+                let mut ends = [step.as_bytes()[0], step.as_bytes()[2]];
+                ends.sort_unstable();
+                lanes.entry(ends).or_insert_with(Vec::new).push(step);
+            }
+            lanes
+        };
+        let expected = lanes(&mut flow.split(',').map(|step| step.trim().to_owned()));
+        assert_eq!(lanes(&mut seen.into_iter()), expected);
+    }
+
     /// Sends what an agent has to send, and answers its questions.
     fn drain(&mut self, side: usize) {
         let now = self.instant();
@@ -155,7 +231,7 @@ impl Rig {
                 let text = String::from_utf8_lossy(&transmit.bytes);
                 let start = text.lines().next().unwrap_or_default();
                 self.sent.push((side, format!("{start} ({})", String::from_utf8_lossy(cseq))));
-                self.network.send(transmit.flow.local, transmit.flow.remote, &transmit.bytes);
+                self.transmit(transmit.flow.local, transmit.flow.remote, &transmit.bytes);
             }
             match self.agents[side].poll_event() {
                 Some(Event::Locate { ticket, destination }) => {
@@ -189,7 +265,7 @@ impl Rig {
             network::Event::Datagram { from, to, bytes } => {
                 if let Some(proxy) = self.proxies.iter_mut().find(|proxy| proxy.address == to) {
                     for (remote, bytes) in proxy.receive(from, &bytes) {
-                        self.network.send(to, remote, &bytes);
+                        self.transmit(to, remote, &bytes);
                     }
                     return true;
                 }
@@ -198,7 +274,7 @@ impl Rig {
                 {
                     if bytes.starts_with(b"INVITE") {
                         let answer = stranger::response(&bytes, from, 302, "r", contact, "");
-                        self.network.send(to, from, &answer);
+                        self.transmit(to, from, &answer);
                     }
                     return true;
                 }

@@ -1,8 +1,14 @@
-//! A proxy that keeps nothing in mind: it stays in the way by Record-Route, and forks.
+//! A proxy that stays in the way by Record-Route. It keeps nothing in mind and forks, unless it
+//! hunts.
 
+use super::hunt::Hunt;
+use super::stranger::{response, value};
 use sip::header::{NameAddr, elements};
-use sip::{Emit, HeaderName, Message, Uri};
+use sip::{Emit, HeaderName, Message, Method, Uri};
 use std::net::SocketAddr;
+
+/// Messages, and where they go.
+pub(crate) type Sends = Vec<(SocketAddr, Vec<u8>)>;
 
 /// A stateless proxy (RFC 3261 section 16.11). Of what several phones answer it passes everything
 /// on.
@@ -12,7 +18,14 @@ pub(crate) struct Proxy {
     pub(crate) targets: Vec<SocketAddr>,
     /// Another proxy that it stands in for.
     pub(crate) stands_for: Option<SocketAddr>,
+    /// Of one that calls its targets one after the other.
+    pub(crate) hunt: Option<Hunt>,
+    /// Whether it lets no call through without credentials (407).
+    pub(crate) asks: bool,
 }
+
+/// The tag of a proxy that asks.
+const ASKS: &str = "asks";
 
 fn place_of(uri: &[u8]) -> Option<SocketAddr> {
     let Ok(Uri::Sip(uri)) = Uri::parse(uri) else { return None };
@@ -23,13 +36,33 @@ fn place_of_route(route: &[u8]) -> Option<SocketAddr> {
     NameAddr::parse(HeaderName::Route, route).ok().and_then(|route| place_of(route.uri_bytes))
 }
 
+fn has_credentials(request: &Message<'_>) -> bool {
+    request.value(HeaderName::ProxyAuthorization).is_some()
+}
+
 impl Proxy {
+    pub(crate) const fn new(address: SocketAddr, targets: Vec<SocketAddr>) -> Self {
+        Self { address, targets, stands_for: None, hunt: None, asks: false }
+    }
+
     /// What it sends when `bytes` has come.
-    pub(crate) fn receive(&self, from: SocketAddr, bytes: &[u8]) -> Vec<(SocketAddr, Vec<u8>)> {
+    pub(crate) fn receive(&mut self, from: SocketAddr, bytes: &[u8]) -> Sends {
+        let Ok(message) = Message::parse(bytes) else { return Sends::new() };
+        if self.asks && message.method() == Some(Method::Invite) && !has_credentials(&message) {
+            let asks = "Proxy-Authenticate: Digest realm=\"home\", nonce=\"n\", qop=\"auth\"\r\n";
+            return vec![(from, response(bytes, from, 407, ASKS, asks, ""))];
+        }
+        if message.method() == Some(Method::Ack) && value(bytes, HeaderName::To).ends_with(ASKS) {
+            return Sends::new();
+        }
+        let hunted = self.on_hunt(from, &message);
+        hunted.unwrap_or_else(|| self.relay(from, &message))
+    }
+
+    fn relay(&self, from: SocketAddr, message: &Message<'_>) -> Sends {
         let is_own = |place| place == self.address || Some(place) == self.stands_for;
-        let Ok(message) = Message::parse(bytes) else { return Vec::new() };
         match message.start_line() {
-            sip::StartLine::Response { .. } => self.pass_back(&message).into_iter().collect(),
+            sip::StartLine::Response { .. } => self.pass_back(message).into_iter().collect(),
             sip::StartLine::Request { uri, .. } => {
                 let mut routes: Vec<&[u8]> = message.elements(HeaderName::Route).collect();
                 if routes.first().and_then(|route| place_of_route(route)).is_some_and(is_own) {
@@ -45,14 +78,14 @@ impl Proxy {
                 };
                 let sends = targets.into_iter().enumerate().map(|(number, (place, uri))| {
                     let next = routes.first().and_then(|route| place_of_route(route));
-                    (next.unwrap_or(place), self.forward(&message, from, &uri, &routes, number))
+                    (next.unwrap_or(place), self.forward(message, from, &uri, &routes, number))
                 });
                 sends.collect()
             }
         }
     }
 
-    fn forward(
+    pub(super) fn forward(
         &self,
         request: &Message<'_>,
         from: SocketAddr,

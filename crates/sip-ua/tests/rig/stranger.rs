@@ -16,7 +16,7 @@ pub(crate) fn response(
 ) -> Vec<u8> {
     let request = Message::parse(request).expect("a request");
     let reason = reason_phrase(status);
-    let to_tag = Some(tag.as_bytes());
+    let to_tag = Some(tag.as_bytes()).filter(|tag| !tag.is_empty());
     let response = Response { request: &request, source, status, reason, to_tag };
     let mut out = Vec::new();
     let fields = |out: &mut Vec<u8>| {
@@ -62,7 +62,7 @@ impl Rig {
 
     /// The stranger at `place` sends something to an agent.
     pub(crate) fn send(&mut self, place: SocketAddr, to: usize, bytes: &[u8]) {
-        self.network.send(place, self.places[to], bytes);
+        self.transmit(place, self.places[to], bytes);
     }
 
     /// The stranger at `place` answers `request` of an agent, with its Contact.

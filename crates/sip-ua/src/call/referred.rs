@@ -1,0 +1,88 @@
+//! Calls that are over while one end is still told of a transfer: the dialog stands until that has
+//! come to its end (RFC 5057, RFC 5359 section 2.4).
+
+use super::exchange::cseq_of;
+use super::referral::{Referrals, TELLS};
+use super::state::{Call, State};
+use crate::client_transaction::Heard;
+use crate::core::Core;
+use crate::server_transaction::{Answer, ServerKey};
+use alloc::boxed::Box;
+use sip::dialog::Dialog;
+use sip::{Flow, Instant, Message, Method};
+
+/// What is left of such a call.
+pub(super) struct Referred {
+    pub(super) dialog: Dialog,
+    pub(super) referrals: Referrals,
+    /// When it is given up.
+    pub(super) until: Instant,
+}
+
+impl Call {
+    /// Ends the call; a transfer that has not come to its end is still told of.
+    pub(super) fn part(&mut self, core: &mut Core, now: Instant) {
+        let mut referred = None;
+        if let State::Established(established) = &mut self.state
+            && let Some(until) = established.referrals.is_told_until(now)
+        {
+            let Referrals { is_asking, followed, count, .. } = established.referrals;
+            let referrals = Referrals { is_asking, followed, count, asked: None };
+            let dialog = established.dialog.clone();
+            referred = Some(Box::new(Referred { dialog, referrals, until }));
+        }
+        self.leave(core, now);
+        if let Some(referred) = referred {
+            self.state = State::Referred(referred);
+        }
+    }
+
+    /// A request has come in the dialog of a call that is over. Only what becomes of our transfer
+    /// is taken, and the owner, who has hung up, is not told.
+    pub(super) fn on_request_referred(
+        &mut self,
+        core: &mut Core,
+        request: &Message<'_>,
+        flow: &Flow,
+        key: ServerKey,
+        now: Instant,
+    ) {
+        let State::Referred(referred) = &mut self.state else { return };
+        let is_asking = referred.referrals.is_asking;
+        let status = match referred.dialog.receive(request) {
+            Err(error) => error.status(),
+            Ok(()) if is_asking && request.method() == Some(Method::Notify) => 200,
+            Ok(()) => 481,
+        };
+        let tag = self.local_tag();
+        core.respond(request, flow, key, &Answer::status(status, &tag), now);
+        if status == 200 && super::transfer::is_last(request) {
+            self.state = State::Over;
+        }
+    }
+
+    /// Something has come of a request in that dialog: a REFER that is refused has no end to be
+    /// told of.
+    pub(super) fn on_referred_heard(&mut self, heard: &Heard<'_>) {
+        let State::Referred(referred) = &mut self.state else { return };
+        if let Ok(response) = &heard.what {
+            referred.dialog.skip_cseq(cseq_of(response));
+        }
+        let is_refused = match &heard.what {
+            Ok(response) => response.status().is_some_and(|status| status >= 300),
+            Err(_) => true,
+        };
+        if heard.method == Method::Refer && is_refused {
+            self.state = State::Over;
+        }
+    }
+}
+
+impl Referrals {
+    /// Until when either end is still told of a transfer, if it is.
+    fn is_told_until(&self, now: Instant) -> Option<Instant> {
+        let theirs = self.followed.map(|(_, until)| until).filter(|until| *until > now);
+        let ours = self.is_asking.then(|| now + TELLS);
+        theirs.max(ours)
+    }
+}
