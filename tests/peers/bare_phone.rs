@@ -79,7 +79,7 @@ impl Driver for BarePhone {
     }
 
     fn event(&self, line: &str) -> Option<Event> {
-        // What was drawn before is on the same line, up to the sequence that shows the cursor again.
+        // What was drawn before is on the same line, up to what shows the cursor again.
         let said = line.rsplit_once("\x1b[?25h").map_or(line, |(_, said)| said).trim_end();
         let begins = |with: &str| said.starts_with(with);
         if let Some(key) = said.strip_prefix("the other end has pressed ") {

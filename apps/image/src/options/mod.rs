@@ -146,7 +146,8 @@ struct Word<'a> {
 }
 
 impl<'a> Word<'a> {
-    /// The options in `text`. A word without `=` is what a boot loader put there, and means nothing.
+    /// The options in `text`. A word without `=` is what a boot loader put there, and means
+    /// nothing.
     fn all(text: &'a str) -> impl Iterator<Item = Self> {
         let words = text.split_ascii_whitespace().filter_map(|word| word.split_once('='));
         words.map(|(name, value)| Self { name, value })
