@@ -37,8 +37,8 @@ impl Lan {
         ip("link set lo up");
         ip(&format!("tuntap add dev {TAP} mode tap"));
         ip(&format!("address add {HERE}/24 dev {TAP}"));
-        // All its addresses from the beginning: for phones that run here a later one would be another
-        // network.
+        // All its addresses from the beginning: for phones that run here a later one would be
+        // another network.
         ip(&format!("link set {TAP} addrgenmode none"));
         ip(&format!("address add fe80::1/64 dev {TAP} nodad"));
         ip(&format!("address add fd77::1/64 dev {TAP} nodad"));
