@@ -1,6 +1,6 @@
 //! Our phones call each other through the server, each behind a NAT of its own. Wants root.
 
-use peers::exchange::{PASSWORD, tone_of};
+use peers::exchange::account;
 use peers::nat::{NAT_SECONDS, Nats};
 use peers::phone::Kind::Barebell;
 use peers::phone::{Account, Action, Event, Phone, Srtp};
@@ -23,20 +23,10 @@ impl Two {
         let phone = |side: usize| {
             let user = USERS[side];
             let account = Account {
-                user: user.to_owned(),
-                password: PASSWORD.to_owned(),
-                server: nats.address(),
-                proxy: None,
-                transport,
-                has_server: true,
-                listens: true,
-                expires: 600,
-                tone: tone_of(user),
                 srtp,
-                suites: "",
-                codecs: "",
                 machine: Some(nats.inside[side].clone()),
                 stun: if asks { vec![nats.stun()] } else { Vec::new() },
+                ..account(nats.address(), user, transport)
             };
             Phone::registered(Barebell, account)
         };

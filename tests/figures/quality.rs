@@ -8,7 +8,7 @@ use crate::capture::{Capture, Stream};
 use crate::setting;
 use crate::table::{Table, figure, median, write};
 use crate::timer;
-use peers::phone::Kind::{self, Barebell, Baresip, Linphone, Twinkle};
+use peers::phone::Kind::{self, Bare, Barebell, Baresip, Linphone, Twinkle};
 use peers::phone::{Account, Action, Event, Phone, Srtp};
 use peers::transport::Transport;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -185,12 +185,14 @@ fn account(kind: Kind, user: &str, suite: &'static str, tone: u32) -> Account {
         codecs: "PCMU,PCMA",
         machine: None,
         stun: Vec::new(),
+        options: String::new(),
     }
 }
 
 fn name(kind: Kind) -> &'static str {
     match kind {
         Barebell => "ours",
+        Bare => "ours, bare",
         Baresip => "baresip",
         Linphone => "linphone",
         Twinkle => "Twinkle",

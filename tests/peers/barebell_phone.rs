@@ -4,7 +4,7 @@
 //! answer every call. Somebody at its side (`attend`) has it do so.
 
 use crate::folder::Folder;
-use crate::phone::{Account, Action, Driver, Event, Srtp};
+use crate::phone::{Account, Action, Driver, Event};
 use crate::process::{Process, Program, built};
 use crate::tone::Recording;
 use crate::trace::Tail;
@@ -67,12 +67,7 @@ impl BarebellPhone {
         command.arg("--record").arg(folder.join("heard.wav"));
         // SIP goes to the standard error, which is in one file with the events.
         command.arg("--trace");
-        let srtp = match account.srtp {
-            Srtp::Off => "off",
-            Srtp::Optional => "optional",
-            Srtp::Required => "required",
-        };
-        command.args(["--srtp", srtp]);
+        command.args(["--srtp", account.srtp.name()]);
         if !account.suites.is_empty() {
             command.args(["--suites", account.suites]);
         }

@@ -81,6 +81,11 @@ impl Baresip {
         let mut phone = Self { process, control, port: sip, account: account.clone(), folder };
         if !account.has_server {
             phone.create_account();
+            // It listens before it knows for whom: whoever calls then gets 404.
+            wait_until("baresip to know its account", || {
+                let log = std::fs::read_to_string(phone.event_log()).unwrap_or_default();
+                log.contains("reply: Creating UA").then_some(())
+            });
         }
         phone
     }

@@ -3,7 +3,7 @@
 use crate::phone::{Account, Action, Event, Kind, Phone, Srtp};
 use crate::server::{Barebell, DOMAIN, Options, TRUSTS_NOBODY};
 use crate::transport::Transport;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use test_support::agent::Agent;
 
 /// The users of every exchange, each with the tone that their phones send, in Hz.
@@ -36,6 +36,13 @@ impl Exchange {
     #[must_use]
     pub fn that_redirects() -> Self {
         Self::with("", &["--mode", "redirect"])
+    }
+
+    /// Starts a server that can also be reached at `address`, port 5060, by UDP, and takes nobody's
+    /// word. Its [accounts](Self::account) are reached by the loopback interface all the same.
+    #[must_use]
+    pub fn also_at(address: Ipv4Addr) -> Self {
+        Self::with(TRUSTS_NOBODY, &["--listen", &format!("udp:{address}:5060")])
     }
 
     fn with(configuration: &str, arguments: &[&str]) -> Self {
@@ -96,6 +103,7 @@ pub fn account(server: impl Into<SocketAddr>, user: &str, transport: Transport) 
         codecs: "",
         machine: None,
         stun: Vec::new(),
+        options: String::new(),
     }
 }
 
@@ -112,7 +120,6 @@ pub fn connect(caller: &mut Phone, callee: &mut Phone) {
 }
 
 /// The tone that phones of `user` send, in Hz; 350 for one who is no user.
-#[must_use]
-pub fn tone_of(user: &str) -> u32 {
+fn tone_of(user: &str) -> u32 {
     USERS.iter().find(|(name, _)| *name == user).map_or(350, |(_, tone)| *tone)
 }

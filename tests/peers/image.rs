@@ -1,4 +1,4 @@
-//! The server that boots without an operating system, in QEMU.
+//! The images that boot without an operating system, in QEMU.
 
 pub mod lan;
 mod monitor;
@@ -50,6 +50,8 @@ pub enum Firmware {
 /// A machine, before it is switched on.
 #[derive(Clone, Debug)]
 pub struct Machine<'a> {
+    /// What boots: `server` or `phone`.
+    pub image: &'a str,
     /// What it boots from.
     pub medium: Medium,
     /// What is between.
@@ -64,13 +66,16 @@ pub struct Machine<'a> {
     pub card: &'a str,
     /// Further arguments of QEMU, with spaces between.
     pub others: &'a str,
-    /// Options of the server, where it boots from the ELF.
+    /// Options of what boots, where it boots from the ELF.
     pub options: &'a str,
+    /// The home folder of QEMU, where it has to be another than ours: for the settings of ALSA.
+    pub home: Option<&'a Path>,
 }
 
 impl Default for Machine<'_> {
     fn default() -> Self {
         Self {
+            image: "server",
             medium: Medium::Elf,
             firmware: Firmware::Bios,
             board: "pc",
@@ -79,6 +84,7 @@ impl Default for Machine<'_> {
             card: "virtio-net-pci",
             others: "",
             options: "domain=barebell.test",
+            home: None,
         }
     }
 }
@@ -86,7 +92,7 @@ impl Default for Machine<'_> {
 /// A machine that runs on the network of this thread. It is switched off when dropped.
 #[derive(Debug)]
 pub struct Running {
-    process: Process,
+    pub(crate) process: Process,
     /// What is typed at the serial line.
     terminal: ChildStdin,
     monitor: Monitor,
@@ -96,15 +102,20 @@ pub struct Running {
     _turn: MutexGuard<'static, ()>,
 }
 
-/// The file `name` that `./image build` has made.
+/// The file `name` that `./image build` has made of an image: its ELF, or what has that one's name
+/// with an ending.
 ///
 /// # Panics
 /// When it is not there.
 #[must_use]
 pub fn built(name: &str) -> PathBuf {
-    let elf = built_by("./image build", "server", "BAREBELL_IMAGE", &["image"]);
-    let file = elf.with_file_name(name);
-    assert!(file.is_file(), "there is no {}: build it with `./image build`", file.display());
+    let (image, variable) = match name.starts_with("phone") {
+        true => ("phone", "BAREBELL_PHONE_IMAGE"),
+        false => ("server", "BAREBELL_IMAGE"),
+    };
+    let how = format!("./image build {image}");
+    let file = built_by(&how, image, variable, &["image"]).with_file_name(name);
+    assert!(file.is_file(), "there is no {}: build it with `{how}`", file.display());
     file
 }
 
@@ -144,6 +155,9 @@ impl Machine<'_> {
 
     fn command(&self, folder: &Folder) -> Command {
         let mut command = QEMU.command();
+        if let Some(home) = self.home {
+            command.env("HOME", home);
+        }
         command.args(["-accel", "tcg", "-nodefaults", "-no-user-config", "-no-reboot"]);
         command.args(["-machine", self.board, "-cpu", self.processor]);
         command.args(["-m", &self.memory.to_string(), "-display", "none", "-vga", "std"]);
@@ -161,12 +175,12 @@ impl Machine<'_> {
         command.arg("-device").arg(format!("{},id=card,netdev=net{boot}", self.card));
         match &self.medium {
             Medium::Elf => {
-                command.arg("-kernel").arg(built("server")).args(["-append", self.options]);
+                command.arg("-kernel").arg(built(self.image)).args(["-append", self.options]);
             }
-            Medium::Cd => disk(&mut command, &built("server.iso"), "raw", "ide-cd"),
+            Medium::Cd => disk(&mut command, &self.iso(), "raw", "ide-cd"),
             Medium::Stick => {
                 command.args(["-device", "qemu-xhci"]);
-                disk(&mut command, &built("server.iso"), "raw", "usb-storage");
+                disk(&mut command, &self.iso(), "raw", "usb-storage");
             }
             Medium::Disk(file) => disk(&mut command, file, "qcow2", "virtio-blk-pci"),
             Medium::Network => (),
@@ -184,6 +198,10 @@ impl Machine<'_> {
         }
         command
     }
+
+    fn iso(&self) -> PathBuf {
+        built(&format!("{}.iso", self.image))
+    }
 }
 
 /// Has it boot from `file`, which nobody writes to.
@@ -193,10 +211,15 @@ fn disk(command: &mut Command, file: &Path, format: &str, device: &str) {
 }
 
 impl Running {
+    /// The file of what was said on the serial line.
+    pub(crate) fn console_log(&self) -> PathBuf {
+        self.folder.join("console.log")
+    }
+
     /// All that was said on the serial line.
     #[must_use]
     pub fn console(&self) -> String {
-        let bytes = std::fs::read(self.folder.join("console.log")).unwrap_or_default();
+        let bytes = std::fs::read(self.console_log()).unwrap_or_default();
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
@@ -241,9 +264,10 @@ impl Running {
         self.terminal.write_all(keys.as_bytes()).expect("QEMU takes what is typed");
     }
 
-    /// Has the boot loader start the server, without waiting for the end of its patience.
+    /// Has the boot loader start what is first in its menu, without waiting for the end of its
+    /// patience.
     pub fn start_from_menu(&mut self) {
-        self.wait_for("Start the SIP server");
+        self.wait_for("Start the ");
         self.type_keys("\r");
     }
 

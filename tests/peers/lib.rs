@@ -1,5 +1,6 @@
 //! Drivers of the real programs that the tests start.
 
+pub mod bare_phone;
 pub mod barebell_phone;
 pub mod baresip;
 pub mod call;
@@ -15,6 +16,7 @@ pub mod process;
 pub mod pulse;
 pub mod server;
 pub mod sipp;
+pub mod stun;
 pub mod tone;
 pub mod trace;
 pub mod transport;

@@ -5,13 +5,13 @@ use crate::exchange::PASSWORD;
 use crate::folder::Folder;
 use crate::process::{Process, Program, built, run, wait_until};
 use crate::server::DOMAIN;
+use crate::stun::Stun;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 const IP: Program = Program { name: "ip", packages: "iproute2" };
 const BAREBELL: Program = Program { name: "barebell", packages: "(none: build it)" };
-const COTURN: Program = Program { name: "turnserver", packages: "coturn" };
 /// Where the server is, and the STUN server.
 const SERVER: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 1);
 /// Where the STUN server is, too: what depends on the address that is sent to shows there.
@@ -50,7 +50,7 @@ pub struct Nats {
     pub inside: [Machine; 2],
     namespaces: Vec<String>,
     server: Option<Process>,
-    stun: Option<Process>,
+    stun: Option<Stun>,
     folder: Folder,
 }
 
@@ -158,13 +158,7 @@ impl Nats {
         command.args(["serve", "--domain", DOMAIN, "--listen", &format!("udp:{}", self.address())]);
         command.args(["--listen", &format!("tcp:{}", self.address())]).arg("--data").arg(&data);
         self.server = Some(Process::start(IP, command, &self.folder.join("barebell.log")));
-        let mut command = self.public.command(COTURN.name);
-        command.args(["-n", "--stun-only", "--no-auth", "--no-cli", "--no-tls", "--no-dtls"]);
-        command.args(["--log-file", "stdout"]);
-        command.args(["-L", &SERVER.to_string(), "-L", &SECOND.to_string()]);
-        command.arg("--pidfile").arg(self.folder.join("coturn.pid"));
-        command.arg("--userdb").arg(self.folder.join("coturn.db"));
-        self.stun = Some(Process::start(COTURN, command, &self.folder.join("coturn.log")));
+        self.stun = Some(Stun::start(|program| self.public.command(program), &[SERVER, SECOND]));
         let is_listening = |address: Ipv4Addr, port: u16| {
             let mut command = self.public.command("cat");
             command.arg("/proc/net/udp");

@@ -1,5 +1,6 @@
 //! A softphone, whichever it is: what it is told to do, what it is seen and heard to do.
 
+use crate::bare_phone::BarePhone;
 use crate::barebell_phone::BarebellPhone;
 use crate::baresip::Baresip;
 use crate::linphone::Linphone;
@@ -32,6 +33,9 @@ pub enum Kind {
     Twinkle,
     /// Our own, `barebell-phone control`, driven by its standard input.
     Barebell,
+    /// Our own that boots without an operating system, driven by keys at its serial line. There is
+    /// one at a time, on a network that has nothing but its machine (`image::lan`).
+    Bare,
 }
 
 /// What a phone wants of encryption, with keys in the session description (SDES). Twinkle can do
@@ -44,6 +48,17 @@ pub enum Srtp {
     Optional,
     /// No call without it.
     Required,
+}
+
+impl Srtp {
+    /// What our phones call it.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Off => "off",
+            Self::Optional => "optional",
+            Self::Required => "required",
+        }
+    }
 }
 
 /// What a phone is set up with.
@@ -79,8 +94,10 @@ pub struct Account {
     pub codecs: &'static str,
     /// Where it runs, if not here. Only ours can.
     pub machine: Option<Machine>,
-    /// The STUN servers that it asks, addresses with ports. Only ours does.
+    /// The STUN servers that it asks, addresses with ports. Only ours do.
     pub stun: Vec<String>,
+    /// Further options, with spaces between. Only the bare phone has them.
+    pub options: String,
 }
 
 impl Account {
@@ -171,6 +188,17 @@ pub trait Driver: Debug {
     fn suite(&self) -> Option<String> {
         None
     }
+    /// Types `keys`, and waits until its screen shows `text`.
+    ///
+    /// # Panics
+    /// When it does not, or has no screen: only the bare phone has one.
+    fn turn_to(&mut self, keys: &str, text: &str) {
+        panic!("no screen that shows {text:?} after {keys:?}");
+    }
+    /// Where it is, if that is not the address of its account.
+    fn address(&self) -> Option<Ipv4Addr> {
+        None
+    }
     /// The port that it takes calls at.
     fn port(&self) -> u16;
     /// The log that tells of events.
@@ -211,6 +239,7 @@ impl Phone {
             Kind::Linphone => Box::new(Linphone::start(&account)),
             Kind::Twinkle => Box::new(Twinkle::start(&account)),
             Kind::Barebell => Box::new(BarebellPhone::start(&account)),
+            Kind::Bare => Box::new(BarePhone::start(&account)),
         };
         let tail = Tail::new(driver.event_log());
         Self { kind, account, driver, tail, events: VecDeque::new() }
@@ -235,17 +264,21 @@ impl Phone {
     #[must_use]
     pub fn direct(kind: Kind, account: Account) -> Self {
         let phone = Self::start(kind, Account { has_server: false, ..account });
-        let port = phone.driver.port();
-        wait_until(&format!("{phone} to listen"), || {
-            phone.account.transport.is_listening(phone.account.address(), port).then_some(())
-        });
+        // Whoever is elsewhere has listened since it was there.
+        if phone.driver.address().is_none() {
+            let (address, port) = (phone.account.address(), phone.driver.port());
+            wait_until(&format!("{phone} to listen"), || {
+                phone.account.transport.is_listening(address, port).then_some(())
+            });
+        }
         phone
     }
 
     /// Where it takes calls without a server.
     #[must_use]
     pub fn direct_address(&self) -> SocketAddr {
-        (self.account.address(), self.driver.port()).into()
+        let address = self.driver.address().unwrap_or_else(|| self.account.address());
+        (address, self.driver.port()).into()
     }
 
     /// What it is called by without a server.
@@ -273,6 +306,14 @@ impl Phone {
     pub fn act(&mut self, action: &Action) {
         self.driver.process().assert_running();
         self.driver.act(action);
+    }
+
+    /// Types `keys` at its screen, and waits until that shows `text`.
+    ///
+    /// # Panics
+    /// When it does not, or has no screen: only the bare phone has one.
+    pub fn turn_to(&mut self, keys: &str, text: &str) {
+        self.driver.turn_to(keys, text);
     }
 
     /// Calls `uri` and waits until the other side rings.

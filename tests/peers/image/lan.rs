@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 const DNSMASQ: Program = Program { name: "dnsmasq", packages: "dnsmasq-base" };
 /// Where this end of the cable is: dnsmasq, the peers and the test.
 pub const HERE: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);
-/// Where the machine serves, by the one address that DHCP has.
+/// Where the machine takes SIP, by the one address that DHCP has.
 pub const SERVER: SocketAddr =
     SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::new(10, 77, 0, 10)), 5060);
 /// What QEMU calls its end of the cable here.
@@ -37,6 +37,10 @@ impl Lan {
         ip("link set lo up");
         ip(&format!("tuntap add dev {TAP} mode tap"));
         ip(&format!("address add {HERE}/24 dev {TAP}"));
+        // All its addresses from the beginning: for phones that run here a later one would be
+        // another network.
+        ip(&format!("link set {TAP} addrgenmode none"));
+        ip(&format!("address add fe80::1/64 dev {TAP} nodad"));
         ip(&format!("address add fd77::1/64 dev {TAP} nodad"));
         ip(&format!("link set {TAP} up"));
         let folder = Folder::new("lan");

@@ -2,6 +2,8 @@
 
 mod card;
 mod e1000;
+#[cfg(test)]
+pub(crate) mod pretended;
 
 pub use card::{MAX_FRAME, Nic};
 

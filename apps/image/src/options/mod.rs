@@ -113,60 +113,82 @@ impl Machine {
     }
 
     /// Takes in an option; `Ok(false)` where that is none of the machine's.
-    fn set(&mut self, name: &str, value: &str) -> Result<bool, Mistake> {
-        let expected =
-            |expected| Mistake::Value { name: name.into(), value: value.into(), expected };
-        match name {
+    fn set(&mut self, word: Word<'_>) -> Result<bool, Mistake> {
+        match word.name {
             "address" => {
-                self.address = match value {
+                self.address = match word.value {
                     "dhcp" => None,
-                    _ => Some(parse(value).ok_or(expected("dhcp, or such as 192.0.2.7/24"))?),
+                    _ => Some(word.parse("dhcp, or such as 192.0.2.7/24")?),
                 }
             }
-            "gateway" => self.gateway = Some(parse(value).ok_or(expected(ADDRESS))?),
-            "dns" => {
-                let all = value.split(',').map(parse).collect::<Option<_>>();
-                self.dns = all.ok_or(expected("addresses with commas between"))?;
-            }
-            "checksums" => self.checksums = switch(value).ok_or(expected(ON_OR_OFF))?,
+            "gateway" => self.gateway = Some(word.address()?),
+            "dns" => self.dns = word.parse_all("addresses with commas between")?,
+            "checksums" => self.checksums = word.switch()?,
             "sntp" => {
-                self.sntp = match value {
+                self.sntp = match word.value {
                     "off" => Sntp::Off,
-                    _ => Sntp::Server(parse(value).ok_or(expected("off, or an address"))?),
+                    _ => Sntp::Server(word.parse("off, or an address")?),
                 }
             }
-            "syslog" => self.syslog = Some(parse(value).ok_or(expected(ADDRESS))?),
-            "reboot" => self.reboot = seconds(value).ok_or(expected(SECONDS))?,
+            "syslog" => self.syslog = Some(word.address()?),
+            "reboot" => self.reboot = word.seconds()?,
             _ => return Ok(false),
         }
         Ok(true)
     }
 }
 
-/// Shows each option in `text` to `set`. A word without `=` is what a boot loader put there, and
-/// means nothing.
-fn read(text: &str, mut set: impl FnMut(&str, &str) -> Result<(), Mistake>) -> Result<(), Mistake> {
-    let words = text.split_ascii_whitespace().filter_map(|word| word.split_once('='));
-    words.into_iter().try_for_each(|(name, value)| set(name, value))
+/// An option as it stands: `name=value`.
+#[derive(Clone, Copy)]
+struct Word<'a> {
+    name: &'a str,
+    value: &'a str,
 }
 
-const ON_OR_OFF: &str = "on or off";
-const ADDRESS: &str = "an address such as 192.0.2.1";
-const SECONDS: &str = "a number of seconds";
-
-fn switch(value: &str) -> Option<bool> {
-    match value {
-        "on" => Some(true),
-        "off" => Some(false),
-        _ => None,
+impl<'a> Word<'a> {
+    /// The options in `text`. A word without `=` is what a boot loader put there, and means
+    /// nothing.
+    fn all(text: &'a str) -> impl Iterator<Item = Self> {
+        let words = text.split_ascii_whitespace().filter_map(|word| word.split_once('='));
+        words.map(|(name, value)| Self { name, value })
     }
-}
 
-fn parse<T: FromStr>(value: &str) -> Option<T> {
-    value.parse().ok()
-}
+    /// What is wrong where this was `expected`.
+    fn mistake(self, expected: &'static str) -> Mistake {
+        Mistake::Value { name: self.name.into(), value: self.value.into(), expected }
+    }
 
-fn seconds(value: &str) -> Option<Duration> {
-    let seconds: u32 = value.parse().ok()?;
-    Some(Duration::from_secs(seconds.into()))
+    /// What is wrong where there is no such option beside those of the machine and `names`.
+    fn unknown(self, names: &'static str) -> Mistake {
+        Mistake::Name(self.name.into(), names)
+    }
+
+    fn parse<T: FromStr>(self, expected: &'static str) -> Result<T, Mistake> {
+        self.value.parse().map_err(|_| self.mistake(expected))
+    }
+
+    /// Values with commas between.
+    fn parse_all<T: FromStr>(self, expected: &'static str) -> Result<Vec<T>, Mistake> {
+        let values = self.value.split(',').map(str::parse);
+        values.collect::<Result<_, _>>().map_err(|_| self.mistake(expected))
+    }
+
+    fn address(self) -> Result<Ipv4Addr, Mistake> {
+        self.parse("an address such as 192.0.2.1")
+    }
+
+    fn switch(self) -> Result<bool, Mistake> {
+        self.one_of(&[("on", true), ("off", false)], "on or off")
+    }
+
+    fn seconds(self) -> Result<Duration, Mistake> {
+        let seconds: u32 = self.parse("a number of seconds")?;
+        Ok(Duration::from_secs(seconds.into()))
+    }
+
+    /// What the value stands for in `meanings`.
+    fn one_of<T: Copy>(self, meanings: &[(&str, T)], expected: &'static str) -> Result<T, Mistake> {
+        let found = meanings.iter().find(|(text, _)| *text == self.value);
+        found.map(|(_, meaning)| *meaning).ok_or_else(|| self.mistake(expected))
+    }
 }

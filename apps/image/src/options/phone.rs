@@ -1,9 +1,10 @@
 //! The options of the phone.
 
-use super::{Machine, Mistake, ON_OR_OFF, parse, switch};
+use super::{Machine, Mistake, Word};
 use alloc::string::String;
 use alloc::vec::Vec;
 use media::Security;
+use sip::locate::Host;
 use srtp::plus::{Placement, Plus, Scheme};
 
 /// The options of the phone.
@@ -30,8 +31,8 @@ pub struct Options {
     /// `plus=sequence`, `hash`, `chain` or `header`, with `:trailer` or without: the SRTP+ that is
     /// offered.
     pub plus: Option<Plus>,
-    /// `stun=HOST`: who tells what our ports look like from outside.
-    pub stun: Option<String>,
+    /// `stun=HOST[:PORT]`: who tells what our ports look like from outside.
+    pub stun: Option<(Host, u16)>,
     /// `sound=device`, `echo`, `silence`, or `tone:HERTZ`: what the other end hears.
     pub sound: Sounds,
 }
@@ -62,57 +63,70 @@ impl Options {
     /// # Errors
     /// Where a word is no option.
     pub fn read(&mut self, text: &str) -> Result<(), Mistake> {
-        super::read(text, |name, value| self.set(name, value))
+        Word::all(text).try_for_each(|word| self.set(word))
     }
 
-    fn set(&mut self, name: &str, value: &str) -> Result<(), Mistake> {
-        if self.machine.set(name, value)? {
+    fn set(&mut self, word: Word<'_>) -> Result<(), Mistake> {
+        if self.machine.set(word)? {
             return Ok(());
         }
-        let expected =
-            |expected| Mistake::Value { name: name.into(), value: value.into(), expected };
-        let text = || (!value.is_empty()).then(|| String::from(value));
-        match name {
+        let text = || (!word.value.is_empty()).then(|| String::from(word.value));
+        match word.name {
             "account" => self.account = text(),
             "password" => self.password = text(),
             "server" => self.server = text(),
             "call" => self.call = text(),
-            "stun" => self.stun = text(),
+            "stun" => {
+                let found = stun(word.value);
+                self.stun = Some(found.ok_or(word.mistake("a host, or such as host:3478"))?);
+            }
             "dial" if self.dials.len() < MOST_DIALS => self.dials.extend(text()),
-            "dial" => return Err(expected("nine of them at most")),
-            "direct" => self.direct = switch(value).ok_or(expected(ON_OR_OFF))?,
-            "answer" => self.answers = switch(value).ok_or(expected(ON_OR_OFF))?,
+            "dial" => return Err(word.mistake("nine of them at most")),
+            "direct" => self.direct = word.switch()?,
+            "answer" => self.answers = word.switch()?,
             "srtp" => {
-                self.srtp = match value {
-                    "off" => Security::Off,
-                    "optional" => Security::Optional,
-                    "required" => Security::Required,
-                    _ => return Err(expected("off, optional or required")),
-                }
+                let meanings = [
+                    ("off", Security::Off),
+                    ("optional", Security::Optional),
+                    ("required", Security::Required),
+                ];
+                self.srtp = word.one_of(&meanings, "off, optional or required")?;
             }
             "plus" => {
                 let schemes = "sequence, hash, chain or header, with :trailer or without";
-                self.plus = Some(plus(value).ok_or(expected(schemes))?);
+                self.plus = Some(plus(word.value).ok_or(word.mistake(schemes))?);
             }
             "sound" => {
-                let tone = || value.strip_prefix("tone:").and_then(parse);
-                self.sound = match value {
+                self.sound = match word.value {
                     "device" => Sounds::Device,
                     "echo" => Sounds::Echo,
                     "silence" => Sounds::Silence,
-                    _ => {
-                        let hertz = tone().filter(|hertz| (50..=3400).contains(hertz));
-                        let hertz = hertz.ok_or(expected(
-                            "device, echo, silence, or tone:HERTZ with 50 to 3400",
-                        ))?;
-                        Sounds::Tone(hertz)
+                    value => {
+                        let hertz =
+                            value.strip_prefix("tone:").and_then(|hertz| hertz.parse().ok());
+                        let hertz = hertz.filter(|hertz| (50..=3400).contains(hertz));
+                        Sounds::Tone(hertz.ok_or(
+                            word.mistake("device, echo, silence, or tone:HERTZ with 50 to 3400"),
+                        )?)
                     }
                 }
             }
-            _ => return Err(Mistake::Name(name.into(), NAMES)),
+            _ => return Err(word.unknown(NAMES)),
         }
         Ok(())
     }
+}
+
+/// The port of STUN servers.
+const STUN: u16 = 3478;
+
+/// A host, with or without a port.
+fn stun(value: &str) -> Option<(Host, u16)> {
+    let (host, port) = match value.split_once(':') {
+        Some((host, port)) => (host, port.parse().ok()?),
+        None => (value, STUN),
+    };
+    Some((Host::parse(host.as_bytes())?, port))
 }
 
 /// The element of the header extension that SRTP+ stands in.
@@ -144,7 +158,7 @@ mod tests {
         assert_eq!(options.password.as_deref(), Some("se=cret"));
         assert_eq!((options.sound, options.srtp), (Sounds::Tone(440), Security::Required));
         assert!(options.answers && options.plus.is_some() && options.machine.address.is_some());
-        for word in ["sound=tone:4", "srtp=on", "plus=4", "mode=proxy", "address=x"] {
+        for word in ["sound=tone:4", "srtp=on", "stun=a:b", "plus=4", "mode=proxy", "address=x"] {
             assert!(Options::default().read(word).is_err(), "{word}");
         }
     }

@@ -1,6 +1,6 @@
 //! The options of the server.
 
-use super::{ADDRESS, Machine, Mistake, ON_OR_OFF, SECONDS, parse, seconds, switch};
+use super::{Machine, Mistake, Word};
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::net::{Ipv4Addr, SocketAddrV4};
@@ -84,70 +84,60 @@ impl Options {
     /// # Errors
     /// Where a word is no option.
     pub fn read(&mut self, text: &str) -> Result<(), Mistake> {
-        super::read(text, |name, value| self.set(name, value))
+        Word::all(text).try_for_each(|word| self.set(word))
     }
 
-    fn set(&mut self, name: &str, value: &str) -> Result<(), Mistake> {
-        if self.machine.set(name, value)? {
+    fn set(&mut self, word: Word<'_>) -> Result<(), Mistake> {
+        if self.machine.set(word)? {
             return Ok(());
         }
-        let expected =
-            |expected| Mistake::Value { name: name.into(), value: value.into(), expected };
-        match name {
+        match word.name {
             "mode" => {
-                self.mode = match value {
-                    "proxy" => Mode::Proxy,
-                    "redirect" => Mode::Redirect,
-                    "registrar" => Mode::Registrar,
-                    _ => return Err(expected("proxy, redirect or registrar")),
-                }
+                let meanings = [
+                    ("proxy", Mode::Proxy),
+                    ("redirect", Mode::Redirect),
+                    ("registrar", Mode::Registrar),
+                ];
+                self.mode = word.one_of(&meanings, "proxy, redirect or registrar")?;
             }
             "state" => {
-                self.state = match value {
-                    "stateful" => State::Stateful,
-                    "stateless" => State::Stateless,
-                    _ => return Err(expected("stateful or stateless")),
-                }
+                let meanings = [("stateful", State::Stateful), ("stateless", State::Stateless)];
+                self.state = word.one_of(&meanings, "stateful or stateless")?;
             }
-            "auth" => self.auth = switch(value).ok_or(expected(ON_OR_OFF))?,
+            "auth" => self.auth = word.switch()?,
             "domain" => {
-                let names = value.split(',').map(str::to_ascii_lowercase);
+                let names = word.value.split(',').map(str::to_ascii_lowercase);
                 self.domain = names.collect();
                 if self.domain.iter().any(String::is_empty) {
-                    return Err(expected("a name, or several with commas between"));
+                    return Err(word.mistake("a name, or several with commas between"));
                 }
             }
-            "trusted" => {
-                let all = value.split(',').map(parse).collect::<Option<_>>();
-                self.trusted = all.ok_or(expected("networks such as 192.0.2.0/24"))?;
-            }
-            "tftp" => self.tftp = Some(parse(value).ok_or(expected(ADDRESS))?),
-            "file" => self.file = Some(value.into()),
-            "refresh" => self.refresh = seconds(value).ok_or(expected(SECONDS))?,
+            "trusted" => self.trusted = word.parse_all("networks such as 192.0.2.0/24")?,
+            "tftp" => self.tftp = Some(word.address()?),
+            "file" => self.file = Some(word.value.into()),
+            "refresh" => self.refresh = word.seconds()?,
             "expires" => {
-                let time = seconds(value).filter(|time| *time >= Duration::from_secs(60));
-                self.expires = time.ok_or(expected("seconds, 60 at least"))?;
+                let least = Duration::from_secs(60);
+                let time = word.seconds().ok().filter(|time| *time >= least);
+                self.expires = time.ok_or(word.mistake("seconds, 60 at least"))?;
             }
             "screen" => {
-                self.screen = match value {
-                    "log" => Page::Log,
-                    "state" => Page::State,
-                    "users" => Page::Users,
-                    _ => return Err(expected("log, state or users")),
-                }
+                let meanings = [("log", Page::Log), ("state", Page::State), ("users", Page::Users)];
+                self.screen = word.one_of(&meanings, "log, state or users")?;
             }
             "query" => {
-                let is_free = |host: &SocketAddrV4| match host.port() {
-                    5_060 => false,
-                    port => PORTS.contains(&port),
-                };
-                let host = parse(value).filter(is_free);
                 let example =
                     "an address and a port of 1024 to 49151 but 5060, such as 192.0.2.9:5099";
-                self.query = Some(host.ok_or(expected(example))?);
+                let host: SocketAddrV4 = word.parse(example)?;
+                if host.port() == 5_060 || !PORTS.contains(&host.port()) {
+                    return Err(word.mistake(example));
+                }
+                self.query = Some(host);
             }
-            "secret" => self.secret = Some(hex(value).ok_or(expected("64 hexadecimal digits"))?),
-            _ => return Err(Mistake::Name(name.into(), NAMES)),
+            "secret" => {
+                self.secret = Some(hex(word.value).ok_or(word.mistake("64 hexadecimal digits"))?);
+            }
+            _ => return Err(word.unknown(NAMES)),
         }
         Ok(())
     }

@@ -10,7 +10,7 @@ use sip_ua::CallId;
 /// How far a call is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
-    /// It waits for what its port looks like from outside.
+    /// It waits for what its port looks like from outside, before it is placed, or rings here.
     Opening,
     /// It was placed.
     Calling,
@@ -33,13 +33,15 @@ pub struct Call {
     pub since: Instant,
     pub(super) id: Option<CallId>,
     pub(super) leg: Leg,
+    /// What who calls has offered, while that is not looked at yet.
+    pub(super) offer: Option<Vec<u8>>,
     /// The session description that answers who calls.
     pub(super) session: Vec<u8>,
 }
 
 impl Call {
     pub(super) const fn new(party: String, stage: Stage, leg: Leg, now: Instant) -> Self {
-        Self { party, stage, since: now, id: None, leg, session: Vec::new() }
+        Self { party, stage, since: now, id: None, leg, offer: None, session: Vec::new() }
     }
 
     /// It stands: what sounds here goes out.

@@ -1,6 +1,7 @@
 //! The phone: one account or none, one call at a time, in one thread of execution.
 
 mod call;
+mod events;
 mod leg;
 pub mod screens;
 pub mod sound;
@@ -18,20 +19,16 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
-use leg::{Gate, Leg, Source};
+use leg::{Leg, Source};
 use media::tone::Tone;
 use media::{Heard, Wishes};
-use sip::locate::{Destination, Host};
+use sip::locate::Destination;
 use sip::{Duration, Flow, Instant, Transport};
-use sip_ua::{
-    Account, AccountId, Agent, CallId, Config, End, Event, Failure, Location, Password,
-    RegistrationState, Ticket, Transmit,
-};
+use sip_ua::{Account, AccountId, Agent, Config, Location, Password, Ticket, Transmit};
 use sound::Sound;
 
-/// SIP's port, and that of STUN servers.
+/// SIP's port.
 const SIP: u16 = 5060;
-const STUN: u16 = 3478;
 /// Datagrams that are dealt with before sound has its turn.
 const TURN: usize = 64;
 /// How often it is said that there is no link or no lease.
@@ -214,7 +211,6 @@ impl Phone {
         if self.network.address() == address.as_ref() {
             return;
         }
-        let is_first = self.network.address().is_none();
         match &address {
             Some(address) => {
                 self.log.say(format_args!("address {}", address.ours));
@@ -231,38 +227,42 @@ impl Phone {
         if self.network.address().is_none() {
             return;
         }
-        if !is_first {
-            self.agent.network_changed(now);
-            return self.act(now);
+        // What there is already goes on from here, though there may have been no address meanwhile.
+        self.agent.network_changed(now);
+        self.act(now);
+        if let Some((host, port)) = self.options.stun.clone() {
+            let (port, transport) = (Some(port), Some(Transport::Udp));
+            let destination = Destination { host, port, transport, sips: false };
+            self.resolver.locate(now, destination, Search::Stun, &mut self.random);
+            self.go_on_with_searches(now);
         }
-        if let Some(server) = &self.options.stun {
-            let host = Host::parse(server.as_bytes());
-            let port = Some(STUN);
-            if let Some(host) = host {
-                let destination =
-                    Destination { host, port, transport: Some(Transport::Udp), sips: false };
-                self.resolver.locate(now, destination, Search::Stun, &mut self.random);
-                self.go_on_with_searches(now);
-            }
+        if self.account.is_none() {
+            self.register(now);
         }
-        if let Some(account) = self.options.account.clone() {
-            let password = self.options.password.clone().unwrap_or_default();
-            let server = self.options.server.clone();
-            self.log_in(now, &account, &password, server.as_deref());
-        }
-        if let Some(uri) = self.options.call.clone() {
+        if let Some(uri) = self.options.call.take() {
             self.place(now, &uri);
         }
     }
 
-    /// Logs in as `uri`, by way of `server` if one is named.
+    /// Logs in as `uri`, by way of `server` if one is named, once there is a network.
     pub fn log_in(&mut self, now: Instant, uri: &str, password: &str, server: Option<&str>) {
+        self.options.account = Some(uri.into());
+        self.options.password = (!password.is_empty()).then(|| password.into());
+        self.options.server = server.map(String::from);
+        self.login = Login::Asking;
         if let Some(account) = self.account.take() {
             self.agent.forget_account(account);
         }
-        self.options.account = Some(uri.into());
-        let password = (!password.is_empty()).then(|| Password::new(password));
-        let proxy = server.map(|server| format!("sip:{server};lr"));
+        if self.ours().is_some() {
+            self.register(now);
+        }
+    }
+
+    /// Logs in as the options say, if they do.
+    fn register(&mut self, now: Instant) {
+        let Some(uri) = &self.options.account else { return };
+        let password = self.options.password.as_deref().map(Password::new);
+        let proxy = self.options.server.as_ref().map(|server| format!("sip:{server};lr"));
         self.account = self.agent.add_account(Account { password, proxy, ..Account::new(uri) });
         let Some(account) = self.account else {
             self.login =
@@ -280,7 +280,7 @@ impl Phone {
         if self.call.is_some() {
             return self.log.say(format_args!("there is a call already"));
         }
-        let uri = if uri.contains(':') { String::from(uri) } else { format!("sip:{uri}") };
+        let uri = whole(uri);
         let Some(leg) = self.new_leg(now) else {
             return self.log.say(format_args!("there is no network yet"));
         };
@@ -294,6 +294,7 @@ impl Phone {
         let Some(id) = call.id.filter(|_| call.stage == Stage::RingingHere) else { return };
         if self.agent.answer(now, id, &call.session).is_ok() {
             call.stand(now);
+            self.log.say(format_args!("the call stands"));
         }
         self.act(now);
     }
@@ -302,13 +303,25 @@ impl Phone {
     pub fn hang_up(&mut self, now: Instant) {
         let Some(call) = &self.call else { return };
         match (call.id, call.stage) {
-            (Some(id), Stage::RingingHere) => {
+            (Some(id), Stage::Opening | Stage::RingingHere) => {
                 let _ = self.agent.decline(now, id, 603);
             }
             (Some(id), _) => {
                 let _ = self.agent.hang_up(now, id);
             }
             (None, _) => self.end_call(now, "taken back"),
+        }
+        self.act(now);
+    }
+
+    /// Asks the other end of the call to call `uri` instead (RFC 5589 section 6). What becomes of
+    /// that is said in the log; once they talk, the call ends here.
+    pub fn transfer(&mut self, now: Instant, uri: &str) {
+        let Some(id) = self.call.as_ref().and_then(|call| call.id) else { return };
+        let uri = whole(uri);
+        match self.agent.transfer(now, id, &uri) {
+            Ok(()) => self.log.say(format_args!("asking the other end to call {uri}")),
+            Err(error) => self.log.say(format_args!("not transferred: {error}")),
         }
         self.act(now);
     }
@@ -355,7 +368,12 @@ impl Phone {
         let Some(call) = &mut self.call else { return };
         call.leg.is_confirmed = call.id.is_some_and(|id| self.agent.is_confirmed(id));
         call.leg.step(now, &mut *self.sound, &mut self.network, &mut self.random);
-        if call.stage == Stage::Opening && !call.leg.is_waiting(now) {
+        if call.stage != Stage::Opening || call.leg.is_waiting(now) {
+            return;
+        }
+        if let Some(id) = call.id {
+            self.ring(now, id);
+        } else {
             let session = call.leg.offer(&mut self.random);
             match self.agent.call(now, self.account, &call.party, session) {
                 Ok(id) => (call.id, call.stage) = (Some(id), Stage::Calling),
@@ -364,8 +382,8 @@ impl Phone {
                     self.end_call(now, &why);
                 }
             }
-            self.act(now);
         }
+        self.act(now);
     }
 
     /// Sends what the engine has to send, and does what it tells.
@@ -413,151 +431,6 @@ impl Phone {
         }
     }
 
-    fn on_event(&mut self, now: Instant, event: Event) {
-        match event {
-            Event::Locate { ticket, mut destination } => {
-                destination.transport = destination.transport.or(Some(Transport::Udp));
-                let search = Search::Engine(ticket);
-                self.resolver.locate(now, destination, search, &mut self.random);
-                self.go_on_with_searches(now);
-            }
-            Event::Registration { state, .. } => self.on_registration(state),
-            Event::Incoming { call, from, offer, .. } => {
-                self.on_incoming(now, call, from, offer.as_deref());
-            }
-            Event::Ringing { call, status, session, .. } => {
-                let Some(ours) = self.call_of(call) else { return };
-                ours.stage = Stage::Ringing;
-                if let Some(session) = session {
-                    self.take(now, &session);
-                }
-                self.log.say(format_args!("it rings there ({status})"));
-            }
-            Event::Answered { call, session } => {
-                let Some(ours) = self.call_of(call) else { return };
-                ours.stand(now);
-                let has_session = ours.leg.session.is_some();
-                match session {
-                    Some(session) => self.take(now, &session),
-                    None if has_session => {}
-                    None => self.give_up(now, "the other end has said nothing of its media"),
-                }
-                self.log.say(format_args!("the call stands"));
-            }
-            Event::Answer { call, answer } if self.call_of(call).is_some() => {
-                self.take(now, &answer);
-            }
-            Event::Offer { call, offer } => self.on_offer(now, call, offer.as_deref()),
-            Event::TransferAsked { call, .. } => {
-                // Nobody here is asked whether he would like to talk to somebody else.
-                let _ = self.agent.refuse_transfer(now, call, 603);
-            }
-            Event::Moved { call } => {
-                let Some(ours) = self.ours() else { return };
-                let Some(current) = self.call.as_mut().filter(|current| current.id == Some(call))
-                else {
-                    return;
-                };
-                let (port, _) = current.leg.ports();
-                current.leg.negotiator.move_to(SocketAddr::new(IpAddr::V4(ours), port));
-                let session = current.leg.offer(&mut self.random);
-                let _ = self.agent.offer(now, call, session);
-            }
-            Event::Key { key, .. } => {
-                self.log.say(format_args!("the other end has pressed {key}"));
-            }
-            Event::Ended { call, end } if self.call_of(call).is_some() => {
-                self.end_call(now, &why(&end));
-            }
-            _ => {}
-        }
-    }
-
-    /// The call, if it is this one.
-    fn call_of(&mut self, id: CallId) -> Option<&mut Call> {
-        self.call.as_mut().filter(|call| call.id == Some(id))
-    }
-
-    fn on_registration(&mut self, state: RegistrationState) {
-        self.login = match state {
-            RegistrationState::Registered { expires } => {
-                if self.login != Login::Registered {
-                    self.log.say(format_args!("registered for {} s", expires.as_secs()));
-                }
-                Login::Registered
-            }
-            RegistrationState::Failed { failure, .. } => {
-                let why = of_failure(&failure);
-                self.log.say(format_args!("not registered: {why}"));
-                Login::Failed(why)
-            }
-            RegistrationState::Ended => Login::None,
-        };
-    }
-
-    fn on_incoming(&mut self, now: Instant, id: CallId, from: String, offer: Option<&[u8]>) {
-        if self.call.is_some() {
-            let _ = self.agent.decline(now, id, 486);
-            return;
-        }
-        let Some(mut leg) = self.new_leg(now) else {
-            let _ = self.agent.decline(now, id, 480);
-            return;
-        };
-        let session = match offer {
-            Some(offer) => leg.answer(now, offer, &mut self.random),
-            None => Ok(leg.offer(&mut self.random)),
-        };
-        let session = match session {
-            Ok(session) => session,
-            Err(refusal) => {
-                self.log.say(format_args!("a call from {from} was refused: {refusal}"));
-                leg.close(now, &mut self.network);
-                let _ = self.agent.decline(now, id, 488);
-                return;
-            }
-        };
-        leg.gate = Gate::Closed;
-        let _ = self.agent.ring(now, id, b"");
-        self.log.say(format_args!("{from} calls"));
-        let call = Call::new(from, Stage::RingingHere, leg, now);
-        self.call = Some(Call { id: Some(id), session, ..call });
-        if self.options.answers {
-            self.answer(now);
-        }
-    }
-
-    /// The other end wants to change the session.
-    fn on_offer(&mut self, now: Instant, id: CallId, offer: Option<&[u8]>) {
-        let Some(call) = self.call.as_mut().filter(|call| call.id == Some(id)) else { return };
-        let session = match offer {
-            Some(offer) => call.leg.answer(now, offer, &mut self.random),
-            None => Ok(call.leg.offer(&mut self.random)),
-        };
-        let _ = match session {
-            Ok(session) => self.agent.accept(now, id, &session),
-            Err(_) => self.agent.refuse(now, id, 488),
-        };
-    }
-
-    /// Takes the other end's answer to our offer.
-    fn take(&mut self, now: Instant, answer: &[u8]) {
-        let Some(call) = &mut self.call else { return };
-        if let Err(refusal) = call.leg.accept(now, answer, &mut self.random) {
-            let why = format!("{refusal}");
-            self.give_up(now, &why);
-        }
-    }
-
-    /// Ends a call whose media cannot be had.
-    fn give_up(&mut self, now: Instant, why: &str) {
-        let id = self.call.as_ref().and_then(|call| call.id);
-        self.end_call(now, why);
-        if let Some(id) = id {
-            let _ = self.agent.hang_up(now, id);
-        }
-    }
-
     fn end_call(&mut self, now: Instant, why: &str) {
         let Some(mut call) = self.call.take() else { return };
         call.leg.close(now, &mut self.network);
@@ -575,26 +448,7 @@ impl Phone {
     }
 }
 
-/// Why a call is over, in words.
-fn why(end: &End) -> String {
-    match end {
-        End::HungUp => "hung up here".into(),
-        End::HungUpByPeer { .. } => "hung up there".into(),
-        End::Cancelled { .. } => "taken back by who has called".into(),
-        End::NotAnswered => "nobody has answered".into(),
-        End::Declined => "refused here".into(),
-        End::Replaced { .. } => "another call has taken its place".into(),
-        End::Failed(failure) => of_failure(failure),
-    }
-}
-
-fn of_failure(failure: &Failure) -> String {
-    match failure {
-        Failure::Refused { status, reason } => format!("refused with {status} {reason}"),
-        Failure::NotLocated => "the name was not found".into(),
-        Failure::TimedOut => "nobody answers".into(),
-        Failure::Unreachable => "it cannot be reached".into(),
-        Failure::Unauthorized { realm } => format!("wrong name or password for {realm}"),
-        Failure::Protocol(what) => format!("what came back is not SIP: {what}"),
-    }
+/// An address that may have been typed without its scheme.
+fn whole(uri: &str) -> String {
+    if uri.contains(':') { uri.into() } else { format!("sip:{uri}") }
 }

@@ -35,9 +35,11 @@ impl View {
             self.is_stale = true;
         }
         let is_known = !matches!(phone.login(), Login::None);
-        if self.page == Page::Login && is_known && !self.login.is_touched() {
+        let has_come = is_known && !self.was_known;
+        if has_come && self.page == Page::Login && !self.login.is_touched() {
             self.page = Page::Menu;
         }
+        self.was_known = is_known;
     }
 
     /// Takes in a key where something is typed. False where it is none for that.
@@ -54,7 +56,12 @@ impl View {
             }
             Some(true) => {
                 let [address] = self.dial.take();
-                phone.place(now, &address);
+                if self.page == Page::Transfer {
+                    phone.transfer(now, &address);
+                    self.page = Page::Call;
+                } else {
+                    phone.place(now, &address);
+                }
                 true
             }
             Some(false) => true,
@@ -68,6 +75,7 @@ impl View {
             (Key::Enter, _) if rings => phone.answer(now),
             (Key::Backspace, _) | (_, 'h') => phone.hang_up(now),
             (_, 'm') => phone.mute(),
+            (_, 'x') => self.page = Page::Transfer,
             (_, '0'..='9' | '*' | '#') => phone.press(letter),
             (_, 'q') => self.page = Page::Menu,
             _ => {}
@@ -120,6 +128,8 @@ impl screen::console::View for View {
     }
 
     fn on_key(&mut self, key: Key, phone: &mut Phone, now: Instant) -> bool {
+        // The serial line shows no page before its first key.
+        self.follow(phone);
         self.is_stale = true;
         let letter = match key {
             Key::Character(letter) => letter.to_ascii_lowercase(),
@@ -129,7 +139,7 @@ impl screen::console::View for View {
             return letter == 'b' || key == Key::Enter;
         }
         match self.page {
-            Page::Login | Page::Dial => {
+            Page::Login | Page::Dial | Page::Transfer => {
                 if !self.on_key_in_form(key, phone, now) {
                     self.page = Page::Menu;
                 }

@@ -18,7 +18,8 @@ pub(super) fn draw(view: &View, grid: &mut Grid, phone: &mut Phone, now: Instant
     match view.page {
         Page::Login => log_in(view, grid),
         Page::Menu => menu(grid, phone),
-        Page::Dial => dial(view, grid),
+        Page::Dial => dial(view, grid, "Whom to call"),
+        Page::Transfer => dial(view, grid, "Whom the other end is to call instead"),
         Page::Call => call(grid, phone, now),
         Page::Network => network(grid, phone),
         Page::Log => lines(grid, &phone.log, 0),
@@ -41,16 +42,18 @@ fn log_in(view: &View, grid: &mut Grid) {
     hint(grid, format_args!("Enter: next line, log in   Page Down: no account, calls are direct"));
 }
 
-fn dial(view: &View, grid: &mut Grid) {
-    grid.print(2, 2, Style::Strong, format_args!("Whom to call"));
+fn dial(view: &View, grid: &mut Grid, title: &str) {
+    grid.print(2, 2, Style::Strong, format_args!("{title}"));
     view.dial.draw(grid, 4, |_| false);
-    hint(grid, format_args!("Enter: calls   Page Down: back"));
+    hint(grid, format_args!("Enter: done   Page Down: back"));
 }
 
 fn menu(grid: &mut Grid, phone: &Phone) {
     let mut row = 2;
-    let account = phone.options().account.as_deref().unwrap_or("");
-    say(grid, &mut row, "account", Style::Strong, format_args!("{account} {}", login(phone)));
+    let account = phone.options().account.as_deref().unwrap_or("none");
+    say(grid, &mut row, "account", Style::Strong, format_args!("{account}"));
+    // In a row of its own: why it failed is long.
+    say(grid, &mut row, "", Style::Plain, format_args!("{}", login(phone)));
     match phone.address() {
         Some(address) => {
             say(grid, &mut row, "address", Style::Plain, format_args!("{}", address.ours));
@@ -135,10 +138,14 @@ fn call(grid: &mut Grid, phone: &Phone, now: Instant) {
         );
         say(grid, &mut row, "MOS", Style::Plain, format_args!("{:.1}", totals.mos));
     }
+    if let Some(line) = phone.log.lines.back() {
+        row += 1;
+        say(grid, &mut row, "said last", Style::Plain, format_args!("{line}"));
+    }
     let mute = if call.is_muted() { "speak again" } else { "mute" };
     let keys = match call.stage {
         Stage::RingingHere => String::from("Enter: take it   h: refuse"),
-        _ => alloc::format!("h: hang up   m: {mute}   0-9 * #: keys   q: the menu"),
+        _ => alloc::format!("h: hang up   m: {mute}   x: transfer   0-9 * #: keys   q: the menu"),
     };
     hint(grid, format_args!("{keys}"));
 }
@@ -183,6 +190,7 @@ fn keys(grid: &mut Grid) {
         ("Enter", "takes a call"),
         ("h, Backspace", "hangs up, or refuses"),
         ("m", "says nothing in the call, or something again"),
+        ("x", "has the other end of the call call somebody else instead"),
         ("0 to 9 * #", "keys, in a call"),
         ("n", "the network"),
         ("a", "logs in with another account"),

@@ -14,6 +14,8 @@ pub(super) enum Page {
     Menu,
     /// Whom to call.
     Dial,
+    /// Whom the other end is to call instead.
+    Transfer,
     /// The call, and its security.
     Call,
     /// The lease, and what a NAT makes of our ports.
@@ -34,6 +36,8 @@ pub struct View {
     pub(super) is_stale: bool,
     /// Whether the call was there when the page was drawn, so that one that comes is shown.
     pub(super) had_call: bool,
+    /// Whether somebody was logging in then, so that the first screen does not ask who it is.
+    pub(super) was_known: bool,
     pub(super) drawn: Instant,
     pub(super) seen: u64,
 }
@@ -51,6 +55,7 @@ impl Default for View {
             is_asking: false,
             is_stale: true,
             had_call: false,
+            was_known: false,
             drawn: Instant::ZERO,
             seen: 0,
         }
@@ -60,7 +65,7 @@ impl Default for View {
 /// How far the account is, in words.
 pub(super) fn login(phone: &Phone) -> String {
     match phone.login() {
-        Login::None => "no account: calls are direct".into(),
+        Login::None => "calls are direct".into(),
         Login::Asking => "logging in".into(),
         Login::Registered => "registered".into(),
         Login::Failed(why) => alloc::format!("not registered: {why}"),

@@ -2,57 +2,24 @@
 
 use super::*;
 use crate::machine::random::Random;
-use crate::net::Network;
-use crate::nic::{MAX_FRAME, Nic};
+use crate::net::{Address, Network};
+use crate::nic::pretended;
 use crate::options::phone::Options;
 use crate::phone::sound::Mute;
 use crate::screen::console::View as _;
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
-use smoltcp::wire::EthernetAddress;
+use sip::{Flow, Transport};
 
 const NOW: Instant = Instant::from_micros(1_800_000_000_000_000);
-
-#[derive(Debug)]
-struct Card([u8; MAX_FRAME]);
-
-impl Nic for Card {
-    fn name(&self) -> &'static str {
-        "none"
-    }
-
-    fn mac(&self) -> EthernetAddress {
-        EthernetAddress([2, 0, 0, 0, 0, 1])
-    }
-
-    fn has_link(&mut self) -> bool {
-        true
-    }
-
-    fn receive(&mut self) -> bool {
-        false
-    }
-
-    fn frame(&self) -> &[u8] {
-        &[]
-    }
-
-    fn buffer(&mut self) -> Option<&mut [u8]> {
-        Some(&mut self.0)
-    }
-
-    fn send(&mut self, _: usize) {}
-
-    fn flush(&mut self) {}
-}
 
 /// A phone that has had a turn.
 fn phone(options: &str) -> Phone {
     let mut parsed = Options::default();
     parsed.read("address=192.0.2.1/24 gateway=192.0.2.254").expect("options");
     parsed.read(options).expect("options");
-    let network = Network::new(Box::new(Card([0; MAX_FRAME])), 1, true, NOW);
+    let network = Network::new(pretended::card(), 1, true, NOW);
     let mut phone = Phone::new(parsed, network, Box::new(Mute), Random::new([1; 32]), NOW);
     phone.step(NOW);
     phone
@@ -86,7 +53,10 @@ fn whoever_types_an_address_logs_in_and_the_password_is_not_shown() {
     press(&mut view, &mut phone, "\n\n");
     assert_eq!(phone.login(), &Login::Asking);
     let rows = look(&mut view, &mut phone);
-    assert!(has(&rows, "sip:alice@192.0.2.9 logging in"), "{rows:?}");
+    assert!(has(&rows, "sip:alice@192.0.2.9") && has(&rows, "logging in"), "{rows:?}");
+    press(&mut view, &mut phone, "a");
+    let rows = look(&mut view, &mut phone);
+    assert!(has(&rows, "Log in to a server"), "another account can be named: {rows:?}");
 }
 
 #[test]
@@ -104,4 +74,44 @@ fn a_call_shows_its_page_until_it_is_over() {
     press(&mut view, &mut phone, "n");
     let rows = look(&mut view, &mut phone);
     assert!(has(&rows, "192.0.2.254") && has(&rows, "5060"), "{rows:?}");
+}
+
+#[test]
+fn who_logs_in_before_there_is_an_address_is_logged_in_then() {
+    let (mut phone, mut view) = (phone("address=dhcp"), View::default());
+    press(&mut view, &mut phone, "alice@192.0.2.9\nsecret\n192.0.2.8\n");
+    assert_eq!(phone.login(), &Login::Asking);
+    let address = |ours: &str| {
+        let ours = ours.parse().expect("an address");
+        Some(Address { ours, gateway: None, dns: Vec::new(), tftp: None, file: None, ntp: None })
+    };
+    for lease in [address("192.0.2.1/24"), None, address("192.0.2.2/24")] {
+        phone.on_address(lease, NOW);
+        let logins = phone.log.since(0).filter(|line| line.starts_with("logging in as sip:alice@"));
+        assert_eq!(logins.count(), 1, "the account stays when the address changes");
+    }
+    let Options { password, server, .. } = phone.options();
+    assert_eq!((password.as_deref(), server.as_deref()), (Some("secret"), Some("192.0.2.8")));
+}
+
+/// Its answer is to name the port that the other end can reach.
+#[test]
+fn a_call_rings_when_a_stun_server_has_had_its_time() {
+    let mut phone = phone("address=192.168.0.1/24 stun=192.168.0.9");
+    let mut view = View::default();
+    let remote = "192.168.0.2:5060".parse().expect("an address");
+    let local = "192.168.0.1:5060".parse().expect("an address");
+    let flow = Flow { transport: Transport::Udp, local, remote, connection: None };
+    let invite = "INVITE sip:a@192.168.0.1 SIP/2.0\r\nVia: SIP/2.0/UDP 192.168.0.2;branch=z9hG4bK1\r\n\
+         Max-Forwards: 70\r\nFrom: Bob <sip:bob@192.168.0.2>;tag=1\r\nTo: <sip:a@192.168.0.1>\r\n\
+         Call-ID: x\r\nCSeq: 1 INVITE\r\nContact: <sip:bob@192.168.0.2>\r\nContent-Length: 0\r\n\r\n";
+    phone.agent.receive(NOW, &flow, invite.as_bytes());
+    phone.act(NOW);
+    phone.step(NOW);
+    assert!(has(&look(&mut view, &mut phone), "looks what its port is outside"));
+    phone.step(NOW + Duration::from_secs(2));
+    let rows = look(&mut view, &mut phone);
+    let with = rows.iter().find_map(|row| row.trim().strip_prefix("with")).map(str::trim);
+    assert_eq!(with, Some("sip:bob@192.168.0.2"));
+    assert!(has(&rows, "it rings here"), "{rows:?}");
 }

@@ -7,7 +7,7 @@ use super::*;
 use crate::machine::memory::Heap;
 use crate::machine::random::Random;
 use crate::net::{Address, Network};
-use crate::nic::Nic;
+use crate::nic::pretended;
 use crate::options::server::Options;
 use crate::options::server::Page;
 use crate::screen::Grid;
@@ -21,43 +21,8 @@ use core::iter;
 use core::net::SocketAddr;
 use sip::Duration;
 use sip::{Flow, Transport};
-use smoltcp::wire::EthernetAddress;
 
 const NOW: Instant = Instant::from_micros(1_800_000_000_000_000);
-
-/// A card of which nobody takes what it sends.
-#[derive(Debug)]
-struct Card([u8; crate::nic::MAX_FRAME]);
-
-impl Nic for Card {
-    fn name(&self) -> &'static str {
-        "card"
-    }
-
-    fn mac(&self) -> EthernetAddress {
-        EthernetAddress([2, 0, 0, 0, 0, 1])
-    }
-
-    fn has_link(&mut self) -> bool {
-        true
-    }
-
-    fn receive(&mut self) -> bool {
-        false
-    }
-
-    fn frame(&self) -> &[u8] {
-        &[]
-    }
-
-    fn buffer(&mut self) -> Option<&mut [u8]> {
-        Some(&mut self.0)
-    }
-
-    fn send(&mut self, _: usize) {}
-
-    fn flush(&mut self) {}
-}
 
 /// How much there is, and is used.
 const MEMORY: Heap = Heap { used: 3 << 20, claimed: 60 << 20 };
@@ -66,8 +31,7 @@ const MEMORY: Heap = Heap { used: 3 << 20, claimed: 60 << 20 };
 fn server() -> Server {
     let mut options = Options::default();
     options.read("auth=off domain=example.com address=192.0.2.1/24").expect("options");
-    let card = Box::new(Card([0; crate::nic::MAX_FRAME]));
-    let network = Network::new(card, 1, true, NOW);
+    let network = Network::new(pretended::card(), 1, true, NOW);
     let random = Random::new([1; 32]);
     let mut server = Server::new(options, network, random, || MEMORY, NOW);
     let ours = "192.0.2.1/24".parse().expect("an address");
