@@ -179,7 +179,8 @@ pub(crate) fn options(transport: &str, local: SocketAddr, host: &str) -> Vec<u8>
     out
 }
 
-/// Waits for an answer to OPTIONS over UDP, or for a text that it prints. Returns how long that took.
+/// Waits for an answer to OPTIONS over UDP, or for a text that it prints. Returns how long that
+/// took.
 fn wait_until_ready(
     name: &str,
     server: &mut Server,
