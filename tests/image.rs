@@ -299,3 +299,21 @@ fn a_lease_ends_and_another_one_begins() {
     lan.serve(&["--dhcp-boot=users"]);
     machine.wait_until_it_serves();
 }
+
+#[test]
+fn a_program_that_fails_or_stands_still_is_booted_again() {
+    const INVALID: &[u8] = &[0x0f, 0x0b];
+    const LOOP: &[u8] = &[0xeb, 0xfe];
+    let _lan = Lan::with_users(ALICE);
+    let (options, others) = ("domain=barebell.test reboot=1", "-device i6300esb");
+    let mut machine = Machine { options, others, ..Machine::default() }.serve();
+    machine.may_boot_again();
+    machine.go_on_with(INVALID);
+    machine.wait_for("Barebell has failed: invalid instruction at instruction 0x");
+    machine.wait_for("It boots again in 1 s.");
+    machine.wait_for("watchdog: boots again if nothing is done for 30 s");
+    machine.wait_until_it_serves();
+    machine.go_on_with(LOOP);
+    machine.wait_for("Barebell, a SIP server without an operating system");
+    machine.wait_until_it_serves();
+}

@@ -1,5 +1,6 @@
 //! The images that boot without an operating system, in QEMU.
 
+mod debugger;
 pub mod lan;
 mod monitor;
 pub mod picture;
@@ -7,6 +8,7 @@ pub mod picture;
 use crate::folder::Folder;
 use crate::process::{Process, Program, built_by, create, wait_until};
 use crate::server::wait_until_answered;
+use debugger::Debugger;
 use lan::{SERVER, TAP};
 use monitor::Monitor;
 use parking_lot::{Mutex, MutexGuard};
@@ -294,6 +296,23 @@ impl Running {
     pub fn ask(&mut self, command: &str, arguments: &Value) -> Value {
         self.process.assert_running();
         self.monitor.ask(command, arguments)
+    }
+
+    /// Puts these bytes where the program is now, so that it does what they say.
+    ///
+    /// # Panics
+    /// When QEMU does not.
+    pub fn go_on_with(&mut self, code: &[u8]) {
+        let socket = self.folder.join("debugger");
+        let command = format!("gdbserver unix:{},server=on,wait=off", socket.display());
+        self.ask("human-monitor-command", &json!({ "command-line": command }));
+        let stream = UnixStream::connect(&socket).expect("QEMU's place for a debugger");
+        Debugger::new(stream).go_on_with(code);
+    }
+
+    /// Lets it boot again where it would end.
+    pub fn may_boot_again(&mut self) {
+        self.ask("set-action", &json!({ "reboot": "reset", "watchdog": "reset" }));
     }
 
     /// What is on the screen now, as QEMU takes a picture of it.

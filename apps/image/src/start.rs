@@ -5,7 +5,7 @@ use crate::machine::boot_info::Boot;
 use crate::machine::clock::{self, Clock};
 use crate::machine::pci::{self, Function};
 use crate::machine::random::{self, Random};
-use crate::machine::{bare, port};
+use crate::machine::{bare, port, watchdog};
 use crate::net::Network;
 use crate::nic;
 use crate::options::{Machine, Mistake};
@@ -50,6 +50,7 @@ impl<V: View> Started<V> {
             stop(screens, log, format_args!("{mistake}"));
         }
         let functions = pci::functions();
+        let is_watched = watchdog::start(&functions);
         let (seed, source) = match random::seed(&functions) {
             Ok(found) => found,
             Err(failure) => stop(screens, log, format_args!("{failure}")),
@@ -57,6 +58,10 @@ impl<V: View> Started<V> {
         let clock = Clock::new(clock::rate(), clock::time_of_day());
         let memory = bare::heap().claimed >> 20;
         log.say(format_args!("{} MHz, {memory} MiB, {source}", clock.rate / 1_000_000));
+        if is_watched {
+            let patience = watchdog::PATIENCE;
+            log.say(format_args!("watchdog: boots again if nothing is done for {patience} s"));
+        }
         screens.show_log(&log);
         Self { screens, log, clock, random: Random::new(seed), functions }
     }
@@ -82,7 +87,7 @@ fn stop<V: View>(mut screens: Consoles<V>, mut log: Log, why: fmt::Arguments<'_>
     log.say(format_args!("a key boots the machine again"));
     screens.show_log(&log);
     while !screens.is_key_pressed() {
-        core::hint::spin_loop();
+        watchdog::wind();
     }
     port::reset()
 }

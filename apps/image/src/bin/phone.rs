@@ -9,6 +9,7 @@ use image::log::Log;
 use image::machine::boot_info::Boot;
 use image::machine::pci::Function;
 use image::machine::port;
+use image::machine::watchdog::Winder;
 use image::options::phone::{Options, Sounds};
 use image::phone::Phone;
 use image::phone::screens::View;
@@ -25,7 +26,9 @@ fn run(boot: &Boot) -> ! {
     let sound = open_sound(&options, &functions, &mut log);
     let mut phone = Phone::new(options, network, sound, random, clock.now());
     phone.log = log;
+    let mut winder = Winder::default();
     loop {
+        winder.turn(clock.now());
         phone.step(clock.now());
         if screens.turn(&mut phone, clock.now()) {
             port::reset();

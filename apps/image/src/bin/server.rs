@@ -3,6 +3,7 @@
 #![no_main]
 
 use image::machine::boot_info::Boot;
+use image::machine::watchdog::Winder;
 use image::machine::{bare, port};
 use image::options::server::Options;
 use image::server::Server;
@@ -18,7 +19,9 @@ fn run(boot: &Boot) -> ! {
     screens.each(|view| view.set_page(options.screen));
     let mut server = Server::new(options, network, random, bare::heap, clock.now());
     server.log = log;
+    let mut winder = Winder::default();
     loop {
+        winder.turn(clock.now());
         server.step(&mut || clock.now());
         if let Some(micros) = server.correction() {
             clock.adjust(micros);

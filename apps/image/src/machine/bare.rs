@@ -2,7 +2,7 @@
 
 use super::boot_info::Boot;
 use super::memory::{Heap, Region};
-use super::{boot_info, clock, port, serial};
+use super::{boot_info, clock, port, serial, watchdog};
 use crate::lock::Lock;
 use crate::options::REBOOT;
 use crate::screen::last_words;
@@ -104,7 +104,7 @@ fn die(what: core::fmt::Arguments<'_>) -> ! {
     }
     let start = clock::nanoseconds();
     while pause == 0 || clock::nanoseconds().wrapping_sub(start) / 1000 < pause {
-        core::hint::spin_loop();
+        watchdog::wind();
     }
     port::reset()
 }

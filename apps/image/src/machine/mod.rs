@@ -10,6 +10,7 @@ pub mod port;
 pub mod random;
 pub mod serial;
 pub mod wait;
+pub mod watchdog;
 
 #[cfg(feature = "freestanding")]
 pub mod bare;

@@ -31,6 +31,18 @@ pub(super) trait Config {
 pub(super) struct Ports;
 
 impl Ports {
+    /// Writes two bytes at an even number: some registers know nothing wider.
+    pub(super) fn write_u16(address: u16, at: u8, value: u16) {
+        Self::select(address, at);
+        port::write_u16(DATA + u16::from(at & 2), value);
+    }
+
+    /// Writes a byte.
+    pub(super) fn write_u8(address: u16, at: u8, value: u8) {
+        Self::select(address, at);
+        port::write_u8(DATA + u16::from(at & 3), value);
+    }
+
     fn select(address: u16, at: u8) {
         port::write_u32(ADDRESS, 1 << 31 | u32::from(address) << 8 | u32::from(at & !3));
     }

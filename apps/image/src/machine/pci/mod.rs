@@ -60,6 +60,16 @@ impl Function {
         Ports.write(self.address, at, value);
     }
 
+    /// Writes two bytes of its configuration.
+    pub fn write_u16(&self, at: u8, value: u16) {
+        Ports::write_u16(self.address, at, value);
+    }
+
+    /// Writes a byte of its configuration.
+    pub fn write_u8(&self, at: u8, value: u8) {
+        Ports::write_u8(self.address, at, value);
+    }
+
     /// Lets it work: it may be spoken to, and read and write memory.
     pub fn enable(&self) {
         self.write(COMMAND, (self.read(COMMAND) & 0xffff) | ENABLE);
