@@ -1,7 +1,7 @@
 //! The server that boots without an operating system, in QEMU, with DHCP and TFTP of dnsmasq.
 
 use peers::exchange::{PASSWORD, account, connect};
-use peers::image::lan::{HERE, Lan, SERVER};
+use peers::image::lan::{ENDS, HERE, Lan, SERVER};
 use peers::image::{Firmware, Machine, Medium, Running, built as built_image};
 use peers::phone::Kind::{self, Barebell, Baresip, Linphone};
 use peers::phone::{Action, Event, Phone};
@@ -12,7 +12,9 @@ use peers::sipp::operations::Operations;
 use peers::sipp::users::{USERS, password, user};
 use peers::transport::Transport::{self, Tcp, Udp};
 use sip::digest::Ha1Set;
+use std::net::Ipv4Addr;
 use std::process::Command;
+use test_support::hostile::{End, HostileFrames};
 
 const BENCH: Program = Program { name: "barebell-bench", packages: "(none: build it)" };
 
@@ -316,4 +318,31 @@ fn a_program_that_fails_or_stands_still_is_booted_again() {
     machine.go_on_with(LOOP);
     machine.wait_for("Barebell, a SIP server without an operating system");
     machine.wait_until_it_serves();
+}
+
+/// How many hostile frames there are: more where somebody has the time.
+fn rounds() -> usize {
+    let given = std::env::var("BAREBELL_FLOOD").ok();
+    given.and_then(|count| count.parse().ok()).unwrap_or(30_000)
+}
+
+#[test]
+fn hostile_frames_do_not_stop_it() {
+    const TURN: usize = 250;
+    let lan = Lan::with_users(&format!("alice:{PASSWORD}\nbob:{PASSWORD}\n"));
+    let mut machine = Machine::default().serve();
+    let mut wire = lan.wire();
+    let stranger = End { mac: [2, 0, 0, 77, 0, 20], address: Ipv4Addr::new(10, 77, 0, 20) };
+    let [here, there] = ENDS;
+    let lost = lan.frames_lost();
+    for (number, frame) in HostileFrames::new(there, here, stranger, 8).take(rounds()).enumerate() {
+        wire.send(&frame);
+        if number % TURN == 0 {
+            machine.wait_until_it_answers();
+        }
+    }
+    machine.wait_until_it_answers();
+    assert_eq!(lan.frames_lost(), lost, "frames that the machine has not seen");
+    assert!(!machine.console().contains("memory is short"), "what it holds is bounded");
+    talk((Barebell, Udp), (Barebell, Tcp));
 }

@@ -4,6 +4,7 @@ mod debugger;
 pub mod lan;
 mod monitor;
 pub mod picture;
+pub mod wire;
 
 use crate::folder::Folder;
 use crate::process::{Process, Program, built_by, create, wait_until};

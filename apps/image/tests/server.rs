@@ -3,9 +3,10 @@
 mod lan;
 
 use image::server::Phase;
-use lan::{HOST, Lan, SERVER, SERVER_MAC, frame, mac_of, request};
+use lan::{HOST, Lan, SERVER_END, end, frame, mac_of, request};
 use sip::Duration;
 use std::net::{Ipv4Addr, SocketAddrV4};
+use test_support::hostile::HostileFrames;
 
 const PHONE: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::new(192, 0, 2, 20), 5070);
 const OTHER: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::new(192, 0, 2, 21), 5070);
@@ -136,70 +137,11 @@ fn rounds() -> usize {
     given.and_then(|count| count.parse().ok()).unwrap_or(30_000)
 }
 
-/// A frame with some of its bytes changed, or cut off, or something put behind.
-fn damage(frame: &mut Vec<u8>, random: &mut fastrand::Rng) {
-    for _ in 0..random.usize(1..6) {
-        let at = random.usize(0..frame.len());
-        match random.u8(0..6) {
-            0 => frame.truncate(at),
-            1 => frame.extend(std::iter::repeat_with(|| random.u8(..)).take(at % 200)),
-            2 => frame[at] = random.choice([0, 1, 0x7f, 0x80, 0xff]).unwrap_or(0),
-            _ => frame[at] = random.u8(..),
-        }
-        if frame.len() < 15 {
-            frame.resize(60, 0);
-        }
-    }
-    frame.truncate(1514);
-}
-
 #[test]
 fn hostile_frames_change_nothing() {
-    let mut random = fastrand::Rng::with_seed(7);
     let mut lan = Lan::ready("auth=off refresh=5", USERS);
-    let invite = request("INVITE", "bob", PHONE, 5);
-    let answer = [
-        &[0x12, 0x34, 0x81, 0x80, 0, 1, 0, 1, 0, 0, 0, 0, 1, b'a', 0, 0, 1, 0, 1][..],
-        &[0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 9, 0, 4, 1, 2, 3, 4],
-    ]
-    .concat();
-    let mut arp = vec![0xff; 6];
-    arp.extend(mac_of(HOST));
-    arp.extend([8, 6, 0, 1, 8, 0, 6, 4, 0, 1]);
-    arp.extend(mac_of(HOST));
-    arp.extend(HOST.octets());
-    arp.extend([0; 6]);
-    arp.extend(SERVER.octets());
-    let host = |port| SocketAddrV4::new(HOST, port);
-    let mut fragment = frame(PHONE, 5060, &[b'x'; 1400]);
-    fragment[20] = 0x20;
-    let mut syn = frame(PHONE, 5060, &[0; 12]);
-    syn[23] = 6;
-    let samples = [
-        frame(PHONE, 5060, invite.as_bytes()),
-        frame(PHONE, 5060, request("REGISTER", "alice", PHONE, 6).as_bytes()),
-        frame(host(53), 50_000, &answer),
-        frame(host(67), 68, &[2; 300]),
-        frame(host(1069), 50_000, b"\0\x03\0\x01alice:x\n"),
-        frame(host(123), 123, &[0x24; 48]),
-        arp,
-        fragment,
-        syn,
-    ];
-    for number in 0..rounds() {
-        let mut frame = samples[number % samples.len()].clone();
-        if frame[12..14] == [8, 0] && random.bool() {
-            // Right checksums let more through.
-            let at = random.usize(42..frame.len().max(43));
-            frame.truncate(at.max(60).min(frame.len()));
-            fix(&mut frame);
-        } else {
-            damage(&mut frame, &mut random);
-            if random.bool() && frame.len() > 34 {
-                fix(&mut frame);
-            }
-        }
-        frame[..6].copy_from_slice(&SERVER_MAC);
+    let frames = HostileFrames::new(SERVER_END, end(HOST), end(*PHONE.ip()), 7);
+    for (number, frame) in frames.take(rounds()).enumerate() {
         lan.wire.borrow_mut().to_server.push_back(frame);
         if number % 16 == 0 {
             lan.turn();
@@ -211,25 +153,4 @@ fn hostile_frames_change_nothing() {
     let answers = lan.exchange(OTHER, &request("REGISTER", "bob", OTHER, 9_000));
     let statuses: Vec<_> = answers.iter().map(|sent| status(&sent.payload)).collect();
     assert!(statuses.contains(&200), "{statuses:?} {}", lan.log());
-}
-
-/// Gives the headers of IP and UDP in `frame` their lengths, IP its checksum, and takes UDP's away.
-fn fix(frame: &mut [u8]) {
-    let length = (frame.len() - 14) as u16;
-    frame[16..18].copy_from_slice(&length.to_be_bytes());
-    if frame[23] == 17 && frame.len() >= 42 {
-        frame[38..40].copy_from_slice(&(length - 20).to_be_bytes());
-    }
-    frame[24..26].fill(0);
-    let words =
-        frame[14..34].chunks_exact(2).map(|pair| u32::from(pair[0]) << 8 | u32::from(pair[1]));
-    let mut sum: u32 = words.sum();
-    while sum > 0xffff {
-        sum = (sum & 0xffff) + (sum >> 16);
-    }
-    let checksum = !(sum as u16);
-    frame[24..26].copy_from_slice(&checksum.to_be_bytes());
-    if frame[23] == 17 && frame.len() >= 42 {
-        frame[40..42].fill(0);
-    }
 }

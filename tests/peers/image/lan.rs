@@ -1,17 +1,23 @@
 //! A network of its own for a machine: the other end of its cable, with dnsmasq at it.
 
+use super::wire::Wire;
 use crate::folder::Folder;
 use crate::nat::ip;
 use crate::process::{Process, Program};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
+use test_support::hostile::End;
 
 const DNSMASQ: Program = Program { name: "dnsmasq", packages: "dnsmasq-base" };
 /// Where this end of the cable is: dnsmasq, the peers and the test.
 pub const HERE: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);
 /// Where the machine takes SIP, by the one address that DHCP has.
-pub const SERVER: SocketAddr =
-    SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::new(10, 77, 0, 10)), 5060);
+pub const SERVER: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(ENDS[1].address), 5060);
+/// This end, and that of the machine, as frames name them. QEMU gives its first card this number.
+pub const ENDS: [End; 2] = [
+    End { mac: [2, 0, 0, 77, 0, 1], address: HERE },
+    End { mac: [0x52, 0x54, 0, 0x12, 0x34, 0x56], address: Ipv4Addr::new(10, 77, 0, 10) },
+];
 /// What QEMU calls its end of the cable here.
 pub(super) const TAP: &str = "tap";
 
@@ -36,6 +42,8 @@ impl Lan {
         assert_eq!(result, 0, "no network of its own for the test, which wants root: {error}");
         ip("link set lo up");
         ip(&format!("tuntap add dev {TAP} mode tap"));
+        let mac = ENDS[0].mac.map(|byte| format!("{byte:02x}")).join(":");
+        ip(&format!("link set {TAP} address {mac}"));
         ip(&format!("address add {HERE}/24 dev {TAP}"));
         // All its addresses from the beginning: for phones that run here a later one would be
         // another network.
@@ -118,12 +126,29 @@ impl Lan {
         std::fs::read_to_string(self.folder.join("dnsmasq.log")).unwrap_or_default()
     }
 
+    /// Our end of the cable, for frames of any kind.
+    #[must_use]
+    pub fn wire(&self) -> Wire {
+        Wire::open()
+    }
+
     /// How many frames have gone to the machine.
     #[must_use]
     pub fn frames_to_machine(&self) -> u64 {
-        let table = std::fs::read_to_string("/proc/thread-self/net/dev").unwrap_or_default();
-        let row = table.lines().find_map(|line| line.trim().strip_prefix(TAP)?.strip_prefix(':'));
-        // Eight numbers of what has come are before that of what has gone: bytes, then packets.
-        row.and_then(|row| row.split_whitespace().nth(9)?.parse().ok()).unwrap_or(0)
+        column(9)
     }
+
+    /// How many had to be thrown away, since the machine did not take them in time.
+    #[must_use]
+    pub fn frames_lost(&self) -> u64 {
+        column(11)
+    }
+}
+
+/// A number of what the system knows of our end: eight of what has come, then those of what has
+/// gone: bytes, packets, errors, and what was thrown away.
+fn column(number: usize) -> u64 {
+    let table = std::fs::read_to_string("/proc/thread-self/net/dev").unwrap_or_default();
+    let row = table.lines().find_map(|line| line.trim().strip_prefix(TAP)?.strip_prefix(':'));
+    row.and_then(|row| row.split_whitespace().nth(number)?.parse().ok()).unwrap_or(0)
 }

@@ -3,6 +3,7 @@
 pub mod agent;
 pub mod dns;
 pub mod fuzz;
+pub mod hostile;
 pub mod network;
 pub mod pcap;
 pub mod ports;

@@ -1,6 +1,6 @@
 //! A network of two: the server by a card that is none, and everybody else at its other end.
 
-use etherparse::{NetSlice, PacketBuilder, SlicedPacket, TransportSlice};
+use etherparse::{NetSlice, SlicedPacket, TransportSlice};
 use image::machine::memory::Heap;
 use image::machine::random::Random;
 use image::net::Network;
@@ -13,9 +13,11 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::rc::Rc;
+use test_support::hostile::End;
 
 pub(crate) const SERVER: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 7);
 pub(crate) const SERVER_MAC: [u8; 6] = [2, 0, 0, 0, 0, 7];
+pub(crate) const SERVER_END: End = End { mac: SERVER_MAC, address: SERVER };
 /// Who has the file of users, and is the gateway.
 pub(crate) const HOST: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
 
@@ -202,27 +204,17 @@ pub(crate) fn mac_of(address: Ipv4Addr) -> [u8; 6] {
     [2, 0, 1, 0, 0, address.octets()[3]]
 }
 
+/// Who has this address.
+pub(crate) fn end(address: Ipv4Addr) -> End {
+    End { mac: mac_of(address), address }
+}
+
 /// A datagram in a frame.
 pub(crate) fn frame(from: SocketAddrV4, port: u16, payload: &[u8]) -> Vec<u8> {
-    let builder = PacketBuilder::ethernet2(mac_of(*from.ip()), SERVER_MAC)
-        .ipv4(from.ip().octets(), SERVER.octets(), 64)
-        .udp(from.port(), port);
-    let mut frame = Vec::new();
-    builder.write(&mut frame, payload).expect("it is written to memory");
-    frame
+    end(*from.ip()).frame(from.port(), SERVER_END, port, payload)
 }
 
 /// A request of `user` at `from`.
 pub(crate) fn request(method: &str, user: &str, from: SocketAddrV4, number: u32) -> String {
-    let uri = if method == "REGISTER" || method == "OPTIONS" {
-        "sip:192.0.2.7".to_owned()
-    } else {
-        format!("sip:{user}@192.0.2.7")
-    };
-    format!(
-        "{method} {uri} SIP/2.0\r\nVia: SIP/2.0/UDP {from};branch=z9hG4bK{number};rport\r\n\
-         Max-Forwards: 70\r\nFrom: <sip:{user}@192.0.2.7>;tag={number}\r\n\
-         To: <sip:{user}@192.0.2.7>\r\nCall-ID: {number}@{from}\r\nCSeq: {number} {method}\r\n\
-         Contact: <sip:{user}@{from}>\r\nContent-Length: 0\r\n\r\n"
-    )
+    end(*from.ip()).request(from.port(), SERVER_END, method, user, number)
 }
