@@ -118,6 +118,40 @@ fn a_forged_sender_is_answered_nowhere_else_than_where_the_frame_came_from() {
     assert!(lan.sent.iter().any(|sent| sent.to == PHONE && sent.payload.starts_with(b"INVITE")));
 }
 
+/// Says in the name of the phone at `PHONE` that it has the card of `address`.
+fn claim(lan: &mut Lan, address: Ipv4Addr) {
+    let card = mac_of(address);
+    let mut arp = [&SERVER_END.mac[..], &card, &[8, 6, 0, 1, 8, 0, 6, 4, 0, 1], &card].concat();
+    arp.extend(PHONE.ip().octets());
+    arp.extend([0; 6]);
+    arp.extend(SERVER_END.address.octets());
+    lan.wire.borrow_mut().to_server.push_back(arp);
+    lan.run(Duration::from_millis(3));
+}
+
+/// The card to which the phone's INVITE goes, when OTHER calls it.
+fn card_of_phone(lan: &mut Lan, number: u32) -> [u8; 6] {
+    lan.send(OTHER, 5060, request("INVITE", "alice", OTHER, number).as_bytes());
+    let now = lan.now;
+    lan.server.step(&mut || now);
+    let mut frames = std::mem::take(&mut lan.wire.borrow_mut().from_server);
+    frames.retain(|frame| frame[12..14] == [8, 0] && frame[30..34] == PHONE.ip().octets());
+    frames[0][..6].try_into().expect("six bytes")
+}
+
+#[test]
+fn who_says_to_be_somebody_else_is_found_out_once_that_one_speaks() {
+    let mut lan = Lan::ready("auth=off", USERS);
+    claim(&mut lan, *PHONE.ip());
+    lan.exchange(PHONE, &request("REGISTER", "alice", PHONE, 1));
+    assert_eq!(card_of_phone(&mut lan, 2), mac_of(*PHONE.ip()));
+    claim(&mut lan, *OTHER.ip());
+    assert_eq!(card_of_phone(&mut lan, 3), mac_of(*OTHER.ip()), "nobody has said otherwise yet");
+    lan.exchange(PHONE, &request("OPTIONS", "alice", PHONE, 4));
+    lan.run(Duration::from_secs(2));
+    assert_eq!(card_of_phone(&mut lan, 5), mac_of(*PHONE.ip()));
+}
+
 #[test]
 fn wrong_checksums_are_dropped_unless_nobody_looks() {
     let message = request("OPTIONS", "alice", PHONE, 1);

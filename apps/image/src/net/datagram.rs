@@ -72,6 +72,16 @@ pub(crate) fn content(
     }
 }
 
+/// Who has sent a frame of IP, as it says, and by which card.
+pub(crate) fn sender(frame: &[u8]) -> Option<(Ipv4Addr, EthernetAddress)> {
+    let ethernet = EthernetFrame::new_checked(frame).ok()?;
+    if ethernet.ethertype() != EthernetProtocol::Ipv4 {
+        return None;
+    }
+    let ip = Ipv4Packet::new_checked(ethernet.payload()).ok()?;
+    Some((ip.src_addr(), ethernet.src_addr()))
+}
+
 /// The ends of the UDP datagram `bytes`, and how long its payload is.
 pub(crate) fn datagram(
     source: Ipv4Addr,

@@ -174,6 +174,9 @@ impl Network {
             self.counts.received += 1;
             let frame = self.nic.frame();
             let ours = self.address.as_ref().map(|address| address.ours.address());
+            if let Some((address, mac)) = datagram::sender(frame) {
+                self.neighbors.see(address, mac);
+            }
             match datagram::content(frame, self.mac, ours, self.checks) {
                 Content::Datagram { ends, from, payload } => {
                     if self.ports.contains(&ends.destination.port()) {

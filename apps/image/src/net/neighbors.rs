@@ -27,6 +27,8 @@ struct Neighbor {
     since: Instant,
     asked: Instant,
     questions: u8,
+    /// Whether somebody else may have it.
+    is_doubted: bool,
     waiting: Vec<Waiting>,
 }
 
@@ -64,6 +66,7 @@ impl Neighbors {
             since: now,
             asked: Instant::ZERO,
             questions: 0,
+            is_doubted: false,
             waiting: Vec::new(),
         });
         let age = now.since(neighbor.since);
@@ -78,6 +81,14 @@ impl Neighbors {
             neighbor.questions = neighbor.questions.saturating_add(1);
         }
         Found { mac: neighbor.mac, asks }
+    }
+
+    /// A frame of `address` came from `mac`. Where another one was heard, it is asked for again:
+    /// whoever has said so is corrected by the host itself.
+    pub(crate) fn see(&mut self, address: Ipv4Addr, mac: EthernetAddress) {
+        if let Some(neighbor) = self.table.get_mut(&address) {
+            neighbor.is_doubted |= neighbor.mac.is_some_and(|heard| heard != mac);
+        }
     }
 
     /// Keeps `datagram` until `address`, which was looked up, is heard; drops it where too many
@@ -124,22 +135,28 @@ impl Neighbors {
             since: now,
             asked: Instant::ZERO,
             questions: 0,
+            is_doubted: false,
             waiting: Vec::new(),
         });
         (neighbor.mac, neighbor.since, neighbor.questions) = (Some(mac), now, 0);
+        neighbor.is_doubted = false;
         let waiting = core::mem::take(&mut neighbor.waiting);
         self.bytes -= waiting.iter().map(|datagram| datagram.bytes.len()).sum::<usize>();
         Some((mac, waiting))
     }
 
-    /// Addresses that are to be asked for again, since something waits for them. Those that do not
-    /// answer are forgotten, with what waits.
+    /// Addresses that are to be asked for again, since something waits for them, or they are in
+    /// doubt. Those for which something waits, and which do not answer, are forgotten with it.
     pub(crate) fn unanswered(&mut self, now: Instant) -> Vec<Ipv4Addr> {
         let mut again = Vec::new();
         let bytes = &mut self.bytes;
         self.table.retain(|address, neighbor| {
-            if neighbor.waiting.is_empty() || now.since(neighbor.asked) < INTERVAL {
+            let is_wanted = !neighbor.waiting.is_empty() || neighbor.is_doubted;
+            if !is_wanted || now.since(neighbor.asked) < INTERVAL {
                 return true;
+            }
+            if core::mem::take(&mut neighbor.is_doubted) {
+                neighbor.questions = 0;
             }
             if neighbor.questions >= QUESTIONS {
                 *bytes -=
