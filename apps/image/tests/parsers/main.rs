@@ -28,6 +28,9 @@ fn samples() -> Vec<Vec<u8>> {
     ]
 }
 
+/// Bytes that mean something to one of them.
+const SPECIAL: [u8; 8] = [0, 1, b':', b'\n', b'=', b',', 0xc0, 0xff];
+
 #[test]
 fn chance_breaks_nothing() {
     let mut random = Rng::with_seed(7);
@@ -38,10 +41,7 @@ fn chance_breaks_nothing() {
             let at = random.usize(1..bytes.len());
             match random.u8(0..5) {
                 0 => bytes.truncate(at.max(2)),
-                1 => {
-                    bytes[at] =
-                        random.choice([0, 1, b':', b'\n', b'=', b',', 0xc0, 0xff]).unwrap_or(0)
-                }
+                1 => bytes[at] = random.choice(SPECIAL).unwrap_or(0),
                 2 => bytes.insert(at, random.u8(..)),
                 3 => {
                     let part = bytes[at..(at + random.usize(1..40)).min(bytes.len())].to_vec();
