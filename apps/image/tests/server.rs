@@ -65,6 +65,20 @@ fn users_of_a_later_file_take_the_place_of_those_before() {
 }
 
 #[test]
+fn behind_a_forwarded_port_it_goes_by_its_name_outside() {
+    let mut lan = Lan::ready("auth=off as=203.0.113.5:15060", USERS);
+    lan.exchange(PHONE, &request("REGISTER", "alice", PHONE, 1));
+    let route = "Route: <sip:203.0.113.5:15060;lr>\r\nContent-Length";
+    let invite = request("INVITE", "alice", OTHER, 2).replace("Content-Length", route);
+    lan.exchange(OTHER, &invite);
+    lan.run(Duration::from_millis(3));
+    let sent = lan.sent.iter().find(|sent| sent.to == PHONE).expect("an INVITE");
+    let invite = String::from_utf8_lossy(&sent.payload);
+    assert!(invite.starts_with("INVITE ") && !invite.contains("\r\nRoute:"), "{invite}");
+    assert!(invite.contains("@203.0.113.5:15060;lr>"), "{invite}");
+}
+
+#[test]
 fn one_host_may_ask_how_long_steps_take() {
     let mut lan = Lan::ready("auth=off query=192.0.2.20:5099", USERS);
     let host = SocketAddrV4::new(Ipv4Addr::new(192, 0, 2, 20), 6000);

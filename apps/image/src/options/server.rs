@@ -23,6 +23,8 @@ pub struct Options {
     /// `domain=NAME,ALIAS,...`: what the server is responsible for, beside its address, which is
     /// all if there is no name.
     pub domain: Vec<String>,
+    /// `as=A.B.C.D:PORT`: what it is called outside, behind a NAT or a forwarded port.
+    pub advertised: Option<SocketAddrV4>,
     /// `trusted=A.B.C.D/BITS,...`: networks whose word counts.
     pub trusted: Vec<Ipv4Cidr>,
     /// `tftp=A.B.C.D`: who has the file of users, in place of whom DHCP names.
@@ -56,6 +58,7 @@ impl Default for Options {
             expires: Duration::from_secs(300),
             screen: Page::Log,
             query: None,
+            advertised: None,
             secret: None,
         }
     }
@@ -76,7 +79,7 @@ pub enum Page {
 const PORTS: RangeInclusive<u16> = 1_024..=49_151;
 
 const NAMES: &str =
-    "mode, auth, state, domain, trusted, tftp, file, refresh, expires, screen, query, secret,";
+    "mode, auth, state, domain, as, trusted, tftp, file, refresh, expires, screen, query, secret,";
 
 impl Options {
     /// Reads `text`. Of two words that say different things the later one counts.
@@ -125,6 +128,14 @@ impl Options {
                 let meanings = [("log", Page::Log), ("state", Page::State), ("users", Page::Users)];
                 self.screen = word.one_of(&meanings, "log, state or users")?;
             }
+            "as" => {
+                let example = "an address and a port, such as 203.0.113.5:5060";
+                let outside: SocketAddrV4 = word.parse(example)?;
+                if outside.port() == 0 || outside.ip().is_unspecified() {
+                    return Err(word.mistake(example));
+                }
+                self.advertised = Some(outside);
+            }
             "query" => {
                 let example =
                     "an address and a port of 1024 to 49151 but 5060, such as 192.0.2.9:5099";
@@ -171,7 +182,7 @@ mod tests {
             "barebell mode=redirect auth=off state=stateless domain=Example.org,sip.example.org \
              trusted=192.0.2.0/28,192.0.2.9/32 address=192.0.2.7/24 gateway=192.0.2.1 dns=192.0.2.2,192.0.2.3 tftp=192.0.2.4 \
              file=users refresh=600 expires=120 checksums=off sntp=off syslog=192.0.2.5 \
-             screen=users query=192.0.2.9:5099 reboot=0",
+             screen=users query=192.0.2.9:5099 as=203.0.113.5:15060 reboot=0",
         );
         let machine = Machine {
             address: Some("192.0.2.7/24".parse().expect("an address")),
@@ -197,6 +208,7 @@ mod tests {
             expires: Duration::from_secs(120),
             screen: Page::Users,
             query: Some(SocketAddrV4::new(Ipv4Addr::new(192, 0, 2, 9), 5_099)),
+            advertised: Some(SocketAddrV4::new(Ipv4Addr::new(203, 0, 113, 5), 15_060)),
             secret: None,
         };
         assert_eq!(options, Ok(expected));
@@ -219,6 +231,8 @@ mod tests {
             "domain=a,,b",
             "screen=x",
             "query=192.0.2.9",
+            "as=203.0.113.5",
+            "as=0.0.0.0:5060",
             "query=192.0.2.9:53",
             "query=192.0.2.9:5060",
         ] {

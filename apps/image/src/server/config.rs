@@ -7,7 +7,7 @@ use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use sip::Transport;
 use sip::digest::Algorithm;
 use sip_server::Config;
-use sip_server::config::{Domain, Listener, Network};
+use sip_server::config::{Advertised, Domain, Listener, Network};
 use smoltcp::wire::Ipv4Cidr;
 
 /// SIP's port.
@@ -31,6 +31,10 @@ pub(super) fn config(
     let address = SocketAddr::new(ours.unwrap_or(Ipv4Addr::UNSPECIFIED.into()), SIP);
     let listener = |transport| Listener { transport, address };
     config.listeners = [Transport::Udp, Transport::Tcp].map(listener).into();
+    let outside = options.advertised.map(SocketAddr::V4);
+    let advertised =
+        |listener: &Listener| Some(Advertised { listener: *listener, address: outside? });
+    config.advertised = config.listeners.iter().filter_map(advertised).collect();
     config.authentication.required = options.auth;
     config.authentication.algorithms.retain(|algorithm| algorithms.contains(algorithm));
     if config.authentication.algorithms.is_empty() {
