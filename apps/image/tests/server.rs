@@ -83,6 +83,9 @@ fn one_host_may_ask_how_long_steps_take() {
     let mut lan = Lan::ready("auth=off query=192.0.2.20:5099", USERS);
     let host = SocketAddrV4::new(Ipv4Addr::new(192, 0, 2, 20), 6000);
     let mut ask = |from, question: &[u8]| {
+        lan.run(Duration::from_millis(200));
+        // Of two at once one is answered.
+        lan.send(from, 5099, question);
         lan.send(from, 5099, question);
         lan.run(Duration::from_millis(3));
         let answers = lan.sent.drain(..).filter(|sent| sent.to == from);

@@ -76,6 +76,8 @@ pub struct Server {
     is_short: bool,
     has_link: bool,
     next_look: Instant,
+    /// When a query is answered again.
+    next_answer: Instant,
     random: Random,
     /// How often bindings were changed.
     changes: u64,
@@ -128,6 +130,7 @@ impl Server {
             is_short: false,
             has_link: false,
             next_look: now,
+            next_answer: now,
             random,
             changes: 0,
             total: Timing::default(),
@@ -208,7 +211,9 @@ impl Server {
             } else if let Some(host) = self.options.query
                 && host.port() == ends.destination.port()
             {
-                if host.ip() == ends.source.ip() {
+                // Who forges the host's address has it answered no more often than this.
+                if host.ip() == ends.source.ip() && now >= self.next_answer {
+                    self.next_answer = now + LOOK;
                     let steps = self.engine.timings().map(|(step, timing)| (step.name(), timing));
                     let answer = query::answer(datagram.payload, steps.into_iter(), self.total);
                     self.network.send(now, host.port(), ends.source, answer.as_bytes());
