@@ -343,6 +343,9 @@ impl Negotiator {
         });
         let answer = in_its_place(&own, &session, place);
         self.was_secured |= security.is_some();
+        // An offer of ours within this session keeps the SRTP+ that the other end has brought.
+        let plus = security.as_ref().and_then(|agreed| agreed.send.policy.plus);
+        self.wishes.plus = plus.or(self.wishes.plus);
         let stream = Stream {
             codec,
             send_type: number,

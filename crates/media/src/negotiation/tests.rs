@@ -264,3 +264,24 @@ fn keys_that_nobody_has_asked_for_are_passed_over() {
     caller.offer(&mut numbers);
     assert!(caller.accept(answer.as_bytes()).unwrap().security.is_some(), "the first was offered");
 }
+
+#[test]
+fn srtp_plus_stays_whoever_offers_anew() {
+    use srtp::plus::Placement;
+    for placement in [Placement::Extension(5), Placement::Trailer] {
+        let plus = Plus { scheme: Scheme::SEQUENCE, placement };
+        let wishes = Wishes { plus: Some(plus), ..Wishes::default() };
+        let mut caller = Negotiator::new(wishes, ([192, 0, 2, 1], 4000).into(), 7);
+        let mut callee = negotiator(Security::Optional, 5000);
+        let mut numbers = random();
+        let scheme = |stream: &Stream| stream.security.as_ref().unwrap().send.policy.plus;
+        let offer = caller.offer(&mut numbers);
+        let (answer, taken) = callee.answer(&offer, &mut numbers).unwrap();
+        let agreed = caller.accept(&answer).unwrap();
+        assert_eq!((scheme(&agreed), scheme(&taken)), (Some(plus), Some(plus)));
+        let offer = callee.offer(&mut numbers);
+        let (answer, taken) = caller.answer(&offer, &mut numbers).unwrap();
+        let agreed = callee.accept(&answer).unwrap();
+        assert_eq!((scheme(&agreed), scheme(&taken)), (Some(plus), Some(plus)));
+    }
+}
