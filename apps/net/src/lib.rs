@@ -7,6 +7,7 @@ mod filter;
 mod priority;
 mod route;
 mod tcp;
+pub mod tls;
 mod udp;
 
 pub use clock::{Clock, nanoseconds, wall_clock};

@@ -1,0 +1,170 @@
+//! The side that calls: whom it trusts.
+
+use super::files::{FileError, Fingerprint, Identity};
+use super::server::roots;
+use super::{ALPN, Session, TlsError, provider};
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::{Resumption, WebPkiServerVerifier};
+use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{
+    CertificateError, ClientConfig, DigitallySignedStruct, Error, KeyLogFile, RootCertStore,
+    SignatureScheme,
+};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// Names of servers whose sessions are remembered, to be resumed.
+const MAX_SESSIONS: usize = 256;
+
+/// Who is trusted to be who they say.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Trust {
+    /// Whom the issuers have signed that this system trusts.
+    #[default]
+    System,
+    /// Whom the issuers in a file have signed.
+    Issuers(PathBuf),
+    /// Who has the certificate with this fingerprint, whatever else it says.
+    Pinned(Fingerprint),
+}
+
+/// What connections begin with that are opened from here.
+#[derive(Clone, Debug)]
+pub struct Client {
+    sip: Arc<ClientConfig>,
+    web: Arc<ClientConfig>,
+}
+
+impl Client {
+    /// One that trusts `trust`, and shows `identity` to who wants to see one. With `logs_keys` the
+    /// keys are written to the file that `SSLKEYLOGFILE` names in the environment, for Wireshark.
+    ///
+    /// # Errors
+    /// When a file cannot be used, or the system trusts nobody.
+    pub fn new(
+        trust: &Trust,
+        identity: Option<&Identity>,
+        logs_keys: bool,
+    ) -> Result<Self, FileError> {
+        let config = |alpn: &[u8]| {
+            let provider = provider();
+            let builder = ClientConfig::builder_with_provider(Arc::clone(&provider));
+            let builder = builder.with_safe_default_protocol_versions().map_err(no_file)?;
+            let verifier = verifier(trust, provider)?;
+            let builder = builder.dangerous().with_custom_certificate_verifier(verifier);
+            let mut config = match identity {
+                None => builder.with_no_client_auth(),
+                Some(identity) => builder.with_client_cert_resolver(Arc::new(
+                    rustls::sign::SingleCertAndKey::from(identity.certified_key()),
+                )),
+            };
+            config.alpn_protocols = vec![alpn.to_vec()];
+            config.resumption = Resumption::in_memory_sessions(MAX_SESSIONS);
+            if logs_keys {
+                config.key_log = Arc::new(KeyLogFile::new());
+            }
+            Ok(Arc::new(config))
+        };
+        Ok(Self { sip: config(ALPN)?, web: config(b"http/1.1")? })
+    }
+
+    /// Begins a connection of SIP to `name`, a domain or an address.
+    ///
+    /// # Errors
+    /// When the library does not take what it was given, which is a fault of the program.
+    pub fn connect(&self, name: ServerName<'static>) -> Result<Session, TlsError> {
+        Session::connect(Arc::clone(&self.sip), name)
+    }
+
+    /// Begins one of HTTP, for WebSocket.
+    ///
+    /// # Errors
+    /// Likewise.
+    pub fn connect_web(&self, name: ServerName<'static>) -> Result<Session, TlsError> {
+        Session::connect(Arc::clone(&self.web), name)
+    }
+}
+
+fn no_file(error: Error) -> FileError {
+    FileError { file: PathBuf::new(), problem: error.to_string() }
+}
+
+fn verifier(
+    trust: &Trust,
+    provider: Arc<CryptoProvider>,
+) -> Result<Arc<dyn ServerCertVerifier>, FileError> {
+    let roots = match trust {
+        Trust::Pinned(fingerprint) => {
+            return Ok(Arc::new(Only { fingerprint: Some(*fingerprint), provider }));
+        }
+        Trust::Issuers(file) => roots(file)?,
+        Trust::System => {
+            let mut roots = RootCertStore::empty();
+            let found = rustls_native_certs::load_native_certs();
+            roots.add_parsable_certificates(found.certs);
+            Arc::new(roots)
+        }
+    };
+    if roots.is_empty() {
+        // Everybody is refused then, which is said where it happens.
+        return Ok(Arc::new(Only { fingerprint: None, provider }));
+    }
+    let verifier = WebPkiServerVerifier::builder_with_provider(roots, provider).build();
+    let verifier = verifier.map_err(|error| FileError {
+        file: PathBuf::new(),
+        problem: format!("who is trusted cannot be used: {error}"),
+    })?;
+    Ok(verifier)
+}
+
+/// Trusts who has one certificate, or nobody, as a system without issuers does.
+#[derive(Debug)]
+struct Only {
+    fingerprint: Option<Fingerprint>,
+    provider: Arc<CryptoProvider>,
+}
+
+impl ServerCertVerifier for Only {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        let found = Fingerprint::of(end_entity);
+        match self.fingerprint {
+            Some(wanted) if wanted == found => Ok(ServerCertVerified::assertion()),
+            Some(wanted) => Err(Error::General(format!(
+                "the certificate's fingerprint is {found}, and {wanted} is pinned"
+            ))),
+            None => Err(CertificateError::UnknownIssuer.into()),
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        let algorithms = &self.provider.signature_verification_algorithms;
+        verify_tls12_signature(message, cert, signed, algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        let algorithms = &self.provider.signature_verification_algorithms;
+        verify_tls13_signature(message, cert, signed, algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.provider.signature_verification_algorithms.supported_schemes()
+    }
+}

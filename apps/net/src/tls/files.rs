@@ -1,0 +1,166 @@
+//! Certificates and keys in files, and a certificate of one's own where there is none.
+
+use rcgen::{CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair};
+use ring::digest;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::sign::CertifiedKey;
+use std::fmt;
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::sync::Arc;
+
+/// A file that cannot be used, or what it says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileError {
+    /// The file.
+    pub file: PathBuf,
+    /// What is wrong with it, and what to do.
+    pub problem: String,
+}
+
+impl FileError {
+    fn new(file: &Path, problem: impl fmt::Display) -> Self {
+        Self { file: file.to_owned(), problem: problem.to_string() }
+    }
+}
+
+impl fmt::Display for FileError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.file.display(), self.problem)
+    }
+}
+
+impl std::error::Error for FileError {}
+
+/// A certificate, those that it was signed by, and its key.
+#[derive(Clone, Debug)]
+pub struct Identity(Arc<CertifiedKey>);
+
+impl Identity {
+    /// Reads the certificates of `chain`, one's own first, and the `key`, all in PEM.
+    ///
+    /// # Errors
+    /// When a file cannot be read or has nothing of the kind, or they do not belong together.
+    pub fn read(chain: &Path, key: &Path) -> Result<Self, FileError> {
+        let certificates = read_certificates(chain)?;
+        let private = PrivateKeyDer::from_pem_file(key).map_err(|error| {
+            FileError::new(key, format_args!("expected a private key in PEM: {error}"))
+        })?;
+        let identity = CertifiedKey::from_der(certificates, private, &super::provider());
+        let identity = identity.map_err(|error| match error {
+            rustls::Error::InconsistentKeys(_) => {
+                FileError::new(key, format_args!("it is not the key of {}", chain.display()))
+            }
+            error => FileError::new(chain, error),
+        })?;
+        Ok(Self(Arc::new(identity)))
+    }
+
+    /// Its certificate's fingerprint.
+    #[must_use]
+    pub fn fingerprint(&self) -> Fingerprint {
+        self.0.cert.first().map_or(Fingerprint([0; 32]), Fingerprint::of)
+    }
+
+    pub(super) fn certified_key(&self) -> Arc<CertifiedKey> {
+        Arc::clone(&self.0)
+    }
+
+    pub(super) fn certificate(&self) -> Option<&CertificateDer<'static>> {
+        self.0.cert.first()
+    }
+}
+
+/// All certificates of `file`, in PEM.
+///
+/// # Errors
+/// When it cannot be read or has none.
+pub(super) fn read_certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, FileError> {
+    let wrong = |error: &dyn fmt::Display| {
+        FileError::new(file, format_args!("expected certificates in PEM: {error}"))
+    };
+    let certificates = CertificateDer::pem_file_iter(file).map_err(|error| wrong(&error))?;
+    let certificates: Vec<_> =
+        certificates.collect::<Result<_, _>>().map_err(|error| wrong(&error))?;
+    match certificates.is_empty() {
+        true => Err(wrong(&"there is none in it")),
+        false => Ok(certificates),
+    }
+}
+
+/// The SHA-256 of a certificate: pairs of hexadecimal digits, with colons between or without.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fingerprint([u8; 32]);
+
+impl Fingerprint {
+    pub(super) fn of(certificate: &CertificateDer<'_>) -> Self {
+        let mut bytes = [0; 32];
+        bytes.copy_from_slice(digest::digest(&digest::SHA256, certificate).as_ref());
+        Self(bytes)
+    }
+}
+
+impl fmt::Display for Fingerprint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (place, byte) in self.0.iter().enumerate() {
+            let colon = if place > 0 { ":" } else { "" };
+            write!(f, "{colon}{byte:02X}")?;
+        }
+        Ok(())
+    }
+}
+
+impl FromStr for Fingerprint {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let expected = || {
+            format!(
+                "\"{text}\" is no fingerprint: expected the SHA-256 of a certificate as 64 \
+                 hexadecimal digits, with colons between pairs or without"
+            )
+        };
+        let digits: Vec<u8> = text.bytes().filter(|&byte| byte != b':').collect();
+        let mut bytes = [0; 32];
+        if digits.len() != 2 * bytes.len() {
+            return Err(expected());
+        }
+        for (byte, pair) in bytes.iter_mut().zip(digits.chunks(2)) {
+            let pair = std::str::from_utf8(pair).map_err(|_| expected())?;
+            *byte = u8::from_str_radix(pair, 16).map_err(|_| expected())?;
+        }
+        Ok(Self(bytes))
+    }
+}
+
+/// Makes a key and a certificate for `names`, domains and addresses, which nobody but itself has
+/// signed, and writes them to `chain` and `key`, in PEM. The key is for this user alone.
+///
+/// # Errors
+/// When a file cannot be written, or a name cannot stand in a certificate.
+pub fn make_self_signed(names: &[String], chain: &Path, key: &Path) -> Result<(), FileError> {
+    let wrong = |error: rcgen::Error| {
+        FileError::new(chain, format_args!("a certificate cannot be made: {error}"))
+    };
+    let mut params = CertificateParams::new(names).map_err(wrong)?;
+    params.distinguished_name = DistinguishedName::new();
+    let own = names.first().map_or("barebell", String::as_str);
+    params.distinguished_name.push(DnType::CommonName, own);
+    params.is_ca = IsCa::ExplicitNoCa;
+    params.extended_key_usages =
+        vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
+    let pair = KeyPair::generate().map_err(wrong)?;
+    let certificate = params.self_signed(&pair).map_err(wrong)?;
+    write(key, 0o600, pair.serialize_pem().as_bytes())?;
+    write(chain, 0o644, certificate.pem().as_bytes())
+}
+
+fn write(file: &Path, mode: u32, bytes: &[u8]) -> Result<(), FileError> {
+    let opened = OpenOptions::new().write(true).create(true).truncate(true).mode(mode).open(file);
+    let written = opened.and_then(|mut file| file.write_all(bytes));
+    written.map_err(|error| FileError::new(file, format_args!("cannot be written: {error}")))
+}

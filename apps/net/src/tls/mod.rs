@@ -1,0 +1,29 @@
+//! TLS 1.2 and 1.3 for SIP: who has which certificate, who is trusted, and connections as bytes in
+//! and bytes out (RFC 3261 section 26.3, RFC 5922, RFC 5923).
+
+mod client;
+mod files;
+mod server;
+mod session;
+mod words;
+
+#[cfg(test)]
+mod tests;
+
+pub use client::{Client, Trust};
+pub use files::{FileError, Fingerprint, Identity, make_self_signed};
+pub use rustls::pki_types::ServerName;
+pub use server::{ClientCertificates, Server};
+pub use session::Session;
+pub use words::TlsError;
+
+use rustls::crypto::CryptoProvider;
+use std::sync::Arc;
+
+/// The protocol that is spoken, as ALPN calls it (IANA's registry has it for RFC 3261).
+const ALPN: &[u8] = b"sip";
+
+/// The cryptography. Its suites are those of TLS 1.3, and of 1.2 those with AEAD and ECDHE.
+fn provider() -> Arc<CryptoProvider> {
+    Arc::new(rustls::crypto::ring::default_provider())
+}

@@ -1,0 +1,141 @@
+//! The side that is called: which certificate it shows to whom, and whose it wants.
+
+use super::files::{FileError, Identity, read_certificates};
+use super::{ALPN, Session, TlsError, provider};
+use rustls::client::verify_server_name;
+use rustls::pki_types::{DnsName, ServerName};
+use rustls::server::{
+    ClientHello, NoServerSessionStorage, ParsedCertificate, ProducesTickets, ResolvesServerCert,
+    ServerSessionMemoryCache, WebPkiClientVerifier,
+};
+use rustls::sign::CertifiedKey;
+use rustls::{RootCertStore, ServerConfig};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// Sessions of TLS 1.2 without tickets that are remembered.
+const MAX_SESSIONS: usize = 10_000;
+
+/// Whether who connects shows a certificate.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum ClientCertificates {
+    /// None is asked for.
+    #[default]
+    Off,
+    /// One that an issuer in the file has signed, or none.
+    Optional(PathBuf),
+    /// One that an issuer in the file has signed.
+    Required(PathBuf),
+}
+
+/// What accepted connections begin with. It is replaced as a whole when files change; tickets of
+/// before go on to be taken.
+#[derive(Clone, Debug)]
+pub struct Server {
+    sip: Arc<ServerConfig>,
+    web: Arc<ServerConfig>,
+    tickets: Arc<dyn ProducesTickets>,
+}
+
+impl Server {
+    /// One that shows those of `identities` that are for the name that was called, and the first
+    /// one to who calls no name or an unknown one.
+    ///
+    /// # Errors
+    /// When a file cannot be used, or there is no identity.
+    pub fn new(
+        identities: Vec<Identity>,
+        clients: &ClientCertificates,
+        before: Option<&Self>,
+    ) -> Result<Self, String> {
+        if identities.is_empty() {
+            return Err("a server of TLS needs a certificate".to_owned());
+        }
+        let tickets = match before {
+            Some(before) => Arc::clone(&before.tickets),
+            None => rustls::crypto::ring::Ticketer::new().map_err(|error| error.to_string())?,
+        };
+        let certificates: Arc<dyn ResolvesServerCert> = Arc::new(Certificates { identities });
+        let config = |alpn: &[u8]| {
+            let provider = provider();
+            let builder = ServerConfig::builder_with_provider(Arc::clone(&provider));
+            let builder = builder.with_safe_default_protocol_versions();
+            let builder = builder.map_err(|error| error.to_string())?;
+            let roots = |file| roots(file).map_err(|error| error.to_string());
+            let verifier = |file| {
+                Ok::<_, String>(WebPkiClientVerifier::builder_with_provider(roots(file)?, provider))
+            };
+            let builder = match clients {
+                ClientCertificates::Off => builder.with_no_client_auth(),
+                ClientCertificates::Optional(file) => {
+                    let verifier = verifier(file)?.allow_unauthenticated().build();
+                    builder.with_client_cert_verifier(verifier.map_err(|e| e.to_string())?)
+                }
+                ClientCertificates::Required(file) => {
+                    let verifier = verifier(file)?.build();
+                    builder.with_client_cert_verifier(verifier.map_err(|e| e.to_string())?)
+                }
+            };
+            let mut config = builder.with_cert_resolver(Arc::clone(&certificates));
+            config.alpn_protocols = vec![alpn.to_vec()];
+            config.ticketer = Arc::clone(&tickets);
+            config.session_storage = match before {
+                // They are by their place in a list that is gone.
+                Some(_) => Arc::new(NoServerSessionStorage {}),
+                None => ServerSessionMemoryCache::new(MAX_SESSIONS),
+            };
+            // One is enough for who comes again, and each takes room and time.
+            config.send_tls13_tickets = 1;
+            Ok::<_, String>(Arc::new(config))
+        };
+        Ok(Self { sip: config(ALPN)?, web: config(b"http/1.1")?, tickets })
+    }
+
+    /// Begins a connection of SIP.
+    ///
+    /// # Errors
+    /// When the library does not take what it was given, which is a fault of the program.
+    pub fn accept(&self) -> Result<Session, TlsError> {
+        Session::accept(Arc::clone(&self.sip))
+    }
+
+    /// Begins one of HTTP, for WebSocket.
+    ///
+    /// # Errors
+    /// Likewise.
+    pub fn accept_web(&self) -> Result<Session, TlsError> {
+        Session::accept(Arc::clone(&self.web))
+    }
+}
+
+/// Those that the certificates of `file` are.
+pub(super) fn roots(file: &std::path::Path) -> Result<Arc<RootCertStore>, FileError> {
+    let mut roots = RootCertStore::empty();
+    let certificates = read_certificates(file)?;
+    let (taken, _) = roots.add_parsable_certificates(certificates);
+    if taken == 0 {
+        let problem = "no certificate in it can be trusted: expected those of issuers".to_owned();
+        return Err(FileError { file: file.to_owned(), problem });
+    }
+    Ok(Arc::new(roots))
+}
+
+/// Chooses the certificate by the name that is called.
+#[derive(Debug)]
+struct Certificates {
+    identities: Vec<Identity>,
+}
+
+impl ResolvesServerCert for Certificates {
+    fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        let name = hello.server_name().and_then(|name| DnsName::try_from(name.to_owned()).ok());
+        let name = name.map(ServerName::DnsName);
+        let is_for = |identity: &&Identity| {
+            let parsed = identity.certificate().map(ParsedCertificate::try_from);
+            let (Some(Ok(certificate)), Some(name)) = (parsed, &name) else { return false };
+            verify_server_name(&certificate, name).is_ok()
+        };
+        let found = self.identities.iter().find(is_for).or_else(|| self.identities.first());
+        found.map(Identity::certified_key)
+    }
+}

@@ -1,0 +1,139 @@
+use super::*;
+use std::path::Path;
+
+/// Two sessions that say everything to each other until neither has anything to say.
+fn talk(one: &mut Session, other: &mut Session) -> Result<(Vec<u8>, Vec<u8>), TlsError> {
+    let (mut heard_by_one, mut heard_by_other) = (Vec::new(), Vec::new());
+    loop {
+        let (mut from_one, mut from_other) = (Vec::new(), Vec::new());
+        one.take(&mut from_one);
+        other.take(&mut from_other);
+        if from_one.is_empty() && from_other.is_empty() {
+            return Ok((heard_by_one, heard_by_other));
+        }
+        let received = other.receive(&from_one, &mut heard_by_other);
+        one.receive(&from_other, &mut heard_by_one)?;
+        received?;
+    }
+}
+
+fn identity(folder: &Path, names: &[&str]) -> Identity {
+    let (chain, key) = (folder.join("chain.pem"), folder.join("key.pem"));
+    let names: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();
+    make_self_signed(&names, &chain, &key).unwrap();
+    Identity::read(&chain, &key).unwrap()
+}
+
+fn server(identities: Vec<Identity>) -> Server {
+    Server::new(identities, &ClientCertificates::Off, None).unwrap()
+}
+
+fn name(text: &str) -> ServerName<'static> {
+    ServerName::try_from(text.to_owned()).unwrap()
+}
+
+#[test]
+fn what_one_says_the_other_hears_and_again_by_a_resumed_session() {
+    let folder = tempfile::tempdir().unwrap();
+    let identity = identity(folder.path(), &["example.org"]);
+    let client = Client::new(&Trust::Pinned(identity.fingerprint()), None, false).unwrap();
+    let first = server(vec![identity.clone()]);
+    // A reload keeps the tickets.
+    let second = Server::new(vec![identity], &ClientCertificates::Off, Some(&first)).unwrap();
+    for (server, is_resumed) in [(first, false), (second, true)] {
+        let mut caller = client.connect(name("example.org")).unwrap();
+        let mut called = server.accept().unwrap();
+        assert!(caller.is_handshaking() && called.is_handshaking());
+        talk(&mut caller, &mut called).unwrap();
+        assert!(!caller.is_handshaking() && !called.is_handshaking());
+        assert_eq!((caller.is_resumed(), called.is_resumed()), (is_resumed, is_resumed));
+        let long = vec![b'a'; 100_000];
+        caller.send(&long);
+        called.send(b"pong");
+        caller.end();
+        assert_eq!(talk(&mut caller, &mut called).unwrap(), (b"pong".to_vec(), long));
+        assert!(called.has_ended() && !caller.has_ended());
+        assert_eq!(called.suite().unwrap().0, "TLS 1.3");
+    }
+}
+
+#[test]
+fn who_is_called_by_name_shows_the_certificate_for_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let (first, second) = (folder.path().join("first"), folder.path().join("second"));
+    [&first, &second].into_iter().for_each(|folder| std::fs::create_dir(folder).unwrap());
+    let identities = vec![
+        identity(&first, &["example.org"]),
+        identity(&second, &["*.example.com", "192.0.2.1"]),
+    ];
+    let [one, other] = [identities[0].fingerprint(), identities[1].fingerprint()];
+    let server = server(identities);
+    for (called, shown) in
+        [("example.org", one), ("sip.example.com", other), ("else.net", one), ("192.0.2.1", one)]
+    {
+        let client = Client::new(&Trust::Pinned(shown), None, false).unwrap();
+        let mut caller = client.connect(name(called)).unwrap();
+        talk(&mut caller, &mut server.accept().unwrap()).unwrap();
+        assert!(!caller.is_handshaking(), "{called}");
+    }
+}
+
+#[test]
+fn who_is_not_trusted_is_told_why() {
+    let folder = tempfile::tempdir().unwrap();
+    let identity = identity(folder.path(), &["example.org"]);
+    let [chain, key] = ["chain.pem", "key.pem"].map(|file| folder.path().join(file));
+    let other = format!("{}", identity.fingerprint()).replacen(|_| true, "0", 1);
+    for (trust, called, words) in [
+        (Trust::System, "example.org", "nobody who is trusted here has signed"),
+        (Trust::Issuers(chain.clone()), "example.net", "is for example.org"),
+        (Trust::Pinned(other.parse().unwrap()), "example.org", "is pinned"),
+    ] {
+        let client = Client::new(&trust, None, false).unwrap();
+        let mut caller = client.connect(name(called)).unwrap();
+        let mut called = server(vec![identity.clone()]).accept().unwrap();
+        let error = talk(&mut caller, &mut called).unwrap_err();
+        assert!(error.to_string().contains(words), "{error}");
+    }
+    let no_tls =
+        server(vec![identity]).accept().unwrap().receive(b"OPTIONS sip:a SIP/2.0", &mut Vec::new());
+    assert!(no_tls.unwrap_err().to_string().contains("does not speak TLS"));
+    let swapped = Identity::read(&key, &chain).unwrap_err();
+    assert!(swapped.to_string().contains("key.pem: expected certificates in PEM"), "{swapped}");
+}
+
+#[test]
+fn who_has_to_show_a_certificate_is_known_by_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let identity = identity(folder.path(), &["example.org"]);
+    let chain = folder.path().join("chain.pem");
+    let clients = ClientCertificates::Required(chain);
+    let server = Server::new(vec![identity.clone()], &clients, None).unwrap();
+    let trust = Trust::Pinned(identity.fingerprint());
+    for (own, is_let_in) in [(Some(&identity), true), (None, false)] {
+        let client = Client::new(&trust, own, false).unwrap();
+        let mut caller = client.connect(name("example.org")).unwrap();
+        let mut called = server.accept().unwrap();
+        let result = talk(&mut caller, &mut called);
+        assert_eq!(result.is_ok(), is_let_in, "{result:?}");
+        assert_eq!(called.certificates().len(), usize::from(is_let_in));
+    }
+}
+
+#[test]
+fn fingerprints_are_read_as_they_are_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let fingerprint = identity(folder.path(), &["example.org"]).fingerprint();
+    let text = fingerprint.to_string();
+    assert_eq!(text.len(), 95);
+    assert_eq!(text.parse(), Ok(fingerprint));
+    assert_eq!(text.to_lowercase().replace(':', "").parse(), Ok(fingerprint));
+    for wrong in [
+        "",
+        "AB",
+        &text[3..],
+        &text.replacen('A', "G", 1).replace(|c: char| c.is_ascii_digit(), "x"),
+    ] {
+        assert!(wrong.parse::<Fingerprint>().is_err(), "{wrong}");
+    }
+}

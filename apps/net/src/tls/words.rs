@@ -1,0 +1,150 @@
+//! What went wrong with TLS, in words that say what to do.
+
+use rustls::pki_types::UnixTime;
+use rustls::{AlertDescription, CertificateError, Error, InvalidMessage, PeerIncompatible};
+use std::{fmt, io};
+
+/// Why a TLS connection cannot go on.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TlsError {
+    /// What the library says, where it does.
+    error: Option<Error>,
+    text: String,
+}
+
+impl TlsError {
+    pub(super) fn new(error: Error) -> Self {
+        Self { text: in_words(&error), error: Some(error) }
+    }
+
+    /// One that the library tells as an error of a socket.
+    pub(super) fn broken(error: io::Error) -> Self {
+        let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<Error>());
+        match inner {
+            Some(error) => Self::new(error.clone()),
+            None => Self { error: None, text: error.to_string() },
+        }
+    }
+
+    /// Whether the other end's certificate is why.
+    #[must_use]
+    pub const fn is_of_certificate(&self) -> bool {
+        matches!(self.error, Some(Error::InvalidCertificate(_) | Error::NoCertificatesPresented))
+    }
+}
+
+impl fmt::Display for TlsError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl std::error::Error for TlsError {}
+
+fn in_words(error: &Error) -> String {
+    match error {
+        Error::InvalidCertificate(error) => of_certificate(error),
+        Error::NoCertificatesPresented => "the other end shows no certificate".to_owned(),
+        Error::AlertReceived(alert) => of_alert(*alert),
+        Error::PeerIncompatible(error) => of_version(error),
+        Error::InvalidMessage(
+            InvalidMessage::InvalidContentType
+            | InvalidMessage::UnknownProtocolVersion
+            | InvalidMessage::MessageTooLarge,
+        ) => "the other end does not speak TLS".to_owned(),
+        error => error.to_string(),
+    }
+}
+
+fn of_certificate(error: &CertificateError) -> String {
+    match error {
+        CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
+            let when = match error {
+                CertificateError::ExpiredContext { not_after, .. } => {
+                    format!(" since {}", date(*not_after))
+                }
+                _ => String::new(),
+            };
+            format!("the certificate has expired{when}: it has to be renewed")
+        }
+        CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
+            "the certificate is not valid yet: the clock here or there is wrong".to_owned()
+        }
+        CertificateError::UnknownIssuer => {
+            "nobody who is trusted here has signed the certificate: trust its issuer (a CA file), \
+             or the certificate itself by its fingerprint"
+                .to_owned()
+        }
+        CertificateError::NotValidForName => {
+            "the certificate is for another name than the one that was called".to_owned()
+        }
+        CertificateError::NotValidForNameContext { expected, presented } => {
+            // As the library below has them: `DnsName("example.org")`.
+            let bare = |name: &String| name.split('"').nth(1).unwrap_or(name).to_owned();
+            let names: Vec<_> = presented.iter().map(bare).collect();
+            let names = if names.is_empty() { "no name".to_owned() } else { names.join(", ") };
+            format!("the certificate is for {names}, and {} was called", expected.to_str())
+        }
+        CertificateError::Revoked => "the certificate has been revoked".to_owned(),
+        CertificateError::BadSignature => "the certificate's signature is wrong".to_owned(),
+        CertificateError::InvalidPurpose | CertificateError::InvalidPurposeContext { .. } => {
+            "the certificate is made for another purpose (extended key usage)".to_owned()
+        }
+        CertificateError::UnsupportedSignatureAlgorithmContext { .. }
+        | CertificateError::UnsupportedSignatureAlgorithmForPublicKeyContext { .. } => {
+            "the certificate is signed in a way that is too weak or not known here: it takes RSA of \
+             2048 bits or more, or ECDSA by P-256 or P-384, or Ed25519, with SHA-2"
+                .to_owned()
+        }
+        // What the library below says of an end that is an issuer, the default of openssl.
+        CertificateError::Other(other) if other.to_string().contains("CaUsedAsEndEntity") => {
+            "the certificate is one of an issuer (CA:TRUE), as openssl makes them unless told \
+             otherwise: one with CA:FALSE is needed"
+                .to_owned()
+        }
+        error => format!("the certificate is not taken: {error}"),
+    }
+}
+
+fn of_alert(alert: AlertDescription) -> String {
+    let why = match alert {
+        AlertDescription::UnknownCA => "it does not trust who signed our certificate",
+        AlertDescription::BadCertificate
+        | AlertDescription::UnsupportedCertificate
+        | AlertDescription::CertificateUnknown => "it does not take our certificate",
+        AlertDescription::CertificateExpired => "our certificate has expired",
+        AlertDescription::CertificateRevoked => "our certificate has been revoked",
+        AlertDescription::CertificateRequired => "it wants a certificate of ours",
+        AlertDescription::HandshakeFailure => "there is no cipher suite that both ends know",
+        AlertDescription::ProtocolVersion => "there is no version of TLS that both ends know",
+        AlertDescription::UnrecognisedName => "it does not serve the name that was called",
+        AlertDescription::NoApplicationProtocol => "it does not speak SIP here (ALPN)",
+        alert => return format!("the other end gives up: {alert:?}"),
+    };
+    format!("the other end gives up: {why}")
+}
+
+fn of_version(error: &PeerIncompatible) -> String {
+    match error {
+        PeerIncompatible::Tls12NotOffered
+        | PeerIncompatible::Tls12NotOfferedOrEnabled
+        | PeerIncompatible::Tls13RequiredForQuic
+        | PeerIncompatible::SupportedVersionsExtensionRequired
+        | PeerIncompatible::ServerDoesNotSupportTls12Or13 => {
+            "the other end knows neither TLS 1.2 nor 1.3".to_owned()
+        }
+        PeerIncompatible::NoCipherSuitesInCommon
+        | PeerIncompatible::NoKxGroupsInCommon
+        | PeerIncompatible::NoSignatureSchemesInCommon => {
+            format!("the other end knows nothing strong enough: {error:?}")
+        }
+        error => format!("the other end's TLS does not fit ours: {error:?}"),
+    }
+}
+
+/// When that is, as a Date header field has it.
+fn date(time: UnixTime) -> String {
+    let mut out = Vec::new();
+    sip::header::write_date(&mut out, sip::Instant::from_micros(time.as_secs() * 1_000_000));
+    String::from_utf8_lossy(&out).into_owned()
+}
