@@ -9,6 +9,7 @@ mod route;
 mod tcp;
 pub mod tls;
 mod udp;
+mod wire;
 
 pub use clock::{Clock, nanoseconds, wall_clock};
 pub use dns::Dns;
@@ -16,3 +17,4 @@ pub use priority::{give_way, take_short_turns};
 pub use route::source_for;
 pub use tcp::{connect, listen};
 pub use udp::{BATCH, Inbox, MAX_DATAGRAM, Options, Outbox, Outgoing, Received, Socket};
+pub use wire::Wire;

@@ -150,7 +150,7 @@ fn check_files(path: &Path) -> Result<(), Failure> {
 }
 
 /// What the names of our files begin with.
-const OURS: [&str; 4] = ["barebell.sqlite", "control.sock", "journal-", "lock"];
+const OURS: [&str; 5] = ["barebell.sqlite", "control.sock", "journal-", "lock", "tls-"];
 
 fn is_ours(found: &Metadata) -> bool {
     found.uid() == geteuid().as_raw()

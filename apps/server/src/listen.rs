@@ -66,8 +66,8 @@ impl FromStr for Listen {
     fn from_str(text: &str) -> Result<Self, String> {
         let expected = || {
             format!(
-                "`{text}` is no address to listen on; expected udp:ADDRESS:PORT or \
-                 tcp:ADDRESS:PORT, such as udp:192.0.2.1:5060 or tcp:[::]:5060, and where it is called otherwise \
+                "`{text}` is no address to listen on; expected TRANSPORT:ADDRESS:PORT with udp, tcp or tls, \
+                 such as udp:192.0.2.1:5060 or tls:[::]:5061, and where it is called otherwise \
                  outside, udp:0.0.0.0:5060 as 203.0.113.5:15060"
             )
         };
@@ -87,6 +87,7 @@ impl FromStr for Listen {
         let transport = match transport {
             "udp" => Transport::Udp,
             "tcp" => Transport::Tcp,
+            "tls" => Transport::Tls,
             _ => return Err(expected()),
         };
         let address: SocketAddr = address.parse().map_err(|_| expected())?;

@@ -3,6 +3,7 @@
 mod access;
 mod accounts;
 mod admin;
+mod certificates;
 mod check;
 mod cli;
 mod config_file;

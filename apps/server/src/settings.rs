@@ -1,12 +1,15 @@
 //! What the operator decided, and what follows from it on this machine.
 
+use crate::certificates::{Tls, TlsSettings};
 use crate::data_dir;
 use crate::domains::{self, Host};
 use crate::failure::Failure;
 use crate::listen::Listen;
 use crate::log;
 use crate::storage::Sync;
-use std::path::PathBuf;
+use net::tls::Server;
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// What the operator decided, before anything is asked of the machine.
@@ -16,6 +19,8 @@ pub(crate) struct Settings {
     pub(crate) engine: sip_server::Config,
     /// Where to listen; empty for [`Listen::defaults_here`].
     pub(crate) listens: Vec<Listen>,
+    /// TLS, where it is listened to.
+    pub(crate) tls: TlsSettings,
     /// The data directory, if not the default one.
     pub(crate) data: Option<PathBuf>,
     /// Worker threads, if not one for each core.
@@ -37,6 +42,7 @@ impl Default for Settings {
         Self {
             engine: sip_server::Config::default(),
             listens: Vec::new(),
+            tls: TlsSettings::default(),
             data: None,
             workers: None,
             registrations: true,
@@ -58,6 +64,33 @@ impl Settings {
     /// Where to listen.
     pub(crate) fn listens(&self) -> Vec<Listen> {
         if self.listens.is_empty() { Listen::defaults_here() } else { self.listens.clone() }
+    }
+
+    /// What TLS begins with, where it is listened to, with what was there `before`. A
+    /// certificate that has to be made is for the domains and the addresses that are served.
+    ///
+    /// # Errors
+    /// When a file cannot be used.
+    pub(crate) fn open_tls(
+        &self,
+        data: &Path,
+        before: Option<&Server>,
+    ) -> Result<Option<Tls>, Failure> {
+        let listens = self.listens();
+        if !listens.iter().any(|listen| listen.transport.is_secure()) {
+            return Ok(None);
+        }
+        let domains = self.engine_config().domains;
+        let domains = domains.into_iter().flat_map(|domain| [vec![domain.name], domain.aliases]);
+        let addresses = listens.iter().map(|listen| listen.advertised.unwrap_or(listen.address));
+        let addresses = addresses.map(|address| address.ip());
+        let addresses = addresses.filter(|address| !address.is_unspecified());
+        let mut names: Vec<String> = domains.flatten().collect();
+        names.extend(addresses.map(|address| address.to_string()));
+        names.push("localhost".to_owned());
+        let mut known = HashSet::new();
+        names.retain(|name| known.insert(name.clone()));
+        self.tls.open(data, &names, before).map(Some)
     }
 
     /// How many worker threads to run.

@@ -9,6 +9,7 @@ pub(crate) use problem::{BadConfig, LoadError, Problem};
 pub(crate) use values::{mode, on_off, state, sync};
 
 use crate::settings::Settings;
+use net::tls::ClientCertificates;
 use reader::{Reader, Section};
 use sip::Duration;
 use std::path::Path;
@@ -38,6 +39,7 @@ pub(crate) fn parse(text: &str) -> Result<Settings, Vec<Problem>> {
         top.section("registrar", |section| read_registrar(section, &mut settings));
         top.section("authentication", |section| read_authentication(section, &mut settings));
         top.section("timers", |section| read_timers(section, &mut settings));
+        top.section("tls", |section| read_tls(section, &mut settings));
         top.section("limits", |section| read_limits(section, &mut settings));
         top.section("storage", |section| {
             section.read("registrations", &mut settings.registrations, flag);
@@ -131,6 +133,29 @@ fn read_timers(section: &mut Section<'_, '_>, settings: &mut Settings) {
     section.check(*timer_c > Duration::from_secs(180), &["c"], || {
         "timer c must be longer than 3 minutes (RFC 3261 section 16.6 step 11)".to_owned()
     });
+}
+
+fn read_tls(section: &mut Section<'_, '_>, settings: &mut Settings) {
+    let tls = &mut settings.tls;
+    section.read_whole("certificates", &mut tls.certificates, values::certificates);
+    section.read("trust", &mut tls.trust, word(values::trust));
+    let (mut clients, mut issuers) = (values::Wanted::Off, None);
+    section.read("client_certificates", &mut clients, word(values::wanted));
+    section.read_some("client_issuers", &mut issuers, text);
+    section.check(
+        (clients == values::Wanted::Off) == issuers.is_none(),
+        &["client_certificates", "client_issuers"],
+        || {
+            "client_certificates and client_issuers belong together: which certificates are taken, \
+             and the file with who has to have signed them"
+                .to_owned()
+        },
+    );
+    tls.clients = match (clients, issuers) {
+        (values::Wanted::Optional, Some(file)) => ClientCertificates::Optional(file),
+        (values::Wanted::Required, Some(file)) => ClientCertificates::Required(file),
+        _ => ClientCertificates::Off,
+    };
 }
 
 fn read_limits(section: &mut Section<'_, '_>, settings: &mut Settings) {

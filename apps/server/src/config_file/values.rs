@@ -1,13 +1,16 @@
 //! The kinds of value that a configuration has.
 
 use super::reader::BadValue;
+use crate::certificates::Files;
 use crate::domains;
 use crate::listen::Listen;
 use crate::storage::Sync;
+use net::tls::Trust;
 use sip::Duration;
 use sip::digest::Algorithm;
 use sip_server::config::{Domain, Mode, Network, State};
 use std::net::IpAddr;
+use std::path::PathBuf;
 use toml::Spanned;
 use toml::de::DeValue;
 
@@ -275,6 +278,53 @@ pub(super) fn domains(array: &Spanned<DeValue<'_>>) -> Result<Vec<Domain>, BadVa
         found.push(Domain { name, aliases });
     }
     Ok(found)
+}
+
+/// Certificates with their keys: tables `{ chain = "FILE", key = "FILE" }`.
+pub(super) fn certificates(array: &Spanned<DeValue<'_>>) -> Result<Vec<Files>, BadValue> {
+    let files_of = |value: &Spanned<DeValue<'_>>| {
+        let wrong = |text: String| BadValue { place: Some(value.span()), text };
+        let expected = || {
+            "expected { chain = \"FILE\", key = \"FILE\" }, the certificate with those that it was \
+             signed by, and its key"
+                .to_owned()
+        };
+        let table = value.get_ref().as_table().ok_or_else(|| wrong(expected()))?;
+        let file = |key: &str| {
+            let value = table.get(key).filter(|_| table.len() == 2);
+            text::<PathBuf>(value.ok_or_else(|| wrong(expected()))?.get_ref()).map_err(wrong)
+        };
+        Ok(Files { chain: file("chain")?, key: file("key")? })
+    };
+    elements(array)?.map(files_of).collect()
+}
+
+/// Who is trusted, of those that are called: `system`, a fingerprint after `sha256:`, or a file.
+pub(super) fn trust(text: &str) -> Result<Trust, String> {
+    match (text, text.strip_prefix("sha256:")) {
+        ("", _) => Err(unknown(text, "system, FILE, sha256:FINGERPRINT")),
+        ("system", _) => Ok(Trust::System),
+        (_, Some(fingerprint)) => fingerprint.parse().map(Trust::Pinned),
+        (file, None) => Ok(Trust::Issuers(file.into())),
+    }
+}
+
+/// Whether certificates of those who connect are wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Wanted {
+    Off,
+    Optional,
+    Required,
+}
+
+/// The same by name.
+pub(super) fn wanted(name: &str) -> Result<Wanted, String> {
+    match name {
+        "off" => Ok(Wanted::Off),
+        "optional" => Ok(Wanted::Optional),
+        "required" => Ok(Wanted::Required),
+        _ => Err(unknown(name, "off, optional, required")),
+    }
 }
 
 fn elements<'v, 'i>(

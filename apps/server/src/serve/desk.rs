@@ -81,6 +81,7 @@ impl Desk for Running {
                 .into_iter()
                 .chain([
                     ("refused-connections", self.hub.connections.refused.load(Ordering::Relaxed)),
+                    ("tls-failures", self.hub.connections.tls_failures.load(Ordering::Relaxed)),
                     ("dropped-lookups", self.hub.dropped_lookups.load(Ordering::Relaxed)),
                     ("unread", self.hub.unread()),
                     ("unstored", self.hub.unstored.load(Ordering::Relaxed)),

@@ -13,6 +13,7 @@ mod welcome;
 mod workers;
 
 use crate::admin::server::Server as Admin;
+use crate::certificates::Tls;
 use crate::descriptors::{self, Shares};
 use crate::failure::Failure;
 use crate::listen::Listen;
@@ -20,7 +21,7 @@ use crate::log;
 use crate::settings::Settings;
 use crate::storage::Storage;
 use crate::storage::served::remember_domains;
-use connections::{Bounds, Connections};
+use connections::{Bounds, Connections, CurrentTls};
 use desk::Running;
 use hub::{Hub, Lookup, MAX_LOOKUPS};
 use listening::{Bound, bind, set_listeners};
@@ -31,7 +32,7 @@ use net::{Clock, Dns};
 use sip::Transport;
 use sip::locate::Families;
 use sip_server::config::Config;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -76,7 +77,10 @@ pub(crate) fn run(setup: Setup) -> Result<(), Failure> {
     set_listeners(&mut config, &listens);
     remember_domains(&*storage, &config.domains)?;
     let Loaded { engine, users } = load(&*storage, &config, settings.registrations)?;
-    let (hub, lookups) = open(&settings, limit, bound, engine, &storage)?;
+    let tls = settings.open_tls(&data, None)?;
+    let remark = tls.as_ref().map(Tls::remark);
+    let tls = Arc::new(CurrentTls::new(tls));
+    let (hub, lookups) = open(&settings, limit, bound, engine, &storage, &tls)?;
     let desk = Arc::new(Running::new(
         Arc::clone(&hub),
         Arc::clone(&storage),
@@ -88,6 +92,7 @@ pub(crate) fn run(setup: Setup) -> Result<(), Failure> {
     welcome::welcome(&listens, &config.domains, hub.engine.users(), place)
         .lines()
         .for_each(|line| log::info("start", || line.to_owned()));
+    remark.into_iter().for_each(|remark| log::info("start", || remark));
     welcome::warn(&config, &users);
     // A command may have found the damage, and said so to nobody who reads this.
     if let Some(damage) = storage.damage()? {
@@ -95,7 +100,8 @@ pub(crate) fn run(setup: Setup) -> Result<(), Failure> {
     }
     tokio::task::LocalSet::new().block_on(&runtime, async {
         let looking_up = tokio::task::spawn_local(lookups.start(&hub, dns(&config)));
-        until_told_to_end(|| reload(&read_again, &listens, &desk, &*storage)).await?;
+        let renewal = Renewal { data: &data, tls: &tls };
+        until_told_to_end(|| reload(&read_again, &listens, &desk, &*storage, &renewal)).await?;
         log::info("stop", || "stopping: no new calls are taken".to_owned());
         drain(&hub.engine).await;
         drop(threads);
@@ -127,6 +133,7 @@ fn open(
     bound: Bound,
     engine: Arc<Engine>,
     storage: &Arc<dyn Storage>,
+    tls: &Arc<CurrentTls>,
 ) -> Result<(Arc<Hub>, Asked), Failure> {
     let workers = settings.workers();
     let (lookups, queue) = mpsc::channel(MAX_LOOKUPS);
@@ -139,7 +146,9 @@ fn open(
     let bounds =
         Bounds { connections: shares.connections, per_source: settings.max_connections_per_source };
     let Bound { sockets, listeners, listens } = bound;
-    let connections = Connections::new(Arc::clone(&engine), listeners, workers, bounds, clock)?;
+    let tls = Arc::clone(tls);
+    let connections =
+        Connections::new(Arc::clone(&engine), listeners, workers, bounds, clock, tls)?;
     let hub = Hub {
         engine,
         clock,
@@ -206,8 +215,32 @@ async fn drain(engine: &Engine) {
     }
 }
 
-/// Reads the configuration again and uses what can be changed while running.
-fn reload(read_again: &ReadSettings, listens: &[Listen], desk: &Running, storage: &dyn Storage) {
+/// What certificates are read again for.
+struct Renewal<'r> {
+    data: &'r Path,
+    tls: &'r CurrentTls,
+}
+
+impl Renewal<'_> {
+    /// Reads them again.
+    fn renew(&self, settings: &Settings) -> Result<(), Failure> {
+        let before = self.tls.server();
+        if let Some(tls) = settings.open_tls(self.data, before.as_ref())? {
+            log::info("reload", || tls.remark());
+            self.tls.replace(tls);
+        }
+        Ok(())
+    }
+}
+
+/// Reads the configuration and the certificates again, and uses what can be changed while running.
+fn reload(
+    read_again: &ReadSettings,
+    listens: &[Listen],
+    desk: &Running,
+    storage: &dyn Storage,
+    renewal: &Renewal<'_>,
+) {
     let settings = match read_again() {
         Ok(settings) => settings,
         Err(failure) => {
@@ -220,6 +253,9 @@ fn reload(read_again: &ReadSettings, listens: &[Listen], desk: &Running, storage
     set_listeners(&mut config, listens);
     if let Err(failure) = remember_domains(storage, &config.domains) {
         log::error("reload", || failure.to_string());
+    }
+    if let Err(failure) = renewal.renew(&settings) {
+        log::error("reload", || format!("the certificates are kept as they were: {failure}"));
     }
     desk.configure(config);
     log::info("reload", || {

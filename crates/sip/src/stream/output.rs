@@ -41,12 +41,26 @@ impl Output {
     /// # Errors
     /// [`Full`] where that is too much. Then none of them is.
     pub fn push(&mut self, parts: &[impl Deref<Target = [u8]>]) -> Result<(), Full> {
-        let length: usize = parts.iter().map(|part| part.len()).sum();
-        if self.pending().len() + length > self.most {
-            return Err(Full { most: self.most });
-        }
+        self.check_room(parts.iter().map(|part| part.len()).sum())?;
         parts.iter().for_each(|part| self.bytes.extend_from_slice(part));
         Ok(())
+    }
+
+    /// Whether `length` bytes more may wait.
+    ///
+    /// # Errors
+    /// [`Full`] where they may not.
+    pub fn check_room(&self, length: usize) -> Result<(), Full> {
+        match self.pending().len() + length > self.most {
+            true => Err(Full { most: self.most }),
+            false => Ok(()),
+        }
+    }
+
+    /// Has written what `write` appends, however much waits: what a layer below messages has to
+    /// say.
+    pub fn append(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
+        write(&mut self.bytes);
     }
 
     /// What is to be written next.

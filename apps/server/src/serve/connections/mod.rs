@@ -5,6 +5,7 @@
 //! it. What has come and cannot be worked on yet waits in a backlog, what comes on one connection
 //! in its order.
 
+mod secure;
 mod serve;
 mod set;
 mod stream;
@@ -14,8 +15,10 @@ mod tests;
 use super::local::{AT_ONCE, CarryOut, Engine, Failed, Local};
 use crate::log;
 use net::Clock;
+use net::tls::ServerName;
 use nix::sys::epoll::EpollFlags;
 use parking_lot::{Mutex, RwLock};
+pub(super) use secure::CurrentTls;
 use set::{EVENTS, Set, Token, Wait};
 use sip::stream::{Backlog, Came, Fault, FrameError, Heard, PONG, Waiting};
 use sip::{Duration, Instant, Transport};
@@ -28,7 +31,7 @@ use std::ops::ControlFlow;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use stream::{CONNECT_TIMEOUT, Ending, More, SendError, Stream, TIMEOUTS};
+use stream::{CONNECT_TIMEOUT, Ending, More, ReadError, SendError, Stream, TIMEOUTS};
 
 /// How long a connection that ends waits for the peer to take what was said last.
 const END_TIMEOUT: Duration = Duration::from_millis(500);
@@ -49,6 +52,9 @@ const LONGEST_READING: Duration = Duration::from_millis(5);
 const ROUNDS: usize = 16;
 /// Connections that are accepted before others get their turn.
 const ACCEPT_AT_ONCE: usize = 64;
+/// Connections that are read while they agree on their keys before others get their turn: each
+/// costs some 0.2 ms.
+const HANDSHAKES_AT_ONCE: usize = 16;
 /// Messages of one connection that are written together.
 const PARTS: usize = 16;
 
@@ -67,11 +73,14 @@ pub(crate) struct Connections {
     engine: Arc<Engine>,
     bounds: Bounds,
     clock: Clock,
+    tls: Arc<CurrentTls>,
     listeners: Vec<Listening>,
     owned: Vec<Owned>,
     table: RwLock<Table>,
     /// Connections refused because there were as many as may be.
     pub(crate) refused: AtomicU64,
+    /// Connections whose TLS has failed.
+    pub(crate) tls_failures: AtomicU64,
 }
 
 /// A socket to which connections come.
@@ -80,6 +89,9 @@ struct Listening {
     transport: Transport,
     address: SocketAddr,
 }
+
+/// A far end, by its address and, over TLS, by the name that it has proved to have.
+type FarEnd = (Transport, SocketAddr, Option<ServerName<'static>>);
 
 /// What has come of connections and waits to be worked on.
 type Waiters = Backlog<Connection, Arc<Stream>>;
@@ -93,8 +105,9 @@ struct Owned {
 
 struct Table {
     open: HashMap<Connection, Arc<Stream>>,
-    /// The newest connection to each far end, by transport.
-    by_remote: HashMap<(Transport, SocketAddr), Connection>,
+    /// The newest connection to each far end. Over TLS those alone that were opened from here: who
+    /// connects has proved nothing.
+    by_remote: HashMap<FarEnd, Connection>,
     by_source: HashMap<IpAddr, usize>,
     next_number: NonZeroU64,
 }
@@ -110,6 +123,7 @@ impl Connections {
         workers: usize,
         bounds: Bounds,
         clock: Clock,
+        tls: Arc<CurrentTls>,
     ) -> io::Result<Self> {
         let owned = |_| Ok(Owned { set: Set::new()?, backlog: Mutex::default() });
         let owned: Vec<_> = (0..workers.max(1)).map(owned).collect::<io::Result<_>>()?;
@@ -130,8 +144,9 @@ impl Connections {
             by_source: HashMap::new(),
             next_number,
         };
-        let (table, refused) = (RwLock::new(table), AtomicU64::new(0));
-        Ok(Self { engine, bounds, clock, listeners, owned, table, refused })
+        let table = RwLock::new(table);
+        let (refused, tls_failures) = Default::default();
+        Ok(Self { engine, bounds, clock, tls, listeners, owned, table, refused, tls_failures })
     }
 
     /// How many workers have some.
@@ -147,7 +162,7 @@ impl Connections {
     /// Sends `transmits`, which have one flow, and adds those to `failed` that cannot be sent.
     pub(super) fn send(&self, transmits: &[Transmit], bytes: &[u8], failed: &mut Vec<Failed>) {
         let Some(flow) = transmits.first().map(|transmit| transmit.flow) else { return };
-        let found = self.stream_for(&flow);
+        let found = self.stream_for(&flow, &bytes[transmits[0].range.clone()]);
         for transmits in transmits.chunks(PARTS) {
             let mut parts = [IoSlice::new(&[]); PARTS];
             for (part, transmit) in parts.iter_mut().zip(transmits) {
@@ -163,22 +178,27 @@ impl Connections {
     }
 
     /// The connection that `flow` names; where it names none, one to its far end, which may have to
-    /// be opened.
-    fn stream_for(&self, flow: &Flow) -> Option<Arc<Stream>> {
+    /// be opened for `message`.
+    fn stream_for(&self, flow: &Flow, message: &[u8]) -> Option<Arc<Stream>> {
         if let Some(connection) = flow.connection {
             return self.get(connection);
         }
-        self.to(flow).or_else(|| self.open(flow).ok())
+        let name = match flow.transport.is_secure() {
+            true => Some(secure::called_by(message)?),
+            false => None,
+        };
+        let far_end = (flow.transport, flow.remote, name);
+        self.to(&far_end).or_else(|| self.open(flow, far_end).ok())
     }
 
     fn get(&self, connection: Connection) -> Option<Arc<Stream>> {
         self.table.read().open.get(&connection).cloned()
     }
 
-    /// The newest one to the far end of `flow`.
-    fn to(&self, flow: &Flow) -> Option<Arc<Stream>> {
+    /// The newest one to `far_end`.
+    fn to(&self, far_end: &FarEnd) -> Option<Arc<Stream>> {
         let table = self.table.read();
-        table.open.get(table.by_remote.get(&(flow.transport, flow.remote))?).cloned()
+        table.open.get(table.by_remote.get(far_end)?).cloned()
     }
 
     /// Whether `parts` were sent or wait to be. What waited for a connection that was not made is
@@ -214,15 +234,23 @@ impl Connections {
         &self.owned[(connection.0.get() % self.owned.len() as u64) as usize].set
     }
 
-    /// Begins to open a connection.
-    fn open(&self, flow: &Flow) -> io::Result<Arc<Stream>> {
+    /// Begins to open a connection to `far_end`, which is that of `flow`.
+    fn open(&self, flow: &Flow, far_end: FarEnd) -> io::Result<Arc<Stream>> {
         if !self.has_room_for(flow.remote.ip()) {
             return Err(io::ErrorKind::QuotaExceeded.into());
         }
+        let tls = match &far_end.2 {
+            Some(name) => {
+                let session = self.tls.connect(name.clone());
+                let session = session.ok_or(io::ErrorKind::Unsupported)?;
+                Some(session.map_err(io::Error::other)?)
+            }
+            None => None,
+        };
         let local = Some(flow.local).filter(|local| !local.ip().is_unspecified());
         let socket = net::connect(local, flow.remote)?;
         self.add(Wait::Both, |connection| {
-            Stream::connecting(socket, connection, *flow, self.clock.now())
+            Stream::connecting(socket, connection, *flow, far_end, tls, self.clock.now())
         })
     }
 
@@ -238,9 +266,10 @@ impl Connections {
         // And before anything is read of it.
         self.engine.connection_opened(connection);
         table.open.insert(connection, Arc::clone(&stream));
-        let Flow { transport, remote, .. } = stream.flow;
-        table.by_remote.insert((transport, remote), connection);
-        *table.by_source.entry(remote.ip()).or_default() += 1;
+        if let Some(far_end) = &stream.far_end {
+            table.by_remote.insert(far_end.clone(), connection);
+        }
+        *table.by_source.entry(stream.flow.remote.ip()).or_default() += 1;
         drop(table);
         // It has no shorter time than this.
         set.remind(self.clock.now() + CONNECT_TIMEOUT, Token::Connection(connection));
@@ -251,13 +280,15 @@ impl Connections {
     /// added to `failed`.
     fn end(&self, stream: &Stream, failed: &mut Vec<Failed>) {
         let connection = stream.connection;
-        let Flow { transport, remote, .. } = stream.flow;
+        let remote = stream.flow.remote;
         let mut table = self.table.write();
         if table.open.remove(&connection).is_none() {
             return;
         }
-        if table.by_remote.get(&(transport, remote)) == Some(&connection) {
-            table.by_remote.remove(&(transport, remote));
+        if let Some(far_end) = &stream.far_end
+            && table.by_remote.get(far_end) == Some(&connection)
+        {
+            table.by_remote.remove(far_end);
         }
         if let Some(count) = table.by_source.get_mut(&remote.ip()) {
             *count -= 1;

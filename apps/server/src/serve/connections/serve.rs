@@ -17,7 +17,7 @@ impl Connections {
         let Owned { set, backlog } = &self.owned[owner];
         let backlog = &mut *backlog.lock();
         let begun = self.clock.now();
-        let mut room = Room { chunk, more: MORE_CHUNKS };
+        let mut room = Room { chunk, more: MORE_CHUNKS, handshakes: HANDSHAKES_AT_ONCE };
         for _ in 0..ROUNDS {
             let ready = match set.ready() {
                 Ok(ready) => ready,
@@ -152,11 +152,12 @@ impl Connections {
             true => prepared.and_then(|()| socket.local_addr()),
             false => prepared.map(|()| listening.address),
         };
-        let begun = local.and_then(|local| {
+        let transport = listening.transport;
+        let tls = self.tls.accept(transport).transpose().map_err(io::Error::other);
+        let begun = local.and_then(|local| Ok((local, tls?))).and_then(|(local, tls)| {
             self.add(Wait::Read, |connection| {
-                let transport = listening.transport;
                 let flow = Flow { transport, local, remote, connection: None };
-                Stream::accepted(socket, connection, flow, self.clock.now())
+                Stream::accepted(socket, connection, flow, tls, self.clock.now())
             })
         });
         if let Err(error) = begun {
@@ -209,6 +210,11 @@ impl Connections {
         room: &mut Room<'_>,
         local: &mut Local,
     ) {
+        if stream.is_handshaking() {
+            // It is much work, and others have their turn between.
+            let Some(left) = room.handshakes.checked_sub(1) else { return };
+            room.handshakes = left;
+        }
         for number in 0..CHUNKS {
             if !backlog.has_room_for(stream.connection) {
                 return stream.excuse(now);
@@ -229,11 +235,17 @@ impl Connections {
                 backlog,
                 local,
             };
-            let what = match stream.read(now, room.chunk, |heard| reader.hear(heard)) {
+            let set = self.set_of(stream.connection);
+            let what = match stream.read(now, room.chunk, set, |heard| reader.hear(heard)) {
                 Ok(More::Now) => continue,
                 Ok(More::Later) => return,
                 Ok(More::Never) => Came::End,
-                Err(fault) => Came::Fault(fault),
+                Err(ReadError::Fault(fault)) => Came::Fault(fault),
+                Err(ReadError::Tls(error)) => {
+                    self.tls_failures.fetch_add(1, Ordering::Relaxed);
+                    log::warn("tls", || format!("TLS with {} fails: {error}", stream.flow.remote));
+                    Came::End
+                }
             };
             let last = Waiting { stream: Arc::clone(stream), since: now, what };
             return match backlog.takes_turn() {
@@ -320,6 +332,8 @@ impl Connections {
 struct Room<'r> {
     chunk: &'r mut [u8; READ_SIZE],
     more: usize,
+    /// How many that still agree on their keys may be read.
+    handshakes: usize,
 }
 
 /// Hands what comes on a connection to the engine, or has it wait.

@@ -1,16 +1,22 @@
 //! One connection: what was read of it, and what is to be written to it.
 
+use super::FarEnd;
 use super::set::{Set, Wait};
+use net::Wire;
+use net::tls::{Session, TlsError};
 use parking_lot::Mutex;
-use sip::stream::{Fault, Full, Heard, Input, Output, Patience, Timeouts};
+use sip::stream::{Fault, Full, Heard, Input, Patience, Timeouts};
 use sip::{Duration, Instant};
 use sip_server::{Connection, Flow};
+use std::borrow::Cow;
 use std::io::{self, IoSlice, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::ops::ControlFlow;
 
 /// How long a peer may take to accept a connection.
 pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long a peer may take to agree on keys.
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a peer may take. A connection may be silent for longer than the longest registration by
 /// default.
 pub(super) const TIMEOUTS: Timeouts = Timeouts {
@@ -26,6 +32,8 @@ pub(super) struct Stream {
     pub(super) connection: Connection,
     /// Its two ends, and its number.
     pub(super) flow: Flow,
+    /// Under what name others may use it, too, who want to get there.
+    pub(super) far_end: Option<FarEnd>,
     pub(super) socket: TcpStream,
     /// Only who serves the connection looks at this.
     reading: Mutex<Reading>,
@@ -55,11 +63,11 @@ pub(super) enum Ending {
 
 /// What is written.
 enum Writing {
-    /// The peer has not accepted the connection. What waits for that, with the flows to report it
-    /// on.
-    Connecting(Vec<(Flow, Vec<u8>)>),
+    /// The peer has not accepted the connection, or not agreed on keys. What waits for that, with
+    /// the flows to report it on.
+    Connecting(Vec<Undelivered>, Wire),
     /// What the system has not taken yet.
-    Open(Output),
+    Open(Wire),
     /// Nobody is to send on it any more.
     Closed,
 }
@@ -76,6 +84,15 @@ pub(super) enum SendError {
     Broken,
 }
 
+/// Why nothing more is read as messages.
+#[derive(Debug, PartialEq)]
+pub(super) enum ReadError {
+    /// What came is none.
+    Fault(Fault),
+    /// What came is not what the peer has said.
+    Tls(TlsError),
+}
+
 /// Whether there is more to read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum More {
@@ -88,33 +105,43 @@ pub(super) enum More {
 }
 
 impl Stream {
-    /// A connection that a peer has opened.
+    /// A connection that a peer has opened, over `tls` or plain.
     pub(super) fn accepted(
         socket: TcpStream,
         connection: Connection,
         flow: Flow,
+        tls: Option<Session>,
         now: Instant,
     ) -> Self {
-        let patience = Patience::new(&TIMEOUTS, now);
-        Self::new(socket, connection, flow, patience, Writing::Open(Output::new(MAX_UNSENT)))
+        let mut patience = Patience::new(&TIMEOUTS, now);
+        if tls.is_some() {
+            patience.end_at(now + HANDSHAKE_TIMEOUT);
+        }
+        let far_end = tls.is_none().then_some((flow.transport, flow.remote, None));
+        let writing = Writing::Open(Wire::new(tls, MAX_UNSENT));
+        Self::new(socket, connection, flow, far_end, patience, writing)
     }
 
-    /// A connection that is being opened.
+    /// A connection that is being opened to `far_end`, likewise.
     pub(super) fn connecting(
         socket: TcpStream,
         connection: Connection,
         flow: Flow,
+        far_end: FarEnd,
+        tls: Option<Session>,
         now: Instant,
     ) -> Self {
         let mut patience = Patience::new(&TIMEOUTS, now);
         patience.end_at(now + CONNECT_TIMEOUT);
-        Self::new(socket, connection, flow, patience, Writing::Connecting(Vec::new()))
+        let writing = Writing::Connecting(Vec::new(), Wire::new(tls, MAX_UNSENT));
+        Self::new(socket, connection, flow, Some(far_end), patience, writing)
     }
 
     fn new(
         socket: TcpStream,
         connection: Connection,
         flow: Flow,
+        far_end: Option<FarEnd>,
         patience: Patience,
         writing: Writing,
     ) -> Self {
@@ -123,6 +150,7 @@ impl Stream {
         Self {
             connection,
             flow,
+            far_end,
             socket,
             reading: Mutex::new(reading),
             writing: Mutex::new(writing),
@@ -141,8 +169,8 @@ impl Stream {
         set: &Set,
     ) -> Result<(), SendError> {
         let mut writing = self.writing.lock();
-        let unsent = match &mut *writing {
-            Writing::Connecting(messages) => {
+        let wire = match &mut *writing {
+            Writing::Connecting(messages, _) => {
                 let waiting: usize = messages.iter().map(|(_, bytes)| bytes.len()).sum();
                 if waiting + parts.iter().map(|part| part.len()).sum::<usize>() > MAX_UNSENT {
                     return Err(SendError::Full);
@@ -150,28 +178,42 @@ impl Stream {
                 messages.extend(parts.iter().map(|part| (*flow, part.to_vec())));
                 return Ok(());
             }
-            Writing::Open(unsent) => unsent,
+            Writing::Open(wire) => wire,
             Writing::Closed => return Err(SendError::Broken),
         };
-        if !unsent.is_empty() {
-            return Ok(unsent.push(parts)?);
+        if !wire.is_empty() {
+            return Ok(wire.push(parts)?);
         }
         let mut socket = &self.socket;
-        let mut taken = taken(match parts {
-            [part] => socket.write(part),
-            _ => socket.write_vectored(parts),
-        })?;
-        for part in parts {
-            let own = taken.min(part.len());
-            unsent.push(&[&part[own..]])?;
-            taken -= own;
+        if wire.is_plain() {
+            let mut taken = taken(match parts {
+                [part] => socket.write(part),
+                _ => socket.write_vectored(parts),
+            })?;
+            for part in parts {
+                let own = taken.min(part.len());
+                wire.push(&[&part[own..]])?;
+                taken -= own;
+            }
+        } else {
+            wire.push(parts)?;
+            self.write(wire)?;
         }
         // While `writing` is locked, or one thread could wait for room and another one end that at
         // once.
-        match unsent.is_empty() {
+        match wire.is_empty() {
             true => Ok(()),
             false => self.change(set, Wait::Both),
         }
+    }
+
+    /// Writes what waits, as far as there is room.
+    fn write(&self, wire: &mut Wire) -> Result<(), SendError> {
+        if !wire.is_empty() {
+            let taken = taken((&self.socket).write(wire.pending()))?;
+            wire.consume(taken);
+        }
+        Ok(())
     }
 
     /// Writes what waits, now that there is room, and tells `set` when nothing waits any more.
@@ -181,32 +223,44 @@ impl Stream {
     pub(super) fn flush(&self, now: Instant, set: &Set) -> Result<(), SendError> {
         let mut reading = self.reading.lock();
         let mut writing = self.writing.lock();
-        let mut unsent = match &mut *writing {
-            Writing::Connecting(messages) => {
-                match self.socket.take_error() {
-                    Ok(None) => {}
-                    Ok(Some(_)) | Err(_) => return Err(SendError::Broken),
-                }
-                reading.patience = Patience::new(&TIMEOUTS, now);
-                let mut unsent = Output::new(MAX_UNSENT);
-                for (_, bytes) in messages {
-                    unsent.push(&[&bytes[..]])?;
-                }
-                unsent
+        if let Writing::Connecting(..) = &*writing {
+            match self.socket.take_error() {
+                Ok(None) => {}
+                Ok(Some(_)) | Err(_) => return Err(SendError::Broken),
             }
-            Writing::Open(unsent) => std::mem::replace(unsent, Output::new(MAX_UNSENT)),
+        }
+        self.advance(&mut reading, &mut writing, now, set)
+    }
+
+    /// Opens the connection if it is ready, and writes what waits.
+    fn advance(
+        &self,
+        reading: &mut Reading,
+        writing: &mut Writing,
+        now: Instant,
+        set: &Set,
+    ) -> Result<(), SendError> {
+        let wire = match writing {
+            Writing::Connecting(messages, wire) if wire.is_ready() => {
+                reading.patience = Patience::new(&TIMEOUTS, now);
+                messages.iter().try_for_each(|(_, bytes)| wire.push(&[&bytes[..]]))?;
+                wire
+            }
+            Writing::Connecting(_, wire) | Writing::Open(wire) => wire,
             Writing::Closed => return Ok(()),
         };
-        if !unsent.is_empty() {
-            // Only then it counts as open: what waits for a connection that fails at its first
-            // write is reported.
-            let taken = taken((&self.socket).write(unsent.pending()))?;
-            unsent.consume(taken);
+        self.write(wire)?;
+        let (is_ready, is_empty) = (wire.is_ready(), wire.is_empty());
+        // Only now it counts as open: what waits for a connection that fails at its first write is
+        // reported.
+        if is_ready
+            && let Writing::Connecting(..) = writing
+            && let Writing::Connecting(_, wire) = std::mem::replace(writing, Writing::Closed)
+        {
+            *writing = Writing::Open(wire);
         }
-        let is_empty = unsent.is_empty();
-        *writing = Writing::Open(unsent);
         if !is_empty {
-            return Ok(());
+            return self.change(set, Wait::Both);
         }
         if reading.ending.is_some() {
             self.shut_down();
@@ -242,6 +296,12 @@ impl Stream {
         let mut reading = self.reading.lock();
         reading.ending = Some(ending);
         reading.patience.end_at(due);
+        if let Writing::Open(wire) = &mut *self.writing.lock()
+            && !wire.is_plain()
+        {
+            wire.end();
+            self.write(wire)?;
+        }
         match (ending, self.is_flushed()) {
             (Ending::Heard, true) => return Ok(true),
             (Ending::Heard, false) => self.change(set, Wait::Write)?,
@@ -283,7 +343,7 @@ impl Stream {
     /// Has nothing more sent. Returns what waited for a connection that was not made.
     pub(super) fn close(&self) -> Vec<Undelivered> {
         match std::mem::replace(&mut *self.writing.lock(), Writing::Closed) {
-            Writing::Connecting(messages) => messages,
+            Writing::Connecting(messages, _) => messages,
             Writing::Open(_) | Writing::Closed => Vec::new(),
         }
     }
@@ -297,48 +357,87 @@ impl Stream {
         &self,
         now: Instant,
         chunk: &mut [u8],
+        set: &Set,
         visit: impl FnMut(Heard<'_>) -> ControlFlow<()>,
-    ) -> Result<More, Fault> {
+    ) -> Result<More, ReadError> {
         let mut reading = self.reading.lock();
         if reading.is_over {
             return Ok(More::Later);
         }
-        let more = reading.read(&self.socket, now, chunk, visit);
+        let more = self.read_with(&mut reading, now, chunk, set, visit);
         reading.is_over = matches!(more, Ok(More::Never) | Err(_));
         more
     }
-}
 
-impl Reading {
-    /// As [`Stream::read`].
-    fn read(
-        &mut self,
-        mut socket: &TcpStream,
+    fn read_with(
+        &self,
+        reading: &mut Reading,
         now: Instant,
         chunk: &mut [u8],
+        set: &Set,
         visit: impl FnMut(Heard<'_>) -> ControlFlow<()>,
-    ) -> Result<More, Fault> {
-        let count = match socket.read(chunk) {
+    ) -> Result<More, ReadError> {
+        let count = match (&self.socket).read(chunk) {
             Ok(0) => return Ok(More::Never),
             Ok(count) => count,
             Err(error) if is_passing(&error) => return Ok(More::Later),
             Err(_) => return Ok(More::Never),
         };
-        let progress = self.input.receive(&chunk[..count], visit)?;
-        self.patience.note(progress, &TIMEOUTS, now);
-        Ok(match count == chunk.len() {
-            _ if progress.is_over => More::Never,
-            true => More::Now,
-            false => More::Later,
-        })
+        let more = if count == chunk.len() { More::Now } else { More::Later };
+        let (bytes, has_ended) = match self.flow.transport.is_secure() {
+            false => (Cow::Borrowed(&chunk[..count]), false),
+            true => match self.decrypt(reading, &chunk[..count], now, set) {
+                Some(plain) => plain.map_err(ReadError::Tls)?,
+                None => return Ok(More::Never),
+            },
+        };
+        let progress = reading.input.receive(&bytes, visit).map_err(ReadError::Fault)?;
+        reading.patience.note(progress, &TIMEOUTS, now);
+        Ok(if progress.is_over || has_ended { More::Never } else { more })
+    }
+
+    /// What the peer has said by `bytes`, and whether it says no more; what TLS answers to it is
+    /// written. `None` where the connection is broken.
+    fn decrypt<'b>(
+        &self,
+        reading: &mut Reading,
+        bytes: &'b [u8],
+        now: Instant,
+        set: &Set,
+    ) -> Option<Result<(Cow<'b, [u8]>, bool), TlsError>> {
+        let mut writing = self.writing.lock();
+        let (Writing::Connecting(_, wire) | Writing::Open(wire)) = &mut *writing else {
+            return None;
+        };
+        let was_ready = wire.is_ready();
+        let plain = wire.receive(bytes);
+        let (is_ready, has_ended) = (wire.is_ready(), wire.has_ended());
+        if !was_ready && is_ready {
+            reading.patience = Patience::new(&TIMEOUTS, now);
+        }
+        if !wire.is_empty() || was_ready != is_ready {
+            let written = self.advance(reading, &mut writing, now, set);
+            if written.is_err() && plain.is_ok() {
+                return None;
+            }
+        }
+        Some(plain.map(|plain| (plain, has_ended)))
+    }
+
+    /// Whether keys are still to be agreed on: what comes is work then.
+    pub(super) fn is_handshaking(&self) -> bool {
+        self.flow.transport.is_secure()
+            && match &*self.writing.lock() {
+                Writing::Connecting(_, wire) | Writing::Open(wire) => !wire.is_ready(),
+                Writing::Closed => false,
+            }
     }
 }
 
 impl Writing {
     fn is_empty(&self) -> bool {
         match self {
-            Self::Connecting(messages) => messages.is_empty(),
-            Self::Open(unsent) => unsent.is_empty(),
+            Self::Connecting(_, wire) | Self::Open(wire) => wire.is_empty(),
             Self::Closed => true,
         }
     }

@@ -1,8 +1,11 @@
 //! Streams over loopback, with a clock that stands still.
 
 use super::*;
+use net::tls::Session;
 use std::io::{Read, Write};
 use stream::Undelivered;
+
+mod tls;
 
 const BEGIN: Instant = Instant::from_micros(1_000_000);
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(60);
@@ -40,19 +43,31 @@ fn number() -> Connection {
 
 impl Rig {
     fn accepted() -> Self {
+        Self::accepted_by(Transport::Tcp, None)
+    }
+
+    fn accepted_by(transport: Transport, tls: Option<Session>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let peer = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (socket, remote) = listener.accept().unwrap();
         socket.set_nonblocking(true).unwrap();
-        Self::new(Stream::accepted(socket, number(), flow(remote), BEGIN), peer, Wait::Read)
+        let flow = Flow { transport, ..flow(remote) };
+        Self::new(Stream::accepted(socket, number(), flow, tls, BEGIN), peer, Wait::Read)
     }
 
     fn connecting() -> Self {
+        Self::connecting_by(Transport::Tcp, None)
+    }
+
+    fn connecting_by(transport: Transport, tls: Option<Session>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let remote = listener.local_addr().unwrap();
         let socket = net::connect(None, remote).unwrap();
         let peer = listener.accept().unwrap().0;
-        Self::new(Stream::connecting(socket, number(), flow(remote), BEGIN), peer, Wait::Both)
+        let flow = Flow { transport, ..flow(remote) };
+        let far_end = (transport, remote, None);
+        let stream = Stream::connecting(socket, number(), flow, far_end, tls, BEGIN);
+        Self::new(stream, peer, Wait::Both)
     }
 
     fn new(stream: Stream, peer: TcpStream, wait: Wait) -> Self {
@@ -77,7 +92,7 @@ impl Rig {
         while !self.ready().contains(EpollFlags::EPOLLIN) {}
         while self.ready().contains(EpollFlags::EPOLLIN) {
             assert_ne!(
-                self.stream.read(self.now, &mut [0; 64], |heard| seen.hear(heard)),
+                self.stream.read(self.now, &mut [0; 64], &self.set, |heard| seen.hear(heard)),
                 Ok(More::Never)
             );
         }
@@ -126,9 +141,10 @@ fn what_is_no_message_is_given_back_with_the_reason() {
     (&rig.peer).write_all(&[&message("1")[..], unframed].concat()).unwrap();
     while !rig.ready().contains(EpollFlags::EPOLLIN) {}
     let mut seen = Seen::default();
-    let read = rig.stream.read(BEGIN, &mut [0; 1000], |heard| seen.hear(heard));
+    let read = rig.stream.read(BEGIN, &mut [0; 1000], &rig.set, |heard| seen.hear(heard));
     let error = FrameError::ContentLength(unframed.len());
-    assert_eq!(read, Err(Fault { error, rest: unframed.to_vec() }));
+    let fault = Fault { error, rest: unframed.to_vec() };
+    assert_eq!(read, Err(ReadError::Fault(fault)));
     assert_eq!(seen.0, [message("1")]);
 }
 
@@ -155,7 +171,7 @@ fn the_end_of_the_peer_is_told() {
     rig.peer.shutdown(std::net::Shutdown::Write).unwrap();
     while !rig.ready().contains(EpollFlags::EPOLLIN) {}
     assert_eq!(
-        rig.stream.read(BEGIN, &mut [0; 64], |_| ControlFlow::Continue(())),
+        rig.stream.read(BEGIN, &mut [0; 64], &rig.set, |_| ControlFlow::Continue(())),
         Ok(More::Never)
     );
 }
@@ -214,7 +230,8 @@ fn what_waits_for_a_connection_that_is_refused_comes_back() {
     let remote = listener.local_addr().unwrap();
     drop(listener);
     let socket = net::connect(None, remote).unwrap();
-    let stream = Stream::connecting(socket, number(), flow(remote), BEGIN);
+    let far_end = (Transport::Tcp, remote, None);
+    let stream = Stream::connecting(socket, number(), flow(remote), far_end, None, BEGIN);
     let set = Set::new().unwrap();
     set.add(&stream.socket, number(), Wait::Both).unwrap();
     stream.send(&flow(remote), &[IoSlice::new(b"one"), IoSlice::new(b"two")], &set).unwrap();

@@ -1,0 +1,141 @@
+//! The same over TLS.
+
+use super::*;
+use net::tls::{Client, ClientCertificates, Identity, Server, Trust, make_self_signed};
+
+/// Who is called `example.org`, and who trusts it.
+fn ends() -> (Server, Client) {
+    let folder = tempfile::tempdir().unwrap();
+    let [chain, key] = ["chain", "key"].map(|name| folder.path().join(name));
+    make_self_signed(&["example.org".to_owned()], &chain, &key).unwrap();
+    let identity = Identity::read(&chain, &key).unwrap();
+    let trust = Trust::Pinned(identity.fingerprint());
+    let server = Server::new(vec![identity], &ClientCertificates::Off, None).unwrap();
+    (server, Client::new(&trust, None, false).unwrap())
+}
+
+fn name() -> ServerName<'static> {
+    ServerName::try_from("example.org").unwrap()
+}
+
+/// The peer's side of the TLS.
+struct Peer(Session);
+
+impl Peer {
+    /// Writes to the socket what is to be written.
+    fn write(&mut self, rig: &mut Rig) {
+        let mut out = Vec::new();
+        self.0.take(&mut out);
+        rig.peer.write_all(&out).unwrap();
+    }
+
+    /// Reads what there is, and returns what was said.
+    fn read(&mut self, rig: &mut Rig) -> Vec<u8> {
+        let mut bytes = [0; 1 << 16];
+        rig.peer.set_nonblocking(true).unwrap();
+        let count = rig.peer.read(&mut bytes).unwrap_or(0);
+        rig.peer.set_nonblocking(false).unwrap();
+        let mut plain = Vec::new();
+        self.0.receive(&bytes[..count], &mut plain).unwrap();
+        plain
+    }
+}
+
+impl Rig {
+    /// Does what there is to do, until nothing more comes for a moment.
+    fn settle(&mut self, peer: &mut Peer, seen: &mut Seen) -> Vec<u8> {
+        let (mut said, mut idle) = (Vec::new(), 0);
+        while idle < 20 {
+            peer.write(self);
+            let ready = self.ready();
+            if ready.contains(EpollFlags::EPOLLOUT) {
+                self.stream.flush(self.now, &self.set).unwrap();
+            }
+            if ready.contains(EpollFlags::EPOLLIN) {
+                let chunk = &mut [0; 1000];
+                self.stream.read(self.now, chunk, &self.set, |heard| seen.hear(heard)).unwrap();
+            }
+            let new = peer.read(self);
+            idle = if ready.is_empty() && new.is_empty() { idle + 1 } else { 0 };
+            said.extend(new);
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        said
+    }
+}
+
+#[test]
+fn messages_go_both_ways_over_tls() {
+    let (server, client) = ends();
+    let mut rig = Rig::accepted_by(Transport::Tls, Some(server.accept().unwrap()));
+    assert_eq!(rig.due(), 10, "keys have to be agreed on soon");
+    assert!(rig.stream.is_handshaking());
+    let (mut peer, mut seen) = (Peer(client.connect(name()).unwrap()), Seen::default());
+    rig.settle(&mut peer, &mut seen);
+    assert!(!rig.stream.is_handshaking());
+    assert_eq!(rig.due(), 60);
+    peer.0.send(&message("1"));
+    rig.settle(&mut peer, &mut seen);
+    assert_eq!(seen.0, [message("1")]);
+    let long = vec![b'a'; 300_000];
+    rig.send(&long).unwrap();
+    rig.send(b"end").unwrap();
+    let said = rig.settle(&mut peer, &mut seen);
+    assert!(said == [&long[..], b"end"].concat());
+    peer.0.end();
+    peer.write(&mut rig);
+    while !rig.ready().contains(EpollFlags::EPOLLIN) {}
+    let read = rig.stream.read(BEGIN, &mut [0; 1000], &rig.set, |heard| seen.hear(heard));
+    assert_eq!(read, Ok(More::Never));
+}
+
+#[test]
+fn messages_wait_until_the_other_end_is_known() {
+    let (server, client) = ends();
+    let mut rig = Rig::connecting_by(Transport::Tls, Some(client.connect(name()).unwrap()));
+    rig.send(&message("1")).unwrap();
+    let (mut peer, mut seen) = (Peer(server.accept().unwrap()), Seen::default());
+    assert_eq!(rig.settle(&mut peer, &mut seen), message("1"));
+    assert_eq!(rig.due(), 60);
+    assert_eq!(rig.stream.close(), Vec::<Undelivered>::new());
+}
+
+#[test]
+fn messages_for_somebody_else_come_back() {
+    let (server, _) = ends();
+    let (_, client) = ends();
+    let mut rig = Rig::connecting_by(Transport::Tls, Some(client.connect(name()).unwrap()));
+    rig.send(&message("1")).unwrap();
+    let mut peer = Peer(server.accept().unwrap());
+    let error = loop {
+        if rig.ready().contains(EpollFlags::EPOLLOUT) {
+            rig.stream.flush(BEGIN, &rig.set).unwrap();
+        }
+        peer.read(&mut rig);
+        peer.write(&mut rig);
+        let read = rig.stream.read(BEGIN, &mut [0; 1000], &rig.set, |_| panic!("a message"));
+        match read {
+            Ok(more) => assert_ne!(more, More::Never),
+            Err(ReadError::Tls(error)) => break error,
+            Err(error) => panic!("{error:?}"),
+        }
+    };
+    assert!(error.to_string().contains("is pinned"), "{error}");
+    assert!(rig.stream.begin_end(Ending::Heard, BEGIN, &rig.set).unwrap());
+    assert_eq!(
+        rig.stream.close(),
+        [(rig.stream.flow, message("1"))]
+            .map(|(flow, bytes)| (Flow { connection: None, ..flow }, bytes))
+    );
+}
+
+#[test]
+fn what_is_no_tls_ends_the_connection() {
+    let (server, _) = ends();
+    let mut rig = Rig::accepted_by(Transport::Tls, Some(server.accept().unwrap()));
+    rig.peer.write_all(&message("1")).unwrap();
+    while !rig.ready().contains(EpollFlags::EPOLLIN) {}
+    let read = rig.stream.read(BEGIN, &mut [0; 1000], &rig.set, |_| panic!("a message"));
+    let Err(ReadError::Tls(error)) = read else { panic!("{read:?}") };
+    assert!(error.to_string().contains("does not speak TLS"), "{error}");
+}
