@@ -139,22 +139,18 @@ fn read_tls(section: &mut Section<'_, '_>, settings: &mut Settings) {
     let tls = &mut settings.tls;
     section.read_whole("certificates", &mut tls.certificates, values::certificates);
     section.read("trust", &mut tls.trust, word(values::trust));
-    let (mut clients, mut issuers) = (values::Wanted::Off, None);
-    section.read("client_certificates", &mut clients, word(values::wanted));
+    let (mut issuers, mut required) = (None, false);
     section.read_some("client_issuers", &mut issuers, text);
-    section.check(
-        (clients == values::Wanted::Off) == issuers.is_none(),
-        &["client_certificates", "client_issuers"],
-        || {
-            "client_certificates and client_issuers belong together: which certificates are taken, \
-             and the file with who has to have signed them"
-                .to_owned()
-        },
-    );
-    tls.clients = match (clients, issuers) {
-        (values::Wanted::Optional, Some(file)) => ClientCertificates::Optional(file),
-        (values::Wanted::Required, Some(file)) => ClientCertificates::Required(file),
-        _ => ClientCertificates::Off,
+    section.read("client_certificates_required", &mut required, flag);
+    section.check(!required || issuers.is_some(), &["client_certificates_required"], || {
+        "client_certificates_required needs client_issuers, the file with who has to have signed \
+         them"
+            .to_owned()
+    });
+    tls.clients = match (issuers, required) {
+        (Some(file), true) => ClientCertificates::Required(file),
+        (Some(file), false) => ClientCertificates::Optional(file),
+        (None, _) => ClientCertificates::Off,
     };
 }
 

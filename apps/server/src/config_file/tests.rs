@@ -39,6 +39,9 @@ fn the_reference_shows_every_key_with_its_default() {
     settings.listens.clear();
     assert_eq!(settings.data.take(), Some("/var/lib/barebell".into()), "{machine}");
     assert_eq!(settings.workers.take(), Some(2), "{machine}");
+    let clients = std::mem::take(&mut settings.tls.clients);
+    assert!(matches!(clients, ClientCertificates::Optional(_)), "{machine}");
+    assert_eq!(settings.tls.certificates.drain(..).count(), 1, "{machine}");
     let example = Domain { name: "example.com".to_owned(), aliases: Vec::new() };
     assert_eq!(settings.engine.domains, [example], "{machine}");
     settings.engine.domains.clear();
@@ -48,7 +51,7 @@ fn the_reference_shows_every_key_with_its_default() {
 #[test]
 fn the_reference_names_every_key() {
     // An unknown key makes the reader list those there are.
-    let sections = ["registrar", "authentication", "timers", "limits", "storage", "log"];
+    let sections = ["registrar", "authentication", "timers", "tls", "limits", "storage", "log"];
     let reference: toml::Table = toml_blocks(REFERENCE)[0].parse().unwrap();
     let keys = |text: &str| {
         let found = problems(text);

@@ -309,24 +309,6 @@ pub(super) fn trust(text: &str) -> Result<Trust, String> {
     }
 }
 
-/// Whether certificates of those who connect are wanted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Wanted {
-    Off,
-    Optional,
-    Required,
-}
-
-/// The same by name.
-pub(super) fn wanted(name: &str) -> Result<Wanted, String> {
-    match name {
-        "off" => Ok(Wanted::Off),
-        "optional" => Ok(Wanted::Optional),
-        "required" => Ok(Wanted::Required),
-        _ => Err(unknown(name, "off, optional, required")),
-    }
-}
-
 fn elements<'v, 'i>(
     array: &'v Spanned<DeValue<'i>>,
 ) -> Result<impl Iterator<Item = &'v Spanned<DeValue<'i>>>, BadValue> {
