@@ -3,6 +3,7 @@
 use crate::impression::{self, Expectation};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use media::Codec;
+use net::tls::Trust;
 use srtp::Suite;
 use srtp::plus::{Placement, Plus, Scheme};
 use std::net::SocketAddr;
@@ -205,6 +206,13 @@ pub(crate) struct LineArgs {
     /// leads]
     #[arg(long, value_name = "HOST", requires = "account", conflicts_with = "config")]
     pub(crate) proxy: Option<String>,
+    /// What carries its messages: udp, tcp or tls [default: what the DNS says, or the proxy]
+    #[arg(long, value_name = "TRANSPORT", requires = "account", conflicts_with = "config")]
+    pub(crate) transport: Option<String>,
+    /// Who is trusted to be who they say, over TLS: system, a file with issuers (PEM), or sha256:
+    /// and the fingerprint of a certificate [default: tls.trust of the configuration, or system]
+    #[arg(long, value_name = "TRUST", value_parser = crate::config::trust)]
+    pub(crate) trust: Option<Trust>,
     /// Read its password from this descriptor; else it is in the environment, in
     /// BAREBELL_PHONE_PASSWORD
     #[arg(long, value_name = "N", requires = "account", conflicts_with = "config")]

@@ -1,6 +1,7 @@
-//! The configuration file: accounts and quick dial, in TOML.
+//! The configuration file: accounts, quick dial and who is trusted, in TOML.
 
 use crate::secret;
+use net::tls::Trust;
 use serde::{Deserialize, Serialize};
 use sip_ua::{Account, Password};
 use std::path::{Path, PathBuf};
@@ -12,6 +13,15 @@ struct File {
     account: Vec<Entry>,
     #[serde(default)]
     dial: Vec<Dial>,
+    #[serde(default)]
+    tls: Tls,
+}
+
+/// Of the file, what is about TLS.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Tls {
+    trust: Option<String>,
 }
 
 /// Somebody who is called by one key.
@@ -27,6 +37,8 @@ pub(crate) struct Dial {
 pub(crate) struct Config {
     pub(crate) accounts: Vec<Account>,
     pub(crate) dials: Vec<Dial>,
+    /// Who is trusted to be who they say, if it is said.
+    pub(crate) trust: Option<Trust>,
 }
 
 /// An account as the file has it.
@@ -48,6 +60,9 @@ pub(crate) struct Entry {
     realm: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     proxy: Option<String>,
+    /// What carries messages, where the proxy does not say it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    transport: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     register: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -58,6 +73,11 @@ impl Entry {
     /// One that registers; `proxy` is where its requests go first.
     pub(crate) fn new(uri: String, password: Option<String>, proxy: Option<String>) -> Self {
         Self { uri, password, proxy, ..Self::default() }
+    }
+
+    /// The same, by this transport.
+    pub(crate) fn by(self, transport: Option<&str>) -> Self {
+        Self { transport: transport.map(str::to_owned), ..self }
     }
 }
 
@@ -110,7 +130,9 @@ pub(crate) fn parse(text: &str, path: &Path) -> Result<Config, String> {
         let (line, column) = crate::position::place(text, at);
         format!("{line}:{column}: {}", error.message())
     })?;
-    Ok(Config { accounts: resolve(file.account, path)?, dials: file.dial })
+    let trust = file.tls.trust.as_deref().map(trust).transpose();
+    let trust = trust.map_err(|problem| format!(" tls.trust: {problem}"))?;
+    Ok(Config { accounts: resolve(file.account, path)?, dials: file.dial, trust })
 }
 
 /// The accounts that stand in the file at `path` as `entries`.
@@ -121,6 +143,19 @@ pub(crate) fn resolve(entries: Vec<Entry>, path: &Path) -> Result<Vec<Account>, 
     entries.into_iter().map(account).collect()
 }
 
+/// Who is trusted: `system`, a fingerprint after `sha256:`, or a file with issuers.
+///
+/// # Errors
+/// What was expected.
+pub(crate) fn trust(text: &str) -> Result<Trust, String> {
+    match (text, text.strip_prefix("sha256:")) {
+        ("", _) => Err("expected system, a file with issuers, or sha256: and a fingerprint".into()),
+        ("system", _) => Ok(Trust::System),
+        (_, Some(fingerprint)) => fingerprint.parse().map(Trust::Pinned),
+        (file, None) => Ok(Trust::Issuers(file.into())),
+    }
+}
+
 /// The account `uri` without a file, whose requests go to `proxy` first.
 ///
 /// # Errors
@@ -128,9 +163,10 @@ pub(crate) fn resolve(entries: Vec<Entry>, path: &Path) -> Result<Vec<Account>, 
 pub(crate) fn of_command_line(
     uri: &str,
     proxy: Option<&str>,
+    transport: Option<&str>,
     password: Option<Password>,
 ) -> Result<Account, String> {
-    let entry = Entry::new(uri.to_owned(), None, proxy.map(str::to_owned));
+    let entry = Entry::new(uri.to_owned(), None, proxy.map(str::to_owned)).by(transport);
     Ok(Account { password, ..account(entry)? })
 }
 
@@ -152,10 +188,8 @@ pub(crate) fn account(entry: Entry) -> Result<Account, String> {
     }
     let elsewhere = secret::Places { command, file };
     let elsewhere = elsewhere.password().map_err(|problem| format!(" account {uri}: {problem}"))?;
-    let proxy = entry
-        .proxy
-        .map(|proxy| with_scheme(&proxy))
-        .map(|proxy| if proxy.contains(";lr") { proxy } else { format!("{proxy};lr") });
+    let proxy = proxy_of(&uri, entry.proxy, entry.transport)
+        .map_err(|problem| format!(" account {uri}: {problem}"))?;
     let mut base = Account::new(&uri);
     if let Some(text) = &entry.expires {
         base.expires = expires(text).ok_or(format!(
@@ -171,6 +205,32 @@ pub(crate) fn account(entry: Entry) -> Result<Account, String> {
         registers: entry.register.unwrap_or(true),
         ..base
     })
+}
+
+/// Where the requests of the account `uri` go first: the proxy that is named, or its domain where a
+/// transport is.
+fn proxy_of(
+    uri: &str,
+    proxy: Option<String>,
+    transport: Option<String>,
+) -> Result<Option<String>, String> {
+    let transport = match transport {
+        None => String::new(),
+        Some(name) if ["udp", "tcp", "tls"].contains(&&*name) => format!(";transport={name}"),
+        Some(name) => return Err(format!("transport = \"{name}\": expected udp, tcp or tls")),
+    };
+    let domain = || uri.rsplit_once('@').map_or(uri, |(_, domain)| domain).to_owned();
+    let Some(proxy) = proxy.or_else(|| (!transport.is_empty()).then(domain)) else {
+        return Ok(None);
+    };
+    let mut proxy = with_scheme(&proxy);
+    if !proxy.contains(";transport=") {
+        proxy.push_str(&transport);
+    }
+    if !proxy.contains(";lr") {
+        proxy.push_str(";lr");
+    }
+    Ok(Some(proxy))
 }
 
 /// How long a registration is to last.
@@ -189,6 +249,19 @@ mod tests {
         let accounts = parse(text, Path::new("/no/such")).unwrap().accounts;
         assert_eq!(accounts[0].uri, "sip:alice@example.org");
         assert_eq!(accounts[0].proxy.as_deref(), Some("sip:192.0.2.1;lr"));
+        for (text, proxy) in [
+            ("", None),
+            ("transport = \"tls\"", Some("sip:example.org;transport=tls;lr")),
+            ("transport = \"tcp\"\nproxy = \"p:5070\"", Some("sip:p:5070;transport=tcp;lr")),
+            (
+                "transport = \"tls\"\nproxy = \"sip:p;transport=udp;lr\"",
+                Some("sip:p;transport=udp;lr"),
+            ),
+        ] {
+            let text = format!("[[account]]\nuri = \"alice@example.org\"\n{text}\n");
+            let accounts = parse(&text, Path::new("phone.toml")).unwrap().accounts;
+            assert_eq!(accounts[0].proxy.as_deref(), proxy, "{text}");
+        }
         assert!(accounts[0].registers && !format!("{accounts:?}").contains("secret"));
     }
 

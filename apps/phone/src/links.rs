@@ -1,10 +1,13 @@
-//! The sockets that SIP goes through: one for UDP, one that listens for TCP, and connections.
+//! The sockets that SIP goes through: one for UDP, one that listens for TCP, and connections, some
+//! of them over TLS.
 
-use net::source_for;
+use crate::warnings;
+use net::tls::{Client, Session, Trust, called_by};
+use net::{Wire, source_for};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags};
 use nix::sys::socket::{MsgFlags, SockaddrStorage, recvmsg, setsockopt, sockopt};
-use sip::stream::{Heard, Input, Output, PONG};
+use sip::stream::{Heard, Input, PONG};
 use sip::{Connection, Flow, Transport};
 use sip_ua::Transmit;
 use std::collections::BTreeMap;
@@ -16,6 +19,8 @@ use std::os::fd::{AsFd, AsRawFd};
 
 /// Octets that may wait for a peer that does not read.
 const MAX_UNSENT: usize = 1 << 20;
+/// Messages that may wait for a connection.
+const MAX_WAITING: usize = 64;
 /// Connections that others may open.
 const MAX_ACCEPTED: usize = 32;
 /// Datagrams and pieces of a stream that are read before everything else has its turn.
@@ -30,17 +35,22 @@ pub(crate) struct Links {
     streams: BTreeMap<Connection, Stream>,
     opened: u64,
     chunk: Vec<u8>,
+    trust: Trust,
+    /// What connections over TLS begin with, once one was wanted.
+    tls: Option<Client>,
 }
 
 struct Stream {
     socket: TcpStream,
+    transport: Transport,
     local: SocketAddr,
     remote: SocketAddr,
     input: Input,
-    output: Output,
+    wire: Wire,
     /// What was sent on a connection that is not there yet: it is undeliverable if it never is.
     waiting: Option<Vec<Vec<u8>>>,
     was_accepted: bool,
+    is_connected: bool,
     /// Whether a message has come.
     has_spoken: bool,
 }
@@ -55,17 +65,18 @@ pub(crate) enum Arrival<'a> {
 }
 
 impl Links {
-    /// Listens for UDP and TCP on one port of `wanted`; port 0 is any.
+    /// Listens for UDP and TCP on one port of `wanted`; port 0 is any. Over TLS who is called has to
+    /// be somebody whom `trust` trusts.
     ///
     /// # Errors
     /// When a port cannot be had.
-    pub(crate) fn open(wanted: SocketAddr) -> io::Result<Self> {
+    pub(crate) fn open(wanted: SocketAddr, trust: Trust) -> io::Result<Self> {
         let mut tries = 0;
         loop {
             let udp = UdpSocket::bind(wanted)?;
             let local = udp.local_addr()?;
             match net::listen(local) {
-                Ok(listener) => return Self::new(udp, local, listener),
+                Ok(listener) => return Self::new(udp, local, listener, trust),
                 // Somebody has the port that UDP happened to get.
                 Err(_) if wanted.port() == 0 && tries < 16 => tries += 1,
                 Err(error) => return Err(error),
@@ -73,7 +84,12 @@ impl Links {
         }
     }
 
-    fn new(udp: UdpSocket, local: SocketAddr, listener: TcpListener) -> io::Result<Self> {
+    fn new(
+        udp: UdpSocket,
+        local: SocketAddr,
+        listener: TcpListener,
+        trust: Trust,
+    ) -> io::Result<Self> {
         udp.set_nonblocking(true)?;
         // Else nobody hears that a port is closed, and waits for 32 s.
         let wants_errors = match local {
@@ -82,7 +98,8 @@ impl Links {
         };
         wants_errors?;
         let chunk = vec![0; sip::message::MAX_MESSAGE];
-        Ok(Self { udp, local, listener, streams: BTreeMap::new(), opened: 0, chunk })
+        let (streams, opened, tls) = (BTreeMap::new(), 0, None);
+        Ok(Self { udp, local, listener, streams, opened, chunk, trust, tls })
     }
 
     /// Where both transports listen; the address may be none in particular.
@@ -109,22 +126,38 @@ impl Links {
             return self.send_datagram(bytes, flow.remote);
         }
         let known = flow.connection.filter(|connection| self.streams.contains_key(connection));
-        let known = known.or_else(|| self.connection_to(flow.remote));
+        let known = known.or_else(|| self.connection_to(flow.transport, flow.remote));
         let connection = match known {
             Some(connection) => connection,
             None => {
+                let tls = flow.transport.is_secure().then(|| self.tls_to(bytes)).transpose()?;
                 let socket = net::connect(None, flow.remote)?;
-                self.add(socket, flow.remote, Some(Vec::new()), false)
+                self.add(socket, (flow.transport, flow.remote), tls, false)
             }
         };
         let Some(stream) = self.streams.get_mut(&connection) else { return Ok(()) };
-        let full = stream.output.push(&[&bytes[..]]);
-        full.map_err(|_| io::Error::from(io::ErrorKind::WouldBlock))?;
         match &mut stream.waiting {
-            Some(waiting) => waiting.push(bytes.clone()),
-            None => stream.flush()?,
+            Some(waiting) if waiting.len() < MAX_WAITING => waiting.push(bytes.clone()),
+            Some(_) => return Err(io::ErrorKind::WouldBlock.into()),
+            None => stream.say(bytes)?,
         }
         Ok(())
+    }
+
+    /// The TLS of a connection to who is called by `request`.
+    fn tls_to(&mut self, request: &[u8]) -> io::Result<Session> {
+        let failed = |text: String| {
+            warnings::warn(format!("TLS is not to be had: {text}"));
+            io::ErrorKind::Unsupported
+        };
+        let name = called_by(request).ok_or_else(|| failed("no name is called".to_owned()))?;
+        let client = match self.tls.take() {
+            Some(client) => client,
+            // Keys go to the file that SSLKEYLOGFILE names, if it names one.
+            None => Client::new(&self.trust, None, true).map_err(|e| failed(e.to_string()))?,
+        };
+        let session = self.tls.insert(client).connect(name);
+        Ok(session.map_err(|error| failed(error.to_string()))?)
     }
 
     fn send_datagram(&self, bytes: &[u8], remote: SocketAddr) -> io::Result<()> {
@@ -138,16 +171,17 @@ impl Links {
         }
     }
 
-    fn connection_to(&self, remote: SocketAddr) -> Option<Connection> {
+    fn connection_to(&self, transport: Transport, remote: SocketAddr) -> Option<Connection> {
         let mut streams = self.streams.iter();
-        streams.find(|(_, stream)| stream.remote == remote).map(|(connection, _)| *connection)
+        let is_there = |stream: &Stream| stream.transport == transport && stream.remote == remote;
+        streams.find(|(_, stream)| is_there(stream)).map(|(connection, _)| *connection)
     }
 
     fn add(
         &mut self,
         socket: TcpStream,
-        remote: SocketAddr,
-        waiting: Option<Vec<Vec<u8>>>,
+        (transport, remote): (Transport, SocketAddr),
+        tls: Option<Session>,
         was_accepted: bool,
     ) -> Connection {
         self.opened += 1;
@@ -155,12 +189,14 @@ impl Links {
         let local = self.local_towards(remote);
         let stream = Stream {
             socket,
+            transport,
             local,
             remote,
             input: Input::default(),
-            output: Output::new(MAX_UNSENT),
-            waiting,
+            wire: Wire::new(tls, MAX_UNSENT),
+            waiting: (!was_accepted).then(Vec::new),
             was_accepted,
+            is_connected: was_accepted,
             has_spoken: false,
         };
         self.streams.insert(connection, stream);
@@ -173,8 +209,7 @@ impl Links {
         let own = own.map(|fd| PollFd::new(fd, PollFlags::POLLIN));
         let streams = self.streams.values().map(|stream| {
             let mut flags = PollFlags::POLLIN;
-            let has_more = stream.waiting.is_some() || !stream.output.is_empty();
-            flags.set(PollFlags::POLLOUT, has_more);
+            flags.set(PollFlags::POLLOUT, stream.wants_room());
             PollFd::new(stream.socket.as_fd(), flags)
         });
         own.into_iter().chain(streams)
@@ -188,15 +223,19 @@ impl Links {
         let connections: Vec<Connection> = self.streams.keys().copied().collect();
         for connection in connections {
             let Some(stream) = self.streams.get_mut(&connection) else { continue };
-            if stream.turn(connection, &mut self.chunk, each).is_err()
+            if let Err(error) = stream.turn(connection, &mut self.chunk, each)
                 && let Some(stream) = self.streams.remove(&connection)
             {
+                if error.kind() == io::ErrorKind::InvalidData {
+                    let remote = stream.remote;
+                    warnings::warn(format!("the connection to {remote} is closed: {error}"));
+                }
                 stream
                     .waiting
                     .iter()
                     .flatten()
                     .for_each(|bytes| each(Arrival::Undeliverable(bytes)));
-                each(Arrival::Closed(Transport::Tcp, stream.remote));
+                each(Arrival::Closed(stream.transport, stream.remote));
             }
         }
     }
@@ -238,7 +277,7 @@ impl Links {
             let accepted = self.streams.values().filter(|stream| stream.was_accepted).count();
             let is_ready = socket.set_nonblocking(true).and_then(|()| socket.set_nodelay(true));
             if is_ready.is_ok() && (accepted < MAX_ACCEPTED || self.drop_silent()) {
-                self.add(socket, remote, None, true);
+                self.add(socket, (Transport::Tcp, remote), None, true);
             }
         }
     }
@@ -264,6 +303,7 @@ impl Stream {
         if self.waiting.is_some() && !self.is_there()? {
             return Ok(());
         }
+        self.open()?;
         self.flush()?;
         for _ in 0..TURN {
             let length = match self.socket.read(chunk) {
@@ -273,25 +313,58 @@ impl Stream {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(error) => return Err(error),
             };
-            let (local, remote) = (self.local, self.remote);
-            let connection = Some(connection);
-            let flow = Flow { transport: Transport::Tcp, local, remote, connection };
-            let (output, has_spoken) = (&mut self.output, &mut self.has_spoken);
-            let received = self.input.receive(&chunk[..length], |heard| {
+            let (transport, local, remote) = (self.transport, self.local, self.remote);
+            let flow = Flow { transport, local, remote, connection: Some(connection) };
+            let plain = match self.wire.receive(&chunk[..length]) {
+                Ok(plain) => plain,
+                Err(error) => {
+                    // The other end is told why, if it listens.
+                    let _ = self.flush();
+                    return Err(io::Error::new(io::ErrorKind::InvalidData, error));
+                }
+            };
+            let (wire, has_spoken) = (&mut self.wire, &mut self.has_spoken);
+            let received = self.input.receive(&plain, |heard| {
                 match heard {
                     Heard::Message(bytes) => {
                         *has_spoken = true;
                         each(Arrival::Message(flow, bytes));
                     }
                     // Where there is no room the peer does not read its pongs.
-                    Heard::Ping => drop(output.push(&[PONG])),
+                    Heard::Ping => drop(wire.push(&[PONG])),
                 }
                 ControlFlow::Continue(())
             });
             received.map_err(io::Error::other)?;
+            self.open()?;
             self.flush()?;
+            if self.wire.has_ended() {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
         }
         Ok(())
+    }
+
+    /// Says a message.
+    fn say(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let full = self.wire.push(&[bytes]);
+        full.map_err(|_| io::Error::from(io::ErrorKind::WouldBlock))?;
+        self.flush()
+    }
+
+    /// Says what has waited, once there is a connection and its keys are agreed on.
+    fn open(&mut self) -> io::Result<()> {
+        if self.wire.is_ready()
+            && let Some(waiting) = self.waiting.take()
+        {
+            waiting.iter().try_for_each(|bytes| self.say(bytes))?;
+        }
+        Ok(())
+    }
+
+    /// Whether it is waited for that something can be written.
+    fn wants_room(&self) -> bool {
+        (self.waiting.is_some() && !self.is_connected) || !self.wire.is_empty()
     }
 
     /// Whether the connection is there by now.
@@ -299,17 +372,14 @@ impl Stream {
         if let Some(error) = self.socket.take_error()? {
             return Err(error);
         }
-        let is_there = self.socket.peer_addr().is_ok();
-        if is_there {
-            self.waiting = None;
-        }
-        Ok(is_there)
+        self.is_connected = self.socket.peer_addr().is_ok();
+        Ok(self.is_connected)
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        while !self.output.is_empty() {
-            match self.socket.write(self.output.pending()) {
-                Ok(count) => self.output.consume(count),
+        while !self.wire.is_empty() {
+            match self.socket.write(self.wire.pending()) {
+                Ok(count) => self.wire.consume(count),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
@@ -325,7 +395,7 @@ mod tests {
     use std::time::{Duration, Instant};
 
     fn links() -> Links {
-        Links::open("127.0.0.1:0".parse().unwrap()).unwrap()
+        Links::open("127.0.0.1:0".parse().unwrap(), Trust::System).unwrap()
     }
 
     /// What `links` tells within five seconds, in words.

@@ -34,6 +34,7 @@ mod wav;
 use audio::Source;
 use clap::Parser;
 use cli::{Cli, Command, LineArgs};
+use config::Config;
 use devices::{Listed, Wanted};
 use front::Front;
 use front::Judge;
@@ -118,17 +119,19 @@ fn report(line: &LineArgs) -> Report {
     Report::new(line.json, records_raw(line))
 }
 
-/// The accounts: of the configuration, or the one on the command line.
-fn accounts(line: &LineArgs) -> Result<Vec<sip_ua::Account>, String> {
+/// What the configuration says, or the command line of one account.
+fn configuration(line: &LineArgs) -> Result<Config, String> {
     if let Some(path) = &line.config {
-        return Ok(config::read(path, line.account.as_deref())?.accounts);
+        return config::read(path, line.account.as_deref());
     }
-    let Some(uri) = &line.account else { return Ok(Vec::new()) };
+    let Some(uri) = &line.account else { return Ok(Config::default()) };
     let password = match line.password_fd {
         Some(number) => Some(secret::of_descriptor(number)?),
         None => secret::of_environment(),
     };
-    config::of_command_line(uri, line.proxy.as_deref(), password).map(|account| vec![account])
+    let (proxy, transport) = (line.proxy.as_deref(), line.transport.as_deref());
+    let account = config::of_command_line(uri, proxy, transport, password)?;
+    Ok(Config { accounts: vec![account], ..Config::default() })
 }
 
 /// The phone that has the whole screen. Its configuration may be where nobody has named it, or not
@@ -144,11 +147,14 @@ fn run_screen(line: &LineArgs) -> Result<Outcome, Outcome> {
     let wanted = line.account.as_deref();
     let config = match &path {
         Some(path) if is_there => config::read(path, wanted).map_err(Outcome::Usage)?,
-        _ => config::Config::default(),
+        _ => Config::default(),
     };
     let mut setup = setup(&LineArgs { config: None, ..line.clone() }, false, 5060)?;
     if is_there {
         setup.accounts = config.accounts;
+        if line.trust.is_none() {
+            setup.trust = config.trust.unwrap_or_default();
+        }
     }
     let phone = Phone::new(setup)?;
     let mut screen = front::Screen::open(config.dials, path).map_err(Outcome::Failed)?;
@@ -198,7 +204,7 @@ fn stun_servers(names: &[String]) -> Result<Vec<SocketAddr>, String> {
 /// What a phone is started with, whose port without `--listen` is `port`.
 fn setup(line: &LineArgs, echo: bool, port: u16) -> Result<Setup, Outcome> {
     pcm::set_rate(line.pcm_rate);
-    let accounts = accounts(line).map_err(Outcome::Usage)?;
+    let Config { accounts, trust, .. } = configuration(line).map_err(Outcome::Usage)?;
     let sound = match echo {
         true => Sound::Echo,
         false if uses_devices(line) && line.play == "silence" => Sound::Microphone,
@@ -228,6 +234,7 @@ fn setup(line: &LineArgs, echo: bool, port: u16) -> Result<Setup, Outcome> {
         stun: stun_servers(&line.stun).map_err(Outcome::Failed)?,
         timings: line.timings,
         suppresses_silence: line.vad,
+        trust: line.trust.clone().or(trust).unwrap_or_default(),
         devices: uses_devices(line).then(|| Wanted {
             microphone: line.microphone.clone(),
             speaker: line.speaker.clone(),

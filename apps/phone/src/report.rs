@@ -260,7 +260,7 @@ pub(crate) struct Answered {
 }
 
 impl Answered {
-    pub(crate) fn new(call: u64, stream: &Stream, remote: &str) -> Self {
+    pub(crate) fn new(call: u64, stream: &Stream, remote: &str, is_secured: bool) -> Self {
         let policy = stream.security.as_ref().map(|agreed| &agreed.send.policy);
         Self {
             call,
@@ -269,7 +269,7 @@ impl Answered {
             srtp_plus: policy
                 .and_then(|policy| policy.plus)
                 .map(|plus| plus.scheme.name().to_owned()),
-            keys_in_clear: policy.is_some(),
+            keys_in_clear: policy.is_some() && !is_secured,
             pcm_rate: pcm::rate_in_use(),
             remote: remote.to_owned(),
         }
@@ -293,11 +293,12 @@ impl std::fmt::Display for Told {
             Self::Refused { from, cause, .. } => write!(f, "a call of {from} is refused: {cause}"),
             Self::Ringing { status, early_media: false, .. } => write!(f, "it rings ({status})"),
             Self::Ringing { status, .. } => write!(f, "it rings, with early media ({status})"),
-            Self::Answered(Answered { codec, srtp, remote, .. }) => match srtp {
-                Some(suite) => write!(
+            Self::Answered(Answered { codec, srtp, keys_in_clear, remote, .. }) => match srtp {
+                Some(suite) if *keys_in_clear => write!(
                     f,
                     "in a call with {remote}: {codec}, SRTP {suite}, but the keys came over signalling in clear"
                 ),
+                Some(suite) => write!(f, "in a call with {remote}: {codec}, SRTP {suite}"),
                 None => write!(f, "in a call with {remote}: {codec}, NOT SECURE: in clear"),
             },
             Self::Dtmf { digit, .. } => write!(f, "key {digit}"),

@@ -123,6 +123,14 @@ impl Agent {
         self.tidy(now);
     }
 
+    /// Whether what is said about `call` goes to the next server, or to the other end, over a
+    /// connection that nobody on the way can read.
+    #[must_use]
+    pub fn is_secured(&self, call: CallId) -> bool {
+        let flow = self.calls.get(&call).and_then(Call::flow);
+        flow.is_some_and(|flow| flow.transport.is_secure())
+    }
+
     /// How many calls there are.
     #[must_use]
     pub fn calls(&self) -> usize {

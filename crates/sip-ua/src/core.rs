@@ -8,7 +8,7 @@ use crate::token::{Token, Tokens};
 use alloc::collections::{BTreeSet, VecDeque};
 use alloc::vec::Vec;
 use core::net::IpAddr;
-use sip::{Emit, Flow};
+use sip::{Emit, Flow, Transport};
 
 /// News of a call that another call's end has wished for.
 pub(crate) struct News {
@@ -86,11 +86,20 @@ impl Core {
     }
 }
 
-/// Our contact on `flow`: a URI in angle brackets.
-pub(crate) fn contact<'a>(user: &'a [u8], flow: &Flow) -> impl Emit + 'a {
+/// Our contact on `flow` for a request for `uri`, in angle brackets: a SIPS URI where that is one
+/// (RFC 3261 section 8.1.1.8).
+pub(crate) fn contact<'a>(user: &'a [u8], flow: &Flow, uri: &[u8]) -> impl Emit + use<'a> {
     let transport = flow.transport;
-    let params = transport.is_stream().then(|| (";transport=", transport.uri_name()));
-    ("<sip:", user, "@", flow.local, params, ">")
+    let is_sips = is_sips(uri);
+    // A SIPS URI says TLS by itself (RFC 5630 section 3.1.3).
+    let is_said = is_sips && transport == Transport::Tls;
+    let params = (transport.is_stream() && !is_said).then(|| (";transport=", transport.uri_name()));
+    (if is_sips { "<sips:" } else { "<sip:" }, user, "@", flow.local, params, ">")
+}
+
+/// Whether `uri` is a SIPS URI.
+pub(crate) fn is_sips(uri: &[u8]) -> bool {
+    uri.get(..5).is_some_and(|scheme| scheme.eq_ignore_ascii_case(b"sips:"))
 }
 
 /// The value of our Via in a request that goes on `flow`.

@@ -266,7 +266,9 @@ fn granted(
 ) -> Option<Duration> {
     let user = core.contact_user(Some(account));
     let mut own = Vec::new();
-    contact(&user, flow).emit(&mut own);
+    let uri =
+        core.config.accounts.get(account.0).map_or(&b""[..], |account| account.uri.as_bytes());
+    contact(&user, flow, uri).emit(&mut own);
     let own = NameAddr::parse(HeaderName::Contact, &own).ok()?;
     let own = own.uri().ok()?;
     let own = own.as_sip()?;

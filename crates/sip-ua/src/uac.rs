@@ -118,10 +118,11 @@ impl Core {
         let user = self.contact_user(client.draft.account);
         let Client { draft, authorization, .. } = client;
         let mut bytes = Vec::new();
+        let uri = draft.dialog.target();
         let contact = draft
             .contact
             .as_ref()
-            .map(|params| ("Contact: ", contact(&user, &flow), params, "\r\n"));
+            .map(|params| ("Contact: ", contact(&user, &flow, uri), params, "\r\n"));
         draft
             .dialog
             .request(draft.method, draft.cseq, via(&flow, branch), &mut bytes)

@@ -3,6 +3,7 @@
 
 mod client;
 mod files;
+mod next_hop;
 mod server;
 mod session;
 mod words;
@@ -12,6 +13,7 @@ mod tests;
 
 pub use client::{Client, Trust};
 pub use files::{FileError, Fingerprint, Identity, make_self_signed};
+pub use next_hop::called_by;
 pub use rustls::pki_types::ServerName;
 pub use server::{ClientCertificates, Server};
 pub use session::Session;

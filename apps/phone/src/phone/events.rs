@@ -149,7 +149,8 @@ impl Phone {
         let Some(call) = self.calls.get(&number) else { return };
         let session = call.leg.as_ref().and_then(|leg| leg.session.as_ref());
         if let Some(session) = session {
-            let answered = Answered::new(number, session.stream(), &call.party);
+            let is_secured = call.id.is_some_and(|id| self.agent.is_secured(id));
+            let answered = Answered::new(number, session.stream(), &call.party, is_secured);
             self.tell(Told::Answered(answered));
         }
     }

@@ -25,6 +25,7 @@ use crate::trace::{Trace, Traced};
 use media::ear::Ear;
 use media::{Heard, Wishes};
 use net::Clock;
+use net::tls::Trust;
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::prctl::set_timerslack;
 use nix::sys::time::TimeSpec;
@@ -76,6 +77,8 @@ pub(crate) struct Setup {
     pub(crate) suppresses_silence: bool,
     /// The sound devices that are used, if any are.
     pub(crate) devices: Option<Wanted>,
+    /// Who is trusted to be who they say, over TLS.
+    pub(crate) trust: Trust,
 }
 
 /// An account, as far as the phone has to know it.
@@ -152,7 +155,7 @@ impl Phone {
     pub(crate) fn new(setup: Setup) -> Result<Self, Outcome> {
         let failed = |error: std::io::Error| Outcome::Failed(error.to_string());
         let wanted = setup.listen;
-        let links = Links::open(wanted).map_err(|error| {
+        let links = Links::open(wanted, setup.trust).map_err(|error| {
             Outcome::Failed(format!(
                 "cannot listen on {wanted}: {error}; choose another place with --listen"
             ))
@@ -241,6 +244,11 @@ impl Phone {
     /// The last messages, the oldest first.
     pub(crate) const fn trace(&self) -> &VecDeque<Traced> {
         self.trace.messages()
+    }
+
+    /// Whether nobody on the way to the next server reads what is said about `call`.
+    pub(crate) fn is_secured(&self, call: &Call) -> bool {
+        call.id.is_some_and(|id| self.agent.is_secured(id))
     }
 
     /// Whether somebody has pressed Ctrl-C since this was asked last.

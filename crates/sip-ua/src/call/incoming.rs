@@ -193,7 +193,12 @@ fn respond_to_invite(
     if status < 300 {
         invite.write_record_routes(&mut lines);
         let user = core.contact_user(account);
-        ("Contact: ", contact(&user, flow), "\r\n", capabilities::lines(&core.config))
+        (
+            "Contact: ",
+            contact(&user, flow, invite.request_uri().unwrap_or_default()),
+            "\r\n",
+            capabilities::lines(&core.config),
+        )
             .emit(&mut lines);
     }
     lines.extend_from_slice(more);

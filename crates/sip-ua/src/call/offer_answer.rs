@@ -189,7 +189,12 @@ impl Call {
         let tag = self.local_tag();
         let user = core.contact_user(self.account);
         let mut lines = Vec::new();
-        ("Contact: ", contact(&user, flow), "\r\n", capabilities::lines(&core.config))
+        (
+            "Contact: ",
+            contact(&user, flow, request.request_uri().unwrap_or_default()),
+            "\r\n",
+            capabilities::lines(&core.config),
+        )
             .emit(&mut lines);
         if request.method() != Some(Method::Prack)
             && let State::Established(established) = &mut self.state

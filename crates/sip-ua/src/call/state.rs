@@ -303,6 +303,11 @@ impl Call {
         (known == next_hop).then_some(*flow)
     }
 
+    /// The way that its messages go, if it is known.
+    pub(crate) fn flow(&self) -> Option<Flow> {
+        self.way.as_ref().map(|(_, flow)| *flow)
+    }
+
     /// The tag of this end.
     pub(crate) fn local_tag(&self) -> Vec<u8> {
         match &self.state {

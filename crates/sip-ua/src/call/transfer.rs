@@ -186,7 +186,8 @@ impl Call {
         established.referrals.count += 1;
         established.referrals.followed = Some((cseq_of(&refer), now + TELLS));
         let mut accepted = Vec::new();
-        ("Contact: ", contact(&user, &asked.flow), "\r\n").emit(&mut accepted);
+        ("Contact: ", contact(&user, &asked.flow, refer.request_uri().unwrap_or_default()), "\r\n")
+            .emit(&mut accepted);
         let answer = Answer { status: 202, tag: &tag, lines: &accepted, body: b"" };
         core.respond(&refer, &asked.flow, asked.key, &answer, now);
         Ok((uri, Cause { referrer: Some(self.id), lines }))

@@ -146,6 +146,15 @@ impl<'a> Message<'a> {
         }
     }
 
+    /// The request URI as it is written, if this is a request.
+    #[must_use]
+    pub const fn request_uri(&self) -> Option<&'a [u8]> {
+        match self.start_line {
+            StartLine::Request { uri, .. } => Some(uri),
+            StartLine::Response { .. } => None,
+        }
+    }
+
     /// The status code, if this is a response.
     #[must_use]
     pub const fn status(&self) -> Option<u16> {

@@ -27,6 +27,9 @@ pub(super) enum Place {
 const PLACES: [Place; 6] =
     [Place::Server, Place::User, Place::Password, Place::Transport, Place::Save, Place::Peer];
 
+/// What may carry messages, by its name in a URI; the first is the usual one.
+const TRANSPORTS: [&str; 3] = ["udp", "tcp", "tls"];
+
 /// What is filled in.
 #[derive(Debug, Default)]
 pub(super) struct Login {
@@ -35,7 +38,8 @@ pub(super) struct Login {
     server: Field,
     user: Field,
     password: Field,
-    by_tcp: bool,
+    /// Of [`TRANSPORTS`].
+    transport: usize,
     pub(super) saves: bool,
     peer: Field,
 }
@@ -60,7 +64,9 @@ impl Login {
             Place::Password => self.password.edit(key),
             Place::Peer => self.peer.edit(key),
             Place::Transport => {
-                self.by_tcp ^= turns;
+                let back = key.code == KeyCode::Left;
+                let step = if back { TRANSPORTS.len() - 1 } else { usize::from(turns) };
+                self.transport = (self.transport + step) % TRANSPORTS.len();
                 turns
             }
             Place::Save => {
@@ -87,15 +93,14 @@ impl Login {
         if server.is_empty() || user.is_empty() {
             return Err("server and user are wanted, such as example.org and alice".into());
         }
-        let by = if self.by_tcp { ";transport=tcp" } else { "" };
-        let proxy = format!("{server}{by}");
+        let named = (self.transport > 0).then(|| TRANSPORTS[self.transport]);
         let (uri, proxy) = match user.contains('@') {
-            true => (with_scheme(user), Some(proxy)),
-            false => (format!("sip:{user}@{server}"), self.by_tcp.then_some(proxy)),
+            true => (with_scheme(user), Some(server.to_owned())),
+            false => (format!("sip:{user}@{server}"), None),
         };
         let password = self.password.text();
         let password = (!password.is_empty()).then(|| password.to_owned());
-        let entry = Entry::new(uri, password, proxy);
+        let entry = Entry::new(uri, password, proxy).by(named);
         config::account(entry.clone()).map_err(|_| {
             format!(
                 "{} is no address: expected a server such as example.org and a user such as alice",
@@ -143,7 +148,10 @@ impl Login {
             let (text, at) = match (field, place) {
                 (Some(field), _) => field.shown(columns, secret),
                 (None, Place::Transport) => {
-                    (format!("{} UDP  {} TCP", choice(!self.by_tcp), choice(self.by_tcp)), 1)
+                    let shown = TRANSPORTS.iter().enumerate().map(|(number, name)| {
+                        format!("{} {}", choice(number == self.transport), name.to_uppercase())
+                    });
+                    (shown.collect::<Vec<_>>().join("  "), 1)
                 }
                 (None, _) => {
                     let path = path.map_or("nowhere".into(), |path| path.display().to_string());
@@ -171,7 +179,7 @@ impl Login {
 mod tests {
     use super::*;
 
-    fn filled(server: &str, user: &str, by_tcp: bool) -> Result<Entry, String> {
+    fn filled(server: &str, user: &str, turns: &str) -> Result<Entry, String> {
         let mut login = Login::default();
         let fill = |login: &mut Login, text: &str| {
             text.chars().for_each(|char| assert!(login.edit(KeyCode::Char(char).into())));
@@ -180,30 +188,37 @@ mod tests {
         fill(&mut login, server);
         fill(&mut login, user);
         fill(&mut login, "secret");
-        fill(&mut login, if by_tcp { " " } else { "" });
+        fill(&mut login, turns);
         login.entry()
     }
 
     #[test]
     fn an_account_is_made_of_what_is_filled_in() {
-        for (server, user, by_tcp, uri, proxy) in [
-            ("example.org", "alice", false, "sip:alice@example.org", None),
+        for (server, user, turns, uri, proxy) in [
+            ("example.org", "alice", "", "sip:alice@example.org", None),
+            (
+                "example.org",
+                "alice",
+                "  ",
+                "sip:alice@example.org",
+                Some("sip:example.org;transport=tls;lr"),
+            ),
             (
                 "sip:192.0.2.1:5070",
                 "alice",
-                true,
+                " ",
                 "sip:alice@192.0.2.1:5070",
                 Some("sip:192.0.2.1:5070;transport=tcp;lr"),
             ),
             (
                 "192.0.2.1",
                 "alice@example.org",
-                false,
+                "   ",
                 "sip:alice@example.org",
                 Some("sip:192.0.2.1;lr"),
             ),
         ] {
-            let account = config::account(filled(server, user, by_tcp).unwrap()).unwrap();
+            let account = config::account(filled(server, user, turns).unwrap()).unwrap();
             assert_eq!((account.uri.as_str(), account.proxy.as_deref()), (uri, proxy));
             assert_eq!(account.password, Some(sip_ua::Password::new("secret")));
         }
@@ -211,8 +226,8 @@ mod tests {
 
     #[test]
     fn what_is_missing_or_wrong_is_said() {
-        assert!(filled("", "alice", false).unwrap_err().contains("wanted"));
-        assert!(filled("a b", "alice", false).unwrap_err().contains("no address"));
-        assert!(filled("a", "alice\"\n".trim(), false).unwrap_err().contains("no address"));
+        assert!(filled("", "alice", "").unwrap_err().contains("wanted"));
+        assert!(filled("a b", "alice", "").unwrap_err().contains("no address"));
+        assert!(filled("a", "alice\"\n".trim(), "").unwrap_err().contains("no address"));
     }
 }

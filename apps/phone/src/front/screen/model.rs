@@ -78,7 +78,8 @@ impl<'a> Model<'a> {
                 local: leg.and_then(|leg| leg.ports.rtp.local_addr().ok()),
                 remote: session.and_then(|session| session.stream().remote),
                 media: session.and_then(|session| {
-                    let answered = Answered::new(number, session.stream(), &call.party);
+                    let is_secured = phone.is_secured(call);
+                    let answered = Answered::new(number, session.stream(), &call.party, is_secured);
                     Some((answered, leg?.figures(number)?))
                 }),
             }

@@ -15,7 +15,7 @@ mod tests;
 use super::local::{AT_ONCE, CarryOut, Engine, Failed, Local};
 use crate::log;
 use net::Clock;
-use net::tls::ServerName;
+use net::tls::{ServerName, called_by};
 use nix::sys::epoll::EpollFlags;
 use parking_lot::{Mutex, RwLock};
 pub(super) use secure::CurrentTls;
@@ -184,7 +184,7 @@ impl Connections {
             return self.get(connection);
         }
         let name = match flow.transport.is_secure() {
-            true => Some(secure::called_by(message)?),
+            true => Some(called_by(message)?),
             false => None,
         };
         let far_end = (flow.transport, flow.remote, name);
