@@ -95,9 +95,9 @@ impl Outcome {
             Failure::TimedOut => {
                 Self::Unreachable(format!("nobody answers where {party} should be"))
             }
-            Failure::Unreachable => {
-                Self::Unreachable(format!("{party} cannot be reached: nobody listens there"))
-            }
+            Failure::Unreachable => Self::Unreachable(format!(
+                "{party} cannot be reached: nobody listens there, or no connection is taken"
+            )),
             Failure::Unauthorized { realm } => Self::Unauthorized(format!(
                 "{realm} asks for a password; name an account that has one for it (--config, --account)"
             )),

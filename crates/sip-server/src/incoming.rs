@@ -27,6 +27,10 @@ const ALLOW: &[u8] = b"INVITE, ACK, CANCEL, BYE, REGISTER, OPTIONS, MESSAGE, SUB
     REFER, INFO, UPDATE, PRACK";
 pub(crate) const ALLOW_REGISTRAR: &[u8] = b"REGISTER, OPTIONS";
 
+/// The answer to a request for a SIPS URI that has come in clear.
+pub(crate) const UNSECURED: StatusLine<'static> =
+    Status::BAD_REQUEST.because("SIPS URI over an Unsecured Transport");
+
 /// Refuses extensions that the server does not have (RFC 3261 section 8.2.2.3).
 pub(crate) fn refuse_extensions(incoming: &Incoming<'_, '_>, options: &[&[u8]], env: &mut Env<'_>) {
     reply(incoming.message, &incoming.flow, Status::BAD_EXTENSION, env, |out, _| {

@@ -15,7 +15,7 @@ use core::net::SocketAddr;
 use lock_api::RawMutex;
 use sip::header::{NameAddr, delta_seconds, q_value};
 use sip::message::RequestHead;
-use sip::uri::UriError;
+use sip::uri::{UriError, is_sips};
 use sip::write_decimal;
 use sip::{Duration, HeaderName, Instant, Message, SipUri, Status, StatusLine, Uri};
 use smallvec::SmallVec;
@@ -285,6 +285,13 @@ impl<'m> Order<'m> {
                     path.is_empty() && is_flow_bound(request, &contact.uri, flow, env.settings);
                 if let Some(refusal) = refuse_unreachable(contact, env.settings) {
                     return Err(refusal);
+                }
+                // Who calls a SIPS URI would be led in clear (RFC 5630 section 5.2).
+                let is_secured = is_sips(head.uri_bytes) && flow.transport.is_secure();
+                if contact.uri.secure && !is_secured {
+                    return Err(bad_request(
+                        "SIPS Contact in a REGISTER That Is Not for a SIPS URI",
+                    ));
                 }
             }
         }

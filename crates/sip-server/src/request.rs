@@ -4,16 +4,17 @@ use crate::authentication::{Asker, authenticate};
 use crate::config::State;
 use crate::event::Env;
 use crate::flow::Flow;
-use crate::incoming::{Incoming, answer, refuse_extensions, reply};
+use crate::incoming::{Incoming, UNSECURED, answer, refuse_extensions, reply};
 use crate::lines::{write_line, write_number_line};
 use crate::proxy::policy::{address_of, route};
-use crate::proxy::preprocess;
+use crate::proxy::{is_served, preprocess};
 use crate::registrar::{self, Outcome};
 use crate::server::Server;
 use crate::settings::Trust;
 use crate::timings::{Step, timed};
 use lock_api::RawMutex;
 use sip::header::{NameAddr, write_date};
+use sip::uri::is_sips;
 use sip::{HeaderName, Message, Method, Status, Uri};
 use smallvec::SmallVec;
 
@@ -63,7 +64,7 @@ pub(crate) fn on_request<R: RawMutex>(
     let found = preprocess(message, &head, env.settings, env.keys);
     let registers = match (&found.uri, head.method) {
         // Where ports are translated on the way here, phones ask at the outer one.
-        (Uri::Sip(uri), Method::Register) if !uri.secure => {
+        (Uri::Sip(uri), Method::Register) if is_served(uri, env.settings) => {
             env.settings.domain_of(&uri.host).is_some()
         }
         _ => false,
@@ -157,6 +158,9 @@ fn meets_transaction<R: RawMutex>(
 
 fn on_register<R: RawMutex>(server: &Server<R>, incoming: &Incoming<'_, '_>, env: &mut Env<'_>) {
     let Incoming { message, head, flow, .. } = incoming;
+    if is_sips(head.uri_bytes) && !flow.transport.is_secure() {
+        return reply(message, flow, UNSECURED, env, |_, _| {});
+    }
     let unsupported: SmallVec<[&[u8]; 2]> = message
         .elements(HeaderName::Require)
         .filter(|option| !option.eq_ignore_ascii_case(b"path"))

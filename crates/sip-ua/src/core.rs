@@ -8,6 +8,7 @@ use crate::token::{Token, Tokens};
 use alloc::collections::{BTreeSet, VecDeque};
 use alloc::vec::Vec;
 use core::net::IpAddr;
+use sip::uri::is_sips;
 use sip::{Emit, Flow, Transport};
 
 /// News of a call that another call's end has wished for.
@@ -95,11 +96,6 @@ pub(crate) fn contact<'a>(user: &'a [u8], flow: &Flow, uri: &[u8]) -> impl Emit 
     let is_said = is_sips && transport == Transport::Tls;
     let params = (transport.is_stream() && !is_said).then(|| (";transport=", transport.uri_name()));
     (if is_sips { "<sips:" } else { "<sip:" }, user, "@", flow.local, params, ">")
-}
-
-/// Whether `uri` is a SIPS URI.
-pub(crate) fn is_sips(uri: &[u8]) -> bool {
-    uri.get(..5).is_some_and(|scheme| scheme.eq_ignore_ascii_case(b"sips:"))
 }
 
 /// The value of our Via in a request that goes on `flow`.

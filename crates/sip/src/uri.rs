@@ -227,6 +227,12 @@ pub(crate) fn ipv6(bytes: &[u8]) -> Option<Ipv6Addr> {
     text.parse().ok()
 }
 
+/// Whether the URI `uri` has the scheme `sips`.
+#[must_use]
+pub fn is_sips(uri: &[u8]) -> bool {
+    uri.get(..5).is_some_and(|scheme| scheme.eq_ignore_ascii_case(b"sips:"))
+}
+
 /// The user part `user` with every `%HH` replaced by the byte it stands for, once (RFC 3261 section
 /// 19.1.2). A `%` that no two hexadecimal digits follow stands for itself.
 #[must_use]

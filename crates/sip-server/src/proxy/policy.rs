@@ -6,8 +6,8 @@ use crate::config::{Mode, State};
 use crate::event::Env;
 use crate::flow::Flow;
 use crate::incoming::{
-    ALLOW_REGISTRAR, Incoming, answer, for_server, refuse_extensions, refuse_for_now, reply,
-    reply_flow,
+    ALLOW_REGISTRAR, Incoming, UNSECURED, answer, for_server, refuse_extensions, refuse_for_now,
+    reply, reply_flow,
 };
 use crate::lines::write_line;
 use crate::location::AddressOfRecord;
@@ -15,7 +15,7 @@ use crate::overload::Share;
 use crate::proxy::via_branch::{Said, Visit, loop_hash, visit};
 use crate::proxy::{
     Context, Destination, Grant, Identity, Lacking, Leads, Names, NextHop, NoRoute, Onward, Plan,
-    Preprocessed, Target, Targets, stateless,
+    Preprocessed, Target, Targets, keep_scheme, stateless,
 };
 use crate::registrar;
 use crate::server::Server;
@@ -27,12 +27,16 @@ use core::net::SocketAddr;
 use core::sync::atomic::Ordering;
 use lock_api::RawMutex;
 use sip::message::RequestHead;
+use sip::uri::is_sips;
 use sip::{Duration, HeaderName, Message, Method, SipUri, Status, Transport, Uri};
 use smallvec::SmallVec;
 
 /// Max-Breadth of a request that has none (RFC 5393 section 5.3.3), and the most that any has: the
 /// sender chooses it.
 const MAX_BREADTH: u32 = 60;
+
+/// Says that who is called has registered no SIPS URI (RFC 5630 section 6.3).
+const SIPS_NOT_ALLOWED: &[u8] = b"380 barebell \"SIPS Not Allowed\"";
 
 /// Sends a request on its way, or says why it has none.
 pub(crate) fn route<R: RawMutex>(
@@ -75,6 +79,10 @@ enum Refusal {
     Status(Status),
     /// This server is a registrar only.
     OnlyRegistrar,
+    /// It is for a SIPS URI, and has come in clear.
+    Unsecured,
+    /// It is for a SIPS URI, and whom it is for is not reached by one.
+    OnlyUnsecured,
     /// It asks for extensions that a proxy here does not have.
     Extensions,
     /// It may be tried again after some seconds.
@@ -95,6 +103,15 @@ fn refuse(incoming: &Incoming<'_, '_>, refusal: &Refusal, env: &mut Env<'_>) {
         Refusal::OnlyRegistrar => {
             reply(message, flow, Status::METHOD_NOT_ALLOWED, env, |out, _| {
                 write_line(out, b"Allow", ALLOW_REGISTRAR);
+            });
+        }
+        Refusal::Unsecured => {
+            reply(message, flow, UNSECURED, env, |_, _| {});
+        }
+        Refusal::OnlyUnsecured => {
+            env.counters.unavailable.add();
+            reply(message, flow, Status::TEMPORARILY_UNAVAILABLE, env, |out, _| {
+                write_line(out, b"Warning", SIPS_NOT_ALLOWED);
             });
         }
         Refusal::Extensions => refuse_extensions(incoming, &required_of_proxies(message), env),
@@ -121,6 +138,10 @@ fn decide<R: RawMutex>(
     let Incoming { message, head, flow, .. } = incoming;
     let hash = || loop_hash(&env.keys.branch, message, head, found.uri_bytes);
     let visit = visit_of(incoming, hash, env)?;
+    // Who reads it on the way here could have read all of it.
+    if is_sips(found.uri_bytes) && !flow.transport.is_secure() && onward.is_ok() {
+        return Err(Refusal::Unsecured);
+    }
     let onward = onward.map_err(|no_route| without_route(no_route, env))?;
     let mut targets = match &onward {
         // Where a dialog goes is known.
@@ -140,6 +161,13 @@ fn decide<R: RawMutex>(
     }
     let (answerer, routes) =
         find_targets(server, &asked, found, onward, &sponsor, &mut targets, env)?;
+    let is_for_sips = is_sips(found.uri_bytes);
+    if !targets.is_empty() {
+        keep_scheme(&mut targets, is_for_sips);
+        if targets.is_empty() {
+            return Err(Refusal::OnlyUnsecured);
+        }
+    }
     if visit == Visit::Spiral {
         // However few it opens at once, it could go on for ever with what is left each time it
         // comes by.

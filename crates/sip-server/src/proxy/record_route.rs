@@ -11,7 +11,8 @@ use crate::settings::Settings;
 use alloc::vec::Vec;
 use sip::dialog::DialogId;
 use sip::header::NameAddr;
-use sip::{HeaderName, Message, SipUri, Uri};
+use sip::uri::is_sips;
+use sip::{HeaderName, Message, SipUri, Transport, Uri};
 use smallvec::SmallVec;
 
 /// How requests get to the sender of `request`, which came on `arrived_on`.
@@ -83,10 +84,13 @@ pub(super) fn write_record_route(
         remote_tag: called.and_then(|called| called.tag()).unwrap_or_default(),
     };
     let user = token.text(&env.keys.token, &id);
+    // RFC 5630 section 5.3.
+    let is_sips = request.request_uri().is_some_and(is_sips);
     let mut line = |flow: &Flow| {
-        lines.extend_from_slice(b"Record-Route: <sip:");
+        lines.extend_from_slice(b"Record-Route: <");
+        lines.extend_from_slice(if is_sips { b"sips:" } else { b"sip:" });
         lines.extend_from_slice(&user);
-        write_own_end(flow, env.settings, lines);
+        write_own_end(flow, is_sips, env.settings, lines);
     };
     line(to);
     if (from.transport, from.local) != (to.transport, to.local) {
@@ -94,11 +98,12 @@ pub(super) fn write_record_route(
     }
 }
 
-/// Appends what follows the token in a Record-Route: our end of `flow`.
-fn write_own_end(flow: &Flow, settings: &Settings, lines: &mut Vec<u8>) {
+/// Appends what follows the token in a Record-Route: our end of `flow`. A SIPS URI says TLS by
+/// itself.
+fn write_own_end(flow: &Flow, is_sips: bool, settings: &Settings, lines: &mut Vec<u8>) {
     lines.push(b'@');
     write_address(lines, settings.called(flow));
-    if flow.transport.is_stream() {
+    if flow.transport.is_stream() && !(is_sips && flow.transport == Transport::Tls) {
         lines.extend_from_slice(b";transport=");
         lines.extend_from_slice(flow.transport.uri_name().as_bytes());
     }
@@ -115,13 +120,14 @@ pub(super) fn write_record_route_anew(
     out: &mut Vec<u8>,
 ) {
     let mut old = Vec::new();
-    write_own_end(before, settings, &mut old);
+    let is_sips = lines.starts_with(b"Record-Route: <sips:");
+    write_own_end(before, is_sips, settings, &mut old);
     let first = memchr::memchr(b'\n', lines).map_or(0, |end| end + 1);
     let (line, rest) = lines.split_at(first);
     match line.strip_suffix(&old[..]) {
         Some(start) if start.starts_with(b"Record-Route: ") => {
             out.extend_from_slice(start);
-            write_own_end(now, settings, out);
+            write_own_end(now, is_sips, settings, out);
         }
         _ => out.extend_from_slice(line),
     }

@@ -185,7 +185,7 @@ impl<'m> Preprocessed<'m> {
 
 /// Whether the scheme is one that this server serves: without TLS there is no SIPS (RFC 5630
 /// section 5.3).
-fn is_served(uri: &SipUri<'_>, settings: &Settings) -> bool {
+pub(crate) fn is_served(uri: &SipUri<'_>, settings: &Settings) -> bool {
     !uri.secure || settings.transports().into_iter().any(sip::Transport::is_secure)
 }
 

@@ -11,6 +11,7 @@ use alloc::vec::Vec;
 use core::net::SocketAddr;
 use memchr::memchr;
 use sip::locate::Destination;
+use sip::uri::is_sips;
 use sip::{Host, Message, SipUri, Transport, Uri};
 use smallvec::SmallVec;
 
@@ -69,6 +70,15 @@ pub(crate) enum NoRoute {
 }
 
 impl NextHop {
+    /// Whether nobody on the way there reads what is sent.
+    fn is_secure(&self) -> bool {
+        match self {
+            Self::Flow(flow) => flow.transport.is_secure(),
+            Self::Address { transport, .. } => transport.is_some_and(Transport::is_secure),
+            Self::Name(destination) => destination.sips,
+        }
+    }
+
     /// Whether it leaves to us by which transport a long request goes.
     pub(super) fn leaves_transport(&self) -> bool {
         match self {
@@ -204,6 +214,19 @@ impl Target {
         let host = memchr(b'@', &self.uri).unwrap_or(0);
         let end = memchr(b'?', &self.uri[host..]);
         end.map_or(&self.uri, |end| &self.uri[..host + end])
+    }
+}
+
+/// Leaves those of `targets` that a request may go to by the scheme of its URI (RFC 5630 section
+/// 5.3): one for a SIPS URI goes to SIPS URIs alone, and over TLS. One for a SIP URI goes to whoever
+/// registered a SIPS URI by the SIP URI that is otherwise the same: else the dialog would be half
+/// of one kind and half of the other.
+pub(crate) fn keep_scheme(targets: &mut Targets, is_for_sips: bool) {
+    match is_for_sips {
+        true => targets.retain(|target| is_sips(&target.uri) && target.next_hop.is_secure()),
+        false => targets.iter_mut().filter(|target| is_sips(&target.uri)).for_each(|target| {
+            target.uri.remove(b"sip".len());
+        }),
     }
 }
 

@@ -13,6 +13,7 @@ mod requests;
 mod rfc4475;
 mod rfc5118;
 mod rig;
+mod sips;
 mod stateless;
 mod strict_routing;
 mod tel;

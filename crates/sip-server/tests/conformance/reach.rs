@@ -289,7 +289,7 @@ fn what_nothing_can_be_sent_to_is_not_registered() {
     }
     // On the flow that it came on, whatever the contact says.
     let mut rig = rig(State::Stateful);
-    rig.register("alice", &tcp(ALICE, 3), "<sips:alice@a.example>");
+    rig.register("alice", &tcp(ALICE, 3), "<sip:alice@a.example;transport=tls>");
     let mut config = closed_config();
     let network = Network { address: "198.51.100.10".parse().unwrap(), prefix: 32 };
     config.limits.trusted = vec![network];

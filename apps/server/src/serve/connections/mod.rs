@@ -90,7 +90,8 @@ struct Listening {
     address: SocketAddr,
 }
 
-/// A far end, by its address and, over TLS, by the name that it has proved to have.
+/// A far end, by its address and, over TLS, by the name that it has proved to have: who connects has
+/// proved none, and gets answers alone.
 type FarEnd = (Transport, SocketAddr, Option<ServerName<'static>>);
 
 /// What has come of connections and waits to be worked on.
@@ -105,8 +106,7 @@ struct Owned {
 
 struct Table {
     open: HashMap<Connection, Arc<Stream>>,
-    /// The newest connection to each far end. Over TLS those alone that were opened from here: who
-    /// connects has proved nothing.
+    /// The newest connection to each far end.
     by_remote: HashMap<FarEnd, Connection>,
     by_source: HashMap<IpAddr, usize>,
     next_number: NonZeroU64,
@@ -183,7 +183,8 @@ impl Connections {
         if let Some(connection) = flow.connection {
             return self.get(connection);
         }
-        let name = match flow.transport.is_secure() {
+        let is_request = !message.starts_with(b"SIP/2.0 ");
+        let name = match flow.transport.is_secure() && is_request {
             true => Some(called_by(message)?),
             false => None,
         };
@@ -245,6 +246,7 @@ impl Connections {
                 let session = session.ok_or(io::ErrorKind::Unsupported)?;
                 Some(session.map_err(io::Error::other)?)
             }
+            None if flow.transport.is_secure() => return Err(io::ErrorKind::NotConnected.into()),
             None => None,
         };
         let local = Some(flow.local).filter(|local| !local.ip().is_unspecified());
@@ -266,9 +268,7 @@ impl Connections {
         // And before anything is read of it.
         self.engine.connection_opened(connection);
         table.open.insert(connection, Arc::clone(&stream));
-        if let Some(far_end) = &stream.far_end {
-            table.by_remote.insert(far_end.clone(), connection);
-        }
+        table.by_remote.insert(stream.far_end.clone(), connection);
         *table.by_source.entry(stream.flow.remote.ip()).or_default() += 1;
         drop(table);
         // It has no shorter time than this.
@@ -285,10 +285,8 @@ impl Connections {
         if table.open.remove(&connection).is_none() {
             return;
         }
-        if let Some(far_end) = &stream.far_end
-            && table.by_remote.get(far_end) == Some(&connection)
-        {
-            table.by_remote.remove(far_end);
+        if table.by_remote.get(&stream.far_end) == Some(&connection) {
+            table.by_remote.remove(&stream.far_end);
         }
         if let Some(count) = table.by_source.get_mut(&remote.ip()) {
             *count -= 1;

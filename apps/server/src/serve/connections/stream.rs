@@ -32,8 +32,8 @@ pub(super) struct Stream {
     pub(super) connection: Connection,
     /// Its two ends, and its number.
     pub(super) flow: Flow,
-    /// Under what name others may use it, too, who want to get there.
-    pub(super) far_end: Option<FarEnd>,
+    /// Who is reached by it.
+    pub(super) far_end: FarEnd,
     pub(super) socket: TcpStream,
     /// Only who serves the connection looks at this.
     reading: Mutex<Reading>,
@@ -117,7 +117,7 @@ impl Stream {
         if tls.is_some() {
             patience.end_at(now + HANDSHAKE_TIMEOUT);
         }
-        let far_end = tls.is_none().then_some((flow.transport, flow.remote, None));
+        let far_end = (flow.transport, flow.remote, None);
         let writing = Writing::Open(Wire::new(tls, MAX_UNSENT));
         Self::new(socket, connection, flow, far_end, patience, writing)
     }
@@ -134,14 +134,14 @@ impl Stream {
         let mut patience = Patience::new(&TIMEOUTS, now);
         patience.end_at(now + CONNECT_TIMEOUT);
         let writing = Writing::Connecting(Vec::new(), Wire::new(tls, MAX_UNSENT));
-        Self::new(socket, connection, flow, Some(far_end), patience, writing)
+        Self::new(socket, connection, flow, far_end, patience, writing)
     }
 
     fn new(
         socket: TcpStream,
         connection: Connection,
         flow: Flow,
-        far_end: Option<FarEnd>,
+        far_end: FarEnd,
         patience: Patience,
         writing: Writing,
     ) -> Self {
