@@ -66,7 +66,7 @@ impl FromStr for Listen {
     fn from_str(text: &str) -> Result<Self, String> {
         let expected = || {
             format!(
-                "`{text}` is no address to listen on; expected TRANSPORT:ADDRESS:PORT with udp, tcp or tls, \
+                "`{text}` is no address to listen on; expected TRANSPORT:ADDRESS:PORT with udp, tcp, tls, ws or wss, \
                  such as udp:192.0.2.1:5060 or tls:[::]:5061, and where it is called otherwise \
                  outside, udp:0.0.0.0:5060 as 203.0.113.5:15060"
             )
@@ -88,6 +88,8 @@ impl FromStr for Listen {
             "udp" => Transport::Udp,
             "tcp" => Transport::Tcp,
             "tls" => Transport::Tls,
+            "ws" => Transport::Ws,
+            "wss" => Transport::Wss,
             _ => return Err(expected()),
         };
         let address: SocketAddr = address.parse().map_err(|_| expected())?;

@@ -7,6 +7,7 @@ use crate::failure::Failure;
 use crate::listen::Listen;
 use crate::log;
 use crate::storage::Sync;
+use net::Origins;
 use net::tls::Server;
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -21,6 +22,8 @@ pub(crate) struct Settings {
     pub(crate) listens: Vec<Listen>,
     /// TLS, where it is listened to.
     pub(crate) tls: TlsSettings,
+    /// Whose pages may ask for WebSocket.
+    pub(crate) origins: Origins,
     /// The data directory, if not the default one.
     pub(crate) data: Option<PathBuf>,
     /// Worker threads, if not one for each core.
@@ -43,6 +46,7 @@ impl Default for Settings {
             engine: sip_server::Config::default(),
             listens: Vec::new(),
             tls: TlsSettings::default(),
+            origins: Origins::default(),
             data: None,
             workers: None,
             registrations: true,

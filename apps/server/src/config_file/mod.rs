@@ -40,6 +40,9 @@ pub(crate) fn parse(text: &str) -> Result<Settings, Vec<Problem>> {
         top.section("authentication", |section| read_authentication(section, &mut settings));
         top.section("timers", |section| read_timers(section, &mut settings));
         top.section("tls", |section| read_tls(section, &mut settings));
+        top.section("websocket", |section| {
+            section.read_whole("origins", &mut settings.origins, values::origins);
+        });
         top.section("limits", |section| read_limits(section, &mut settings));
         top.section("storage", |section| {
             section.read("registrations", &mut settings.registrations, flag);

@@ -51,7 +51,8 @@ fn the_reference_shows_every_key_with_its_default() {
 #[test]
 fn the_reference_names_every_key() {
     // An unknown key makes the reader list those there are.
-    let sections = ["registrar", "authentication", "timers", "tls", "limits", "storage", "log"];
+    let sections =
+        ["registrar", "authentication", "timers", "tls", "websocket", "limits", "storage", "log"];
     let reference: toml::Table = toml_blocks(REFERENCE)[0].parse().unwrap();
     let keys = |text: &str| {
         let found = problems(text);

@@ -5,6 +5,7 @@ use crate::certificates::Files;
 use crate::domains;
 use crate::listen::Listen;
 use crate::storage::Sync;
+use net::Origins;
 use net::tls::Trust;
 use sip::Duration;
 use sip::digest::Algorithm;
@@ -297,6 +298,25 @@ pub(super) fn certificates(array: &Spanned<DeValue<'_>>) -> Result<Vec<Files>, B
         Ok(Files { chain: file("chain")?, key: file("key")? })
     };
     elements(array)?.map(files_of).collect()
+}
+
+/// From which pages WebSocket is asked for: none named are those of the host that is asked, `*` are
+/// all.
+pub(super) fn origins(array: &Spanned<DeValue<'_>>) -> Result<Origins, BadValue> {
+    let origin = |text: &str| match text {
+        "*" => Ok(text.to_owned()),
+        _ if text.contains("://") && !text.ends_with('/') => Ok(text.to_owned()),
+        _ => Err(format!(
+            "`{text}` is no origin; expected scheme and host, such as \"https://phone.example.org\", \
+             or \"*\" for all"
+        )),
+    };
+    let named: Vec<String> = any_array_of(word(origin))(array)?;
+    Ok(match named.is_empty() {
+        true => Origins::SameHost,
+        false if named.iter().any(|origin| origin == "*") => Origins::Any,
+        false => Origins::Named(named),
+    })
 }
 
 /// Who is trusted, of those that are called: `system`, a fingerprint after `sha256:`, or a file.

@@ -79,7 +79,7 @@ pub(crate) fn run(setup: Setup) -> Result<(), Failure> {
     let Loaded { engine, users } = load(&*storage, &config, settings.registrations)?;
     let tls = settings.open_tls(&data, None)?;
     let remark = tls.as_ref().map(Tls::remark);
-    let tls = Arc::new(CurrentTls::new(tls));
+    let tls = Arc::new(CurrentTls::new(tls, settings.origins.clone()));
     let (hub, lookups) = open(&settings, limit, bound, engine, &storage, &tls)?;
     let desk = Arc::new(Running::new(
         Arc::clone(&hub),
@@ -225,10 +225,11 @@ impl Renewal<'_> {
     /// Reads them again.
     fn renew(&self, settings: &Settings) -> Result<(), Failure> {
         let before = self.tls.server();
-        if let Some(tls) = settings.open_tls(self.data, before.as_ref())? {
+        let tls = settings.open_tls(self.data, before.as_ref())?;
+        if let Some(tls) = &tls {
             log::info("reload", || tls.remark());
-            self.tls.replace(tls);
         }
+        self.tls.replace(tls, settings.origins.clone());
         Ok(())
     }
 }

@@ -19,6 +19,8 @@ pub enum FrameError {
     /// fields of the message are the first bytes of the buffer, of this length, with the empty
     /// line, so that the request can be answered.
     ContentLength(usize),
+    /// It is no frame of WebSocket, for this reason.
+    WebSocket(&'static str),
 }
 
 impl fmt::Display for FrameError {
@@ -30,6 +32,7 @@ impl fmt::Display for FrameError {
             Self::ContentLength(_) => {
                 f.write_str("a message on a stream needs one Content-Length that is a number")
             }
+            Self::WebSocket(what) => f.write_str(what),
         }
     }
 }

@@ -9,6 +9,7 @@ mod frame;
 mod input;
 mod output;
 mod patience;
+pub mod websocket;
 
 pub use backlog::{Backlog, Came, Waiting};
 pub use frame::{Frame, FrameError, Framer};

@@ -240,6 +240,10 @@ impl Connections {
         if !self.has_room_for(flow.remote.ip()) {
             return Err(io::ErrorKind::QuotaExceeded.into());
         }
+        if matches!(flow.transport, Transport::Ws | Transport::Wss) {
+            // Pages take no connections (RFC 7118 section 5.2.2).
+            return Err(io::ErrorKind::NotConnected.into());
+        }
         let tls = match &far_end.2 {
             Some(name) => {
                 let session = self.tls.connect(name.clone());

@@ -2,33 +2,46 @@
 //! opened.
 
 use crate::certificates::Tls;
+use net::Origins;
 use net::tls::{Server, ServerName, Session, TlsError};
 use parking_lot::RwLock;
 use sip::Transport;
+use std::sync::Arc;
 
 /// What TLS begins with. It can be replaced while the server runs: connections that are open go on
 /// with what they began with.
-pub(crate) struct CurrentTls(RwLock<Option<Tls>>);
+pub(crate) struct CurrentTls {
+    tls: RwLock<Option<Tls>>,
+    origins: RwLock<Arc<Origins>>,
+}
 
 impl CurrentTls {
-    /// Without any there is no TLS.
-    pub(crate) const fn new(tls: Option<Tls>) -> Self {
-        Self(RwLock::new(tls))
+    /// Without `tls` there is none. WebSocket is for pages of `origins`.
+    pub(crate) fn new(tls: Option<Tls>, origins: Origins) -> Self {
+        Self { tls: RwLock::new(tls), origins: RwLock::new(Arc::new(origins)) }
     }
 
-    /// Begins with this from now on.
-    pub(crate) fn replace(&self, tls: Tls) {
-        *self.0.write() = Some(tls);
+    /// Begins with these from now on; without `tls` with what there was.
+    pub(crate) fn replace(&self, tls: Option<Tls>, origins: Origins) {
+        *self.origins.write() = Arc::new(origins);
+        if tls.is_some() {
+            *self.tls.write() = tls;
+        }
+    }
+
+    /// Whose pages may ask for WebSocket.
+    pub(super) fn origins(&self) -> Arc<Origins> {
+        Arc::clone(&self.origins.read())
     }
 
     /// What accepted connections begin with, if any are accepted.
     pub(crate) fn server(&self) -> Option<Server> {
-        self.0.read().as_ref().map(|tls| tls.server.clone())
+        self.tls.read().as_ref().map(|tls| tls.server.clone())
     }
 
     /// For a connection that is accepted by `transport`; `None` where that is not over TLS.
     pub(super) fn accept(&self, transport: Transport) -> Option<Result<Session, TlsError>> {
-        let current = self.0.read();
+        let current = self.tls.read();
         let server = &current.as_ref()?.server;
         match transport {
             Transport::Tls => Some(server.accept()),
@@ -39,6 +52,6 @@ impl CurrentTls {
 
     /// For one that is opened to `name`.
     pub(super) fn connect(&self, name: ServerName<'static>) -> Option<Result<Session, TlsError>> {
-        Some(self.0.read().as_ref()?.client.connect(name))
+        Some(self.tls.read().as_ref()?.client.connect(name))
     }
 }

@@ -106,7 +106,7 @@ impl Connections {
                 Token::Connection(connection) => {
                     let Some(stream) = self.get(connection) else { continue };
                     let due = stream.due();
-                    match due <= now {
+                    match due <= now || !stream.is_there(now, set) {
                         true => self.end(&stream, &mut local.failed),
                         false => set.remind(due.min(now + ROUND), token),
                     }
@@ -157,7 +157,11 @@ impl Connections {
         let begun = local.and_then(|local| Ok((local, tls?))).and_then(|(local, tls)| {
             self.add(Wait::Read, |connection| {
                 let flow = Flow { transport, local, remote, connection: None };
-                Stream::accepted(socket, connection, flow, tls, self.clock.now())
+                let stream = Stream::accepted(socket, connection, flow, tls, self.clock.now());
+                match transport {
+                    Transport::Ws | Transport::Wss => stream.of_web(self.tls.origins()),
+                    _ => stream,
+                }
             })
         });
         if let Err(error) = begun {

@@ -2,20 +2,22 @@
 
 use super::FarEnd;
 use super::set::{Set, Wait};
-use net::Wire;
 use net::tls::{Session, TlsError};
+use net::{Origins, Reader, Reply, Wire};
 use parking_lot::Mutex;
-use sip::stream::{Fault, Full, Heard, Input, Patience, Timeouts};
+use sip::stream::websocket::Kind;
+use sip::stream::{Fault, Full, Heard, Patience, Timeouts};
 use sip::{Duration, Instant};
 use sip_server::{Connection, Flow};
 use std::borrow::Cow;
 use std::io::{self, IoSlice, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 /// How long a peer may take to accept a connection.
 pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long a peer may take to agree on keys.
+/// How long a peer may take to agree on keys, and on WebSocket.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a peer may take. A connection may be silent for longer than the longest registration by
 /// default.
@@ -24,6 +26,9 @@ pub(super) const TIMEOUTS: Timeouts = Timeouts {
     message: Duration::from_secs(20),
     idle: Duration::from_secs(3 * 3600),
 };
+/// How long the other end of a WebSocket may be silent until it is asked whether it is there, and
+/// until it counts as gone: a page cannot ask by itself.
+const WEB_SILENCE: [Duration; 2] = [Duration::from_secs(30), Duration::from_secs(100)];
 /// Bytes that may wait for a peer that does not read; then the connection is closed.
 const MAX_UNSENT: usize = 1 << 20;
 
@@ -43,9 +48,13 @@ pub(super) struct Stream {
 
 /// What is read.
 struct Reading {
-    input: Input,
+    reader: Reader,
+    /// When something was read last.
+    heard: Instant,
     /// When the connection is closed if nothing happens.
     patience: Patience,
+    /// Whether it was agreed on WebSocket.
+    has_agreed: bool,
     /// Whether nothing more is to be read as messages.
     is_over: bool,
     ending: Option<Ending>,
@@ -113,13 +122,30 @@ impl Stream {
         tls: Option<Session>,
         now: Instant,
     ) -> Self {
-        let mut patience = Patience::new(&TIMEOUTS, now);
-        if tls.is_some() {
-            patience.end_at(now + HANDSHAKE_TIMEOUT);
-        }
         let far_end = (flow.transport, flow.remote, None);
-        let writing = Writing::Open(Wire::new(tls, MAX_UNSENT));
-        Self::new(socket, connection, flow, far_end, patience, writing)
+        Self::new(socket, connection, flow, far_end, now, Writing::Open(Wire::new(tls, MAX_UNSENT)))
+    }
+
+    /// The same for WebSocket, which pages of `origins` may ask for.
+    pub(super) fn of_web(mut self, origins: Arc<Origins>) -> Self {
+        let writing = self.writing.get_mut();
+        *writing = match std::mem::replace(writing, Writing::Closed) {
+            Writing::Open(wire) => Writing::Open(wire.web_server()),
+            other => other,
+        };
+        self.reading.get_mut().reader = Reader::web_server(origins);
+        self.hasten()
+    }
+
+    /// Has the peer agree soon on what has to be agreed on, if anything.
+    fn hasten(mut self) -> Self {
+        let reading = self.reading.get_mut();
+        if let Writing::Open(wire) = self.writing.get_mut()
+            && !wire.is_ready()
+        {
+            reading.patience.end_at(reading.heard + HANDSHAKE_TIMEOUT);
+        }
+        self
     }
 
     /// A connection that is being opened to `far_end`, likewise.
@@ -131,10 +157,10 @@ impl Stream {
         tls: Option<Session>,
         now: Instant,
     ) -> Self {
-        let mut patience = Patience::new(&TIMEOUTS, now);
-        patience.end_at(now + CONNECT_TIMEOUT);
         let writing = Writing::Connecting(Vec::new(), Wire::new(tls, MAX_UNSENT));
-        Self::new(socket, connection, flow, far_end, patience, writing)
+        let mut stream = Self::new(socket, connection, flow, far_end, now, writing);
+        stream.reading.get_mut().patience.end_at(now + CONNECT_TIMEOUT);
+        stream
     }
 
     fn new(
@@ -142,19 +168,27 @@ impl Stream {
         connection: Connection,
         flow: Flow,
         far_end: FarEnd,
-        patience: Patience,
+        now: Instant,
         writing: Writing,
     ) -> Self {
         let flow = Flow { connection: Some(connection), ..flow };
-        let reading = Reading { input: Input::default(), patience, is_over: false, ending: None };
-        Self {
+        let reading = Reading {
+            reader: Reader::default(),
+            heard: now,
+            patience: Patience::new(&TIMEOUTS, now),
+            has_agreed: false,
+            is_over: false,
+            ending: None,
+        };
+        let stream = Self {
             connection,
             flow,
             far_end,
             socket,
             reading: Mutex::new(reading),
             writing: Mutex::new(writing),
-        }
+        };
+        stream.hasten()
     }
 
     /// Sends `parts`, one after the other, as messages on `flow`; what the system does not take
@@ -384,6 +418,7 @@ impl Stream {
             Err(_) => return Ok(More::Never),
         };
         let more = if count == chunk.len() { More::Now } else { More::Later };
+        reading.heard = now;
         let (bytes, has_ended) = match self.flow.transport.is_secure() {
             false => (Cow::Borrowed(&chunk[..count]), false),
             true => match self.decrypt(reading, &chunk[..count], now, set) {
@@ -391,9 +426,52 @@ impl Stream {
                 None => return Ok(More::Never),
             },
         };
-        let progress = reading.input.receive(&bytes, visit).map_err(ReadError::Fault)?;
-        reading.patience.note(progress, &TIMEOUTS, now);
+        let mut has_replied = false;
+        let received = reading.reader.receive(&bytes, visit, |reply| {
+            has_replied = true;
+            self.reply(reply);
+        });
+        if let Ok(progress) = received {
+            reading.patience.note(progress, &TIMEOUTS, now);
+        }
+        if has_replied {
+            let mut writing = self.writing.lock();
+            let is_ready = matches!(&*writing, Writing::Open(wire) if wire.is_ready());
+            if is_ready && !reading.has_agreed {
+                reading.has_agreed = true;
+                reading.patience = Patience::new(&TIMEOUTS, now);
+            }
+            if self.advance(reading, &mut writing, now, set).is_err() {
+                return Ok(More::Never);
+            }
+        }
+        let progress = received.map_err(ReadError::Fault)?;
         Ok(if progress.is_over || has_ended { More::Never } else { more })
+    }
+
+    /// Has written what the layer below messages answers.
+    fn reply(&self, reply: Reply) {
+        if let Writing::Open(wire) = &mut *self.writing.lock() {
+            wire.reply(reply);
+        }
+    }
+
+    /// Asks the other end of a WebSocket whether it is there, if it has been silent for long. False
+    /// where it has been for too long, or is gone.
+    pub(super) fn is_there(&self, now: Instant, set: &Set) -> bool {
+        let mut reading = self.reading.lock();
+        let silence = now.since(reading.heard);
+        let mut writing = self.writing.lock();
+        match &mut *writing {
+            Writing::Open(wire) if wire.is_web() && wire.is_ready() => {
+                if silence < WEB_SILENCE[0] {
+                    return true;
+                }
+                wire.reply(Reply::Frame(Kind::Ping, Vec::new()));
+            }
+            _ => return true,
+        }
+        silence < WEB_SILENCE[1] && self.advance(&mut reading, &mut writing, now, set).is_ok()
     }
 
     /// What the peer has said by `bytes`, and whether it says no more; what TLS answers to it is
@@ -428,7 +506,7 @@ impl Stream {
     pub(super) fn is_handshaking(&self) -> bool {
         self.flow.transport.is_secure()
             && match &*self.writing.lock() {
-                Writing::Connecting(_, wire) | Writing::Open(wire) => !wire.is_ready(),
+                Writing::Connecting(_, wire) | Writing::Open(wire) => wire.is_handshaking(),
                 Writing::Closed => false,
             }
     }

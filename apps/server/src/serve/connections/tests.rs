@@ -6,6 +6,7 @@ use std::io::{Read, Write};
 use stream::Undelivered;
 
 mod tls;
+mod web;
 
 const BEGIN: Instant = Instant::from_micros(1_000_000);
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(60);

@@ -1,0 +1,252 @@
+//! What is heard on a connection, whichever way messages are told apart on it.
+
+use sip::stream::websocket::{self, Kind, Refused, Role, Said, Upgrade};
+use sip::stream::{Fault, FrameError, Heard, Input, Progress};
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+/// From which pages connections of WebSocket are accepted. Who is no browser names none, and is
+/// accepted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Origins {
+    /// From all.
+    Any,
+    /// From those of the host that is asked.
+    #[default]
+    SameHost,
+    /// From these, such as `https://phone.example.org`.
+    Named(Vec<String>),
+}
+
+impl Origins {
+    fn allow(&self, upgrade: &Upgrade) -> bool {
+        match (self, &upgrade.origin) {
+            (Self::Any, _) | (_, None) => true,
+            (Self::SameHost, _) => upgrade.is_of_same_host(),
+            (Self::Named(named), Some(origin)) => {
+                named.iter().any(|named| named.eq_ignore_ascii_case(origin))
+            }
+        }
+    }
+}
+
+/// The reading side of a connection, below TLS.
+#[derive(Debug)]
+pub enum Reader {
+    /// Messages tell their lengths.
+    Stream(Input),
+    /// WebSocket that was opened from here, by a request with this nonce.
+    WebClient(websocket::Input, [u8; 16]),
+    /// WebSocket that was accepted, from some pages.
+    WebServer(websocket::Input, Arc<Origins>),
+}
+
+impl Default for Reader {
+    fn default() -> Self {
+        Self::Stream(Input::default())
+    }
+}
+
+/// What the layer between messages and bytes has to say to the other end, for
+/// [`Wire::reply`](crate::Wire::reply).
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Reply {
+    /// Bytes as they are.
+    Bytes(Vec<u8>),
+    /// A frame of WebSocket.
+    Frame(Kind, Vec<u8>),
+    /// Nothing: messages can be said from now on.
+    Open,
+}
+
+impl Reader {
+    /// WebSocket that is opened from here, by a request with `nonce`.
+    #[must_use]
+    pub const fn web_client(nonce: [u8; 16]) -> Self {
+        Self::WebClient(websocket::Input::new(Role::Client), nonce)
+    }
+
+    /// WebSocket that is accepted, from pages of `origins`.
+    #[must_use]
+    pub const fn web_server(origins: Arc<Origins>) -> Self {
+        Self::WebServer(websocket::Input::new(Role::Server), origins)
+    }
+
+    /// Shows `visit` what the `new` bytes make whole, one after the other, until it breaks off, and
+    /// has what the layer itself answers said by `reply`.
+    ///
+    /// # Errors
+    /// [`Fault`] where the connection cannot go on.
+    pub fn receive(
+        &mut self,
+        new: &[u8],
+        mut visit: impl FnMut(Heard<'_>) -> ControlFlow<()>,
+        mut reply: impl FnMut(Reply),
+    ) -> Result<Progress, Fault> {
+        let (input, asks) = match self {
+            Self::Stream(input) => return input.receive(new, visit),
+            Self::WebClient(input, nonce) => (input, Asks::Client(*nonce)),
+            Self::WebServer(input, origins) => (input, Asks::Server(origins)),
+        };
+        let mut refusal = None;
+        let progress = input.receive(new, |said| match said {
+            Said::Head(head) => match asks.answer(head) {
+                Ok(answer) => {
+                    answer.into_iter().for_each(|bytes| reply(Reply::Bytes(bytes)));
+                    reply(Reply::Open);
+                    ControlFlow::Continue(())
+                }
+                Err((answer, what)) => {
+                    answer.into_iter().for_each(|bytes| reply(Reply::Bytes(bytes)));
+                    refusal = Some(what);
+                    ControlFlow::Break(())
+                }
+            },
+            Said::Message(bytes) => match bytes.iter().all(|byte| b"\r\n".contains(byte)) {
+                // Some do it as on a stream (RFC 5626 section 3.5.1).
+                true if bytes.len() >= b"\r\n\r\n".len() => visit(Heard::Ping),
+                true => ControlFlow::Continue(()),
+                false => visit(Heard::Message(bytes)),
+            },
+            Said::Control(Kind::Ping, payload) => {
+                reply(Reply::Frame(Kind::Pong, payload.to_vec()));
+                ControlFlow::Continue(())
+            }
+            Said::Control(Kind::Close, payload) => {
+                reply(Reply::Frame(Kind::Close, payload.to_vec()));
+                ControlFlow::Break(())
+            }
+            Said::Control(..) => ControlFlow::Continue(()),
+        });
+        let fault = match (progress, refusal) {
+            (progress, None) if progress.is_ok() => return progress,
+            (_, Some(what)) => Fault { error: FrameError::WebSocket(what), rest: Vec::new() },
+            (Err(fault), None) => fault,
+            (Ok(progress), None) => return Ok(progress),
+        };
+        if refusal.is_none() {
+            // RFC 6455 section 7.4.1.
+            let code: u16 = if fault.error == FrameError::TooLong { 1009 } else { 1002 };
+            reply(Reply::Frame(Kind::Close, code.to_be_bytes().to_vec()));
+        }
+        Err(fault)
+    }
+}
+
+/// How it is found out whether a connection becomes one of WebSocket.
+enum Asks<'r> {
+    Client([u8; 16]),
+    Server(&'r Origins),
+}
+
+impl Asks<'_> {
+    /// What is to be said to the `head`, if anything; and where it does not become one, why.
+    fn answer(&self, head: &[u8]) -> Result<Option<Vec<u8>>, (Option<Vec<u8>>, &'static str)> {
+        match self {
+            Self::Client(nonce) if websocket::is_accepted(head, *nonce) => Ok(None),
+            Self::Client(_) => Err((None, "the other end does not speak SIP over WebSocket there")),
+            Self::Server(origins) => {
+                let upgrade = Upgrade::parse(head);
+                let upgrade = upgrade.and_then(|upgrade| match origins.allow(&upgrade) {
+                    true => Ok(upgrade),
+                    false => Err(Refused::Origin),
+                });
+                match upgrade {
+                    Ok(upgrade) => Ok(Some(websocket::accept(&upgrade))),
+                    Err(refused) => Err((Some(refused.answer()), what_was_asked(refused))),
+                }
+            }
+        }
+    }
+}
+
+const fn what_was_asked(refused: Refused) -> &'static str {
+    match refused {
+        Refused::Origin => "a page asks for WebSocket that may not (websocket.origins)",
+        Refused::Malformed => "what comes is no request of HTTP",
+        _ => "a request of HTTP asks for something else than SIP over WebSocket",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Wire;
+
+    /// Everything that is pending in `from` is read by `reader`, which answers to `to`.
+    fn carry(from: &mut Wire, reader: &mut Reader, to: &mut Wire) -> (Vec<Vec<u8>>, bool) {
+        let bytes = from.pending().to_vec();
+        from.consume(bytes.len());
+        let mut heard = Vec::new();
+        let received = reader.receive(
+            &bytes,
+            |what| {
+                heard.push(match what {
+                    Heard::Message(bytes) => bytes.to_vec(),
+                    Heard::Ping => Vec::new(),
+                });
+                ControlFlow::Continue(())
+            },
+            |reply| to.reply(reply),
+        );
+        (heard, received.is_ok_and(|progress| !progress.is_over))
+    }
+
+    fn ends(origins: Origins) -> [(Wire, Reader); 2] {
+        let nonce = [3; 16];
+        let client = Wire::new(None, 1 << 20).web_client("example.org", nonce);
+        let server = Wire::new(None, 1 << 20).web_server();
+        [(client, Reader::web_client(nonce)), (server, Reader::web_server(Arc::new(origins)))]
+    }
+
+    #[test]
+    fn messages_go_both_ways_over_web_socket() {
+        let [(mut client, mut from_server), (mut server, mut from_client)] =
+            ends(Origins::SameHost);
+        assert!(!client.is_ready() && !server.is_ready());
+        assert_eq!(carry(&mut client, &mut from_client, &mut server), (vec![], true));
+        assert_eq!(carry(&mut server, &mut from_server, &mut client), (vec![], true));
+        assert!(client.is_ready() && server.is_ready());
+        client.push(&[&b"one"[..], b"two", b"\r\n\r\n", b"\r\n"]).unwrap();
+        let heard = vec![b"one".to_vec(), b"two".to_vec(), Vec::new()];
+        assert_eq!(carry(&mut client, &mut from_client, &mut server), (heard, true));
+        server.push(&[&[b'x'; 70][..]]).unwrap();
+        server.reply(Reply::Frame(Kind::Ping, b"?".to_vec()));
+        assert_eq!(carry(&mut server, &mut from_server, &mut client), (vec![vec![b'x'; 70]], true));
+        // The pong, which says nothing.
+        assert!(!client.is_empty());
+        assert_eq!(carry(&mut client, &mut from_client, &mut server), (vec![], true));
+        client.reply(Reply::Frame(Kind::Close, 1000_u16.to_be_bytes().to_vec()));
+        assert_eq!(carry(&mut client, &mut from_client, &mut server), (vec![], false));
+        assert_eq!(carry(&mut server, &mut from_server, &mut client), (vec![], false));
+    }
+
+    #[test]
+    fn others_than_sip_over_web_socket_are_told_so() {
+        let page = "GET / HTTP/1.1\r\nHost: example.org\r\n\r\n".to_owned();
+        let asked = String::from_utf8(websocket::request("example.org", [1; 16])).unwrap();
+        let with =
+            |origin: &str| asked.replace("\r\n\r\n", &format!("\r\nOrigin: {origin}\r\n\r\n"));
+        let named = || Origins::Named(vec!["https://a.example".to_owned()]);
+        for (origins, request, status) in [
+            (Origins::SameHost, &page, "426"),
+            (Origins::SameHost, &with("https://example.org"), "101"),
+            (Origins::SameHost, &with("https://a.example"), "403"),
+            (named(), &with("https://A.example"), "101"),
+            (named(), &with("https://example.org"), "403"),
+            (named(), &asked, "101"),
+            (Origins::Any, &with("null"), "101"),
+        ] {
+            let [_, (mut server, mut reader)] = ends(origins);
+            let received = reader.receive(
+                request.as_bytes(),
+                |_| ControlFlow::Continue(()),
+                |reply| server.reply(reply),
+            );
+            assert_eq!(received.is_ok(), status == "101", "{request}");
+            let answer = String::from_utf8_lossy(server.pending()).into_owned();
+            assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{answer}");
+        }
+    }
+}

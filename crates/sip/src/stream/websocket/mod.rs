@@ -1,0 +1,15 @@
+//! SIP over WebSocket (RFC 7118), without I/O: the request by which a connection of HTTP becomes
+//! one, and the frames on it (RFC 6455).
+
+mod frame;
+mod input;
+mod upgrade;
+
+pub use frame::{Kind, Role, write_frame};
+pub use input::{Input, Said};
+pub use upgrade::{Refused, Upgrade, accept, is_accepted, request};
+
+/// The longest head of HTTP that is read.
+const MAX_HEAD: usize = 8 << 10;
+/// The subprotocol that both ends name (RFC 7118 section 4.1).
+pub const PROTOCOL: &str = "sip";

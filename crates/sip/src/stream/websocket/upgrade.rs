@@ -1,0 +1,230 @@
+//! How a connection of HTTP becomes one of WebSocket (RFC 6455 section 4, RFC 7118 section 4).
+
+use super::PROTOCOL;
+use crate::lex;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use sha1::{Digest as _, Sha1};
+
+/// What is hashed with the client's key (RFC 6455 section 1.3).
+const MAGIC: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
+/// Header fields of a request of HTTP that are read.
+const MAX_FIELDS: usize = 64;
+
+/// A request that would make a connection one of WebSocket.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Upgrade {
+    /// Which page asks, if a browser does: scheme, host and port.
+    pub origin: Option<String>,
+    /// Who is asked: host and port.
+    pub host: String,
+    key: String,
+}
+
+/// Why a request does not make a connection one of WebSocket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Refused {
+    /// It is no request of HTTP.
+    Malformed,
+    /// It is a request for something else than WebSocket.
+    Other,
+    /// It is for another version of WebSocket.
+    Version,
+    /// It is for WebSocket, but not for SIP on it.
+    Protocol,
+    /// It comes from a page that may not ask.
+    Origin,
+}
+
+impl Upgrade {
+    /// Reads the `head` of a request, with the empty line.
+    ///
+    /// # Errors
+    /// [`Refused`].
+    pub fn parse(head: &[u8]) -> Result<Self, Refused> {
+        let mut fields = [httparse::EMPTY_HEADER; MAX_FIELDS];
+        let mut request = httparse::Request::new(&mut fields);
+        match request.parse(head) {
+            Ok(httparse::Status::Complete(_)) => {}
+            Ok(httparse::Status::Partial) | Err(_) => return Err(Refused::Malformed),
+        }
+        let fields = &*request.headers;
+        let values = |name: &'static str| {
+            let named = fields.iter().filter(move |field| field.name.eq_ignore_ascii_case(name));
+            named.map(|field| field.value)
+        };
+        let has_token = |name, token: &str| {
+            let mut tokens = values(name).flat_map(|value| value.split(|&byte| byte == b','));
+            tokens.any(|found| lex::trim(found).eq_ignore_ascii_case(token.as_bytes()))
+        };
+        let text = |name| {
+            let value = values(name).next()?;
+            core::str::from_utf8(lex::trim(value)).ok().map(String::from)
+        };
+        if request.method != Some("GET")
+            || !has_token("Upgrade", "websocket")
+            || !has_token("Connection", "Upgrade")
+        {
+            return Err(Refused::Other);
+        }
+        if !has_token("Sec-WebSocket-Version", "13") {
+            return Err(Refused::Version);
+        }
+        if !has_token("Sec-WebSocket-Protocol", PROTOCOL) {
+            return Err(Refused::Protocol);
+        }
+        let key = text("Sec-WebSocket-Key").ok_or(Refused::Malformed)?;
+        let is_key = STANDARD.decode(&key).is_ok_and(|key| key.len() == 16);
+        let host = text("Host").filter(|_| is_key).ok_or(Refused::Malformed)?;
+        Ok(Self { origin: text("Origin"), host, key })
+    }
+
+    /// Whether the page that asks is of the host that is asked.
+    #[must_use]
+    pub fn is_of_same_host(&self) -> bool {
+        let Some(origin) = &self.origin else { return true };
+        let host = origin.split_once("://").map_or("", |(_, host)| host);
+        host.eq_ignore_ascii_case(&self.host)
+    }
+}
+
+/// The answer to `upgrade`: from then on it is frames.
+#[must_use]
+pub fn accept(upgrade: &Upgrade) -> Vec<u8> {
+    format!(
+        "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
+         Sec-WebSocket-Accept: {}\r\nSec-WebSocket-Protocol: {PROTOCOL}\r\n\r\n",
+        hash(&upgrade.key)
+    )
+    .into_bytes()
+}
+
+impl Refused {
+    /// The answer, after which the connection ends.
+    #[must_use]
+    pub fn answer(self) -> Vec<u8> {
+        let (status, fields, text) = match self {
+            Self::Malformed => ("400 Bad Request", "", "This is no request of HTTP."),
+            Self::Other => (
+                "426 Upgrade Required",
+                "Upgrade: websocket\r\nSec-WebSocket-Protocol: sip\r\n",
+                "This is a SIP server. It speaks SIP over WebSocket here (RFC 7118), and nothing else.",
+            ),
+            Self::Version => (
+                "426 Upgrade Required",
+                "Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\n",
+                "It takes WebSocket of version 13.",
+            ),
+            Self::Protocol => (
+                "400 Bad Request",
+                "Sec-WebSocket-Protocol: sip\r\n",
+                "It takes the subprotocol sip (Sec-WebSocket-Protocol).",
+            ),
+            Self::Origin => {
+                ("403 Forbidden", "", "Pages of this origin may not ask here (websocket.origins).")
+            }
+        };
+        let length = text.len() + 1;
+        format!(
+            "HTTP/1.1 {status}\r\n{fields}Connection: close\r\nContent-Type: text/plain; charset=utf-8\r\n\
+             Content-Length: {length}\r\n\r\n{text}\n"
+        )
+        .into_bytes()
+    }
+}
+
+/// A request that makes a connection to `host` one of WebSocket, by sixteen bytes that nobody can
+/// guess.
+#[must_use]
+pub fn request(host: &str, nonce: [u8; 16]) -> Vec<u8> {
+    format!(
+        "GET / HTTP/1.1\r\nHost: {host}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
+         Sec-WebSocket-Key: {}\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Protocol: {PROTOCOL}\r\n\r\n",
+        STANDARD.encode(nonce)
+    )
+    .into_bytes()
+}
+
+/// Whether the `head` of a response accepts the request with `nonce`.
+#[must_use]
+pub fn is_accepted(head: &[u8], nonce: [u8; 16]) -> bool {
+    let mut fields = [httparse::EMPTY_HEADER; MAX_FIELDS];
+    let mut response = httparse::Response::new(&mut fields);
+    let is_whole = matches!(response.parse(head), Ok(httparse::Status::Complete(_)));
+    let is = |name: &str, wanted: &[u8]| {
+        let mut fields = response.headers.iter();
+        fields
+            .any(|field| field.name.eq_ignore_ascii_case(name) && lex::trim(field.value) == wanted)
+    };
+    is_whole
+        && response.code == Some(101)
+        && is("Sec-WebSocket-Accept", hash(&STANDARD.encode(nonce)).as_bytes())
+        && is("Sec-WebSocket-Protocol", PROTOCOL.as_bytes())
+}
+
+fn hash(key: &str) -> String {
+    STANDARD.encode(Sha1::new().chain_update(key).chain_update(MAGIC).finalize())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::string::ToString;
+
+    /// RFC 7118 section 8.1, with the key of RFC 6455 section 1.3.
+    const REQUEST: &str = "GET / HTTP/1.1\r\nHost: proxy.example.com\r\nUpgrade: websocket\r\n\
+        Connection: keep-alive, Upgrade\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\
+        Origin: http://www.example.com\r\nSec-WebSocket-Protocol: soap, sip\r\n\
+        Sec-WebSocket-Version: 13\r\n\r\n";
+
+    #[test]
+    fn a_request_for_sip_is_accepted() {
+        let upgrade = Upgrade::parse(REQUEST.as_bytes()).unwrap();
+        assert_eq!(upgrade.origin.as_deref(), Some("http://www.example.com"));
+        assert!(!upgrade.is_of_same_host());
+        let answer = String::from_utf8(accept(&upgrade)).unwrap();
+        assert!(answer.starts_with("HTTP/1.1 101 "));
+        assert!(answer.contains("\r\nSec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n"));
+        let same = REQUEST.replace("http://www.", "https://PROXY.");
+        assert!(Upgrade::parse(same.as_bytes()).unwrap().is_of_same_host());
+    }
+
+    #[test]
+    fn other_requests_are_refused_with_what_would_do() {
+        for (from, to, refused, status) in [
+            ("GET", "POST", Refused::Other, "426"),
+            ("Upgrade: websocket", "Upgrade: h2c", Refused::Other, "426"),
+            ("keep-alive, Upgrade", "keep-alive", Refused::Other, "426"),
+            ("Version: 13", "Version: 8", Refused::Version, "426"),
+            ("soap, sip", "soap", Refused::Protocol, "400"),
+            ("dGhlIHNhbXBsZSBub25jZQ==", "dGhl", Refused::Malformed, "400"),
+            ("Host:", "H:", Refused::Malformed, "400"),
+            ("GET / HTTP/1.1", "OPTIONS sip:a SIP/2.0", Refused::Malformed, "400"),
+        ] {
+            let text = REQUEST.replacen(from, to, 1);
+            assert_ne!(text, REQUEST);
+            assert_eq!(Upgrade::parse(text.as_bytes()), Err(refused), "{to}");
+            let answer = String::from_utf8(refused.answer()).unwrap();
+            assert!(answer.starts_with(&("HTTP/1.1 ".to_string() + status)), "{answer}");
+            let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+            assert!(head.contains(&format!("Content-Length: {}", body.len())));
+        }
+    }
+
+    #[test]
+    fn who_asks_knows_whether_it_is_accepted() {
+        let nonce = *b"the sample nonce";
+        let asked = request("example.org:443", nonce);
+        let upgrade = Upgrade::parse(&asked).unwrap();
+        assert_eq!((upgrade.host.as_str(), upgrade.origin.as_deref()), ("example.org:443", None));
+        let answer = accept(&upgrade);
+        assert!(is_accepted(&answer, nonce));
+        assert!(!is_accepted(&answer, [0; 16]), "it is the answer to something else");
+        assert!(!is_accepted(&Refused::Other.answer(), nonce));
+        assert!(!is_accepted(&answer[..answer.len() - 2], nonce));
+    }
+}
