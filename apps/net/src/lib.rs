@@ -1,6 +1,7 @@
 //! What all programs need of the system: sockets that take many datagrams at once, sockets for
 //! connections that do not block, a clock, and the DNS.
 
+mod ask;
 mod clock;
 mod dns;
 mod filter;
@@ -12,6 +13,7 @@ pub mod tls;
 mod udp;
 mod wire;
 
+pub use ask::ask;
 pub use clock::{Clock, nanoseconds, wall_clock};
 pub use dns::Dns;
 pub use priority::{give_way, take_short_turns};

@@ -43,8 +43,14 @@ impl Wire {
 
     /// The same for WebSocket that others ask for.
     #[must_use]
-    pub fn web_server(self) -> Self {
-        Self { web: Some(Web { role: Role::Server, is_open: false }), ..self }
+    pub fn web_server(mut self) -> Self {
+        self.become_web_server();
+        self
+    }
+
+    /// The same from now on, as others ask for it.
+    pub const fn become_web_server(&mut self) {
+        self.web = Some(Web { role: Role::Server, is_open: false });
     }
 
     /// Whether bytes go to the socket as they are.

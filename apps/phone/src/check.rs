@@ -5,15 +5,17 @@ mod nat;
 mod probe;
 
 use crate::front::Front;
+use crate::lookups::TRANSPORTS;
 use crate::outcome::Outcome;
 use crate::phone::{Phone, Setup};
 use crate::report::{Report, Told};
 use net::Dns;
+use net::tls::{Client, ServerName, Trust};
 use nix::ifaddrs::getifaddrs;
 use nix::net::if_::InterfaceFlags;
 use probe::Answered;
-use sip::Transport;
 use sip::locate::{Destination, Families};
+use sip::{Transport, Uri};
 use sip_ua::Account;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
 use std::time::{Duration, Instant, SystemTime};
@@ -50,7 +52,7 @@ pub(crate) fn run(mut setup: Setup, report: Report) -> Result<Outcome, Outcome> 
     if !port(&mut check, setup.listen) {
         setup.listen.set_port(0);
     }
-    setup.accounts.iter().for_each(|account| server(&mut check, account));
+    setup.accounts.iter().for_each(|account| server(&mut check, account, &setup.trust));
     if let Some((works, found, advice)) = nat::look(&setup.stun) {
         check.tell("NAT", works, found, advice);
     }
@@ -119,13 +121,13 @@ fn transport_name(transport: Transport) -> String {
 }
 
 /// Where an account's requests go, and whether somebody answers there.
-fn server(check: &mut Check, account: &Account) {
+fn server(check: &mut Check, account: &Account, trust: &Trust) {
     let towards = account.proxy.as_deref().unwrap_or(&account.uri);
     let Some(destination) = sip_ua::destination(towards.as_bytes()) else {
         let found = format!("{towards} leads nowhere");
         return check.tell("DNS", false, found, Some("give the account a proxy"));
     };
-    let dns = Dns::new(vec![Transport::Udp, Transport::Tcp], Families::V4First, |text| {
+    let dns = Dns::new(TRANSPORTS.to_vec(), Families::V4First, |text| {
         eprintln!("barebell-phone: {text}");
     });
     let located = dns.locate_and_wait(destination.clone()).unwrap_or_default();
@@ -140,13 +142,25 @@ fn server(check: &mut Check, account: &Account) {
     let advice = "look at /etc/resolv.conf and at the domain's name, or give the account a proxy";
     check.tell("DNS", !places.is_empty(), found, Some(advice));
     let mut date = None;
-    for transport in [Transport::Udp, Transport::Tcp] {
+    let is_secure = destination.sips || destination.transport.is_some_and(Transport::is_secure);
+    let tried: &[Transport] =
+        if is_secure { &[Transport::Tls] } else { &[Transport::Udp, Transport::Tcp] };
+    let client = match is_secure.then(|| Client::new(trust, None, true)).transpose() {
+        Ok(client) => client,
+        Err(error) => {
+            let advice = "name another file with --trust, or tls.trust of the configuration";
+            return check.tell("TLS", false, error.to_string(), Some(advice));
+        }
+    };
+    for &transport in tried {
         let destination = Destination { transport: Some(transport), ..destination.clone() };
         let targets = dns.locate_and_wait(destination).unwrap_or_default();
         let Some(target) = targets.first() else { continue };
         // What the domain prefers has to work; the other transport need not be there.
         let is_needed = located.first().is_some_and(|first| first.transport == transport);
-        match probe::options(transport, target.address, towards) {
+        let name = server_name(towards);
+        let tls = client.as_ref().zip(name);
+        match probe::options(transport, target.address, tls, towards) {
             Ok(Answered { status, reason, date: told, after }) => {
                 date = date.or(told);
                 let millis = after.as_millis();
@@ -157,7 +171,10 @@ fn server(check: &mut Check, account: &Account) {
             Err(cause) => {
                 let note = if is_needed { "" } else { "; the other transport is preferred" };
                 let found = format!("{}: {cause}{note}", target.address);
-                let advice = "look at firewalls, and whether the server speaks this transport";
+                let advice = match is_secure {
+                    true => "look at the certificate, at firewalls, and at --trust and tls.trust",
+                    false => "look at firewalls, and whether the server speaks this transport",
+                };
                 check.tell(&name_of_probe(transport), !is_needed, found, Some(advice));
             }
         }
@@ -165,6 +182,12 @@ fn server(check: &mut Check, account: &Account) {
     if let Some(date) = date {
         clock(check, date);
     }
+}
+
+/// Who is asked at `uri`.
+fn server_name(uri: &str) -> Option<ServerName<'static>> {
+    let Ok(Uri::Sip(uri)) = Uri::parse(uri.as_bytes()) else { return None };
+    ServerName::try_from(uri.host.to_string().trim_matches(['[', ']']).to_owned()).ok()
 }
 
 fn name_of_probe(transport: Transport) -> String {

@@ -122,7 +122,7 @@ pub(crate) struct Plan {
     /// The target as it was written, without transport and port.
     pub(crate) host: String,
     target: SocketAddr,
-    is_tcp: bool,
+    transport: String,
     salt: u32,
     domain: String,
     #[serde(with = "micros")]
@@ -143,6 +143,7 @@ pub(crate) struct Plan {
     workers: Option<usize>,
     sharing: Sharing,
     is_segmenting: bool,
+    is_resuming: bool,
     tick_us: Option<u64>,
     is_probing: bool,
     part: Part,
@@ -187,6 +188,7 @@ impl Plan {
             workers,
             sharing,
             is_segmenting,
+            is_resuming,
             tick,
             is_probing,
             part,
@@ -204,11 +206,11 @@ impl Plan {
         } = settings;
         let Timers { t1, t2, t4 } = timers;
         let host = host.to_owned();
-        let is_tcp = transport == Transport::Tcp;
+        let transport = transport.uri_name().to_owned();
         Self {
             host,
             target,
-            is_tcp,
+            transport,
             salt,
             domain,
             t1,
@@ -224,6 +226,7 @@ impl Plan {
             workers,
             sharing,
             is_segmenting,
+            is_resuming,
             tick_us: tick.map(Duration::as_micros),
             is_probing,
             part,
@@ -244,7 +247,8 @@ impl Plan {
             settings: Settings {
                 salt: self.salt,
                 domain: self.domain,
-                transport: if self.is_tcp { Transport::Tcp } else { Transport::Udp },
+                transport: Transport::parse(self.transport.as_bytes())
+                    .ok_or_else(|| format!("{} is no transport", self.transport))?,
                 timers: Timers { t1: self.t1, t2: self.t2, t4: self.t4 },
                 ring: self.ring,
                 hold: self.hold,
@@ -257,6 +261,7 @@ impl Plan {
             workers: self.workers,
             sharing: self.sharing,
             is_segmenting: self.is_segmenting,
+            is_resuming: self.is_resuming,
             tick: self.tick_us.map(Duration::from_micros),
             is_probing: self.is_probing,
             part,
@@ -429,6 +434,7 @@ mod tests {
             workers: Some(3),
             sharing: Sharing::User,
             is_segmenting: false,
+            is_resuming: true,
             tick: Some(Duration::from_micros(500)),
             is_probing: false,
             part: Part { index: 1, count: 2 },

@@ -20,8 +20,8 @@ use std::path::PathBuf;
 /// What is done to whom, how often and for how long.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct LoadArgs {
-    /// The server: udp:HOST:PORT or tcp:HOST:PORT; a domain without a port is looked up (NAPTR,
-    /// SRV)
+    /// The server: HOST:PORT after udp:, tcp:, tls:, ws: or wss:; a domain without a port is looked
+    /// up (NAPTR, SRV)
     #[arg(long, value_name = "TARGET")]
     pub(crate) target: Option<Target>,
     /// A server to start for the measurement: barebell, kamailio, a profile.toml; or
@@ -124,6 +124,9 @@ pub(crate) struct DetailArgs {
     /// [default: each operation is challenged, as in the published figures]
     #[arg(long)]
     pub(crate) reuse_nonces: bool,
+    /// Agree on TLS from the start with each connection, instead of resuming sessions
+    #[arg(long)]
+    pub(crate) no_resumption: bool,
     /// Do not ask with OPTIONS whether the server is there before the load
     #[arg(long)]
     pub(crate) no_probe: bool,
@@ -266,6 +269,7 @@ impl LoadArgs {
             workers: detail.workers.map(usize::from),
             sharing: detail.sockets,
             is_segmenting: !detail.no_segmentation,
+            is_resuming: !detail.no_resumption,
             tick: detail.clock,
             is_probing: !detail.no_probe,
             part: Part::WHOLE,

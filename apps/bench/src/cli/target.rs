@@ -8,10 +8,10 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::str::FromStr;
 
 /// What the generator sends by, the preferred first.
-const TRANSPORTS: [Transport; 2] = [Transport::Udp, Transport::Tcp];
+const TRANSPORTS: [Transport; 3] = [Transport::Udp, Transport::Tcp, Transport::Tls];
 
-/// A server's address: `udp:HOST:PORT` or `tcp:HOST:PORT`; the transport may be left out, and the
-/// port. A domain without a port is looked up as a user agent does (RFC 3263 section 4): the
+/// A server's address: `udp:HOST:PORT`, or with tcp, tls, ws or wss; the transport may be left out,
+/// and the port. A domain without a port is looked up as a user agent does (RFC 3263 section 4): the
 /// transport by NAPTR if it is left out, host and port by SRV. The first server that is found and
 /// answers gets the whole load.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,14 +36,15 @@ impl Target {
         locate: impl FnOnce(Destination) -> Result<Vec<Location>, String>,
     ) -> Result<Self, String> {
         let (named, rest) = match text.split_once(':') {
-            Some((name, rest)) if name.eq_ignore_ascii_case("udp") => (Some(Transport::Udp), rest),
-            Some((name, rest)) if name.eq_ignore_ascii_case("tcp") => (Some(Transport::Tcp), rest),
-            Some((name, _)) if name.eq_ignore_ascii_case("tls") => {
-                return Err("tls: is not supported yet; take udp: or tcp:".to_owned());
-            }
-            _ => (None, text),
+            Some((name, rest)) => match Transport::parse(name.as_bytes()) {
+                Some(transport) => (Some(transport), rest),
+                None => (None, text),
+            },
+            None => (None, text),
         };
         let transport = named.unwrap_or(Transport::Udp);
+        // Where WebSocket is, no DNS says.
+        let is_web = matches!(transport, Transport::Ws | Transport::Wss);
         let has_port = match rest.rfind(']') {
             Some(end) => rest[end..].contains(':'),
             None => rest.contains(':'),
@@ -51,6 +52,7 @@ impl Target {
         // A name without a dot is one of this machine or its network, and no domain.
         let mut reasons = String::new();
         if !has_port
+            && !is_web
             && rest.contains('.')
             && let Some(host @ Host::Name(_)) = Host::parse(rest.as_bytes())
         {
@@ -65,7 +67,8 @@ impl Target {
             }
         }
         // What the DNS does not know may stand in a file of this machine.
-        let with_port = if has_port { rest.to_owned() } else { format!("{rest}:5060") };
+        let port = transport.default_port();
+        let with_port = if has_port { rest.to_owned() } else { format!("{rest}:{port}") };
         let host = with_port.rsplit_once(':').map_or("", |(host, _)| host).to_owned();
         let address = with_port
             .to_socket_addrs()
@@ -106,13 +109,16 @@ mod tests {
             ("127.0.0.1", Transport::Udp, "127.0.0.1:5060", "127.0.0.1"),
             ("[::1]", Transport::Udp, "[::1]:5060", "[::1]"),
             ("tcp:[::1]:9", Transport::Tcp, "[::1]:9", "[::1]"),
+            ("tls:127.0.0.1", Transport::Tls, "127.0.0.1:5061", "127.0.0.1"),
+            ("wss:127.0.0.1", Transport::Wss, "127.0.0.1:443", "127.0.0.1"),
+            ("ws:127.0.0.1:8080", Transport::Ws, "127.0.0.1:8080", "127.0.0.1"),
         ] {
             let address = address.parse().unwrap();
             let host = host.to_owned();
             let expected = Target { transport, address, host, others: Vec::new() };
             assert_eq!(text.parse(), Ok(expected), "{text}");
         }
-        for text in ["", "tls:127.0.0.1", "udp:127.0.0.1:x", "[::1"] {
+        for text in ["", "sctp:127.0.0.1", "udp:127.0.0.1:x", "[::1"] {
             assert!(text.parse::<Target>().is_err(), "{text}");
         }
     }

@@ -7,9 +7,10 @@ use crate::cli::target::Target;
 use crate::console::complain;
 use crate::measure::MeasureError;
 use crate::sut::options;
+use net::tls::{Client, ServerName, Trust};
 use sip::{Message, Transport};
-use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::io;
+use std::net::{SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -23,13 +24,12 @@ const ATTEMPTS: usize = 4;
 /// [`CommandError::NoServer`] where no SIP message comes back.
 pub(crate) fn probe(target: &Target, domain: &str) -> Result<Option<String>, CommandError> {
     let wrong = |error: io::Error| CommandError::NoServer(target.to_string(), Some(error));
-    let mut buffer = [0; 65_536];
-    let length = match target.transport {
-        Transport::Udp => ask_by_udp(target.address, domain, &mut buffer),
-        _ => ask_by_tcp(target.address, domain, &mut buffer),
-    }
-    .map_err(wrong)?;
-    let Ok(message) = Message::parse(&buffer[..length]) else {
+    let answer = match target.transport {
+        Transport::Udp => ask_by_udp(target.address, domain),
+        transport => ask_by_connection(transport, target.address, domain),
+    };
+    let answer = answer.map_err(wrong)?;
+    let Ok(message) = Message::parse(&answer) else {
         return Err(CommandError::NoServer(target.to_string(), None));
     };
     let name = message.fields().find(|field| {
@@ -73,18 +73,22 @@ pub(super) fn settle(load: &mut LoadArgs, ending: &AtomicBool) -> Result<(), Com
     Ok(())
 }
 
-fn ask_by_udp(target: SocketAddr, domain: &str, buffer: &mut [u8]) -> io::Result<usize> {
+fn ask_by_udp(target: SocketAddr, domain: &str) -> io::Result<Vec<u8>> {
     let any: SocketAddr =
         if target.is_ipv4() { ([0, 0, 0, 0], 0).into() } else { ([0u16; 8], 0).into() };
     let socket = UdpSocket::bind(any)?;
     socket.connect(target)?;
     socket.set_read_timeout(Some(WAIT))?;
     let request = options("UDP", socket.local_addr()?, domain);
+    let mut buffer = vec![0; 65_536];
     let mut last = io::ErrorKind::TimedOut.into();
     for _ in 0..ATTEMPTS {
         socket.send(&request)?;
-        match socket.recv(buffer) {
-            Ok(length) => return Ok(length),
+        match socket.recv(&mut buffer) {
+            Ok(length) => {
+                buffer.truncate(length);
+                return Ok(buffer);
+            }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
             Err(error) => {
                 last = error;
@@ -96,14 +100,17 @@ fn ask_by_udp(target: SocketAddr, domain: &str, buffer: &mut [u8]) -> io::Result
     Err(last)
 }
 
-fn ask_by_tcp(target: SocketAddr, domain: &str, buffer: &mut [u8]) -> io::Result<usize> {
-    let mut stream = TcpStream::connect_timeout(&target, WAIT * ATTEMPTS as u32)?;
-    stream.set_read_timeout(Some(WAIT * ATTEMPTS as u32))?;
-    stream.write_all(&options("TCP", stream.local_addr()?, domain))?;
-    stream.read(buffer).map_err(|error| match error.kind() {
-        io::ErrorKind::WouldBlock => io::ErrorKind::TimedOut.into(),
-        _ => error,
-    })
+fn ask_by_connection(
+    transport: Transport,
+    target: SocketAddr,
+    domain: &str,
+) -> io::Result<Vec<u8>> {
+    let client = transport.is_secure().then(|| Client::new(&Trust::Anybody, None, true));
+    let client = client.transpose().map_err(io::Error::other)?;
+    let name = ServerName::try_from(domain.to_owned()).unwrap_or(target.ip().into());
+    let tls = client.as_ref().map(|client| (client, name));
+    let request = |local| options(transport.via_name(), local, domain);
+    net::ask(transport, target, tls, request, WAIT * ATTEMPTS as u32)
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use super::links::{LinkError, LinkPlan, Sharing};
 use super::worker::{Bound, CyclePlan, Found, LoadPlan, Shared, Worker, WorkerPlan};
 use crate::users::Users;
 use net::Clock;
+use net::tls::{Client, ServerName, Trust};
 use serde::{Deserialize, Serialize};
 use sip::{Duration, Instant};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
@@ -29,6 +30,8 @@ pub(crate) struct GeneratorPlan {
     pub(crate) sharing: Sharing,
     /// Whether datagrams of one length go to the kernel as one, where a thread has one socket.
     pub(crate) is_segmenting: bool,
+    /// Whether TLS resumes sessions.
+    pub(crate) is_resuming: bool,
     /// The ticks at which it acts; `None` for as many as the rate wants, zero for none.
     pub(crate) tick: Option<Duration>,
     /// Whether the server is asked before the load if it is there.
@@ -114,6 +117,7 @@ impl Generator {
         let local = local_address(plan.target)?;
         let clock = Clock::start();
         let shared = Shared { ending: Arc::clone(ending), ..Shared::default() };
+        let tls = tls(plan)?;
         let count = plan.workers.unwrap_or_else(|| enough(plan.rate));
         let count = count.clamp(1, plan.users.len().max(1));
         if plan.sharing != Sharing::Thread {
@@ -130,6 +134,7 @@ impl Generator {
                 is_segmenting: plan.is_segmenting,
                 users: users.len(),
                 local,
+                tls: tls.clone(),
             };
             let settings = Settings {
                 salt: plan.settings.salt.wrapping_add(plan.part.place(index, count).0 as u32),
@@ -215,6 +220,21 @@ impl Drop for Generator {
             }
         }
     }
+}
+
+/// What connections over TLS begin with: who answers is not asked for more than that he can. He is
+/// called by the users' domain.
+fn tls(plan: &GeneratorPlan) -> Result<Option<(Client, ServerName<'static>)>, LinkError> {
+    if !plan.settings.transport.is_secure() {
+        return Ok(None);
+    }
+    let failed = |text: String| LinkError::Tls(text);
+    let client = Client::new(&Trust::Anybody, None, true);
+    let client = client.map_err(|error| failed(error.to_string()))?;
+    let client = if plan.is_resuming { client } else { client.without_resumption() };
+    let name = ServerName::try_from(plan.settings.domain.clone());
+    let name = name.map_err(|_| failed(format!("{} is no name to call", plan.settings.domain)))?;
+    Ok(Some((client, name)))
 }
 
 fn spawn(
@@ -329,6 +349,7 @@ mod tests {
             workers: Some(2),
             sharing: Sharing::Thread,
             is_segmenting: true,
+            is_resuming: true,
             tick: None,
             is_probing: false,
             part: Part::WHOLE,

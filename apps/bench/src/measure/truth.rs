@@ -92,6 +92,7 @@ impl Case {
             part: Part::WHOLE,
             sharing: self.sharing,
             is_segmenting: true,
+            is_resuming: true,
             tick: Some(Duration::from_millis(self.tick)),
         };
         let mut force = Force::Local(Generator::open(&plan, &Arc::default()).unwrap());

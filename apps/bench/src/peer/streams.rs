@@ -1,11 +1,15 @@
-//! TCP connections of a peer, and the messages on them.
+//! Connections of a peer, and the messages on them. Whether it is TLS, or WebSocket, the first byte
+//! tells.
 
+use net::tls::{ClientCertificates, Identity, Server, make_self_signed};
+use net::{Origins, Reader, Wire};
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
-use sip::stream::{Heard, Input, Output};
+use sip::stream::Heard;
 use std::io::{self, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::ops::ControlFlow;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
 
 /// Marks the listener among the connections' indices.
 const LISTENER: u64 = u64::MAX;
@@ -31,8 +35,11 @@ pub(super) enum StreamEvent<'a> {
 struct Connection {
     stream: TcpStream,
     remote: SocketAddr,
-    input: Input,
-    output: Output,
+    /// `None` until the first byte of a message, or of what is around it, has come.
+    reader: Option<Reader>,
+    /// Whether the first byte has come.
+    has_begun: bool,
+    wire: Wire,
     is_waiting_to_send: bool,
 }
 
@@ -51,6 +58,59 @@ pub(super) struct Streams {
     /// Connections with something to send.
     to_flush: Vec<u32>,
     chunk: Vec<u8>,
+    /// What TLS begins with, once somebody has asked for it.
+    tls: Option<Server>,
+}
+
+/// The first byte of a record of TLS that begins one (RFC 8446 section 5.1).
+const HANDSHAKE: u8 = 22;
+
+/// What TLS begins with: a certificate that nobody has signed.
+fn new_tls() -> Option<Server> {
+    let folder = tempfile::tempdir().ok()?;
+    let [chain, key] = ["chain.pem", "key.pem"].map(|name| folder.path().join(name));
+    make_self_signed(&["localhost".to_owned()], &chain, &key).ok()?;
+    let identity = Identity::read(&chain, &key).ok()?;
+    Server::new(vec![identity], &ClientCertificates::Off, None).ok()
+}
+
+impl Connection {
+    /// Reads what has come, and shows messages to `each`. False where it is over.
+    fn read(
+        &mut self,
+        bytes: &[u8],
+        tls: &mut Option<Server>,
+        mut each: impl FnMut(&[u8]),
+    ) -> bool {
+        if !std::mem::replace(&mut self.has_begun, true) && bytes.first() == Some(&HANDSHAKE) {
+            *tls = tls.take().or_else(new_tls);
+            let Some(Ok(session)) = tls.as_ref().map(Server::accept) else { return false };
+            self.wire = Wire::new(Some(session), MAX_UNSENT);
+        }
+        let Ok(plain) = self.wire.receive(bytes) else { return false };
+        if self.reader.is_none()
+            && let Some(first) = plain.first()
+        {
+            let is_web = *first == b'G';
+            self.reader = Some(match is_web {
+                true => Reader::web_server(Arc::new(Origins::Any)),
+                false => Reader::default(),
+            });
+            if is_web {
+                self.wire.become_web_server();
+            }
+        }
+        let Self { reader, wire, .. } = self;
+        let Some(reader) = reader else { return !wire.has_ended() };
+        let heard = |heard: Heard<'_>| {
+            if let Heard::Message(bytes) = heard {
+                each(bytes);
+            }
+            ControlFlow::Continue(())
+        };
+        let progress = reader.receive(&plain, heard, |reply| wire.reply(reply));
+        progress.is_ok_and(|progress| !progress.is_over) && !wire.has_ended()
+    }
 }
 
 impl Streams {
@@ -66,6 +126,7 @@ impl Streams {
             free: Vec::new(),
             to_flush: Vec::new(),
             chunk,
+            tls: None,
         })
     }
 
@@ -115,8 +176,9 @@ impl Streams {
             slot.connection = Some(Connection {
                 stream,
                 remote,
-                input: Input::default(),
-                output: Output::new(MAX_UNSENT),
+                reader: None,
+                has_begun: false,
+                wire: Wire::new(None, MAX_UNSENT),
                 is_waiting_to_send: false,
             });
             each(StreamEvent::Opened(StreamId { index, generation: slot.generation }, remote));
@@ -131,13 +193,13 @@ impl Streams {
             Ok(0) => false,
             Ok(length) => {
                 let remote = connection.remote;
-                let progress = connection.input.receive(&self.chunk[..length], |heard| {
-                    if let Heard::Message(bytes) = heard {
-                        each(StreamEvent::Message(id, remote, bytes));
-                    }
-                    ControlFlow::Continue(())
+                let is_open = connection.read(&self.chunk[..length], &mut self.tls, |bytes| {
+                    each(StreamEvent::Message(id, remote, bytes));
                 });
-                progress.is_ok()
+                if !connection.wire.is_empty() {
+                    self.to_flush.push(index);
+                }
+                is_open
             }
             Err(error) => {
                 matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
@@ -159,10 +221,10 @@ impl Streams {
         else {
             return false;
         };
-        if connection.output.is_empty() {
+        if connection.wire.is_empty() {
             self.to_flush.push(id.index);
         }
-        let is_taken = connection.output.push(&[bytes]).is_ok();
+        let is_taken = connection.wire.push(&[bytes]).is_ok();
         if !is_taken {
             // The end is read as that of any other connection.
             let _ = connection.stream.shutdown(std::net::Shutdown::Both);
@@ -182,16 +244,16 @@ impl Streams {
     fn flush_one(&mut self, index: u32) {
         let Some(slot) = self.slots.get_mut(index as usize) else { return };
         let Some(connection) = &mut slot.connection else { return };
-        while !connection.output.is_empty() {
-            match connection.stream.write(connection.output.pending()) {
-                Ok(count) if count > 0 => connection.output.consume(count),
+        while !connection.wire.is_empty() {
+            match connection.stream.write(connection.wire.pending()) {
+                Ok(count) if count > 0 => connection.wire.consume(count),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                 // Reading will tell that the connection is over.
-                _ => connection.output = Output::new(MAX_UNSENT),
+                _ => connection.wire.consume(connection.wire.pending().len()),
             }
         }
-        let has_more = !connection.output.is_empty();
+        let has_more = !connection.wire.is_empty();
         if has_more != connection.is_waiting_to_send {
             let out = if has_more { EpollFlags::EPOLLOUT } else { EpollFlags::empty() };
             let mut event = EpollEvent::new(EpollFlags::EPOLLIN | out, index.into());

@@ -69,9 +69,7 @@ impl Spec {
 
 fn transport(text: &str) -> Option<(Transport, &str)> {
     let (name, rest) = text.split_once(':')?;
-    let transport = Transport::parse(name.as_bytes())?;
-    // Nothing here speaks TLS.
-    (transport != Transport::Tls).then_some((transport, rest))
+    Some((Transport::parse(name.as_bytes())?, rest))
 }
 
 #[cfg(test)]

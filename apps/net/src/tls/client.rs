@@ -27,6 +27,8 @@ pub enum Trust {
     Issuers(PathBuf),
     /// Who has the certificate with this fingerprint, whatever else it says.
     Pinned(Fingerprint),
+    /// Anybody: for a laboratory, where nothing that is said is worth a secret.
+    Anybody,
 }
 
 /// What connections begin with that are opened from here.
@@ -69,6 +71,15 @@ impl Client {
         Ok(Self { sip: config(ALPN)?, web: config(b"http/1.1")? })
     }
 
+    /// The same without resuming sessions: each connection agrees on everything anew.
+    #[must_use]
+    pub fn without_resumption(mut self) -> Self {
+        for config in [&mut self.sip, &mut self.web] {
+            Arc::make_mut(config).resumption = Resumption::disabled();
+        }
+        self
+    }
+
     /// Begins a connection of SIP to `name`, a domain or an address.
     ///
     /// # Errors
@@ -96,7 +107,10 @@ fn verifier(
 ) -> Result<Arc<dyn ServerCertVerifier>, FileError> {
     let roots = match trust {
         Trust::Pinned(fingerprint) => {
-            return Ok(Arc::new(Only { fingerprint: Some(*fingerprint), provider }));
+            return Ok(Arc::new(Without { accepted: Accepted::Only(*fingerprint), provider }));
+        }
+        Trust::Anybody => {
+            return Ok(Arc::new(Without { accepted: Accepted::Anybody, provider }));
         }
         Trust::Issuers(file) => roots(file)?,
         Trust::System => {
@@ -108,7 +122,7 @@ fn verifier(
     };
     if roots.is_empty() {
         // Everybody is refused then, which is said where it happens.
-        return Ok(Arc::new(Only { fingerprint: None, provider }));
+        return Ok(Arc::new(Without { accepted: Accepted::Nobody, provider }));
     }
     let verifier = WebPkiServerVerifier::builder_with_provider(roots, provider).build();
     let verifier = verifier.map_err(|error| FileError {
@@ -118,14 +132,23 @@ fn verifier(
     Ok(verifier)
 }
 
-/// Trusts who has one certificate, or nobody, as a system without issuers does.
+/// Whom to trust, whoever has signed the certificate.
 #[derive(Debug)]
-struct Only {
-    fingerprint: Option<Fingerprint>,
+enum Accepted {
+    Only(Fingerprint),
+    Anybody,
+    /// As on a system without issuers.
+    Nobody,
+}
+
+/// Looks at no issuers.
+#[derive(Debug)]
+struct Without {
+    accepted: Accepted,
     provider: Arc<CryptoProvider>,
 }
 
-impl ServerCertVerifier for Only {
+impl ServerCertVerifier for Without {
     fn verify_server_cert(
         &self,
         end_entity: &CertificateDer<'_>,
@@ -135,12 +158,13 @@ impl ServerCertVerifier for Only {
         _: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
         let found = Fingerprint::of(end_entity);
-        match self.fingerprint {
-            Some(wanted) if wanted == found => Ok(ServerCertVerified::assertion()),
-            Some(wanted) => Err(Error::General(format!(
+        match self.accepted {
+            Accepted::Anybody => Ok(ServerCertVerified::assertion()),
+            Accepted::Only(wanted) if wanted == found => Ok(ServerCertVerified::assertion()),
+            Accepted::Only(wanted) => Err(Error::General(format!(
                 "the certificate's fingerprint is {found}, and {wanted} is pinned"
             ))),
-            None => Err(CertificateError::UnknownIssuer.into()),
+            Accepted::Nobody => Err(CertificateError::UnknownIssuer.into()),
         }
     }
 

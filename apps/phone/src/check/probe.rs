@@ -2,11 +2,10 @@
 
 use super::date;
 use crate::random::random;
-use sip::stream::{Heard, Input};
+use net::tls::{Client, ServerName};
 use sip::{HeaderName, Message, Transport};
-use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpStream, UdpSocket};
-use std::ops::ControlFlow;
+use std::io;
+use std::net::{SocketAddr, UdpSocket};
 use std::time::{Duration, Instant, SystemTime};
 
 /// How long an answer is waited for, and how often a datagram is sent in that time.
@@ -22,19 +21,23 @@ pub(super) struct Answered {
     pub(super) after: Duration,
 }
 
-/// Asks the server at `remote`, by its URI.
+/// Asks the server at `remote`, by its URI; over TLS `tls` says who asks, and who is asked.
 ///
 /// # Errors
 /// Why there is no answer, in words.
 pub(super) fn options(
     transport: Transport,
     remote: SocketAddr,
+    tls: Option<(&Client, ServerName<'static>)>,
     uri: &str,
 ) -> Result<Answered, String> {
     let begun = Instant::now();
     let bytes = match transport {
         Transport::Udp => by_datagrams(remote, uri),
-        _ => by_connection(remote, uri),
+        _ => {
+            let request = |local| request(transport.via_name(), local, uri);
+            net::ask(transport, remote, tls, request, PATIENCE)
+        }
     };
     let bytes = bytes.map_err(|error| match error.kind() {
         io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
@@ -90,30 +93,4 @@ fn by_datagrams(remote: SocketAddr, uri: &str) -> io::Result<Vec<u8>> {
         }
     }
     Err(last)
-}
-
-fn by_connection(remote: SocketAddr, uri: &str) -> io::Result<Vec<u8>> {
-    let mut socket = TcpStream::connect_timeout(&remote, PATIENCE)?;
-    socket.set_read_timeout(Some(PATIENCE))?;
-    socket.write_all(&request("TCP", socket.local_addr()?, uri))?;
-    let (mut input, mut chunk) = (Input::default(), [0; 4096]);
-    let end = Instant::now() + PATIENCE;
-    while Instant::now() < end {
-        let length = socket.read(&mut chunk)?;
-        if length == 0 {
-            return Err(io::Error::other("the connection was closed without an answer"));
-        }
-        let mut answer = None;
-        let received = input.receive(&chunk[..length], |heard| {
-            if let Heard::Message(bytes) = heard {
-                answer.get_or_insert(bytes.to_vec());
-            }
-            ControlFlow::Continue(())
-        });
-        received.map_err(io::Error::other)?;
-        if let Some(answer) = answer {
-            return Ok(answer);
-        }
-    }
-    Err(io::ErrorKind::TimedOut.into())
 }

@@ -6,7 +6,6 @@ use core::ops::Deref;
 
 /// More waits than may: the peer does not read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct Full {
     /// Bytes that may wait.
     pub most: usize,

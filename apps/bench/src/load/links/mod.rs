@@ -1,8 +1,8 @@
 //! The sockets and connections of a worker.
 
 mod plan;
+mod streams;
 mod system;
-mod tcp;
 mod traffic;
 mod udp;
 
@@ -13,14 +13,15 @@ pub(crate) use traffic::{Incoming, LinkCounts};
 use super::engine::{Output, Place};
 use net::Clock;
 use sip::{Duration, Transport};
+use streams::StreamLinks;
 use system::wait_readable;
-use tcp::TcpLinks;
+
 use udp::UdpLinks;
 
 /// All sockets of a worker.
 pub(crate) enum Links {
     Udp(UdpLinks),
-    Tcp(TcpLinks),
+    Streams(StreamLinks),
 }
 
 impl Links {
@@ -31,7 +32,7 @@ impl Links {
     pub(crate) fn open(plan: &LinkPlan, clock: Clock) -> Result<Self, LinkError> {
         match plan.transport {
             Transport::Udp => UdpLinks::open(plan, clock).map(Self::Udp),
-            _ => TcpLinks::open(plan, clock).map(Self::Tcp),
+            _ => StreamLinks::open(plan, clock).map(Self::Streams),
         }
     }
 
@@ -39,7 +40,7 @@ impl Links {
     pub(crate) fn places(&self) -> Vec<Place> {
         match self {
             Self::Udp(links) => links.places(),
-            Self::Tcp(links) => links.places(),
+            Self::Streams(links) => links.places(),
         }
     }
 
@@ -47,7 +48,7 @@ impl Links {
     pub(crate) fn way_of(&self, index: usize) -> u32 {
         match self {
             Self::Udp(links) => links.way_of(index),
-            Self::Tcp(links) => links.link_of(index),
+            Self::Streams(links) => links.link_of(index),
         }
     }
 
@@ -55,7 +56,7 @@ impl Links {
     pub(crate) fn link_of(&self, index: usize) -> u32 {
         match self {
             Self::Udp(links) => links.link_of(index),
-            Self::Tcp(links) => links.link_of(index),
+            Self::Streams(links) => links.link_of(index),
         }
     }
 
@@ -63,7 +64,7 @@ impl Links {
     pub(crate) fn link_for_operation(&mut self) -> Option<u32> {
         match self {
             Self::Udp(_) => None,
-            Self::Tcp(links) => links.link_for_operation(),
+            Self::Streams(links) => links.link_for_operation(),
         }
     }
 
@@ -72,7 +73,7 @@ impl Links {
     pub(crate) fn send(&mut self, out: &mut Output) {
         match self {
             Self::Udp(links) => links.send(out),
-            Self::Tcp(links) => links.send(out),
+            Self::Streams(links) => links.send(out),
         }
     }
 
@@ -80,7 +81,7 @@ impl Links {
     pub(crate) fn receive(&mut self, each: &mut dyn FnMut(Incoming<'_>)) -> bool {
         match self {
             Self::Udp(links) => links.receive(each),
-            Self::Tcp(links) => links.receive(each),
+            Self::Streams(links) => links.receive(each),
         }
     }
 
@@ -88,7 +89,7 @@ impl Links {
     pub(crate) const fn are_timed(&self) -> bool {
         match self {
             Self::Udp(_) => true,
-            Self::Tcp(_) => false,
+            Self::Streams(_) => false,
         }
     }
 
@@ -96,7 +97,7 @@ impl Links {
     pub(crate) fn wait_for_messages(&mut self, longest: Duration) {
         let fd = match self {
             Self::Udp(links) => links.poll_fd(),
-            Self::Tcp(links) => links.poll_fd(),
+            Self::Streams(links) => links.poll_fd(),
         };
         wait_readable(fd, longest);
     }
@@ -105,7 +106,7 @@ impl Links {
     pub(crate) fn counts(&self) -> LinkCounts {
         match self {
             Self::Udp(links) => links.counts(),
-            Self::Tcp(links) => links.counts(),
+            Self::Streams(links) => links.counts(),
         }
     }
 
@@ -113,7 +114,7 @@ impl Links {
     pub(crate) fn len(&self) -> usize {
         match self {
             Self::Udp(links) => links.len(),
-            Self::Tcp(links) => links.len(),
+            Self::Streams(links) => links.len(),
         }
     }
 }

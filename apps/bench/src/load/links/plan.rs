@@ -1,6 +1,7 @@
 //! What sockets a load is to come from, and why it cannot.
 
 use clap::ValueEnum;
+use net::tls::{Client, ServerName};
 use serde::{Deserialize, Serialize};
 use sip::Transport;
 use std::fmt;
@@ -15,7 +16,7 @@ pub(crate) enum Sharing {
     Thread,
     /// One for each user
     User,
-    /// A new connection for each operation (TCP): measures connection rates
+    /// A new connection for each operation (not UDP): measures connection rates
     Operation,
 }
 
@@ -28,8 +29,10 @@ pub(crate) enum LinkError {
     Socket(IpAddr, io::Error),
     /// The server took no connection.
     Connect(SocketAddr, io::Error),
+    /// TLS cannot be begun.
+    Tls(String),
     /// Sockets for single operations are connections.
-    OperationNeedsTcp,
+    OperationNeedsConnections,
     /// The system allows fewer open files than there are to be sockets.
     TooMany {
         /// Sockets that were asked for.
@@ -45,11 +48,12 @@ impl fmt::Display for LinkError {
             Self::NoRoute(target, error) => write!(f, "no way to {target}: {error}"),
             Self::Socket(address, error) => write!(f, "no socket on {address}: {error}"),
             Self::Connect(target, error) => {
-                write!(f, "no TCP connection to {target}: {error}; is the server running?")
+                write!(f, "no connection to {target}: {error}; is the server running?")
             }
-            Self::OperationNeedsTcp => {
-                f.write_str("--sockets operation needs a tcp: target; over UDP take thread or user")
-            }
+            Self::Tls(text) => write!(f, "no TLS: {text}"),
+            Self::OperationNeedsConnections => f.write_str(
+                "--sockets operation needs connections, not UDP; there take thread or user",
+            ),
             Self::TooMany { wanted, allowed } => write!(
                 f,
                 "{wanted} sockets are wanted and {allowed} open files allowed; raise it with \
@@ -73,4 +77,6 @@ pub(crate) struct LinkPlan {
     pub(crate) users: usize,
     /// The address of ours that the target is reached from.
     pub(crate) local: IpAddr,
+    /// What connections over TLS begin with, and who is called.
+    pub(crate) tls: Option<(Client, ServerName<'static>)>,
 }

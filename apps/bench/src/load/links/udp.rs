@@ -42,7 +42,7 @@ impl UdpLinks {
             // One that requests leave by, and one where calls come in.
             Sharing::Thread => (2, SHARED_BUFFER),
             Sharing::User => (plan.users, USER_BUFFER),
-            Sharing::Operation => return Err(LinkError::OperationNeedsTcp),
+            Sharing::Operation => return Err(LinkError::OperationNeedsConnections),
         };
         let wrong = |error| LinkError::Socket(plan.local, error);
         let has_caller = plan.sharing == Sharing::Thread;

@@ -128,11 +128,9 @@ impl Stream {
 
     /// The same for WebSocket, which pages of `origins` may ask for.
     pub(super) fn of_web(mut self, origins: Arc<Origins>) -> Self {
-        let writing = self.writing.get_mut();
-        *writing = match std::mem::replace(writing, Writing::Closed) {
-            Writing::Open(wire) => Writing::Open(wire.web_server()),
-            other => other,
-        };
+        if let Writing::Open(wire) = self.writing.get_mut() {
+            wire.become_web_server();
+        }
         self.reading.get_mut().reader = Reader::web_server(origins);
         self.hasten()
     }

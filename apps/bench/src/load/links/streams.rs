@@ -1,15 +1,17 @@
-//! TCP connections: one for all users of a worker, one for each, or one for each operation.
+//! Connections, of TCP, TLS or WebSocket: one for all users of a worker, one for each, or one for each operation.
 
 use super::plan::{LinkError, LinkPlan, Sharing};
 use super::system::{Clocks, epoll_fd, host_port, no_events};
 use super::traffic::{Incoming, LinkCounts};
 use crate::load::engine::{self, Place};
-use net::Clock;
+use net::tls::{Client, ServerName};
+use net::{Clock, Reader, Wire};
 use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, recvmsg, setsockopt, sockopt};
 use nix::sys::time::TimeSpec;
-use sip::stream::{Heard, Input, Output};
+use sip::Transport;
+use sip::stream::{Full, Heard};
 use std::io::{self, IoSliceMut, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::ops::ControlFlow;
@@ -23,9 +25,11 @@ const MAX_UNSENT: usize = 16 << 20;
 const LISTENER: u64 = u64::MAX;
 
 /// Connections by number. What is sent on one that is closed opens it again.
-pub(crate) struct TcpLinks {
+pub(crate) struct StreamLinks {
     clock: Clock,
     target: SocketAddr,
+    transport: Transport,
+    tls: Option<(Client, ServerName<'static>)>,
     sharing: Sharing,
     /// Connections that this side opens: the first ones; those after them are opened by the server,
     /// or for single operations.
@@ -45,12 +49,14 @@ pub(crate) struct TcpLinks {
 struct Stream {
     socket: TcpStream,
     remote: SocketAddr,
-    input: Input,
-    output: Output,
+    reader: Reader,
+    wire: Wire,
+    /// What waits until messages can be said.
+    early: Vec<Vec<u8>>,
     waits_for_room: bool,
 }
 
-impl TcpLinks {
+impl StreamLinks {
     pub(crate) fn open(plan: &LinkPlan, clock: Clock) -> Result<Self, LinkError> {
         let wrong = |error: io::Error| LinkError::Socket(plan.local, error);
         let listener = net::listen(SocketAddr::new(plan.local, 0)).map_err(wrong)?;
@@ -60,7 +66,8 @@ impl TcpLinks {
             .add(&listener, EpollEvent::new(EpollFlags::EPOLLIN, LISTENER))
             .map_err(|error| wrong(error.into()))?;
         let address = host_port(listener.local_addr().map_err(wrong)?);
-        let contact = [&address[..], b";transport=tcp"].concat();
+        let name = plan.transport.uri_name().as_bytes();
+        let contact = [&address[..], b";transport=", name].concat();
         let users = match plan.sharing {
             Sharing::Thread => 1,
             Sharing::User => plan.users,
@@ -70,6 +77,8 @@ impl TcpLinks {
         let mut links = Self {
             clock,
             target: plan.target,
+            transport: plan.transport,
+            tls: plan.tls.clone(),
             sharing: plan.sharing,
             users,
             streams: (0..users).map(|_| None).collect(),
@@ -123,19 +132,39 @@ impl TcpLinks {
     fn connect(&mut self, link: u32) -> io::Result<()> {
         let socket = net::connect(None, self.target)?;
         self.counts.connections += 1;
-        self.add(link, socket, self.target)
+        let is_web = matches!(self.transport, Transport::Ws | Transport::Wss);
+        let session = self.tls.as_ref().map(|(client, name)| match is_web {
+            true => client.connect_web(name.clone()),
+            false => client.connect(name.clone()),
+        });
+        let session = session.transpose().map_err(io::Error::other)?;
+        let wire = Wire::new(session, MAX_UNSENT);
+        let (wire, reader) = match is_web {
+            true => {
+                let mut nonce = [0; 16];
+                getrandom::fill(&mut nonce).map_err(io::Error::other)?;
+                let host = self.target.to_string();
+                (wire.web_client(&host, nonce), Reader::web_client(nonce))
+            }
+            false => (wire, Reader::default()),
+        };
+        self.add(link, socket, self.target, wire, reader)?;
+        self.flush(link);
+        Ok(())
     }
 
-    fn add(&mut self, link: u32, socket: TcpStream, remote: SocketAddr) -> io::Result<()> {
+    fn add(
+        &mut self,
+        link: u32,
+        socket: TcpStream,
+        remote: SocketAddr,
+        wire: Wire,
+        reader: Reader,
+    ) -> io::Result<()> {
         setsockopt(&socket, sockopt::ReceiveTimestampns, &true)?;
         self.epoll.add(&socket, EpollEvent::new(EpollFlags::EPOLLIN, link.into()))?;
-        self.streams[link as usize] = Some(Stream {
-            socket,
-            remote,
-            input: Input::default(),
-            output: Output::new(MAX_UNSENT),
-            waits_for_room: false,
-        });
+        self.streams[link as usize] =
+            Some(Stream { socket, remote, reader, wire, early: Vec::new(), waits_for_room: false });
         Ok(())
     }
 
@@ -149,7 +178,7 @@ impl TcpLinks {
             }
             let Some(Some(stream)) = self.streams.get_mut(link as usize) else { continue };
             for transmit in transmits {
-                match stream.output.push(&[&out.bytes[transmit.range.clone()]]) {
+                match stream.say(&out.bytes[transmit.range.clone()]) {
                     Ok(()) => {
                         self.counts.sent += 1;
                         self.counts.sent_octets += transmit.range.len() as u64;
@@ -167,7 +196,7 @@ impl TcpLinks {
     fn flush(&mut self, link: u32) {
         let Some(Some(stream)) = self.streams.get_mut(link as usize) else { return };
         let flushed = stream.flush();
-        let waits = !stream.output.is_empty();
+        let waits = !stream.wire.is_empty();
         if let Err(error) = flushed {
             self.counts.unsent += 1;
             self.note(error.kind());
@@ -225,7 +254,10 @@ impl TcpLinks {
             };
             let link = self.free_link();
             let is_ready = socket.set_nonblocking(true).and_then(|()| socket.set_nodelay(true));
-            if is_ready.and_then(|()| self.add(link, socket, remote)).is_err() {
+            let wire = Wire::new(None, MAX_UNSENT);
+            let added =
+                is_ready.and_then(|()| self.add(link, socket, remote, wire, Reader::default()));
+            if added.is_err() {
                 self.free.push(link);
             }
         }
@@ -245,16 +277,30 @@ impl TcpLinks {
         };
         let Some(count) = read else { return self.close(link) };
         let (counts, remote) = (&mut self.counts, stream.remote);
-        let progress = stream.input.receive(&self.chunk[..count], |heard| {
+        let Stream { wire, reader, .. } = stream;
+        let was_ready = wire.is_ready();
+        let Ok(plain) = wire.receive(&self.chunk[..count]) else { return self.close(link) };
+        let heard = |heard: Heard<'_>| {
             if let Heard::Message(bytes) = heard {
                 counts.received += 1;
                 counts.received_octets += bytes.len() as u64;
                 each(Incoming { received, link, remote, bytes });
             }
             ControlFlow::Continue(())
-        });
-        if progress.is_err() {
-            self.close(link);
+        };
+        let progress = reader.receive(&plain, heard, |reply| wire.reply(reply));
+        let goes_on = progress.is_ok_and(|progress| !progress.is_over) && !wire.has_ended();
+        if !goes_on {
+            return self.close(link);
+        }
+        if wire.is_ready() && !was_ready {
+            // There is room: nothing was said before.
+            let unsent =
+                stream.early.drain(..).filter(|message| wire.push(&[&message[..]]).is_err());
+            counts.unsent += unsent.count() as u64;
+        }
+        if !wire.is_empty() {
+            self.flush(link);
         }
     }
 
@@ -272,14 +318,30 @@ impl TcpLinks {
 }
 
 impl Stream {
+    /// Has a message written, once that can be.
+    ///
+    /// # Errors
+    /// [`Full`] where too much waits.
+    fn say(&mut self, message: &[u8]) -> Result<(), Full> {
+        if self.wire.is_ready() {
+            return self.wire.push(&[message]);
+        }
+        let waiting: usize = self.early.iter().map(Vec::len).sum();
+        if waiting + message.len() > MAX_UNSENT {
+            return Err(Full { most: MAX_UNSENT });
+        }
+        self.early.push(message.to_vec());
+        Ok(())
+    }
+
     /// Writes what waits, as far as there is room.
     ///
     /// # Errors
     /// Where the connection is no longer good.
     fn flush(&mut self) -> io::Result<()> {
-        while !self.output.is_empty() {
-            match self.socket.write(self.output.pending()) {
-                Ok(count) => self.output.consume(count),
+        while !self.wire.is_empty() {
+            match self.socket.write(self.wire.pending()) {
+                Ok(count) => self.wire.consume(count),
                 Err(error) => match error.kind() {
                     // Not connected yet, or full.
                     io::ErrorKind::WouldBlock | io::ErrorKind::NotConnected => break,
@@ -312,7 +374,7 @@ impl Stream {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sip::{Duration, Transport};
+    use sip::Duration;
 
     #[test]
     fn what_is_read_late_has_the_time_at_which_it_came() {
@@ -325,9 +387,10 @@ mod tests {
             is_segmenting: true,
             users: 1,
             local: target.ip(),
+            tls: None,
         };
         let clock = Clock::start();
-        let mut links = TcpLinks::open(&plan, clock).unwrap();
+        let mut links = StreamLinks::open(&plan, clock).unwrap();
         // The first one only tries whether anybody listens.
         let (_trial, (mut peer, _)) = (listener.accept().unwrap(), listener.accept().unwrap());
         // The kernel begins to tell times a moment after it was asked to.
