@@ -2,7 +2,7 @@
 
 use super::files::{FileError, Fingerprint, Identity};
 use super::server::roots;
-use super::{ALPN, Session, TlsError, provider};
+use super::{HTTP, SIP, Session, TlsError, provider};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{Resumption, WebPkiServerVerifier};
 use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
@@ -68,7 +68,7 @@ impl Client {
             }
             Ok(Arc::new(config))
         };
-        Ok(Self { sip: config(ALPN)?, web: config(b"http/1.1")? })
+        Ok(Self { sip: config(SIP)?, web: config(HTTP)? })
     }
 
     /// The same without resuming sessions: each connection agrees on everything anew.

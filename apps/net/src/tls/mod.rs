@@ -22,8 +22,9 @@ pub use words::TlsError;
 use rustls::crypto::CryptoProvider;
 use std::sync::Arc;
 
-/// The protocol that is spoken, as ALPN calls it (IANA's registry has it for RFC 3261).
-const ALPN: &[u8] = b"sip";
+/// What is spoken, as ALPN calls it.
+const SIP: &[u8] = b"sip";
+const HTTP: &[u8] = b"http/1.1";
 
 /// The cryptography. Its suites are those of TLS 1.3, and of 1.2 those with AEAD and ECDHE.
 fn provider() -> Arc<CryptoProvider> {

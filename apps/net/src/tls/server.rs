@@ -1,7 +1,7 @@
 //! The side that is called: which certificate it shows to whom, and whose it wants.
 
 use super::files::{FileError, Identity, read_certificates};
-use super::{ALPN, Session, TlsError, provider};
+use super::{HTTP, SIP, Session, TlsError, provider};
 use rustls::client::verify_server_name;
 use rustls::pki_types::{DnsName, ServerName};
 use rustls::server::{
@@ -32,8 +32,7 @@ pub enum ClientCertificates {
 /// before go on to be taken.
 #[derive(Clone, Debug)]
 pub struct Server {
-    sip: Arc<ServerConfig>,
-    web: Arc<ServerConfig>,
+    config: Arc<ServerConfig>,
     tickets: Arc<dyn ProducesTickets>,
 }
 
@@ -55,56 +54,43 @@ impl Server {
             Some(before) => Arc::clone(&before.tickets),
             None => rustls::crypto::ring::Ticketer::new().map_err(|error| error.to_string())?,
         };
-        let certificates: Arc<dyn ResolvesServerCert> = Arc::new(Certificates { identities });
-        let config = |alpn: &[u8]| {
-            let provider = provider();
-            let builder = ServerConfig::builder_with_provider(Arc::clone(&provider));
-            let builder = builder.with_safe_default_protocol_versions();
-            let builder = builder.map_err(|error| error.to_string())?;
-            let roots = |file| roots(file).map_err(|error| error.to_string());
-            let verifier = |file| {
-                Ok::<_, String>(WebPkiClientVerifier::builder_with_provider(roots(file)?, provider))
-            };
-            let builder = match clients {
-                ClientCertificates::Off => builder.with_no_client_auth(),
-                ClientCertificates::Optional(file) => {
-                    let verifier = verifier(file)?.allow_unauthenticated().build();
-                    builder.with_client_cert_verifier(verifier.map_err(|e| e.to_string())?)
-                }
-                ClientCertificates::Required(file) => {
-                    let verifier = verifier(file)?.build();
-                    builder.with_client_cert_verifier(verifier.map_err(|e| e.to_string())?)
-                }
-            };
-            let mut config = builder.with_cert_resolver(Arc::clone(&certificates));
-            config.alpn_protocols = vec![alpn.to_vec()];
-            config.ticketer = Arc::clone(&tickets);
-            config.session_storage = match before {
-                // They are by their place in a list that is gone.
-                Some(_) => Arc::new(NoServerSessionStorage {}),
-                None => ServerSessionMemoryCache::new(MAX_SESSIONS),
-            };
-            // One is enough for who comes again, and each takes room and time.
-            config.send_tls13_tickets = 1;
-            Ok::<_, String>(Arc::new(config))
+        let text = |error: &dyn std::fmt::Display| error.to_string();
+        let builder = ServerConfig::builder_with_provider(provider());
+        let builder = builder.with_safe_default_protocol_versions().map_err(|e| text(&e))?;
+        let verifier = |file| {
+            let roots = roots(file).map_err(|error| error.to_string())?;
+            Ok::<_, String>(WebPkiClientVerifier::builder_with_provider(roots, provider()))
         };
-        Ok(Self { sip: config(ALPN)?, web: config(b"http/1.1")?, tickets })
+        let builder = match clients {
+            ClientCertificates::Off => builder.with_no_client_auth(),
+            ClientCertificates::Optional(file) => {
+                let verifier = verifier(file)?.allow_unauthenticated().build();
+                builder.with_client_cert_verifier(verifier.map_err(|e| text(&e))?)
+            }
+            ClientCertificates::Required(file) => {
+                let verifier = verifier(file)?.build();
+                builder.with_client_cert_verifier(verifier.map_err(|e| text(&e))?)
+            }
+        };
+        let mut config = builder.with_cert_resolver(Arc::new(Certificates { identities }));
+        config.alpn_protocols = vec![SIP.to_vec(), HTTP.to_vec()];
+        config.ticketer = Arc::clone(&tickets);
+        config.session_storage = match before {
+            // They are by their place in a list that is gone.
+            Some(_) => Arc::new(NoServerSessionStorage {}),
+            None => ServerSessionMemoryCache::new(MAX_SESSIONS),
+        };
+        // One is enough for who comes again, and each takes room and time.
+        config.send_tls13_tickets = 1;
+        Ok(Self { config: Arc::new(config), tickets })
     }
 
-    /// Begins a connection of SIP.
+    /// Begins a connection.
     ///
     /// # Errors
     /// When the library does not take what it was given, which is a fault of the program.
     pub fn accept(&self) -> Result<Session, TlsError> {
-        Session::accept(Arc::clone(&self.sip))
-    }
-
-    /// Begins one of HTTP, for WebSocket.
-    ///
-    /// # Errors
-    /// Likewise.
-    pub fn accept_web(&self) -> Result<Session, TlsError> {
-        Session::accept(Arc::clone(&self.web))
+        Session::accept(Arc::clone(&self.config))
     }
 }
 

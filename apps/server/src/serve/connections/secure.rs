@@ -43,11 +43,7 @@ impl CurrentTls {
     pub(super) fn accept(&self, transport: Transport) -> Option<Result<Session, TlsError>> {
         let current = self.tls.read();
         let server = &current.as_ref()?.server;
-        match transport {
-            Transport::Tls => Some(server.accept()),
-            Transport::Wss => Some(server.accept_web()),
-            _ => None,
-        }
+        transport.is_secure().then(|| server.accept())
     }
 
     /// For one that is opened to `name`.
