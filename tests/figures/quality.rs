@@ -175,6 +175,7 @@ fn account(kind: Kind, user: &str, suite: &'static str, tone: u32) -> Account {
         server: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
         proxy: None,
         transport: Transport::Udp,
+        issuers: None,
         has_server: false,
         listens: true,
         expires: 600,

@@ -103,8 +103,12 @@ fn configuration(account: &Account) -> String {
             format!("proxy = \"{place};transport={}\"\n", transport.name())
         }
     };
+    let trust = account
+        .issuers
+        .as_ref()
+        .map_or_else(String::new, |file| format!("[tls]\ntrust = \"{}\"\n", file.display()));
     format!(
-        "[[account]]\n\
+        "{trust}[[account]]\n\
          uri = \"sip:{user}@{server}\"\n\
          password = \"{password}\"\n\
          {proxy}\

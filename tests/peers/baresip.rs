@@ -54,7 +54,12 @@ impl Baresip {
              module_tmp account.so\n\
              module_app ctrl_tcp.so\n\
              module_app menu.so\n\
-             ctrl_tcp_listen 127.0.0.1:{control}\n",
+             ctrl_tcp_listen 127.0.0.1:{control}\n\
+             {issuers}",
+            issuers = account
+                .issuers
+                .as_ref()
+                .map_or_else(String::new, |file| { format!("sip_cafile {}\n", file.display()) }),
             address = account.address(),
             tone = account.tone,
             rtp_end = rtp + 7,

@@ -56,7 +56,13 @@ impl Exchange {
     /// What a phone of `user` needs to know.
     #[must_use]
     pub fn account(&self, user: &str, transport: Transport) -> Account {
-        account(&self.server, user, transport)
+        match transport {
+            Transport::Tls => Account {
+                issuers: Some(self.server.certificate()),
+                ..account(self.server.tls_address(), user, transport)
+            },
+            _ => account(&self.server, user, transport),
+        }
     }
 
     /// A small user agent of `user`, registered.
@@ -94,6 +100,7 @@ pub fn account(server: impl Into<SocketAddr>, user: &str, transport: Transport) 
         server: server.into(),
         proxy: None,
         transport,
+        issuers: None,
         listens: true,
         expires: 600,
         tone: tone_of(user),
@@ -109,8 +116,10 @@ pub fn account(server: impl Into<SocketAddr>, user: &str, transport: Transport) 
 
 /// `caller` calls `callee` by their server, who answers, and each hears the other's tone.
 pub fn connect(caller: &mut Phone, callee: &mut Phone) {
-    let Account { user, server, .. } = &callee.account;
-    caller.dial_until_it_rings(&format!("sip:{user}@{server}"));
+    let Account { user, .. } = &callee.account;
+    let Account { server, transport, .. } = &caller.account;
+    let by = if *transport == Transport::Tls { ";transport=tls" } else { "" };
+    caller.dial_until_it_rings(&format!("sip:{user}@{server}{by}"));
     callee.wait_for(Event::Incoming);
     callee.act(&Action::Answer);
     caller.wait_for(Event::Established);

@@ -70,13 +70,18 @@ fn settings(account: &Account, port: u16) -> String {
     let proxy = match account.has_server {
         true => format!(
             "[proxy_0]\n\
-             reg_proxy=<sip:{server};transport={transport}>\n\
-             reg_route=<sip:{server};transport={transport}>\n\
+             reg_proxy=<sip:{called};transport={transport}>\n\
+             reg_route=<sip:{called};transport={transport}>\n\
              reg_identity=sip:{user}@{server}\n\
              reg_expires={expires}\n\
              reg_sendregister=0\n\
              publish=0\n",
             transport = transport.name(),
+            // It looks for no addresses in certificates, only for names.
+            called = match transport {
+                Transport::Tls => format!("localhost:{}", server.port()),
+                _ => server.to_string(),
+            },
         ),
         false => String::new(),
     };
@@ -91,15 +96,21 @@ fn settings(account: &Account, port: u16) -> String {
     let default_proxy = if account.has_server { 0 } else { -1 };
     // 0 switches a transport off, -2 uses it without listening.
     let port = if account.listens { i32::from(port) } else { -2 };
-    let (udp, tcp) = match transport {
-        Transport::Udp => (port, 0),
-        Transport::Tcp => (0, port),
+    let (udp, tcp, tls) = match transport {
+        Transport::Udp => (port, 0, 0),
+        Transport::Tcp => (0, port, 0),
+        // It has no certificate to listen with.
+        Transport::Tls => (0, 0, -2),
     };
+    let issuers = account.issuers.as_ref().map_or_else(String::new, |file| {
+        format!("root_ca={}\nverify_server_certs=1\nverify_server_cn=1\n", file.display())
+    });
     format!(
         "[sip]\n\
          sip_port={udp}\n\
          sip_tcp_port={tcp}\n\
-         sip_tls_port=0\n\
+         sip_tls_port={tls}\n\
+         {issuers}\
          default_proxy={default_proxy}\n\
          guess_hostname=0\n\
          contact=<sip:{user}@{address}>\n\

@@ -75,6 +75,8 @@ pub struct Account {
     pub proxy: Option<SocketAddr>,
     /// How it talks to the server.
     pub transport: Transport,
+    /// A file with who is trusted, over TLS.
+    pub issuers: Option<PathBuf>,
     /// Whether there is a server: else it calls and is called [directly](Phone::direct).
     pub has_server: bool,
     /// Whether it also takes connections on the port of its contact. Only linphone can do without,

@@ -50,7 +50,7 @@ pub struct Registration {
     pub expires_in: u64,
 }
 
-/// A running server, on UDP and TCP of one loopback port. It is killed when dropped. A test that
+/// A running server, on UDP and TCP of one loopback port, and TLS of the next one. It is killed when dropped. A test that
 /// starts one waits until the tests of the same program that have one are over.
 #[derive(Debug)]
 pub struct Barebell {
@@ -71,9 +71,9 @@ impl Barebell {
     pub fn start(options: &Options<'_>) -> Self {
         let turn = TURN.lock();
         let binary = built("barebell", "BAREBELL_BIN");
-        let (folder, port) = (Folder::new("server"), free_ports(1));
+        let (folder, port) = (Folder::new("server"), free_ports(2));
         let mut arguments = vec!["serve".to_owned(), "--domain".to_owned(), DOMAIN.to_owned()];
-        for transport in ["udp", "tcp"] {
+        for (transport, port) in [("udp", port), ("tcp", port), ("tls", port + 1)] {
             arguments.extend(["--listen".into(), format!("{transport}:127.0.0.1:{port}")]);
         }
         if !options.configuration.is_empty() {
@@ -93,6 +93,18 @@ impl Barebell {
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         (Ipv4Addr::LOCALHOST, self.port).into()
+    }
+
+    /// Where it listens for TLS.
+    #[must_use]
+    pub fn tls_address(&self) -> SocketAddr {
+        (Ipv4Addr::LOCALHOST, self.port + 1).into()
+    }
+
+    /// The certificate that it shows, which it has made itself.
+    #[must_use]
+    pub fn certificate(&self) -> PathBuf {
+        self.folder.join("data").join("tls-chain.pem")
     }
 
     /// The URI of `user` here.

@@ -10,6 +10,8 @@ pub enum Transport {
     Udp,
     /// A connection that the peer opens.
     Tcp,
+    /// The same over TLS.
+    Tls,
 }
 
 impl Transport {
@@ -19,6 +21,15 @@ impl Transport {
         match self {
             Self::Udp => "udp",
             Self::Tcp => "tcp",
+            Self::Tls => "tls",
+        }
+    }
+
+    /// What the system calls what is below it.
+    fn below(self) -> &'static str {
+        match self {
+            Self::Udp => "udp",
+            Self::Tcp | Self::Tls => "tcp",
         }
     }
 
@@ -31,7 +42,7 @@ impl Transport {
         let places = [("", &*address), ("", "00000000"), ("6", "00000000000000000000000000000000")];
         places.into_iter().any(|(version, address)| {
             // The network is that of the thread, which may have one of its own.
-            let table = format!("/proc/thread-self/net/{}{version}", self.name());
+            let table = format!("/proc/thread-self/net/{}{version}", self.below());
             // There is no table of IPv6 where there is no IPv6.
             let table = fs::read_to_string(table).unwrap_or_default();
             let nobody = if version.is_empty() { "00000000" } else { address };
