@@ -32,6 +32,12 @@ impl Exchange {
         Self::with(TRUSTS_NOBODY, &[])
     }
 
+    /// Starts a server that takes nobody's word, and lets pages of `origin` in.
+    #[must_use]
+    pub fn for_pages(origin: &str) -> Self {
+        Self::with(&format!("{TRUSTS_NOBODY}[websocket]\norigins = [\"{origin}\"]\n"), &[])
+    }
+
     /// Starts a server that sends callers to the phones (302).
     #[must_use]
     pub fn that_redirects() -> Self {

@@ -3,6 +3,7 @@
 pub mod bare_phone;
 pub mod barebell_phone;
 pub mod baresip;
+pub mod browser;
 pub mod call;
 pub mod exchange;
 pub mod folder;

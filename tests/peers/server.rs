@@ -50,7 +50,8 @@ pub struct Registration {
     pub expires_in: u64,
 }
 
-/// A running server, on UDP and TCP of one loopback port, and TLS of the next one. It is killed when dropped. A test that
+/// A running server, on UDP and TCP of one loopback port, TLS of the next one, and WebSocket of the
+/// one after that. It is killed when dropped. A test that
 /// starts one waits until the tests of the same program that have one are over.
 #[derive(Debug)]
 pub struct Barebell {
@@ -71,9 +72,11 @@ impl Barebell {
     pub fn start(options: &Options<'_>) -> Self {
         let turn = TURN.lock();
         let binary = built("barebell", "BAREBELL_BIN");
-        let (folder, port) = (Folder::new("server"), free_ports(2));
+        let (folder, port) = (Folder::new("server"), free_ports(3));
         let mut arguments = vec!["serve".to_owned(), "--domain".to_owned(), DOMAIN.to_owned()];
-        for (transport, port) in [("udp", port), ("tcp", port), ("tls", port + 1)] {
+        for (transport, port) in
+            [("udp", port), ("tcp", port), ("tls", port + 1), ("wss", port + 2)]
+        {
             arguments.extend(["--listen".into(), format!("{transport}:127.0.0.1:{port}")]);
         }
         if !options.configuration.is_empty() {
@@ -99,6 +102,12 @@ impl Barebell {
     #[must_use]
     pub fn tls_address(&self) -> SocketAddr {
         (Ipv4Addr::LOCALHOST, self.port + 1).into()
+    }
+
+    /// Where pages find it, if it listens for them: at the port behind that for TLS.
+    #[must_use]
+    pub fn web_url(&self) -> String {
+        format!("wss://127.0.0.1:{}", self.port + 2)
     }
 
     /// The certificate that it shows, which it has made itself.

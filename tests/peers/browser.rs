@@ -1,0 +1,150 @@
+//! A browser without a screen, on a page of ours (`tests/browsers`), which tells what happens.
+
+use crate::folder::Folder;
+use crate::process::{Process, Program, run, wait_until};
+use parking_lot::Mutex;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+
+const CHROMIUM: Program = Program { name: "chromium", packages: "chromium" };
+const OPENSSL: Program = Program { name: "openssl", packages: "openssl" };
+
+/// A server for the page.
+#[derive(Debug)]
+pub struct Page {
+    port: u16,
+    said: Arc<Mutex<Vec<String>>>,
+}
+
+impl Page {
+    /// Begins to serve it, as `./test` has bundled it.
+    ///
+    /// # Panics
+    /// When it was not bundled.
+    #[must_use]
+    pub fn serve() -> Self {
+        let bundle = std::env::var_os("BAREBELL_PAGE").map(PathBuf::from).unwrap_or_else(|| {
+            PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../target/browsers/page.js"))
+        });
+        let script = std::fs::read(&bundle).unwrap_or_else(|error| {
+            panic!("{}: {error}; ./test bundles it, by tests/browsers/bundle", bundle.display())
+        });
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
+        let port = listener.local_addr().expect("an address").port();
+        let said = Arc::<Mutex<Vec<String>>>::default();
+        let heard = Arc::clone(&said);
+        std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let _ = serve(stream, &script, &heard);
+            }
+        });
+        Self { port, said }
+    }
+
+    /// What a browser says the page comes from.
+    #[must_use]
+    pub fn origin(&self) -> String {
+        format!("http://127.0.0.1:{}", self.port)
+    }
+
+    /// What was told so far.
+    #[must_use]
+    pub fn said(&self) -> Vec<String> {
+        self.said.lock().clone()
+    }
+}
+
+/// Answers one request.
+fn serve(mut stream: TcpStream, script: &[u8], said: &Mutex<Vec<String>>) -> std::io::Result<()> {
+    let mut reader = BufReader::new(stream.try_clone()?);
+    let (mut first, mut length) = (String::new(), 0);
+    reader.read_line(&mut first)?;
+    loop {
+        let mut line = String::new();
+        reader.read_line(&mut line)?;
+        let line = line.trim_end().to_ascii_lowercase();
+        if line.is_empty() {
+            break;
+        }
+        if let Some(value) = line.strip_prefix("content-length:") {
+            length = value.trim().parse().unwrap_or(0);
+        }
+    }
+    let mut body = vec![0; length];
+    reader.read_exact(&mut body)?;
+    let (kind, content) = match first.split(' ').nth(1).unwrap_or_default() {
+        "/page.js" => ("text/javascript", script),
+        "/said" => {
+            said.lock().push(String::from_utf8_lossy(&body).into_owned());
+            ("text/plain", &b""[..])
+        }
+        _ => ("text/html", &b"<!doctype html><script src=/page.js></script>"[..]),
+    };
+    write!(
+        stream,
+        "HTTP/1.1 200 OK\r\nContent-Type: {kind}; charset=utf-8\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
+        content.len()
+    )?;
+    stream.write_all(content)
+}
+
+/// A browser that shows the page.
+#[derive(Debug)]
+pub struct Browser {
+    process: Process,
+    page: Page,
+    _folder: Folder,
+}
+
+impl Browser {
+    /// Opens `page` with these settings, in a browser that trusts `certificate`.
+    ///
+    /// # Panics
+    /// When the certificate cannot be read.
+    #[must_use]
+    pub fn open(page: Page, settings: &[(&str, &str)], certificate: &Path) -> Self {
+        let folder = Folder::new("browser");
+        let query: Vec<String> =
+            settings.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        let mut command = CHROMIUM.command();
+        command.args([
+            "--headless=new",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--disable-dev-shm-usage",
+            "--no-first-run",
+            "--use-fake-device-for-media-stream",
+            "--use-fake-ui-for-media-stream",
+        ]);
+        command.arg(format!("--user-data-dir={}", folder.join("profile").display()));
+        command.arg(format!("--ignore-certificate-errors-spki-list={}", key_of(certificate)));
+        command.arg(format!("{}/?{}", page.origin(), query.join("&")));
+        let process = Process::start(CHROMIUM, command, &folder.join("chromium.log"));
+        Self { process, page, _folder: folder }
+    }
+
+    /// Waits until the page has told `what`.
+    ///
+    /// # Panics
+    /// When it does not, or tells of an error.
+    pub fn wait_for(&mut self, what: &str) {
+        wait_until(&format!("the page to tell \"{what}\""), || {
+            self.process.assert_running();
+            let said = self.page.said();
+            assert!(!said.iter().any(|line| line.starts_with("error")), "{said:?}");
+            said.iter().any(|line| line == what).then_some(())
+        });
+    }
+}
+
+/// The SHA-256 of the public key of a certificate, in base64.
+fn key_of(certificate: &Path) -> String {
+    let mut command = Command::new("sh");
+    let script = "openssl x509 -in \"$1\" -noout -pubkey | openssl pkey -pubin -outform der | \
+                  openssl dgst -sha256 -binary | openssl base64";
+    command.args(["-c", script, "sh"]).arg(certificate);
+    run(OPENSSL, command).trim().to_owned()
+}
