@@ -55,6 +55,11 @@ impl Identity {
             rustls::Error::InconsistentKeys(_) => {
                 FileError::new(key, format_args!("it is not the key of {}", chain.display()))
             }
+            rustls::Error::General(_) => FileError::new(
+                key,
+                "expected a key of RSA of 2048 bits or more, of ECDSA by P-256 or P-384, or of \
+                 Ed25519",
+            ),
             error => FileError::new(chain, error),
         })?;
         Ok(Self(Arc::new(identity)))

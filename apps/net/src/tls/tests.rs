@@ -1,6 +1,8 @@
 use super::*;
 use std::path::Path;
 
+mod bad;
+
 /// Two sessions that say everything to each other until neither has anything to say.
 fn talk(one: &mut Session, other: &mut Session) -> Result<(Vec<u8>, Vec<u8>), TlsError> {
     let (mut heard_by_one, mut heard_by_other) = (Vec::new(), Vec::new());

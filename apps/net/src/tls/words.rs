@@ -86,7 +86,10 @@ fn of_certificate(error: &CertificateError) -> String {
             format!("the certificate is for {names}, and {} was called", expected.to_str())
         }
         CertificateError::Revoked => "the certificate has been revoked".to_owned(),
-        CertificateError::BadSignature => "the certificate's signature is wrong".to_owned(),
+        // The library below does not tell one from the other.
+        CertificateError::BadSignature => "a signature of the certificate is wrong, or its key is \
+             too weak: RSA needs 2048 bits or more"
+            .to_owned(),
         CertificateError::InvalidPurpose | CertificateError::InvalidPurposeContext { .. } => {
             "the certificate is made for another purpose (extended key usage)".to_owned()
         }

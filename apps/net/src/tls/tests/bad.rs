@@ -1,0 +1,152 @@
+//! Certificates that nobody should take, and what is said of them.
+
+use super::*;
+use rcgen::{
+    BasicConstraints, CertificateParams, CertifiedIssuer, ExtendedKeyUsagePurpose, IsCa, KeyPair,
+    date_time_ymd,
+};
+use std::path::PathBuf;
+use std::process::Command;
+
+/// An issuer, and the folder where its certificate and those that it signs are.
+struct Issuer {
+    folder: tempfile::TempDir,
+    issuer: CertifiedIssuer<'static, KeyPair>,
+}
+
+impl Issuer {
+    fn new(name: &str) -> Self {
+        let mut params = CertificateParams::default();
+        params.distinguished_name.push(rcgen::DnType::CommonName, name);
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let issuer = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("issuer.pem"), issuer.pem()).unwrap();
+        Self { folder, issuer }
+    }
+
+    fn file(&self) -> PathBuf {
+        self.folder.path().join("issuer.pem")
+    }
+
+    /// Somebody who is called `name`, with a certificate that `change` makes another one.
+    fn sign(&self, name: &str, change: impl FnOnce(&mut CertificateParams)) -> Identity {
+        let mut params = CertificateParams::new([name.to_owned()]).unwrap();
+        params.is_ca = IsCa::ExplicitNoCa;
+        change(&mut params);
+        let pair = KeyPair::generate().unwrap();
+        let signed = params.signed_by(&pair, &self.issuer).unwrap();
+        let [chain, key] = ["chain.pem", "key.pem"].map(|file| self.folder.path().join(file));
+        std::fs::write(&chain, signed.pem()).unwrap();
+        std::fs::write(&key, pair.serialize_pem()).unwrap();
+        Identity::read(&chain, &key).unwrap()
+    }
+}
+
+/// How somebody who calls `example.org`, and trusts `issuers`, takes who shows `identity`; and how
+/// somebody who is called takes it.
+fn taken(identity: &Identity, issuers: &Path) -> [Result<(), TlsError>; 2] {
+    let client = Client::new(&Trust::Issuers(issuers.to_owned()), None, false).unwrap();
+    let mut caller = client.connect(name("example.org")).unwrap();
+    let mut called = server(vec![identity.clone()]).accept().unwrap();
+    let by_caller = talk(&mut caller, &mut called).map(drop);
+    let clients = ClientCertificates::Required(issuers.to_owned());
+    let good = identity_of_server();
+    let client = Client::new(&Trust::Anybody, Some(identity), false).unwrap();
+    let mut caller = client.connect(name("example.org")).unwrap();
+    let mut called = Server::new(vec![good], &clients, None).unwrap().accept().unwrap();
+    let mut by_called = Ok(());
+    for _ in 0..4 {
+        let (mut there, mut back, mut plain) = (Vec::new(), Vec::new(), Vec::new());
+        caller.take(&mut there);
+        by_called = by_called.and(called.receive(&there, &mut plain));
+        called.take(&mut back);
+        let _ = caller.receive(&back, &mut plain);
+    }
+    [by_caller, by_called]
+}
+
+fn identity_of_server() -> Identity {
+    let folder = tempfile::tempdir().unwrap();
+    identity(folder.path(), &["example.org"])
+}
+
+#[test]
+fn what_is_wrong_with_a_certificate_is_said() {
+    let (issuer, other) = (Issuer::new("one"), Issuer::new("other"));
+    let both = vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
+    let good = issuer.sign("example.org", |params| params.extended_key_usages = both.clone());
+    assert_eq!(taken(&good, &issuer.file()), [Ok(()), Ok(())]);
+    let expired = issuer.sign("example.org", |params| params.not_after = date_time_ymd(2020, 2, 1));
+    let early = issuer.sign("example.org", |params| params.not_before = date_time_ymd(2999, 1, 1));
+    let issuing = issuer.sign("example.org", |params| {
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    });
+    let mail = issuer.sign("example.org", |params| {
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::EmailProtection];
+    });
+    let others = other.sign("example.org", |_| {});
+    for (identity, words) in [
+        (expired, "the certificate has expired since Sat, 01 Feb 2020 00:00:00 GMT"),
+        (early, "is not valid yet"),
+        (issuing, "is one of an issuer (CA:TRUE)"),
+        (mail, "made for another purpose"),
+        (others, "nobody who is trusted here has signed"),
+    ] {
+        for found in taken(&identity, &issuer.file()) {
+            let error = found.unwrap_err();
+            assert!(error.is_of_certificate() && error.to_string().contains(words), "{error}");
+        }
+    }
+    // Names are of servers alone.
+    let elsewhere = issuer.sign("example.net", |_| {});
+    let [by_caller, by_called] = taken(&elsewhere, &issuer.file());
+    let error = by_caller.unwrap_err().to_string();
+    assert_eq!(error, "the certificate is for example.net, and example.org was called");
+    assert_eq!(by_called, Ok(()));
+}
+
+#[test]
+fn a_weak_key_is_not_taken() {
+    let folder = tempfile::tempdir().unwrap();
+    let made = Command::new("openssl")
+        .args(["req", "-x509", "-newkey", "rsa:1024", "-nodes", "-days", "9"])
+        .args(["-subj", "/CN=example.org", "-addext", "subjectAltName=DNS:example.org"])
+        .args(["-addext", "basicConstraints=critical,CA:FALSE"])
+        .args(["-keyout", "key.pem", "-out", "chain.pem"])
+        .current_dir(folder.path())
+        .output()
+        .expect("openssl, of the package of that name");
+    assert!(made.status.success(), "{made:?}");
+    let [chain, key] = ["chain.pem", "key.pem"].map(|file| folder.path().join(file));
+    let error = Identity::read(&chain, &key).unwrap_err().to_string();
+    assert!(error.contains("RSA of 2048 bits"), "{error}");
+    let port = test_support::ports::free_ports(1);
+    let mut called = Command::new("openssl")
+        .args(["s_server", "-quiet", "-cert", "chain.pem", "-key", "key.pem", "-accept"])
+        .args([&format!("127.0.0.1:{port}"), "-cipher", "DEFAULT:@SECLEVEL=0"])
+        .current_dir(folder.path())
+        .stdin(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let client = Client::new(&Trust::Issuers(chain), None, false).unwrap();
+    let patience = std::time::Duration::from_secs(20);
+    let error = loop {
+        let error = crate::ask(
+            sip::Transport::Tls,
+            ([127, 0, 0, 1], port).into(),
+            Some((&client, name("example.org"))),
+            |_| Vec::new(),
+            patience,
+        );
+        match error.unwrap_err() {
+            error if error.kind() == std::io::ErrorKind::ConnectionRefused => {
+                std::thread::sleep(patience / 1000);
+            }
+            error => break error.to_string(),
+        }
+    };
+    called.kill().unwrap();
+    called.wait().unwrap();
+    assert!(error.contains("2048"), "{error}");
+}
