@@ -1,5 +1,6 @@
 //! The fuzz bodies on stable, over the corpora and over what fuzzing has found.
 
+use sip::stream::websocket::{Kind, write_frame};
 use std::path::{Path, PathBuf};
 use test_support::{corpora, fuzz};
 
@@ -48,6 +49,22 @@ fn messages_of_the_corpora_break_nothing() {
 #[test]
 fn streams_of_the_corpora_break_nothing() {
     over_corpora(fuzz::framer);
+}
+
+#[test]
+fn web_sockets_of_the_corpora_break_nothing() {
+    over_corpora(|bytes| {
+        for choice in 0..4 {
+            fuzz::websocket(&[&[choice], bytes].concat());
+        }
+        let mut framed = vec![0];
+        for message in bytes.chunks(700) {
+            let mask = Some([1, 2, 3, message[0]]);
+            write_frame(&mut framed, Kind::Text, mask, message);
+            write_frame(&mut framed, Kind::Ping, mask, &message[..message.len().min(125)]);
+        }
+        fuzz::websocket(&framed);
+    });
 }
 
 #[test]

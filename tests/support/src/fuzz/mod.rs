@@ -8,6 +8,7 @@ mod engine;
 mod framer;
 mod media;
 mod message;
+mod websocket;
 
 pub use agent::agent;
 pub use attack::{Step, attack};
@@ -16,3 +17,4 @@ pub use engine::engine;
 pub use framer::framer;
 pub use media::{rtcp, rtp, sdes, sdp, srtp};
 pub use message::message;
+pub use websocket::websocket;
