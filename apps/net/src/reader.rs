@@ -91,18 +91,18 @@ impl Reader {
         };
         let mut refusal = None;
         let progress = input.receive(new, |said| match said {
-            Said::Head(head) => match asks.answer(head) {
-                Ok(answer) => {
-                    answer.into_iter().for_each(|bytes| reply(Reply::Bytes(bytes)));
-                    reply(Reply::Open);
-                    ControlFlow::Continue(())
+            Said::Head(head) => {
+                let (answer, refused) = asks.answer(head);
+                answer.into_iter().for_each(|bytes| reply(Reply::Bytes(bytes)));
+                refusal = refused;
+                match refused {
+                    None => {
+                        reply(Reply::Open);
+                        ControlFlow::Continue(())
+                    }
+                    Some(_) => ControlFlow::Break(()),
                 }
-                Err((answer, what)) => {
-                    answer.into_iter().for_each(|bytes| reply(Reply::Bytes(bytes)));
-                    refusal = Some(what);
-                    ControlFlow::Break(())
-                }
-            },
+            }
             Said::Message(bytes) => match bytes.iter().all(|byte| b"\r\n".contains(byte)) {
                 // Some do it as on a stream (RFC 5626 section 3.5.1).
                 true if bytes.len() >= b"\r\n\r\n".len() => visit(Heard::Ping),
@@ -142,10 +142,12 @@ enum Asks<'r> {
 
 impl Asks<'_> {
     /// What is to be said to the `head`, if anything; and where it does not become one, why.
-    fn answer(&self, head: &[u8]) -> Result<Option<Vec<u8>>, (Option<Vec<u8>>, &'static str)> {
+    fn answer(&self, head: &[u8]) -> (Option<Vec<u8>>, Option<&'static str>) {
         match self {
-            Self::Client(nonce) if websocket::is_accepted(head, *nonce) => Ok(None),
-            Self::Client(_) => Err((None, "the other end does not speak SIP over WebSocket there")),
+            Self::Client(nonce) if websocket::is_accepted(head, *nonce) => (None, None),
+            Self::Client(_) => {
+                (None, Some("the other end does not speak SIP over WebSocket there"))
+            }
             Self::Server(origins) => {
                 let upgrade = Upgrade::parse(head);
                 let upgrade = upgrade.and_then(|upgrade| match origins.allow(&upgrade) {
@@ -153,8 +155,8 @@ impl Asks<'_> {
                     false => Err(Refused::Origin),
                 });
                 match upgrade {
-                    Ok(upgrade) => Ok(Some(websocket::accept(&upgrade))),
-                    Err(refused) => Err((Some(refused.answer()), what_was_asked(refused))),
+                    Ok(upgrade) => (Some(websocket::accept(&upgrade)), None),
+                    Err(refused) => (Some(refused.answer()), Some(what_was_asked(refused))),
                 }
             }
         }

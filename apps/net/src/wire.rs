@@ -92,17 +92,15 @@ impl Wire {
             return self.output.push(parts);
         }
         self.output.check_room(parts.iter().map(|part| part.len()).sum())?;
-        match &self.web {
-            None => {
-                parts.iter().for_each(|part| self.tls.iter_mut().for_each(|tls| tls.send(part)))
-            }
-            // One message is one frame, of text as a rule (RFC 7118 section 5).
-            Some(_) => parts.iter().for_each(|part| {
+        for part in parts {
+            if self.is_web() {
+                // One message is one frame, of text as a rule (RFC 7118 section 5).
                 let is_text = std::str::from_utf8(part).is_ok();
                 self.frame(if is_text { Kind::Text } else { Kind::Binary }, part);
-            }),
+            } else {
+                self.say(part);
+            }
         }
-        self.take();
         Ok(())
     }
 
