@@ -26,9 +26,8 @@ impl Page {
     /// When it was not bundled.
     #[must_use]
     pub fn serve() -> Self {
-        let bundle = std::env::var_os("BAREBELL_PAGE").map(PathBuf::from).unwrap_or_else(|| {
-            PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../target/browsers/page.js"))
-        });
+        let default = concat!(env!("CARGO_MANIFEST_DIR"), "/../target/browsers/page.js");
+        let bundle = std::env::var_os("BAREBELL_PAGE").map_or(default.into(), PathBuf::from);
         let script = std::fs::read(&bundle).unwrap_or_else(|error| {
             panic!("{}: {error}; ./test bundles it, by tests/browsers/bundle", bundle.display())
         });

@@ -419,10 +419,10 @@ impl Stream {
         reading.heard = now;
         let (bytes, has_ended) = match self.flow.transport.is_secure() {
             false => (Cow::Borrowed(&chunk[..count]), false),
-            true => match self.decrypt(reading, &chunk[..count], now, set) {
-                Some(plain) => plain.map_err(ReadError::Tls)?,
-                None => return Ok(More::Never),
-            },
+            true => {
+                let plain = self.decrypt(reading, &chunk[..count], now, set);
+                plain.map_err(ReadError::Tls)?
+            }
         };
         let mut has_replied = false;
         let received = reading.reader.receive(&bytes, visit, |reply| {
@@ -472,18 +472,18 @@ impl Stream {
         silence < WEB_SILENCE[1] && self.advance(&mut reading, &mut writing, now, set).is_ok()
     }
 
-    /// What the peer has said by `bytes`, and whether it says no more; what TLS answers to it is
-    /// written. `None` where the connection is broken.
+    /// What the peer has said by `bytes`, and whether it says no more, or is gone; what TLS answers
+    /// to it is written.
     fn decrypt<'b>(
         &self,
         reading: &mut Reading,
         bytes: &'b [u8],
         now: Instant,
         set: &Set,
-    ) -> Option<Result<(Cow<'b, [u8]>, bool), TlsError>> {
+    ) -> Result<(Cow<'b, [u8]>, bool), TlsError> {
         let mut writing = self.writing.lock();
         let (Writing::Connecting(_, wire) | Writing::Open(wire)) = &mut *writing else {
-            return None;
+            return Ok((Cow::default(), true));
         };
         let was_ready = wire.is_ready();
         let plain = wire.receive(bytes);
@@ -491,13 +491,9 @@ impl Stream {
         if !was_ready && is_ready {
             reading.patience = Patience::new(&TIMEOUTS, now);
         }
-        if !wire.is_empty() || was_ready != is_ready {
-            let written = self.advance(reading, &mut writing, now, set);
-            if written.is_err() && plain.is_ok() {
-                return None;
-            }
-        }
-        Some(plain.map(|plain| (plain, has_ended)))
+        let has_more = !wire.is_empty() || was_ready != is_ready;
+        let is_gone = has_more && self.advance(reading, &mut writing, now, set).is_err();
+        Ok((plain?, has_ended || is_gone))
     }
 
     /// Whether keys are still to be agreed on: what comes is work then.
