@@ -1,13 +1,14 @@
 //! The command line.
 
 use crate::impression::{self, Expectation};
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
 use media::Codec;
 use net::tls::Trust;
 use srtp::Suite;
 use srtp::plus::{Placement, Plus, Scheme};
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// A softphone for the shell: places and takes secure calls. Without a command it has the whole
@@ -35,6 +36,25 @@ pub(crate) enum Command {
     Devices,
     /// Do what the lines of the standard input say, each a command in JSON
     Control(ControlArgs),
+    /// Write manual pages, and what completes commands in shells, to a folder: for packages
+    #[command(hide = true)]
+    Extras {
+        /// Where to
+        folder: PathBuf,
+    },
+}
+
+/// Writes manual pages, and what completes commands in shells, to `folder`.
+///
+/// # Errors
+/// When they cannot be written.
+pub(crate) fn write_extras(folder: &Path) -> std::io::Result<()> {
+    let name = Cli::command().get_name().to_owned();
+    clap_mangen::generate_to(Cli::command(), folder)?;
+    for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
+        clap_complete::generate_to(shell, &mut Cli::command(), &name, folder)?;
+    }
+    Ok(())
 }
 
 #[derive(Debug, Args)]

@@ -98,6 +98,10 @@ fn run(cli: Cli) -> Result<Outcome, Outcome> {
             return check::run(setup, report(&args.line));
         }
         Command::Devices => return list_devices(),
+        Command::Extras { folder } => {
+            let failed = |error: std::io::Error| Outcome::Failed(error.to_string());
+            return cli::write_extras(&folder).map(|()| Outcome::Done).map_err(failed);
+        }
         Command::Control(args) => {
             if args.line.play == "-" {
                 let text = "--play - wants the standard input, on which `control` reads commands";

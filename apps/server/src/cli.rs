@@ -4,9 +4,10 @@ use crate::config_file::{self, LoadError};
 use crate::domains;
 use crate::listen::Listen;
 use crate::settings::Settings;
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, CommandFactory, Parser, Subcommand};
+use clap_complete::Shell;
 use sip_server::config::{Domain, Mode, State};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// A secure SIP registrar, redirect server and proxy.
 #[derive(Debug, Parser)]
@@ -34,6 +35,25 @@ pub(crate) enum Command {
     Registrations(ScreenFlags),
     /// Say what is wrong in a configuration, with line and column
     Check(CheckFlags),
+    /// Write manual pages, and what completes commands in shells, to a folder: for packages
+    #[command(hide = true)]
+    Extras {
+        /// Where to
+        folder: PathBuf,
+    },
+}
+
+/// Writes manual pages, and what completes commands in shells, to `folder`.
+///
+/// # Errors
+/// When they cannot be written.
+pub(crate) fn write_extras(folder: &Path) -> std::io::Result<()> {
+    let name = Cli::command().get_name().to_owned();
+    clap_mangen::generate_to(Cli::command(), folder)?;
+    for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
+        clap_complete::generate_to(shell, &mut Cli::command(), &name, folder)?;
+    }
+    Ok(())
 }
 
 /// Which configuration and which data.

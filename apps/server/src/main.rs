@@ -47,6 +47,7 @@ fn main() -> ExitCode {
         Some(Command::Status(flags)) => screens::status(flags, &mut out),
         Some(Command::Registrations(flags)) => screens::registrations(flags, &mut out),
         Some(Command::Check(flags)) => check::run(flags, &mut out),
+        Some(Command::Extras { folder }) => cli::write_extras(folder).map_err(Failure::from),
     };
     match result.and_then(|()| out.flush()) {
         Ok(()) | Err(Failure::OutputClosed) => ExitCode::SUCCESS,

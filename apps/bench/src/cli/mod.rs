@@ -8,11 +8,12 @@ use crate::capture::CaptureArgs;
 use crate::peer::PeerArgs;
 use crate::record::{Criterion, Operation, Run};
 use crate::require::Requirements;
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, CommandFactory, Parser, Subcommand};
+use clap_complete::Shell;
 use load::LoadArgs;
 use sip::Duration;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use values::{Counts, Rates};
 
 /// Measures what any SIP server carries, and shows it.
@@ -55,6 +56,25 @@ pub(crate) enum Command {
     /// Put a share of a load on, as a controller says on standard input: what --agents starts
     #[command(hide = true)]
     Agent(AgentArgs),
+    /// Write manual pages, and what completes commands in shells, to a folder: for packages
+    #[command(hide = true)]
+    Extras {
+        /// Where to
+        folder: PathBuf,
+    },
+}
+
+/// Writes manual pages, and what completes commands in shells, to `folder`.
+///
+/// # Errors
+/// When they cannot be written.
+pub(crate) fn write_extras(folder: &Path) -> std::io::Result<()> {
+    let name = Cli::command().get_name().to_owned();
+    clap_mangen::generate_to(Cli::command(), folder)?;
+    for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
+        clap_complete::generate_to(shell, &mut Cli::command(), &name, folder)?;
+    }
+    Ok(())
 }
 
 /// An agent.

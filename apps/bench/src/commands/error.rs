@@ -44,6 +44,8 @@ pub(crate) enum CommandError {
     Flood(io::Error),
     /// The generator got nothing done against the ideal peer.
     NoCeiling(Operation),
+    /// What packages want cannot be written.
+    Extras(io::Error),
     /// Standard output cannot be written.
     Print(io::Error),
     /// A value of the command line that does not fit with the others.
@@ -89,6 +91,7 @@ impl fmt::Display for CommandError {
             Self::NoCeiling(operation) => {
                 write!(f, "the generator got no {} done against an ideal peer", operation.name())
             }
+            Self::Extras(error) => write!(f, "what packages want cannot be written: {error}"),
             Self::Print(error) => write!(f, "standard output cannot be written: {error}"),
             Self::Usage(text) => f.write_str(text),
         }

@@ -98,7 +98,8 @@ fn load_of(command: &mut Command) -> Option<&mut LoadArgs> {
         | Command::Peer(_)
         | Command::Agent(_)
         | Command::Cost(_)
-        | Command::Srtp(_) => None,
+        | Command::Srtp(_)
+        | Command::Extras { .. } => None,
     }
 }
 
@@ -123,6 +124,9 @@ fn run_command(command: &Command, ending: &Arc<AtomicBool>) -> Result<bool, Comm
             Ok(true)
         }
         Command::Cost(args) => cost::execute(args, ending),
+        Command::Extras { folder } => {
+            crate::cli::write_extras(folder).map(|()| true).map_err(CommandError::Extras)
+        }
         Command::Srtp(args) => srtp::execute(args, ending),
     }
 }

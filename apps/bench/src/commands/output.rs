@@ -152,9 +152,11 @@ pub(crate) fn check(command: &Command) -> Result<(), CommandError> {
         Command::Srtp(args) => {
             return Ok(args.output.iter().try_for_each(|path| report::check_page(path))?);
         }
-        Command::Cost(_) | Command::Capture(_) | Command::Peer(_) | Command::Agent(_) => {
-            return Ok(());
-        }
+        Command::Cost(_)
+        | Command::Capture(_)
+        | Command::Peer(_)
+        | Command::Agent(_)
+        | Command::Extras { .. } => return Ok(()),
     };
     output.output.iter().try_for_each(|path| report::check(path))?;
     if output.output.is_empty() && !output.no_report {
