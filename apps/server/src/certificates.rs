@@ -39,7 +39,20 @@ pub(crate) struct Tls {
     pub(crate) own: Option<PathBuf>,
 }
 
+impl Files {
+    /// Those that the server makes itself in the directory `data`.
+    fn own(data: &Path) -> Self {
+        Self { chain: data.join("tls-chain.pem"), key: data.join("tls-key.pem") }
+    }
+}
+
 impl TlsSettings {
+    /// Whether the server has made itself a certificate in the directory `data`.
+    pub(crate) fn has_own(data: &Path) -> bool {
+        let own = Files::own(data);
+        own.chain.exists() && own.key.exists()
+    }
+
     /// Reads the files, and makes a certificate for `names` in the directory `data` where there is
     /// none. Sessions of `before` can be resumed.
     ///
@@ -52,10 +65,10 @@ impl TlsSettings {
         before: Option<&Server>,
     ) -> Result<Tls, Failure> {
         let said = |error: &dyn std::fmt::Display| Failure::said(format!("tls: {error}"));
-        let own = Files { chain: data.join("tls-chain.pem"), key: data.join("tls-key.pem") };
+        let own = Files::own(data);
         let files = match &self.certificates[..] {
             [] => {
-                if !own.chain.exists() || !own.key.exists() {
+                if !Self::has_own(data) {
                     make_self_signed(names, &own.chain, &own.key).map_err(|e| said(&e))?;
                 }
                 std::slice::from_ref(&own)

@@ -94,7 +94,7 @@ pub(crate) fn contact<'a>(user: &'a [u8], flow: &Flow, uri: &[u8]) -> impl Emit 
     let is_sips = is_sips(uri);
     // A SIPS URI says TLS by itself (RFC 5630 section 3.1.3).
     let is_said = is_sips && transport == Transport::Tls;
-    let params = (transport.is_stream() && !is_said).then(|| (";transport=", transport.uri_name()));
+    let params = (transport.is_stream() && !is_said).then(|| (";transport=", transport.param()));
     (if is_sips { "<sips:" } else { "<sip:" }, user, "@", flow.local, params, ">")
 }
 

@@ -74,6 +74,16 @@ impl Transport {
         }
     }
 
+    /// What our own URIs say in their `transport` parameter: WebSocket has one value for both (RFC
+    /// 7118 section 5.2.4).
+    #[must_use]
+    pub const fn param(self) -> &'static str {
+        match self {
+            Self::Wss => Self::Ws.uri_name(),
+            other => other.uri_name(),
+        }
+    }
+
     /// The port where none is given.
     #[must_use]
     pub const fn default_port(self) -> u16 {

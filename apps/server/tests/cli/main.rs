@@ -5,6 +5,7 @@ mod connections;
 mod damage;
 mod phone;
 mod site;
+mod tls;
 
 use site::{Site, show, stderr, stdout, with_input};
 use std::fs;

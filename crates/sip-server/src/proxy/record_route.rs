@@ -105,7 +105,7 @@ fn write_own_end(flow: &Flow, is_sips: bool, settings: &Settings, lines: &mut Ve
     write_address(lines, settings.called(flow));
     if flow.transport.is_stream() && !(is_sips && flow.transport == Transport::Tls) {
         lines.extend_from_slice(b";transport=");
-        lines.extend_from_slice(flow.transport.uri_name().as_bytes());
+        lines.extend_from_slice(flow.transport.param().as_bytes());
     }
     lines.extend_from_slice(b";lr>\r\n");
 }
