@@ -82,6 +82,30 @@ fn signalling_goes_through_nats_over_tcp() {
     signalling(Tcp);
 }
 
+/// A call stays where it is while an interface comes that is not on its way.
+#[test]
+fn another_interface_moves_no_call() {
+    let mut two = Two::new(Udp, true, Srtp::Off);
+    two.connect(0);
+    let invites = two.phones[0].statuses("INVITE");
+    for words in [
+        "link add more type veth peer name end",
+        "address add 198.18.0.1/24 dev more",
+        "link set more up",
+    ] {
+        let mut command = two.nats.inside[0].command("ip");
+        let status = command.args(words.split(' ')).status().expect("ip is run");
+        assert!(status.success(), "ip {words}");
+    }
+    // The registration is made anew, as the way to the server may be another one.
+    two.phones[0].wait_for(Event::Registered);
+    let [alice, bob] = &mut two.phones;
+    alice.act(&Action::Press('5'));
+    bob.wait_for(Event::Key('5'));
+    assert_eq!(two.phones[0].statuses("INVITE"), invites);
+    two.hang_up(1);
+}
+
 /// Nothing but keep-alives is sent for longer than the NATs remember.
 #[test]
 fn keepalives_keep_the_way_open() {

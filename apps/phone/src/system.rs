@@ -44,11 +44,23 @@ pub(crate) struct Watch {
     looked: Instant,
     wall: SystemTime,
     interfaces: BTreeMap<String, Vec<(IpAddr, u32)>>,
+    has_slept: bool,
 }
 
 impl Watch {
     pub(crate) fn start() -> Self {
-        Self { looked: Instant::now(), wall: SystemTime::now(), interfaces: interfaces() }
+        Self {
+            looked: Instant::now(),
+            wall: SystemTime::now(),
+            interfaces: interfaces(),
+            has_slept: false,
+        }
+    }
+
+    /// Whether the machine had slept when something was noticed last: then ways are gone, too, that
+    /// begin at the same address.
+    pub(crate) const fn has_slept(&self) -> bool {
+        self.has_slept
     }
 
     /// Whether that has happened since this was asked last.
@@ -65,7 +77,7 @@ impl Watch {
         let has_address = now.interfaces.values().flatten().any(|(ip, _)| !ip.is_loopback());
         let is_other = has_address && now.interfaces != self.interfaces;
         let interfaces = if has_address { now.interfaces } else { self.interfaces.clone() };
-        *self = Self { interfaces, ..now };
+        *self = Self { interfaces, has_slept, ..now };
         has_slept || is_other
     }
 }

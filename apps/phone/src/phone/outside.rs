@@ -58,13 +58,17 @@ impl Phone {
         }
     }
 
-    /// The network is another one: a call goes on from where it is reached now.
+    /// The network is another one: a call goes on from where it is reached now, unless that is where
+    /// it was reached before.
     pub(super) fn on_moved(&mut self, id: CallId) {
         let Some(number) = self.number_of(id) else { return };
         let leg = self.calls.get(&number).and_then(|call| call.leg.as_ref());
         let remote = leg.and_then(|leg| leg.session.as_ref()?.stream().remote);
         let Some(remote) = remote else { return };
         let local = self.links.local_towards(remote).ip();
+        if leg.is_some_and(|leg| leg.ports.local() == local) && !self.network.has_slept() {
+            return;
+        }
         let ports = self.ports(local);
         let Some(leg) = self.calls.get_mut(&number).and_then(|call| call.leg.as_mut()) else {
             return;

@@ -89,9 +89,8 @@ fn certificates_are_read_again_and_connections_go_on() {
     let log = site.log_with("the certificates are kept as they were");
     assert!(log.contains("expected certificates in PEM"), "{log}");
     assert_eq!(ask(address, &Trust::Pinned(second)).unwrap(), "SIP/2.0 200 OK");
-    let output =
-        site.command(&format!("check --config {}", show(&site.data().with_file_name("tls.toml"))));
-    let said = stdout(&{ output }.output().unwrap());
+    let config = show(&site.data().with_file_name("tls.toml"));
+    let said = stdout(&site.command(&format!("check --config {config}")).output().unwrap());
     assert!(said.contains(&format!("tls: {chain}: expected certificates in PEM")), "{said}");
 }
 
