@@ -143,7 +143,10 @@ pub(crate) struct DetailArgs {
     /// Let a proxy that is started keep no transactions
     #[arg(long)]
     pub(crate) stateless: bool,
-    /// Use TCP with servers that are started
+    /// What carries messages to servers that are started: udp, tcp, tls, ws or wss
+    #[arg(long, value_name = "TRANSPORT", value_parser = transport, default_value = "udp", conflicts_with = "tcp")]
+    pub(crate) over: Transport,
+    /// The same as --over tcp
     #[arg(long)]
     pub(crate) tcp: bool,
     /// Where servers that are started listen: an address of this machine, which load machines reach
@@ -164,7 +167,18 @@ pub(crate) struct DetailArgs {
     pub(crate) seed: u64,
 }
 
+/// The transport of this name.
+fn transport(name: &str) -> Result<Transport, String> {
+    let known = Transport::ALL.map(Transport::uri_name).join(", ");
+    Transport::parse(name.as_bytes()).ok_or_else(|| format!("expected one of {known}"))
+}
+
 impl DetailArgs {
+    /// What carries messages to servers that are started.
+    pub(crate) const fn transport(&self) -> Transport {
+        if self.tcp { Transport::Tcp } else { self.over }
+    }
+
     /// Beyond what a run is not valid.
     pub(crate) fn limits(&self) -> Limits {
         Limits { lag: self.max_lag, ..Limits::default() }
@@ -207,8 +221,7 @@ impl LoadArgs {
     pub(crate) fn transport(&self) -> Transport {
         match &self.target {
             Some(target) => target.transport,
-            None if self.detail.tcp => Transport::Tcp,
-            None => Transport::Udp,
+            None => self.detail.transport(),
         }
     }
 

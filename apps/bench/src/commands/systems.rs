@@ -7,7 +7,6 @@ use crate::record::{Operation, System};
 use crate::sut::{self, Mode, Running, Wanted};
 use crate::users::Users;
 use crate::watch::Subject;
-use sip::Transport;
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -84,7 +83,7 @@ pub(crate) fn start_one(
         users,
         address: load.detail.sut_address,
         workers: load.detail.sut_workers.map(usize::from),
-        transport: if load.detail.tcp { Transport::Tcp } else { Transport::Udp },
+        transport: load.detail.transport(),
         timings: load.detail.timings,
     };
     let running = sut::start(spec, &wanted)?;

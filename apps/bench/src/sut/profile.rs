@@ -3,6 +3,7 @@
 
 use super::error::SutError;
 use super::wanted::{DOMAIN, Mode, Wanted};
+use net::tls::make_self_signed;
 use nix::sys::signal::Signal;
 use serde::Deserialize;
 use sip::Transport;
@@ -88,6 +89,9 @@ enum Condition {
     NoAuthentication,
     Udp,
     Tcp,
+    Tls,
+    Ws,
+    Wss,
 }
 
 impl Condition {
@@ -100,6 +104,19 @@ impl Condition {
             Self::NoAuthentication => "no_authentication",
             Self::Udp => "udp",
             Self::Tcp => "tcp",
+            Self::Tls => "tls",
+            Self::Ws => "ws",
+            Self::Wss => "wss",
+        }
+    }
+
+    const fn of(transport: Transport) -> Self {
+        match transport {
+            Transport::Tcp => Self::Tcp,
+            Transport::Tls => Self::Tls,
+            Transport::Ws => Self::Ws,
+            Transport::Wss => Self::Wss,
+            _ => Self::Udp,
         }
     }
 }
@@ -204,8 +221,7 @@ impl Profile {
             Mode::Stateless => Condition::Stateless,
             Mode::Redirect => Condition::Redirect,
         };
-        let is_tcp = wanted.transport == Transport::Tcp;
-        let transport = if is_tcp { Condition::Tcp } else { Condition::Udp };
+        let transport = Condition::of(wanted.transport);
         let mut arguments = self.command[1..].to_vec();
         for condition in [mode, authentication, transport] {
             match self.arguments.get(&condition) {
@@ -228,6 +244,11 @@ impl Profile {
         // As many bits as it takes to number the users, between 1024 and 16 million.
         let bits = usize::BITS - wanted.users.len().leading_zeros();
         let in_folder = |path: &str| folder.join(path).display().to_string();
+        let [certificate, key] = ["tls-certificate.pem", "tls-key.pem"].map(in_folder);
+        if wanted.transport.is_secure() {
+            let made = make_self_signed(&[DOMAIN.to_owned()], certificate.as_ref(), key.as_ref());
+            made.map_err(|error| SutError::Cannot(self.name.clone(), error.to_string()))?;
+        }
         let values = [
             ("program", program.display().to_string()),
             ("folder", folder.display().to_string()),
@@ -235,6 +256,8 @@ impl Profile {
             ("users_bits", bits.clamp(10, 24).to_string()),
             ("address", address),
             ("port", target.port().to_string()),
+            ("certificate", certificate.clone()),
+            ("key", key.clone()),
             ("domain", DOMAIN.to_owned()),
             ("workers", workers.map_or(1, usize::from).to_string()),
             ("mode", wanted.mode.name().to_owned()),
