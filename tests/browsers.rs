@@ -1,5 +1,5 @@
-//! Web pages with JsSIP and SIP.js register over secure WebSocket, exchange a message, and see a call
-//! ring and be given up.
+//! Web pages with JsSIP and SIP.js register over secure WebSocket, exchange a message, and see a
+//! call ring and be given up.
 
 use peers::browser::{Browser, Page};
 use peers::exchange::{Exchange, PASSWORD};

@@ -1,5 +1,5 @@
-//! Softphones speak with the server over TLS, whose certificate they are told to trust, and hear each
-//! other, also where only one of them does.
+//! Softphones speak with the server over TLS, whose certificate they are told to trust, and hear
+//! each other, also where only one of them does.
 
 use peers::exchange::{Exchange, connect};
 use peers::phone::Kind::{Barebell, Baresip, Linphone};

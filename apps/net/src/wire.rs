@@ -7,8 +7,8 @@ use sip::stream::{Full, Output};
 use std::borrow::Cow;
 use std::ops::Deref;
 
-/// The writing side of a connection: its frames and its TLS, if it has any, and what is to be written
-/// to its socket.
+/// The writing side of a connection: its frames and its TLS, if it has any, and what is to be
+/// written to its socket.
 pub struct Wire {
     web: Option<Web>,
     /// Rare enough to be elsewhere.

@@ -65,8 +65,8 @@ pub(crate) enum Arrival<'a> {
 }
 
 impl Links {
-    /// Listens for UDP and TCP on one port of `wanted`; port 0 is any. Over TLS who is called has to
-    /// be somebody whom `trust` trusts.
+    /// Listens for UDP and TCP on one port of `wanted`; port 0 is any. Over TLS who is called has
+    /// to be somebody whom `trust` trusts.
     ///
     /// # Errors
     /// When a port cannot be had.

@@ -7,8 +7,8 @@ use crate::failure::Failure;
 use crate::output::Out;
 use crate::settings::Settings;
 
-/// Reads the files of TLS, where it is listened to. A certificate that the server makes itself is not
-/// made for a look.
+/// Reads the files of TLS, where it is listened to. A certificate that the server makes itself is
+/// not made for a look.
 fn certificates(settings: &Settings, out: &mut Out) -> Result<(), Failure> {
     let data = settings.data()?;
     let makes_one = settings.tls.certificates.is_empty() && !TlsSettings::has_own(&data);

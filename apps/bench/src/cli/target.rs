@@ -11,9 +11,9 @@ use std::str::FromStr;
 const TRANSPORTS: [Transport; 3] = [Transport::Udp, Transport::Tcp, Transport::Tls];
 
 /// A server's address: `udp:HOST:PORT`, or with tcp, tls, ws or wss; the transport may be left out,
-/// and the port. A domain without a port is looked up as a user agent does (RFC 3263 section 4): the
-/// transport by NAPTR if it is left out, host and port by SRV. The first server that is found and
-/// answers gets the whole load.
+/// and the port. A domain without a port is looked up as a user agent does (RFC 3263 section 4):
+/// the transport by NAPTR if it is left out, host and port by SRV. The first server that is found
+/// and answers gets the whole load.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Target {
     pub(crate) transport: Transport,

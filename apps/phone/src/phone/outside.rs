@@ -58,8 +58,8 @@ impl Phone {
         }
     }
 
-    /// The network is another one: a call goes on from where it is reached now, unless that is where
-    /// it was reached before.
+    /// The network is another one: a call goes on from where it is reached now, unless that is
+    /// where it was reached before.
     pub(super) fn on_moved(&mut self, id: CallId) {
         let Some(number) = self.number_of(id) else { return };
         let leg = self.calls.get(&number).and_then(|call| call.leg.as_ref());

@@ -218,9 +218,9 @@ impl Target {
 }
 
 /// Leaves those of `targets` that a request may go to by the scheme of its URI (RFC 5630 section
-/// 5.3): one for a SIPS URI goes to SIPS URIs alone, and over TLS. One for a SIP URI goes to whoever
-/// registered a SIPS URI by the SIP URI that is otherwise the same: else the dialog would be half
-/// of one kind and half of the other.
+/// 5.3): one for a SIPS URI goes to SIPS URIs alone, and over TLS. One for a SIP URI goes to
+/// whoever registered a SIPS URI by the SIP URI that is otherwise the same: else the dialog would
+/// be half of one kind and half of the other.
 pub(crate) fn keep_scheme(targets: &mut Targets, is_for_sips: bool) {
     match is_for_sips {
         true => targets.retain(|target| is_sips(&target.uri) && target.next_hop.is_secure()),

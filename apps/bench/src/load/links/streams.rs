@@ -1,4 +1,5 @@
-//! Connections, of TCP, TLS or WebSocket: one for all users of a worker, one for each, or one for each operation.
+//! Connections, of TCP, TLS or WebSocket: one for all users of a worker, one for each, or one for
+//! each operation.
 
 use super::plan::{LinkError, LinkPlan, Sharing};
 use super::system::{Clocks, epoll_fd, host_port, no_events};

@@ -90,8 +90,8 @@ struct Listening {
     address: SocketAddr,
 }
 
-/// A far end, by its address and, over TLS, by the name that it has proved to have: who connects has
-/// proved none, and gets answers alone.
+/// A far end, by its address and, over TLS, by the name that it has proved to have: who connects
+/// has proved none, and gets answers alone.
 type FarEnd = (Transport, SocketAddr, Option<ServerName<'static>>);
 
 /// What has come of connections and waits to be worked on.
