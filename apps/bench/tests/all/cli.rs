@@ -111,7 +111,7 @@ fn what_cannot_be_done_ends_with_2_and_says_what_to_do() {
     let peer = PeerProcess::start("");
     let ended = run(&peer, "--sockets operation");
     assert_eq!(ended.status, 2, "{ended:?}");
-    assert!(ended.err.contains("--sockets operation needs a tcp: target"), "{ended:?}");
+    assert!(ended.err.contains("--sockets operation needs connections"), "{ended:?}");
     let refusing = PeerProcess::start("--fail register=403");
     let ended = run(&refusing, "--operation register");
     assert_eq!(ended.status, 2, "{ended:?}");
