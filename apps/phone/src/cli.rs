@@ -231,7 +231,7 @@ pub(crate) struct LineArgs {
     pub(crate) transport: Option<String>,
     /// Who is trusted to be who they say, over TLS: system, a file with issuers (PEM), or sha256:
     /// and the fingerprint of a certificate [default: tls.trust of the configuration, or system]
-    #[arg(long, value_name = "TRUST", value_parser = crate::config::trust)]
+    #[arg(long, value_name = "TRUST")]
     pub(crate) trust: Option<Trust>,
     /// Read its password from this descriptor; else it is in the environment, in
     /// BAREBELL_PHONE_PASSWORD

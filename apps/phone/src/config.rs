@@ -130,7 +130,7 @@ pub(crate) fn parse(text: &str, path: &Path) -> Result<Config, String> {
         let (line, column) = crate::position::place(text, at);
         format!("{line}:{column}: {}", error.message())
     })?;
-    let trust = file.tls.trust.as_deref().map(trust).transpose();
+    let trust = file.tls.trust.as_deref().map(str::parse).transpose();
     let trust = trust.map_err(|problem| format!(" tls.trust: {problem}"))?;
     Ok(Config { accounts: resolve(file.account, path)?, dials: file.dial, trust })
 }
@@ -141,19 +141,6 @@ pub(crate) fn resolve(entries: Vec<Entry>, path: &Path) -> Result<Vec<Account>, 
         secret::warn_of_readers(path);
     }
     entries.into_iter().map(account).collect()
-}
-
-/// Who is trusted: `system`, a fingerprint after `sha256:`, or a file with issuers.
-///
-/// # Errors
-/// What was expected.
-pub(crate) fn trust(text: &str) -> Result<Trust, String> {
-    match (text, text.strip_prefix("sha256:")) {
-        ("", _) => Err("expected system, a file with issuers, or sha256: and a fingerprint".into()),
-        ("system", _) => Ok(Trust::System),
-        (_, Some(fingerprint)) => fingerprint.parse().map(Trust::Pinned),
-        (file, None) => Ok(Trust::Issuers(file.into())),
-    }
 }
 
 /// The account `uri` without a file, whose requests go to `proxy` first.

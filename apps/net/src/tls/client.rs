@@ -12,6 +12,7 @@ use rustls::{
     SignatureScheme,
 };
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::sync::Arc;
 
 /// Names of servers whose sessions are remembered, to be resumed.
@@ -29,6 +30,22 @@ pub enum Trust {
     Pinned(Fingerprint),
     /// Anybody: for a laboratory, where nothing that is said is worth a secret.
     Anybody,
+}
+
+impl FromStr for Trust {
+    type Err = String;
+
+    /// `system`, a fingerprint after `sha256:`, or the name of a file with issuers.
+    fn from_str(text: &str) -> Result<Self, String> {
+        match (text, text.strip_prefix("sha256:")) {
+            ("", _) => {
+                Err("expected system, a file with issuers, or sha256: and a fingerprint".to_owned())
+            }
+            ("system", _) => Ok(Self::System),
+            (_, Some(fingerprint)) => fingerprint.parse().map(Self::Pinned),
+            (file, None) => Ok(Self::Issuers(file.into())),
+        }
+    }
 }
 
 /// What connections begin with that are opened from here.

@@ -141,7 +141,7 @@ fn read_timers(section: &mut Section<'_, '_>, settings: &mut Settings) {
 fn read_tls(section: &mut Section<'_, '_>, settings: &mut Settings) {
     let tls = &mut settings.tls;
     section.read_whole("certificates", &mut tls.certificates, values::certificates);
-    section.read("trust", &mut tls.trust, word(values::trust));
+    section.read("trust", &mut tls.trust, word(str::parse));
     let (mut issuers, mut required) = (None, false);
     section.read_some("client_issuers", &mut issuers, text);
     section.read("client_certificates_required", &mut required, flag);

@@ -6,7 +6,6 @@ use crate::domains;
 use crate::listen::Listen;
 use crate::storage::Sync;
 use net::Origins;
-use net::tls::Trust;
 use sip::Duration;
 use sip::digest::Algorithm;
 use sip_server::config::{Domain, Mode, Network, State};
@@ -317,16 +316,6 @@ pub(super) fn origins(array: &Spanned<DeValue<'_>>) -> Result<Origins, BadValue>
         false if named.iter().any(|origin| origin == "*") => Origins::Any,
         false => Origins::Named(named),
     })
-}
-
-/// Who is trusted, of those that are called: `system`, a fingerprint after `sha256:`, or a file.
-pub(super) fn trust(text: &str) -> Result<Trust, String> {
-    match (text, text.strip_prefix("sha256:")) {
-        ("", _) => Err(unknown(text, "system, FILE, sha256:FINGERPRINT")),
-        ("system", _) => Ok(Trust::System),
-        (_, Some(fingerprint)) => fingerprint.parse().map(Trust::Pinned),
-        (file, None) => Ok(Trust::Issuers(file.into())),
-    }
 }
 
 fn elements<'v, 'i>(

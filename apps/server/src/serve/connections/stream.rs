@@ -53,8 +53,6 @@ struct Reading {
     heard: Instant,
     /// When the connection is closed if nothing happens.
     patience: Patience,
-    /// Whether it was agreed on WebSocket.
-    has_agreed: bool,
     /// Whether nothing more is to be read as messages.
     is_over: bool,
     ending: Option<Ending>,
@@ -174,7 +172,6 @@ impl Stream {
             reader: Reader::default(),
             heard: now,
             patience: Patience::new(&TIMEOUTS, now),
-            has_agreed: false,
             is_over: false,
             ending: None,
         };
@@ -424,21 +421,20 @@ impl Stream {
                 plain.map_err(ReadError::Tls)?
             }
         };
-        let mut has_replied = false;
+        let (mut has_replied, mut has_agreed) = (false, false);
         let received = reading.reader.receive(&bytes, visit, |reply| {
             has_replied = true;
+            has_agreed |= reply == Reply::Open;
             self.reply(reply);
         });
+        if has_agreed {
+            reading.patience = Patience::new(&TIMEOUTS, now);
+        }
         if let Ok(progress) = received {
             reading.patience.note(progress, &TIMEOUTS, now);
         }
         if has_replied {
             let mut writing = self.writing.lock();
-            let is_ready = matches!(&*writing, Writing::Open(wire) if wire.is_ready());
-            if is_ready && !reading.has_agreed {
-                reading.has_agreed = true;
-                reading.patience = Patience::new(&TIMEOUTS, now);
-            }
             if self.advance(reading, &mut writing, now, set).is_err() {
                 return Ok(More::Never);
             }
