@@ -40,6 +40,13 @@ impl Binding {
         self.extra.as_ref().map_or(&[], |extra| &extra.instance)
     }
 
+    /// The phone, where this is one of several flows to it that have numbers (`reg-id`, RFC 5626):
+    /// its `+sip.instance`.
+    pub(crate) fn phone_of_flow(&self) -> Option<&[u8]> {
+        let numbered = self.extra.as_ref().filter(|extra| extra.reg_id != 0);
+        numbered.map(|extra| &extra.instance[..]).filter(|instance| !instance.is_empty())
+    }
+
     /// The connection with which it ends.
     pub(crate) fn connection(&self) -> Option<Connection> {
         self.flow.connection.filter(|_| self.flow_bound)

@@ -98,6 +98,10 @@ pub struct Registrar {
     pub default_expires: Duration,
     /// Contacts that one address of record may have.
     pub max_contacts: usize,
+    /// How often phones that have flows of RFC 5626 by streams are to show that they are there, as
+    /// they are told in Flow-Timer; zero: they are not told. By UDP they do it more often by
+    /// themselves, for NATs forget sooner there.
+    pub flow_timer: Duration,
     /// Networks whose phones are reached on the flow that they came on, whatever their messages
     /// say. Of others that is guessed.
     pub by_flow: Vec<Network>,
@@ -181,6 +185,10 @@ pub struct Config {
     pub advertised: Vec<Advertised>,
     /// The domains served; the first is the default.
     pub domains: Vec<Domain>,
+    /// Domains of other registrars, in lower case, whose phones reach them through this server, and
+    /// are reached through it (RFC 5626 section 5). Requests to them go on unproved, for they are
+    /// proved there, as often as requests of strangers to our users.
+    pub edge_domains: Vec<String>,
     /// Transaction timers.
     pub timers: Timers,
     /// Timer C: how long a proxied INVITE may go without a final or another provisional response;
@@ -208,6 +216,7 @@ impl Default for Registrar {
             min_expires: Duration::from_secs(60),
             max_expires: Duration::from_secs(7200),
             default_expires: Duration::from_secs(3600),
+            flow_timer: Duration::from_secs(120),
             max_contacts: 10,
             by_flow: Vec::new(),
             by_contact: Vec::new(),
@@ -287,6 +296,7 @@ impl Default for Config {
             listeners: Vec::new(),
             advertised: Vec::new(),
             domains: Vec::new(),
+            edge_domains: Vec::new(),
             timers: Timers::default(),
             timer_c: Duration::from_secs(185),
             registrar: Registrar::default(),

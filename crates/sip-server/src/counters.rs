@@ -45,6 +45,8 @@ counters! {
     requests = "requests";
     /// Responses received.
     responses = "responses";
+    /// STUN requests answered.
+    stun_requests = "stun-requests";
     /// Messages sent.
     sent = "sent";
     /// Bindings added, refreshed or removed by a REGISTER that was answered 200.

@@ -115,7 +115,7 @@ pub(crate) fn for_server(incoming: &Incoming<'_, '_>, env: &mut Env<'_>) {
             };
             write_line(out, b"Allow", allow);
             write_line(out, b"Accept", b"*/*");
-            write_line(out, b"Supported", b"path");
+            write_line(out, b"Supported", b"path, outbound, gruu");
         }),
         Method::Cancel => answer(incoming, Status::CALL_DOES_NOT_EXIST, env),
         Method::Invite | Method::Message | Method::Subscribe => {

@@ -49,6 +49,8 @@ pub(crate) struct Keys {
     pub(crate) message: Key,
     pub(crate) fingerprint: Key,
     pub(crate) decoy: Key,
+    pub(crate) gruu: Key,
+    pub(crate) edge: Key,
 }
 
 impl Keys {
@@ -61,6 +63,8 @@ impl Keys {
             message: Key::derive(secret, "message"),
             fingerprint: Key::derive(secret, "fingerprint"),
             decoy: Key::derive(secret, "decoy"),
+            gruu: Key::derive(secret, "gruu"),
+            edge: Key::derive(secret, "edge"),
         }
     }
 }

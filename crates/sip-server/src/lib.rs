@@ -21,6 +21,7 @@ pub mod counters;
 mod dialogs;
 mod event;
 mod flow;
+mod gruu;
 mod incoming;
 pub mod journal_record;
 mod keys;

@@ -158,6 +158,14 @@ impl<R: RawMutex> LocationService<R> {
         )
     }
 
+    /// The address of record that has this hash, where there is a subscriber of it.
+    pub(crate) fn address_with_hash(&self, hash: u64) -> Option<AddressOfRecord> {
+        let shard = self.shard(hash).lock();
+        let is_it = |found: &Subscriber| self.key.hash_one(&found.address_of_record) == hash;
+        let found = shard.table.find(hash, is_it)?;
+        Some(AddressOfRecord { bytes: SmallVec::from_slice(&found.address_of_record), hash })
+    }
+
     /// Who logs in as `name` in `domain`, and the secret for `algorithm`; `None` where nobody does.
     pub(crate) fn log_in(
         &self,

@@ -6,12 +6,13 @@ use crate::event::Env;
 use crate::flow::Flow;
 use crate::incoming::{Incoming, UNSECURED, answer, refuse_extensions, reply};
 use crate::lines::{write_line, write_number_line};
-use crate::proxy::policy::{address_of, route};
-use crate::proxy::{is_served, preprocess};
+use crate::proxy::policy::route;
+use crate::proxy::{address_of, is_served, preprocess};
 use crate::registrar::{self, Outcome};
 use crate::server::Server;
 use crate::settings::Trust;
 use crate::timings::{Step, timed};
+use alloc::vec::Vec;
 use lock_api::RawMutex;
 use sip::header::{NameAddr, write_date};
 use sip::uri::is_sips;
@@ -61,7 +62,7 @@ pub(crate) fn on_request<R: RawMutex>(
         }
     };
     let mut incoming = Incoming { message, head: &head, flow: *flow, trust, key: None };
-    let found = preprocess(message, &head, env.settings, env.keys);
+    let found = preprocess(message, &head, env);
     let registers = match (&found.uri, head.method) {
         // Where ports are translated on the way here, phones ask at the outer one.
         (Uri::Sip(uri), Method::Register) if is_served(uri, env.settings) => {
@@ -163,7 +164,10 @@ fn on_register<R: RawMutex>(server: &Server<R>, incoming: &Incoming<'_, '_>, env
     }
     let unsupported: SmallVec<[&[u8]; 2]> = message
         .elements(HeaderName::Require)
-        .filter(|option| !option.eq_ignore_ascii_case(b"path"))
+        .filter(|option| {
+            let known = [&b"path"[..], registrar::OUTBOUND, registrar::GRUU];
+            !known.iter().any(|known| option.eq_ignore_ascii_case(known))
+        })
         .collect();
     if !unsupported.is_empty() {
         return refuse_extensions(incoming, &unsupported, env);
@@ -208,21 +212,35 @@ fn on_register<R: RawMutex>(server: &Server<R>, incoming: &Incoming<'_, '_>, env
 fn answer_register(incoming: &Incoming<'_, '_>, outcome: &Outcome, env: &mut Env<'_>) {
     let Incoming { message, flow, .. } = incoming;
     match *outcome {
-        Outcome::Done(ref contacts) => reply(message, flow, Status::OK, env, |out, env| {
-            out.extend_from_slice(contacts);
-            // Phones without a clock of their own take it from here (RFC 3261 section 10.3 step 8).
-            out.extend_from_slice(b"Date: ");
-            write_date(out, env.now);
-            out.extend_from_slice(b"\r\n");
-            let mut supported = message.elements(HeaderName::Supported);
-            if supported.any(|option| option.eq_ignore_ascii_case(b"path")) {
-                message.values(HeaderName::Path).for_each(|path| write_line(out, b"Path", path));
-            }
-        }),
+        Outcome::Done { ref lines, has_outbound } => {
+            reply(message, flow, Status::OK, env, |out, env| {
+                out.extend_from_slice(lines);
+                if has_outbound {
+                    write_line(out, b"Require", registrar::OUTBOUND);
+                    let seconds = env.settings.config.registrar.flow_timer.as_secs();
+                    if seconds > 0 && flow.transport.is_stream() {
+                        write_number_line(out, b"Flow-Timer", seconds);
+                    }
+                }
+                write_end_of_done(message, out, env);
+            });
+        }
         Outcome::TooBrief => reply(message, flow, Status::INTERVAL_TOO_BRIEF, env, |out, env| {
             let seconds = env.settings.config.registrar.min_expires.as_secs();
             write_number_line(out, b"Min-Expires", seconds);
         }),
         Outcome::Refused(line) => answer(incoming, line, env),
+    }
+}
+
+/// Appends what a 200 for the REGISTER `message` has behind its contacts.
+fn write_end_of_done(message: &Message<'_>, out: &mut Vec<u8>, env: &Env<'_>) {
+    // Phones without a clock of their own take it from here (RFC 3261 section 10.3 step 8).
+    out.extend_from_slice(b"Date: ");
+    write_date(out, env.now);
+    out.extend_from_slice(b"\r\n");
+    let mut supported = message.elements(HeaderName::Supported);
+    if supported.any(|option| option.eq_ignore_ascii_case(b"path")) {
+        message.values(HeaderName::Path).for_each(|path| write_line(out, b"Path", path));
     }
 }

@@ -83,6 +83,13 @@ impl Settings {
         index.copied().map(DomainIndex)
     }
 
+    /// Whether `host` is a domain of another registrar that this server is an edge of.
+    pub(crate) fn is_edge_of(&self, host: &Host<'_>) -> bool {
+        let mut domains = self.config.edge_domains.iter();
+        domains
+            .any(|domain| Host::parse(domain.as_bytes()).is_some_and(|domain| domain.is_same(host)))
+    }
+
     /// The domain whose users a number may mean (RFC 3966 section 5.1.5): that which a local one is
     /// said to be local to, or `otherwise`. `None` where it is local to some other place.
     pub(crate) fn domain_of_number(

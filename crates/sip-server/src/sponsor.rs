@@ -38,7 +38,7 @@ enum Claim {
 #[derive(Clone, Copy)]
 pub(crate) struct Asked<'i, 'm> {
     pub(crate) incoming: &'i Incoming<'i, 'm>,
-    /// Whether it is for a user of ours.
+    /// Whether it is for a user of ours, or of a domain that this server is an edge of.
     pub(crate) is_for_us: bool,
     /// What its token allows.
     pub(crate) grant: Option<Grant>,

@@ -14,6 +14,7 @@ use crate::server::Server;
 use crate::settings::Settings;
 use crate::timings::{Step, Stopwatch, timed};
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use core::sync::atomic::Ordering;
 use lock_api::RawMutex;
@@ -92,6 +93,9 @@ impl<R: RawMutex> Worker<R> {
             // Nothing is sent to ourselves, so whoever says that he is us is not.
             if flow.connection.is_none() && env.settings.is_own_end(flow.transport, flow.remote) {
                 return env.counters.dropped.add();
+            }
+            if !flow.transport.is_stream() && stun::is_stun(bytes) {
+                return on_stun(server, flow, bytes, env);
             }
             env.stopwatch =
                 env.stopwatch.filter(|watch| env.settings.config.timings && watch.is_due());
@@ -327,6 +331,25 @@ fn is_stale(waited: Duration, flow: &Flow, bytes: &[u8], config: &Config) -> boo
         && config.limits.max_wait > Duration::ZERO
         && !flow.transport.is_stream()
         && !has_begun(bytes)
+}
+
+/// A phone asks by STUN where it is seen, to keep its flow (RFC 5626 section 4.4.2).
+fn on_stun<R: RawMutex>(server: &Server<R>, flow: &Flow, bytes: &[u8], env: &mut Env<'_>) {
+    let (source, limits) = (flow.remote.ip(), &env.settings.config.limits);
+    let is_admitted = env.settings.is_trusted(source)
+        || (!server.bans.is_banned(source, env.now)
+            && server.admission.admit(source, env.now, limits));
+    if !is_admitted {
+        return env.counters.rate_limited.add();
+    }
+    let mut answer = Vec::new();
+    match stun::answer(flow.remote, bytes, &mut answer) {
+        true => {
+            env.counters.stun_requests.add();
+            env.out.send(*flow, |out| out.extend_from_slice(&answer));
+        }
+        false => env.counters.dropped.add(),
+    }
 }
 
 fn on_response<R: RawMutex>(

@@ -563,15 +563,25 @@ impl Emit for Uri<'_> {
 /// section 19.1.2). The reverse of [`unescape`].
 #[must_use]
 pub fn escape_user(name: &[u8]) -> Cow<'_, [u8]> {
-    const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
     // A percent sign stands for itself only as the beginning of an escape, a colon ends the user
     // part.
-    let stays = |byte: u8| Set::USER.has(byte) && !matches!(byte, b'%' | b':');
-    if name.iter().all(|&byte| stays(byte)) {
-        return Cow::Borrowed(name);
+    escape(name, |byte| Set::USER.has(byte) && !matches!(byte, b'%' | b':'))
+}
+
+/// The value of a URI parameter that stands for `value`, likewise (`pvalue` of RFC 3261 section
+/// 25.1).
+#[must_use]
+pub fn escape_param(value: &[u8]) -> Cow<'_, [u8]> {
+    escape(value, |byte| byte.is_ascii_alphanumeric() || b"-_.!~*'()[]/:&+$".contains(&byte))
+}
+
+fn escape(bytes: &[u8], stays: impl Fn(u8) -> bool) -> Cow<'_, [u8]> {
+    const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
+    if bytes.iter().all(|&byte| stays(byte)) {
+        return Cow::Borrowed(bytes);
     }
-    let mut escaped = Vec::with_capacity(name.len() + 6);
-    for &byte in name {
+    let mut escaped = Vec::with_capacity(bytes.len() + 6);
+    for &byte in bytes {
         match stays(byte) {
             true => escaped.push(byte),
             false => escaped.extend([

@@ -62,6 +62,11 @@ fn read_top(top: &mut Section<'_, '_>, settings: &mut Settings) {
     top.read("mode", &mut engine.mode, word(mode));
     top.read("state", &mut engine.state, word(state));
     top.read_whole("domains", &mut engine.domains, domains);
+    top.read_whole(
+        "edge_domains",
+        &mut engine.edge_domains,
+        values::any_array_of(word(crate::domains::canonical)),
+    );
     top.read_whole("listen", &mut settings.listens, array_of(listen));
     top.read_some("data", &mut settings.data, text);
     top.read_some("workers", &mut settings.workers, at_least(1));
@@ -76,6 +81,7 @@ fn read_registrar(section: &mut Section<'_, '_>, settings: &mut Settings) {
     section.read("max_expires", &mut registrar.max_expires, duration);
     section.read("default_expires", &mut registrar.default_expires, duration);
     section.read("max_contacts", &mut registrar.max_contacts, at_least(1));
+    section.read("flow_timer", &mut registrar.flow_timer, duration);
     section.read_whole("by_flow", &mut registrar.by_flow, networks());
     section.read_whole("by_contact", &mut registrar.by_contact, networks());
     let (min, max) = (registrar.min_expires, registrar.max_expires);

@@ -221,7 +221,12 @@ impl Context {
             self.close_others(Some(index), ELSEWHERE, env);
             return passed.map_or(Heard::Noted, |passed| Heard::Success { moved: passed.moved });
         }
-        if status == 503 && !self.is_closing && self.fail_over_elsewhere(index, env) {
+        let has_failed_over = match status {
+            503 => self.fail_over_elsewhere(index, env),
+            430 => self.fail_over(index, env),
+            _ => false,
+        };
+        if has_failed_over {
             return Heard::Noted;
         }
         if let Some(search) = &mut self.search {
@@ -281,7 +286,11 @@ impl Context {
         if sent.client.on_transport_error() && !sent.is_final {
             sent.is_final = true;
             if !self.fail_over(index, env) {
-                self.fail(Status::SERVICE_UNAVAILABLE);
+                let aim = self.search.as_ref().and_then(|s| s.aims.get(usize::from(index)));
+                self.fail(match aim {
+                    Some(aim) if aim.target.flow_bound => Status::FLOW_FAILED,
+                    _ => Status::SERVICE_UNAVAILABLE,
+                });
             }
         }
         self.conclude(env);
@@ -312,8 +321,7 @@ impl Context {
             }
             if timed_out {
                 env.counters.timeouts.add();
-                let can_fail_over = !self.is_closing;
-                if !(can_fail_over && self.fail_over_elsewhere(index as u8, env)) {
+                if !self.fail_over_elsewhere(index as u8, env) {
                     self.fail(Status::REQUEST_TIMEOUT);
                 }
             }
@@ -478,12 +486,23 @@ impl Context {
         self.fail_over(index, env)
     }
 
-    /// Tries the next place for the target of a branch that failed, in a branch of its own.
+    /// Tries the next place for the target of a branch that failed, in a branch of its own, or the
+    /// next flow to the same phone.
     fn fail_over(&mut self, index: u8, env: &mut Env<'_>) -> bool {
+        if self.is_closing {
+            return false;
+        }
         let tried = self.with_search(|context, search, request| {
             let Some(aim) = search.aims.get_mut(usize::from(index)) else { return false };
-            if aim.alternatives.is_empty() || context.branches.len() >= MAX_BRANCHES {
+            if context.branches.len() >= MAX_BRANCHES {
                 return false;
+            }
+            if aim.alternatives.is_empty() {
+                let (Some(next), breadth) = (aim.target.next_flow(), aim.breadth) else {
+                    return false;
+                };
+                context.open(search, next, breadth, request, env);
+                return true;
             }
             let mut alternatives = core::mem::take(&mut aim.alternatives);
             let next = alternatives.remove(0);
@@ -543,6 +562,10 @@ impl Context {
     fn answer_best(&mut self, env: &mut Env<'_>) {
         let Some(search) = &mut self.search else { return };
         match search.best.take() {
+            // Only a proxy knows what to do then (RFC 5626 section 11.5).
+            Some((430, _)) if !search.is_of_proxy() => {
+                self.respond(Status::TEMPORARILY_UNAVAILABLE, env);
+            }
             // The client gave up at the same time (RFC 4320 section 4.2).
             Some((408, _)) if self.kind == Kind::NonInvite => self.is_abandoned = true,
             Some((status, bytes)) if !bytes.is_empty() => {

@@ -18,8 +18,8 @@ pub(crate) struct Changes<'a> {
     /// The flow that it will be sent on.
     pub(crate) flow: &'a Flow,
     pub(crate) branch: ViaBranch,
-    /// Appends whole Record-Route lines, if there are to be any.
-    pub(crate) record_route: &'a dyn Fn(&mut Vec<u8>),
+    /// Appends whole Record-Route and Path lines, if there are to be any.
+    pub(crate) ways: &'a dyn Fn(&mut Vec<u8>),
     /// Whole Route lines that take the place of those there; `None` leaves them.
     pub(crate) routes: Option<&'a [u8]>,
     /// A Path, to be written as the first Route; empty for none.
@@ -112,7 +112,7 @@ impl Changes<'_> {
     /// Appends the lines that come before those of the request.
     fn write_own_lines(&self, request: &Message<'_>, max_forwards: Option<u8>, out: &mut Vec<u8>) {
         write_via(out, self.flow, &self.branch, self.settings);
-        (self.record_route)(out);
+        (self.ways)(out);
         if !self.path.is_empty() {
             write_line(out, b"Route", self.path);
         }
@@ -336,7 +336,7 @@ mod tests {
             uri: b"sip:bob@[2001:db8::2]",
             flow: &flow,
             branch: ViaBranch::Stateful { shard: 1, slot: 2, index: 0, seal: 3, loop_hash: 4 },
-            record_route: &|lines| lines.extend_from_slice(b"Record-Route: <sip:x;lr>\r\n"),
+            ways: &|lines| lines.extend_from_slice(b"Record-Route: <sip:x;lr>\r\n"),
             routes: Some(b"Route: <sip:next;lr>\r\n"),
             path: b"<sip:edge;lr>",
             source: "192.0.2.9:4000".parse().unwrap(),

@@ -2,6 +2,7 @@
 
 mod budget;
 mod context;
+mod edge;
 mod fork;
 mod forward;
 mod grant;
@@ -9,6 +10,7 @@ mod passed;
 mod plan;
 pub(crate) mod policy;
 mod record_route;
+mod registered;
 mod route;
 mod search;
 pub(crate) mod stateless;
@@ -25,8 +27,11 @@ pub(crate) use grant::{Grant, note_response};
 pub(crate) use passed::Passed;
 pub(crate) use plan::Plan;
 pub(crate) use record_route::Names;
+pub(crate) use registered::address_of;
 pub(crate) use route::{Destination, Onward, Preprocessed, is_served, preprocess};
-pub(crate) use target::{Leads, NextHop, NoRoute, Target, Targets, is_flow_bound, keep_scheme};
+pub(crate) use target::{
+    NextHop, NoRoute, Target, Targets, is_flow_bound, join_flows, keep_scheme,
+};
 pub(crate) use token::{Identity, TargetHash};
 pub(crate) use transactions::Transactions;
 pub(crate) use way_back::Heard;

@@ -1,6 +1,7 @@
 //! What is decided about a request before its branches are, and writing it by that.
 
 use super::Names;
+use super::edge::write_path;
 use super::forward::{Changes, SenderFields};
 use super::record_route::{Ways, write_record_route};
 use super::target::Target;
@@ -16,6 +17,8 @@ pub(crate) struct Plan {
     pub(crate) loop_hash: u32,
     /// Whether to put ourselves into the dialog's route set; then who its two sides are.
     pub(crate) record_route: Option<Names>,
+    /// Whether it is a REGISTER whose sender is to be reached through us.
+    pub(crate) is_edge: bool,
     /// Hash of what responses have to say ([`Said`](super::via_branch::Said)), and whether the tag
     /// of To is part of it.
     pub(crate) said: u64,
@@ -47,17 +50,20 @@ pub(crate) fn write_request(
     env: &mut Env<'_>,
 ) -> Option<core::ops::Range<usize>> {
     let range = env.send(*flow, |env, bytes| {
-        let record_route = |lines: &mut Vec<u8>| {
+        let ways = |lines: &mut Vec<u8>| {
             if let Some(names) = plan.record_route {
-                let ways = Ways { from: &plan.arrived_on, to: flow, follows: target.flow_bound };
-                write_record_route(request, names, &ways, env, lines);
+                let through = Ways { from: &plan.arrived_on, to: flow, follows: target.flow_bound };
+                write_record_route(request, names, &through, env, lines);
+            }
+            if plan.is_edge {
+                write_path(&plan.arrived_on, flow, env, lines);
             }
         };
         let changes = Changes {
             uri: target.request_uri(),
             flow,
             branch,
-            record_route: &record_route,
+            ways: &ways,
             routes: plan.routes.as_deref(),
             path: &target.path,
             source: plan.arrived_on.remote,

@@ -4,18 +4,20 @@
 use crate::authentication::note_failure;
 use crate::config::{Mode, State};
 use crate::event::Env;
-use crate::flow::Flow;
 use crate::incoming::{
     ALLOW_REGISTRAR, Incoming, UNSECURED, answer, for_server, refuse_extensions, refuse_for_now,
     reply, reply_flow,
 };
 use crate::lines::write_line;
-use crate::location::AddressOfRecord;
 use crate::overload::Share;
+use crate::proxy::edge::{is_first_hop, leads_to_domain};
+use crate::proxy::registered::{
+    flow_now, gruu_targets, keep_as_many_as_may_be, registered_targets, targets_of,
+};
 use crate::proxy::via_branch::{Said, Visit, loop_hash, visit};
 use crate::proxy::{
-    Context, Destination, Grant, Identity, Lacking, Leads, Names, NextHop, NoRoute, Onward, Plan,
-    Preprocessed, Target, Targets, keep_scheme, stateless,
+    Context, Destination, Grant, Identity, Lacking, Names, NextHop, NoRoute, Onward, Plan,
+    Preprocessed, Target, Targets, join_flows, keep_scheme, stateless,
 };
 use crate::registrar;
 use crate::server::Server;
@@ -23,12 +25,11 @@ use crate::settings::Trust;
 use crate::sponsor::{Asked, Sponsor, find_sponsor};
 use crate::timings::{Step, timed};
 use alloc::vec::Vec;
-use core::net::SocketAddr;
 use core::sync::atomic::Ordering;
 use lock_api::RawMutex;
 use sip::message::RequestHead;
 use sip::uri::is_sips;
-use sip::{Duration, HeaderName, Message, Method, SipUri, Status, Transport, Uri};
+use sip::{Duration, HeaderName, Message, Method, Status};
 use smallvec::SmallVec;
 
 /// Max-Breadth of a request that has none (RFC 5393 section 5.3.3), and the most that any has: the
@@ -47,7 +48,7 @@ pub(crate) fn route<R: RawMutex>(
 ) {
     let Incoming { message, head, flow, .. } = incoming;
     let grant = Grant::find(server, message, head, found, env);
-    let flow_to_end = grant.and_then(|grant| grant.flow);
+    let flow_to_end = grant.and_then(|grant| grant.flow).or(found.edge_flow);
     let onward = match found.destination(flow_to_end, flow, env.settings) {
         Destination::Server => return for_server(incoming, env),
         Destination::Onward(onward) => onward,
@@ -146,13 +147,19 @@ fn decide<R: RawMutex>(
     let mut targets = match &onward {
         // Where a dialog goes is known.
         Onward::Elsewhere { uri, .. }
-            if grant.is_none() && *uri == found.uri_bytes && found.left().is_empty() =>
+            if grant.is_none()
+                && found.edge_flow.is_none()
+                && *uri == found.uri_bytes
+                && found.left().is_empty() =>
         {
             registered_targets(server, incoming, found, env)
         }
         _ => Targets::new(),
     };
-    let is_for_us = !targets.is_empty() || matches!(onward, Onward::User { .. });
+    let is_for_us = !targets.is_empty()
+        || matches!(onward, Onward::User { .. })
+        || found.edge_flow.is_some()
+        || leads_to_domain(&found.uri, found.left(), env.settings);
     let follows_invite = grant.is_none() && follows_invite(server, incoming, hash, env);
     let asked = Asked { incoming, is_for_us, grant, follows_invite };
     let sponsor = find_sponsor(server, &asked, env).ok_or(Refusal::Answered)?;
@@ -167,6 +174,8 @@ fn decide<R: RawMutex>(
         if targets.is_empty() {
             return Err(Refusal::OnlyUnsecured);
         }
+        join_flows(&mut targets);
+        keep_as_many_as_may_be(&mut targets, env);
     }
     if visit == Visit::Spiral {
         // However few it opens at once, it could go on for ever with what is left each time it
@@ -195,6 +204,10 @@ fn find_targets<R: RawMutex>(
             Err(Refusal::Status(Status::NOT_FOUND))
         }
         Onward::Elsewhere { next_hop, flow_bound, uri, routes } => {
+            if grant.is_some() && found.left().is_empty() {
+                // A phone that named itself by a GRUU gets its own URI again (RFC 5627 section 5.1).
+                let _ = gruu_targets(server, found, targets, env);
+            }
             if targets.is_empty() {
                 // The request URI for a strict router is that router's.
                 let known = grant.filter(|_| flow_bound && uri == found.uri_bytes);
@@ -207,9 +220,8 @@ fn find_targets<R: RawMutex>(
                     q: 1000,
                     flow_bound,
                     origin: grant.map_or(env.settings.scope(flow.remote.ip()), |grant| grant.scope),
+                    flows: None,
                 });
-            } else {
-                keep_as_many_as_may_be(targets, env);
             }
             let answerer = grant.map_or(Identity::NOBODY, |grant| grant.other_identity);
             Ok((answerer, routes))
@@ -221,8 +233,13 @@ fn find_targets<R: RawMutex>(
         Onward::User { user, domain } => {
             let name = env.settings.domain_name(domain);
             let user = server.location.address_of_record(&user, name);
-            timed(env.stopwatch, Step::FindUser, || targets_of(server, &user, targets, env))
-                .map_err(|status| miss(server, incoming, sponsor, status, env))?;
+            let user = timed(env.stopwatch, Step::FindUser, || {
+                match gruu_targets(server, found, targets, env) {
+                    Some(found) => found,
+                    None => targets_of(server, &user, None, targets, env).map(|()| user),
+                }
+            });
+            let user = user.map_err(|status| miss(server, incoming, sponsor, status, env))?;
             Ok((Identity::new(&env.keys.token, user.as_bytes()), found.routes()))
         }
     }
@@ -299,48 +316,6 @@ fn miss<R: RawMutex>(
     Refusal::Status(status)
 }
 
-/// The address of record of the user of ours that `uri` means, if it means one.
-pub(crate) fn address_of<R: RawMutex>(
-    server: &Server<R>,
-    uri: &SipUri<'_>,
-    env: &Env<'_>,
-) -> Option<AddressOfRecord> {
-    let (user, domain) = env.settings.user_of(uri, env.settings.domain_of(&uri.host)?)?;
-    let name = env.settings.domain_name(domain);
-    Some(server.location.address_of_record(&user, name))
-}
-
-/// The flow to the phone that the request URI names, of the user that the request is to: within a
-/// dialog it may have lost the one that is `known`, on which the dialog began, and have registered
-/// anew (RFC 5626 section 5.3.1). Another phone of that user may have the same private contact,
-/// behind another NAT: so who is on the known flow is the one, then who has its address, then who
-/// has registered last.
-fn flow_now<R: RawMutex>(
-    server: &Server<R>,
-    head: &RequestHead<'_>,
-    found: &Preprocessed<'_>,
-    known: Flow,
-    env: &Env<'_>,
-) -> Option<Flow> {
-    let (Uri::Sip(to), Uri::Sip(wanted)) = (head.to_uri, found.uri) else { return None };
-    let is_wanted = |contact: &[u8]| {
-        // Most phones write it the same way each time, which is quicker to see.
-        contact == found.uri_bytes
-            || matches!(Uri::parse(contact), Ok(Uri::Sip(contact)) if contact.is_same(&wanted))
-    };
-    let user = address_of(server, &to, env)?;
-    server.location.look_up(&user, |subscriber| {
-        subscriber?
-            .current(env.now)
-            .filter(|binding| {
-                binding.flow == known || (binding.flow_bound && is_wanted(&binding.contact))
-            })
-            .map(|binding| binding.flow)
-            // Of those that are as good, the last.
-            .max_by_key(|flow| (*flow == known, flow.remote.ip() == known.remote.ip()))
-    })
-}
-
 /// Whether the request is the ACK or CANCEL of an INVITE that went on without a transaction.
 fn follows_invite<R: RawMutex>(
     server: &Server<R>,
@@ -358,39 +333,6 @@ fn follows_invite<R: RawMutex>(
 /// have its branch, and all that decides where it goes.
 fn passed_key<R: RawMutex>(server: &Server<R>, request: &Message<'_>, loop_hash: u32) -> u64 {
     server.transactions.key_of(request).wrapping_add(loop_hash.into())
-}
-
-/// The phone whose contact is the request URI, or the phones of one user who have the same. An
-/// address in a private network may be another's as well: whoever can send there himself means that
-/// one, unless the phone has been seen at it.
-fn registered_targets<R: RawMutex>(
-    server: &Server<R>,
-    incoming: &Incoming<'_, '_>,
-    found: &Preprocessed<'_>,
-    env: &Env<'_>,
-) -> Targets {
-    let Uri::Sip(uri) = &found.uri else { return Targets::new() };
-    let origin = env.settings.scope(incoming.flow.remote.ip());
-    let called = match incoming.head.to_uri {
-        Uri::Sip(to) => address_of(server, &to, env),
-        _ => None,
-    };
-    server.location.look_up_contact(uri, called.as_ref(), env.now, |binding| {
-        let flow = binding.flow;
-        let is_elsewhere = uri.host.ip().is_none_or(|ip| {
-            let transport = uri.transport().flatten().unwrap_or(Transport::Udp);
-            let there = SocketAddr::new(ip, uri.port.unwrap_or(5060));
-            ip.to_canonical() == flow.remote.ip()
-                || !env.settings.may_reach(origin, transport, there)
-        });
-        match Target::of_binding(binding, env.settings) {
-            // With the parameters that were asked for, too. All are as likely meant.
-            Ok(Leads::Away(target)) if is_elsewhere => {
-                Some(Target { uri: SmallVec::from_slice(found.uri_bytes), q: 1000, ..target })
-            }
-            _ => None,
-        }
-    })
 }
 
 /// What is decided about a request that goes `way`, and where to.
@@ -413,6 +355,8 @@ fn plan(
     let plan = Plan {
         loop_hash: loop_hash(&env.keys.branch, message, head, found.uri_bytes),
         record_route: record_route.then(|| Names { sender: sponsor.identity(env), answerer }),
+        is_edge: is_first_hop(message, head)
+            && leads_to_domain(&found.uri, found.left(), env.settings),
         said: Said::of(head).hash(&env.keys.branch),
         has_to_tag: head.to.tag().is_some(),
         sender_fields: sponsor.sender_fields(incoming, env),
@@ -520,61 +464,6 @@ fn is_too_much(head: &RequestHead<'_>, env: &Env<'_>) -> bool {
     (is_late || env.served < Share::ALL)
         && is_new(head)
         && (is_late || !env.served.has(env.keys.call_id.hash_one(head.call_id)))
-}
-
-/// How many users one after the other a request may be led to by contacts that are addresses of
-/// record of ours.
-const MOST_USERS: usize = 10;
-
-/// Adds the targets that a user's bindings are (RFC 3261 section 16.5), at most as many as may be,
-/// the best first. A contact that leads to this server again means the bindings of another user.
-fn targets_of<R: RawMutex>(
-    server: &Server<R>,
-    user: &AddressOfRecord,
-    targets: &mut Targets,
-    env: &Env<'_>,
-) -> Result<(), Status> {
-    let mut users: SmallVec<[AddressOfRecord; 1]> = SmallVec::from_iter([user.clone()]);
-    let mut looked_at = 0;
-    while let Some(user) = users.get(looked_at).cloned() {
-        let found = server.location.look_up(&user, |subscriber| {
-            let subscriber = subscriber?;
-            for binding in subscriber.current(env.now) {
-                match Target::of_binding(binding, env.settings) {
-                    Ok(Leads::Away(target)) => targets.push(target),
-                    Ok(Leads::Back(other, domain)) => {
-                        let name = env.settings.domain_name(domain);
-                        let other = server.location.address_of_record(&other, name);
-                        if users.len() < MOST_USERS && !users.contains(&other) {
-                            users.push(other);
-                        }
-                    }
-                    Err(_) => {}
-                }
-            }
-            Some(())
-        });
-        if found.is_none() && looked_at == 0 {
-            return Err(Status::NOT_FOUND);
-        }
-        looked_at += 1;
-    }
-    if targets.len() > 1 {
-        // Of those that are as good, the newest are most likely there.
-        targets.reverse();
-        targets.sort_by_key(|target| core::cmp::Reverse(target.q));
-    }
-    keep_as_many_as_may_be(targets, env);
-    if targets.is_empty() { Err(Status::TEMPORARILY_UNAVAILABLE) } else { Ok(()) }
-}
-
-/// Leaves out the last of `targets`, where there are too many.
-fn keep_as_many_as_may_be(targets: &mut Targets, env: &Env<'_>) {
-    let max = env.settings.config.limits.max_forks;
-    for _ in max..targets.len() {
-        env.counters.fork_limit.add();
-    }
-    targets.truncate(max);
 }
 
 /// Says where the user is (RFC 3261 section 8.3).

@@ -91,6 +91,7 @@ pub(super) fn write_record_route(
         lines.extend_from_slice(if is_sips { b"sips:" } else { b"sip:" });
         lines.extend_from_slice(&user);
         write_own_end(flow, is_sips, env.settings, lines);
+        lines.extend_from_slice(b">\r\n");
     };
     line(to);
     if (from.transport, from.local) != (to.transport, to.local) {
@@ -98,16 +99,16 @@ pub(super) fn write_record_route(
     }
 }
 
-/// Appends what follows the token in a Record-Route: our end of `flow`. A SIPS URI says TLS by
+/// Appends what follows the token in a Record-Route or Path: our end of `flow`. A SIPS URI says TLS by
 /// itself.
-fn write_own_end(flow: &Flow, is_sips: bool, settings: &Settings, lines: &mut Vec<u8>) {
+pub(super) fn write_own_end(flow: &Flow, is_sips: bool, settings: &Settings, lines: &mut Vec<u8>) {
     lines.push(b'@');
     write_address(lines, settings.called(flow));
     if flow.transport.is_stream() && !(is_sips && flow.transport == Transport::Tls) {
         lines.extend_from_slice(b";transport=");
         lines.extend_from_slice(flow.transport.param().as_bytes());
     }
-    lines.extend_from_slice(b";lr>\r\n");
+    lines.extend_from_slice(b";lr");
 }
 
 /// Appends `lines`, which begin with the Record-Route that was written for the flow `before`, for
@@ -122,12 +123,14 @@ pub(super) fn write_record_route_anew(
     let mut old = Vec::new();
     let is_sips = lines.starts_with(b"Record-Route: <sips:");
     write_own_end(before, is_sips, settings, &mut old);
+    old.extend_from_slice(b">\r\n");
     let first = memchr::memchr(b'\n', lines).map_or(0, |end| end + 1);
     let (line, rest) = lines.split_at(first);
     match line.strip_suffix(&old[..]) {
         Some(start) if start.starts_with(b"Record-Route: ") => {
             out.extend_from_slice(start);
             write_own_end(now, is_sips, settings, out);
+            out.extend_from_slice(b">\r\n");
         }
         _ => out.extend_from_slice(line),
     }

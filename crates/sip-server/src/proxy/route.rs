@@ -1,10 +1,11 @@
 //! Reading the way that a request asks for (RFC 3261 sections 16.4 and 16.5).
 
+use super::edge;
 use super::target::{NextHop, NoRoute};
 use super::token::Token;
 use crate::dialogs;
+use crate::event::Env;
 use crate::flow::Flow;
-use crate::keys::Keys;
 use crate::lines::write_line;
 use crate::settings::{DomainIndex, Settings};
 use alloc::borrow::Cow;
@@ -26,6 +27,8 @@ pub(crate) struct Preprocessed<'m> {
     is_changed: bool,
     /// What we wrote into the Record-Route of the dialog, if the request is of one.
     pub(super) token: Option<Token>,
+    /// The flow to a phone of another registrar, whose Path we are in.
+    pub(super) edge_flow: Option<Flow>,
 }
 
 /// Who a request is for.
@@ -53,9 +56,9 @@ const MOST_READ: usize = 3;
 pub(crate) fn preprocess<'m>(
     message: &Message<'m>,
     head: &RequestHead<'m>,
-    settings: &Settings,
-    keys: &Keys,
+    env: &Env<'_>,
 ) -> Preprocessed<'m> {
+    let (settings, keys) = (env.settings, env.keys);
     let mut routes: SmallVec<[&'m [u8]; 4]> = message.elements(HeaderName::Route).collect();
     let (mut uri, mut uri_bytes) = (head.uri, head.uri_bytes);
     let mut is_changed = false;
@@ -76,6 +79,7 @@ pub(crate) fn preprocess<'m>(
         token = Some(own_token);
         is_changed = true;
     }
+    let mut edge_flow = None;
     let mut passed = 0;
     while let Some(own) = routes.get(passed).and_then(|route| route_uri(route))
         && settings.is_us(&own.host, own.port).is_some()
@@ -84,12 +88,13 @@ pub(crate) fn preprocess<'m>(
         // there are many.
         if passed < MOST_READ {
             token = token.or_else(|| token_of(&own));
+            edge_flow = edge_flow.or_else(|| edge::flow_of(&own, env.now, &keys.edge));
         }
         passed += 1;
         is_changed = true;
     }
     routes.drain(..passed);
-    Preprocessed { uri, uri_bytes, routes, is_changed, token }
+    Preprocessed { uri, uri_bytes, routes, is_changed, token, edge_flow }
 }
 
 impl<'m> Preprocessed<'m> {

@@ -66,14 +66,13 @@ impl Search {
 
     /// The memory that it takes.
     pub(super) fn bytes(&self) -> usize {
-        let target = |target: &Target| size_of::<Target>() + target.uri.len() + target.path.len();
         let targets = self.waiting.iter().chain(self.aims.iter().map(|aim| &aim.target));
         let best = self.best.as_ref().map_or(0, |(_, response)| response.capacity());
         size_of::<Self>()
             + self.request.capacity()
             + self.challenges.capacity()
             + best
-            + targets.map(target).sum::<usize>()
+            + targets.map(Target::bytes).sum::<usize>()
     }
 
     /// Whether `length` more bytes may be sent on `flow`: to a host that has never answered
@@ -99,6 +98,12 @@ impl Search {
             env.counters.unasked.add();
         }
         affords
+    }
+
+    /// Whether the request has come from a proxy.
+    pub(super) fn is_of_proxy(&self) -> bool {
+        Message::parse(&self.request)
+            .is_ok_and(|request| request.elements(HeaderName::Via).nth(1).is_some())
     }
 
     /// Notes a failure of a branch that no response told of.
@@ -140,11 +145,12 @@ impl Search {
 /// form.
 fn is_better(one: u16, other: u16) -> bool {
     fn rank(status: u16) -> (u16, u16) {
-        let class = status / 100;
+        // So far as it says anything, that one way to a place does not exist.
+        let class = if status == 430 { 5 } else { status / 100 };
         let within = match status {
             401 | 407 | 415 | 420 | 484 => 0,
             // What a timeout or a failed delivery says is less than what a phone says.
-            408 | 503 => 2,
+            408 | 430 | 503 => 2,
             _ => 1,
         };
         (if class == 6 { 0 } else { class }, within)

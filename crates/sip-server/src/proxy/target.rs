@@ -7,6 +7,7 @@ use crate::flow::{Flow, is_private};
 use crate::output::Location;
 use crate::reach::Scope;
 use crate::settings::{DomainIndex, Settings};
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::net::SocketAddr;
 use memchr::memchr;
@@ -53,6 +54,17 @@ pub(crate) struct Target {
     pub(crate) flow_bound: bool,
     /// In what network whoever named the target is.
     pub(crate) origin: Scope,
+    /// Where this is one of the flows to a phone.
+    pub(crate) flows: Option<Box<Flows>>,
+}
+
+/// A phone that has numbered flows (RFC 5626).
+#[derive(Clone, Debug)]
+pub(crate) struct Flows {
+    /// Its instance.
+    phone: Box<[u8]>,
+    /// Those to be tried one after the other where this one fails, the newest first.
+    further: Vec<Target>,
 }
 
 /// The places that a request is forwarded to: nearly always one.
@@ -199,11 +211,31 @@ impl Target {
             q: binding.q,
             flow_bound: binding.flow_bound,
             origin: settings.scope(binding.flow.remote.ip()),
+            flows: binding
+                .phone_of_flow()
+                .map(|phone| Box::new(Flows { phone: phone.into(), further: Vec::new() })),
         }))
     }
 }
 
 impl Target {
+    /// The next of the further flows to the phone, which has those after it.
+    pub(super) fn next_flow(&mut self) -> Option<Self> {
+        let mut further = core::mem::take(&mut self.flows.as_mut()?.further).into_iter();
+        let mut next = further.next()?;
+        next.flows.as_mut()?.further = further.collect();
+        Some(next)
+    }
+
+    /// The memory that it takes.
+    pub(super) fn bytes(&self) -> usize {
+        let flows = self.flows.as_ref().map_or(0, |flows| {
+            let further: usize = flows.further.iter().map(Self::bytes).sum();
+            size_of::<Flows>() + flows.phone.len() + further
+        });
+        size_of::<Self>() + self.uri.len() + self.path.len() + flows
+    }
+
     /// The request URI to forward with: header fields may stand in a contact, not in a request URI
     /// (RFC 3261 sections 16.6 step 2 and 19.1.1).
     pub(crate) fn request_uri(&self) -> &[u8] {
@@ -228,6 +260,24 @@ pub(crate) fn keep_scheme(targets: &mut Targets, is_for_sips: bool) {
             target.uri.remove(b"sip".len());
         }),
     }
+}
+
+/// Leaves of several flows to one phone the first, which the others follow: it rings once (RFC 5626
+/// section 7).
+pub(crate) fn join_flows(targets: &mut Targets) {
+    if targets.len() < 2 {
+        return;
+    }
+    let mut firsts = Targets::new();
+    for target in targets.drain(..) {
+        let phone = target.flows.as_ref().map(|flows| &flows.phone);
+        let mut known = firsts.iter_mut().filter_map(|first| first.flows.as_mut());
+        match known.find(|first| Some(&first.phone) == phone) {
+            Some(first) => first.further.push(target),
+            None => firsts.push(target),
+        }
+    }
+    *targets = firsts;
 }
 
 /// The URI of the first element of a Path or Route value.

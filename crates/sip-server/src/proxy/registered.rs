@@ -1,0 +1,174 @@
+//! The phones that a request is for, found among the bindings: by user, by contact, by GRUU, and by
+//! the flow of a dialog.
+
+use super::route::Preprocessed;
+use super::target::{Leads, Target, Targets};
+use crate::binding::Binding;
+use crate::event::Env;
+use crate::flow::Flow;
+use crate::gruu::Gruu;
+use crate::incoming::Incoming;
+use crate::location::AddressOfRecord;
+use crate::server::Server;
+use core::net::SocketAddr;
+use lock_api::RawMutex;
+use sip::message::RequestHead;
+use sip::{SipUri, Status, Transport, Uri};
+use smallvec::SmallVec;
+
+/// The address of record of the user of ours that `uri` means, if it means one.
+pub(crate) fn address_of<R: RawMutex>(
+    server: &Server<R>,
+    uri: &SipUri<'_>,
+    env: &Env<'_>,
+) -> Option<AddressOfRecord> {
+    let (user, domain) = env.settings.user_of(uri, env.settings.domain_of(&uri.host)?)?;
+    let name = env.settings.domain_name(domain);
+    Some(server.location.address_of_record(&user, name))
+}
+
+/// The flow to the phone that the request URI names, of the user that the request is to: within a
+/// dialog it may have lost the one that is `known`, on which the dialog began, and have registered
+/// anew (RFC 5626 section 5.3.1). Another phone of that user may have the same private contact,
+/// behind another NAT: so who is on the known flow is the one, then who has its address, then who
+/// has registered last.
+pub(super) fn flow_now<R: RawMutex>(
+    server: &Server<R>,
+    head: &RequestHead<'_>,
+    found: &Preprocessed<'_>,
+    known: Flow,
+    env: &Env<'_>,
+) -> Option<Flow> {
+    let (Uri::Sip(to), Uri::Sip(wanted)) = (head.to_uri, found.uri) else { return None };
+    let is_wanted = |contact: &[u8]| {
+        // Most phones write it the same way each time, which is quicker to see.
+        contact == found.uri_bytes
+            || matches!(Uri::parse(contact), Ok(Uri::Sip(contact)) if contact.is_same(&wanted))
+    };
+    let user = address_of(server, &to, env)?;
+    server.location.look_up(&user, |subscriber| {
+        subscriber?
+            .current(env.now)
+            .filter(|binding| {
+                binding.flow == known || (binding.flow_bound && is_wanted(&binding.contact))
+            })
+            .map(|binding| binding.flow)
+            // Of those that are as good, the last.
+            .max_by_key(|flow| (*flow == known, flow.remote.ip() == known.remote.ip()))
+    })
+}
+
+/// The phone whose contact is the request URI, or the phones of one user who have the same. An
+/// address in a private network may be another's as well: whoever can send there himself means that
+/// one, unless the phone has been seen at it.
+pub(super) fn registered_targets<R: RawMutex>(
+    server: &Server<R>,
+    incoming: &Incoming<'_, '_>,
+    found: &Preprocessed<'_>,
+    env: &Env<'_>,
+) -> Targets {
+    let Uri::Sip(uri) = &found.uri else { return Targets::new() };
+    let origin = env.settings.scope(incoming.flow.remote.ip());
+    let called = match incoming.head.to_uri {
+        Uri::Sip(to) => address_of(server, &to, env),
+        _ => None,
+    };
+    server.location.look_up_contact(uri, called.as_ref(), env.now, |binding| {
+        let flow = binding.flow;
+        let is_elsewhere = uri.host.ip().is_none_or(|ip| {
+            let transport = uri.transport().flatten().unwrap_or(Transport::Udp);
+            let there = SocketAddr::new(ip, uri.port.unwrap_or(5060));
+            ip.to_canonical() == flow.remote.ip()
+                || !env.settings.may_reach(origin, transport, there)
+        });
+        match Target::of_binding(binding, env.settings) {
+            // With the parameters that were asked for, too. All are as likely meant.
+            Ok(Leads::Away(target)) if is_elsewhere => {
+                Some(Target { uri: SmallVec::from_slice(found.uri_bytes), q: 1000, ..target })
+            }
+            _ => None,
+        }
+    })
+}
+
+/// How many users one after the other a request may be led to by contacts that are addresses of
+/// record of ours.
+const MOST_USERS: usize = 10;
+
+/// Adds the target that the GRUU in the request URI leads to, and returns whose phone that is.
+/// `None` where it is no GRUU of ours.
+pub(super) fn gruu_targets<R: RawMutex>(
+    server: &Server<R>,
+    found: &Preprocessed<'_>,
+    targets: &mut Targets,
+    env: &Env<'_>,
+) -> Option<Result<AddressOfRecord, Status>> {
+    let Uri::Sip(uri) = &found.uri else { return None };
+    let domain = env.settings.is_us(&uri.host, uri.port)?;
+    let gruu = Gruu::of(uri, &env.keys.gruu)?;
+    let user = match gruu {
+        Gruu::Public(_) => env.settings.user_of(uri, domain).map(|(user, domain)| {
+            server.location.address_of_record(&user, env.settings.domain_name(domain))
+        }),
+        Gruu::Temporary { address, .. } => server.location.address_with_hash(address),
+        Gruu::Unknown => None,
+    };
+    Some(match user {
+        Some(user) => targets_of(server, &user, Some(&gruu), targets, env).map(|()| user),
+        None => Err(Status::NOT_FOUND),
+    })
+}
+
+/// Adds the targets that a user's bindings are (RFC 3261 section 16.5), the best first; only the
+/// phone that `gruu` leads to, if there is one. A contact that leads to this server again means the
+/// bindings of another user.
+pub(super) fn targets_of<R: RawMutex>(
+    server: &Server<R>,
+    user: &AddressOfRecord,
+    gruu: Option<&Gruu<'_>>,
+    targets: &mut Targets,
+    env: &Env<'_>,
+) -> Result<(), Status> {
+    let mut users: SmallVec<[AddressOfRecord; 1]> = SmallVec::from_iter([user.clone()]);
+    let mut looked_at = 0;
+    let is_meant =
+        |binding: &&Binding| gruu.is_none_or(|gruu| gruu.leads_to(binding, &env.keys.gruu));
+    while let Some(user) = users.get(looked_at).cloned() {
+        let found = server.location.look_up(&user, |subscriber| {
+            let subscriber = subscriber?;
+            for binding in subscriber.current(env.now).filter(is_meant) {
+                match Target::of_binding(binding, env.settings) {
+                    Ok(Leads::Away(target)) => targets.push(target),
+                    Ok(Leads::Back(other, domain)) => {
+                        let name = env.settings.domain_name(domain);
+                        let other = server.location.address_of_record(&other, name);
+                        if users.len() < MOST_USERS && !users.contains(&other) {
+                            users.push(other);
+                        }
+                    }
+                    Err(_) => {}
+                }
+            }
+            Some(())
+        });
+        if found.is_none() && looked_at == 0 {
+            return Err(Status::NOT_FOUND);
+        }
+        looked_at += 1;
+    }
+    if targets.len() > 1 {
+        // Of those that are as good, the newest are most likely there.
+        targets.reverse();
+        targets.sort_by_key(|target| core::cmp::Reverse(target.q));
+    }
+    if targets.is_empty() { Err(Status::TEMPORARILY_UNAVAILABLE) } else { Ok(()) }
+}
+
+/// Leaves out the last of `targets`, where there are too many.
+pub(super) fn keep_as_many_as_may_be(targets: &mut Targets, env: &Env<'_>) {
+    let max = env.settings.config.limits.max_forks;
+    for _ in max..targets.len() {
+        env.counters.fork_limit.add();
+    }
+    targets.truncate(max);
+}

@@ -1,0 +1,288 @@
+//! What a REGISTER asks for, read and judged by itself, whatever bindings there are.
+
+use super::{Outcome, TOO_MANY};
+use crate::binding::Binding;
+use crate::config::Registrar;
+use crate::event::Env;
+use crate::flow::{Flow, is_sendable};
+use crate::gruu;
+use crate::location::AddressOfRecord;
+use crate::past::Undone;
+use crate::proxy::{NextHop, is_flow_bound};
+use crate::settings::Settings;
+use alloc::vec::Vec;
+use core::net::SocketAddr;
+use sip::header::{NameAddr, delta_seconds, q_value};
+use sip::message::RequestHead;
+use sip::uri::{UriError, is_sips};
+use sip::{Duration, HeaderName, Instant, Message, SipUri, Status, Uri};
+use smallvec::SmallVec;
+
+/// The longest contact URI, Path and instance that are kept.
+const MAX_KEPT: usize = 2048;
+
+/// One Contact of a REGISTER.
+pub(super) struct Contact<'m> {
+    pub(super) uri_bytes: &'m [u8],
+    pub(super) uri: SipUri<'m>,
+    pub(super) expires: Duration,
+    pub(super) q: u16,
+    pub(super) instance: &'m [u8],
+    pub(super) reg_id: u32,
+    /// Whether requests to it follow the flow of the REGISTER.
+    pub(super) is_flow_bound: bool,
+}
+
+/// What a REGISTER asks for.
+pub(super) enum Wish<'m> {
+    Fetch,
+    RemoveAll,
+    Update(SmallVec<[Contact<'m>; 1]>),
+}
+
+/// A REGISTER that is in order by itself.
+pub(super) struct Order<'m> {
+    pub(super) wish: Wish<'m>,
+    /// Path as one header field value.
+    pub(super) path: Vec<u8>,
+    pub(super) flow: &'m Flow,
+    /// What the phone gets GRUUs from, if it has asked for some (RFC 5627).
+    pub(super) gruus: Option<gruu::Giver<'m>>,
+    /// Whether what RFC 5626 says of several flows to a phone is done.
+    pub(super) has_outbound: bool,
+    /// Keyed hash of its Call-ID.
+    pub(super) call_id: u64,
+    pub(super) cseq: u32,
+    pub(super) now: Instant,
+    /// No longer does a copy of it travel (RFC 3261 section 17.1.2.2, timer F).
+    until: Instant,
+}
+
+impl<'m> Order<'m> {
+    /// Reads a REGISTER, and refuses one that is wrong whatever bindings there are.
+    pub(super) fn read(
+        request: &Message<'m>,
+        head: &RequestHead<'m>,
+        address: &'m AddressOfRecord,
+        flow: &'m Flow,
+        env: &Env<'m>,
+    ) -> Result<Self, Outcome> {
+        let mut wish = read_wish(request, env.settings)?;
+        let path = read_path(request, flow, env.settings)?;
+        let has_outbound = wish.numbers_flows() && supports(request, OUTBOUND);
+        if has_outbound && !is_first_hop_capable(request) {
+            return Err(Outcome::Refused(Status::FIRST_HOP_LACKS_OUTBOUND_SUPPORT.into()));
+        }
+        let gruus = supports(request, GRUU).then(|| gruu::Giver {
+            address,
+            is_sips: is_sips(head.uri_bytes),
+            key: &env.keys.gruu,
+        });
+        if let Wish::Update(contacts) = &mut wish {
+            for contact in contacts {
+                contact.is_flow_bound =
+                    path.is_empty() && is_flow_bound(request, &contact.uri, flow, env.settings);
+                if let Some(refusal) = refuse_unreachable(contact, env.settings) {
+                    return Err(refusal);
+                }
+                // Who calls a SIPS URI would be led in clear (RFC 5630 section 5.2).
+                let is_secured = is_sips(head.uri_bytes) && flow.transport.is_secure();
+                if contact.uri.secure && !is_secured {
+                    return Err(bad_request(
+                        "SIPS Contact in a REGISTER That Is Not for a SIPS URI",
+                    ));
+                }
+            }
+        }
+        Ok(Self {
+            wish,
+            path,
+            flow,
+            gruus,
+            has_outbound,
+            call_id: env.keys.call_id.hash_one(head.call_id),
+            cseq: head.cseq.number,
+            now: env.now,
+            until: env.now + env.settings.config.timers.t1.times(64),
+        })
+    }
+
+    /// Whether a later REGISTER of the same Call-ID has made `binding`.
+    pub(super) fn is_late_for(&self, binding: &Binding) -> bool {
+        binding.call_id == self.call_id && binding.cseq > self.cseq
+    }
+
+    /// Whether this REGISTER has made `binding`, when it came before.
+    pub(super) fn has_made(&self, binding: &Binding) -> bool {
+        binding.call_id == self.call_id && binding.cseq == self.cseq
+    }
+
+    /// What made `binding`, which is there no more.
+    pub(super) const fn undone(&self, binding: &Binding) -> Undone {
+        let Binding { call_id, cseq, .. } = *binding;
+        Undone { call_id, cseq, removes: false, until: self.until }
+    }
+
+    /// This REGISTER, as one that removes bindings.
+    pub(super) const fn removal(&self) -> Undone {
+        Undone { call_id: self.call_id, cseq: self.cseq, removes: true, until: self.until }
+    }
+}
+
+impl Wish<'_> {
+    /// Whether a contact is a numbered flow of a phone that says who it is.
+    fn numbers_flows(&self) -> bool {
+        let is_flow = |contact: &Contact<'_>| contact.reg_id != 0 && !contact.instance.is_empty();
+        matches!(self, Self::Update(contacts) if contacts.iter().any(is_flow))
+    }
+}
+
+/// Option tags of RFC 5626 and RFC 5627.
+pub(crate) const OUTBOUND: &[u8] = b"outbound";
+pub(crate) const GRUU: &[u8] = b"gruu";
+
+/// Whether the sender of `request` has the extension `option`.
+fn supports(request: &Message<'_>, option: &[u8]) -> bool {
+    let mut options =
+        request.elements(HeaderName::Supported).chain(request.elements(HeaderName::Require));
+    options.any(|supported| supported.eq_ignore_ascii_case(option))
+}
+
+/// Whether whoever the phone has sent `request` to keeps its flow: that are we, or the proxy that
+/// said so in the first Path (RFC 5626 section 6).
+fn is_first_hop_capable(request: &Message<'_>) -> bool {
+    if request.elements(HeaderName::Via).nth(1).is_none() {
+        return true;
+    }
+    let first = request.elements(HeaderName::Path).last();
+    let first = first.and_then(|path| NameAddr::parse(HeaderName::Path, path).ok());
+    matches!(first.map(|path| path.uri()), Some(Ok(Uri::Sip(uri))) if uri.params.has("ob"))
+}
+
+/// Path as one value, where it may be given.
+fn read_path(request: &Message<'_>, flow: &Flow, settings: &Settings) -> Result<Vec<u8>, Outcome> {
+    let paths: SmallVec<[&[u8]; 2]> = request.values(HeaderName::Path).collect();
+    let path = paths.join(&b", "[..]);
+    if path.len() > MAX_KEPT {
+        return Err(bad_request("Path Too Long"));
+    }
+    let is_path = |element| {
+        matches!(
+            NameAddr::parse(HeaderName::Path, element).map(|path| path.uri()),
+            Ok(Ok(Uri::Sip(_)))
+        )
+    };
+    if !request.elements(HeaderName::Path).all(is_path) {
+        return Err(bad_request("Bad Path"));
+    }
+    // Whoever could choose one would have requests sent wherever it likes.
+    if !path.is_empty() && !settings.is_trusted(flow.remote.ip()) {
+        return Err(Outcome::Refused(Status::FORBIDDEN.because("Path from a Network Not Trusted")));
+    }
+    Ok(path)
+}
+
+/// The most contacts in one REGISTER: enough to put others in the place of all that an address of
+/// record may have. Each is compared with each binding, under a lock.
+const fn most_at_once(max_contacts: usize) -> usize {
+    max_contacts.saturating_mul(2)
+}
+
+/// Refuses a contact to which nothing can be sent.
+fn refuse_unreachable(contact: &Contact<'_>, settings: &Settings) -> Option<Outcome> {
+    if contact.expires == Duration::ZERO {
+        return None;
+    }
+    let port = contact.uri.port.unwrap_or(5060);
+    if contact.uri.host.ip().is_some_and(|ip| !is_sendable(SocketAddr::new(ip, port))) {
+        return Some(bad_request("Nobody Has the Address in Contact"));
+    }
+    let is_served = contact.is_flow_bound || NextHop::of_uri(&contact.uri, None, settings).is_ok();
+    (!is_served).then_some(bad_request("No Such Transport for Contact"))
+}
+
+const fn bad_request(reason: &'static str) -> Outcome {
+    Outcome::Refused(Status::BAD_REQUEST.because(reason))
+}
+
+fn read_wish<'m>(request: &Message<'m>, settings: &Settings) -> Result<Wish<'m>, Outcome> {
+    let policy = &settings.config.registrar;
+    let default = match request.value(HeaderName::Expires) {
+        // What is no number may be taken for the default (RFC 3261 section 10.2.1.1).
+        Some(value) => delta_seconds(HeaderName::Expires, value)
+            .map(|seconds| Duration::from_secs(seconds.into()))
+            .ok(),
+        None => None,
+    };
+    let mut contacts = SmallVec::new();
+    let mut elements = request.elements(HeaderName::Contact).peekable();
+    if elements.peek().is_none() {
+        return Ok(Wish::Fetch);
+    }
+    for element in elements {
+        if contacts.len() == most_at_once(policy.max_contacts) {
+            return Err(TOO_MANY);
+        }
+        if element == b"*" {
+            let alone = request.elements(HeaderName::Contact).count() == 1;
+            if !alone || default != Some(Duration::ZERO) {
+                return Err(bad_request("Contact * Needs to Be Alone with Expires 0"));
+            }
+            return Ok(Wish::RemoveAll);
+        }
+        contacts.push(read_contact(element, default, policy)?);
+    }
+    Ok(Wish::Update(contacts))
+}
+
+/// Reads one Contact; `default` is what Expires says.
+fn read_contact<'m>(
+    element: &'m [u8],
+    default: Option<Duration>,
+    policy: &Registrar,
+) -> Result<Contact<'m>, Outcome> {
+    let address =
+        NameAddr::parse(HeaderName::Contact, element).map_err(|_| bad_request("Bad Contact"))?;
+    let uri = match address.uri() {
+        Ok(Uri::Sip(uri)) => uri,
+        Err(UriError::TooManyParameters) => {
+            return Err(bad_request("Too Many Parameters in Contact"));
+        }
+        _ => return Err(bad_request("Contact Is Not a SIP URI")),
+    };
+    let (mut expires, mut q, mut instance, mut reg_id) = (None, None, None, None);
+    // The first of each counts.
+    for (name, value) in address.params.iter() {
+        match name.len() {
+            7 if name.eq_ignore_ascii_case(b"expires") => expires = expires.or(value),
+            1 if name.eq_ignore_ascii_case(b"q") => q = q.or(value),
+            13 if name.eq_ignore_ascii_case(b"+sip.instance") => instance = instance.or(value),
+            6 if name.eq_ignore_ascii_case(b"reg-id") => reg_id = reg_id.or(value),
+            _ => {}
+        }
+    }
+    let asked = match expires {
+        Some(value) => delta_seconds(HeaderName::Contact, value)
+            .map(|seconds| Duration::from_secs(seconds.into()))
+            .ok(),
+        None => default,
+    };
+    let expires = asked.unwrap_or(policy.default_expires).min(policy.max_expires);
+    if expires > Duration::ZERO && expires < policy.min_expires {
+        return Err(Outcome::TooBrief);
+    }
+    let q = match q {
+        Some(value) => q_value(value).ok_or_else(|| bad_request("Bad q in Contact"))?,
+        None => 1000,
+    };
+    let instance = instance.unwrap_or_default();
+    let instance =
+        instance.strip_prefix(b"\"").and_then(|rest| rest.strip_suffix(b"\"")).unwrap_or(instance);
+    let reg_id =
+        reg_id.and_then(|value| core::str::from_utf8(value).ok()?.parse().ok()).unwrap_or(0);
+    if address.uri_bytes.len() > MAX_KEPT || instance.len() > MAX_KEPT {
+        return Err(bad_request("Contact Too Long"));
+    }
+    let uri_bytes = address.uri_bytes;
+    Ok(Contact { uri_bytes, uri, expires, q, instance, reg_id, is_flow_bound: false })
+}

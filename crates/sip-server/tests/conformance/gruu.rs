@@ -1,0 +1,143 @@
+//! URIs that lead to one phone of several (GRUU, RFC 5627).
+
+use crate::dialog::answer;
+use crate::rig::{ALICE, BOB, Draft, Rig, Sent, tcp, udp};
+use sip::{Duration, HeaderName};
+use sip_server::Flow;
+
+const DESK: &str = "urn:uuid:11111111-0000-1000-8000-000a95a0e128";
+const CELL: &str = "urn:uuid:22222222-0000-1000-8000-000a95a0e128";
+
+fn registers(phone: &str, call_id: &str) -> Draft {
+    let contact = format!("<sip:bob@192.168.1.2>;+sip.instance=\"<{phone}>\"");
+    Draft::register("bob")
+        .with("Contact", &contact)
+        .with("Supported", "gruu")
+        .with("Call-ID", call_id)
+}
+
+/// The parameter `name` of the first contact, without its quotes.
+fn given(sent: &Sent, name: &str) -> String {
+    assert_eq!(sent.status(), 200);
+    let contact = &sent.values(HeaderName::Contact)[0];
+    let start = contact.find(&format!(";{name}=\"")).expect(name) + name.len() + 3;
+    contact[start..].split('"').next().unwrap().to_owned()
+}
+
+/// A desk phone and a cell phone of bob's, with their public and temporary GRUUs.
+fn two_phones(rig: &mut Rig) -> [(Flow, String, String); 2] {
+    [(DESK, BOB, 1), (CELL, "198.51.100.20:6000", 2)].map(|(phone, remote, number)| {
+        let flow = tcp(remote, number);
+        let reaction = rig.send(&flow, &registers(phone, phone).with_cseq(1));
+        let sent = reaction.response();
+        (flow, given(sent, "pub-gruu"), given(sent, "temp-gruu"))
+    })
+}
+
+fn call(rig: &mut Rig, uri: &str) -> Result<Sent, u16> {
+    let reaction = rig.send(&udp(ALICE), &Draft::invite(uri));
+    match reaction.responses().next() {
+        Some(refusal) => Err(refusal.status()),
+        None => Ok(reaction.forwarded().clone()),
+    }
+}
+
+#[test]
+fn a_phone_that_asks_gets_two_and_each_leads_to_it_alone() {
+    let mut rig = Rig::open();
+    let [desk, cell] = two_phones(&mut rig);
+    assert_eq!(desk.1, format!("sip:bob@example.com;gr={DESK}"));
+    assert!(!desk.2.contains("bob") && !desk.2.contains("11111111"), "{}", desk.2);
+    for (flow, public, temporary) in [desk, cell] {
+        for uri in [public, temporary] {
+            let forwarded = call(&mut rig, &uri).expect(&uri);
+            assert_eq!(
+                (forwarded.flow, &forwarded.request_uri()[..]),
+                (flow, "sip:bob@192.168.1.2")
+            );
+        }
+    }
+    let both = rig.send(&udp(ALICE), &Draft::invite("sip:bob@example.com"));
+    assert_eq!(both.requests().count(), 2);
+    let silent = rig.send(&tcp(BOB, 1), &registers(DESK, "x").without("Supported"));
+    assert!(!silent.response().value(HeaderName::Contact).contains("gruu"));
+}
+
+#[test]
+fn what_names_no_phone_that_is_there_leads_nowhere() {
+    let mut rig = Rig::open();
+    let [desk, cell] = two_phones(&mut rig);
+    let forged = {
+        let at = desk.2.find("tgruu.").unwrap() + 20;
+        let other = if &desk.2[at..=at] == "A" { "B" } else { "A" };
+        [&desk.2[..at], other, &desk.2[at + 1..]].concat()
+    };
+    for (uri, status) in [
+        ("sip:bob@example.com;gr=urn:uuid:3", 480),
+        ("sip:nobody@example.com;gr=urn:uuid:3", 404),
+        ("sip:bob@example.com;gr", 404),
+        ("sip:tgruu.@example.com;gr", 404),
+        ("sip:tgruu.AAAA@example.com;gr", 404),
+        (&forged, 404),
+    ] {
+        assert_eq!(call(&mut rig, uri).err(), Some(status), "{uri}");
+    }
+    rig.end(&desk.0);
+    assert_eq!(call(&mut rig, &desk.1).err(), Some(480));
+    assert_eq!(call(&mut rig, &desk.2).err(), Some(480));
+    assert!(call(&mut rig, &cell.2).is_ok());
+}
+
+#[test]
+fn a_temporary_one_ends_with_the_call_id_and_no_two_look_alike() {
+    let mut rig = Rig::open();
+    let flow = tcp(BOB, 1);
+    let register = |rig: &mut Rig, call_id: &str, cseq: u32| {
+        rig.wait(Duration::from_secs(1));
+        let reaction = rig.send(&flow, &registers(DESK, call_id).with_cseq(cseq));
+        given(reaction.response(), "temp-gruu")
+    };
+    let first = register(&mut rig, "one", 1);
+    let second = register(&mut rig, "one", 2);
+    assert_ne!(first, second);
+    let bytes = |uri: &str| uri[10..53].to_owned();
+    let same = bytes(&first).bytes().zip(bytes(&second).bytes()).filter(|(a, b)| a == b).count();
+    assert!(same < 12, "{first} {second}");
+    for uri in [&first, &second] {
+        assert!(call(&mut rig, uri).is_ok(), "both of one Call-ID");
+    }
+    let third = register(&mut rig, "two", 1);
+    assert_eq!([&first, &second].map(|uri| call(&mut rig, uri).err()), [Some(480); 2]);
+    assert!(call(&mut rig, &third).is_ok());
+}
+
+#[test]
+fn within_a_call_it_leads_to_the_phone_by_its_own_uri() {
+    let mut rig = Rig::open();
+    let [desk, _] = two_phones(&mut rig);
+    for gruu in [&desk.1, &desk.2] {
+        let forwarded =
+            call(&mut rig, "sip:bob@example.com;gr=urn:uuid:11111111-0000-1000-8000-000a95a0e128")
+                .unwrap();
+        let answered = answer(&mut rig, &forwarded, 200, gruu);
+        let bye = Draft::new("BYE", gruu)
+            .with("Route", &answered.value(HeaderName::RecordRoute))
+            .with("Call-ID", &forwarded.value(HeaderName::CallId))
+            .with("From", &forwarded.value(HeaderName::From))
+            .with("To", &answered.value(HeaderName::To))
+            .with_cseq(2);
+        let bye = rig.send(&udp(ALICE), &bye).forwarded().clone();
+        assert_eq!((bye.flow, &bye.request_uri()[..]), (desk.0, "sip:bob@192.168.1.2"), "{gruu}");
+    }
+}
+
+#[test]
+fn names_that_need_it_are_escaped() {
+    let mut rig = Rig::open();
+    let contact = "<sip:b%20b@192.168.1.2>;+sip.instance=\"<urn:x:a;b?c>\"";
+    let draft = Draft::register("b%20b").with("Contact", contact).with("Supported", "gruu");
+    let reaction = rig.send(&tcp(BOB, 1), &draft);
+    let uri = given(reaction.response(), "pub-gruu");
+    assert_eq!(uri, "sip:b%20b@example.com;gr=urn:x:a%3Bb%3Fc");
+    assert!(call(&mut rig, &uri).is_ok());
+}
