@@ -1,4 +1,4 @@
-//! Captures of the loopback interface, read by `barebell-bench capture`.
+//! Captures of an interface, read by `barebell-bench capture`.
 
 use peers::process::{Process, Program, built, run, wait_until};
 use serde_json::Value;
@@ -32,12 +32,12 @@ pub(crate) struct Stream {
 }
 
 impl Capture {
-    /// Begins one, in `file`. It wants root.
-    pub(crate) fn start(file: PathBuf) -> Self {
+    /// Begins one of `interface`, in `file`. It wants root.
+    pub(crate) fn start(file: PathBuf, interface: &str) -> Self {
         let log = file.with_extension("log");
         let mut command = TCPDUMP.command();
         // Buffers for a second in which nobody reads.
-        command.args(["-i", "lo", "-B", "32768", "-w"]).arg(&file).arg("udp or tcp");
+        command.args(["-i", interface, "-B", "32768", "-w"]).arg(&file).arg("udp or tcp");
         let mut process = Process::start(TCPDUMP, command, &log);
         wait_until("tcpdump to listen", || {
             process.assert_running();

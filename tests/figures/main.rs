@@ -3,6 +3,7 @@
 //! `docs/benchmarks/phone` runs it.
 
 mod caller;
+mod bare;
 mod calls;
 mod capture;
 mod memory;
@@ -17,7 +18,7 @@ fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let Some((folder, parts)) = arguments.split_first().filter(|(_, parts)| !parts.is_empty())
     else {
-        eprintln!("usage: phone-figures FOLDER quality|realtime|calls|script|memory...");
+        eprintln!("usage: phone-figures FOLDER quality|realtime|calls|script|memory|bare...");
         std::process::exit(2);
     };
     let folder = Path::new(folder);
@@ -28,8 +29,9 @@ fn main() {
             "calls" => calls::measure(folder),
             "script" => script::measure(folder),
             "memory" => memory::measure(folder),
+            "bare" => bare::measure(folder),
             other => {
-                eprintln!("{other}: expected quality, realtime, calls, script or memory");
+                eprintln!("{other}: expected quality, realtime, calls, script, memory or bare");
                 std::process::exit(2);
             }
         }

@@ -118,7 +118,7 @@ pub(crate) fn measure_realtime(folder: &Path) {
 
 /// Has all `pairs` talk at once, and captures that in `file`.
 fn talk(pairs: &[Pair], span: Duration, file: &Path) -> Vec<Measured> {
-    let capture = Capture::start(file.to_owned());
+    let capture = Capture::start(file.to_owned(), "lo");
     let all_talk = Barrier::new(pairs.len());
     let ports: Vec<Option<[Vec<u16>; 2]>> = std::thread::scope(|scope| {
         let calls = pairs.iter().map(|&pair| {

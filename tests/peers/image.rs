@@ -161,8 +161,11 @@ impl Machine<'_> {
         if let Some(home) = self.home {
             command.env("HOME", home);
         }
-        command.args(["-accel", "tcg", "-nodefaults", "-no-user-config", "-no-reboot"]);
-        command.args(["-machine", self.board, "-cpu", self.processor]);
+        // Figures are taken by other accelerators, too.
+        let of_setting = |name, usual: &str| std::env::var(name).unwrap_or(usual.to_owned());
+        command.args(["-accel", &of_setting("ACCEL", "tcg")]);
+        command.args(["-nodefaults", "-no-user-config", "-no-reboot"]);
+        command.args(["-machine", self.board, "-cpu", &of_setting("CPU", self.processor)]);
         command.args(["-m", &self.memory.to_string(), "-display", "none", "-vga", "std"]);
         command.args(["-chardev", "stdio,id=console,signal=off", "-serial", "chardev:console"]);
         let monitor = folder.join("monitor");

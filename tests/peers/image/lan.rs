@@ -19,7 +19,7 @@ pub const ENDS: [End; 2] = [
     End { mac: [0x52, 0x54, 0, 0x12, 0x34, 0x56], address: Ipv4Addr::new(10, 77, 0, 10) },
 ];
 /// What QEMU calls its end of the cable here.
-pub(super) const TAP: &str = "tap";
+pub const TAP: &str = "tap";
 
 /// The network. It is there as long as the thread that has opened it, and what that has started.
 #[derive(Debug)]

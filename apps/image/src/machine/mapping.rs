@@ -22,6 +22,8 @@ fn map(start: u64, end: u64) -> Option<()> {
 
     unsafe extern "C" {
         static mut pml4: [u64; 512];
+        /// The upper half of an entry for what is not executed, where the processor can tell.
+        static no_execute: u32;
     }
     const LARGE: u64 = 1 << 21;
     /// Present, written, for ring 3.
@@ -35,6 +37,8 @@ fn map(start: u64, end: u64) -> Option<()> {
         return None;
     }
     let first = start & !(LARGE - 1);
+    // SAFETY: it is written before any of this runs, and never again.
+    let data = u64::from(unsafe { no_execute }) << 32;
     for address in (first..end).step_by(LARGE as usize) {
         let mut table = (&raw mut pml4).cast::<u64>();
         for shift in [39, 30] {
@@ -52,7 +56,7 @@ fn map(start: u64, end: u64) -> Option<()> {
         // SAFETY: likewise. Nothing was mapped there, so the processor remembers nothing of it.
         unsafe {
             if ptr::read_volatile(entry) & 1 == 0 {
-                ptr::write_volatile(entry, address | DEVICE);
+                ptr::write_volatile(entry, address | DEVICE | data);
             }
         }
     }

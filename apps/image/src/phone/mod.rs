@@ -91,7 +91,7 @@ impl Phone {
         now: Instant,
     ) -> Self {
         let config = Config {
-            direct_calls: options.account.is_none() || options.direct,
+            direct_calls: options.direct,
             incoming_calls: 1,
             // Nobody here is asked whether a call may be sent elsewhere.
             redirects: 0,
