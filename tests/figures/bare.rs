@@ -40,7 +40,8 @@ pub(crate) fn measure(folder: &Path) {
         "#mean jitter, ms",
         "#maximum, ms",
     ]);
-    for (at, from) in ["the phone without an operating system", "ours on Linux"].iter().enumerate() {
+    for (at, from) in ["the phone without an operating system", "ours on Linux"].iter().enumerate()
+    {
         let of = |of: fn(&Stream) -> Option<f64>| {
             median(measured.iter().filter_map(|streams| of(&streams[at])).collect())
         };

@@ -2,8 +2,8 @@
 //! tells: `phone-figures FOLDER PART...`. Each part writes a table into FOLDER, `PART.md`.
 //! `docs/benchmarks/phone` runs it.
 
-mod caller;
 mod bare;
+mod caller;
 mod calls;
 mod capture;
 mod memory;

@@ -1,6 +1,7 @@
 //! The side that calls: whom it trusts.
 
 use super::files::{FileError, Fingerprint, Identity};
+use super::identities::Verifier;
 use super::server::roots;
 use super::{HTTP, SIP, Session, TlsError, provider};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -70,7 +71,7 @@ impl Client {
             let provider = provider();
             let builder = ClientConfig::builder_with_provider(Arc::clone(&provider));
             let builder = builder.with_safe_default_protocol_versions().map_err(no_file)?;
-            let verifier = verifier(trust, provider)?;
+            let verifier = verifier(trust, provider, alpn == SIP)?;
             let builder = builder.dangerous().with_custom_certificate_verifier(verifier);
             let mut config = match identity {
                 None => builder.with_no_client_auth(),
@@ -121,6 +122,7 @@ fn no_file(error: Error) -> FileError {
 fn verifier(
     trust: &Trust,
     provider: Arc<CryptoProvider>,
+    is_sip: bool,
 ) -> Result<Arc<dyn ServerCertVerifier>, FileError> {
     let roots = match trust {
         Trust::Pinned(fingerprint) => {
@@ -141,12 +143,16 @@ fn verifier(
         // Everybody is refused then, which is said where it happens.
         return Ok(Arc::new(Without { accepted: Accepted::Nobody, provider }));
     }
-    let verifier = WebPkiServerVerifier::builder_with_provider(roots, provider).build();
-    let verifier = verifier.map_err(|error| FileError {
+    let unusable = |error| FileError {
         file: PathBuf::new(),
         problem: format!("who is trusted cannot be used: {error}"),
-    })?;
-    Ok(verifier)
+    };
+    if is_sip {
+        return Ok(Arc::new(Verifier::new(roots, provider).map_err(unusable)?));
+    }
+    // Browsers and their servers know names of hosts alone.
+    let verifier = WebPkiServerVerifier::builder_with_provider(roots, provider).build();
+    Ok(verifier.map_err(unusable)?)
 }
 
 /// Whom to trust, whoever has signed the certificate.

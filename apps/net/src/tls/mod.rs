@@ -3,6 +3,7 @@
 
 mod client;
 mod files;
+mod identities;
 mod next_hop;
 mod server;
 mod session;

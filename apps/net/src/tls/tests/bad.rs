@@ -106,6 +106,33 @@ fn what_is_wrong_with_a_certificate_is_said() {
     assert_eq!(by_called, Ok(()));
 }
 
+/// RFC 5922 section 7.1.
+#[test]
+fn names_in_sip_uris_come_before_those_of_hosts() {
+    let issuer = Issuer::new("one");
+    let with = |host: &str, uris: &[&str]| {
+        issuer.sign(host, |params| {
+            let uris = uris.iter().map(|uri| rcgen::SanType::URI((*uri).try_into().unwrap()));
+            params.subject_alt_names.extend(uris);
+        })
+    };
+    for (identity, refusal) in [
+        (with("sip7.example.net", &["sip:example.org"]), None),
+        (with("x.example", &["sip:other.example", "sip:Example.ORG"]), None),
+        (with("example.org", &["sip:alice@example.net"]), None),
+        (
+            with("example.org", &["sip:example.net"]),
+            Some("the certificate is for sip:example.net, and example.org was called"),
+        ),
+    ] {
+        let [found, _] = taken(&identity, &issuer.file());
+        assert_eq!(found.err().map(|error| error.to_string()).as_deref(), refusal);
+    }
+    let others = Issuer::new("other");
+    let [found, _] = taken(&with("x.example", &["sip:example.org"]), &others.file());
+    assert!(found.unwrap_err().to_string().contains("nobody who is trusted"));
+}
+
 #[test]
 fn a_weak_key_is_not_taken() {
     let folder = tempfile::tempdir().unwrap();

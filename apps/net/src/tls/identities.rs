@@ -1,0 +1,122 @@
+//! Whom a certificate is for, as RFC 5922 section 7 has it: names in URIs of SIP come before names
+//! of hosts, and alone where there are any.
+
+use rustls::client::WebPkiServerVerifier;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::verify_server_cert_signed_by_trust_anchor;
+use rustls::crypto::CryptoProvider;
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::server::ParsedCertificate;
+use rustls::{CertificateError, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
+use sip::{Host, SipUri, Uri};
+use std::sync::Arc;
+use webpki::EndEntityCert;
+
+/// Looks whether the certificate of who was called is for the domain that was called, and signed by
+/// somebody who is trusted.
+#[derive(Debug)]
+pub(super) struct Verifier {
+    roots: Arc<RootCertStore>,
+    provider: Arc<CryptoProvider>,
+    by_host: Arc<WebPkiServerVerifier>,
+}
+
+impl Verifier {
+    /// One that trusts who is in `roots`, which has somebody.
+    pub(super) fn new(
+        roots: Arc<RootCertStore>,
+        provider: Arc<CryptoProvider>,
+    ) -> Result<Self, rustls::client::VerifierBuilderError> {
+        let by_host =
+            WebPkiServerVerifier::builder_with_provider(Arc::clone(&roots), Arc::clone(&provider));
+        Ok(Self { roots, provider, by_host: by_host.build()? })
+    }
+}
+
+/// The domains in the URIs `uris` that are SIP URIs of domains, not of users (RFC 5922 section
+/// 7.1).
+fn domains<'u>(uris: impl Iterator<Item = &'u str>) -> Vec<String> {
+    uris.filter_map(|uri| match Uri::parse(uri.as_bytes()) {
+        Ok(Uri::Sip(SipUri { user: None, host: Host::Name(name), secure: false, .. })) => {
+            Some(String::from_utf8_lossy(name).to_ascii_lowercase())
+        }
+        _ => None,
+    })
+    .collect()
+}
+
+impl ServerCertVerifier for Verifier {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        name: &ServerName<'_>,
+        ocsp: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        // One that cannot be read is refused below.
+        let domains = EndEntityCert::try_from(end_entity)
+            .map_or_else(|_| Vec::new(), |read| domains(read.valid_uri_names()));
+        if domains.is_empty() {
+            return self.by_host.verify_server_cert(end_entity, intermediates, name, ocsp, now);
+        }
+        let certificate = ParsedCertificate::try_from(end_entity)?;
+        let algorithms = self.provider.signature_verification_algorithms.all;
+        verify_server_cert_signed_by_trust_anchor(
+            &certificate,
+            &self.roots,
+            intermediates,
+            now,
+            algorithms,
+        )?;
+        let called = name.to_str();
+        match domains.iter().any(|domain| domain.eq_ignore_ascii_case(&called)) {
+            true => Ok(ServerCertVerified::assertion()),
+            false => Err(CertificateError::NotValidForNameContext {
+                expected: name.to_owned(),
+                presented: domains.into_iter().map(|domain| format!("sip:{domain}")).collect(),
+            }
+            .into()),
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.by_host.verify_tls12_signature(message, cert, signed)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.by_host.verify_tls13_signature(message, cert, signed)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.by_host.supported_verify_schemes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn domains_are_those_of_sip_uris_without_a_user() {
+        let uris = [
+            "sip:Example.org",
+            "sip:alice@example.net",
+            "https://example.com",
+            "sips:example.info",
+            "sip:192.0.2.1",
+            "no uri",
+        ];
+        assert_eq!(domains(uris.into_iter()), ["example.org"]);
+    }
+}
