@@ -1,0 +1,8 @@
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+#[path = "../../apps/net/tests/records/body.rs"]
+mod body;
+
+fuzz_target!(|bytes: &[u8]| body::records(bytes));
