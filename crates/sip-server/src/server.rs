@@ -132,6 +132,15 @@ impl<R: RawMutex> Server<R> {
         }
     }
 
+    /// Whether `source`, which wants a connection over TLS, may have its keys agreed on: it is
+    /// charged as for a request. Strangers who are banned, or have sent too much, may not.
+    pub fn admits_handshake(&self, source: IpAddr, now: Instant) -> bool {
+        let settings = Arc::clone(&self.settings.lock());
+        settings.is_trusted(source)
+            || (!self.bans.is_banned(source, now)
+                && self.admission.admit(source, now, &settings.config.limits))
+    }
+
     /// A connection was opened. To be called before anything is received on it: without it, nobody
     /// is registered there.
     pub fn connection_opened(&self, connection: Connection) {

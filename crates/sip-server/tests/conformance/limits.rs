@@ -368,3 +368,18 @@ fn no_more_targets_are_called_than_may_be() {
     assert_eq!(called, ["192.0.2.2", "192.0.2.4"], "the preferred ones");
     assert_eq!(rig.count("fork-limit"), 2);
 }
+
+#[test]
+fn handshakes_are_charged_like_requests() {
+    let mut config = closed_config();
+    (config.limits.source_rate, config.limits.source_burst) = (5, 10);
+    let mut rig = Rig::new(config);
+    let source = |remote: &str| udp(remote).remote.ip();
+    let admitted = |rig: &Rig, remote: &str| {
+        (0..100).filter(|_| rig.server.admits_handshake(source(remote), rig.now)).count()
+    };
+    assert!((5..=15).contains(&admitted(&rig, STRANGER)));
+    assert!(rig.send(&udp(STRANGER), &Draft::new("OPTIONS", "sip:example.com")).is_silent());
+    assert!(rig.server.admits_handshake(source(ALICE), rig.now), "others are let in");
+    assert_eq!(admitted(&rig, "127.0.0.1:9"), 100, "whom the operator trusts");
+}

@@ -145,6 +145,13 @@ impl Connections {
                 format!("a connection from {remote} is refused: too many are open")
             });
         }
+        let is_secure = listening.transport.is_secure();
+        if is_secure && !self.engine.admits_handshake(remote.ip(), self.clock.now()) {
+            self.refused.fetch_add(1, Ordering::Relaxed);
+            return log::warn("connections", || {
+                format!("a connection from {remote} is refused: it opens too many, or is banned")
+            });
+        }
         // Messages are whole when they are written; waiting for more only delays them.
         let prepared = socket.set_nonblocking(true).and_then(|()| socket.set_nodelay(true));
         // On a wildcard address the system knows which of ours the peer has taken.
