@@ -4,12 +4,13 @@
 use peers::exchange::{Exchange, connect};
 use peers::phone::Kind::{Barebell, Baresip, Linphone};
 use peers::phone::{Account, Action, Event, Kind, Phone, Srtp};
-use peers::transport::Transport::{self, Tls, Udp};
+use peers::transport::Transport::{self, Tls, Udp, Wss};
 
 /// A phone of `user`, registered by `transport`.
 fn phone(exchange: &Exchange, kind: Kind, user: &str, transport: Transport) -> Phone {
     // What is said of keys over TLS is worth something.
-    let srtp = if transport == Tls { Srtp::Required } else { Srtp::Optional };
+    let is_secured = matches!(transport, Tls | Wss);
+    let srtp = if is_secured { Srtp::Required } else { Srtp::Optional };
     Phone::registered(kind, Account { srtp, ..exchange.account(user, transport) })
 }
 
@@ -32,6 +33,12 @@ fn talk(one: (Kind, Transport), other: (Kind, Transport)) {
 #[test]
 fn ours_and_ours() {
     talk((Barebell, Tls), (Barebell, Tls));
+}
+
+#[test]
+fn ours_over_websocket_and_ours() {
+    talk((Barebell, Wss), (Barebell, Tls));
+    talk((Barebell, Tls), (Barebell, Wss));
 }
 
 #[test]

@@ -63,9 +63,9 @@ impl Exchange {
     #[must_use]
     pub fn account(&self, user: &str, transport: Transport) -> Account {
         match transport {
-            Transport::Tls => Account {
+            Transport::Tls | Transport::Wss => Account {
                 issuers: Some(self.server.certificate()),
-                ..account(self.server.tls_address(), user, transport)
+                ..account(self.server.secure_address(transport), user, transport)
             },
             _ => account(&self.server, user, transport),
         }
@@ -124,7 +124,10 @@ pub fn account(server: impl Into<SocketAddr>, user: &str, transport: Transport) 
 pub fn connect(caller: &mut Phone, callee: &mut Phone) {
     let Account { user, .. } = &callee.account;
     let Account { server, transport, .. } = &caller.account;
-    let by = if *transport == Transport::Tls { ";transport=tls" } else { "" };
+    let by = match transport {
+        Transport::Tls | Transport::Wss => format!(";transport={}", transport.name()),
+        Transport::Udp | Transport::Tcp => String::new(),
+    };
     caller.dial_until_it_rings(&format!("sip:{user}@{server}{by}"));
     callee.wait_for(Event::Incoming);
     callee.act(&Action::Answer);

@@ -100,7 +100,7 @@ fn settings(account: &Account, port: u16) -> String {
         Transport::Udp => (port, 0, 0),
         Transport::Tcp => (0, port, 0),
         // It has no certificate to listen with.
-        Transport::Tls => (0, 0, -2),
+        Transport::Tls | Transport::Wss => (0, 0, -2),
     };
     let issuers = account.issuers.as_ref().map_or_else(String::new, |file| {
         format!("root_ca={}\nverify_server_certs=1\nverify_server_cn=1\n", file.display())

@@ -2,6 +2,7 @@
 
 use crate::folder::Folder;
 use crate::process::{Process, Program, built, run, wait_until};
+use crate::transport::Transport;
 use parking_lot::{ReentrantMutex, ReentrantMutexGuard};
 use serde_json::Value;
 use std::ffi::OsStr;
@@ -98,10 +99,11 @@ impl Barebell {
         (Ipv4Addr::LOCALHOST, self.port).into()
     }
 
-    /// Where it listens for TLS.
+    /// Where it listens for `transport`, which is over TLS.
     #[must_use]
-    pub fn tls_address(&self) -> SocketAddr {
-        (Ipv4Addr::LOCALHOST, self.port + 1).into()
+    pub fn secure_address(&self, transport: Transport) -> SocketAddr {
+        let behind = if transport == Transport::Wss { 2 } else { 1 };
+        (Ipv4Addr::LOCALHOST, self.port + behind).into()
     }
 
     /// Where pages find it, if it listens for them: at the port behind that for TLS.

@@ -259,6 +259,6 @@ fn via_name(transport: Transport) -> String {
 fn source_port(transport: Transport, port: u16) -> String {
     match transport {
         Transport::Udp => port.to_string(),
-        Transport::Tcp | Transport::Tls => "[0-9]+".into(),
+        Transport::Tcp | Transport::Tls | Transport::Wss => "[0-9]+".into(),
     }
 }

@@ -12,6 +12,8 @@ pub enum Transport {
     Tcp,
     /// The same over TLS.
     Tls,
+    /// WebSocket over TLS.
+    Wss,
 }
 
 impl Transport {
@@ -22,6 +24,7 @@ impl Transport {
             Self::Udp => "udp",
             Self::Tcp => "tcp",
             Self::Tls => "tls",
+            Self::Wss => "wss",
         }
     }
 
@@ -29,7 +32,7 @@ impl Transport {
     fn below(self) -> &'static str {
         match self {
             Self::Udp => "udp",
-            Self::Tcp | Self::Tls => "tcp",
+            Self::Tcp | Self::Tls | Self::Wss => "tcp",
         }
     }
 

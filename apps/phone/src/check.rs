@@ -143,8 +143,12 @@ fn server(check: &mut Check, account: &Account, trust: &Trust) {
     check.tell("DNS", !places.is_empty(), found, Some(advice));
     let mut date = None;
     let is_secure = destination.sips || destination.transport.is_some_and(Transport::is_secure);
-    let tried: &[Transport] =
-        if is_secure { &[Transport::Tls] } else { &[Transport::Udp, Transport::Tcp] };
+    let tried: &[Transport] = match destination.transport {
+        Some(Transport::Wss) => &[Transport::Wss],
+        Some(Transport::Ws) => &[Transport::Ws],
+        _ if is_secure => &[Transport::Tls],
+        _ => &[Transport::Udp, Transport::Tcp],
+    };
     let client = match is_secure.then(|| Client::new(trust, None, true)).transpose() {
         Ok(client) => client,
         Err(error) => {

@@ -226,7 +226,8 @@ pub(crate) struct LineArgs {
     /// leads]
     #[arg(long, value_name = "HOST", requires = "account", conflicts_with = "config")]
     pub(crate) proxy: Option<String>,
-    /// What carries its messages: udp, tcp or tls [default: what the DNS says, or the proxy]
+    /// What carries its messages: udp, tcp, tls, ws or wss [default: what the DNS says, or the
+    /// proxy]
     #[arg(long, value_name = "TRANSPORT", requires = "account", conflicts_with = "config")]
     pub(crate) transport: Option<String>,
     /// Who is trusted to be who they say, over TLS: system, a file with issuers (PEM), or sha256:

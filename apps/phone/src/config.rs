@@ -203,8 +203,12 @@ fn proxy_of(
 ) -> Result<Option<String>, String> {
     let transport = match transport {
         None => String::new(),
-        Some(name) if ["udp", "tcp", "tls"].contains(&&*name) => format!(";transport={name}"),
-        Some(name) => return Err(format!("transport = \"{name}\": expected udp, tcp or tls")),
+        Some(name) if sip::Transport::ALL.iter().any(|known| known.uri_name() == name) => {
+            format!(";transport={name}")
+        }
+        Some(name) => {
+            return Err(format!("transport = \"{name}\": expected udp, tcp, tls, ws or wss"));
+        }
     };
     let domain = || uri.rsplit_once('@').map_or(uri, |(_, domain)| domain).to_owned();
     let Some(proxy) = proxy.or_else(|| (!transport.is_empty()).then(domain)) else {

@@ -1,13 +1,14 @@
 //! The sockets that SIP goes through: one for UDP, one that listens for TCP, and connections, some
-//! of them over TLS.
+//! of them over TLS or WebSocket.
 
+use crate::random::random;
 use crate::warnings;
-use net::tls::{Client, Session, Trust, called_by};
-use net::{Wire, source_for};
+use net::tls::{Client, ServerName, Session, Trust, called_by};
+use net::{Reader, Reply, Wire, source_for};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags};
 use nix::sys::socket::{MsgFlags, SockaddrStorage, recvmsg, setsockopt, sockopt};
-use sip::stream::{Heard, Input, PONG};
+use sip::stream::{FrameError, Heard, PONG};
 use sip::{Connection, Flow, Transport};
 use sip_ua::Transmit;
 use std::collections::BTreeMap;
@@ -45,7 +46,7 @@ struct Stream {
     transport: Transport,
     local: SocketAddr,
     remote: SocketAddr,
-    input: Input,
+    reader: Reader,
     wire: Wire,
     /// What was sent on a connection that is not there yet: it is undeliverable if it never is.
     waiting: Option<Vec<Vec<u8>>>,
@@ -130,9 +131,15 @@ impl Links {
         let connection = match known {
             Some(connection) => connection,
             None => {
-                let tls = flow.transport.is_secure().then(|| self.tls_to(bytes)).transpose()?;
+                let transport = flow.transport;
+                let tls = transport.is_secure().then(|| self.tls_to(transport, bytes));
+                let wire = Wire::new(tls.transpose()?, MAX_UNSENT);
+                let (wire, reader) = match is_web(transport) {
+                    true => by_web(wire, bytes, flow.remote),
+                    false => (wire, Reader::default()),
+                };
                 let socket = net::connect(None, flow.remote)?;
-                self.add(socket, (flow.transport, flow.remote), tls, false)
+                self.add(socket, (transport, flow.remote), (wire, reader), false)
             }
         };
         let Some(stream) = self.streams.get_mut(&connection) else { return Ok(()) };
@@ -145,7 +152,7 @@ impl Links {
     }
 
     /// The TLS of a connection to who is called by `request`.
-    fn tls_to(&mut self, request: &[u8]) -> io::Result<Session> {
+    fn tls_to(&mut self, transport: Transport, request: &[u8]) -> io::Result<Session> {
         let failed = |text: String| {
             warnings::warn(format!("TLS is not to be had: {text}"));
             io::ErrorKind::Unsupported
@@ -156,7 +163,11 @@ impl Links {
             // Keys go to the file that SSLKEYLOGFILE names, if it names one.
             None => Client::new(&self.trust, None, true).map_err(|e| failed(e.to_string()))?,
         };
-        let session = self.tls.insert(client).connect(name);
+        let client = self.tls.insert(client);
+        let session = match is_web(transport) {
+            true => client.connect_web(name),
+            false => client.connect(name),
+        };
         Ok(session.map_err(|error| failed(error.to_string()))?)
     }
 
@@ -181,7 +192,7 @@ impl Links {
         &mut self,
         socket: TcpStream,
         (transport, remote): (Transport, SocketAddr),
-        tls: Option<Session>,
+        (wire, reader): (Wire, Reader),
         was_accepted: bool,
     ) -> Connection {
         self.opened += 1;
@@ -192,8 +203,8 @@ impl Links {
             transport,
             local,
             remote,
-            input: Input::default(),
-            wire: Wire::new(tls, MAX_UNSENT),
+            reader,
+            wire,
             waiting: (!was_accepted).then(Vec::new),
             was_accepted,
             is_connected: was_accepted,
@@ -277,7 +288,8 @@ impl Links {
             let accepted = self.streams.values().filter(|stream| stream.was_accepted).count();
             let is_ready = socket.set_nonblocking(true).and_then(|()| socket.set_nodelay(true));
             if is_ready.is_ok() && (accepted < MAX_ACCEPTED || self.drop_silent()) {
-                self.add(socket, (Transport::Tcp, remote), None, true);
+                let plain = (Wire::new(None, MAX_UNSENT), Reader::default());
+                self.add(socket, (Transport::Tcp, remote), plain, true);
             }
         }
     }
@@ -290,6 +302,21 @@ impl Links {
         let silent = silent.map(|(connection, _)| *connection);
         silent.and_then(|connection| self.streams.remove(&connection)).is_some()
     }
+}
+
+const fn is_web(transport: Transport) -> bool {
+    matches!(transport, Transport::Ws | Transport::Wss)
+}
+
+/// WebSocket on `wire`, to who is called by `request` and is at `remote`.
+fn by_web(wire: Wire, request: &[u8], remote: SocketAddr) -> (Wire, Reader) {
+    let mut nonce = [0; 16];
+    random(&mut nonce);
+    let host = match called_by(request) {
+        Some(ServerName::DnsName(name)) => format!("{}:{}", name.as_ref(), remote.port()),
+        _ => remote.to_string(),
+    };
+    (wire.web_client(&host, nonce), Reader::web_client(nonce))
 }
 
 impl Stream {
@@ -323,22 +350,31 @@ impl Stream {
                     return Err(io::Error::new(io::ErrorKind::InvalidData, error));
                 }
             };
-            let (wire, has_spoken) = (&mut self.wire, &mut self.has_spoken);
-            let received = self.input.receive(&plain, |heard| {
+            let (has_spoken, mut pings) = (&mut self.has_spoken, 0);
+            let mut replies: Vec<Reply> = Vec::new();
+            let heard = |heard: Heard<'_>| {
                 match heard {
                     Heard::Message(bytes) => {
                         *has_spoken = true;
                         each(Arrival::Message(flow, bytes));
                     }
-                    // Where there is no room the peer does not read its pongs.
-                    Heard::Ping => drop(wire.push(&[PONG])),
+                    Heard::Ping => pings += 1,
                 }
                 ControlFlow::Continue(())
-            });
-            received.map_err(io::Error::other)?;
+            };
+            let received = self.reader.receive(&plain, heard, |reply| replies.push(reply));
+            replies.into_iter().for_each(|reply| self.wire.reply(reply));
+            // Where there is no room the peer does not read its pongs.
+            for _ in 0..pings {
+                let _ = self.wire.push(&[PONG]);
+            }
+            let progress = received.map_err(|fault| match fault.error {
+                FrameError::WebSocket(_) => io::Error::new(io::ErrorKind::InvalidData, fault),
+                _ => io::Error::other(fault),
+            })?;
             self.open()?;
             self.flush()?;
-            if self.wire.has_ended() {
+            if self.wire.has_ended() || progress.is_over {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
         }

@@ -10,7 +10,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 /// The transports that this phone sends on.
-pub(crate) const TRANSPORTS: [Transport; 3] = [Transport::Udp, Transport::Tcp, Transport::Tls];
+pub(crate) const TRANSPORTS: [Transport; 5] = Transport::ALL;
 
 /// Who asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
