@@ -1,11 +1,14 @@
 //! Kamailio stays in the path of a call, in front of a server that takes nobody's word or behind
-//! it, with two entries in Record-Route.
+//! it, with two entries in Record-Route, over UDP and over TLS.
 
 use peers::call::{End, establish, establish_with};
 use peers::exchange::Exchange;
-use peers::kamailio::{Kamailio, Nat};
+use peers::kamailio::{Identity, Kamailio, Nat, Tls};
+use peers::phone::Kind::Barebell;
+use peers::phone::{Account, Action, Event, Phone};
+use peers::transport::Transport;
 use std::net::Ipv4Addr;
-use test_support::agent::Agent;
+use test_support::agent::{Agent, SESSION};
 
 /// Both change the session and hang up within the call; one of them moves before.
 fn goes_on(mover: &mut End, other: &mut End) {
@@ -85,4 +88,74 @@ fn somebody_behind_it_calls_a_user() {
             false => bob.pass(&mut dave, "BYE", ""),
         };
     }
+}
+
+/// Between it and the server is TLS.
+#[test]
+fn the_caller_is_behind_it_over_tls() {
+    let (exchange, identity) = (Exchange::that_trusts_nobody(), Identity::new());
+    let next_hop = Some(exchange.server.certificate());
+    let tls = Tls { identity: &identity, next_hop };
+    let there = exchange.server.secure_address(Transport::Tls);
+    let kamailio = Kamailio::start_with(there, Nat::Ignored, Some(&tls));
+    for caller_hangs_up in [true, false] {
+        let alice = exchange.agent_by("alice", kamailio.outside);
+        let (mut alice, mut bob) = establish(alice, exchange.agent("bob"));
+        assert!(alice.dialog.routes().iter().any(|route| route.ends_with(b";transport=tls;lr>")));
+        goes_on(&mut alice, &mut bob);
+        match caller_hangs_up {
+            true => alice.pass(&mut bob, "BYE", ""),
+            false => bob.pass(&mut alice, "BYE", ""),
+        };
+    }
+}
+
+/// The server calls it over TLS, and looks who it is.
+#[test]
+fn a_user_calls_somebody_behind_it_over_tls() {
+    let (identity, other) = (Identity::new(), Identity::new());
+    let nowhere = (Ipv4Addr::LOCALHOST, 9).into();
+    for (trusted, is_reached) in [(&identity, true), (&other, false)] {
+        let exchange = Exchange::that_trusts_over_tls(&trusted.certificate());
+        let dave = Agent::stranger("dave", "elsewhere.test", nowhere);
+        let tls = Tls { identity: &identity, next_hop: None };
+        let kamailio = Kamailio::start_with(dave.address(), Nat::Ignored, Some(&tls));
+        let uri = format!("sip:dave@{};transport=tls", kamailio.outside);
+        let mut alice = exchange.agent("alice");
+        if !is_reached {
+            let mut calling = alice.dialog(&uri);
+            alice.ask(&mut calling, "INVITE", "", SESSION);
+            alice.response("INVITE", 480);
+            continue;
+        }
+        let (mut alice, mut dave) = establish_with(alice, dave, &uri);
+        goes_on(&mut dave, &mut alice);
+        goes_on(&mut alice, &mut dave);
+        alice.pass(&mut dave, "BYE", "");
+    }
+}
+
+#[test]
+fn our_phone_calls_by_it_over_tls() {
+    let (exchange, identity) = (Exchange::that_trusts_nobody(), Identity::new());
+    let tls = Tls { identity: &identity, next_hop: None };
+    let kamailio = Kamailio::start_with(exchange.server.address(), Nat::Aliased, Some(&tls));
+    let mut alice = Phone::registered(
+        Barebell,
+        Account {
+            proxy: Some(kamailio.outside),
+            transport: Transport::Tls,
+            issuers: Some(identity.certificate()),
+            ..exchange.account("alice", Transport::Udp)
+        },
+    );
+    let mut bob = exchange.phone(Barebell, "bob", Transport::Udp);
+    alice.dial_until_it_rings(&exchange.server.uri("bob"));
+    bob.wait_for(Event::Incoming);
+    bob.act(&Action::Answer);
+    alice.wait_for(Event::Established);
+    alice.wait_until_it_hears(bob.account.tone);
+    bob.wait_until_it_hears(alice.account.tone);
+    bob.act(&Action::HangUp);
+    alice.wait_for(Event::Ended);
 }

@@ -4,6 +4,7 @@ use crate::phone::{Account, Action, Event, Kind, Phone, Srtp};
 use crate::server::{Barebell, DOMAIN, Options, TRUSTS_NOBODY};
 use crate::transport::Transport;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::path::Path;
 use test_support::agent::Agent;
 
 /// The users of every exchange, each with the tone that their phones send, in Hz.
@@ -36,6 +37,13 @@ impl Exchange {
     #[must_use]
     pub fn for_pages(origin: &str) -> Self {
         Self::with(&format!("{TRUSTS_NOBODY}[websocket]\norigins = [\"{origin}\"]\n"), &[])
+    }
+
+    /// Starts a server that takes nobody's word, and calls others over TLS who show the certificate
+    /// in `file`.
+    #[must_use]
+    pub fn that_trusts_over_tls(file: &Path) -> Self {
+        Self::with(&format!("{TRUSTS_NOBODY}[tls]\ntrust = \"{}\"\n", file.display()), &[])
     }
 
     /// Starts a server that sends callers to the phones (302).

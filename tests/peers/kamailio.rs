@@ -5,6 +5,7 @@
 use crate::folder::Folder;
 use crate::process::{Process, Program, wait_until};
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 use test_support::agent::ping;
 use test_support::ports::free_ports;
@@ -25,6 +26,52 @@ pub enum Nat {
     Aliased,
 }
 
+/// Who Kamailio is over TLS, and a folder with its certificate.
+#[derive(Debug)]
+pub struct Identity {
+    folder: Folder,
+}
+
+impl Identity {
+    /// One that nobody has signed, for [`ADDRESS`].
+    ///
+    /// # Panics
+    /// When it cannot be made.
+    #[must_use]
+    pub fn new() -> Self {
+        let folder = Folder::new("kamailio-identity");
+        let identity = Self { folder };
+        let made = net::tls::make_self_signed(
+            &[ADDRESS.to_string()],
+            &identity.certificate(),
+            &identity.folder.join("key.pem"),
+        );
+        made.expect("a certificate");
+        identity
+    }
+
+    /// The file with the certificate.
+    #[must_use]
+    pub fn certificate(&self) -> PathBuf {
+        self.folder.join("chain.pem")
+    }
+}
+
+impl Default for Identity {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// TLS on one or both sides.
+#[derive(Debug)]
+pub struct Tls<'t> {
+    /// Who it is. Those outside may come over TLS.
+    pub identity: &'t Identity,
+    /// The certificate of the next hop, if that is over TLS.
+    pub next_hop: Option<PathBuf>,
+}
+
 /// A running Kamailio. It is killed when dropped.
 #[derive(Debug)]
 pub struct Kamailio {
@@ -42,12 +89,21 @@ impl Kamailio {
     /// When it cannot be started.
     #[must_use]
     pub fn start(next_hop: SocketAddr, nat: Nat) -> Self {
+        Self::start_with(next_hop, nat, None)
+    }
+
+    /// The same with TLS.
+    ///
+    /// # Panics
+    /// Likewise.
+    #[must_use]
+    pub fn start_with(next_hop: SocketAddr, nat: Nat, tls: Option<&Tls<'_>>) -> Self {
         let folder = Folder::new("kamailio");
         let outside = SocketAddr::from((ADDRESS, free_ports(1)));
         let inside = SocketAddr::from((ADDRESS, free_ports(1)));
-        folder.write("kamailio.cfg", &configuration(outside, inside, next_hop, nat));
+        folder.write("kamailio.cfg", &configuration(outside, inside, next_hop, nat, tls));
         let mut command = KAMAILIO.command();
-        command.args(["-DD", "-E", "-m", "32", "-M", "4", "-f"]).arg(folder.join("kamailio.cfg"));
+        command.args(["-DD", "-E", "-m", "64", "-M", "8", "-f"]).arg(folder.join("kamailio.cfg"));
         for option in ["-Y", "-w"] {
             command.arg(option).arg(folder.path());
         }
@@ -65,6 +121,7 @@ fn configuration(
     inside: SocketAddr,
     next_hop: SocketAddr,
     nat: Nat,
+    tls: Option<&Tls<'_>>,
 ) -> String {
     // Only who is outside is behind a NAT.
     let from_outside = |command| format!("if ($Rp == {}) {{ {command}(); }}", outside.port());
@@ -74,16 +131,23 @@ fn configuration(
         Nat::ContactFixed => (from_outside("fix_nated_contact"), String::new()),
         Nat::Aliased => (from_outside("add_contact_alias"), from_inside("handle_ruri_alias")),
     };
+    let is_inside = tls.is_some_and(|tls| tls.next_hop.is_some());
+    let (inner, by) = if is_inside { ("tls", ";transport=tls") } else { ("udp", "") };
+    let streams = match tls {
+        None => "disable_tcp=yes".to_owned(),
+        Some(_) => format!("tcp_children=1\nenable_tls=yes\nlisten=tls:{outside}"),
+    };
+    let module = tls.map_or_else(String::new, module);
     format!(
         r#"#!KAMAILIO
 debug=1
 children=1
-disable_tcp=yes
+{streams}
 auto_aliases=no
 dns=no
 rev_dns=no
 listen=udp:{outside}
-listen=udp:{inside}
+listen={inner}:{inside}
 loadmodule "tm.so"
 loadmodule "sl.so"
 loadmodule "rr.so"
@@ -92,6 +156,7 @@ loadmodule "maxfwd.so"
 loadmodule "textops.so"
 loadmodule "siputils.so"
 loadmodule "nathelper.so"
+{module}
 request_route {{
     if (!mf_process_maxfwd_header("70")) {{ sl_send_reply("483", "Too Many Hops"); exit; }}
     if (is_method("OPTIONS") && uri==myself) {{ sl_send_reply("200", "OK"); exit; }}
@@ -112,8 +177,8 @@ request_route {{
     if (is_method("ACK")) {{ t_check_trans(); exit; }}
     # What a phone that has this proxy puts in front.
     remove_hf("Route");
-    $du = "sip:{next_hop}";
-    $fs = "udp:{inside}";
+    $du = "sip:{next_hop}{by}";
+    $fs = "{inner}:{inside}";
     record_route();
     t_relay();
 }}
@@ -123,6 +188,22 @@ onreply_route[ANSWER] {{
 }}
 "#
     )
+}
+
+/// The lines for its module of TLS.
+fn module(tls: &Tls<'_>) -> String {
+    let param = |name: &str, value: &Path| {
+        format!("modparam(\"tls\", \"{name}\", \"{}\")\n", value.display())
+    };
+    let mut lines =
+        "loadmodule \"tls.so\"\nmodparam(\"tls\", \"tls_method\", \"TLSv1.2+\")\n".to_owned();
+    lines += &param("certificate", &tls.identity.certificate());
+    lines += &param("private_key", &tls.identity.folder.join("key.pem"));
+    if let Some(certificate) = &tls.next_hop {
+        lines += &param("ca_list", certificate);
+        lines += "modparam(\"tls\", \"verify_certificate\", 1)\n";
+    }
+    lines
 }
 
 /// Whether somebody answers at `address`.
