@@ -40,15 +40,19 @@ impl<'u> Gruu<'u> {
         })
     }
 
-    /// Whether it leads to where `binding` does.
-    pub(crate) fn leads_to(&self, binding: &Binding, key: &Key) -> bool {
-        match self {
+    /// The instance that it leads to, of those that have `bindings`. All flows to a phone are meant,
+    /// though each may have registered with a Call-ID of its own.
+    pub(crate) fn instance<'b>(
+        &self,
+        mut bindings: impl Iterator<Item = &'b Binding>,
+        key: &Key,
+    ) -> Option<&'b [u8]> {
+        let leads_to = |binding: &&Binding| match self {
             Self::Public(instance) => bare(binding.instance()).eq_ignore_ascii_case(instance),
-            Self::Temporary { mark, .. } => {
-                !binding.instance().is_empty() && mark_of(binding, key) == *mark
-            }
+            Self::Temporary { mark, .. } => mark_of(binding, key) == *mark,
             Self::Unknown => false,
-        }
+        };
+        bindings.find(leads_to).map(Binding::instance).filter(|instance| !instance.is_empty())
     }
 }
 

@@ -218,7 +218,9 @@ fn answer_register(incoming: &Incoming<'_, '_>, outcome: &Outcome, env: &mut Env
                 if has_outbound {
                     write_line(out, b"Require", registrar::OUTBOUND);
                     let seconds = env.settings.config.registrar.flow_timer.as_secs();
-                    if seconds > 0 && flow.transport.is_stream() {
+                    // Behind another proxy it is that one's to say.
+                    let is_first_hop = message.elements(HeaderName::Via).nth(1).is_none();
+                    if seconds > 0 && is_first_hop && flow.transport.is_stream() {
                         write_number_line(out, b"Flow-Timer", seconds);
                     }
                 }

@@ -83,11 +83,15 @@ impl Settings {
         index.copied().map(DomainIndex)
     }
 
-    /// Whether `host` is a domain of another registrar that this server is an edge of.
-    pub(crate) fn is_edge_of(&self, host: &Host<'_>) -> bool {
+    /// Whether `uri` is of a domain of another registrar that this server is an edge of. Ports other
+    /// than those of SIP are not: who asks has proved nothing, and may want to reach another service.
+    pub(crate) fn is_edge_of(&self, uri: &SipUri<'_>) -> bool {
+        let is_of_sip = matches!(uri.port, None | Some(5060 | 5061));
         let mut domains = self.config.edge_domains.iter();
-        domains
-            .any(|domain| Host::parse(domain.as_bytes()).is_some_and(|domain| domain.is_same(host)))
+        is_of_sip
+            && domains.any(|domain| {
+                Host::parse(domain.as_bytes()).is_some_and(|domain| domain.is_same(&uri.host))
+            })
     }
 
     /// The domain whose users a number may mean (RFC 3966 section 5.1.5): that which a local one is

@@ -44,6 +44,8 @@ pub(crate) struct Asked<'i, 'm> {
     pub(crate) grant: Option<Grant>,
     /// Whether it is the ACK or CANCEL of an INVITE that went on without a transaction.
     pub(crate) follows_invite: bool,
+    /// Whether somebody who is trusted vouches for the name in From.
+    pub(crate) is_vouched: bool,
 }
 
 impl Sponsor {
@@ -168,7 +170,7 @@ pub(crate) fn find_sponsor<R: RawMutex>(
     asked: &Asked<'_, '_>,
     env: &mut Env<'_>,
 ) -> Option<Sponsor> {
-    let Asked { incoming, is_for_us, grant, follows_invite } = *asked;
+    let Asked { incoming, is_for_us, grant, follows_invite, is_vouched } = *asked;
     let is_trusted = incoming.trust == Trust::Trusted;
     let is_asked = env.settings.config.authentication.required;
     let method = incoming.head.method;
@@ -190,6 +192,9 @@ pub(crate) fn find_sponsor<R: RawMutex>(
     }
     if follows_invite || (!is_asked && (is_for_us || is_trusted)) {
         return Some(Sponsor::Nobody);
+    }
+    if is_vouched && let Claim::User(user, _) = &claim {
+        return Some(Sponsor::Dialog(Identity::new(&env.keys.token, user.as_bytes())));
     }
     if is_asked && !matches!(method, Method::Ack | Method::Cancel) {
         match claim {

@@ -54,6 +54,8 @@ impl FromStr for Trust {
 pub struct Client {
     sip: Arc<ClientConfig>,
     web: Arc<ClientConfig>,
+    /// Who judges of whom SIP is spoken with.
+    verifier: Arc<dyn ServerCertVerifier>,
 }
 
 impl Client {
@@ -67,12 +69,14 @@ impl Client {
         identity: Option<&Identity>,
         logs_keys: bool,
     ) -> Result<Self, FileError> {
-        let config = |alpn: &[u8]| {
+        let by_sip = verifier(trust, provider(), true)?;
+        let by_web = verifier(trust, provider(), false)?;
+        let config = |alpn: &[u8], verifier: &Arc<dyn ServerCertVerifier>| {
             let provider = provider();
-            let builder = ClientConfig::builder_with_provider(Arc::clone(&provider));
+            let builder = ClientConfig::builder_with_provider(provider);
             let builder = builder.with_safe_default_protocol_versions().map_err(no_file)?;
-            let verifier = verifier(trust, provider, alpn == SIP)?;
-            let builder = builder.dangerous().with_custom_certificate_verifier(verifier);
+            let builder =
+                builder.dangerous().with_custom_certificate_verifier(Arc::clone(verifier));
             let mut config = match identity {
                 None => builder.with_no_client_auth(),
                 Some(identity) => builder.with_client_cert_resolver(Arc::new(
@@ -86,7 +90,15 @@ impl Client {
             }
             Ok(Arc::new(config))
         };
-        Ok(Self { sip: config(SIP)?, web: config(HTTP)? })
+        Ok(Self { sip: config(SIP, &by_sip)?, web: config(HTTP, &by_web)?, verifier: by_sip })
+    }
+
+    /// Whether somebody who shows `certificates`, its own first, would be taken for `name`, if it
+    /// were called.
+    #[must_use]
+    pub fn trusts(&self, certificates: &[CertificateDer<'_>], name: &ServerName<'_>) -> bool {
+        let Some((own, others)) = certificates.split_first() else { return false };
+        self.verifier.verify_server_cert(own, others, name, &[], UnixTime::now()).is_ok()
     }
 
     /// The same without resuming sessions: each connection agrees on everything anew.

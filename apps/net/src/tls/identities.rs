@@ -45,6 +45,20 @@ fn domains<'u>(uris: impl Iterator<Item = &'u str>) -> Vec<String> {
     .collect()
 }
 
+/// How many names of a certificate are looked at.
+const MOST: usize = 8;
+
+/// The domains that `certificate` is for.
+#[must_use]
+pub fn identities(certificate: &CertificateDer<'_>) -> Vec<ServerName<'static>> {
+    let Ok(read) = EndEntityCert::try_from(certificate) else { return Vec::new() };
+    let mut names = domains(read.valid_uri_names());
+    if names.is_empty() {
+        names = read.valid_dns_names().map(str::to_ascii_lowercase).collect();
+    }
+    names.into_iter().take(MOST).filter_map(|name| ServerName::try_from(name).ok()).collect()
+}
+
 impl ServerCertVerifier for Verifier {
     fn verify_server_cert(
         &self,

@@ -14,8 +14,9 @@ mod tests;
 
 pub use client::{Client, Trust};
 pub use files::{FileError, Fingerprint, Identity, make_self_signed};
+pub use identities::identities;
 pub use next_hop::called_by;
-pub use rustls::pki_types::ServerName;
+pub use rustls::pki_types::{CertificateDer, ServerName};
 pub use server::{ClientCertificates, Server};
 pub use session::Session;
 pub use words::TlsError;

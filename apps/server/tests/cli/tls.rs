@@ -108,3 +108,53 @@ fn who_does_not_speak_tls_is_told_and_counted() {
     site.log_with("fails: the other end does not speak TLS");
     assert_eq!(status(&site)["counters"]["tls-failures"], 1);
 }
+
+/// A peer that connects with its certificate is called on the connection that it has opened (RFC
+/// 5923), where the certificate is for who is called.
+#[test]
+fn a_peer_that_says_so_is_called_on_its_own_connection() {
+    for (name, alias, is_called) in [
+        ("localhost", ";alias", true),
+        ("localhost", "", false),
+        ("other.example", ";alias", false),
+    ] {
+        let site = Site::new();
+        let [chain, key] = ["peer.pem", "peer-key.pem"].map(|file| site.file(file, ""));
+        make_self_signed(&[name.to_owned()], &chain, &key).unwrap();
+        let identity = Identity::read(&chain, &key).unwrap();
+        let file = show(&chain);
+        let section = format!("[tls]\nclient_issuers = \"{file}\"\ntrust = \"{file}\"\n");
+        let (_server, address) = serve(&site, &section);
+        let client = Client::new(&Trust::Anybody, Some(&identity), false).unwrap();
+        let mut socket = TcpStream::connect(address).unwrap();
+        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        let session = client.connect(ServerName::try_from("example.com").unwrap()).unwrap();
+        let mut wire = net::Wire::new(Some(session), 1 << 20);
+        let mut said = String::new();
+        let mut hear = |wire: &mut net::Wire, end: &str| {
+            while !said.contains(end) {
+                socket.write_all(wire.pending()).unwrap();
+                wire.consume(wire.pending().len());
+                let mut chunk = [0; 4096];
+                let Ok(count @ 1..) = socket.read(&mut chunk) else { break };
+                said += &String::from_utf8_lossy(&wire.receive(&chunk[..count]).unwrap());
+            }
+            std::mem::take(&mut said)
+        };
+        let options = |uri: &str, via: &str, number: u32| {
+            format!(
+                "OPTIONS {uri} SIP/2.0\r\nVia: SIP/2.0/TLS {via};branch=z9hG4bK{number}\r\n\
+                 Max-Forwards: 9\r\nFrom: <sip:p@{name}>;tag=1\r\nTo: <{uri}>\r\n\
+                 Call-ID: {number}\r\nCSeq: 1 OPTIONS\r\nContent-Length: 0\r\n\r\n"
+            )
+        };
+        let via = format!("127.0.0.1:9{alias}");
+        wire.push(&[options("sip:example.com", &via, 1).as_bytes()]).unwrap();
+        assert!(hear(&mut wire, "\r\n\r\n").starts_with("SIP/2.0 200 "));
+        // Nobody listens at port 9.
+        wire.push(&[options("sip:p@localhost:9;transport=tls", &via, 2).as_bytes()]).unwrap();
+        let heard = hear(&mut wire, "\r\n\r\n");
+        let start = if is_called { "OPTIONS sip:p@localhost:9" } else { "SIP/2.0 480 " };
+        assert!(heard.starts_with(start), "{name} {alias}: {heard}");
+    }
+}

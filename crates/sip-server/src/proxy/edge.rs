@@ -82,5 +82,5 @@ pub(super) fn leads_to_domain(uri: &Uri<'_>, left: &[&[u8]], settings: &Settings
         }
         None => Some(*uri),
     };
-    matches!(uri, Some(Uri::Sip(uri)) if settings.is_edge_of(&uri.host))
+    matches!(uri, Some(Uri::Sip(uri)) if settings.is_edge_of(&uri))
 }

@@ -9,7 +9,7 @@ use crate::settings::Settings;
 use alloc::vec::Vec;
 use core::net::SocketAddr;
 use sip::message::Field;
-use sip::{HeaderName, Message, Method, Status, StatusLine, write_decimal};
+use sip::{HeaderName, Message, Method, Status, StatusLine, Transport, write_decimal};
 
 /// How a request is changed when it is forwarded.
 pub(crate) struct Changes<'a> {
@@ -294,6 +294,10 @@ pub(crate) fn write_via(out: &mut Vec<u8>, flow: &Flow, branch: &ViaBranch, sett
         // and would take the outer port (RFC 3581 section 3).
         out.extend_from_slice(b";rport");
     }
+    if flow.transport == Transport::Tls && flow.connection.is_none() {
+        // Its requests for us may come on the connection that this one opens (RFC 5923 section 5).
+        out.extend_from_slice(b";alias");
+    }
     out.extend_from_slice(b";branch=");
     branch.write(out);
     out.extend_from_slice(b"\r\n");
@@ -303,7 +307,6 @@ pub(crate) fn write_via(out: &mut Vec<u8>, flow: &Flow, branch: &ViaBranch, sett
 mod tests {
     use super::*;
     use crate::config::{Config, Domain};
-    use sip::Transport;
 
     const INVITE: &[u8] = b"INVITE sip:bob@example.com SIP/2.0\r\n\
         Via: SIP/2.0/UDP 192.0.2.9:5060;rport;branch=z9hG4bKa, SIP/2.0/UDP h;branch=z9hG4bKb\r\n\

@@ -19,6 +19,9 @@ pub(crate) struct Plan {
     pub(crate) record_route: Option<Names>,
     /// Whether it is a REGISTER whose sender is to be reached through us.
     pub(crate) is_edge: bool,
+    /// Whether it is for a phone that is reached through us so: its registrar wants to know where
+    /// the flow is gone.
+    pub(crate) is_by_edge: bool,
     /// Hash of what responses have to say ([`Said`](super::via_branch::Said)), and whether the tag
     /// of To is part of it.
     pub(crate) said: u64,

@@ -161,7 +161,10 @@ fn decide<R: RawMutex>(
         || found.edge_flow.is_some()
         || leads_to_domain(&found.uri, found.left(), env.settings);
     let follows_invite = grant.is_none() && follows_invite(server, incoming, hash, env);
-    let asked = Asked { incoming, is_for_us, grant, follows_invite };
+    // Whom a registrar that is trusted sends to its phone has proved there who it is, or here, on
+    // the way there.
+    let is_vouched = found.edge_flow.is_some() && incoming.trust == Trust::Trusted;
+    let asked = Asked { incoming, is_for_us, grant, follows_invite, is_vouched };
     let sponsor = find_sponsor(server, &asked, env).ok_or(Refusal::Answered)?;
     if let Some(grant) = grant {
         grant.note_move(server, message, head, flow, env);
@@ -357,6 +360,7 @@ fn plan(
         record_route: record_route.then(|| Names { sender: sponsor.identity(env), answerer }),
         is_edge: is_first_hop(message, head)
             && leads_to_domain(&found.uri, found.left(), env.settings),
+        is_by_edge: found.edge_flow.is_some(),
         said: Said::of(head).hash(&env.keys.branch),
         has_to_tag: head.to.tag().is_some(),
         sender_fields: sponsor.sender_fields(incoming, env),

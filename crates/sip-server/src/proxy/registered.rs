@@ -131,14 +131,18 @@ pub(super) fn targets_of<R: RawMutex>(
 ) -> Result<(), Status> {
     let mut users: SmallVec<[AddressOfRecord; 1]> = SmallVec::from_iter([user.clone()]);
     let mut looked_at = 0;
-    let is_meant =
-        |binding: &&Binding| gruu.is_none_or(|gruu| gruu.leads_to(binding, &env.keys.gruu));
     while let Some(user) = users.get(looked_at).cloned() {
         let found = server.location.look_up(&user, |subscriber| {
             let subscriber = subscriber?;
+            let meant = gruu.map(|gruu| gruu.instance(subscriber.current(env.now), &env.keys.gruu));
+            let is_meant =
+                |binding: &&Binding| meant.is_none_or(|meant| meant == Some(binding.instance()));
             for binding in subscriber.current(env.now).filter(is_meant) {
                 match Target::of_binding(binding, env.settings) {
-                    Ok(Leads::Away(target)) => targets.push(target),
+                    Ok(Leads::Away(mut target)) => {
+                        target.flows.iter_mut().for_each(|flows| flows.user = user.hash());
+                        targets.push(target);
+                    }
                     Ok(Leads::Back(other, domain)) => {
                         let name = env.settings.domain_name(domain);
                         let other = server.location.address_of_record(&other, name);

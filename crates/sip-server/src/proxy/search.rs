@@ -100,12 +100,6 @@ impl Search {
         affords
     }
 
-    /// Whether the request has come from a proxy.
-    pub(super) fn is_of_proxy(&self) -> bool {
-        Message::parse(&self.request)
-            .is_ok_and(|request| request.elements(HeaderName::Via).nth(1).is_some())
-    }
-
     /// Notes a failure of a branch that no response told of.
     pub(super) fn fail(&mut self, status: Status) {
         let status = status.code();

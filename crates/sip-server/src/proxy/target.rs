@@ -61,7 +61,8 @@ pub(crate) struct Target {
 /// A phone that has numbered flows (RFC 5626).
 #[derive(Clone, Debug)]
 pub(crate) struct Flows {
-    /// Its instance.
+    /// A hash of whose it is, where targets are of several users; and its instance.
+    pub(crate) user: u64,
     phone: Box<[u8]>,
     /// Those to be tried one after the other where this one fails, the newest first.
     further: Vec<Target>,
@@ -213,7 +214,7 @@ impl Target {
             origin: settings.scope(binding.flow.remote.ip()),
             flows: binding
                 .phone_of_flow()
-                .map(|phone| Box::new(Flows { phone: phone.into(), further: Vec::new() })),
+                .map(|phone| Box::new(Flows { user: 0, phone: phone.into(), further: Vec::new() })),
         }))
     }
 }
@@ -270,9 +271,9 @@ pub(crate) fn join_flows(targets: &mut Targets) {
     }
     let mut firsts = Targets::new();
     for target in targets.drain(..) {
-        let phone = target.flows.as_ref().map(|flows| &flows.phone);
+        let phone = target.flows.as_ref().map(|flows| (flows.user, &flows.phone));
         let mut known = firsts.iter_mut().filter_map(|first| first.flows.as_mut());
-        match known.find(|first| Some(&first.phone) == phone) {
+        match known.find(|first| Some((first.user, &first.phone)) == phone) {
             Some(first) => first.further.push(target),
             None => firsts.push(target),
         }

@@ -101,8 +101,14 @@ impl TargetHash {
     pub(crate) fn new(key: &Key, uri: &SipUri<'_>, follows_flow: bool) -> Self {
         let mut bytes: SmallVec<[u8; 64]> = SmallVec::new();
         bytes.extend_from_slice(&sip::uri::unescape(uri.user.unwrap_or_default()));
-        if !follows_flow {
+        // A GRUU is of a domain, and no NAT changes that.
+        let gruu = uri.params.get("gr");
+        if !follows_flow || gruu.is_some() {
             put_place(&mut bytes, uri);
+        }
+        if let Some(instance) = gruu {
+            bytes.extend_from_slice(b";gr=");
+            bytes.extend_from_slice(&sip::uri::unescape(instance.unwrap_or_default()));
         }
         Self(key.proof(&[b"target", &bytes]) as u32 | 1)
     }

@@ -2,7 +2,7 @@
 
 use super::{Outcome, TOO_MANY};
 use crate::binding::Binding;
-use crate::config::Registrar;
+use crate::config::{Network, Registrar};
 use crate::event::Env;
 use crate::flow::{Flow, is_sendable};
 use crate::gruu;
@@ -69,7 +69,10 @@ impl<'m> Order<'m> {
     ) -> Result<Self, Outcome> {
         let mut wish = read_wish(request, env.settings)?;
         let path = read_path(request, flow, env.settings)?;
-        let has_outbound = wish.numbers_flows() && supports(request, OUTBOUND);
+        // Where the operator says so, phones are reached by their contact whatever they ask for.
+        let by_contact = &env.settings.config.registrar.by_contact;
+        let follows = !path.is_empty() || !Network::any_contains(by_contact, flow.remote.ip());
+        let has_outbound = follows && wish.numbers_flows() && supports(request, OUTBOUND);
         if has_outbound && !is_first_hop_capable(request) {
             return Err(Outcome::Refused(Status::FIRST_HOP_LACKS_OUTBOUND_SUPPORT.into()));
         }
@@ -80,8 +83,9 @@ impl<'m> Order<'m> {
         });
         if let Wish::Update(contacts) = &mut wish {
             for contact in contacts {
-                contact.is_flow_bound =
-                    path.is_empty() && is_flow_bound(request, &contact.uri, flow, env.settings);
+                contact.is_flow_bound = path.is_empty()
+                    && ((has_outbound && contact.reg_id != 0)
+                        || is_flow_bound(request, &contact.uri, flow, env.settings));
                 if let Some(refusal) = refuse_unreachable(contact, env.settings) {
                     return Err(refusal);
                 }

@@ -87,6 +87,9 @@ fn phones_call_their_own_domain_through_it_and_no_other() {
         invite("sip:5@pstn.example"),
         invite("sip:sam@corp.example").and("Route", "<sip:pstn.example;lr>"),
         invite("sip:sam@other.corp.example"),
+        // Another service may be there.
+        invite("sip:sam@corp.example:6379;transport=tcp"),
+        invite("sip:sam@corp.example").and("Route", "<sip:corp.example:22;lr>"),
     ] {
         assert_eq!(rig.send(&phone, &refused).status(), 403, "{refused:?}");
     }
@@ -153,4 +156,25 @@ fn strangers_are_carried_to_the_domain_no_more_often_than_to_our_users() {
     assert!(!rig.send(&udp(PHONE), &options()).events.is_empty(), "others are carried");
     let mut other = Rig::new(closed_config());
     assert_eq!(other.send(&udp(PHONE), &options()).status(), 403, "without being its edge");
+}
+
+/// Bob is a user here, and calls a phone of the other domain: its registrar sends that back.
+#[test]
+fn our_own_users_call_phones_of_the_domain_by_a_registrar_that_is_trusted() {
+    for trusts in [true, false] {
+        let mut config = config();
+        if trusts {
+            config.limits.trusted =
+                vec![Network { address: "192.0.2.50".parse().unwrap(), prefix: 32 }];
+        }
+        let mut rig = Rig::new(config);
+        let flow = tcp(PHONE, 5);
+        let path = path(&mut rig, &flow);
+        let from_bob = call(&path).with("From", "<sip:bob@example.com>;tag=b");
+        let reaction = rig.send(&udp(HOME), &from_bob);
+        match trusts {
+            true => assert_eq!(reaction.forwarded().flow, flow),
+            false => assert_eq!(reaction.responses().map(Sent::status).next(), Some(407)),
+        }
+    }
 }

@@ -141,3 +141,41 @@ fn names_that_need_it_are_escaped() {
     assert_eq!(uri, "sip:b%20b@example.com;gr=urn:x:a%3Bb%3Fc");
     assert!(call(&mut rig, &uri).is_ok());
 }
+
+/// A grant for one phone is none for another one of the same name.
+#[test]
+fn within_a_call_it_leads_to_no_other_phone() {
+    let mut rig = Rig::open();
+    let [desk, cell] = two_phones(&mut rig);
+    let forwarded = call(&mut rig, &desk.1).unwrap();
+    let answered = answer(&mut rig, &forwarded, 200, &desk.1);
+    for (uri, is_reached) in [(&desk.1, true), (&cell.1, false)] {
+        let info = Draft::new("INFO", uri)
+            .with("Route", &answered.value(HeaderName::RecordRoute))
+            .with("Call-ID", &forwarded.value(HeaderName::CallId))
+            .with("From", &forwarded.value(HeaderName::From))
+            .with("To", &answered.value(HeaderName::To))
+            .with_cseq(2);
+        let sent = rig.send(&udp(ALICE), &info);
+        assert_eq!(sent.requests().any(|sent| sent.flow == desk.0), is_reached, "{uri}");
+    }
+}
+
+/// Each flow of a phone may have a Call-ID of its own.
+#[test]
+fn a_temporary_one_leads_to_all_flows_of_the_phone() {
+    let mut rig = Rig::open();
+    let mut flows = [tcp(BOB, 1), tcp("198.51.100.20:6000", 2)];
+    let mut given_to = |number: usize, flow: &Flow| {
+        let contact = format!("<sip:bob@192.168.1.2>;reg-id={number};+sip.instance=\"<{DESK}>\"");
+        let draft = registers(DESK, &format!("call-{number}")).with("Contact", &contact);
+        given(rig.send(flow, &draft).response(), "temp-gruu")
+    };
+    let first = given_to(1, &flows[0]);
+    given_to(2, &flows[1]);
+    flows.reverse();
+    let forwarded = call(&mut rig, &first).unwrap();
+    assert_eq!(forwarded.flow, flows[0], "the newest");
+    let moved = rig.undeliverable(&forwarded.flow, &forwarded.bytes);
+    assert_eq!(moved.forwarded().flow, flows[1]);
+}

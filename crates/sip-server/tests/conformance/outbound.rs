@@ -1,8 +1,11 @@
 //! Several flows to one phone, of which one is used at a time (RFC 5626), and what keeps them.
 
-use crate::rig::{ALICE, BOB, Draft, Reaction, Rig, STRANGER, Sent, closed_config, tcp, text, udp};
+use crate::rig::{
+    ALICE, BOB, Draft, Reaction, Rig, STRANGER, Sent, closed_config, open_config, tcp, text, udp,
+};
 use sip::Duration;
 use sip_server::Flow;
+use sip_server::config::Network;
 
 const PHONE: &str = "urn:uuid:00000000-0000-1000-8000-000a95a0e128";
 
@@ -65,14 +68,14 @@ fn one_flow_of_a_phone_rings_at_a_time() {
 
 #[test]
 fn where_a_flow_has_failed_the_next_is_tried() {
-    for fails_by in ["430", "connection", "silence", "503"] {
+    for fails_by in ["430", "connection", "silence", "408"] {
         let mut rig = Rig::open();
         let flows = two_flows(&mut rig);
         let first = calls(&mut rig).forwarded().clone();
         assert_eq!(first.flow, flows[1]);
         let second = match fails_by {
             "430" => answers(&mut rig, &first, 430),
-            "503" => answers(&mut rig, &first, 503),
+            "408" => answers(&mut rig, &first, 408),
             "connection" => rig.undeliverable(&first.flow, &first.bytes),
             _ => rig.wait(Duration::from_secs(33)),
         };
@@ -85,8 +88,8 @@ fn where_a_flow_has_failed_the_next_is_tried() {
 }
 
 #[test]
-fn where_all_flows_have_failed_a_phone_is_told_480_and_a_proxy_430() {
-    for (via, status) in [(None, 480), (Some("SIP/2.0/UDP p.example;branch=z9hG4bKp"), 430)] {
+fn where_all_flows_have_failed_whoever_called_is_told_480() {
+    for via in [None, Some("SIP/2.0/UDP p.example;branch=z9hG4bKp")] {
         let mut rig = Rig::open();
         two_flows(&mut rig);
         let mut invite = Draft::invite("sip:bob@example.com");
@@ -95,11 +98,78 @@ fn where_all_flows_have_failed_a_phone_is_told_480_and_a_proxy_430() {
         }
         let first = rig.send(&udp(ALICE), &invite).forwarded().clone();
         let second = answers(&mut rig, &first, 430);
-        let second =
-            second.requests().find(|sent| sent.message().method() != Some(sip::Method::Ack));
-        let second = second.expect("the other flow").clone();
+        let is_ack = |sent: &&Sent| sent.message().method() == Some(sip::Method::Ack);
+        let second = second.requests().find(|sent| !is_ack(sent)).expect("the other flow").clone();
         let refused = rig.undeliverable(&second.flow, &second.bytes);
-        assert_eq!(refused.responses().map(Sent::status).collect::<Vec<_>>(), [status]);
+        assert_eq!(refused.responses().map(Sent::status).collect::<Vec<_>>(), [480]);
+    }
+}
+
+/// What the phone itself says is not asked for again on another flow.
+#[test]
+fn a_phone_that_refuses_rings_no_more() {
+    for status in [486, 480, 503, 603] {
+        let mut rig = Rig::open();
+        two_flows(&mut rig);
+        let first = calls(&mut rig).forwarded().clone();
+        let refused = answers(&mut rig, &first, status);
+        let is_invite = |sent: &&Sent| sent.message().method() == Some(sip::Method::Invite);
+        assert!(!refused.requests().any(|sent| is_invite(&sent)), "{status}");
+        assert_eq!(refused.responses().count(), 1, "{status}");
+    }
+}
+
+/// The newest flow is by a proxy whose name leads nowhere.
+#[test]
+fn where_no_way_leads_to_a_flow_the_next_is_tried() {
+    let mut rig = Rig::open();
+    let by = |edge: &str, number: u32| {
+        let path = format!("<sip:x@{edge};lr;ob>");
+        let vias = "SIP/2.0/UDP e.example;branch=z9hG4bKe, SIP/2.0/UDP h;branch=z9hG4bKf";
+        registers(number).and("Path", &path).and("Via", vias)
+    };
+    for (edge, number) in [("198.51.100.31", 1), ("edge2.example", 2)] {
+        assert_eq!(rig.send(&udp(ALICE), &by(edge, number)).status(), 200);
+    }
+    let (_, ticket) = calls(&mut rig).wants_location();
+    let forwarded = rig.located(ticket, &[]).forwarded().clone();
+    assert_eq!(forwarded.flow.remote, "198.51.100.31:5060".parse().unwrap());
+}
+
+/// Whoever registers another's instance gets none of his calls.
+#[test]
+fn flows_are_of_one_user() {
+    let mut rig = Rig::open();
+    let of = |user: &str, contact: &str| {
+        let contact = format!("<{contact}>;reg-id=1;+sip.instance=\"<{PHONE}>\"");
+        Draft::register(user).with("Contact", &contact).with("Supported", "outbound")
+    };
+    for (number, user) in (1..).zip(["bob", "mallory"]) {
+        let flow = tcp(&format!("198.51.100.{number}:5060"), number);
+        assert_eq!(rig.send(&flow, &of(user, "sip:x@192.168.1.2;ob")).status(), 200);
+    }
+    let group = ["<sip:bob@example.com>", "<sip:mallory@example.com>"];
+    let draft = Draft::register("group").and("Contact", group[0]).and("Contact", group[1]);
+    assert_eq!(rig.send(&udp(ALICE), &draft).status(), 200);
+    let called = rig.send(&udp(ALICE), &Draft::invite("sip:group@example.com"));
+    assert_eq!(called.requests().count(), 2, "each of them");
+}
+
+/// The phone says that it is there on the flow, whatever its contact says.
+#[test]
+fn a_flow_is_followed_where_it_was_promised() {
+    let contact = "<sip:bob@203.0.113.200:7>;reg-id=1;+sip.instance=\"<urn:x:1>\"";
+    for (by_contact, follows) in [(false, true), (true, false)] {
+        let mut config = open_config();
+        if by_contact {
+            config.registrar.by_contact =
+                vec![Network { address: "198.51.100.0".parse().unwrap(), prefix: 24 }];
+        }
+        let mut rig = Rig::new(config);
+        let answer = rig.send(&udp(BOB), &registers(1).with("Contact", contact));
+        let requires = text(&answer.response().bytes).contains("Require: outbound");
+        assert_eq!(requires, follows);
+        assert_eq!(calls(&mut rig).forwarded().flow.remote == udp(BOB).remote, follows);
     }
 }
 
@@ -113,6 +183,8 @@ fn a_call_that_was_given_up_tries_no_further_flow() {
     rig.send(&udp(ALICE), &invite.with_method("CANCEL").without("Contact"));
     let ended = rig.undeliverable(&first.flow, &first.bytes);
     assert_eq!(ended.requests().count(), 0, "{ended:?}");
+    let ended = rig.wait(Duration::from_secs(33));
+    assert_eq!(ended.responses().map(Sent::status).collect::<Vec<_>>(), [487]);
 }
 
 #[test]

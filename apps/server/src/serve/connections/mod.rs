@@ -15,13 +15,13 @@ mod tests;
 use super::local::{AT_ONCE, CarryOut, Engine, Failed, Local};
 use crate::log;
 use net::Clock;
-use net::tls::{ServerName, called_by};
+use net::tls::{ServerName, called_by, identities};
 use nix::sys::epoll::EpollFlags;
 use parking_lot::{Mutex, RwLock};
 pub(super) use secure::CurrentTls;
 use set::{EVENTS, Set, Token, Wait};
 use sip::stream::{Backlog, Came, Fault, FrameError, Heard, PONG, Waiting};
-use sip::{Duration, Instant, Transport};
+use sip::{Duration, Instant, Message, Transport};
 use sip_server::{Connection, Flow, Transmit};
 use std::collections::HashMap;
 use std::io::{self, IoSlice};
@@ -108,6 +108,8 @@ struct Table {
     open: HashMap<Connection, Arc<Stream>>,
     /// The newest connection to each far end.
     by_remote: HashMap<FarEnd, Connection>,
+    /// Under which other far ends connections are there, that others have opened.
+    aliases: HashMap<Connection, Vec<FarEnd>>,
     by_source: HashMap<IpAddr, usize>,
     next_number: NonZeroU64,
 }
@@ -141,6 +143,7 @@ impl Connections {
         let table = Table {
             open: HashMap::new(),
             by_remote: HashMap::new(),
+            aliases: HashMap::new(),
             by_source: HashMap::new(),
             next_number,
         };
@@ -280,6 +283,28 @@ impl Connections {
         Ok(stream)
     }
 
+    /// Notes that requests to who has opened `stream` may go on it, where `message`, the first on it,
+    /// says so (RFC 5923 section 5): to the port that it names, as whom its certificate would be
+    /// taken for if it were called. A connection that is there already stays the one.
+    fn note_alias(&self, stream: &Stream, message: &[u8]) {
+        let Some(port) = alias(message) else { return };
+        let certificates = stream.certificates();
+        let Some(own) = certificates.first() else { return };
+        let place = SocketAddr::new(stream.flow.remote.ip(), port);
+        let names = identities(own).into_iter();
+        let far_ends: Vec<FarEnd> = names
+            .filter(|name| self.tls.trusts(&certificates, name))
+            .map(|name| (stream.flow.transport, place, Some(name)))
+            .collect();
+        let mut table = self.table.write();
+        if !far_ends.is_empty() && table.open.contains_key(&stream.connection) {
+            for far_end in &far_ends {
+                table.by_remote.entry(far_end.clone()).or_insert(stream.connection);
+            }
+            table.aliases.insert(stream.connection, far_ends);
+        }
+    }
+
     /// Forgets a connection, which closes it. That, and what waited for one that was not made, is
     /// added to `failed`.
     fn end(&self, stream: &Stream, failed: &mut Vec<Failed>) {
@@ -289,8 +314,11 @@ impl Connections {
         if table.open.remove(&connection).is_none() {
             return;
         }
-        if table.by_remote.get(&stream.far_end) == Some(&connection) {
-            table.by_remote.remove(&stream.far_end);
+        let aliases = table.aliases.remove(&connection).unwrap_or_default();
+        for far_end in aliases.iter().chain([&stream.far_end]) {
+            if table.by_remote.get(far_end) == Some(&connection) {
+                table.by_remote.remove(far_end);
+            }
         }
         if let Some(count) = table.by_source.get_mut(&remote.ip()) {
             *count -= 1;
@@ -305,4 +333,11 @@ impl Connections {
         let undelivered = stream.close();
         failed.extend(undelivered.into_iter().map(|(flow, bytes)| Failed::Send(flow, bytes)));
     }
+}
+
+/// The port to which whoever sent `message` wants requests on the same connection, if it does.
+fn alias(message: &[u8]) -> Option<u16> {
+    let message = Message::parse(message).ok()?;
+    let via = message.method().and_then(|_| message.top_via().ok())?;
+    via.params.has("alias").then(|| via.port_or_default())
 }

@@ -3,7 +3,7 @@
 
 use crate::certificates::Tls;
 use net::Origins;
-use net::tls::{Server, ServerName, Session, TlsError};
+use net::tls::{CertificateDer, Server, ServerName, Session, TlsError};
 use parking_lot::RwLock;
 use sip::Transport;
 use std::sync::Arc;
@@ -49,5 +49,14 @@ impl CurrentTls {
     /// For one that is opened to `name`.
     pub(super) fn connect(&self, name: ServerName<'static>) -> Option<Result<Session, TlsError>> {
         Some(self.tls.read().as_ref()?.client.connect(name))
+    }
+
+    /// Whether somebody who shows `certificates` would be taken for `name`, if it were called.
+    pub(super) fn trusts(
+        &self,
+        certificates: &[CertificateDer<'_>],
+        name: &ServerName<'_>,
+    ) -> bool {
+        self.tls.read().as_ref().is_some_and(|tls| tls.client.trusts(certificates, name))
     }
 }

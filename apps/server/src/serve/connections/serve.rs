@@ -303,6 +303,9 @@ impl Connections {
         message: &[u8],
         local: &mut Local,
     ) -> bool {
+        if stream.is_introduced() {
+            self.note_alias(stream, message);
+        }
         let Local { worker, out, .. } = &mut *local;
         worker.receive_late(now, waited, &stream.flow, message, out);
         if out.transmits.len() < PARTS {

@@ -2,18 +2,19 @@
 
 use super::FarEnd;
 use super::set::{Set, Wait};
-use net::tls::{Session, TlsError};
+use net::tls::{CertificateDer, Session, TlsError};
 use net::{Origins, Reader, Reply, Wire};
 use parking_lot::Mutex;
 use sip::stream::websocket::Kind;
 use sip::stream::{Fault, Full, Heard, Patience, Timeouts};
-use sip::{Duration, Instant};
+use sip::{Duration, Instant, Transport};
 use sip_server::{Connection, Flow};
 use std::borrow::Cow;
 use std::io::{self, IoSlice, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::ops::ControlFlow;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// How long a peer may take to accept a connection.
 pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -40,6 +41,8 @@ pub(super) struct Stream {
     /// Who is reached by it.
     pub(super) far_end: FarEnd,
     pub(super) socket: TcpStream,
+    /// Whether no message has come.
+    is_new: AtomicBool,
     /// Only who serves the connection looks at this.
     reading: Mutex<Reading>,
     /// Whoever sends. Taken by who has `reading`, and never the other way round.
@@ -180,10 +183,29 @@ impl Stream {
             flow,
             far_end,
             socket,
+            is_new: AtomicBool::new(true),
             reading: Mutex::new(reading),
             writing: Mutex::new(writing),
         };
         stream.hasten()
+    }
+
+    /// Whether a message that comes is the first one of a peer that may have shown a certificate.
+    pub(super) fn is_introduced(&self) -> bool {
+        self.flow.transport == Transport::Tls
+            && self.far_end.2.is_none()
+            && self.is_new.load(Ordering::Relaxed)
+            && self.is_new.swap(false, Ordering::Relaxed)
+    }
+
+    /// The certificates that the peer has shown, its own first.
+    pub(super) fn certificates(&self) -> Vec<CertificateDer<'static>> {
+        match &*self.writing.lock() {
+            Writing::Open(wire) => {
+                wire.tls().map(|tls| tls.certificates().to_vec()).unwrap_or_default()
+            }
+            Writing::Connecting(..) | Writing::Closed => Vec::new(),
+        }
     }
 
     /// Sends `parts`, one after the other, as messages on `flow`; what the system does not take

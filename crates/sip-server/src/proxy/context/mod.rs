@@ -1,25 +1,23 @@
 //! A request on its way: the response context of RFC 3261 section 16, with its server transaction
 //! and the client transaction of each branch.
 
-use super::fork::{Cancel, ELSEWHERE, Fork, ForkState, Sent, reason_line, reason_lines};
+mod branches;
+
+use super::fork::{Cancel, ELSEWHERE, Fork, ForkState, reason_line, reason_lines};
 use super::forward::{NO_CHALLENGE, ResponseChanges, SenderFields};
-use super::plan::{Plan, write_request};
+use super::plan::Plan;
 use super::search::{Aim, Search};
-use super::target::{NextHop, Target, Targets};
-use super::via_branch::{self, Handle, Said, ViaBranch};
+use super::target::Targets;
+use super::via_branch::{Handle, Said};
 use super::way_back::{Heard, Passed, WayBack};
 use crate::event::Env;
-use crate::flow::Flow;
-use crate::output::{Event, Location, Ticket, TicketKind};
+use crate::output::Location;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::net::IpAddr;
-use sip::transaction::{ClientTransaction, Kind, State, Timeout};
-use sip::{Instant, Message, Method, Status, StatusLine, Transport};
+use sip::transaction::{Kind, State, Timeout};
+use sip::{Instant, Message, Method, Status, StatusLine};
 use smallvec::SmallVec;
-
-/// Branches that one context may ever have: a byte numbers them.
-const MAX_BRANCHES: usize = 255;
 
 /// A request with its branches. It stays for half a minute after its final response, with what is
 /// needed then: so it is small, but for what is in `search`.
@@ -222,11 +220,22 @@ impl Context {
             return passed.map_or(Heard::Noted, |passed| Heard::Success { moved: passed.moved });
         }
         let has_failed_over = match status {
-            503 => self.fail_over_elsewhere(index, env),
-            430 => self.fail_over(index, env),
+            // A phone that says so does not want the call on another flow either; a proxy on the way
+            // to it may.
+            503 => {
+                let is_by_path = self.aim(index).is_some_and(|aim| !aim.target.path.is_empty());
+                self.fail_over_elsewhere(index, is_by_path, env)
+            }
+            // What says that the flow is of no use, and not that the phone does not want the call.
+            408 | 430 => self.fail_over(index, true, env),
             _ => false,
         };
         if has_failed_over {
+            return Heard::Noted;
+        }
+        if status == 430 && self.aim(index).is_some_and(|aim| aim.target.flows.is_some()) {
+            // There was no other one, and whoever called knows nothing of flows.
+            self.fail(Status::SERVICE_UNAVAILABLE);
             return Heard::Noted;
         }
         if let Some(search) = &mut self.search {
@@ -273,6 +282,12 @@ impl Context {
                 None => {
                     env.counters.undeliverable.add();
                     search.fail(Status::SERVICE_UNAVAILABLE);
+                    if !context.is_closing
+                        && let Some(next) = search.aims[index].target.next_flow()
+                    {
+                        let breadth = search.aims[index].breadth;
+                        context.open(search, next, breadth, request, env);
+                    }
                 }
             }
         });
@@ -285,11 +300,11 @@ impl Context {
         let ForkState::Sent(sent) = &mut fork.state else { return };
         if sent.client.on_transport_error() && !sent.is_final {
             sent.is_final = true;
-            if !self.fail_over(index, env) {
-                let aim = self.search.as_ref().and_then(|s| s.aims.get(usize::from(index)));
-                self.fail(match aim {
-                    Some(aim) if aim.target.flow_bound => Status::FLOW_FAILED,
-                    _ => Status::SERVICE_UNAVAILABLE,
+            if !self.fail_over(index, true, env) {
+                let is_by_edge = self.search.as_ref().is_some_and(|it| it.plan.is_by_edge);
+                self.fail(match is_by_edge {
+                    true => Status::FLOW_FAILED,
+                    false => Status::SERVICE_UNAVAILABLE,
                 });
             }
         }
@@ -321,7 +336,7 @@ impl Context {
             }
             if timed_out {
                 env.counters.timeouts.add();
-                if !self.fail_over_elsewhere(index as u8, env) {
+                if !self.fail_over_elsewhere(index as u8, true, env) {
                     self.fail(Status::REQUEST_TIMEOUT);
                 }
             }
@@ -347,172 +362,9 @@ impl Context {
         result
     }
 
-    /// Opens branches to all waiting targets of the highest preference.
-    fn open_next(&mut self, search: &mut Search, request: &Message<'_>, env: &mut Env<'_>) {
-        let Some(q) = search.waiting.last().map(|target| target.q) else { return };
-        let room = MAX_BRANCHES.saturating_sub(self.branches.len());
-        let max_breadth = search.plan.max_breadth as usize;
-        let of_same_q = search.waiting.iter().rev().take_while(|target| target.q == q).count();
-        let width = of_same_q.min(max_breadth).min(room);
-        if width == 0 {
-            search.waiting.clear();
-            search.fail(Status::MAX_BREADTH_EXCEEDED);
-            return;
-        }
-        for opened in 0..width {
-            let Some(target) = search.waiting.pop() else { return };
-            // The breadth is shared out so that the parts sum up to the whole.
-            let share = (max_breadth + width - 1 - opened) / width;
-            self.open(search, target, share as u32, request, env);
-        }
-    }
-
-    fn open(
-        &mut self,
-        search: &mut Search,
-        target: Target,
-        breadth: u32,
-        request: &Message<'_>,
-        env: &mut Env<'_>,
-    ) {
-        let next_hop = target.next_hop.clone();
-        let aim = Aim { target, breadth, alternatives: Vec::new(), tcp_tried: None };
-        let index = self.push_branch(search, aim);
-        match next_hop {
-            NextHop::Flow(flow) if env.settings.is_own_end(flow.transport, flow.remote) => {
-                env.counters.unreachable.add();
-                search.fail(Status::SERVICE_UNAVAILABLE);
-            }
-            NextHop::Flow(flow) => self.send_on(search, index, flow, request, env),
-            NextHop::Address { transport, remote, .. } => {
-                let transport = transport.unwrap_or(Transport::Udp);
-                let location = Location { transport, remote, local: None };
-                if env.may_reach(search.aims[index].target.origin, &location) {
-                    self.send_to(search, index, location, request, env);
-                } else {
-                    search.fail(Status::SERVICE_UNAVAILABLE);
-                }
-            }
-            NextHop::Name(destination) => {
-                self.branches[index].state = ForkState::Locating;
-                env.counters.dns_queries.add();
-                let kind = TicketKind::Branch { handle: self.handle, index: index as u8 };
-                env.out.events.push(Event::Locate { destination, ticket: Ticket(kind) });
-            }
-        }
-    }
-
-    /// A further branch, on which nothing was sent yet.
-    fn push_branch(&mut self, search: &mut Search, aim: Aim) -> usize {
-        search.aims.push(aim);
-        self.branches.push(Fork { state: ForkState::Over, timer_c: None, cancel: Cancel::No });
-        self.branches.len() - 1
-    }
-
-    fn send_to(
-        &mut self,
-        search: &mut Search,
-        index: usize,
-        location: Location,
-        request: &Message<'_>,
-        env: &mut Env<'_>,
-    ) {
-        let (aim, arrived_at) = (&mut search.aims[index], search.plan.arrived_on.local);
-        let length = request.as_bytes().len();
-        let flows = aim.target.next_hop.flows_to(&location, length, arrived_at, env);
-        let flow = match flows[..] {
-            [tcp, udp] if aim.tcp_tried != Some(location.remote) => {
-                aim.alternatives.insert(0, Location { local: Some(udp.local), ..location });
-                aim.tcp_tried = Some(location.remote);
-                tcp
-            }
-            [.., flow] => flow,
-            [] => return search.fail(Status::SERVICE_UNAVAILABLE),
-        };
-        self.send_on(search, index, flow, request, env);
-    }
-
-    fn send_on(
-        &mut self,
-        search: &mut Search,
-        index: usize,
-        flow: Flow,
-        request: &Message<'_>,
-        env: &mut Env<'_>,
-    ) {
-        let (plan, aim) = (&search.plan, &search.aims[index]);
-        let Handle { shard, slot, .. } = self.handle;
-        let seal = via_branch::seal(&env.keys.branch, &self.handle, index as u8);
-        let loop_hash = plan.loop_hash;
-        let branch = ViaBranch::Stateful { shard, slot, index: index as u8, seal, loop_hash };
-        let sent_before = env.out.transmits.len();
-        let range = write_request(plan, &aim.target, aim.breadth, &flow, branch, request, env);
-        let Some(range) = range else {
-            search.fail(Status::MESSAGE_TOO_LARGE);
-            return;
-        };
-        // On the flow of a registered phone, or of an end of the dialog, it is not unasked for
-        // once.
-        let follows = matches!(search.aims[index].target.next_hop, NextHop::Flow(_));
-        if !search.affords(&flow, range.len(), env) && !follows {
-            env.out.transmits.truncate(sent_before);
-            search.fail(Status::SERVICE_UNAVAILABLE);
-            return;
-        }
-        let fork = &mut self.branches[index];
-        fork.state = ForkState::Sent(Sent {
-            flow,
-            client: ClientTransaction::new(
-                self.kind,
-                flow.transport.is_stream(),
-                &env.settings.config.timers,
-                env.now,
-            ),
-            message: env.out.bytes[range].to_vec(),
-            is_final: false,
-            is_provisional: false,
-        });
-        if self.kind == Kind::Invite {
-            fork.timer_c = Some(env.now + env.settings.config.timer_c);
-        }
-    }
-
-    /// As [`Context::fail_over`], where the place itself failed and not only the way to it.
-    fn fail_over_elsewhere(&mut self, index: u8, env: &mut Env<'_>) -> bool {
-        let aims = self.search.as_mut().map(|search| &mut search.aims[..]).unwrap_or_default();
-        if let Some(aim) = aims.get_mut(usize::from(index)) {
-            aim.alternatives.retain(|place| Some(place.remote) != aim.tcp_tried);
-        }
-        self.fail_over(index, env)
-    }
-
-    /// Tries the next place for the target of a branch that failed, in a branch of its own, or the
-    /// next flow to the same phone.
-    fn fail_over(&mut self, index: u8, env: &mut Env<'_>) -> bool {
-        if self.is_closing {
-            return false;
-        }
-        let tried = self.with_search(|context, search, request| {
-            let Some(aim) = search.aims.get_mut(usize::from(index)) else { return false };
-            if context.branches.len() >= MAX_BRANCHES {
-                return false;
-            }
-            if aim.alternatives.is_empty() {
-                let (Some(next), breadth) = (aim.target.next_flow(), aim.breadth) else {
-                    return false;
-                };
-                context.open(search, next, breadth, request, env);
-                return true;
-            }
-            let mut alternatives = core::mem::take(&mut aim.alternatives);
-            let next = alternatives.remove(0);
-            let (target, breadth, tcp_tried) = (aim.target.clone(), aim.breadth, aim.tcp_tried);
-            let aim = Aim { target, breadth, alternatives, tcp_tried };
-            let index = context.push_branch(search, aim);
-            context.send_to(search, index, next, request, env);
-            true
-        });
-        tried == Some(true)
+    /// Where the branch `index` goes, as long as that is known.
+    fn aim(&self, index: u8) -> Option<&Aim> {
+        self.search.as_ref()?.aims.get(usize::from(index))
     }
 
     /// Notes a failure of a branch that no response told of.
@@ -562,9 +414,9 @@ impl Context {
     fn answer_best(&mut self, env: &mut Env<'_>) {
         let Some(search) = &mut self.search else { return };
         match search.best.take() {
-            // Only a proxy knows what to do then (RFC 5626 section 11.5).
-            Some((430, _)) if !search.is_of_proxy() => {
-                self.respond(Status::TEMPORARILY_UNAVAILABLE, env);
+            // That a way is gone on which the CANCEL went is its end.
+            Some((430 | 503, bytes)) if self.is_cancelled && bytes.is_empty() => {
+                self.respond(Status::REQUEST_TERMINATED, env);
             }
             // The client gave up at the same time (RFC 4320 section 4.2).
             Some((408, _)) if self.kind == Kind::NonInvite => self.is_abandoned = true,

@@ -1,0 +1,220 @@
+//! The branches of a request: opened to its targets, and elsewhere where they fail (RFC 3261 section
+//! 16.6, RFC 3263 section 4.3, RFC 5626 section 7).
+
+use super::super::fork::{Cancel, Fork, ForkState, Sent};
+use super::super::plan::write_request;
+use super::super::search::{Aim, Search};
+use super::super::target::{NextHop, Target};
+use super::super::via_branch::{self, Handle, ViaBranch};
+use super::Context;
+use crate::event::Env;
+use crate::flow::Flow;
+use crate::output::{Event, Location, Ticket, TicketKind};
+use alloc::vec::Vec;
+use sip::transaction::{ClientTransaction, Kind};
+use sip::{Message, Status, Transport};
+
+/// Branches that one context may ever have: a byte numbers them.
+const MAX_BRANCHES: usize = 255;
+
+impl Context {
+    /// Opens branches to all waiting targets of the highest preference.
+    pub(super) fn open_next(
+        &mut self,
+        search: &mut Search,
+        request: &Message<'_>,
+        env: &mut Env<'_>,
+    ) {
+        let Some(q) = search.waiting.last().map(|target| target.q) else { return };
+        let room = MAX_BRANCHES.saturating_sub(self.branches.len());
+        let max_breadth = search.plan.max_breadth as usize;
+        let of_same_q = search.waiting.iter().rev().take_while(|target| target.q == q).count();
+        let width = of_same_q.min(max_breadth).min(room);
+        if width == 0 {
+            search.waiting.clear();
+            search.fail(Status::MAX_BREADTH_EXCEEDED);
+            return;
+        }
+        for opened in 0..width {
+            let Some(target) = search.waiting.pop() else { return };
+            // The breadth is shared out so that the parts sum up to the whole.
+            let share = (max_breadth + width - 1 - opened) / width;
+            self.open(search, target, share as u32, request, env);
+        }
+    }
+
+    /// Opens a branch to `target`, or where that cannot be, to the next flow to the same phone.
+    pub(super) fn open(
+        &mut self,
+        search: &mut Search,
+        mut target: Target,
+        breadth: u32,
+        request: &Message<'_>,
+        env: &mut Env<'_>,
+    ) {
+        while self.branches.len() < MAX_BRANCHES {
+            let index = self.try_to_open(search, target, breadth, request, env);
+            if !matches!(self.branches[index].state, ForkState::Over) {
+                return;
+            }
+            let Some(next) = search.aims[index].target.next_flow() else { return };
+            target = next;
+        }
+    }
+
+    /// Opens a branch to `target`, whose number it returns, and which is over where that cannot be.
+    fn try_to_open(
+        &mut self,
+        search: &mut Search,
+        target: Target,
+        breadth: u32,
+        request: &Message<'_>,
+        env: &mut Env<'_>,
+    ) -> usize {
+        let next_hop = target.next_hop.clone();
+        let aim = Aim { target, breadth, alternatives: Vec::new(), tcp_tried: None };
+        let index = self.push_branch(search, aim);
+        match next_hop {
+            NextHop::Flow(flow) if env.settings.is_own_end(flow.transport, flow.remote) => {
+                env.counters.unreachable.add();
+                search.fail(Status::SERVICE_UNAVAILABLE);
+            }
+            NextHop::Flow(flow) => self.send_on(search, index, flow, request, env),
+            NextHop::Address { transport, remote, .. } => {
+                let transport = transport.unwrap_or(Transport::Udp);
+                let location = Location { transport, remote, local: None };
+                if env.may_reach(search.aims[index].target.origin, &location) {
+                    self.send_to(search, index, location, request, env);
+                } else {
+                    search.fail(Status::SERVICE_UNAVAILABLE);
+                }
+            }
+            NextHop::Name(destination) => {
+                self.branches[index].state = ForkState::Locating;
+                env.counters.dns_queries.add();
+                let kind = TicketKind::Branch { handle: self.handle, index: index as u8 };
+                env.out.events.push(Event::Locate { destination, ticket: Ticket(kind) });
+            }
+        }
+        index
+    }
+
+    /// A further branch, on which nothing was sent yet.
+    fn push_branch(&mut self, search: &mut Search, aim: Aim) -> usize {
+        search.aims.push(aim);
+        self.branches.push(Fork { state: ForkState::Over, timer_c: None, cancel: Cancel::No });
+        self.branches.len() - 1
+    }
+
+    pub(super) fn send_to(
+        &mut self,
+        search: &mut Search,
+        index: usize,
+        location: Location,
+        request: &Message<'_>,
+        env: &mut Env<'_>,
+    ) {
+        let (aim, arrived_at) = (&mut search.aims[index], search.plan.arrived_on.local);
+        let length = request.as_bytes().len();
+        let flows = aim.target.next_hop.flows_to(&location, length, arrived_at, env);
+        let flow = match flows[..] {
+            [tcp, udp] if aim.tcp_tried != Some(location.remote) => {
+                aim.alternatives.insert(0, Location { local: Some(udp.local), ..location });
+                aim.tcp_tried = Some(location.remote);
+                tcp
+            }
+            [.., flow] => flow,
+            [] => return search.fail(Status::SERVICE_UNAVAILABLE),
+        };
+        self.send_on(search, index, flow, request, env);
+    }
+
+    fn send_on(
+        &mut self,
+        search: &mut Search,
+        index: usize,
+        flow: Flow,
+        request: &Message<'_>,
+        env: &mut Env<'_>,
+    ) {
+        let (plan, aim) = (&search.plan, &search.aims[index]);
+        let Handle { shard, slot, .. } = self.handle;
+        let seal = via_branch::seal(&env.keys.branch, &self.handle, index as u8);
+        let loop_hash = plan.loop_hash;
+        let branch = ViaBranch::Stateful { shard, slot, index: index as u8, seal, loop_hash };
+        let sent_before = env.out.transmits.len();
+        let range = write_request(plan, &aim.target, aim.breadth, &flow, branch, request, env);
+        let Some(range) = range else {
+            search.fail(Status::MESSAGE_TOO_LARGE);
+            return;
+        };
+        // On the flow of a registered phone, or of an end of the dialog, it is not unasked for
+        // once.
+        let follows = matches!(search.aims[index].target.next_hop, NextHop::Flow(_));
+        if !search.affords(&flow, range.len(), env) && !follows {
+            env.out.transmits.truncate(sent_before);
+            search.fail(Status::SERVICE_UNAVAILABLE);
+            return;
+        }
+        let fork = &mut self.branches[index];
+        fork.state = ForkState::Sent(Sent {
+            flow,
+            client: ClientTransaction::new(
+                self.kind,
+                flow.transport.is_stream(),
+                &env.settings.config.timers,
+                env.now,
+            ),
+            message: env.out.bytes[range].to_vec(),
+            is_final: false,
+            is_provisional: false,
+        });
+        if self.kind == Kind::Invite {
+            fork.timer_c = Some(env.now + env.settings.config.timer_c);
+        }
+    }
+
+    /// As [`Context::fail_over`], where the place itself failed and not only the way to it.
+    pub(super) fn fail_over_elsewhere(
+        &mut self,
+        index: u8,
+        changes_flow: bool,
+        env: &mut Env<'_>,
+    ) -> bool {
+        let aims = self.search.as_mut().map(|search| &mut search.aims[..]).unwrap_or_default();
+        if let Some(aim) = aims.get_mut(usize::from(index)) {
+            aim.alternatives.retain(|place| Some(place.remote) != aim.tcp_tried);
+        }
+        self.fail_over(index, changes_flow, env)
+    }
+
+    /// Tries the next place for the target of a branch that failed, in a branch of its own, or the
+    /// next flow to the same phone, where that is of use.
+    pub(super) fn fail_over(&mut self, index: u8, changes_flow: bool, env: &mut Env<'_>) -> bool {
+        if self.is_closing {
+            return false;
+        }
+        let tried = self.with_search(|context, search, request| {
+            let Some(aim) = search.aims.get_mut(usize::from(index)) else { return false };
+            if context.branches.len() >= MAX_BRANCHES {
+                return false;
+            }
+            if aim.alternatives.is_empty() {
+                let next = changes_flow.then(|| aim.target.next_flow()).flatten();
+                let (Some(next), breadth) = (next, aim.breadth) else {
+                    return false;
+                };
+                context.open(search, next, breadth, request, env);
+                return true;
+            }
+            let mut alternatives = core::mem::take(&mut aim.alternatives);
+            let next = alternatives.remove(0);
+            let (target, breadth, tcp_tried) = (aim.target.clone(), aim.breadth, aim.tcp_tried);
+            let aim = Aim { target, breadth, alternatives, tcp_tried };
+            let index = context.push_branch(search, aim);
+            context.send_to(search, index, next, request, env);
+            true
+        });
+        tried == Some(true)
+    }
+}
