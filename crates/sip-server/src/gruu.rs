@@ -40,8 +40,8 @@ impl<'u> Gruu<'u> {
         })
     }
 
-    /// The instance that it leads to, of those that have `bindings`. All flows to a phone are meant,
-    /// though each may have registered with a Call-ID of its own.
+    /// The instance that it leads to, of those that have `bindings`. All flows to a phone are
+    /// meant, though each may have registered with a Call-ID of its own.
     pub(crate) fn instance<'b>(
         &self,
         mut bindings: impl Iterator<Item = &'b Binding>,

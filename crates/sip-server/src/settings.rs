@@ -83,8 +83,9 @@ impl Settings {
         index.copied().map(DomainIndex)
     }
 
-    /// Whether `uri` is of a domain of another registrar that this server is an edge of. Ports other
-    /// than those of SIP are not: who asks has proved nothing, and may want to reach another service.
+    /// Whether `uri` is of a domain of another registrar that this server is an edge of. Ports
+    /// other than those of SIP are not: who asks has proved nothing, and may want to reach
+    /// another service.
     pub(crate) fn is_edge_of(&self, uri: &SipUri<'_>) -> bool {
         let is_of_sip = matches!(uri.port, None | Some(5060 | 5061));
         let mut domains = self.config.edge_domains.iter();

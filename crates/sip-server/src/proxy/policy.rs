@@ -208,7 +208,8 @@ fn find_targets<R: RawMutex>(
         }
         Onward::Elsewhere { next_hop, flow_bound, uri, routes } => {
             if grant.is_some() && found.left().is_empty() {
-                // A phone that named itself by a GRUU gets its own URI again (RFC 5627 section 5.1).
+                // A phone that named itself by a GRUU gets its own URI again (RFC 5627 section
+                // 5.1).
                 let _ = gruu_targets(server, found, targets, env);
             }
             if targets.is_empty() {

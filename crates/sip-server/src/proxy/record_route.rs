@@ -99,8 +99,8 @@ pub(super) fn write_record_route(
     }
 }
 
-/// Appends what follows the token in a Record-Route or Path: our end of `flow`. A SIPS URI says TLS by
-/// itself.
+/// Appends what follows the token in a Record-Route or Path: our end of `flow`. A SIPS URI says TLS
+/// by itself.
 pub(super) fn write_own_end(flow: &Flow, is_sips: bool, settings: &Settings, lines: &mut Vec<u8>) {
     lines.push(b'@');
     write_address(lines, settings.called(flow));

@@ -283,9 +283,9 @@ impl Connections {
         Ok(stream)
     }
 
-    /// Notes that requests to who has opened `stream` may go on it, where `message`, the first on it,
-    /// says so (RFC 5923 section 5): to the port that it names, as whom its certificate would be
-    /// taken for if it were called. A connection that is there already stays the one.
+    /// Notes that requests to who has opened `stream` may go on it, where `message`, the first on
+    /// it, says so (RFC 5923 section 5): to the port that it names, as whom its certificate would
+    /// be taken for if it were called. A connection that is there already stays the one.
     fn note_alias(&self, stream: &Stream, message: &[u8]) {
         let Some(port) = alias(message) else { return };
         let certificates = stream.certificates();

@@ -1,5 +1,5 @@
-//! The branches of a request: opened to its targets, and elsewhere where they fail (RFC 3261 section
-//! 16.6, RFC 3263 section 4.3, RFC 5626 section 7).
+//! The branches of a request: opened to its targets, and elsewhere where they fail (RFC 3261
+//! section 16.6, RFC 3263 section 4.3, RFC 5626 section 7).
 
 use super::super::fork::{Cancel, Fork, ForkState, Sent};
 use super::super::plan::write_request;

@@ -220,8 +220,8 @@ impl Context {
             return passed.map_or(Heard::Noted, |passed| Heard::Success { moved: passed.moved });
         }
         let has_failed_over = match status {
-            // A phone that says so does not want the call on another flow either; a proxy on the way
-            // to it may.
+            // A phone that says so does not want the call on another flow either; a proxy on the
+            // way to it may.
             503 => {
                 let is_by_path = self.aim(index).is_some_and(|aim| !aim.target.path.is_empty());
                 self.fail_over_elsewhere(index, is_by_path, env)
