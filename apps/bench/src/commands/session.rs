@@ -192,8 +192,9 @@ impl Session {
             return Err(MeasureError::Stopped.into());
         }
         let Some(gone) = self.gone.clone() else { return Ok(()) };
-        // What was silent under an overload may be there again.
-        if self.has_ended().is_none() && probe(&self.target, &self.domain).is_ok() {
+        // What was silent under an overload may be there again. Where the process has ended, who
+        // answers there is somebody else.
+        if !gone.has_ended && self.has_ended().is_none() && probe(&self.target, &self.domain).is_ok() {
             self.gone = None;
             return Ok(());
         }
