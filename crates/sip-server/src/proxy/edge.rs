@@ -76,6 +76,9 @@ fn seconds(now: Instant) -> u32 {
 /// Whether a request goes to a domain that this server is an edge of: by the first of the routes
 /// that are `left`, or else by its request URI.
 pub(super) fn leads_to_domain(uri: &Uri<'_>, left: &[&[u8]], settings: &Settings) -> bool {
+    if settings.config.edge_domains.is_empty() {
+        return false;
+    }
     let uri = match left.first() {
         Some(next) => {
             NameAddr::parse(HeaderName::Route, next).ok().and_then(|next| next.uri().ok())

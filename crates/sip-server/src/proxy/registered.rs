@@ -104,8 +104,8 @@ pub(super) fn gruu_targets<R: RawMutex>(
     env: &Env<'_>,
 ) -> Option<Result<AddressOfRecord, Status>> {
     let Uri::Sip(uri) = &found.uri else { return None };
-    let domain = env.settings.is_us(&uri.host, uri.port)?;
     let gruu = Gruu::of(uri, &env.keys.gruu)?;
+    let domain = env.settings.is_us(&uri.host, uri.port)?;
     let user = match gruu {
         Gruu::Public(_) => env.settings.user_of(uri, domain).map(|(user, domain)| {
             server.location.address_of_record(&user, env.settings.domain_name(domain))
