@@ -194,7 +194,10 @@ impl Session {
         let Some(gone) = self.gone.clone() else { return Ok(()) };
         // What was silent under an overload may be there again. Where the process has ended, who
         // answers there is somebody else.
-        if !gone.has_ended && self.has_ended().is_none() && probe(&self.target, &self.domain).is_ok() {
+        if !gone.has_ended
+            && self.has_ended().is_none()
+            && probe(&self.target, &self.domain).is_ok()
+        {
             self.gone = None;
             return Ok(());
         }
