@@ -98,6 +98,9 @@ pub struct Registrar {
     pub default_expires: Duration,
     /// Contacts that one address of record may have.
     pub max_contacts: usize,
+    /// Whether phones that ask get GRUUs (RFC 5627). They name themselves by them then, so that all
+    /// who speak with them have to find the domain by the DNS.
+    pub gruu: bool,
     /// How often phones that have flows of RFC 5626 by streams are to show that they are there, as
     /// they are told in Flow-Timer; zero: they are not told. By UDP they do it more often by
     /// themselves, for NATs forget sooner there.
@@ -216,6 +219,7 @@ impl Default for Registrar {
             min_expires: Duration::from_secs(60),
             max_expires: Duration::from_secs(7200),
             default_expires: Duration::from_secs(3600),
+            gruu: false,
             flow_timer: Duration::from_secs(120),
             max_contacts: 10,
             by_flow: Vec::new(),

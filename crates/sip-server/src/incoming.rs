@@ -115,7 +115,9 @@ pub(crate) fn for_server(incoming: &Incoming<'_, '_>, env: &mut Env<'_>) {
             };
             write_line(out, b"Allow", allow);
             write_line(out, b"Accept", b"*/*");
-            write_line(out, b"Supported", b"path, outbound, gruu");
+            let gruu = env.settings.config.registrar.gruu;
+            let supported: &[u8] = if gruu { b"path, outbound, gruu" } else { b"path, outbound" };
+            write_line(out, b"Supported", supported);
         }),
         Method::Cancel => answer(incoming, Status::CALL_DOES_NOT_EXIST, env),
         Method::Invite | Method::Message | Method::Subscribe => {

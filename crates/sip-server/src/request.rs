@@ -165,8 +165,9 @@ fn on_register<R: RawMutex>(server: &Server<R>, incoming: &Incoming<'_, '_>, env
     let unsupported: SmallVec<[&[u8]; 2]> = message
         .elements(HeaderName::Require)
         .filter(|option| {
-            let known = [&b"path"[..], registrar::OUTBOUND, registrar::GRUU];
-            !known.iter().any(|known| option.eq_ignore_ascii_case(known))
+            let gruu = env.settings.config.registrar.gruu.then_some(registrar::GRUU);
+            let mut known = [&b"path"[..], registrar::OUTBOUND].into_iter().chain(gruu);
+            !known.any(|known| option.eq_ignore_ascii_case(known))
         })
         .collect();
     if !unsupported.is_empty() {

@@ -81,6 +81,7 @@ fn read_registrar(section: &mut Section<'_, '_>, settings: &mut Settings) {
     section.read("max_expires", &mut registrar.max_expires, duration);
     section.read("default_expires", &mut registrar.default_expires, duration);
     section.read("max_contacts", &mut registrar.max_contacts, at_least(1));
+    section.read("gruu", &mut registrar.gruu, flag);
     section.read("flow_timer", &mut registrar.flow_timer, duration);
     section.read_whole("by_flow", &mut registrar.by_flow, networks());
     section.read_whole("by_contact", &mut registrar.by_contact, networks());

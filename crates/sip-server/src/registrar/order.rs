@@ -76,7 +76,8 @@ impl<'m> Order<'m> {
         if has_outbound && !is_first_hop_capable(request) {
             return Err(Outcome::Refused(Status::FIRST_HOP_LACKS_OUTBOUND_SUPPORT.into()));
         }
-        let gruus = supports(request, GRUU).then(|| gruu::Giver {
+        let gives_gruus = env.settings.config.registrar.gruu && supports(request, GRUU);
+        let gruus = gives_gruus.then(|| gruu::Giver {
             address,
             is_sips: is_sips(head.uri_bytes),
             key: &env.keys.gruu,

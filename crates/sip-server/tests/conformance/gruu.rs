@@ -1,9 +1,16 @@
 //! URIs that lead to one phone of several (GRUU, RFC 5627).
 
 use crate::dialog::answer;
-use crate::rig::{ALICE, BOB, Draft, Rig, Sent, tcp, udp};
+use crate::rig::{ALICE, BOB, Draft, Rig, Sent, open_config, tcp, udp};
 use sip::{Duration, HeaderName};
 use sip_server::Flow;
+
+/// A server that gives them.
+fn rig() -> Rig {
+    let mut config = open_config();
+    config.registrar.gruu = true;
+    Rig::new(config)
+}
 
 const DESK: &str = "urn:uuid:11111111-0000-1000-8000-000a95a0e128";
 const CELL: &str = "urn:uuid:22222222-0000-1000-8000-000a95a0e128";
@@ -44,7 +51,7 @@ fn call(rig: &mut Rig, uri: &str) -> Result<Sent, u16> {
 
 #[test]
 fn a_phone_that_asks_gets_two_and_each_leads_to_it_alone() {
-    let mut rig = Rig::open();
+    let mut rig = rig();
     let [desk, cell] = two_phones(&mut rig);
     assert_eq!(desk.1, format!("sip:bob@example.com;gr={DESK}"));
     assert!(!desk.2.contains("bob") && !desk.2.contains("11111111"), "{}", desk.2);
@@ -65,7 +72,7 @@ fn a_phone_that_asks_gets_two_and_each_leads_to_it_alone() {
 
 #[test]
 fn what_names_no_phone_that_is_there_leads_nowhere() {
-    let mut rig = Rig::open();
+    let mut rig = rig();
     let [desk, cell] = two_phones(&mut rig);
     let forged = {
         let at = desk.2.find("tgruu.").unwrap() + 20;
@@ -90,7 +97,7 @@ fn what_names_no_phone_that_is_there_leads_nowhere() {
 
 #[test]
 fn a_temporary_one_ends_with_the_call_id_and_no_two_look_alike() {
-    let mut rig = Rig::open();
+    let mut rig = rig();
     let flow = tcp(BOB, 1);
     let register = |rig: &mut Rig, call_id: &str, cseq: u32| {
         rig.wait(Duration::from_secs(1));
@@ -113,7 +120,7 @@ fn a_temporary_one_ends_with_the_call_id_and_no_two_look_alike() {
 
 #[test]
 fn within_a_call_it_leads_to_the_phone_by_its_own_uri() {
-    let mut rig = Rig::open();
+    let mut rig = rig();
     let [desk, _] = two_phones(&mut rig);
     for gruu in [&desk.1, &desk.2] {
         let forwarded =
@@ -133,7 +140,7 @@ fn within_a_call_it_leads_to_the_phone_by_its_own_uri() {
 
 #[test]
 fn names_that_need_it_are_escaped() {
-    let mut rig = Rig::open();
+    let mut rig = rig();
     let contact = "<sip:b%20b@192.168.1.2>;+sip.instance=\"<urn:x:a;b?c>\"";
     let draft = Draft::register("b%20b").with("Contact", contact).with("Supported", "gruu");
     let reaction = rig.send(&tcp(BOB, 1), &draft);
@@ -145,7 +152,7 @@ fn names_that_need_it_are_escaped() {
 /// A grant for one phone is none for another one of the same name.
 #[test]
 fn within_a_call_it_leads_to_no_other_phone() {
-    let mut rig = Rig::open();
+    let mut rig = rig();
     let [desk, cell] = two_phones(&mut rig);
     let forwarded = call(&mut rig, &desk.1).unwrap();
     let answered = answer(&mut rig, &forwarded, 200, &desk.1);
@@ -164,7 +171,7 @@ fn within_a_call_it_leads_to_no_other_phone() {
 /// Each flow of a phone may have a Call-ID of its own.
 #[test]
 fn a_temporary_one_leads_to_all_flows_of_the_phone() {
-    let mut rig = Rig::open();
+    let mut rig = rig();
     let mut flows = [tcp(BOB, 1), tcp("198.51.100.20:6000", 2)];
     let mut given_to = |number: usize, flow: &Flow| {
         let contact = format!("<sip:bob@192.168.1.2>;reg-id={number};+sip.instance=\"<{DESK}>\"");
@@ -178,4 +185,12 @@ fn a_temporary_one_leads_to_all_flows_of_the_phone() {
     assert_eq!(forwarded.flow, flows[0], "the newest");
     let moved = rig.undeliverable(&forwarded.flow, &forwarded.bytes);
     assert_eq!(moved.forwarded().flow, flows[1]);
+}
+
+/// Where the DNS does not lead to the domain, nobody would find a phone that names itself so.
+#[test]
+fn none_is_given_where_the_operator_has_not_said_so() {
+    let reaction = Rig::open().send(&tcp(BOB, 1), &registers(DESK, "x"));
+    assert_eq!(reaction.status(), 200);
+    assert!(!reaction.response().value(HeaderName::Contact).contains("gruu"));
 }

@@ -174,7 +174,7 @@ fn options_tell_what_the_server_can_do() {
     let reaction = Rig::open().send(&udp(STRANGER), &options);
     let response = reaction.response();
     assert!(response.values(HeaderName::Allow).contains(&"INVITE".into()));
-    assert_eq!(response.values(HeaderName::Supported), ["path", "outbound", "gruu"]);
+    assert_eq!(response.values(HeaderName::Supported), ["path", "outbound"]);
     let requires = options.next().and("Require", "x");
     assert_eq!(Rig::open().send(&udp(STRANGER), &requires).status(), 420);
     let mut registrar = Rig::new(Config { mode: Mode::Registrar, ..open_config() });
