@@ -1,6 +1,6 @@
 //! How evenly the phone without an operating system sends: delta and jitter of 10,000 packets with
 //! SRTP each way between it, in QEMU, and our phone on this machine (rows A13 and A17 of
-//! docs/sources.md). ACCEL and CPU are what QEMU runs it by and as.
+//! docs/sources.md). ACCEL, CPU and CARD are what QEMU runs it by, as and with.
 
 use crate::capture::{Capture, Stream};
 use crate::setting;

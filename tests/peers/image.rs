@@ -161,7 +161,7 @@ impl Machine<'_> {
         if let Some(home) = self.home {
             command.env("HOME", home);
         }
-        // Figures are taken by other accelerators, too.
+        // Figures are taken by other accelerators and cards, too.
         let of_setting = |name, usual: &str| std::env::var(name).unwrap_or(usual.to_owned());
         command.args(["-accel", &of_setting("ACCEL", "tcg")]);
         command.args(["-nodefaults", "-no-user-config", "-no-reboot"]);
@@ -178,7 +178,8 @@ impl Machine<'_> {
             _ => ",romfile=",
         };
         command.args(self.others.split_whitespace());
-        command.arg("-device").arg(format!("{},id=card,netdev=net{boot}", self.card));
+        let card = of_setting("CARD", self.card);
+        command.arg("-device").arg(format!("{card},id=card,netdev=net{boot}"));
         match &self.medium {
             Medium::Elf => {
                 command.arg("-kernel").arg(built(self.image)).args(["-append", self.options]);

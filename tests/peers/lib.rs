@@ -12,6 +12,7 @@ pub mod kamailio;
 pub mod linphone;
 pub mod nat;
 pub mod pair;
+pub mod pebble;
 pub mod phone;
 pub mod process;
 pub mod pulse;

@@ -19,6 +19,9 @@ pub const DOMAIN: &str = "barebell.test";
 /// The configuration of a server that believes nobody unproved, not even who is on this machine.
 pub const TRUSTS_NOBODY: &str = "[limits]\ntrusted = []\n";
 
+/// Where it says what happens, in its folder.
+const LOG: &str = "barebell.log";
+
 /// The server is built, not installed.
 const BAREBELL: Program = Program { name: "barebell", packages: "(none: build it)" };
 
@@ -161,6 +164,34 @@ impl Barebell {
         })
     }
 
+    /// What it has said so far.
+    #[must_use]
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(self.folder.join(LOG)).unwrap_or_default()
+    }
+
+    /// Waits for a line with `text`, and gives the first one.
+    ///
+    /// # Panics
+    /// When none comes.
+    pub fn wait_for_line(&self, text: &str) -> String {
+        wait_until(&format!("the server says {text:?}"), || {
+            self.log().lines().find(|line| line.contains(text)).map(str::to_owned)
+        })
+    }
+
+    /// Has it read its configuration again (SIGHUP), which is `configuration` now. It has to have
+    /// had one.
+    ///
+    /// # Panics
+    /// When it cannot be told.
+    pub fn reconfigure(&self, configuration: &str) {
+        self.folder.write("barebell.toml", configuration);
+        let mut kill = Command::new("kill");
+        kill.args(["-HUP", &self.process.id().to_string()]);
+        let _ = run(Program { name: "kill", packages: "procps" }, kill);
+    }
+
     /// Ends it as a crash would (SIGKILL).
     pub fn crash(&mut self) {
         self.process.kill();
@@ -214,7 +245,7 @@ fn command(binary: &Path, folder: &Folder, arguments: &[impl AsRef<OsStr>]) -> C
 
 fn serve(binary: &Path, folder: &Folder, arguments: &[String]) -> Process {
     let command = command(binary, folder, arguments);
-    Process::start(BAREBELL, command, &folder.join("barebell.log"))
+    Process::start(BAREBELL, command, &folder.join(LOG))
 }
 
 fn import(binary: &Path, folder: &Folder, users: &[(String, String)]) {

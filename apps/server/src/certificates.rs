@@ -1,11 +1,13 @@
 //! TLS as the operator wants it, and the certificate that the server makes itself where none is
 //! given.
 
+use crate::acme::{self, AcmeSettings};
 use crate::failure::Failure;
 use net::tls::{
     Client, ClientCertificates, Fingerprint, Identity, Server, Trust, make_self_signed,
 };
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 /// The files of a certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,6 +23,8 @@ pub(crate) struct Files {
 pub(crate) struct TlsSettings {
     /// The certificates; the first is for who names none of them. Without any, one is made.
     pub(crate) certificates: Vec<Files>,
+    /// One that an issuer is asked for, which comes before those.
+    pub(crate) acme: Option<AcmeSettings>,
     /// Whose certificates are wanted.
     pub(crate) clients: ClientCertificates,
     /// Who is trusted, of those that are called.
@@ -35,6 +39,8 @@ pub(crate) struct Tls {
     pub(crate) client: Client,
     /// Of the first certificate.
     pub(crate) fingerprint: Fingerprint,
+    /// Until when that one is valid.
+    pub(crate) valid_until: Option<SystemTime>,
     /// Where the certificate is that the server has made itself.
     pub(crate) own: Option<PathBuf>,
 }
@@ -48,9 +54,21 @@ impl Files {
 
 impl TlsSettings {
     /// Whether the server has made itself a certificate in the directory `data`.
-    pub(crate) fn has_own(data: &Path) -> bool {
+    fn has_own(data: &Path) -> bool {
         let own = Files::own(data);
         own.chain.exists() && own.key.exists()
+    }
+
+    /// The file of the certificate that an issuer has given, if there is one and it is wanted.
+    fn issued(&self, data: &Path) -> Option<Files> {
+        let file = acme::issued(data);
+        let has_one = self.acme.is_some() && file.exists();
+        has_one.then(|| Files { chain: file.clone(), key: file })
+    }
+
+    /// Whether the server has to make itself a certificate, as things are in the directory `data`.
+    pub(crate) fn makes_one(&self, data: &Path) -> bool {
+        self.certificates.is_empty() && self.issued(data).is_none() && !Self::has_own(data)
     }
 
     /// Reads the files, and makes a certificate for `names` in the directory `data` where there is
@@ -66,15 +84,15 @@ impl TlsSettings {
     ) -> Result<Tls, Failure> {
         let said = |error: &dyn std::fmt::Display| Failure::said(format!("tls: {error}"));
         let own = Files::own(data);
-        let files = match &self.certificates[..] {
-            [] => {
-                if !Self::has_own(data) {
-                    make_self_signed(names, &own.chain, &own.key).map_err(|e| said(&e))?;
-                }
-                std::slice::from_ref(&own)
+        let mut files = self.certificates.clone();
+        files.splice(0..0, self.issued(data));
+        let has_none = files.is_empty();
+        if has_none {
+            if !Self::has_own(data) {
+                make_self_signed(names, &own.chain, &own.key).map_err(|e| said(&e))?;
             }
-            files => files,
-        };
+            files.push(own.clone());
+        }
         let identities = files.iter().map(|files| Identity::read(&files.chain, &files.key));
         let identities: Vec<_> = identities.collect::<Result<_, _>>().map_err(|e| said(&e))?;
         let first = identities.first().cloned();
@@ -83,7 +101,8 @@ impl TlsSettings {
             server: Server::new(identities, &self.clients, before).map_err(|e| said(&e))?,
             client: Client::new(&self.trust, first.as_ref(), false).map_err(|e| said(&e))?,
             fingerprint: fingerprint.ok_or_else(|| said(&"there is no certificate"))?,
-            own: self.certificates.is_empty().then_some(own.chain),
+            valid_until: first.as_ref().and_then(Identity::validity).map(|valid| valid.end),
+            own: has_none.then_some(own.chain),
         })
     }
 }
@@ -92,13 +111,19 @@ impl Tls {
     /// What the operator tells those who are to trust the server.
     pub(crate) fn remark(&self) -> String {
         let fingerprint = self.fingerprint;
+        let until = match self.valid_until {
+            Some(until) => format!("is valid until {}", humantime::format_rfc3339_seconds(until)),
+            None => "does not say until when it is valid".to_owned(),
+        };
         match &self.own {
             Some(file) => format!(
                 "the certificate for TLS is one that this server has made itself, {}: phones have to be told to \
                  trust it; its SHA-256 fingerprint is {fingerprint}",
                 file.display()
             ),
-            None => format!("the certificate for TLS has the SHA-256 fingerprint {fingerprint}"),
+            None => {
+                format!("the certificate for TLS {until}; its SHA-256 fingerprint is {fingerprint}")
+            }
         }
     }
 }

@@ -1,18 +1,32 @@
 //! `barebell check`: what is wrong in a configuration.
 
-use crate::certificates::TlsSettings;
+use crate::acme;
 use crate::cli::CheckFlags;
 use crate::config_file::LoadError;
 use crate::failure::Failure;
+use crate::listen::Listen;
 use crate::output::Out;
 use crate::settings::Settings;
 
 /// Reads the files of TLS, where it is listened to. A certificate that the server makes itself is
-/// not made for a look.
+/// not made for a look, and no issuer is asked.
 fn certificates(settings: &Settings, out: &mut Out) -> Result<(), Failure> {
     let data = settings.data()?;
-    let makes_one = settings.tls.certificates.is_empty() && !TlsSettings::has_own(&data);
-    if makes_one && settings.listens().iter().any(|listen| listen.transport.is_secure()) {
+    let listens = settings.listens();
+    let secure: Vec<&Listen> =
+        listens.iter().filter(|listen| listen.transport.is_secure()).collect();
+    if let Some(wanted) = &settings.tls.acme {
+        out.line(&format!("gets {wanted}, once that is due"))?;
+        if secure.is_empty() {
+            out.line("warning: nothing listens for TLS, so [acme] is for nothing")?;
+        } else if !secure.iter().any(|listen| listen.outside().port() == acme::PORT) {
+            out.line(
+                "warning: nothing listens for TLS on port 443, which the issuer calls: add \
+                 \"tls:0.0.0.0:443\" to listen, or lead that port to where TLS is listened to",
+            )?;
+        }
+    }
+    if !secure.is_empty() && settings.tls.makes_one(&data) {
         return out.line("makes a certificate for TLS itself when it starts");
     }
     match settings.open_tls(&data, None)? {

@@ -44,6 +44,11 @@ impl Listen {
         listens
     }
 
+    /// What it is called outside.
+    pub(crate) fn outside(&self) -> SocketAddr {
+        self.advertised.unwrap_or(self.address)
+    }
+
     /// Tries to listen, and stops at once: why it would fail now.
     pub(crate) fn try_out(self) -> std::io::Result<()> {
         match self.transport.is_stream() {

@@ -2,6 +2,7 @@
 
 mod access;
 mod accounts;
+mod acme;
 mod admin;
 mod certificates;
 mod check;

@@ -86,7 +86,7 @@ impl Settings {
         }
         let domains = self.engine_config().domains;
         let domains = domains.into_iter().flat_map(|domain| [vec![domain.name], domain.aliases]);
-        let addresses = listens.iter().map(|listen| listen.advertised.unwrap_or(listen.address));
+        let addresses = listens.iter().map(Listen::outside);
         let addresses = addresses.map(|address| address.ip());
         let addresses = addresses.filter(|address| !address.is_unspecified());
         let mut names: Vec<String> = domains.flatten().collect();

@@ -52,7 +52,7 @@ impl FromStr for Trust {
 /// What connections begin with that are opened from here.
 #[derive(Clone, Debug)]
 pub struct Client {
-    sip: Arc<ClientConfig>,
+    pub(super) sip: Arc<ClientConfig>,
     web: Arc<ClientConfig>,
     /// Who judges of whom SIP is spoken with.
     verifier: Arc<dyn ServerCertVerifier>,
@@ -127,6 +127,12 @@ impl Client {
     }
 }
 
+/// The issuers that this system trusts.
+#[must_use]
+pub fn system_issuers() -> Vec<CertificateDer<'static>> {
+    rustls_native_certs::load_native_certs().certs
+}
+
 fn no_file(error: Error) -> FileError {
     FileError { file: PathBuf::new(), problem: error.to_string() }
 }
@@ -146,8 +152,7 @@ fn verifier(
         Trust::Issuers(file) => roots(file)?,
         Trust::System => {
             let mut roots = RootCertStore::empty();
-            let found = rustls_native_certs::load_native_certs();
-            roots.add_parsable_certificates(found.certs);
+            roots.add_parsable_certificates(system_issuers());
             Arc::new(roots)
         }
     };

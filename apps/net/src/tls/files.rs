@@ -2,16 +2,21 @@
 
 use rcgen::{CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair};
 use ring::digest;
+use rustls::client::verify_server_name;
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::server::ParsedCertificate;
 use rustls::sign::CertifiedKey;
 use std::fmt;
 use std::fs::OpenOptions;
 use std::io::Write;
+use std::ops::Range;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
+use std::time::SystemTime;
+use x509_cert::der::Decode;
 
 /// A file that cannot be used, or what it says.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,12 +76,24 @@ impl Identity {
         self.0.cert.first().map_or(Fingerprint([0; 32]), Fingerprint::of)
     }
 
-    pub(super) fn certified_key(&self) -> Arc<CertifiedKey> {
-        Arc::clone(&self.0)
+    /// Whether its certificate is for the domain or address `name`.
+    #[must_use]
+    pub fn is_for(&self, name: &ServerName<'_>) -> bool {
+        let certificate = self.0.cert.first().map(ParsedCertificate::try_from);
+        matches!(certificate, Some(Ok(of)) if verify_server_name(&of, name).is_ok())
     }
 
-    pub(super) fn certificate(&self) -> Option<&CertificateDer<'static>> {
-        self.0.cert.first()
+    /// Since when, and until when, its certificate is valid; `None` where it does not say so in a
+    /// way that is understood.
+    #[must_use]
+    pub fn validity(&self) -> Option<Range<SystemTime>> {
+        let certificate = x509_cert::Certificate::from_der(self.0.cert.first()?).ok()?;
+        let validity = certificate.tbs_certificate().validity();
+        Some(validity.not_before.to_system_time()..validity.not_after.to_system_time())
+    }
+
+    pub(super) fn certified_key(&self) -> Arc<CertifiedKey> {
+        Arc::clone(&self.0)
     }
 }
 
@@ -84,7 +101,7 @@ impl Identity {
 ///
 /// # Errors
 /// When it cannot be read or has none.
-pub(super) fn read_certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, FileError> {
+pub fn read_certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, FileError> {
     let wrong = |error: &dyn fmt::Display| {
         FileError::new(file, format_args!("expected certificates in PEM: {error}"))
     };

@@ -5,6 +5,7 @@ mod client;
 mod files;
 mod identities;
 mod next_hop;
+mod proof;
 mod server;
 mod session;
 mod words;
@@ -12,10 +13,11 @@ mod words;
 #[cfg(test)]
 mod tests;
 
-pub use client::{Client, Trust};
-pub use files::{FileError, Fingerprint, Identity, make_self_signed};
+pub use client::{Client, Trust, system_issuers};
+pub use files::{FileError, Fingerprint, Identity, make_self_signed, read_certificates};
 pub use identities::identities;
 pub use next_hop::called_by;
+pub use proof::Proof;
 pub use rustls::pki_types::{CertificateDer, ServerName};
 pub use server::{ClientCertificates, Server};
 pub use session::Session;
@@ -29,6 +31,7 @@ const SIP: &[u8] = b"sip";
 const HTTP: &[u8] = b"http/1.1";
 
 /// The cryptography. Its suites are those of TLS 1.3, and of 1.2 those with AEAD and ECDHE.
-fn provider() -> Arc<CryptoProvider> {
+#[must_use]
+pub fn provider() -> Arc<CryptoProvider> {
     Arc::new(rustls::crypto::ring::default_provider())
 }

@@ -2,10 +2,9 @@
 
 use super::files::{FileError, Identity, read_certificates};
 use super::{HTTP, SIP, Session, TlsError, provider};
-use rustls::client::verify_server_name;
 use rustls::pki_types::{DnsName, ServerName};
 use rustls::server::{
-    ClientHello, NoServerSessionStorage, ParsedCertificate, ProducesTickets, ResolvesServerCert,
+    ClientHello, NoServerSessionStorage, ProducesTickets, ResolvesServerCert,
     ServerSessionMemoryCache, WebPkiClientVerifier,
 };
 use rustls::sign::CertifiedKey;
@@ -32,8 +31,8 @@ pub enum ClientCertificates {
 /// before go on to be taken.
 #[derive(Clone, Debug)]
 pub struct Server {
-    config: Arc<ServerConfig>,
-    tickets: Arc<dyn ProducesTickets>,
+    pub(super) config: Arc<ServerConfig>,
+    pub(super) tickets: Arc<dyn ProducesTickets>,
 }
 
 impl Server {
@@ -116,11 +115,7 @@ impl ResolvesServerCert for Certificates {
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         let name = hello.server_name().and_then(|name| DnsName::try_from(name.to_owned()).ok());
         let name = name.map(ServerName::DnsName);
-        let is_for = |identity: &&Identity| {
-            let parsed = identity.certificate().map(ParsedCertificate::try_from);
-            let (Some(Ok(certificate)), Some(name)) = (parsed, &name) else { return false };
-            verify_server_name(&certificate, name).is_ok()
-        };
+        let is_for = |identity: &&Identity| name.as_ref().is_some_and(|name| identity.is_for(name));
         let found = self.identities.iter().find(is_for).or_else(|| self.identities.first());
         found.map(Identity::certified_key)
     }

@@ -81,6 +81,32 @@ fn who_is_called_by_name_shows_the_certificate_for_it() {
 }
 
 #[test]
+fn proofs_are_for_issuers_alone_and_while_they_are_wanted() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = server(vec![identity(folder.path(), &["example.org"])]);
+    let digest = [7; 32];
+    let proving = server.proving(vec![Proof::new("example.org", &digest).unwrap()]);
+    let client = Client::new(&Trust::Anybody, None, false).unwrap();
+    let mut issuer = (*client.sip).clone();
+    issuer.alpn_protocols = vec![proof::ACME.to_vec()];
+    let issuer = Arc::new(issuer);
+    for (server, called, is_shown) in [
+        (&proving, "example.org", true),
+        (&proving, "example.com", false),
+        (&server, "example.org", false),
+    ] {
+        let mut issuer = Session::connect(Arc::clone(&issuer), name(called)).unwrap();
+        let error = talk(&mut issuer, &mut server.accept().unwrap()).unwrap_err().to_string();
+        // This client does not know what makes a proof of a certificate.
+        assert_eq!(error.contains("UnsupportedCriticalExtension"), is_shown, "{called}: {error}");
+    }
+    let mut caller = client.connect(name("example.org")).unwrap();
+    talk(&mut caller, &mut proving.accept().unwrap()).unwrap();
+    assert!(!caller.is_handshaking());
+    assert!(Proof::new("example.org", b"short").is_err());
+}
+
+#[test]
 fn who_is_not_trusted_is_told_why() {
     let folder = tempfile::tempdir().unwrap();
     let identity = identity(folder.path(), &["example.org"]);

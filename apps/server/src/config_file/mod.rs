@@ -8,6 +8,8 @@ mod values;
 pub(crate) use problem::{BadConfig, LoadError, Problem};
 pub(crate) use values::{mode, on_off, state, sync};
 
+use crate::acme::{AcmeSettings, LETS_ENCRYPT};
+use crate::certificates::TlsSettings;
 use crate::settings::Settings;
 use net::tls::ClientCertificates;
 use reader::{Reader, Section};
@@ -40,6 +42,7 @@ pub(crate) fn parse(text: &str) -> Result<Settings, Vec<Problem>> {
         top.section("authentication", |section| read_authentication(section, &mut settings));
         top.section("timers", |section| read_timers(section, &mut settings));
         top.section("tls", |section| read_tls(section, &mut settings));
+        top.section("acme", |section| read_acme(section, &mut settings.tls));
         top.section("websocket", |section| {
             section.read_whole("origins", &mut settings.origins, values::origins);
         });
@@ -162,6 +165,38 @@ fn read_tls(section: &mut Section<'_, '_>, settings: &mut Settings) {
         (Some(file), false) => ClientCertificates::Optional(file),
         (None, _) => ClientCertificates::Off,
     };
+}
+
+fn read_acme(section: &mut Section<'_, '_>, tls: &mut TlsSettings) {
+    let mut acme = AcmeSettings {
+        domains: Vec::new(),
+        contacts: Vec::new(),
+        directory: LETS_ENCRYPT.to_owned(),
+        issuers: None,
+    };
+    let mut is_agreed = false;
+    let domains = values::any_array_of(word(values::domain_of_dns));
+    section.read_whole("domains", &mut acme.domains, domains);
+    section.read_whole("contacts", &mut acme.contacts, values::any_array_of(word(values::mail)));
+    section.read("terms_of_service_agreed", &mut is_agreed, flag);
+    section.read("directory", &mut acme.directory, word(values::https));
+    section.read_some("issuers", &mut acme.issuers, text);
+    let keys = ["domains", "contacts", "terms_of_service_agreed", "directory", "issuers"];
+    section.check(!acme.domains.is_empty(), &keys, || {
+        "[acme] needs domains, those that a certificate is to be for".to_owned()
+    });
+    section.check(is_agreed, &keys, || {
+        "issuers want you to agree to their terms of service: read them, and set \
+         terms_of_service_agreed = true"
+            .to_owned()
+    });
+    let is_required = matches!(tls.clients, ClientCertificates::Required(_));
+    section.check(!is_required, &keys, || {
+        "the issuer has no certificate to show when it looks at the domains: leave \
+         tls.client_certificates_required out, or use a client of ACME and tls.certificates"
+            .to_owned()
+    });
+    tls.acme = (!acme.domains.is_empty()).then_some(acme);
 }
 
 fn read_limits(section: &mut Section<'_, '_>, settings: &mut Settings) {

@@ -42,6 +42,8 @@ fn the_reference_shows_every_key_with_its_default() {
     let clients = std::mem::take(&mut settings.tls.clients);
     assert!(matches!(clients, ClientCertificates::Optional(_)), "{machine}");
     assert_eq!(settings.tls.certificates.drain(..).count(), 1, "{machine}");
+    let acme = settings.tls.acme.take().unwrap();
+    assert_eq!((&*acme.directory, acme.domains.len()), (LETS_ENCRYPT, 1), "{machine}");
     let example = Domain { name: "example.com".to_owned(), aliases: Vec::new() };
     assert_eq!(settings.engine.domains, [example], "{machine}");
     settings.engine.domains.clear();
@@ -51,8 +53,17 @@ fn the_reference_shows_every_key_with_its_default() {
 #[test]
 fn the_reference_names_every_key() {
     // An unknown key makes the reader list those there are.
-    let sections =
-        ["registrar", "authentication", "timers", "tls", "websocket", "limits", "storage", "log"];
+    let sections = [
+        "registrar",
+        "authentication",
+        "timers",
+        "tls",
+        "acme",
+        "websocket",
+        "limits",
+        "storage",
+        "log",
+    ];
     let reference: toml::Table = toml_blocks(REFERENCE)[0].parse().unwrap();
     let keys = |text: &str| {
         let found = problems(text);
@@ -171,6 +182,25 @@ fn values_that_contradict_each_other_are_refused() {
     refused("listen = [\"udp:1.2.3.4:5\", \"udp:1.2.3.4:5\"]", "1:28: listen: this is here twice");
     refused("listen = []", "1:10: listen: expected at least one value");
     refused("[authentication]\nalgorithms = [\"SHA-1\"]", "2:15: algorithms: `SHA-1` is unknown");
+}
+
+#[test]
+fn an_issuer_is_asked_only_for_what_it_can_give() {
+    let acme = |more: &str| format!("{more}\n[acme]\nterms_of_service_agreed = true\n");
+    refused(&acme(""), "3:27: [acme] needs domains");
+    refused("[acme]\ndomains = [\"a.org\"]", "2:11: issuers want you to agree");
+    let domains = |value: &str| acme("") + &format!("domains = [{value}]");
+    for name in ["\"localhost\"", "\"192.0.2.1\"", "\"[2001:db8::1]\""] {
+        refused(&domains(name), "4:12: domains: ");
+    }
+    let of = |key: &str| domains("\"a.org\"") + "\n" + key;
+    refused(&of("contacts = [\"mailto:a@b.org\"]"), "5:13: contacts: \"mailto:a@b.org\" is no add");
+    refused(&of("directory = \"http://a.org\""), "5:13: directory: \"http://a.org\" is no place");
+    let clients = "[tls]\nclient_issuers = \"a.pem\"\nclient_certificates_required = true\n";
+    let text = format!("{clients}{}", of("").trim_start());
+    refused(&text, "6:11: the issuer has no certificate to show");
+    assert_eq!(parse(&of("")).unwrap().tls.acme.unwrap().domains, ["a.org"]);
+    assert_eq!(parse("[acme]").unwrap(), Settings::default());
 }
 
 #[test]

@@ -89,6 +89,36 @@ pub(super) fn text<T: From<String>>(value: &DeValue<'_>) -> Result<T, String> {
     })(value)
 }
 
+/// A domain as issuers of certificates know it, with a dot in it.
+pub(super) fn domain_of_dns(text: &str) -> Result<String, String> {
+    let name = domains::canonical(text)?;
+    let is_one = name.contains('.') && name.parse::<IpAddr>().is_err() && !name.starts_with('[');
+    is_one.then_some(name).ok_or_else(|| {
+        format!(
+            "\"{text}\" is no domain that an issuer knows; expected one such as \"sip.example.com\""
+        )
+    })
+}
+
+/// An address of mail, without `mailto:`.
+pub(super) fn mail(text: &str) -> Result<String, String> {
+    let is_one = matches!(text.split_once('@'), Some((user, domain)) if !user.is_empty()
+        && !domain.is_empty() && !text.contains([':', ' ']));
+    is_one.then(|| text.to_owned()).ok_or_else(|| {
+        format!("\"{text}\" is no address of mail; expected one such as \"ops@example.com\"")
+    })
+}
+
+/// A place in the web that is asked over TLS.
+pub(super) fn https(text: &str) -> Result<String, String> {
+    match text.strip_prefix("https://") {
+        Some(rest) if !rest.is_empty() => Ok(text.to_owned()),
+        _ => {
+            Err(format!("\"{text}\" is no place to ask; expected a URL that begins with https://"))
+        }
+    }
+}
+
 /// What may stand in a header field; may be empty.
 pub(super) fn header_text(value: &DeValue<'_>) -> Result<String, String> {
     word(|text| {

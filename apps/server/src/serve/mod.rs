@@ -7,6 +7,7 @@ mod listening;
 mod load;
 mod local;
 mod lookups;
+mod renewal;
 mod roster;
 mod served;
 mod welcome;
@@ -29,10 +30,11 @@ use load::{Loaded, load};
 use local::Engine;
 use lookups::Lookups;
 use net::{Clock, Dns};
+use renewal::Renewal;
 use sip::Transport;
 use sip::locate::Families;
 use sip_server::config::Config;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -100,7 +102,8 @@ pub(crate) fn run(setup: Setup) -> Result<(), Failure> {
     }
     tokio::task::LocalSet::new().block_on(&runtime, async {
         let looking_up = tokio::task::spawn_local(lookups.start(&hub, dns(&config)));
-        let renewal = Renewal { data: &data, tls: &tls };
+        let renewal = Renewal::new(data, tls);
+        renewal.keep(&settings);
         until_told_to_end(|| reload(&read_again, &listens, &desk, &*storage, &renewal)).await?;
         log::info("stop", || "stopping: no new calls are taken".to_owned());
         drain(&hub.engine).await;
@@ -109,6 +112,8 @@ pub(crate) fn run(setup: Setup) -> Result<(), Failure> {
         drop(admin);
         Ok::<(), Failure>(())
     })?;
+    // An issuer of certificates may have been asked, and is not waited for.
+    runtime.shutdown_background();
     log::info("stop", || "stopped".to_owned());
     Ok(())
 }
@@ -215,32 +220,13 @@ async fn drain(engine: &Engine) {
     }
 }
 
-/// What certificates are read again for.
-struct Renewal<'r> {
-    data: &'r Path,
-    tls: &'r CurrentTls,
-}
-
-impl Renewal<'_> {
-    /// Reads them again.
-    fn renew(&self, settings: &Settings) -> Result<(), Failure> {
-        let before = self.tls.server();
-        let tls = settings.open_tls(self.data, before.as_ref())?;
-        if let Some(tls) = &tls {
-            log::info("reload", || tls.remark());
-        }
-        self.tls.replace(tls, settings.origins.clone());
-        Ok(())
-    }
-}
-
 /// Reads the configuration and the certificates again, and uses what can be changed while running.
 fn reload(
     read_again: &ReadSettings,
     listens: &[Listen],
     desk: &Running,
     storage: &dyn Storage,
-    renewal: &Renewal<'_>,
+    renewal: &Rc<Renewal>,
 ) {
     let settings = match read_again() {
         Ok(settings) => settings,

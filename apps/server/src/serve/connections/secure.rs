@@ -29,6 +29,13 @@ impl CurrentTls {
         }
     }
 
+    /// Accepts by `server` from now on.
+    pub(crate) fn set_server(&self, server: Server) {
+        if let Some(tls) = self.tls.write().as_mut() {
+            tls.server = server;
+        }
+    }
+
     /// Whose pages may ask for WebSocket.
     pub(super) fn origins(&self) -> Arc<Origins> {
         Arc::clone(&self.origins.read())
