@@ -18,6 +18,7 @@ mod report;
 mod require;
 mod ssh;
 mod sut;
+mod tls;
 mod traffic;
 mod users;
 mod watch;

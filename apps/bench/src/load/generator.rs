@@ -2,8 +2,9 @@
 
 use super::arrivals::{Arrivals, Segment, Spacing};
 use super::engine::{Settings, Task};
-use super::links::{LinkError, LinkPlan, Sharing};
+use super::links::{LinkError, LinkPlan, Sharing, Tls};
 use super::worker::{Bound, CyclePlan, Found, LoadPlan, Shared, Worker, WorkerPlan};
+use crate::tls;
 use crate::users::Users;
 use net::Clock;
 use net::tls::{Client, ServerName, Trust};
@@ -117,7 +118,7 @@ impl Generator {
         let local = local_address(plan.target)?;
         let clock = Clock::start();
         let shared = Shared { ending: Arc::clone(ending), ..Shared::default() };
-        let tls = tls(plan)?;
+        let tls = of_tls(plan)?;
         let count = plan.workers.unwrap_or_else(|| enough(plan.rate));
         let count = count.clamp(1, plan.users.len().max(1));
         if plan.sharing != Sharing::Thread {
@@ -224,7 +225,7 @@ impl Drop for Generator {
 
 /// What connections over TLS begin with: who answers is not asked for more than that he can. He is
 /// called by the users' domain.
-fn tls(plan: &GeneratorPlan) -> Result<Option<(Client, ServerName<'static>)>, LinkError> {
+fn of_tls(plan: &GeneratorPlan) -> Result<Option<Tls>, LinkError> {
     if !plan.settings.transport.is_secure() {
         return Ok(None);
     }
@@ -234,7 +235,8 @@ fn tls(plan: &GeneratorPlan) -> Result<Option<(Client, ServerName<'static>)>, Li
     let client = if plan.is_resuming { client } else { client.without_resumption() };
     let name = ServerName::try_from(plan.settings.domain.clone());
     let name = name.map_err(|_| failed(format!("{} is no name to call", plan.settings.domain)))?;
-    Ok(Some((client, name)))
+    let server = tls::unsigned().map_err(failed)?;
+    Ok(Some(Tls { client, name, server }))
 }
 
 fn spawn(

@@ -1,7 +1,8 @@
 //! Connections of a peer, and the messages on them. Whether it is TLS, or WebSocket, the first byte
 //! tells.
 
-use net::tls::{ClientCertificates, Identity, Server, make_self_signed};
+use crate::tls;
+use net::tls::Server;
 use net::{Origins, Reader, Wire};
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use sip::stream::Heard;
@@ -65,26 +66,17 @@ pub(super) struct Streams {
 /// The first byte of a record of TLS that begins one (RFC 8446 section 5.1).
 const HANDSHAKE: u8 = 22;
 
-/// What TLS begins with: a certificate that nobody has signed.
-fn new_tls() -> Option<Server> {
-    let folder = tempfile::tempdir().ok()?;
-    let [chain, key] = ["chain.pem", "key.pem"].map(|name| folder.path().join(name));
-    make_self_signed(&["localhost".to_owned()], &chain, &key).ok()?;
-    let identity = Identity::read(&chain, &key).ok()?;
-    Server::new(vec![identity], &ClientCertificates::Off, None).ok()
-}
-
 impl Connection {
     /// Reads what has come, and shows messages to `each`. False where it is over.
     fn read(
         &mut self,
         bytes: &[u8],
-        tls: &mut Option<Server>,
+        server: &mut Option<Server>,
         mut each: impl FnMut(&[u8]),
     ) -> bool {
         if !std::mem::replace(&mut self.has_begun, true) && bytes.first() == Some(&HANDSHAKE) {
-            *tls = tls.take().or_else(new_tls);
-            let Some(Ok(session)) = tls.as_ref().map(Server::accept) else { return false };
+            *server = server.take().or_else(|| tls::unsigned().ok());
+            let Some(Ok(session)) = server.as_ref().map(Server::accept) else { return false };
             self.wire = Wire::new(Some(session), MAX_UNSENT);
         }
         let Ok(plain) = self.wire.receive(bytes) else { return false };

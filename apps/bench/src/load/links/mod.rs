@@ -6,7 +6,7 @@ mod system;
 mod traffic;
 mod udp;
 
-pub(crate) use plan::{LinkError, LinkPlan, Sharing};
+pub(crate) use plan::{LinkError, LinkPlan, Sharing, Tls};
 pub(crate) use system::sleep;
 pub(crate) use traffic::{Incoming, LinkCounts};
 

@@ -1,7 +1,7 @@
 //! What sockets a load is to come from, and why it cannot.
 
 use clap::ValueEnum;
-use net::tls::{Client, ServerName};
+use net::tls::{Client, Server, ServerName};
 use serde::{Deserialize, Serialize};
 use sip::Transport;
 use std::fmt;
@@ -65,6 +65,16 @@ impl fmt::Display for LinkError {
 
 impl std::error::Error for LinkError {}
 
+/// What connections over TLS begin with.
+#[derive(Clone, Debug)]
+pub(crate) struct Tls {
+    pub(crate) client: Client,
+    /// Who is called.
+    pub(crate) name: ServerName<'static>,
+    /// For those that the server opens, to where a contact says.
+    pub(crate) server: Server,
+}
+
 /// What a worker's sockets are made from.
 #[derive(Clone, Debug)]
 pub(crate) struct LinkPlan {
@@ -77,6 +87,6 @@ pub(crate) struct LinkPlan {
     pub(crate) users: usize,
     /// The address of ours that the target is reached from.
     pub(crate) local: IpAddr,
-    /// What connections over TLS begin with, and who is called.
-    pub(crate) tls: Option<(Client, ServerName<'static>)>,
+    /// What connections over TLS begin with.
+    pub(crate) tls: Option<Tls>,
 }

@@ -1,11 +1,10 @@
 //! Connections, of TCP, TLS or WebSocket: one for all users of a worker, one for each, or one for
 //! each operation.
 
-use super::plan::{LinkError, LinkPlan, Sharing};
+use super::plan::{LinkError, LinkPlan, Sharing, Tls};
 use super::system::{Clocks, epoll_fd, host_port, no_events};
 use super::traffic::{Incoming, LinkCounts};
 use crate::load::engine::{self, Place};
-use net::tls::{Client, ServerName};
 use net::{Clock, Reader, Wire};
 use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
@@ -30,7 +29,7 @@ pub(crate) struct StreamLinks {
     clock: Clock,
     target: SocketAddr,
     transport: Transport,
-    tls: Option<(Client, ServerName<'static>)>,
+    tls: Option<Tls>,
     sharing: Sharing,
     /// Connections that this side opens: the first ones; those after them are opened by the server,
     /// or for single operations.
@@ -134,7 +133,7 @@ impl StreamLinks {
         let socket = net::connect(None, self.target)?;
         self.counts.connections += 1;
         let is_web = matches!(self.transport, Transport::Ws | Transport::Wss);
-        let session = self.tls.as_ref().map(|(client, name)| match is_web {
+        let session = self.tls.as_ref().map(|Tls { client, name, .. }| match is_web {
             true => client.connect_web(name.clone()),
             false => client.connect(name.clone()),
         });
@@ -255,9 +254,12 @@ impl StreamLinks {
             };
             let link = self.free_link();
             let is_ready = socket.set_nonblocking(true).and_then(|()| socket.set_nodelay(true));
-            let wire = Wire::new(None, MAX_UNSENT);
-            let added =
-                is_ready.and_then(|()| self.add(link, socket, remote, wire, Reader::default()));
+            let session = self.tls.as_ref().map(|tls| tls.server.accept()).transpose();
+            let session = is_ready.and_then(|()| session.map_err(io::Error::other));
+            let added = session.and_then(|session| {
+                let wire = Wire::new(session, MAX_UNSENT);
+                self.add(link, socket, remote, wire, Reader::default())
+            });
             if added.is_err() {
                 self.free.push(link);
             }
@@ -374,22 +376,48 @@ impl Stream {
 
 #[cfg(test)]
 mod tests {
+    use super::super::system::wait_readable;
     use super::*;
+    use net::tls::{Client, ServerName, Trust};
     use sip::Duration;
+
+    fn plan(target: SocketAddr, tls: Option<Tls>) -> LinkPlan {
+        let transport = if tls.is_some() { Transport::Tls } else { Transport::Tcp };
+        let (sharing, local) = (Sharing::Thread, target.ip());
+        LinkPlan { target, transport, sharing, is_segmenting: true, users: 1, local, tls }
+    }
+
+    /// As servers do that do not know which connection a phone has registered by.
+    #[test]
+    fn a_server_may_connect_over_tls_to_where_the_contact_says() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let client = Client::new(&Trust::Anybody, None, false).unwrap();
+        let name = ServerName::try_from("example.org").unwrap();
+        let server = crate::tls::unsigned().unwrap();
+        let tls = Tls { client: client.clone(), name: name.clone(), server };
+        let plan = plan(listener.local_addr().unwrap(), Some(tls));
+        let mut links = StreamLinks::open(&plan, Clock::start()).unwrap();
+        let contact = String::from_utf8(links.place.sent_by.clone()).unwrap().parse().unwrap();
+        let asks = std::thread::spawn(move || {
+            let options = |_| b"OPTIONS sip:a SIP/2.0\r\nContent-Length: 0\r\n\r\n".to_vec();
+            let patience = std::time::Duration::from_secs(60);
+            net::ask(Transport::Tls, contact, Some((&client, name)), options, patience)
+        });
+        let mut received = Vec::new();
+        while received.is_empty() {
+            wait_readable(links.poll_fd(), Duration::from_secs(60));
+            links.receive(&mut |message| received.extend_from_slice(message.bytes));
+        }
+        assert!(received.starts_with(b"OPTIONS sip:a SIP/2.0"));
+        drop(links);
+        assert!(asks.join().unwrap().is_err(), "nobody has answered");
+    }
 
     #[test]
     fn what_is_read_late_has_the_time_at_which_it_came() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let target = listener.local_addr().unwrap();
-        let plan = LinkPlan {
-            target,
-            transport: Transport::Tcp,
-            sharing: Sharing::Thread,
-            is_segmenting: true,
-            users: 1,
-            local: target.ip(),
-            tls: None,
-        };
+        let plan = plan(target, None);
         let clock = Clock::start();
         let mut links = StreamLinks::open(&plan, clock).unwrap();
         // The first one only tries whether anybody listens.
@@ -398,7 +426,7 @@ mod tests {
         let is_timed = (0..100).any(|_| {
             let written = clock.now();
             peer.write_all(b"SIP/2.0 200 OK\r\nContent-Length: 0\r\n\r\n").unwrap();
-            super::super::system::wait_readable(links.poll_fd(), Duration::from_secs(60));
+            wait_readable(links.poll_fd(), Duration::from_secs(60));
             let readable = clock.now();
             std::thread::sleep(std::time::Duration::from_millis(20));
             let mut received = Vec::new();
