@@ -50,6 +50,11 @@ fn a_certificate_is_issued_and_kept() {
     server.restart();
     ask(address, DOMAINS[0], &trust).expect("it is there from the start");
     assert_eq!(server.log().matches("asking for").count(), 1, "it is kept");
+    // One that is damaged is got again.
+    server.crash();
+    std::fs::write(server.data().join("tls-acme.pem"), "nonsense").expect("its file");
+    server.restart();
+    wait_until("another certificate", || ask(address, DOMAINS[0], &trust).ok());
 }
 
 #[test]

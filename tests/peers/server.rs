@@ -115,10 +115,16 @@ impl Barebell {
         format!("wss://127.0.0.1:{}", self.port + 2)
     }
 
-    /// The certificate that it shows, which it has made itself.
+    /// Its data directory.
+    #[must_use]
+    pub fn data(&self) -> PathBuf {
+        self.folder.join("data")
+    }
+
+    /// The certificate that it has made itself, and shows where it was given no other.
     #[must_use]
     pub fn certificate(&self) -> PathBuf {
-        self.folder.join("data").join("tls-chain.pem")
+        self.data().join("tls-chain.pem")
     }
 
     /// The URI of `user` here.

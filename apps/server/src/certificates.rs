@@ -59,10 +59,11 @@ impl TlsSettings {
         own.chain.exists() && own.key.exists()
     }
 
-    /// The file of the certificate that an issuer has given, if there is one and it is wanted.
+    /// The file of the certificate that an issuer has given, if there is one and it is wanted. One
+    /// that cannot be used is none: it is asked for again.
     fn issued(&self, data: &Path) -> Option<Files> {
         let file = acme::issued(data);
-        let has_one = self.acme.is_some() && file.exists();
+        let has_one = self.acme.is_some() && Identity::read(&file, &file).is_ok();
         has_one.then(|| Files { chain: file.clone(), key: file })
     }
 
