@@ -62,7 +62,7 @@ fn who_is_refused_goes_on_with_what_there_was_and_asks_again_when_told_to() {
     let pebble = Pebble::start(&[DOMAINS[0]], LONG);
     let server = server(&pebble, &["lost.acme.test"]);
     let line = server.wait_for_line("is not to be had");
-    assert!(line.contains("lost.acme.test") && line.contains("again in 5m"), "{line}");
+    assert!(line.contains(": lost.acme.test: ") && line.contains("again in 5m"), "{line}");
     let own = Trust::Issuers(server.certificate());
     ask(pebble.proof_address(), DOMAIN, &own).expect("its own");
     server.reconfigure(&pebble.configuration(&[DOMAINS[0]]));

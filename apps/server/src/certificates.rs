@@ -3,8 +3,9 @@
 
 use crate::acme::{self, AcmeSettings};
 use crate::failure::Failure;
+use crate::log;
 use net::tls::{
-    Client, ClientCertificates, Fingerprint, Identity, Server, Trust, make_self_signed,
+    Client, ClientCertificates, FileError, Fingerprint, Identity, Server, Trust, make_self_signed,
 };
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -59,12 +60,11 @@ impl TlsSettings {
         own.chain.exists() && own.key.exists()
     }
 
-    /// The file of the certificate that an issuer has given, if there is one and it is wanted. One
-    /// that cannot be used is none: it is asked for again.
-    fn issued(&self, data: &Path) -> Option<Files> {
+    /// The certificate that an issuer has given, if there is one and it is wanted.
+    fn issued(&self, data: &Path) -> Option<Result<Identity, FileError>> {
         let file = acme::issued(data);
-        let has_one = self.acme.is_some() && Identity::read(&file, &file).is_ok();
-        has_one.then(|| Files { chain: file.clone(), key: file })
+        let has_one = self.acme.is_some() && file.exists();
+        has_one.then(|| Identity::read(&file, &file))
     }
 
     /// Whether the server has to make itself a certificate, as things are in the directory `data`.
@@ -86,8 +86,15 @@ impl TlsSettings {
         let said = |error: &dyn std::fmt::Display| Failure::said(format!("tls: {error}"));
         let own = Files::own(data);
         let mut files = self.certificates.clone();
-        files.splice(0..0, self.issued(data));
-        let has_none = files.is_empty();
+        let issued = match self.issued(data) {
+            // It is asked for again, but not in place of one that is shown.
+            Some(Err(error)) if before.is_none() => {
+                log::warn("tls", || error.to_string());
+                None
+            }
+            issued => issued.transpose().map_err(|e| said(&e))?,
+        };
+        let has_none = files.is_empty() && issued.is_none();
         if has_none {
             if !Self::has_own(data) {
                 make_self_signed(names, &own.chain, &own.key).map_err(|e| said(&e))?;
@@ -95,12 +102,15 @@ impl TlsSettings {
             files.push(own.clone());
         }
         let identities = files.iter().map(|files| Identity::read(&files.chain, &files.key));
-        let identities: Vec<_> = identities.collect::<Result<_, _>>().map_err(|e| said(&e))?;
+        let mut identities: Vec<_> = identities.collect::<Result<_, _>>().map_err(|e| said(&e))?;
+        // Issuers that everybody trusts give certificates for those alone who are called.
+        let caller = identities.first().or(issued.as_ref()).cloned();
+        identities.splice(0..0, issued);
         let first = identities.first().cloned();
         let fingerprint = first.as_ref().map(Identity::fingerprint);
         Ok(Tls {
             server: Server::new(identities, &self.clients, before).map_err(|e| said(&e))?,
-            client: Client::new(&self.trust, first.as_ref(), false).map_err(|e| said(&e))?,
+            client: Client::new(&self.trust, caller.as_ref(), false).map_err(|e| said(&e))?,
             fingerprint: fingerprint.ok_or_else(|| said(&"there is no certificate"))?,
             valid_until: first.as_ref().and_then(Identity::validity).map(|valid| valid.end),
             own: has_none.then_some(own.chain),

@@ -17,6 +17,14 @@ fn certificates(settings: &Settings, out: &mut Out) -> Result<(), Failure> {
         listens.iter().filter(|listen| listen.transport.is_secure()).collect();
     if let Some(wanted) = &settings.tls.acme {
         out.line(&format!("gets {wanted}, once that is due"))?;
+        let domains = settings.engine_config().domains;
+        let names = domains.iter().map(|domain| &domain.name);
+        for name in names.filter(|name| !wanted.domains.contains(name)) {
+            out.line(&format!(
+                "warning: {name} is not among acme.domains: who calls it by TLS does not find it in \
+                 the certificate"
+            ))?;
+        }
         if secure.is_empty() {
             out.line("warning: nothing listens for TLS, so [acme] is for nothing")?;
         } else if !secure.iter().any(|listen| listen.outside().port() == acme::PORT) {

@@ -3,6 +3,7 @@
 use super::AcmeSettings;
 use super::http::Http;
 use crate::failure::{Failure, during};
+use crate::log;
 use instant_acme::{Account, AccountCredentials, NewAccount};
 use serde::{Deserialize, Serialize};
 use std::fs::{OpenOptions, read, remove_file, rename};
@@ -10,7 +11,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-/// An account and what it was made with: with anything else, another one is wanted.
+/// An account, where it is, and whom the issuer may write to.
 #[derive(Deserialize, Serialize)]
 struct Kept {
     directory: String,
@@ -27,31 +28,45 @@ impl AcmeSettings {
     pub(super) async fn account(&self, data: &Path) -> Result<Account, Failure> {
         let file = file(data);
         let builder = Account::builder_with_http(Box::new(Http::new(self.issuers.as_deref())?));
-        if let Some(kept) = self.kept(&file) {
-            return Ok(builder.from_credentials(kept.credentials).await?);
-        }
         let contacts: Vec<String> =
             self.contacts.iter().map(|contact| format!("mailto:{contact}")).collect();
         let contacts: Vec<&str> = contacts.iter().map(String::as_str).collect();
+        if let Some(kept) = self.kept(&file)? {
+            let account = builder.from_credentials(kept.credentials).await?;
+            if kept.contacts != self.contacts {
+                account.update_contacts(&contacts).await?;
+                if let Some(kept) = self.kept(&file)? {
+                    self.keep(&file, kept.credentials)?;
+                }
+            }
+            return Ok(account);
+        }
         let new = NewAccount {
             contact: &contacts,
             terms_of_service_agreed: true,
             only_return_existing: false,
         };
         let (account, credentials) = builder.create(&new, self.directory.clone(), None).await?;
-        let kept = Kept {
-            directory: self.directory.clone(),
-            contacts: self.contacts.clone(),
-            credentials,
-        };
-        write_private(&file, &serde_json::to_vec(&kept)?)?;
+        log::info("acme", || format!("there is an account now, {}", account.id()));
+        self.keep(&file, credentials)?;
         Ok(account)
     }
 
-    /// What is in `file`, if it is what is wanted.
-    fn kept(&self, file: &Path) -> Option<Kept> {
-        let kept: Kept = serde_json::from_slice(&read(file).ok()?).ok()?;
-        (kept.directory == self.directory && kept.contacts == self.contacts).then_some(kept)
+    /// The account in `file`, if it is one at the issuer that is wanted.
+    fn kept(&self, file: &Path) -> Result<Option<Kept>, Failure> {
+        let bytes = match read(file) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            bytes => bytes.map_err(during(file.display()))?,
+        };
+        let kept: Option<Kept> = serde_json::from_slice(&bytes).ok();
+        Ok(kept.filter(|kept| kept.directory == self.directory))
+    }
+
+    fn keep(&self, file: &Path, credentials: AccountCredentials) -> Result<(), Failure> {
+        let (directory, contacts) = (self.directory.clone(), self.contacts.clone());
+        let kept = Kept { directory, contacts, credentials };
+        let fresh = write_fresh(file, &serde_json::to_vec(&kept)?)?;
+        rename(fresh, file).map_err(during(file.display()))
     }
 }
 
@@ -61,15 +76,15 @@ pub(super) fn forget(data: &Path) {
     let _ = remove_file(file(data));
 }
 
-/// Replaces `file` as a whole by `bytes`, which are for this user alone.
-pub(super) fn write_private(file: &Path, bytes: &[u8]) -> Result<(), Failure> {
+/// Writes `bytes`, which are for this user alone, to what is to replace `file` as a whole.
+pub(super) fn write_fresh(file: &Path, bytes: &[u8]) -> Result<PathBuf, Failure> {
     let fresh = file.with_extension("new");
     let write = || {
         let mut opened = OpenOptions::new();
         let mut opened = opened.write(true).create(true).truncate(true).mode(0o600).open(&fresh)?;
         opened.write_all(bytes)?;
-        opened.sync_all()?;
-        rename(&fresh, file)
+        opened.sync_all()
     };
-    write().map_err(during::<io::Error>(format_args!("{} cannot be written", file.display())))
+    write().map_err(during::<io::Error>(fresh.display()))?;
+    Ok(fresh)
 }

@@ -8,11 +8,14 @@ use std::path::Path;
 use std::pin::Pin;
 use std::time::Duration;
 use ureq::Agent;
-use ureq::http::{Request, Response};
+use ureq::http::header::{CONTENT_TYPE, USER_AGENT};
+use ureq::http::{HeaderValue, Request, Response};
 use ureq::tls::{Certificate, RootCerts, TlsConfig};
 
 /// The longest time for one question and its answer.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// Who asks (RFC 8555 section 6.1).
+const WHO: HeaderValue = HeaderValue::from_static(concat!("barebell/", env!("CARGO_PKG_VERSION")));
 /// The longest answer in bytes: a chain of certificates has some thousand.
 const MAX_ANSWER: u64 = 1 << 20;
 
@@ -31,6 +34,12 @@ impl Http {
             Some(file) => net::tls::read_certificates(file)?,
             None => net::tls::system_issuers(),
         };
+        if issuers.is_empty() {
+            return Err(Failure::said(
+                "this system trusts no issuers: install ca-certificates, or name a file in \
+                 acme.issuers",
+            ));
+        }
         let issuers: Vec<_> =
             issuers.iter().map(|issuer| Certificate::from_der(issuer).to_owned()).collect();
         let tls = TlsConfig::builder()
@@ -41,8 +50,7 @@ impl Http {
             .tls_config(tls)
             .https_only(true)
             .http_status_as_error(false)
-            .timeout_global(Some(PATIENCE))
-            .user_agent(concat!("barebell/", env!("CARGO_PKG_VERSION")));
+            .timeout_global(Some(PATIENCE));
         Ok(Self { agent: config.build().into() })
     }
 }
@@ -54,13 +62,21 @@ impl HttpClient for Http {
     ) -> Pin<Box<dyn Future<Output = Result<BytesResponse, Error>> + Send>> {
         let agent = self.agent.clone();
         Box::pin(async move {
-            let (head, body) = request.into_parts();
+            let (mut head, body) = request.into_parts();
+            head.headers.insert(USER_AGENT, WHO);
             let Ok(body) = body.collect().await;
             let body = body.to_bytes().to_vec();
+            let place = head.uri.clone();
             let ask = move || ask(&agent, Request::from_parts(head, body));
             let answer = tokio::task::spawn_blocking(ask).await;
             let answer = answer.map_err(|error| Error::Other(Box::new(error)))?;
             let (parts, body) = answer.map_err(|error| Error::Other(Box::new(error)))?.into_parts();
+            // What is no problem as ACME has it is said in words here, and not taken for JSON.
+            let kind = parts.headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+            let is_problem = kind.is_some_and(|kind| kind.starts_with("application/problem+json"));
+            if !parts.status.is_success() && !is_problem {
+                return Err(Error::Other(format!("{place} answers {}", parts.status).into()));
+            }
             Ok(BytesResponse { parts, body: Box::new(Bytes::from(body)) })
         })
     }

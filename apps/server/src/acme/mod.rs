@@ -9,6 +9,7 @@ pub(crate) use order::obtain;
 
 use net::tls::{Identity, ServerName};
 use std::fmt;
+use std::fs::read_to_string;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -45,24 +46,48 @@ pub(crate) fn issued(data: &Path) -> PathBuf {
 
 impl AcmeSettings {
     /// When to ask for a certificate, as things are in the directory `data`: once two thirds of the
-    /// time are over of the one that was issued; at once where there is none, or not for all
-    /// domains.
+    /// time are over of the one that was issued; at once where there is none, or none that is as it
+    /// is wanted.
     pub(crate) fn due(&self, data: &Path) -> SystemTime {
-        let file = issued(data);
-        let identity = Identity::read(&file, &file).ok();
-        identity.and_then(|identity| self.renewal(&identity)).unwrap_or(SystemTime::UNIX_EPOCH)
+        self.renewal(&issued(data)).unwrap_or(SystemTime::UNIX_EPOCH)
     }
 
-    /// When `identity` is to be renewed; `None` where it is not what is wanted.
-    fn renewal(&self, identity: &Identity) -> Option<SystemTime> {
-        let is_for =
-            |name: &String| ServerName::try_from(&**name).is_ok_and(|name| identity.is_for(&name));
-        if !self.domains.iter().all(is_for) {
-            return None;
+    /// When the certificate in `file` is to be renewed.
+    ///
+    /// # Errors
+    /// Where it is not what is wanted.
+    fn renewal(&self, file: &Path) -> Result<SystemTime, String> {
+        let text = read_to_string(file).map_err(|error| error.to_string())?;
+        if !text.starts_with(&self.first_line()) {
+            return Err("it is not from there".to_owned());
         }
-        let valid = identity.validity()?;
-        let time = valid.end.duration_since(valid.start).ok()?;
-        Some(valid.start + time * 2 / 3)
+        let identity = Identity::read(file, file).map_err(|error| error.to_string())?;
+        for domain in &self.domains {
+            let name = ServerName::try_from(&**domain).map_err(|error| error.to_string())?;
+            if !identity.is_for(&name) {
+                return Err(format!("it is not for {domain}"));
+            }
+        }
+        let valid = identity.validity().ok_or("it does not say until when it is valid")?;
+        let time = valid.end.duration_since(valid.start);
+        let time = time.map_err(|_| "it ends before it begins".to_owned())?;
+        Ok(valid.start + time * 2 / 3)
+    }
+
+    /// Whether a certificate in `file`, which has just come, can be used for a while.
+    ///
+    /// # Errors
+    /// Why not.
+    fn judge(&self, file: &Path) -> Result<(), String> {
+        match self.renewal(file)?.duration_since(SystemTime::now()) {
+            Ok(left) if !left.is_zero() => Ok(()),
+            _ => Err("two thirds of its time are over already: look at the clock".to_owned()),
+        }
+    }
+
+    /// What a file with a certificate from there begins with; the rest is PEM.
+    fn first_line(&self) -> String {
+        format!("From {}\n", self.directory)
     }
 }
 
@@ -85,12 +110,16 @@ mod tests {
         assert_eq!(wanted.due(folder.path()), at_once);
         let [chain, key] = ["chain", "key"].map(|name| folder.path().join(name));
         make_self_signed(&["sip.example.com".to_owned()], &chain, &key).unwrap();
-        let read = |file| std::fs::read_to_string(file).unwrap();
-        std::fs::write(issued(folder.path()), read(&key) + &read(&chain)).unwrap();
+        let read = |file| read_to_string(file).unwrap();
+        let text = wanted.first_line() + &read(&key) + &read(&chain);
+        std::fs::write(issued(folder.path()), text).unwrap();
         let valid = Identity::read(&chain, &key).unwrap().validity().unwrap();
         let left = valid.end.duration_since(wanted.due(folder.path())).unwrap();
         let all = valid.end.duration_since(valid.start).unwrap();
         assert_eq!(left.as_secs(), (all / 3).as_secs());
         assert_eq!(of(&["sip.example.com", "example.com"]).due(folder.path()), at_once);
+        let directory = "https://acme-staging-v02.api.letsencrypt.org/directory".to_owned();
+        let elsewhere = AcmeSettings { directory, ..wanted };
+        assert_eq!(elsewhere.due(folder.path()), at_once);
     }
 }

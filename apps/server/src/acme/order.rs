@@ -1,13 +1,14 @@
 //! One certificate, from asking for it to its file.
 
-use super::account::{forget, write_private};
+use super::account::{forget, write_fresh};
 use super::{AcmeSettings, issued};
-use crate::failure::Failure;
+use crate::failure::{Failure, during};
 use instant_acme::{
     AuthorizationStatus, ChallengeType, Error, Identifier, NewOrder, Order, OrderStatus,
     RetryPolicy,
 };
 use net::tls::Proof;
+use std::fs::rename;
 use std::path::Path;
 use std::time::Duration;
 
@@ -27,12 +28,13 @@ pub(crate) async fn obtain(
     let mut order = order(wanted, data).await?;
     prove_all(&mut order, prove).await?;
     let patience = RetryPolicy::new().timeout(PATIENCE);
-    if order.poll_ready(&patience).await? == OrderStatus::Invalid {
-        return Err(Failure::Said(refusal(&mut order).await));
-    }
+    wait_until_ready(&mut order, &patience).await?;
     let key = order.finalize().await?;
     let chain = order.poll_certificate(&patience).await?;
-    write_private(&issued(data), (key + &chain).as_bytes())
+    let file = issued(data);
+    let fresh = write_fresh(&file, (wanted.first_line() + &key + &chain).as_bytes())?;
+    wanted.judge(&fresh).map_err(during("what has come is of no use"))?;
+    rename(fresh, &file).map_err(during(file.display()))
 }
 
 /// Begins an order.
@@ -73,18 +75,26 @@ async fn prove_all(order: &mut Order, prove: impl Fn(Vec<Proof>)) -> Result<(), 
     Ok(())
 }
 
-/// Why the issuer does not give a certificate.
-async fn refusal(order: &mut Order) -> String {
+/// Waits until the issuer has looked at all proofs.
+async fn wait_until_ready(order: &mut Order, patience: &RetryPolicy) -> Result<(), Failure> {
+    let said = match order.poll_ready(patience).await {
+        Ok(OrderStatus::Invalid) => "it refuses, and does not say why".to_owned(),
+        Err(Error::Api(problem)) => problem.to_string(),
+        other => return Ok(other.map(drop)?),
+    };
+    Err(Failure::Said(refusal(order).await.unwrap_or(said)))
+}
+
+/// Which domains do not lead here, as the issuer has seen it, and why.
+async fn refusal(order: &mut Order) -> Option<String> {
     let mut reasons = Vec::new();
     let mut authorizations = order.authorizations();
     while let Some(authorization) = authorizations.next().await {
         let Ok(mut authorization) = authorization else { continue };
+        let domain = authorization.identifier().to_string();
         let Ok(state) = authorization.refresh().await else { continue };
         let errors = state.challenges.iter().filter_map(|challenge| challenge.error.as_ref());
-        reasons.extend(errors.map(ToString::to_string));
+        reasons.extend(errors.map(|error| format!("{domain}: {error}")));
     }
-    match reasons.is_empty() {
-        true => "it refuses, and does not say why".to_owned(),
-        false => reasons.join("; "),
-    }
+    (!reasons.is_empty()).then(|| reasons.join("; "))
 }

@@ -195,7 +195,10 @@ fn an_issuer_is_asked_only_for_what_it_can_give() {
     }
     let of = |key: &str| domains("\"a.org\"") + "\n" + key;
     refused(&of("contacts = [\"mailto:a@b.org\"]"), "5:13: contacts: \"mailto:a@b.org\" is no add");
-    refused(&of("directory = \"http://a.org\""), "5:13: directory: \"http://a.org\" is no place");
+    for place in ["http://a.org", "https:///dir", "https://a.org/a b", "https://"] {
+        let expected = format!("5:13: directory: \"{place}\" is no place");
+        refused(&of(&format!("directory = \"{place}\"")), &expected);
+    }
     let clients = "[tls]\nclient_issuers = \"a.pem\"\nclient_certificates_required = true\n";
     let text = format!("{clients}{}", of("").trim_start());
     refused(&text, "6:11: the issuer has no certificate to show");

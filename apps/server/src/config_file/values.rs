@@ -13,6 +13,7 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use toml::Spanned;
 use toml::de::DeValue;
+use ureq::http::Uri;
 
 /// The mode called `name`.
 ///
@@ -111,8 +112,10 @@ pub(super) fn mail(text: &str) -> Result<String, String> {
 
 /// A place in the web that is asked over TLS.
 pub(super) fn https(text: &str) -> Result<String, String> {
-    match text.strip_prefix("https://") {
-        Some(rest) if !rest.is_empty() => Ok(text.to_owned()),
+    match text.parse::<Uri>() {
+        Ok(uri) if uri.scheme_str() == Some("https") && uri.host() != Some("") => {
+            Ok(text.to_owned())
+        }
         _ => {
             Err(format!("\"{text}\" is no place to ask; expected a URL that begins with https://"))
         }

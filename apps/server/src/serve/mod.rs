@@ -102,8 +102,8 @@ pub(crate) fn run(setup: Setup) -> Result<(), Failure> {
     }
     tokio::task::LocalSet::new().block_on(&runtime, async {
         let looking_up = tokio::task::spawn_local(lookups.start(&hub, dns(&config)));
-        let renewal = Renewal::new(data, tls);
-        renewal.keep(&settings);
+        let renewal = Renewal::new(data, tls, settings);
+        renewal.keep();
         until_told_to_end(|| reload(&read_again, &listens, &desk, &*storage, &renewal)).await?;
         log::info("stop", || "stopping: no new calls are taken".to_owned());
         drain(&hub.engine).await;

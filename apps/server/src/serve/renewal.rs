@@ -3,15 +3,15 @@
 
 use super::connections::CurrentTls;
 use crate::acme::{AcmeSettings, obtain};
-use crate::failure::Failure;
+use crate::failure::{Failure, during};
 use crate::log;
 use crate::settings::Settings;
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
-use tokio::task::{AbortHandle, spawn_local};
+use tokio::task::{AbortHandle, JoinSet, spawn_local};
 use tokio::time::sleep;
 
 /// How often the wall clock is looked at, which may be set.
@@ -20,45 +20,61 @@ const LOOK_AGAIN: Duration = Duration::from_secs(3600);
 /// count failures, and end with those who ask on and on.
 const FIRST_PAUSE: Duration = Duration::from_secs(300);
 /// The longest such pause.
-const LONGEST_PAUSE: Duration = Duration::from_secs(12 * 3600);
+const LONGEST_PAUSE: Duration = Duration::from_secs(3600);
 
 /// Who renews certificates.
 pub(super) struct Renewal {
     data: PathBuf,
     tls: Arc<CurrentTls>,
+    /// As they are now.
+    settings: RefCell<Settings>,
+    /// What asks an issuer in time.
     keeping: Cell<Option<AbortHandle>>,
+    /// Which certificate an issuer is asked for now, and what does so.
+    asking: RefCell<Option<(AcmeSettings, AbortHandle)>>,
 }
 
 impl Renewal {
     /// Renews what `tls` shows, with the files in the directory `data`.
-    pub(super) fn new(data: PathBuf, tls: Arc<CurrentTls>) -> Rc<Self> {
-        Rc::new(Self { data, tls, keeping: Cell::new(None) })
+    pub(super) fn new(data: PathBuf, tls: Arc<CurrentTls>, settings: Settings) -> Rc<Self> {
+        let (keeping, asking) = (Cell::new(None), RefCell::new(None));
+        Rc::new(Self { data, tls, settings: RefCell::new(settings), keeping, asking })
     }
 
     /// Reads certificates again, and asks an issuer as `settings` want it from now on. To be called
     /// on a `LocalSet`.
     ///
     /// # Errors
-    /// When they cannot be used: those of before are shown on.
+    /// When they cannot be read: those of before are shown on.
     pub(super) fn renew(self: &Rc<Self>, settings: &Settings) -> Result<(), Failure> {
-        self.read(settings)?;
-        self.keep(settings);
-        Ok(())
+        self.settings.replace(settings.clone());
+        let read = self.read();
+        self.keep();
+        read
     }
 
-    /// Has an issuer asked in time, as `settings` want it from now on. To be called on a
+    /// Has an issuer asked in time, as the settings want it from now on. To be called on a
     /// `LocalSet`.
-    pub(super) fn keep(self: &Rc<Self>, settings: &Settings) {
-        if let Some(before) = self.keeping.take() {
-            before.abort();
+    pub(super) fn keep(self: &Rc<Self>) {
+        let wanted = self.settings.borrow().tls.acme.clone();
+        let asking = self.asking.take();
+        if let (Some((asked, _)), Some(wanted)) = (&asking, &wanted)
+            && asked == wanted
+        {
+            self.asking.replace(asking);
+            return;
         }
-        let Some(wanted) = settings.tls.acme.clone() else { return };
-        let (renewal, settings) = (Rc::clone(self), settings.clone());
-        let task = spawn_local(async move { renewal.ask_in_time(&wanted, &settings).await });
+        let asking = asking.map(|(_, asking)| asking);
+        self.keeping.take().into_iter().chain(asking).for_each(|task| task.abort());
+        self.tls.prove(Vec::new());
+        let Some(wanted) = wanted else { return };
+        let renewal = Rc::clone(self);
+        let task = spawn_local(async move { renewal.ask_in_time(&wanted).await });
         self.keeping.set(Some(task.abort_handle()));
     }
 
-    fn read(&self, settings: &Settings) -> Result<(), Failure> {
+    fn read(&self) -> Result<(), Failure> {
+        let settings = self.settings.borrow();
         let tls = settings.open_tls(&self.data, self.tls.server().as_ref())?;
         if let Some(tls) = &tls {
             log::info("tls", || tls.remark());
@@ -67,51 +83,57 @@ impl Renewal {
         Ok(())
     }
 
-    async fn ask_in_time(&self, wanted: &AcmeSettings, settings: &Settings) {
+    async fn ask_in_time(&self, wanted: &AcmeSettings) {
         let mut pause = FIRST_PAUSE;
         loop {
-            if let Some(left) = self.time_left(wanted) {
+            let left = wanted.due(&self.data).duration_since(SystemTime::now()).unwrap_or_default();
+            if !left.is_zero() {
                 sleep(left.min(LOOK_AGAIN)).await;
                 continue;
             }
             log::info("acme", || format!("asking for {wanted}"));
-            match self.ask(wanted, settings).await {
-                Ok(()) => pause = FIRST_PAUSE,
-                Err(failure) => {
-                    log::warn("acme", || {
-                        let pause = humantime::format_duration(pause);
-                        format!(
-                            "{wanted} is not to be had: {failure}; it is asked again in {pause}, \
-                             or at once on SIGHUP"
-                        )
-                    });
-                    sleep(pause).await;
-                    pause = (pause * 2).min(LONGEST_PAUSE);
-                }
-            }
+            let Err(failure) = self.ask(wanted).await else {
+                self.show().await;
+                pause = FIRST_PAUSE;
+                continue;
+            };
+            log::warn("acme", || {
+                let pause = humantime::format_duration(pause);
+                format!(
+                    "{wanted} is not to be had: {failure}; it is asked again in {pause}, or at \
+                     once on SIGHUP"
+                )
+            });
+            sleep(pause).await;
+            pause = (pause * 2).min(LONGEST_PAUSE);
         }
     }
 
-    /// How long the certificate that was issued does.
-    fn time_left(&self, wanted: &AcmeSettings) -> Option<Duration> {
-        let left = wanted.due(&self.data).duration_since(SystemTime::now()).ok()?;
-        (!left.is_zero()).then_some(left)
+    async fn ask(&self, wanted: &AcmeSettings) -> Result<(), Failure> {
+        if self.tls.server().is_none() {
+            return Err(Failure::said("nothing listens for TLS"));
+        }
+        let (asked, data, tls) = (wanted.clone(), self.data.clone(), Arc::clone(&self.tls));
+        // A task of its own, since the library panics at some answers that no issuer should give.
+        let mut task = JoinSet::new();
+        let asks = async move { obtain(&asked, &data, |proofs| tls.prove(proofs)).await };
+        let asking = task.spawn_local(asks);
+        self.asking.replace(Some((wanted.clone(), asking)));
+        let obtained = task.join_next().await;
+        self.asking.take();
+        self.tls.prove(Vec::new());
+        match obtained {
+            Some(Ok(obtained)) => obtained,
+            Some(Err(error)) => Err(error).map_err(during("what it answers is not understood")),
+            None => Err(Failure::said("it was not asked")),
+        }
     }
 
-    async fn ask(&self, wanted: &AcmeSettings, settings: &Settings) -> Result<(), Failure> {
-        let no_tls = || Failure::said("nothing listens for TLS");
-        let server = self.tls.server().ok_or_else(no_tls)?;
-        let prove = |proofs| self.tls.set_server(server.proving(proofs));
-        let obtained = obtain(wanted, &self.data, prove).await;
-        self.tls.set_server(server);
-        obtained?;
-        self.read(settings)?;
-        // Otherwise it would be asked for again and again.
-        let left = self.time_left(wanted);
-        left.map(drop).ok_or_else(|| {
-            Failure::said(
-                "what was issued is not for all of them, or not for now: look at the clock",
-            )
-        })
+    /// Shows the certificate that has come, once all others can be read, too.
+    async fn show(&self) {
+        while let Err(failure) = self.read() {
+            log::warn("acme", || format!("the certificate that came is not shown yet: {failure}"));
+            sleep(FIRST_PAUSE).await;
+        }
     }
 }

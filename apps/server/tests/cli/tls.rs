@@ -95,6 +95,29 @@ fn certificates_are_read_again_and_connections_go_on() {
 }
 
 #[test]
+fn what_an_issuer_will_not_find_is_said_before() {
+    let site = Site::new();
+    let check = |config: &str| {
+        let acme = "[acme]\ndomains = [\"sip.example.com\"]\nterms_of_service_agreed = true\n";
+        let config = site.file("acme.toml", &format!("{config}\n{acme}"));
+        let words = format!("check --config {}", show(&config));
+        stdout(&site.command(&words).output().unwrap())
+    };
+    let said = check("domains = [\"example.com\"]\nlisten = [\"tls:127.0.0.1:0\"]");
+    assert!(
+        said.contains("gets a certificate for sip.example.com from https://acme-v02"),
+        "{said}"
+    );
+    assert!(said.contains("example.com is not among acme.domains"), "{said}");
+    assert!(said.contains("nothing listens for TLS on port 443"), "{said}");
+    let listen = "tls:127.0.0.1:0 as 192.0.2.1:443";
+    let said = check(&format!("domains = [\"sip.example.com\"]\nlisten = [\"{listen}\"]"));
+    assert!(!said.contains("among acme.domains") && !said.contains("on port 443"), "{said}");
+    let said = check("listen = [\"udp:127.0.0.1:0\"]");
+    assert!(said.contains("so [acme] is for nothing"), "{said}");
+}
+
+#[test]
 fn who_does_not_speak_tls_is_told_and_counted() {
     let site = Site::new();
     let (_server, address) = serve(&site, "");

@@ -3,7 +3,7 @@
 
 use crate::certificates::Tls;
 use net::Origins;
-use net::tls::{CertificateDer, Server, ServerName, Session, TlsError};
+use net::tls::{CertificateDer, Proof, Server, ServerName, Session, TlsError};
 use parking_lot::RwLock;
 use sip::Transport;
 use std::sync::Arc;
@@ -12,13 +12,16 @@ use std::sync::Arc;
 /// with what they began with.
 pub(crate) struct CurrentTls {
     tls: RwLock<Option<Tls>>,
+    /// What accepts in place of that while an issuer looks for a proof.
+    proving: RwLock<Option<Server>>,
     origins: RwLock<Arc<Origins>>,
 }
 
 impl CurrentTls {
     /// Without `tls` there is none. WebSocket is for pages of `origins`.
     pub(crate) fn new(tls: Option<Tls>, origins: Origins) -> Self {
-        Self { tls: RwLock::new(tls), origins: RwLock::new(Arc::new(origins)) }
+        let (tls, proving) = (RwLock::new(tls), RwLock::new(None));
+        Self { tls, proving, origins: RwLock::new(Arc::new(origins)) }
     }
 
     /// Begins with these from now on; without `tls` with what there was.
@@ -29,11 +32,10 @@ impl CurrentTls {
         }
     }
 
-    /// Accepts by `server` from now on.
-    pub(crate) fn set_server(&self, server: Server) {
-        if let Some(tls) = self.tls.write().as_mut() {
-            tls.server = server;
-        }
+    /// Shows `proofs` to issuers from now on, as long as there are any.
+    pub(crate) fn prove(&self, proofs: Vec<Proof>) {
+        let server = self.server().filter(|_| !proofs.is_empty());
+        *self.proving.write() = server.map(|server| server.proving(proofs));
     }
 
     /// Whose pages may ask for WebSocket.
@@ -48,9 +50,13 @@ impl CurrentTls {
 
     /// For a connection that is accepted by `transport`; `None` where that is not over TLS.
     pub(super) fn accept(&self, transport: Transport) -> Option<Result<Session, TlsError>> {
-        let current = self.tls.read();
-        let server = &current.as_ref()?.server;
-        transport.is_secure().then(|| server.accept())
+        if !transport.is_secure() {
+            return None;
+        }
+        if let Some(server) = &*self.proving.read() {
+            return Some(server.accept());
+        }
+        Some(self.tls.read().as_ref()?.server.accept())
     }
 
     /// For one that is opened to `name`.
