@@ -3,9 +3,10 @@
 
 use net::tls::{Client, ServerName, Trust};
 use peers::pebble::Pebble;
-use peers::process::wait_until;
+use peers::process::{Program, run, wait_until};
 use peers::server::{Barebell, DOMAIN, Options};
 use std::net::SocketAddr;
+use std::process::Command;
 use std::time::Duration;
 use test_support::agent::ping;
 
@@ -44,6 +45,13 @@ fn a_certificate_is_issued_and_kept() {
     let is_trusted = || ask(address, DOMAINS[0], &trust).ok();
     wait_until("a certificate that the issuer has signed", is_trusted);
     ask(address, DOMAINS[1], &trust).expect("it is for both");
+    // The chain is whole: OpenSSL knows the root alone.
+    let mut openssl = Command::new("openssl");
+    openssl.args(["s_client", "-connect", &address.to_string(), "-servername", DOMAINS[0]]);
+    openssl.args(["-verify_hostname", DOMAINS[0], "-verify_return_error", "-CAfile"]);
+    openssl.arg(pebble.root());
+    let said = run(Program { name: "openssl", packages: "openssl" }, openssl);
+    assert!(said.contains("Verify return code: 0 (ok)"), "{said}");
     let refusal = ask(address, "other.acme.test", &trust).expect_err("for nobody else");
     assert!(refusal.contains("other.acme.test"), "{refusal}");
     server.crash();

@@ -94,6 +94,34 @@ fn certificates_are_read_again_and_connections_go_on() {
     assert!(said.contains(&format!("tls: {chain}: expected certificates in PEM")), "{said}");
 }
 
+/// As OpenSSL sees it: TLS 1.2 and 1.3, with suites that have forward secrecy and AEAD.
+#[test]
+fn nothing_weak_is_spoken() {
+    let site = Site::new();
+    let (_server, address) = serve(&site, "");
+    for (flags, is_spoken) in [
+        ("-tls1_3", true),
+        ("-tls1_2", true),
+        ("-tls1_2 -cipher ECDHE-ECDSA-CHACHA20-POLY1305", true),
+        ("-tls1_1 -cipher ALL@SECLEVEL=0", false),
+        ("-tls1 -cipher ALL@SECLEVEL=0", false),
+        // Without AEAD.
+        ("-tls1_2 -cipher ECDHE-ECDSA-AES128-SHA", false),
+        ("-tls1_2 -cipher ECDHE-ECDSA-AES256-SHA384", false),
+        // Without forward secrecy, and without encryption.
+        ("-tls1_2 -cipher AES256-GCM-SHA384", false),
+        ("-tls1_2 -cipher NULL@SECLEVEL=0", false),
+    ] {
+        let mut openssl = Command::new("openssl");
+        openssl.args(["s_client", "-connect", &address.to_string(), "-servername", "example.com"]);
+        let run = openssl.args(flags.split(' ')).stdin(std::process::Stdio::null()).output();
+        let run = run.expect("openssl, of the package of that name");
+        let (said, why) = (stdout(&run), String::from_utf8_lossy(&run.stderr));
+        assert_eq!(!said.contains("Cipher is (NONE)"), is_spoken, "{flags}: {said}{why}");
+        assert!(is_spoken || why.contains("alert"), "{flags} is refused by the server: {why}");
+    }
+}
+
 #[test]
 fn what_an_issuer_will_not_find_is_said_before() {
     let site = Site::new();
