@@ -72,7 +72,9 @@ impl Target {
         let host = with_port.rsplit_once(':').map_or("", |(host, _)| host).to_owned();
         let address = with_port
             .to_socket_addrs()
-            .map_err(|error| format!("{reasons}{error}; expected udp:HOST:PORT or tcp:HOST:PORT"))?
+            .map_err(|error| {
+                format!("{reasons}{error}; expected HOST:PORT after udp:, tcp:, tls:, ws: or wss:")
+            })?
             .next()
             .ok_or_else(|| format!("{host} has no address"))?;
         Ok(Self { transport, address, host, others: Vec::new() })
