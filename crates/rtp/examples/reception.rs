@@ -1,4 +1,4 @@
-//! What a receiver tells of a source whose packets come at odd times, one of them never:
+//! Reception statistics of a source with jitter and one lost packet:
 //!
 //! ```sh
 //! cargo run -p barebell-rtp --example reception
@@ -12,7 +12,7 @@ use std::time::Duration;
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut reception: Option<Reception> = None;
     for (number, delay) in [(0, 10), (1, 14), (2, 9), (4, 30), (5, 11), (6, 10)] {
-        // As it would come from a socket: 20 ms of G.711, 8,000 samples a second.
+        // A packet as received from a socket: 20 ms of G.711 at 8,000 samples per second.
         let mut buffer = [0; 200];
         let timestamp = 160 * u32::from(number);
         let fields = Fields { sequence_number: number, timestamp, ssrc: 7, ..Fields::default() };

@@ -1,23 +1,24 @@
-//! Telephone events, DTMF above all (RFC 4733).
+//! Telephone events such as DTMF (RFC 4733).
 
-/// A state of a telephone event, as each packet of it carries it.
+/// The state of a telephone event, as one packet carries it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TelephoneEvent {
-    /// The event: 0 to 9 are digits, 10 is `*`, 11 `#`, 12 to 15 are A to D (RFC 4733 section 3.2).
+    /// The event code: 0 to 9 are digits, 10 is `*`, 11 `#`, 12 to 15 are A to D (RFC 4733 section
+    /// 3.2).
     pub event: u8,
-    /// Whether it has ended.
+    /// True if the event has ended (the E bit).
     pub end: bool,
     /// The power of a tone in dBm0 without its sign, 0 to 63.
     pub volume: u8,
-    /// How long it has lasted since the packet's timestamp, in units of that.
+    /// The duration so far since the packet's timestamp, in units of the timestamp.
     pub duration: u16,
 }
 
 impl TelephoneEvent {
-    /// The bytes of one in a payload.
+    /// The length of an event in a payload, in bytes.
     pub const LENGTH: usize = 4;
 
-    /// The events in a payload; bytes that are no whole event are left out.
+    /// Parses the events of a payload. Trailing bytes that are not a whole event are ignored.
     pub fn parse_all(payload: &[u8]) -> impl Iterator<Item = Self> + '_ {
         payload.as_chunks().0.iter().map(|&[event, flags, high, low]| Self {
             event,
@@ -27,7 +28,7 @@ impl TelephoneEvent {
         })
     }
 
-    /// The payload that says it.
+    /// Writes the event as a payload.
     #[must_use]
     pub fn to_bytes(self) -> [u8; Self::LENGTH] {
         let [high, low] = self.duration.to_be_bytes();
@@ -44,23 +45,23 @@ pub fn from_digit(digit: char) -> Option<u8> {
     DIGITS.iter().position(|&key| key == digit).map(|event| event as u8)
 }
 
-/// The DTMF key of an event, if it is one.
+/// Returns the DTMF key of an event code, if it is one.
 #[must_use]
 pub fn to_digit(event: u8) -> Option<char> {
     DIGITS.get(usize::from(event)).map(|&digit| char::from(digit))
 }
 
-/// Whether a payload format of this encoding name carries events or tones: its timestamps stand
-/// still while one lasts, so that they say nothing of jitter.
+/// Returns true if the payload format with this encoding name carries events or tones. Its
+/// timestamp does not advance during an event, so it is not used for the jitter.
 #[must_use]
 pub fn is_event_format(name: &str) -> bool {
     ["telephone-event", "tone"].iter().any(|format| name.eq_ignore_ascii_case(format))
 }
 
-/// Follows the events of a source, and tells each once.
+/// Reports each event of a source once.
 ///
-/// All packets of an event have the timestamp of its beginning, but for one so long that it goes on
-/// in a further segment; the last one is sent three times, and any may be lost.
+/// All packets of an event have the timestamp of its beginning, unless a long event continues in a
+/// further segment. The last packet is sent three times. Any packet may be lost.
 #[derive(Clone, Debug, Default)]
 pub struct Events {
     last: Option<Segment>,
@@ -75,12 +76,12 @@ struct Segment {
     has_ended: bool,
 }
 
-/// An event that began so many units or less before the newest one has been overtaken; a source
-/// whose timestamps are further behind has begun anew.
+/// An event that began at most this many timestamp units before the newest one was overtaken. If
+/// the timestamp is further behind, the source has restarted.
 const OVERTAKEN: u32 = 1 << 19;
 
 impl Events {
-    /// Takes a payload; hands each event that begins with it, as it is first heard of, to `each`.
+    /// Receives a payload and calls `each` at the first packet of each event.
     pub fn receive(
         &mut self,
         timestamp: u32,
@@ -88,7 +89,7 @@ impl Events {
         mut each: impl FnMut(TelephoneEvent),
     ) {
         let mut start = timestamp;
-        // Several events in a payload follow one another (RFC 4733 section 2.5.1.5).
+        // Several events in one payload follow one another (RFC 4733 section 2.5.1.5).
         for event in TelephoneEvent::parse_all(payload) {
             if self.is_new(start, event) {
                 each(event);
@@ -112,7 +113,7 @@ impl Events {
         if behind != 0 && behind < OVERTAKEN {
             return false;
         }
-        // RFC 4733 section 2.5.1.3: an event that lasts longer than a duration can say.
+        // RFC 4733 section 2.5.1.3: an event longer than the duration field allows.
         let goes_on = last.event == event
             && !last.has_ended
             && start == last.start.wrapping_add(last.duration.into());
@@ -146,9 +147,9 @@ mod tests {
     }
 
     #[test]
-    fn each_event_is_told_once() {
+    fn each_event_is_reported_once() {
         let mut events = Events::default();
-        let mut told = Vec::new();
+        let mut reported = Vec::new();
         let packet =
             |event, end, duration| TelephoneEvent { event, end, volume: 10, duration }.to_bytes();
         for (timestamp, event, end) in [
@@ -157,23 +158,23 @@ mod tests {
             (0, 1, true),
             (0, 1, true),
             (4000, 1, false),
-            // Overtaken by the next one.
+            // Overtaken by the next event.
             (0, 1, true),
             (4000, 1, true),
             (u32::MAX - 5, 2, true),
-            // Only its end arrives.
+            // Only the end of this event arrives.
             (8000, 3, true),
             (8000, 3, true),
-            // A source that has begun anew, with timestamps behind or far ahead.
+            // A restarted source, with a timestamp behind or far ahead.
             (0x9000_0000, 4, false),
             (0x2000_0000, 5, false),
         ] {
-            events.receive(timestamp, &packet(event, end, 160), |event| told.push(event.event));
+            events.receive(timestamp, &packet(event, end, 160), |event| reported.push(event.event));
         }
-        assert_eq!(told, [1, 1, 3, 4, 5]);
+        assert_eq!(reported, [1, 1, 3, 4, 5]);
 
-        // A key held for longer than one duration can say, then pressed again at once.
-        let mut told = Vec::new();
+        // A key held for longer than the duration field allows, then pressed again at once.
+        let mut reported = Vec::new();
         let start = 0x3000_0000;
         for (timestamp, end, duration) in [
             (start, false, 160),
@@ -182,15 +183,16 @@ mod tests {
             (start + 65_535, true, 800),
             (start + 65_535 + 800, false, 160),
         ] {
-            events.receive(timestamp, &packet(6, end, duration), |event| told.push(event.event));
+            events
+                .receive(timestamp, &packet(6, end, duration), |event| reported.push(event.event));
         }
-        assert_eq!(told, [6, 6]);
+        assert_eq!(reported, [6, 6]);
 
         let two = [packet(7, true, 800), packet(8, true, 800)].concat();
-        let mut told = Vec::new();
-        events.receive(0x4000_0000, &two, |event| told.push(event.event));
-        events.receive(0x4000_0000, &two, |event| told.push(event.event));
-        events.receive(0x4000_1000, &[1, 2, 3], |event| told.push(event.event));
-        assert_eq!(told, [7, 8]);
+        let mut reported = Vec::new();
+        events.receive(0x4000_0000, &two, |event| reported.push(event.event));
+        events.receive(0x4000_0000, &two, |event| reported.push(event.event));
+        events.receive(0x4000_1000, &[1, 2, 3], |event| reported.push(event.event));
+        assert_eq!(reported, [7, 8]);
     }
 }

@@ -1,4 +1,4 @@
-//! Header extensions, and the elements in them (RFC 8285).
+//! RTP header extensions and their elements (RFC 8285).
 
 use core::ops::Range;
 
@@ -12,13 +12,13 @@ pub const TWO_BYTES: u16 = 0x1000;
 /// A header extension (RFC 3550 section 5.3.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extension<'a> {
-    /// Says what the data is.
+    /// The profile, which defines the format of the data.
     pub profile: u16,
-    /// A multiple of four bytes.
+    /// The data, a multiple of four bytes.
     pub data: &'a [u8],
 }
 
-/// How the elements of an extension are written.
+/// The element format of an extension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
     /// Identifiers 1 to 14, 1 to 16 bytes of data.
@@ -28,7 +28,7 @@ pub enum Form {
 }
 
 impl Form {
-    /// The form that a profile stands for, if it is one of RFC 8285.
+    /// Returns the element format of a profile, if it is one of RFC 8285.
     #[must_use]
     pub fn of(profile: u16) -> Option<Self> {
         match profile {
@@ -38,7 +38,7 @@ impl Form {
         }
     }
 
-    /// How many bytes an element takes; `None` if this form cannot carry it.
+    /// Returns the encoded length of an element in bytes, or `None` if this form cannot carry it.
     #[must_use]
     pub fn element_length(self, id: u8, length: usize) -> Option<usize> {
         match self {
@@ -49,13 +49,13 @@ impl Form {
         }
     }
 
-    /// Writes an element at the beginning of `buffer` and gives its length; `None` if this form
-    /// cannot carry it or the buffer is too short.
+    /// Writes an element to the beginning of `buffer` and returns its length. Returns `None` if
+    /// this form cannot carry it or the buffer is too short.
     #[must_use]
     pub fn write_element(self, id: u8, data: &[u8], buffer: &mut [u8]) -> Option<usize> {
         let length = self.element_length(id, data.len())?;
         let (head, body) = buffer.get_mut(..length)?.split_at_mut(length - data.len());
-        // Both fit: `element_length` has seen to it.
+        // `element_length` has checked that both fit.
         match self {
             Self::OneByte => head[0] = id << 4 | (data.len() - 1) as u8,
             Self::TwoBytes => head.copy_from_slice(&[id, data.len() as u8]),
@@ -68,20 +68,20 @@ impl Form {
 /// An element of an extension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Element<'a> {
-    /// The identifier that a session has given to what the data is (`a=extmap`).
+    /// The identifier that the session has assigned (`a=extmap`).
     pub id: u8,
-    /// Its data.
+    /// The data of the element.
     pub data: &'a [u8],
 }
 
 impl Form {
-    /// Takes an element off the beginning of what is left of an extension, and zeros before it, and
-    /// gives what follows; `None` if there is none, or it is not whole.
+    /// Splits off the first element and the padding before it, and returns the bytes after it.
+    /// Returns `None` at the end of the elements or if the element is truncated.
     fn split(self, rest: &[u8]) -> Option<(Element<'_>, &[u8])> {
-        // Zero is padding, between elements and after them.
+        // Zero bytes are padding between elements and after them.
         let rest = &rest[rest.iter().position(|&byte| byte != 0)?..];
         let (id, length, head) = match self {
-            // 15 ends the elements, and so does 0 with a length.
+            // ID 15 ends the elements, and so does ID 0 with a length.
             Self::OneByte if matches!(rest[0] >> 4, 0 | 15) => return None,
             Self::OneByte => (rest[0] >> 4, usize::from(rest[0] & 0x0f) + 1, 1),
             Self::TwoBytes => (rest[0], usize::from(*rest.get(1)?), 2),
@@ -92,12 +92,12 @@ impl Form {
 }
 
 impl<'a> Extension<'a> {
-    /// Its elements, as far as they are whole; none if the profile is not one of RFC 8285.
+    /// The elements up to the first truncated one. Empty if the profile is not one of RFC 8285.
     pub fn elements(&self) -> impl Iterator<Item = Element<'a>> + use<'a> {
         self.elements_with_rest().map(|(element, _)| element)
     }
 
-    /// Where in the data that of the first element with this identifier stands.
+    /// Returns the range within the data of the first element with this identifier.
     #[must_use]
     pub fn position(&self, id: u8) -> Option<Range<usize>> {
         let (element, rest) = self.elements_with_rest().find(|(element, _)| element.id == id)?;
@@ -105,7 +105,8 @@ impl<'a> Extension<'a> {
         Some(end - element.data.len()..end)
     }
 
-    /// Whether nothing but elements and padding is in it, so that an element behind them is found.
+    /// Returns true if the extension holds only elements and padding, so that an element appended
+    /// behind them is found.
     #[must_use]
     pub fn is_whole(&self) -> bool {
         let rest = self.elements_with_rest().last().map_or(self.data, |(_, rest)| rest);
@@ -159,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_form_cannot_carry_is_refused() {
+    fn an_element_that_does_not_fit_the_form_is_rejected() {
         let mut buffer = [0; 300];
         for (form, id, length, expected) in [
             (Form::OneByte, 0, 1, None),
@@ -178,7 +179,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read(
+        fn written_elements_are_parsed(
             wanted in proptest::collection::vec((1u8..15, proptest::collection::vec(any::<u8>(), 1..16)), 0..9),
             two_bytes: bool,
         ) {
@@ -197,7 +198,7 @@ mod tests {
         }
 
         #[test]
-        fn nothing_panics(profile in prop_oneof![Just(ONE_BYTE), Just(TWO_BYTES)], data: Vec<u8>) {
+        fn arbitrary_bytes_do_not_panic(profile in prop_oneof![Just(ONE_BYTE), Just(TWO_BYTES)], data: Vec<u8>) {
             elements(profile, &data);
         }
     }

@@ -1,49 +1,49 @@
-//! Our own SSRC, and others who use it too (RFC 3550 section 8.2).
+//! The local SSRC, and SSRC collisions and loops (RFC 3550 section 8.2).
 
 use alloc::vec::Vec;
 use core::time::Duration;
 
-/// How long an address is remembered from which packets came with an SSRC of ours.
+/// The time for which the source address of a collision is remembered.
 const REMEMBERED: Duration = Duration::from_secs(60);
 
-/// How many such addresses are remembered.
+/// The maximum number of remembered addresses.
 const MAX_CONFLICTS: usize = 16;
 
-/// What a packet from somebody else means for our SSRC.
+/// The result of comparing a received SSRC with the local one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Claim {
-    /// It has an SSRC of its own.
+    /// The SSRC is a different one.
     Other,
-    /// It has ours: a BYE for ours is to be sent, and [`Identity::change`] called.
+    /// The SSRC is the local one. The caller sends a BYE for it and calls [`Identity::change`].
     Collision,
-    /// It has ours, and comes from where one came before: our own packets come back. It is to be
-    /// dropped.
+    /// The SSRC is the local one, and a packet from this address has collided before: our own
+    /// packets come back. The caller drops the packet.
     Loop,
 }
 
-/// Our own SSRC. Addresses are whatever the caller tells apart senders by.
+/// The local SSRC. `A` is the type by which the caller distinguishes the addresses of senders.
 #[derive(Clone, Debug)]
 pub struct Identity<A> {
     ssrc: u32,
-    /// Where packets with an SSRC of ours came from, and when last.
+    /// The addresses that collided with a local SSRC, each with the time of its last packet.
     conflicts: Vec<(A, Duration)>,
 }
 
 impl<A: PartialEq> Identity<A> {
-    /// Begins with a random SSRC.
+    /// Creates an identity with a random SSRC.
     #[must_use]
     pub fn new(ssrc: u32) -> Self {
         Self { ssrc, conflicts: Vec::new() }
     }
 
-    /// Our SSRC.
+    /// The local SSRC.
     #[must_use]
     pub fn ssrc(&self) -> u32 {
         self.ssrc
     }
 
-    /// Looks at the SSRC of a packet that came from `address` at `now`, a span since an epoch that
-    /// the caller chooses and stays with.
+    /// Compares the SSRC of a packet received from `address` at `now`, a duration since an epoch
+    /// that the caller chooses and keeps.
     pub fn receive(&mut self, ssrc: u32, address: A, now: Duration) -> Claim {
         if ssrc != self.ssrc {
             return Claim::Other;
@@ -60,7 +60,7 @@ impl<A: PartialEq> Identity<A> {
         Claim::Collision
     }
 
-    /// Goes on with another random SSRC.
+    /// Replaces the local SSRC by another random one.
     pub fn change(&mut self, ssrc: u32) {
         self.ssrc = ssrc;
     }
@@ -78,7 +78,7 @@ mod tests {
         assert_eq!(identity.receive(7, "a", second(1)), Claim::Collision);
         identity.change(9);
         assert_eq!(identity.receive(7, "a", second(2)), Claim::Other);
-        // What we send comes back from the same address: no reason to change again.
+        // Our own packets return from the same address: the SSRC stays.
         assert_eq!(identity.receive(9, "a", second(3)), Claim::Loop);
         assert_eq!(identity.receive(9, "b", second(3)), Claim::Collision);
         assert_eq!(identity.receive(9, "a", second(62)), Claim::Loop);

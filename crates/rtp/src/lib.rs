@@ -1,7 +1,7 @@
 //! RTP and RTCP (RFC 3550) without I/O.
 //!
-//! Nothing here opens a socket, reads a clock or starts a thread. Packets are views of bytes that
-//! the caller owns; parsers never panic on them.
+//! This crate opens no socket, reads no clock and starts no thread. Packets are views of bytes that
+//! the caller owns. The parsers never panic.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -26,9 +26,9 @@ pub use packet::{Header, Packet, PacketError};
 pub use reception::Reception;
 pub use transmission::Transmission;
 
-/// Whether a datagram on a port that RTP and RTCP share is RTCP (RFC 5761 section 4): its second
-/// byte is a packet type between 192 and 223, which no RTP payload type with or without marker may
-/// look like.
+/// Returns true if a datagram on a port shared by RTP and RTCP is RTCP (RFC 5761 section 4): its
+/// second byte is a packet type between 192 and 223. No RTP payload type, with or without the
+/// marker bit, may have these values.
 #[must_use]
 pub fn is_rtcp(datagram: &[u8]) -> bool {
     matches!(datagram, [_, 192..=223, ..])

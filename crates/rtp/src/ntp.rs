@@ -1,52 +1,51 @@
-//! The time of day in RTCP (RFC 3550 section 4).
+//! NTP timestamps of RTCP (RFC 3550 section 4).
 
 use core::time::Duration;
 
-/// Seconds between the beginning of 1900 and that of 1970.
+/// Seconds between the beginning of 1900 and the beginning of 1970.
 const UNIX_EPOCH: u64 = 2_208_988_800;
 
-/// A time of day: seconds since the beginning of 1900, times 2^32, modulo 2^64.
+/// An NTP timestamp: seconds since the beginning of 1900, times 2^32, modulo 2^64.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NtpTime(pub u64);
 
 impl NtpTime {
-    /// The time of day that is so long after the Unix epoch.
+    /// Converts a duration since the Unix epoch.
     #[must_use]
     pub fn from_unix(time: Duration) -> Self {
         let seconds = time.as_secs().wrapping_add(UNIX_EPOCH) << 32;
         Self(seconds | ((u64::from(time.subsec_nanos()) << 32) / 1_000_000_000))
     }
 
-    /// The middle 32 bits, by which reports name a time.
+    /// The middle 32 bits, by which reports identify a time.
     #[must_use]
     pub fn middle(self) -> u32 {
         (self.0 >> 16) as u32
     }
 }
 
-/// A span in 65,536ths of a second, as reports have it; the longest there is for longer ones.
+/// Converts a duration to 65,536ths of a second, the unit of reports. Saturates.
 #[must_use]
 pub fn short_span(span: Duration) -> u32 {
     u32::try_from((span.as_nanos() << 16) / 1_000_000_000).unwrap_or(u32::MAX)
 }
 
-/// What a span in 65,536ths of a second is.
+/// Converts 65,536ths of a second to a duration.
 #[must_use]
 pub fn from_short_span(span: u32) -> Duration {
     Duration::from_nanos((u64::from(span) * 1_000_000_000) >> 16)
 }
 
-/// The time that a sender report and the report about it took, there and back (RFC 3550 section
-/// 6.4.1): from the middle bits of the time when the report arrived, and what it says of the last
-/// sender report and the delay since. `None` if it knows of no sender report, or says what cannot
-/// be.
+/// The round-trip time (RFC 3550 section 6.4.1), from the time at which a report arrived and from
+/// the report's middle bits of the last sender report and its delay since then. Returns `None` if
+/// the report knows of no sender report or its values are impossible.
 #[must_use]
 pub fn round_trip(arrival: NtpTime, last_sender_report: u32, delay: u32) -> Option<Duration> {
     if last_sender_report == 0 {
         return None;
     }
     let span = arrival.middle().wrapping_sub(last_sender_report).wrapping_sub(delay);
-    // Clocks that were set meanwhile make it negative.
+    // A clock that was set in between makes the value negative.
     (span < 1 << 31).then(|| from_short_span(span))
 }
 
@@ -56,8 +55,8 @@ mod tests {
 
     #[test]
     fn the_example_of_rfc_3550() {
-        // Figure 2: a report sent at 44855.505, 0xb705:2000 is the last sender report, delay 5.250
-        // s, arrival 0xb710:8000: 6.125 s there and back.
+        // Figure 2: last sender report 0xb705:2000, delay 5.250 s, arrival 0xb710:8000. The
+        // round-trip time is 6.125 s.
         let arrival = NtpTime(0x0000_b710_8000_0000);
         assert_eq!(
             round_trip(arrival, 0xb705_2000, 0x0005_4000),

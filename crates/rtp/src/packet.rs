@@ -4,18 +4,18 @@ use crate::extension::Extension;
 use core::error::Error;
 use core::fmt;
 
-/// The length of a header without contributing sources and extension.
+/// The length of a header without contributing sources and extension, in bytes.
 pub const FIXED_HEADER: usize = 12;
 
-/// Why bytes are no RTP packet.
+/// The reason why bytes are not an RTP packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PacketError {
     /// The bytes end before the header does, or before the padding that it announces.
     Truncated {
-        /// How many bytes there would have to be.
+        /// The required number of bytes.
         needed: usize,
-        /// How many there are.
+        /// The actual number of bytes.
         length: usize,
     },
     /// The version is not 2.
@@ -38,12 +38,12 @@ impl fmt::Display for PacketError {
 
 impl Error for PacketError {}
 
-/// The header of a packet: its bytes, found to be complete.
+/// A complete header, over borrowed bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header<'a>(&'a [u8]);
 
 impl<'a> Header<'a> {
-    /// Finds the header at the beginning of a packet, whose payload may be encrypted.
+    /// Parses the header of a packet, whose payload may be encrypted.
     ///
     /// # Errors
     /// The version is not 2, or the bytes end before the header does.
@@ -52,27 +52,27 @@ impl<'a> Header<'a> {
         header_length(packet).map(|length| Self(&packet[..length]))
     }
 
-    /// Its bytes.
+    /// The bytes of the header.
     #[must_use]
     pub fn bytes(&self) -> &'a [u8] {
         self.0
     }
 
-    /// How many bytes it takes: where the payload begins.
+    /// The length of the header in bytes, which is the offset of the payload.
     #[must_use]
     #[expect(clippy::len_without_is_empty, reason = "a header is never empty")]
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether bytes of padding follow the payload.
+    /// Returns true if padding follows the payload.
     #[must_use]
     pub fn has_padding(&self) -> bool {
         self.0[0] & 0x20 != 0
     }
 
-    /// The marker bit, whose meaning the payload's profile gives: for audio the first packet after
-    /// a silence (RFC 3551 section 4.1).
+    /// The marker bit. Its meaning depends on the payload's profile: for audio it marks the first
+    /// packet after silence (RFC 3551 section 4.1).
     #[must_use]
     pub fn marker(&self) -> bool {
         self.0[1] & 0x80 != 0
@@ -90,7 +90,7 @@ impl<'a> Header<'a> {
         u16::from_be_bytes([self.0[2], self.0[3]])
     }
 
-    /// The time of the payload's first sample, in units of the payload's clock.
+    /// The sampling time of the payload's first sample, in units of the payload's clock.
     #[must_use]
     pub fn timestamp(&self) -> u32 {
         word(self.0, 4)
@@ -112,7 +112,7 @@ impl<'a> Header<'a> {
     #[must_use]
     pub fn extension(&self) -> Option<Extension<'a>> {
         let bytes = &self.0[FIXED_HEADER + 4 * self.csrcs().len()..];
-        // The header is complete: it ends where its extension ends.
+        // The header is complete: it ends with its extension.
         (self.0[0] & 0x10 != 0).then(|| Extension {
             profile: u16::from_be_bytes([bytes[0], bytes[1]]),
             data: &bytes[4..],
@@ -120,7 +120,7 @@ impl<'a> Header<'a> {
     }
 }
 
-/// Where the payload of a packet begins.
+/// Returns the offset of the payload of a packet.
 #[inline]
 fn header_length(packet: &[u8]) -> Result<usize, PacketError> {
     let truncated = |needed| PacketError::Truncated { needed, length: packet.len() };
@@ -137,22 +137,22 @@ fn header_length(packet: &[u8]) -> Result<usize, PacketError> {
     if packet.len() < length { Err(truncated(length)) } else { Ok(length) }
 }
 
-/// The 32 bits at `at`.
+/// Reads the 32-bit word at offset `at`.
 pub(crate) fn word(bytes: &[u8], at: usize) -> u32 {
     u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
 }
 
-/// A packet that is not encrypted, over borrowed bytes.
+/// A packet with unencrypted payload, over borrowed bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packet<'a> {
-    /// Its header.
+    /// The header.
     pub header: Header<'a>,
-    /// What it carries, without padding.
+    /// The payload, without padding.
     pub payload: &'a [u8],
 }
 
 impl<'a> Packet<'a> {
-    /// Finds the parts of a packet.
+    /// Parses a packet.
     ///
     /// # Errors
     /// See [`PacketError`].
@@ -173,8 +173,8 @@ impl<'a> Packet<'a> {
     }
 }
 
-/// What a header says, to be written; contributing sources and extension come with
-/// [`Fields::write_with`].
+/// The fields of a fixed header to be written. [`Fields::write_with`] adds contributing sources and
+/// an extension.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Fields {
     /// See [`Header::marker`].
@@ -190,7 +190,7 @@ pub struct Fields {
 }
 
 impl Fields {
-    /// The fixed header.
+    /// Returns the fixed header.
     #[must_use]
     pub fn to_bytes(&self) -> [u8; FIXED_HEADER] {
         let mut bytes = [0; FIXED_HEADER];
@@ -202,16 +202,16 @@ impl Fields {
         bytes
     }
 
-    /// Writes the fixed header and a payload, and gives the length of the packet; `None` if the
-    /// buffer is too short.
+    /// Writes the fixed header and a payload, and returns the length of the packet. Returns `None`
+    /// if the buffer is too short.
     #[must_use]
     pub fn write(&self, payload: &[u8], buffer: &mut [u8]) -> Option<usize> {
         self.write_with(&[], None, payload, buffer)
     }
 
-    /// Writes a packet with contributing sources (the first 15 are taken) and an extension, and
-    /// gives its length; `None` if the buffer is too short, or the extension's data has not a
-    /// multiple of 4 bytes or more than 65,535 times 4.
+    /// Writes a packet with contributing sources (the first 15 are used) and an extension, and
+    /// returns its length. Returns `None` if the buffer is too short, or if the length of the
+    /// extension's data is not a multiple of 4 bytes or exceeds 65,535 times 4.
     #[must_use]
     pub fn write_with(
         &self,
@@ -269,7 +269,7 @@ mod tests {
     };
 
     #[test]
-    fn fields_stand_where_they_belong() {
+    fn fields_have_the_positions_of_rfc_3550() {
         let mut buffer = [0; 64];
         let length = FIELDS.write(b"hello", &mut buffer).unwrap();
         let bytes = b"\x80\xe0\x12\x34\xde\xca\xfb\xad\xca\xfe\xba\xbehello";
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_off_is_refused() {
+    fn truncated_packets_are_rejected() {
         let mut buffer = [0; 64];
         let extension = Some(Extension { profile: 0xbede, data: &[0; 8] });
         let length = FIELDS.write_with(&[1, 2], extension, b"", &mut buffer).unwrap();
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn padding_is_taken_off() {
+    fn padding_is_removed() {
         let mut bytes = FIELDS.to_bytes().to_vec();
         bytes[0] |= 0x20;
         bytes.extend(b"hello\0\0\x03");
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn an_extension_that_cannot_be_written_is_refused() {
+    fn an_oversized_extension_is_rejected() {
         let mut buffer = [0; 64];
         let odd = Some(Extension { profile: 1, data: &[0; 5] });
         assert_eq!(FIELDS.write_with(&[], odd, b"", &mut buffer), None);
@@ -321,7 +321,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read(
+        fn written_packets_are_parsed(
             marker: bool,
             payload_type in 0u8..128,
             sequence_number: u16,
@@ -352,7 +352,7 @@ mod tests {
         }
 
         #[test]
-        fn nothing_panics(bytes: Vec<u8>) {
+        fn arbitrary_bytes_do_not_panic(bytes: Vec<u8>) {
             if let Ok(packet) = Packet::parse(&bytes) {
                 prop_assert!(packet.header.len() + packet.payload.len() <= bytes.len());
                 packet.header.csrcs().for_each(drop);

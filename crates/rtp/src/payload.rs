@@ -1,17 +1,17 @@
-//! Payload types whose meaning is fixed (RFC 3551 section 6).
+//! Static payload types (RFC 3551 section 6).
 
 /// A payload format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PayloadFormat {
-    /// The encoding's name, as `a=rtpmap` has it.
+    /// The encoding name, as in `a=rtpmap`.
     pub name: &'static str,
-    /// Units of the timestamp in a second.
+    /// Timestamp units per second.
     pub clock_rate: u32,
-    /// How many channels audio has, 0 for video.
+    /// The number of audio channels, 0 for video.
     pub channels: u8,
 }
 
-/// The format that a payload type stands for without `a=rtpmap`.
+/// Returns the format of a static payload type, which needs no `a=rtpmap`.
 #[must_use]
 pub fn static_format(payload_type: u8) -> Option<PayloadFormat> {
     let (name, clock_rate, channels) = match payload_type {
@@ -22,7 +22,8 @@ pub fn static_format(payload_type: u8) -> Option<PayloadFormat> {
         6 => ("DVI4", 16_000, 1),
         7 => ("LPC", 8000, 1),
         8 => ("PCMA", 8000, 1),
-        // Its samples are 16,000 a second; the RFC erred, and the error stayed.
+        // G.722 has 16,000 samples per second. RFC 3551 keeps the clock rate of 8,000 for
+        // compatibility with an error in RFC 1890.
         9 => ("G722", 8000, 1),
         10 => ("L16", 44_100, 2),
         11 => ("L16", 44_100, 1),
@@ -45,7 +46,7 @@ pub fn static_format(payload_type: u8) -> Option<PayloadFormat> {
     Some(PayloadFormat { name, clock_rate, channels })
 }
 
-/// The payload types that sessions give a meaning.
+/// The dynamic payload types.
 pub const DYNAMIC: core::ops::RangeInclusive<u8> = 96..=127;
 
 #[cfg(test)]
@@ -53,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fixed_types() {
+    fn static_types() {
         assert_eq!(static_format(0).unwrap().name, "PCMU");
         assert_eq!(static_format(9).unwrap().clock_rate, 8000);
         assert!(DYNAMIC.chain([1, 2, 19, 24, 72]).all(|number| static_format(number).is_none()));

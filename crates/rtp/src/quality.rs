@@ -1,9 +1,9 @@
-//! The quality of a call as its listener would judge it: the E-model of ITU-T G.107 with its
-//! default values, from loss and delay.
+//! The estimated quality of a call from loss and delay, by the E-model of ITU-T G.107 with its
+//! default values.
 
 use core::time::Duration;
 
-/// What a codec costs, and how well it bears loss (ITU-T G.113 appendix I).
+/// The impairment of a codec and its robustness against loss (ITU-T G.113 appendix I).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CodecQuality {
     /// The equipment impairment factor Ie.
@@ -13,30 +13,29 @@ pub struct CodecQuality {
 }
 
 impl CodecQuality {
-    /// G.711 that plays silence for what is lost.
+    /// G.711 without concealment: a lost packet is silence.
     pub const G711: Self = Self { impairment: 0.0, loss_robustness: 4.3 };
-    /// G.711 that conceals what is lost (G.711 appendix I).
+    /// G.711 with packet loss concealment (G.711 appendix I).
     pub const G711_CONCEALED: Self = Self { impairment: 0.0, loss_robustness: 25.1 };
     /// G.729A with voice activity detection.
     pub const G729A: Self = Self { impairment: 11.0, loss_robustness: 19.0 };
     /// G.723.1 at 6.3 kbit/s with voice activity detection.
     pub const G723_1: Self = Self { impairment: 15.0, loss_robustness: 16.1 };
-    /// G.726 at 32 kbit/s. Its robustness is not told; it is taken for that of G.711 with
-    /// concealment.
+    /// G.726 at 32 kbit/s. G.113 gives no robustness; the value of G.711 with concealment is used.
     pub const G726_32: Self = Self { impairment: 7.0, loss_robustness: 25.1 };
-    /// GSM full rate. Its robustness is not told; it is taken for that of the enhanced one.
+    /// GSM full rate. G.113 gives no robustness; the value of GSM enhanced full rate is used.
     pub const GSM_FR: Self = Self { impairment: 20.0, loss_robustness: 10.0 };
     /// GSM enhanced full rate.
     pub const GSM_EFR: Self = Self { impairment: 5.0, loss_robustness: 10.0 };
 }
 
-/// The rating without delay and loss, with the default values of G.107: a signal-to-noise ratio
-/// less what is lost at the same time as the voice.
+/// The rating without delay and loss, with the default values of G.107: the basic signal-to-noise
+/// ratio less the simultaneous impairment.
 const BASE: f64 = 93.2;
 
-/// The transmission rating factor R, 0 to 93.2: from the delay from mouth to ear, the share of
-/// packets that were not played (0 to 1), and how much the losses come in bursts (1 for losses at
-/// random, more for bursts; ITU-T G.107 section 3.5).
+/// The transmission rating factor R, 0 to 93.2, from the mouth-to-ear delay, the share of packets
+/// not played (0 to 1), and the burst ratio (1 for random loss, more for bursts; ITU-T G.107
+/// section 3.5).
 #[must_use]
 pub fn rating(codec: CodecQuality, delay: Duration, loss: f64, burst_ratio: f64) -> f64 {
     let percent = 100.0 * loss.clamp(0.0, 1.0);
@@ -49,7 +48,7 @@ pub fn rating(codec: CodecQuality, delay: Duration, loss: f64, burst_ratio: f64)
     (BASE - delay_impairment(delay) - codec.impairment - loss_impairment).clamp(0.0, BASE)
 }
 
-/// Idd: what a delay costs that is longer than people notice.
+/// The delay impairment Idd of a delay that is long enough to be noticed.
 fn delay_impairment(delay: Duration) -> f64 {
     let millis = delay.as_secs_f64() * 1e3;
     if millis <= 100.0 {
@@ -60,7 +59,7 @@ fn delay_impairment(delay: Duration) -> f64 {
     25.0 * (root(x) - 3.0 * root(x / 3.0) + 2.0)
 }
 
-/// The mean opinion score that a rating stands for, 1 to 4.5 (ITU-T G.107 annex B).
+/// The mean opinion score of a rating, 1 to 4.5 (ITU-T G.107 annex B).
 #[must_use]
 pub fn mean_opinion_score(rating: f64) -> f64 {
     match rating {
@@ -70,30 +69,30 @@ pub fn mean_opinion_score(rating: f64) -> f64 {
     }
 }
 
-/// Tells bursts of loss from single losses (RFC 3611 section 4.7.2 and appendix A.2).
+/// Separates bursts of loss from single losses (RFC 3611 section 4.7.2 and appendix A.2).
 #[derive(Clone, Debug, Default)]
 pub struct LossPattern {
-    /// Packets since the last one that was lost.
+    /// Packets since the last lost packet.
     since_lost: u32,
     /// Losses since the last gap.
     losses: u32,
-    /// Packets in gaps, and those that were lost alone in a gap.
+    /// Packets in gaps, and single losses in gaps.
     gap_packets: u64,
     gap_losses: u64,
-    /// How often a gap became a burst.
+    /// The number of gaps that ended in a burst.
     bursts: u64,
-    /// Within bursts: received after received, lost after received, lost after lost.
+    /// Transitions within bursts: received to received, received to lost, lost to lost.
     burst_received: u64,
     received_to_lost: u64,
     lost_to_lost: u64,
 }
 
-/// What a pattern of losses amounts to.
+/// The burst and gap metrics of a loss pattern.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Bursts {
     /// The share of packets lost within bursts, 0 to 1.
     pub burst_density: f64,
-    /// The share lost between them, 0 to 1.
+    /// The share of packets lost within gaps, 0 to 1.
     pub gap_density: f64,
     /// The mean length of a burst in packets.
     pub burst_length: f64,
@@ -102,17 +101,17 @@ pub struct Bursts {
 }
 
 impl LossPattern {
-    /// How many packets in a row have to arrive to end a burst.
+    /// The number of consecutive packets received that ends a burst.
     pub const MINIMUM_GAP: u32 = 16;
 
-    /// Takes note of the next packet in the sequence.
+    /// Adds the next packet in sequence.
     pub fn add(&mut self, was_lost: bool) {
         if !was_lost {
             self.since_lost = self.since_lost.saturating_add(1);
             return;
         }
         if self.since_lost >= Self::MINIMUM_GAP {
-            // A gap has ended here: what was before it is known now.
+            // The gap has ended: the losses before it can be classified.
             match self.losses {
                 0 => {}
                 1 => self.gap_losses += 1,
@@ -132,7 +131,7 @@ impl LossPattern {
         self.since_lost = 0;
     }
 
-    /// What the pattern amounts to so far.
+    /// The metrics of the pattern so far.
     #[must_use]
     pub fn bursts(&self) -> Bursts {
         let share = |part: f64, whole: f64| if whole > 0.0 { part / whole } else { 0.0 };
@@ -181,7 +180,7 @@ mod tests {
             |millis, loss| rating(CodecQuality::G711, Duration::from_millis(millis), loss, 1.0);
         about(rate(0, 0.0), 93.2, 1e-9);
         about(rate(100, 0.0), 93.2, 1e-9);
-        // Idd by the formula: 25 ((1 + 1)^(1/6) - 3 (1 + 3^-6)^(1/6) + 2) at 200 ms.
+        // The formula of Idd at 200 ms: 25 ((1 + 1)^(1/6) - 3 (1 + 3^-6)^(1/6) + 2).
         about(rate(200, 0.0), 93.2 - 3.04, 0.02);
         about(rate(400, 0.0), 93.2 - 24.1, 0.3);
         // 95 * 1 / (1 + 4.3) at a loss of 1 %.
@@ -214,7 +213,7 @@ mod tests {
     const GAP: &str = "....................";
 
     #[test]
-    fn losses_far_apart_are_no_burst() {
+    fn isolated_losses_are_not_a_burst() {
         let found = pattern(&[GAP, "x", GAP, "x", GAP]);
         assert_eq!((found.burst_density, found.burst_length), (0.0, 0.0));
         assert!(found.gap_density > 0.0);
@@ -222,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn losses_close_together_are_a_burst() {
+    fn dense_losses_are_a_burst() {
         let found = pattern(&[GAP, "x.xx.x", GAP, "x", GAP, "xxx", GAP, "x"]);
         assert!(found.burst_density > 0.6 && found.burst_density < 0.95, "{found:?}");
         assert!(found.gap_density < 0.05, "{found:?}");

@@ -1,63 +1,63 @@
-//! What a receiver finds out about a source (RFC 3550 sections 6.4 and A.1, A.3, A.8), and how its
-//! packets are spaced, as Wireshark shows it.
+//! Reception statistics of a source (RFC 3550 sections 6.4, A.1, A.3 and A.8), and the spacing of
+//! its packets as Wireshark shows it.
 
 use crate::ntp::{NtpTime, short_span};
 use crate::packet::Header;
 use crate::rtcp::ReportBlock;
 use core::time::Duration;
 
-/// How far ahead a sequence number may be before the source is taken to have begun anew.
+/// A sequence number this far ahead means that the source has restarted.
 const MAX_DROPOUT: u16 = 3000;
 
-/// How far behind it may be and still be a packet that was overtaken.
+/// The distance behind the highest sequence number up to which a packet counts as late.
 const MAX_MISORDER: u16 = 100;
 
-/// How many packets in a row make a source valid.
+/// The number of consecutive packets that makes a source valid.
 const MIN_SEQUENTIAL: u32 = 2;
 
-/// What a packet was found to be.
+/// The classification of a received packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arrival {
     /// One of the first packets of a source that is not valid yet.
     Probation,
-    /// The packet that extends the sequence, perhaps over lost ones; its extended sequence number.
+    /// The next packet in sequence, possibly after lost ones; its extended sequence number.
     InOrder(u64),
-    /// One that was overtaken, or came twice; its extended sequence number.
+    /// A late or duplicate packet; its extended sequence number.
     Late(u64),
-    /// Far from the sequence: dropped, unless the next one follows it.
+    /// A packet far from the sequence. It is dropped, unless the next one follows it.
     Jump,
-    /// The second of two far from the sequence: the source has begun anew, with this extended
-    /// sequence number.
+    /// The second of two packets far from the sequence: the source has restarted, with this
+    /// extended sequence number.
     Restarted(u64),
 }
 
 /// The reception of one source.
 ///
-/// Times are spans since an epoch that the caller chooses and stays with.
+/// Times are durations since an epoch that the caller chooses and keeps.
 #[derive(Clone, Debug)]
 pub struct Reception {
     ssrc: u32,
     clock_rate: u32,
-    /// Packets in a row that are still wanted before the source is valid.
+    /// The number of consecutive packets that are missing before the source is valid.
     probation: u32,
     base: u64,
-    /// The highest sequence number, with its cycles above.
+    /// The highest sequence number, extended by its cycles.
     highest: u64,
-    /// The sequence number that would follow one far from the sequence.
+    /// The sequence number after that of a packet far from the sequence.
     after_jump: Option<u16>,
     received: u64,
-    /// Expected and received when the last report was made.
+    /// The expected and received packets at the time of the last report.
     prior: (u64, u64),
-    /// The payload types of telephone events, a bit for each.
+    /// The payload types of telephone events, one bit each.
     events: u128,
     spacing: Spacing,
-    /// The middle bits of the last sender report, and when it came.
+    /// The middle bits of the last sender report, and its arrival time.
     sender_report: Option<(u32, Duration)>,
 }
 
 impl Reception {
-    /// A source of which the first packet has just come; [`Reception::receive`] is still to be
-    /// called for it. `clock_rate` is that of the payload, in Hz.
+    /// Creates the statistics of a source at its first packet, which is then passed to
+    /// [`Reception::receive`]. `clock_rate` is that of the payload, in Hz.
     #[must_use]
     pub fn new(header: &Header<'_>, clock_rate: u32) -> Self {
         Self {
@@ -75,22 +75,22 @@ impl Reception {
         }
     }
 
-    /// Says that a payload type, 0 to 127, is one of telephone events (RFC 4733). Their packets are
-    /// received or lost as others are, but have no part in the jitter: their timestamps stand
-    /// still, and tell when a key was pressed, not when a packet was sent.
+    /// Declares a payload type, 0 to 127, as telephone events (RFC 4733). Their packets count as
+    /// received or lost, but not for the jitter: their timestamp is the time of the key press, not
+    /// of the packet.
     #[must_use]
     pub fn with_events(mut self, payload_type: u8) -> Self {
         self.events |= 1 << (payload_type & 0x7f);
         self
     }
 
-    /// The source.
+    /// The SSRC of the source.
     #[must_use]
     pub const fn ssrc(&self) -> u32 {
         self.ssrc
     }
 
-    /// Counts a packet that came at `now`.
+    /// Counts a packet received at `now`.
     pub fn receive(&mut self, header: &Header<'_>, now: Duration) -> Arrival {
         let arrival = self.place(header.sequence_number());
         if matches!(arrival, Arrival::InOrder(_) | Arrival::Late(_) | Arrival::Restarted(_)) {
@@ -120,7 +120,7 @@ impl Reception {
         }
         if ahead == 0 || ahead > u16::MAX - MAX_MISORDER {
             let behind = u64::from(ahead.wrapping_neg());
-            // Before the first packet: as if the sequence had begun with it.
+            // A packet before the first one counts as if the sequence had begun with it.
             let index = self.highest.saturating_sub(behind);
             self.after_jump = None;
             return Arrival::Late(index);
@@ -139,7 +139,7 @@ impl Reception {
     }
 
     fn begin(&mut self, sequence_number: u16) {
-        // One cycle, so that what was overtaken by the first packet has a number too.
+        // The sequence begins in cycle 1, so that packets overtaken by the first one have a number.
         self.base = 1 << 16 | u64::from(sequence_number);
         self.highest = self.base;
         self.after_jump = None;
@@ -147,56 +147,56 @@ impl Reception {
         self.prior = (0, 0);
     }
 
-    /// Whether enough packets came in a row to believe in the source.
+    /// Returns true if enough consecutive packets have been received.
     #[must_use]
     pub fn is_valid(&self) -> bool {
         self.probation == 0
     }
 
-    /// How many packets the source has sent since it became valid, as far as their numbers tell.
+    /// The number of packets sent since the source became valid, by sequence number.
     #[must_use]
     pub fn expected(&self) -> u64 {
         if self.is_valid() { self.highest - self.base + 1 } else { 0 }
     }
 
-    /// How many came, late ones and repeated ones among them.
+    /// The number of received packets, including late and duplicate ones.
     #[must_use]
     pub fn received(&self) -> u64 {
         self.received
     }
 
-    /// How many are missing: below zero where more came twice than were lost.
+    /// The number of lost packets. Negative if more packets were duplicated than lost.
     #[must_use]
     pub fn lost(&self) -> i64 {
         self.expected().cast_signed() - self.received.cast_signed()
     }
 
-    /// How the packets were spaced.
+    /// The spacing of the packets.
     #[must_use]
     pub fn spacing(&self) -> &Spacing {
         &self.spacing
     }
 
-    /// Takes note of a sender report of the source that came at `now`.
+    /// Records a sender report of the source that arrived at `now`.
     pub fn receive_sender_report(&mut self, time: NtpTime, now: Duration) {
         self.sender_report = Some((time.middle(), now));
     }
 
-    /// What to report of the source at `now`; the share lost is that since the last call.
+    /// Returns the report block at `now`. The fraction lost is that since the previous call.
     pub fn report(&mut self, now: Duration) -> ReportBlock {
         let (expected, received) = (self.expected(), self.received);
         let (prior_expected, prior_received) =
             core::mem::replace(&mut self.prior, (expected, received));
         let interval = expected - prior_expected;
         let lost = interval.saturating_sub(received - prior_received);
-        // Less than 256, for the last packet that is expected has come.
+        // Less than 256, because the last expected packet has arrived.
         let fraction = (lost << 8).checked_div(interval).unwrap_or(0).min(255);
         let (last, since) = self.sender_report.unwrap_or_default();
         ReportBlock {
             ssrc: self.ssrc,
             fraction_lost: fraction as u8,
             lost: self.lost().clamp(i32::MIN.into(), i32::MAX.into()) as i32,
-            // The cycle that `begin` has added is taken off again.
+            // Removes the cycle that `begin` has added.
             highest_sequence_number: (self.highest as u32).wrapping_sub(if self.is_valid() {
                 1 << 16
             } else {
@@ -212,18 +212,19 @@ impl Reception {
     }
 }
 
-/// How packets were spaced: the delta between two, and the interarrival jitter.
+/// The spacing of packets: the delta between two packets, and the interarrival jitter.
 ///
-/// Packets with the timestamp of the one before them have no part in the jitter. A telephone event
-/// is sent again and again with the timestamp of its beginning (RFC 4733 section 2.2.1), a picture
-/// in many packets with its own: only the first of them was sent when the timestamp says.
+/// A packet with the same timestamp as the one before it does not count for the jitter. A telephone
+/// event is repeated with the timestamp of its beginning (RFC 4733 section 2.2.1), and a picture is
+/// sent in many packets with one timestamp. Only the first packet was sent at the time of the
+/// timestamp.
 #[derive(Clone, Debug, Default)]
 pub struct Spacing {
-    /// When the last packet came.
+    /// The arrival time of the last packet.
     last: Option<Duration>,
-    /// The last timestamp, and when it first came.
+    /// The last timestamp, and the time of its first arrival.
     sampled: Option<(u32, Duration)>,
-    /// In units of the payload's clock.
+    /// The jitter in units of the payload's clock.
     jitter: f64,
     seconds_per_unit: f64,
     max_jitter: f64,
@@ -235,7 +236,7 @@ pub struct Spacing {
 }
 
 impl Spacing {
-    /// Takes a packet; one without a timestamp has no part in the jitter.
+    /// Adds a packet. One without a timestamp does not count for the jitter.
     fn receive(&mut self, timestamp: Option<u32>, now: Duration, clock_rate: u32, restarted: bool) {
         if restarted {
             (self.last, self.sampled) = (None, None);
@@ -271,31 +272,31 @@ impl Spacing {
         Duration::try_from_secs_f64(units * self.seconds_per_unit).unwrap_or(Duration::MAX)
     }
 
-    /// The interarrival jitter now (RFC 3550 section 6.4.1).
+    /// The current interarrival jitter (RFC 3550 section 6.4.1).
     #[must_use]
     pub fn jitter(&self) -> Duration {
         self.span(self.jitter)
     }
 
-    /// The highest it has been.
+    /// The maximum jitter.
     #[must_use]
     pub fn max_jitter(&self) -> Duration {
         self.span(self.max_jitter)
     }
 
-    /// Its mean over all packets that have a part in it.
+    /// The mean jitter over all packets that count for it.
     #[must_use]
     pub fn mean_jitter(&self) -> Duration {
         self.span(if self.samples == 0 { 0.0 } else { self.sum_of_jitter / self.samples as f64 })
     }
 
-    /// The longest time between a packet and the one before it.
+    /// The longest time between two consecutive packets.
     #[must_use]
     pub fn max_delta(&self) -> Duration {
         self.max_delta
     }
 
-    /// The mean time between two packets.
+    /// The mean time between two consecutive packets.
     #[must_use]
     pub fn mean_delta(&self) -> Duration {
         let nanos = self.sum_of_deltas.as_nanos().checked_div(u128::from(self.deltas));
@@ -309,7 +310,7 @@ mod tests {
     use crate::packet::Fields;
     use std::vec::Vec;
 
-    /// Feeds packets of 20 ms; gives what each was found to be.
+    /// Receives packets of 20 ms and returns the classification of each.
     fn feed(reception: &mut Option<Reception>, numbers: &[u16]) -> Vec<Arrival> {
         let mut arrivals = Vec::new();
         for &sequence_number in numbers {
@@ -336,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn a_source_that_begins_anew_is_followed() {
+    fn a_restarted_source_is_followed() {
         let mut reception = None;
         feed(&mut reception, &[1, 2, 3]);
         assert_eq!(feed(&mut reception, &[30_000]), [Arrival::Jump]);
@@ -347,13 +348,13 @@ mod tests {
     }
 
     #[test]
-    fn reports_tell_what_was_lost() {
+    fn reports_contain_the_loss() {
         let mut reception = None;
         feed(&mut reception, &[65_533, 65_534, 65_535]);
         feed(&mut reception, &[0, 2, 4, 4, 3]);
         let mut reception = reception.unwrap();
         let report = reception.report(Duration::ZERO);
-        // Of seven expected (65,534 to 4) seven came, one of them twice.
+        // Seven were expected (65,534 to 4) and seven arrived, one of them twice.
         assert_eq!((report.lost, report.fraction_lost), (0, 0));
         assert_eq!(report.highest_sequence_number, 0x1_0004);
         assert_eq!(report.delay_since_last_sender_report, 0);
@@ -394,8 +395,7 @@ mod tests {
         assert_eq!(spacing.mean_delta(), Duration::from_micros(32_200));
     }
 
-    /// A key pressed after two packets of speech: eight packets of its event, 20 ms apart, then
-    /// speech.
+    /// A key press after two packets of speech: eight event packets, 20 ms apart, then speech.
     fn with_a_key(reception: impl FnOnce(Reception) -> Reception, start: u32) -> Reception {
         let packet = |payload_type, sequence_number: u16, timestamp| Fields {
             payload_type,
@@ -422,7 +422,7 @@ mod tests {
         assert_eq!((reception.received(), reception.lost()), (19, 0));
         assert_eq!(reception.spacing().max_jitter(), Duration::ZERO);
         assert_eq!(reception.spacing().max_delta(), Duration::from_millis(20));
-        // A key's timestamp need not be in step with that of speech.
+        // The timestamp of a key is not aligned with that of speech.
         let unknown = with_a_key(|reception| reception, 400);
         assert!(unknown.spacing().max_jitter() > Duration::ZERO);
         let mut known = with_a_key(|reception| reception.with_events(101), 400);

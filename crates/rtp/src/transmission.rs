@@ -1,4 +1,4 @@
-//! What a sender knows of its own stream, for its reports (RFC 3550 section 6.4.1).
+//! The sender statistics of a stream, for sender reports (RFC 3550 section 6.4.1).
 
 use crate::ntp::NtpTime;
 use crate::rtcp::SenderInfo;
@@ -10,34 +10,35 @@ pub struct Transmission {
     clock_rate: u32,
     packets: u32,
     bytes: u32,
-    /// The timestamp of the newest packet, and the time of day of its first sample.
+    /// The timestamp of the newest packet, and the wall-clock time of its first sample.
     newest: Option<(u32, Duration)>,
 }
 
 impl Transmission {
-    /// A stream whose payload has this clock, in Hz.
+    /// Creates the statistics of a stream with the payload's clock rate in Hz.
     #[must_use]
     pub fn new(clock_rate: u32) -> Self {
         Self { clock_rate, packets: 0, bytes: 0, newest: None }
     }
 
-    /// Counts a packet with so many bytes of payload, padding not among them, whose first sample
-    /// was taken at `sampled`, a span since the Unix epoch.
+    /// Counts a packet with `payload` bytes of payload, without padding. `sampled` is the time of
+    /// its first sample, as a duration since the Unix epoch.
     pub fn sent(&mut self, timestamp: u32, payload: usize, sampled: Duration) {
         self.packets = self.packets.wrapping_add(1);
-        // Both counts are modulo 2^32, as reports have them.
+        // Both counters wrap at 2^32, as in reports.
         self.bytes = self.bytes.wrapping_add(payload as u32);
         self.newest = Some((timestamp, sampled));
     }
 
-    /// What to report at `now`, a span since the Unix epoch; `None` if nothing has been sent.
+    /// Returns the sender information at `now`, a duration since the Unix epoch, or `None` if no
+    /// packet was sent.
     #[must_use]
     pub fn report(&self, now: Duration) -> Option<SenderInfo> {
         let (timestamp, sampled) = self.newest?;
         let units =
             |span: Duration| (span.as_nanos() * u128::from(self.clock_rate) / 1_000_000_000) as u32;
-        // The timestamp that a sample taken now would have; `now` may be read before a packet's
-        // time.
+        // The timestamp of a sample taken now. `now` may be earlier than the time of the newest
+        // packet.
         let timestamp = match now.checked_sub(sampled) {
             Some(since) => timestamp.wrapping_add(units(since)),
             None => timestamp.wrapping_sub(units(sampled - now)),
@@ -52,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reports_tell_what_was_sent_and_the_timestamp_of_now() {
+    fn reports_contain_the_counters_and_the_current_timestamp() {
         let mut transmission = Transmission::new(8000);
         let second = Duration::from_secs(1_700_000_000);
         assert_eq!(transmission.report(second), None);

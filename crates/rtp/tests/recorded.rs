@@ -1,4 +1,4 @@
-//! The jitter buffer over calls that were recorded: their packets, when they came.
+//! The jitter buffer over recorded calls, with their packets' arrival times.
 
 use rtp::jitter_buffer::{Config, Counts, Playout};
 use rtp::{Header, JitterBuffer, is_rtcp};
@@ -6,12 +6,12 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use test_support::pcap::datagrams;
 
-/// What became of a recorded stream.
+/// The result of playing a recorded stream.
 #[derive(Debug)]
 struct Played {
     packets: usize,
     counts: Counts,
-    /// The delay aimed at, at the end.
+    /// The target delay at the end.
     target: Duration,
 }
 
@@ -21,7 +21,7 @@ fn play(stream: &[(Duration, u32)], frame: Duration) -> Played {
     config.frame = frame;
     let mut buffer = JitterBuffer::new(config);
     let mut packets = stream.iter().peekable();
-    // A clock of the listener's own, somewhere between two packets.
+    // The playout clock starts between two packets.
     let mut now = stream[0].0 + Duration::from_millis(7);
     let mut last = None;
     loop {
@@ -41,11 +41,11 @@ fn play(stream: &[(Duration, u32)], frame: Duration) -> Played {
     }
 }
 
-/// The streams of a capture with 200 packets or more of audio at 8000 Hz, by source.
+/// The streams of a capture with at least 200 packets of audio at 8000 Hz, by SSRC.
 fn streams(datagrams: &[(Duration, Vec<u8>)]) -> BTreeMap<u32, Vec<(Duration, u32)>> {
     let mut streams: BTreeMap<u32, Vec<(Duration, u32)>> = BTreeMap::new();
     for (time, datagram) in datagrams.iter().filter(|(_, datagram)| !is_rtcp(datagram)) {
-        // SRTP leaves the header as it is.
+        // SRTP leaves the header unencrypted.
         let Ok(header) = Header::parse(datagram) else { continue };
         if matches!(header.payload_type(), 0 | 3 | 8 | 9 | 18) {
             streams.entry(header.ssrc()).or_default().push((*time, header.timestamp()));
@@ -58,7 +58,7 @@ fn streams(datagrams: &[(Duration, Vec<u8>)]) -> BTreeMap<u32, Vec<(Duration, u3
     streams
 }
 
-/// How much time most packets hold.
+/// The duration of most packets.
 fn frame(stream: &[(Duration, u32)]) -> Duration {
     let mut steps: Vec<u32> =
         stream.windows(2).map(|pair| pair[1].1.wrapping_sub(pair[0].1)).collect();
@@ -80,7 +80,7 @@ fn recorded_calls_are_played() {
             let played = play(&stream, frame(&stream));
             println!("{file} {ssrc:08x}, frames of {:?}: {played:?}", frame(&stream));
             let about = format!("{file} {ssrc:08x} {played:?}");
-            // Some captures hold every packet twice.
+            // Some captures contain every packet twice.
             let packets = played.packets as u64 - played.counts.duplicate;
             assert!(played.counts.played * 100 >= packets * 97, "{about}");
             assert!(played.counts.late * 100 <= packets, "{about}");

@@ -21,9 +21,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let audio = offer.media.first().ok_or("no medium")?;
     println!("they receive {} at {:?}, port {}", audio.kind, offer.address(audio), audio.port);
 
-    // The key is fixed so that the example always prints the same: take random bytes.
+    // The key is fixed for reproducible output. A real key has to be random.
     let agreement = answer(&offered(audio), &Preferences::secure(), |key| key.fill(7))
-        .ok_or("nothing that we want is offered")?;
+        .ok_or("no acceptable crypto attribute is offered")?;
     print!(
         "v=0\r\no=bob 1 1 IN IP4 192.0.2.1\r\ns=-\r\nc=IN IP4 192.0.2.1\r\nt=0 0\r\n\
          m={} 40000 {} 0\r\na=crypto:{}\r\n",

@@ -1,5 +1,4 @@
-//! The crypto attribute of SDES (RFC 4568): the keys of SRTP, in the clear of a protected
-//! signalling.
+//! The crypto attribute of SDES (RFC 4568): SRTP keys in clear text within protected signalling.
 
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -11,34 +10,34 @@ use srtp::plus::{Placement, Plus, Scheme};
 use srtp::{MasterKey, Policy, PolicyError, Suite};
 use zeroize::Zeroizing;
 
-/// Writes padding, and reads without it too: some phones leave it out.
+/// Writes padding and accepts missing padding, which some phones omit.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &base64::alphabet::STANDARD,
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
 
-/// How many keys an attribute may have.
+/// The maximum number of keys in an attribute.
 const MAX_KEYS: usize = 16;
 
-/// The digits of the largest identifier, of 128 bytes.
+/// The number of decimal digits of the largest MKI, which has 128 bytes.
 const MAX_MKI_DIGITS: usize = 309;
 
-/// Why an attribute is not taken.
+/// The reason why an attribute is rejected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CryptoError {
-    /// It is not `<tag> <suite> <key parameters>`.
+    /// The value is not `<tag> <suite> <key parameters>`.
     Syntax,
-    /// The tag is not a number of at most nine digits without zeros before it.
+    /// The tag is not a number of at most nine digits without leading zeros.
     Tag(String),
-    /// No suite of ours.
+    /// The suite is not supported.
     Suite(String),
-    /// A key parameter that is not `inline:<key>[|<lifetime>][|<MKI>:<length>]`, or more than 16 of
-    /// them.
+    /// A key parameter is not `inline:<key>[|<lifetime>][|<MKI>:<length>]`, or there are more than
+    /// 16.
     Key,
-    /// A key that does not fit its suite, or identifiers that do not fit one another.
+    /// The length of a key does not match its suite, or the MKIs are inconsistent.
     Policy(PolicyError),
-    /// A session parameter that is wrong, or not known and not optional.
+    /// A session parameter is invalid, or mandatory and unknown.
     Parameter(String),
 }
 
@@ -51,7 +50,7 @@ impl fmt::Display for CryptoError {
             Self::Key => write!(f, "expected `inline:<key>` in a=crypto"),
             Self::Policy(error) => write!(f, "a=crypto: {error}"),
             Self::Parameter(parameter) => {
-                write!(f, "session parameter {parameter:?} in a=crypto is wrong or unknown")
+                write!(f, "session parameter {parameter:?} in a=crypto is invalid or unknown")
             }
         }
     }
@@ -65,28 +64,28 @@ impl From<PolicyError> for CryptoError {
     }
 }
 
-/// A crypto attribute: how whoever wrote it protects what it sends.
+/// A crypto attribute: the protection of the media that its author sends.
 #[derive(Clone, Debug)]
 pub struct Crypto {
-    /// Names the attribute among those of its medium.
+    /// The tag, unique within the medium.
     pub tag: u32,
-    /// The suite, and what the session parameters say.
+    /// The suite and the session parameters.
     pub policy: Policy,
-    /// Whether it calls the suite by the [old name](srtp::Suite::old_name): an answer has to repeat
-    /// it.
+    /// True if the attribute uses the [old name](srtp::Suite::old_name) of the suite, which an
+    /// answer has to repeat.
     pub has_old_name: bool,
     /// The master keys, at least one.
     pub keys: Vec<Key>,
 }
 
-/// A master key as the attribute has it.
+/// A master key of the attribute.
 #[derive(Clone)]
 pub struct Key {
-    /// The key, then the salt.
+    /// The master key followed by the master salt.
     pub bytes: Zeroizing<Vec<u8>>,
-    /// How many packets it may protect, RTP and RTCP each.
+    /// The lifetime in packets, for RTP and for RTCP each.
     pub lifetime: Option<u64>,
-    /// Its identifier, empty if it has none.
+    /// The MKI, empty if absent.
     pub mki: Vec<u8>,
 }
 
@@ -97,10 +96,10 @@ impl fmt::Debug for Key {
 }
 
 impl Crypto {
-    /// Offers a suite with a key, which has to be random and used for nothing else.
+    /// Creates an attribute with one key, which has to be random and used for nothing else.
     ///
     /// # Errors
-    /// The key's length is not that of the suite.
+    /// The length of the key does not match the suite.
     pub fn new(tag: u32, policy: Policy, key_and_salt: &[u8]) -> Result<Self, PolicyError> {
         MasterKey::new(policy.suite, key_and_salt)?;
         let bytes = Zeroizing::new(key_and_salt.to_vec());
@@ -108,12 +107,11 @@ impl Crypto {
         Ok(Self { tag, policy, has_old_name: false, keys })
     }
 
-    /// Reads the value of `a=crypto`. Names and `inline:` are taken in either case, keys also with
-    /// spaces at the semicolons between them, without their padding, and with nothing behind a `|`.
+    /// Parses the value of `a=crypto`. Names and `inline:` are case-insensitive. Spaces around the
+    /// semicolons between keys, missing base64 padding and an empty field after `|` are accepted.
     ///
     /// # Errors
-    /// See [`CryptoError`]. An attribute that is not taken is to be passed over (RFC 4568 section
-    /// 7.1.2).
+    /// See [`CryptoError`]. A rejected attribute is to be ignored (RFC 4568 section 7.1.2).
     pub fn parse(value: &str) -> Result<Self, CryptoError> {
         let mut words = value.split_ascii_whitespace();
         let (Some(tag), Some(suite), Some(keys)) = (words.next(), words.next(), words.next())
@@ -145,7 +143,7 @@ impl Crypto {
                 .take_parameter(parameter)
                 .ok_or_else(|| CryptoError::Parameter(parameter.into()))?;
         }
-        // Whatever is wrong with the keys is found by using them.
+        // Constructing a receiver validates the keys.
         srtp::Receiver::new(&crypto.policy, crypto.master_keys()?)?;
         Ok(crypto)
     }
@@ -161,14 +159,14 @@ impl Crypto {
                 policy.key_derivation_rate = Some(rate.parse().ok().filter(|&rate| rate <= 24)?);
             }
             ("WSH", window) => {
-                // A hint of how large a window the sender needs: too little or too much is put
-                // right.
+                // WSH is a hint of the window size that the sender needs. It is clamped to the
+                // supported range.
                 let window: u64 = window.parse().ok()?;
                 policy.replay_window =
                     window.clamp(Policy::MIN_REPLAY_WINDOW, Policy::MAX_REPLAY_WINDOW);
             }
             (PLUS, value) => policy.plus = parse_plus(value),
-            // Forward error correction is not ours; all else may be passed over only if it says so.
+            // FEC is not supported. Only a parameter with a leading `-` may be ignored.
             _ if parameter.starts_with('-') => {}
             _ => return None,
         }
@@ -178,7 +176,7 @@ impl Crypto {
     /// The master keys, for [`srtp::Sender`] or [`srtp::Receiver`].
     ///
     /// # Errors
-    /// A key's length is not that of the suite.
+    /// The length of a key does not match the suite.
     pub fn master_keys(&self) -> Result<Vec<MasterKey>, PolicyError> {
         let key = |key: &Key| {
             let master = MasterKey::new(self.policy.suite, &key.bytes)?.with_mki(&key.mki);
@@ -192,7 +190,7 @@ impl Crypto {
 }
 
 impl fmt::Display for Crypto {
-    /// Writes the value of `a=crypto`, which is a secret.
+    /// Writes the value of `a=crypto`, which contains the secret key.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Policy { suite, encrypt_rtp, encrypt_rtcp, authenticate_rtp, .. } = self.policy;
         let old_name = suite.old_name().filter(|_| self.has_old_name);
@@ -245,13 +243,13 @@ impl Key {
     }
 }
 
-/// What is behind the key method `inline:`, the only one there is.
+/// The value of the key method `inline:`, the only one defined.
 fn inline_key(parameter: &str) -> Option<&str> {
     let (method, key) = parameter.split_once(':')?;
     method.eq_ignore_ascii_case("inline").then_some(key)
 }
 
-/// An identifier that is written as a decimal number, in so many bytes, 1 to 128.
+/// Parses an MKI from a decimal number, to `length` bytes, 1 to 128.
 fn mki_from_decimal(value: &str, length: usize) -> Option<Vec<u8>> {
     if value.is_empty() || value.len() > MAX_MKI_DIGITS || !(1..=128).contains(&length) {
         return None;
@@ -271,7 +269,7 @@ fn mki_from_decimal(value: &str, length: usize) -> Option<Vec<u8>> {
     Some(mki)
 }
 
-/// The decimal number that an identifier is written as.
+/// Formats an MKI as a decimal number.
 fn mki_to_decimal(mki: &[u8]) -> String {
     let mut rest = mki.to_vec();
     let mut digits = Vec::new();
@@ -305,10 +303,10 @@ impl fmt::Display for Key {
     }
 }
 
-/// The session parameter of SRTP+, which whoever does not know it passes over.
+/// The session parameter of SRTP+. The `-` makes it optional.
 const PLUS: &str = "-SRTP-PLUS";
 
-/// `None` for what we do not know, as if it were not there.
+/// Returns `None` for unknown values, as if the parameter were absent.
 fn parse_plus(value: &str) -> Option<Plus> {
     let (scheme, place) = value.split_once('/')?;
     let scheme = match scheme.split_once(':').unwrap_or((scheme, "")) {
@@ -327,11 +325,11 @@ fn parse_plus(value: &str) -> Option<Plus> {
         _ => return None,
     };
     let plus = Plus { scheme, placement };
-    // Both ends compare the parameter letter for letter: it has one form only.
+    // Both ends compare the parameter literally, so only the canonical form is accepted.
     (plus.is_possible() && Parameter(plus).to_string() == value).then_some(plus)
 }
 
-/// The value of the session parameter.
+/// The value of the SRTP+ session parameter.
 struct Parameter(Plus);
 
 impl fmt::Display for Parameter {

@@ -1,5 +1,4 @@
-//! Session descriptions (RFC 8866), their media, and the keys of SRTP in them (RFC 4568), without
-//! I/O.
+//! Session descriptions (RFC 8866), their media, and SRTP keys in SDP (RFC 4568), without I/O.
 #![no_std]
 #![forbid(unsafe_code)]
 

@@ -1,16 +1,16 @@
-//! Lines of a session or of a medium: type and value.
+//! The lines of a session or medium: type and value.
 
 use core::fmt;
 
-/// What stands for a value or a word that cannot be read or is missing, as for a session without a
-/// name (RFC 8866 section 5.3).
+/// The replacement for a missing or undecodable value or word. It is also the name of a session
+/// without a name (RFC 8866 section 5.3).
 pub(crate) const NO_TEXT: &str = "-";
 
 pub(crate) fn values<'a>(lines: &[(char, &'a str)], letter: char) -> impl Iterator<Item = &'a str> {
     lines.iter().filter(move |line| line.0 == letter).map(|line| line.1)
 }
 
-/// The values of the attributes of this name, in either case, without spaces around them.
+/// The values of the attributes with this name (case-insensitive), without surrounding spaces.
 pub(crate) fn attributes<'a>(
     lines: &[(char, &'a str)],
     name: &str,

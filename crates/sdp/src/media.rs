@@ -1,56 +1,56 @@
-//! A medium of a session (RFC 8866 section 5.14) and its attributes.
+//! The media descriptions of a session (RFC 8866 section 5.14) and their attributes.
 
 use crate::lines::{NO_TEXT, attributes, write_lines};
 use alloc::vec::Vec;
 use core::fmt;
 use core::time::Duration;
 
-/// A medium, over borrowed text.
+/// A media description, over borrowed text.
 ///
-/// Its line is `m=<media> <port> <protocol> <formats>`, with any spaces between the words. Formats
-/// may be missing, as in a medium that is refused. A line that lacks more than these, or whose port
-/// is no number up to 65535, is that of a medium that is off: it has its place, port 0, and `-` for
-/// the words that are missing.
+/// Its line is `m=<media> <port> <protocol> <formats>`, with any amount of white space between the
+/// words. Formats may be missing, as in a rejected medium. A line that lacks other words, or whose
+/// port is not a number up to 65535, becomes a disabled medium: it keeps its position, with port 0
+/// and `-` for the missing words.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Media<'a> {
-    /// `audio`, `video` or another.
+    /// The media type: `audio`, `video` or another one.
     pub kind: &'a str,
-    /// The port; 0 for a medium that is refused or off.
+    /// The port; 0 for a rejected or disabled medium.
     pub port: u16,
-    /// How many ports it takes, if it says so behind a slash. (The last of a range, `4000-4001`, is
-    /// not looked at.)
+    /// The number of ports after a slash, if present. (The end of a range, `4000-4001`, is
+    /// ignored.)
     pub ports: Option<u16>,
-    /// The protocol, `RTP/AVP` for instance.
+    /// The transport protocol, for example `RTP/AVP`.
     pub protocol: &'a str,
     formats: Vec<&'a str>,
-    /// The lines that follow: type and value.
+    /// The lines of the medium after `m=`: type and value.
     pub lines: Vec<(char, &'a str)>,
 }
 
-/// Whether media flow (RFC 8866 section 6.7).
+/// The direction of media (RFC 8866 section 6.7).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Direction {
-    /// Both ways.
+    /// Send and receive.
     #[default]
     SendReceive,
-    /// Only from whose description this is.
+    /// The author of the description only sends.
     SendOnly,
-    /// Only to it.
+    /// The author of the description only receives.
     ReceiveOnly,
-    /// Neither way.
+    /// Neither direction.
     Inactive,
 }
 
-/// What a payload type stands for (`a=rtpmap`).
+/// The mapping of a payload type (`a=rtpmap`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RtpMap<'a> {
     /// The payload type.
     pub payload_type: u8,
-    /// The encoding's name, which is the same in either case.
+    /// The encoding name, which is case-insensitive.
     pub name: &'a str,
-    /// Units of the timestamp in a second.
+    /// Timestamp units per second.
     pub clock_rate: u32,
-    /// The encoding's parameters; for audio how many channels it has, if not one.
+    /// The encoding parameters; for audio the number of channels, if not one.
     pub parameters: Option<&'a str>,
 }
 
@@ -82,22 +82,22 @@ impl<'a> Media<'a> {
         }
     }
 
-    /// The formats, in order of preference: payload types for RTP.
+    /// The formats in order of preference: payload types for RTP.
     pub fn formats(&self) -> impl Iterator<Item = &'a str> {
         self.formats.iter().copied()
     }
 
-    /// The values of its attributes of this name; empty for those that have none.
+    /// The values of the attributes with this name; an empty string for a property attribute.
     pub fn attributes(&self, name: &str) -> impl Iterator<Item = &'a str> {
         attributes(&self.lines, name)
     }
 
-    /// What its payload types stand for, as far as it says so.
+    /// The mappings of payload types.
     pub fn rtpmaps(&self) -> impl Iterator<Item = RtpMap<'a>> {
         self.attributes("rtpmap").filter_map(RtpMap::parse)
     }
 
-    /// The parameters of a payload type (`a=fmtp`).
+    /// The format parameters of a payload type (`a=fmtp`).
     #[must_use]
     pub fn format_parameters(&self, payload_type: u8) -> Option<&'a str> {
         self.attributes("fmtp").find_map(|value| {
@@ -106,13 +106,13 @@ impl<'a> Media<'a> {
         })
     }
 
-    /// How much audio a packet should hold (`a=ptime`), which may be a part of a millisecond.
+    /// The preferred duration of a packet (`a=ptime`), which may have fractions of a millisecond.
     #[must_use]
     pub fn packet_time(&self) -> Option<Duration> {
         self.milliseconds("ptime")
     }
 
-    /// How much it may hold at most (`a=maxptime`).
+    /// The maximum duration of a packet (`a=maxptime`).
     #[must_use]
     pub fn maximum_packet_time(&self) -> Option<Duration> {
         self.milliseconds("maxptime")
@@ -125,8 +125,8 @@ impl<'a> Media<'a> {
         })
     }
 
-    /// Where RTCP goes, if it says so (`a=rtcp`, RFC 3605): a port, and an address unless that is
-    /// RTP's.
+    /// The destination of RTCP (`a=rtcp`, RFC 3605), if present: a port, and an address unless it
+    /// is that of RTP.
     #[must_use]
     pub fn rtcp(&self) -> Option<(u16, Option<&'a str>)> {
         let mut words = self.attributes("rtcp").next()?.split_ascii_whitespace();
@@ -135,7 +135,7 @@ impl<'a> Media<'a> {
         Some((port, words.nth(1).filter(|_| is_internet)))
     }
 
-    /// Whether RTCP shares RTP's port (`a=rtcp-mux`, RFC 5761).
+    /// Returns true if RTCP shares the port of RTP (`a=rtcp-mux`, RFC 5761).
     #[must_use]
     pub fn multiplexes_rtcp(&self) -> bool {
         self.attributes("rtcp-mux").next().is_some()
@@ -161,7 +161,7 @@ pub(crate) mod tests {
     use crate::Session;
 
     #[test]
-    fn where_rtcp_goes_and_how_long_packets_may_be() {
+    fn the_rtcp_address_and_packet_times_are_parsed() {
         for (line, rtcp) in [
             ("rtcp:53020", Some((53020, None))),
             ("rtcp:53020 IN IP4 126.16.64.4", Some((53020, Some("126.16.64.4")))),
@@ -178,8 +178,8 @@ pub(crate) mod tests {
         }
     }
 
-    /// Asks a description everything.
-    pub(crate) fn look_at_all(session: &Session<'_>) {
+    /// Calls all accessors of a description.
+    pub(crate) fn read_everything(session: &Session<'_>) {
         for media in &session.media {
             media.formats().for_each(drop);
             media.rtpmaps().for_each(drop);
@@ -190,7 +190,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn attributes_are_found() {
+    fn attributes_are_parsed() {
         let text = b"v=0\nm=audio 4000 RTP/AVP 0 101 96\na=rtpmap:0 PCMU/8000\n\
             a=rtpmap:101 telephone-event/8000\na=fmtp:101 0-16\na=rtpmap:96 opus/48000/2\n\
             a=rtpmap:200 no/8000\na=rtpmap:97 broken\na=ptime:20\na=rtcp-mux\n";
@@ -210,7 +210,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn no_line_of_a_medium_loses_the_others() {
+    fn a_malformed_line_does_not_affect_others() {
         for (line, kind, port, ports, protocol, formats) in [
             ("video 0 RTP/AVP", "video", 0, None, "RTP/AVP", 0),
             ("video 0 RTP/AVP ", "video", 0, None, "RTP/AVP", 0),
@@ -254,7 +254,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn packets_may_hold_parts_of_a_millisecond() {
+    fn packet_times_may_have_fractions() {
         for (value, time) in [
             ("20", Some(Duration::from_millis(20))),
             ("0.125", Some(Duration::from_micros(125))),
@@ -272,19 +272,19 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn descriptions_of_the_field_are_read() {
+    fn descriptions_of_the_corpora_are_parsed() {
         let Some(root) = test_support::corpora() else { return };
         let (mut read, mut media) = (0, 0);
         for path in test_support::files(&root.join("sdp")) {
             let bytes = std::fs::read(&path).unwrap();
             let result = Session::parse(&bytes);
-            // Some lie in the corpus without their first line, and some are no descriptions.
+            // Some files of the corpus lack their first line, and some are not descriptions.
             let has_version = [b"v=0\r", b"v=0\n"].iter().any(|line| bytes.starts_with(*line));
             assert!(result.is_ok() || !has_version, "{}: {result:?}", path.display());
             if let Ok(session) = result {
-                look_at_all(&session);
+                read_everything(&session);
                 let lines = bytes.split(|&byte| byte == b'\n' || byte == b'\r');
-                // Some files hold another description behind the first.
+                // Some files contain a second description.
                 let lines = lines.skip(1).take_while(|line| !line.starts_with(b"v="));
                 let lines = lines.filter(|line| line.starts_with(b"m=")).count();
                 assert_eq!(session.media.len(), lines, "{}", path.display());

@@ -1,4 +1,4 @@
-//! Offers and answers of SRTP keys (RFC 4568 section 7).
+//! Offer and answer of SRTP keys (RFC 4568 section 7).
 
 use crate::crypto::Crypto;
 use crate::media::Media;
@@ -6,19 +6,20 @@ use alloc::vec::Vec;
 use srtp::plus::{Placement, Plus, Scheme};
 use srtp::{Policy, Suite};
 
-/// What the protocol of a medium says about encryption.
+/// The kind of encryption that the transport protocol of a medium declares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Profile {
-    /// `RTP/AVP` or `RTP/AVPF`: none, though keys beside it offer it ("best effort").
+    /// `RTP/AVP` or `RTP/AVPF`: no encryption, although crypto attributes may offer it ("best
+    /// effort").
     Plain,
-    /// `RTP/SAVP` or `RTP/SAVPF`: SRTP, with keys in the description.
+    /// `RTP/SAVP` or `RTP/SAVPF`: SRTP with keys in the description.
     Secure,
     /// `UDP/TLS/RTP/SAVP` or `UDP/TLS/RTP/SAVPF`: SRTP with keys by DTLS.
     Dtls,
 }
 
 impl Profile {
-    /// The profile that a protocol stands for, in either case, if it is one of RTP.
+    /// Returns the profile of a transport protocol (case-insensitive), if it is an RTP profile.
     #[must_use]
     pub fn of(protocol: &str) -> Option<Self> {
         [
@@ -34,13 +35,13 @@ impl Profile {
     }
 }
 
-/// How many crypto attributes of a medium are looked at: each is compared with all before it, and
+/// The maximum number of crypto attributes read per medium. Each is compared with all before it and
 /// with every `a=extmap`.
 const MAX_OFFERED: usize = 32;
 
-/// The attributes of a medium that can be taken, in its order of preference, of the first 32. Those
-/// that cannot be read or whose tag came before are passed over; so is SRTP+ in an element to which
-/// `a=extmap` gives another meaning.
+/// Returns the usable crypto attributes of a medium in order of preference, from the first 32.
+/// Attributes that are malformed or repeat a tag are ignored. SRTP+ is ignored if its extension
+/// element has another meaning in `a=extmap`.
 #[must_use]
 pub fn offered(media: &Media<'_>) -> Vec<Crypto> {
     let mut offered: Vec<Crypto> = Vec::new();
@@ -62,21 +63,21 @@ pub fn offered(media: &Media<'_>) -> Vec<Crypto> {
     offered
 }
 
-/// What we want of SRTP. Begin with [`Preferences::secure`] and change what is to be otherwise.
+/// The SRTP policy of the local end. Start with [`Preferences::secure`] and change single fields.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Preferences {
-    /// The suites that we take.
+    /// The accepted suites.
     pub suites: Vec<Suite>,
-    /// Whether we take what leaves packets unencrypted or unauthenticated.
+    /// True if unencrypted or unauthenticated packets are accepted.
     pub allow_weak: bool,
-    /// The schemes of SRTP+ that we use where they are offered. Scheme 3 wants a seed for its
-    /// random numbers, and adds to every packet what the offer says.
+    /// The SRTP+ schemes that are used if offered. Scheme 3 needs a random seed and adds bytes to
+    /// each packet as negotiated.
     pub plus: Vec<Scheme>,
 }
 
 impl Preferences {
-    /// All suites with all that they protect, and scheme 4 of SRTP+ where it is offered.
+    /// All suites with full protection, and scheme 4 of SRTP+ if it is offered.
     #[must_use]
     pub fn secure() -> Self {
         Self { suites: Suite::ALL.to_vec(), allow_weak: false, plus: [Scheme::Header].into() }
@@ -88,23 +89,23 @@ impl Preferences {
     }
 }
 
-/// What both ends have agreed on.
+/// The result of a negotiation.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Agreement {
-    /// How we protect what we send.
+    /// The protection of sent media.
     pub send: Crypto,
-    /// How the other end does.
+    /// The protection of received media.
     pub receive: Crypto,
 }
 
-/// Answers an offer: takes the first attribute that we want (RFC 4568 section 7.1.2), with a key of
-/// our own, of whose length `key` is told and which it fills with random bytes. `None` if there is
-/// none, or if those bytes are the other end's key.
+/// Answers an offer with the first acceptable attribute (RFC 4568 section 7.1.2). `key` fills its
+/// argument, which has the length of the key, with random bytes. Returns `None` if no attribute is
+/// acceptable, or if these bytes equal a key of the offer.
 ///
-/// The answer has the offer's tag and suite, by the name that it has there, what the offer leaves
-/// unencrypted or unauthenticated, and SRTP+ if both want it. How often session keys change and how
-/// far packets may be late are each end's own affair.
+/// The answer has the tag of the offer, its suite under the same name, its unencrypted or
+/// unauthenticated parts, and SRTP+ if both ends support it. The key derivation rate and the replay
+/// window are chosen by each end.
 pub fn answer(
     offered: &[Crypto],
     preferences: &Preferences,
@@ -127,16 +128,16 @@ pub fn answer(
     (!share_a_key(&send, &receive)).then_some(Agreement { send, receive })
 }
 
-/// Whether both ends would use one key: then what one sends could be thrown back at it as the
-/// other's, and equal sources would use one key stream.
+/// Returns true if both ends would use the same key. A packet of one end could then be replayed to
+/// it as if from the other, and equal SSRCs would share a key stream.
 fn share_a_key(send: &Crypto, receive: &Crypto) -> bool {
     send.keys.iter().any(|ours| receive.keys.iter().any(|theirs| theirs.bytes == ours.bytes))
 }
 
-/// Takes an answer to what we had offered (RFC 4568 section 7.1.3): one attribute, with the tag and
-/// suite of one of ours, a key of its own, and just what ours leaves unencrypted or
-/// unauthenticated. `None` if it is none: the medium is to be given up then, or to go on in the
-/// clear where that was offered too.
+/// Accepts the answer to the offer `ours` (RFC 4568 section 7.1.3): a single attribute with the tag
+/// and suite of an offered one, a different key, and the same unencrypted or unauthenticated parts.
+/// Otherwise returns `None`: the medium is then ended, or continues unencrypted if that was offered
+/// too.
 #[must_use]
 pub fn accept(ours: &[Crypto], answered: &[Crypto]) -> Option<Agreement> {
     let [receive] = answered else { return None };
@@ -168,7 +169,7 @@ mod tests {
         Crypto::new(tag, policy, &[tag as u8; 64][..length]).unwrap()
     }
 
-    /// What the other end reads of attributes.
+    /// The attributes as the other end parses them.
     fn described(protocol: &str, attributes: &[Crypto]) -> Vec<Crypto> {
         let mut text = format!("v=0\r\nm=audio 4000 {protocol} 0\r\n");
         for crypto in attributes {
@@ -189,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn both_ends_can_talk() {
+    fn both_ends_exchange_media() {
         let mut weak = Policy::new(Suite::AesCm128HmacSha1_80);
         weak.encrypt_rtp = false;
         for suite in Suite::ALL {
@@ -218,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_that_is_wanted_is_taken() {
+    fn the_first_acceptable_attribute_is_chosen() {
         let mut plain = Policy::new(Suite::AesCm128HmacSha1_80);
         plain.encrypt_rtp = false;
         let ours = [
@@ -239,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn a_suite_is_answered_by_the_name_that_it_was_offered_by() {
+    fn an_answer_repeats_the_suite_name_of_the_offer() {
         for name in ["AES_CM_256_HMAC_SHA1_80", "AES_256_CM_HMAC_SHA1_80"] {
             let policy = Policy::new(Suite::AesCm256HmacSha1_80);
             let offer = crypto(1, policy).to_string().replace("AES_256_CM_HMAC_SHA1_80", name);
@@ -250,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_that_do_not_fit_are_refused() {
+    fn answers_that_do_not_match_are_rejected() {
         let ours = [crypto(1, Policy::new(Suite::AesCm128HmacSha1_80))];
         let other_tag = crypto(2, Policy::new(Suite::AesCm128HmacSha1_80));
         let other_suite = crypto(1, Policy::new(Suite::AesCm128HmacSha1_32));
@@ -262,7 +263,7 @@ mod tests {
         {
             assert!(accept(&ours, answered).is_none());
         }
-        // Our own key thrown back.
+        // An answer that reflects the offered key.
         assert!(accept(&ours, &ours).is_none());
         let policy = Policy::new(Suite::AesCm128HmacSha1_80);
         let theirs = Crypto::new(1, policy, &[9; 30]).unwrap();
@@ -272,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_attributes_are_looked_at_than_anybody_offers() {
+    fn the_number_of_attributes_is_limited() {
         let policy = Policy::new(Suite::AesCm128HmacSha1_80);
         let attributes: Vec<Crypto> = (0..100).map(|tag| crypto(tag, policy.clone())).collect();
         let read = described("RTP/SAVP", &attributes);
@@ -281,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn an_element_with_another_meaning_carries_no_tags() {
+    fn an_element_with_another_meaning_is_not_used() {
         let mut policy = Policy::new(Suite::AesCm128HmacSha1_80);
         policy.plus = Some(PLUS);
         let crypto = crypto(1, policy);
@@ -301,8 +302,8 @@ mod tests {
     }
 
     #[test]
-    fn offers_of_the_field_are_understood() {
-        // As phones write them: a plain profile with keys beside it, a tag twice, padding left out.
+    fn offers_of_real_phones_are_accepted() {
+        // As real phones write them: a plain profile with keys, a repeated tag, missing padding.
         let key = "WVNfX19zZW1jdGwgKCkgewkyMjA7fQp9CnVubGVz";
         let text = [
             "v=0\r\nm=audio 4000 RTP/AVP 0\r\n",

@@ -1,9 +1,9 @@
-//! A session description as a whole (RFC 8866 section 5), and how it is read.
+//! Session descriptions (RFC 8866 section 5) and their parser.
 //!
-//! Phones, gateways and old devices write descriptions that the grammar of RFC 8866 section 9 does
-//! not allow. What they mean is read where that is plain, and what is not costs its own line or
-//! medium and nothing else; [`Session::parse`] says what is taken. What is written is as the RFC
-//! has it, as far as what was read is.
+//! Phones, gateways and old devices send descriptions that violate the grammar of RFC 8866 section
+//! 9. The parser accepts such input where its meaning is clear. A malformed line loses only itself
+//! or its medium; [`Session::parse`] lists the accepted deviations. The output follows the RFC as
+//! far as the input did.
 
 use crate::lines::{NO_TEXT, attributes, values, write_lines};
 use crate::media::{Direction, Media};
@@ -11,20 +11,20 @@ use alloc::vec::Vec;
 use core::error::Error;
 use core::fmt;
 
-/// How many lines a description may have.
+/// The maximum number of lines in a description.
 const MAX_LINES: usize = 10_000;
 
-/// The types of lines whose values are texts for people (RFC 8866 section 4.5): spaces around them
-/// are theirs, a session without a name has one (section 5.3).
+/// The line types with free text (RFC 8866 section 4.5). Spaces around the text are kept: a session
+/// without a name has one space (section 5.3).
 const TEXTS: &[u8] = b"siep";
 
-/// Why bytes are no session description.
+/// The reason why bytes are not a session description.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SessionError {
-    /// Its first line is not `v=0`.
+    /// The first line is not `v=0`.
     Version,
-    /// It has more lines than anybody's.
+    /// The description exceeds the maximum number of lines.
     TooLong,
 }
 
@@ -42,28 +42,28 @@ impl Error for SessionError {}
 /// A session description, over borrowed text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Session<'a> {
-    /// Its lines before the first medium, but `v=0`: type and value.
+    /// The lines before the first medium except `v=0`: type and value.
     pub lines: Vec<(char, &'a str)>,
-    /// Its media, each in its place: an answer has as many (RFC 3264 section 6).
+    /// The media in order. An answer has the same number (RFC 3264 section 6).
     pub media: Vec<Media<'a>>,
 }
 
 impl<'a> Session<'a> {
-    /// Reads a description. Beyond the grammar of RFC 8866, these are taken:
+    /// Parses a description. These deviations from the grammar of RFC 8866 are accepted:
     ///
     /// - A byte order mark, spaces and empty lines before `v=0`, and empty lines anywhere.
     /// - Lines that end with LF or CR alone.
-    /// - Spaces and tabs before a line, around its equals sign and, but in texts for people, at its
-    ///   end; more than one between words. The letters of RFC 8866 in upper case.
-    /// - Lines in any order, none of those that must be there, and lines of unknown types, such as
-    ///   `y` and `f` of GB/T 28181. (By section 5 a description with these is to be ignored.)
-    /// - A NUL ends its line, as for readers in C: what comes behind it is left out.
-    /// - A value that is not UTF-8 is read as `-`, whose ever it is. So a text in another charset
-    ///   spoils nothing, and an address or key that cannot be read is none.
-    /// - A line that is not a letter, an equals sign and a value is left out.
-    /// - `m` lines as [`Media`] says. None loses its medium.
-    /// - A second `v` line before the first medium is left out; after it, another description
-    ///   begins, which is not read.
+    /// - Spaces and tabs before a line, around its equals sign and at its end (except in free
+    ///   text), and repeated spaces between words. Line types of RFC 8866 in upper case.
+    /// - Lines in any order, missing mandatory lines, and lines of unknown types, such as `y` and
+    ///   `f` of GB/T 28181. (Section 5 requires that such a description is ignored.)
+    /// - A NUL byte ends its line, as in a C string. The bytes after it are ignored.
+    /// - A value that is not UTF-8 is read as `-`, in every line type. Text in another charset does
+    ///   no harm, and an undecodable address or key is absent.
+    /// - A line that is not a letter, an equals sign and a value is ignored.
+    /// - `m` lines as described at [`Media`]. Every `m` line yields a medium.
+    /// - A second `v` line before the first medium is ignored. After a medium it begins another
+    ///   description, which is not read.
     ///
     /// # Errors
     /// See [`SessionError`].
@@ -75,7 +75,7 @@ impl<'a> Session<'a> {
         if first.and_then(|(_, line)| read_line(line)) != Some(('v', "0")) {
             return Err(SessionError::Version);
         }
-        // An empty line stands between CR and LF, too: only others count.
+        // The split between CR and LF yields an empty line, which does not count.
         let lines = lines.filter(|(_, line)| !line.is_empty());
         for (count, (_, line)) in (1..).zip(lines) {
             if count >= MAX_LINES {
@@ -92,26 +92,27 @@ impl<'a> Session<'a> {
         Ok(session)
     }
 
-    /// The values of the session's lines of a type.
+    /// The values of the session-level lines of a type.
     pub fn values(&self, letter: char) -> impl Iterator<Item = &'a str> {
         values(&self.lines, letter)
     }
 
-    /// The values of the session's attributes of this name; empty for those that have none.
+    /// The values of the session-level attributes with this name; an empty string for a property
+    /// attribute.
     pub fn attributes(&self, name: &str) -> impl Iterator<Item = &'a str> {
         attributes(&self.lines, name)
     }
 
-    /// The address to which a medium is to be sent: its own, or that of the session (RFC 8866
-    /// section 5.7). The words before it are taken in either case, an IPv6 address also in
-    /// brackets. A medium whose own line has no address has none.
+    /// The connection address of a medium: its own, or that of the session (RFC 8866 section 5.7).
+    /// The words before the address are case-insensitive. An IPv6 address may have brackets. A
+    /// medium whose own `c=` line has no address has no address.
     #[must_use]
     pub fn address(&self, media: &Media<'a>) -> Option<&'a str> {
         let line = values(&media.lines, 'c').next().or_else(|| self.values('c').next())?;
         let mut words = line.split_ascii_whitespace();
         words.next().filter(|network| network.eq_ignore_ascii_case("IN"))?;
         let address = words.nth(1)?;
-        // For a multicast address come how far it goes and how many there are.
+        // A multicast address is followed by its TTL and the number of addresses.
         let address = address.split('/').next()?;
         let inner = address.strip_prefix('[').and_then(|address| address.strip_suffix(']'));
         Some(inner.unwrap_or(address)).filter(|address| !address.is_empty())
@@ -119,7 +120,7 @@ impl<'a> Session<'a> {
 }
 
 impl<'a> Media<'a> {
-    /// Whether it flows: by its own attribute, or that of the session.
+    /// The direction of the medium: its own attribute, or that of the session.
     #[must_use]
     pub fn direction(&self, session: &Session<'a>) -> Direction {
         let named = [
@@ -138,7 +139,7 @@ impl<'a> Media<'a> {
     }
 }
 
-/// The type and the value of a line, if it has both.
+/// Parses the type and the value of a line.
 fn read_line(line: &[u8]) -> Option<(char, &str)> {
     let line = line.split(|&byte| byte == b'\0').next()?.trim_ascii_start();
     let (&letter, rest) = line.split_first().filter(|(letter, _)| letter.is_ascii_alphabetic())?;
@@ -181,7 +182,7 @@ mod tests {
         a=recvonly\r\n";
 
     #[test]
-    fn an_example_is_read_and_written() {
+    fn the_example_of_rfc_8866_is_parsed_and_written() {
         let session = Session::parse(EXAMPLE.as_bytes()).unwrap();
         assert_eq!(session.values('s').next(), Some("Call to John Smith"));
         let [audio, video] = &session.media[..] else { panic!("{session:?}") };
@@ -197,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_description_is_refused() {
+    fn other_content_is_rejected() {
         for text in ["", "v=1\r\n", "v=0x\r\n", "o=x\r\nv=0\r\n", "\0v=0\r\n", "<html>"] {
             assert_eq!(Session::parse(text.as_bytes()), Err(SessionError::Version), "{text}");
         }
@@ -207,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn other_spaces_and_ends_of_lines_mean_the_same() {
+    fn white_space_and_line_endings_do_not_matter() {
         let session = Session::parse(EXAMPLE.as_bytes()).unwrap();
         let without = |letter: &str| {
             EXAMPLE
@@ -235,7 +236,7 @@ mod tests {
             (EXAMPLE.replace("v=0", "V = 0 "), true),
             (EXAMPLE.replace("s=", "v=0\r\ns="), true),
             ([EXAMPLE, EXAMPLE].concat(), true),
-            // These say less or otherwise, and yet the same of the media.
+            // These differ in session-level values, but not in the media.
             (lower, false),
             (EXAMPLE.replace("c=IN ", "c= IN  \t"), false),
             (without("s="), false),
@@ -255,7 +256,7 @@ mod tests {
         }
     }
 
-    /// What the media of a description are.
+    /// The media of a description, for comparison.
     fn meaning(session: &Session<'_>) -> Vec<String> {
         let meaning = |media: &Media<'_>| {
             let formats: Vec<_> = media.formats().collect();
@@ -269,8 +270,8 @@ mod tests {
     }
 
     #[test]
-    fn lines_of_others_are_kept() {
-        // As GB/T 28181 has them.
+    fn unknown_line_types_are_kept() {
+        // A description of GB/T 28181.
         let text = "v=0\r\ns=Play\r\nm=video 6000 RTP/AVP 96\r\na=recvonly\r\n\
             y=0100000001\r\nf=v/2/4///a///\r\n";
         let session = Session::parse(text.as_bytes()).unwrap();
@@ -282,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn another_charset_spoils_nothing() {
+    fn another_charset_does_no_harm() {
         let latin_1 =
             b"v=0\r\no=J\xfcrg 1 1 IN IP4 192.0.2.1\r\ns=Gespr\xe4ch\r\nc=IN IP4 192.0.2.1\r\n\
             a=charset:ISO-8859-1\r\na=tool:f\xfcr\r\nm=audio 5 RTP/AVP 0\r\ni=f\xfcr\r\n\
@@ -295,19 +296,23 @@ mod tests {
         assert_eq!(audio.lines, [('i', NO_TEXT)]);
         assert_eq!(session.address(audio), Some("192.0.2.1"));
         assert_eq!((other.kind, other.port), (NO_TEXT, 0));
-        assert_eq!((video.port, session.address(video)), (7, None), "not the session's");
+        assert_eq!(
+            (video.port, session.address(video)),
+            (7, None),
+            "the address of the session is not used"
+        );
     }
 
     proptest! {
         #[test]
-        fn what_is_read_is_written_the_same(text in "v=0\n([acmtoskzyfMvV ]?[ =]=?[ -~\t\0\rü]{0,30}\n){0,20}") {
+        fn parsed_descriptions_are_written_unchanged(text in "v=0\n([acmtoskzyfMvV ]?[ =]=?[ -~\t\0\rü]{0,30}\n){0,20}") {
             let session = Session::parse(text.as_bytes()).unwrap();
             let written = session.to_string();
             prop_assert_eq!(Session::parse(written.as_bytes()).unwrap(), session);
         }
 
         #[test]
-        fn nothing_panics(bytes: Vec<u8>) {
+        fn arbitrary_bytes_do_not_panic(bytes: Vec<u8>) {
             let bytes = [b"v=0\n", &bytes[..]].concat();
             crate::media::tests::look_at_all(&Session::parse(&bytes).unwrap());
         }

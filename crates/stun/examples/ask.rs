@@ -1,4 +1,5 @@
-//! A client asks, a responder answers, and the network in between drops the first two requests.
+//! A client sends a binding request and a responder answers. The network drops the first two
+//! requests.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -11,19 +12,19 @@ fn main() {
     let (mut request, mut response) = (Vec::new(), Vec::new());
     let mut requests = 0;
     let mapped = loop {
-        let now = client.next_timer().expect("no answer yet");
+        let now = client.next_timer().expect("the client has no response yet");
         match client.poll(now, &mut request) {
             Event::Send(to) => {
                 requests += 1;
                 println!("{:4} ms: {} bytes to {to}", now.as_millis(), request.len());
             }
             Event::Wait => continue,
-            Event::TimedOut => panic!("nobody answers"),
+            Event::TimedOut => panic!("the binding request timed out"),
         }
         if requests > 2 && stun::answer(nat, &request, &mut response) {
             match client.receive(server, &response) {
                 Some(Answer::Mapped(address)) => break address,
-                other => panic!("not what was asked for: {other:?}"),
+                other => panic!("unexpected event: {other:?}"),
             }
         }
     };

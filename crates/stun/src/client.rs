@@ -1,4 +1,4 @@
-//! One question to one server (RFC 8489 section 6.2.1).
+//! A binding request to one server (RFC 8489 section 6.2.1).
 
 use crate::BINDING;
 use crate::message::{Class, Message, TransactionId, attribute_type as at};
@@ -7,14 +7,14 @@ use alloc::vec::Vec;
 use core::net::SocketAddr;
 use core::time::Duration;
 
-/// The time until the request is sent again, the first time; it doubles each time.
+/// The initial retransmission timeout (RTO). It doubles with each request.
 const RETRANSMISSION: Duration = Duration::from_millis(500);
-/// How often the request is sent (Rc).
+/// The number of requests sent (Rc).
 const REQUESTS: u32 = 7;
-/// How long an answer to the last one is waited for, in the time of [`RETRANSMISSION`] (Rm).
+/// The wait for a response to the last request, as a multiple of [`RETRANSMISSION`] (Rm).
 const LAST_WAIT: u32 = 16;
 
-/// The attributes that mean something in an answer.
+/// The comprehension-required attributes that a response may have.
 const KNOWN: &[u16] = &[
     at::MAPPED_ADDRESS,
     at::MESSAGE_INTEGRITY,
@@ -27,30 +27,31 @@ const KNOWN: &[u16] = &[
     at::XOR_MAPPED_ADDRESS,
 ];
 
-/// What an owner is to do.
+/// The result of [`Client::poll`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// The request is in the buffer: send it there.
+    /// Send the request in the buffer to this address.
     Send(SocketAddr),
-    /// Nothing until [`Client::next_timer`].
+    /// Nothing to do until [`Client::next_timer`].
     Wait,
-    /// Nobody has answered in 39.5 s.
+    /// No response arrived in 39.5 s.
     TimedOut,
 }
 
-/// What a server has said.
+/// The response of the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// The address that it sees.
+    /// The reflexive transport address, as seen by the server.
     Mapped(SocketAddr),
-    /// The code of an error, 300 to 699.
+    /// An error response with its code, 300 to 699.
     Refused(u16),
-    /// A success that names no address, or one with attributes that would have to be known.
+    /// A success response without a mapped address, or a response with unknown
+    /// comprehension-required attributes.
     Useless,
 }
 
-/// A binding request that is sent until it is answered. Times are spans since an epoch that the
-/// caller chooses and stays with.
+/// A binding request and its retransmissions. Times are durations since an epoch that the caller
+/// chooses and keeps.
 #[derive(Clone, Debug)]
 pub struct Client {
     id: TransactionId,
@@ -61,25 +62,26 @@ pub struct Client {
 }
 
 impl Client {
-    /// Asks `server` from `now` on. `id` has to be random: who can guess it can answer.
+    /// Starts a request to `server` at `now`. `id` has to be random: a guessed ID allows a forged
+    /// response.
     #[must_use]
     pub const fn new(id: TransactionId, server: SocketAddr, now: Duration) -> Self {
         Self { id, server, sent: 0, next: now, is_answered: false }
     }
 
-    /// Whom it asks.
+    /// The address of the server.
     #[must_use]
     pub const fn server(&self) -> SocketAddr {
         self.server
     }
 
-    /// When to call [`Client::poll`]; `None` once it is answered.
+    /// The time of the next call of [`Client::poll`], or `None` after a response.
     #[must_use]
     pub fn next_timer(&self) -> Option<Duration> {
         (!self.is_answered).then_some(self.next)
     }
 
-    /// What to do at `now`. A request is written into `out`.
+    /// Returns the action at `now`. A request is written into `out`.
     pub fn poll(&mut self, now: Duration, out: &mut Vec<u8>) -> Event {
         if self.is_answered || now < self.next {
             return Event::Wait;
@@ -95,8 +97,9 @@ impl Client {
         Event::Send(self.server)
     }
 
-    /// A datagram has come from `from`. `None` where it is not the answer: of another question,
-    /// from elsewhere, or damaged; then it is waited for still.
+    /// Processes a datagram from `from`. Returns `None` if it is not the response to this request:
+    /// a different transaction, a different source address, or a malformed message. The client then
+    /// continues to wait.
     pub fn receive(&mut self, from: SocketAddr, datagram: &[u8]) -> Option<Answer> {
         let message = Message::parse(datagram).ok()?;
         let is_ours = from == self.server && message.id == self.id && message.method == BINDING;
@@ -147,7 +150,7 @@ mod tests {
                     assert_eq!((to, client.poll(now, &mut out)), (server(), Event::Wait));
                     sent.push(millis);
                 }
-                Event::Wait => panic!("the timer came too early"),
+                Event::Wait => panic!("the timer fired too early"),
                 Event::TimedOut => break millis,
             }
         };
@@ -159,9 +162,9 @@ mod tests {
     }
 
     #[test]
-    fn only_the_answer_to_the_question_from_whom_it_was_asked_counts() {
+    fn only_the_matching_response_from_the_server_is_accepted() {
         let mut client = Client::new(ID, server(), Duration::ZERO);
-        assert_eq!(client.receive(server(), &success(ID)), None, "nothing was asked");
+        assert_eq!(client.receive(server(), &success(ID)), None, "no request was sent");
         client.poll(Duration::ZERO, &mut Vec::new());
         let elsewhere: SocketAddr = ([192, 0, 2, 1], 3479).into();
         assert_eq!(client.receive(elsewhere, &success(ID)), None);
@@ -179,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_and_answers_without_an_address_are_told() {
+    fn errors_and_responses_without_an_address_are_reported() {
         let answered = |write: &dyn Fn(&mut Writer<'_>), class| {
             let mut client = Client::new(ID, server(), Duration::ZERO);
             client.poll(Duration::ZERO, &mut Vec::new());
@@ -202,7 +205,7 @@ mod tests {
             writer.attribute(0x7fff, b"?");
         };
         assert_eq!(answered(&strange, Class::Success), Some(Answer::Useless));
-        // As servers from before RFC 5389 answer.
+        // The response of a server that predates RFC 5389.
         let old = [0, 1, 0x12, 0x34, 192, 0, 2, 5];
         let old = |writer: &mut Writer<'_>| assert!(writer.attribute(at::MAPPED_ADDRESS, &old));
         let mapped = Answer::Mapped(([192, 0, 2, 5], 0x1234).into());

@@ -1,8 +1,9 @@
-//! STUN (RFC 8489): what an address looks like from outside, without I/O.
+//! STUN (RFC 8489) binding requests without I/O: the reflexive transport address of a host.
 //!
-//! A [`Client`] asks a server, as often as the RFC says, and believes only the answer to its own
-//! question from whom it was asked. [`answer`] is the other end: it answers binding requests. Both
-//! use the FINGERPRINT attribute, and neither credentials: a binding needs none.
+//! A [`Client`] sends a binding request to a server with the retransmissions of the RFC. It accepts
+//! only the response to its own transaction from the address of that server. [`answer`] is the
+//! server side: it answers binding requests. Both use the FINGERPRINT attribute and no credentials,
+//! which a binding request does not need.
 //!
 //! ```
 //! use core::time::Duration;
@@ -34,5 +35,5 @@ pub use message::{
 pub use responder::answer;
 pub use writer::Writer;
 
-/// The method of all that is here: Binding.
+/// The only method of this crate: Binding.
 pub const BINDING: u16 = 1;

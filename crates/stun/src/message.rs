@@ -1,93 +1,95 @@
-//! Messages and their attributes (RFC 8489 sections 5 and 14).
+//! STUN messages and their attributes (RFC 8489 sections 5 and 14).
 
 use core::error::Error;
 use core::fmt;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-/// The length of a message's header.
+/// The length of a message header in bytes.
 pub(crate) const HEADER: usize = 20;
-/// What stands behind the length, and tells STUN from what came before it.
+/// The magic cookie, which follows the length and identifies STUN.
 pub(crate) const MAGIC: u32 = 0x2112_a442;
-/// What the fingerprint is combined with.
+/// The value that is XORed with the CRC of a fingerprint.
 const FINGERPRINT_MASK: u32 = 0x5354_554e;
-/// A FINGERPRINT attribute with its header.
+/// The length of a FINGERPRINT attribute with its header, in bytes.
 const FINGERPRINT_LENGTH: usize = 8;
 
-/// Attributes (RFC 8489 section 18.3). Who does not know one below 0x8000 must not go on.
+/// Attribute types (RFC 8489 section 18.3). Those below 0x8000 are comprehension-required.
 pub mod attribute_type {
-    /// An address.
+    /// The reflexive transport address.
     pub const MAPPED_ADDRESS: u16 = 0x0001;
-    /// Who asks.
+    /// The user name.
     pub const USERNAME: u16 = 0x0006;
-    /// An HMAC over what stands before it.
+    /// An HMAC-SHA1 of the message up to this attribute.
     pub const MESSAGE_INTEGRITY: u16 = 0x0008;
-    /// Why there is no success.
+    /// The code and the reason of an error.
     pub const ERROR_CODE: u16 = 0x0009;
-    /// The attributes that are not known.
+    /// The unknown attribute types of the request.
     pub const UNKNOWN_ATTRIBUTES: u16 = 0x000a;
-    /// Whose users they are.
+    /// The realm of the credentials.
     pub const REALM: u16 = 0x0014;
-    /// The server's number.
+    /// The nonce of the server.
     pub const NONCE: u16 = 0x0015;
-    /// As [`MESSAGE_INTEGRITY`], with SHA-256.
+    /// An HMAC-SHA256 of the message up to this attribute.
     pub const MESSAGE_INTEGRITY_SHA256: u16 = 0x001c;
-    /// How a password is hashed.
+    /// The algorithm that derives the key from the password.
     pub const PASSWORD_ALGORITHM: u16 = 0x001d;
-    /// Who asks, hashed.
+    /// The hashed user name.
     pub const USERHASH: u16 = 0x001e;
-    /// An address that no NAT rewrites.
+    /// The reflexive transport address, XORed so that no NAT rewrites it.
     pub const XOR_MAPPED_ADDRESS: u16 = 0x0020;
-    /// A program's name.
+    /// The software of the sender.
     pub const SOFTWARE: u16 = 0x8022;
-    /// A CRC over what stands before it.
+    /// A CRC-32 of the message up to this attribute.
     pub const FINGERPRINT: u16 = 0x8028;
 }
 
-/// What tells one question from others: 96 random bits.
+/// The transaction ID: 96 random bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TransactionId(pub [u8; 12]);
 
-/// What a message is.
+/// The message class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
-    /// It wants an answer.
+    /// A request, which is answered.
     Request,
-    /// It wants none.
+    /// An indication, which is not answered.
     Indication,
-    /// A good answer.
+    /// A success response.
     Success,
-    /// An answer that says why there is no good one.
+    /// An error response.
     Error,
 }
 
-/// Why bytes are no STUN message.
+/// The reason why bytes are not a STUN message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum MessageError {
-    /// It does not begin as a STUN message does.
+    /// The bytes do not start with a STUN header.
     NotStun,
-    /// Its length is not what it says, or no multiple of four.
+    /// The length differs from the announced one, or is not a multiple of four.
     Length {
-        /// How many bytes it says that it has.
+        /// The announced number of bytes.
         announced: usize,
-        /// How many there are.
+        /// The actual number of bytes.
         length: usize,
     },
-    /// An attribute ends behind the message.
+    /// An attribute extends beyond the end of the message.
     Attribute(u16),
-    /// The fingerprint is wrong, or not at the end.
+    /// The fingerprint is wrong, or not the last attribute.
     Fingerprint,
 }
 
 impl fmt::Display for MessageError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NotStun => write!(f, "no STUN message: expected 20 bytes with its magic cookie"),
+            Self::NotStun => {
+                write!(f, "not a STUN message: expected a header of 20 bytes with the magic cookie")
+            }
             Self::Length { announced, length } => {
-                write!(f, "STUN message of {length} bytes that says it has {announced}")
+                write!(f, "STUN message of {length} bytes, its header announces {announced}")
             }
             Self::Attribute(number) => {
-                write!(f, "STUN attribute {number:#06x} ends behind its message")
+                write!(f, "STUN attribute {number:#06x} extends beyond the end of its message")
             }
             Self::Fingerprint => write!(f, "STUN message with a wrong fingerprint"),
         }
@@ -96,46 +98,46 @@ impl fmt::Display for MessageError {
 
 impl Error for MessageError {}
 
-/// Whether a datagram begins as a STUN message does: two zero bits, and the magic cookie.
+/// Returns true if a datagram starts with a STUN header: two zero bits, and the magic cookie.
 #[must_use]
 pub fn is_stun(datagram: &[u8]) -> bool {
     datagram.len() >= HEADER && datagram[0] < 0x40 && datagram[4..8] == MAGIC.to_be_bytes()
 }
 
-/// A message over borrowed bytes, found to be whole.
+/// A complete message, over borrowed bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Message<'a> {
-    /// What it is.
+    /// The message class.
     pub class: Class,
-    /// What is asked: [`BINDING`](crate::BINDING) or another method.
+    /// The method: [`BINDING`](crate::BINDING) or another one.
     pub method: u16,
-    /// Which question it is of.
+    /// The transaction ID.
     pub id: TransactionId,
-    /// Whether a fingerprint, which is right, stands at its end.
+    /// True if the message ends with a correct fingerprint.
     pub has_fingerprint: bool,
     attributes: &'a [u8],
 }
 
-/// One attribute.
+/// An attribute of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Attribute<'a> {
     /// See [`attribute_type`].
     pub number: u16,
-    /// Its value without padding.
+    /// The value without padding.
     pub value: &'a [u8],
 }
 
-/// Why there is no success (RFC 8489 section 14.8).
+/// The value of ERROR-CODE (RFC 8489 section 14.8).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ErrorCode<'a> {
-    /// 300 to 699.
+    /// The code, 300 to 699.
     pub code: u16,
-    /// The same for people; what is not UTF-8 is left out.
+    /// The reason phrase; empty if it is not UTF-8.
     pub reason: &'a str,
 }
 
 impl<'a> Message<'a> {
-    /// Reads a datagram that is one message.
+    /// Parses a datagram that is one message.
     ///
     /// # Errors
     /// See [`MessageError`].
@@ -155,7 +157,7 @@ impl<'a> Message<'a> {
             2 => Class::Success,
             _ => Class::Error,
         };
-        // The bits of the class stand among those of the method.
+        // The bits of the class are interleaved with those of the method.
         let method = kind & 0xf | kind >> 1 & 0x70 | kind >> 2 & 0xf80;
         let mut id = TransactionId([0; 12]);
         id.0.copy_from_slice(&datagram[8..HEADER]);
@@ -179,7 +181,7 @@ impl<'a> Message<'a> {
         Ok(Self { class, method, id, has_fingerprint, attributes })
     }
 
-    /// Its attributes, in their order.
+    /// The attributes in message order.
     pub fn attributes(&self) -> impl Iterator<Item = Attribute<'a>> + use<'a> {
         let mut rest = self.attributes;
         core::iter::from_fn(move || {
@@ -189,8 +191,8 @@ impl<'a> Message<'a> {
         })
     }
 
-    /// The value of its first attribute of this number; one behind an integrity attribute is not
-    /// looked at (RFC 8489 section 14.5).
+    /// The value of the first attribute of this type. Attributes after an integrity attribute are
+    /// ignored (RFC 8489 section 14.5).
     #[must_use]
     pub fn value(&self, number: u16) -> Option<&'a [u8]> {
         use attribute_type::{MESSAGE_INTEGRITY, MESSAGE_INTEGRITY_SHA256};
@@ -207,8 +209,8 @@ impl<'a> Message<'a> {
         None
     }
 
-    /// The address that the server has seen: XOR-MAPPED-ADDRESS, or MAPPED-ADDRESS of servers from
-    /// before RFC 5389.
+    /// The reflexive transport address: XOR-MAPPED-ADDRESS, or MAPPED-ADDRESS of a server that
+    /// predates RFC 5389.
     #[must_use]
     pub fn mapped_address(&self) -> Option<SocketAddr> {
         if let Some(value) = self.value(attribute_type::XOR_MAPPED_ADDRESS) {
@@ -217,7 +219,7 @@ impl<'a> Message<'a> {
         read_address(self.value(attribute_type::MAPPED_ADDRESS)?, &self.id, false)
     }
 
-    /// Why there is no success.
+    /// The error of an error response.
     #[must_use]
     pub fn error(&self) -> Option<ErrorCode<'a>> {
         let [_, _, class, number, reason @ ..] = self.value(attribute_type::ERROR_CODE)? else {
@@ -229,14 +231,14 @@ impl<'a> Message<'a> {
         is_one.then_some(ErrorCode { code: 100 * class + number, reason })
     }
 
-    /// The attributes that must be known, and are not in `known`.
+    /// The comprehension-required attributes that are not in `known`.
     pub fn unknown(&self, known: &'static [u16]) -> impl Iterator<Item = u16> + use<'a> {
         let numbers = self.attributes().map(|attribute| attribute.number);
         numbers.filter(|&number| number < 0x8000 && !known.contains(&number))
     }
 }
 
-/// Takes an attribute with its padding off the beginning of `bytes`, and gives what follows it.
+/// Splits off the first attribute with its padding and returns the bytes after it.
 fn split(bytes: &[u8]) -> Result<(Attribute<'_>, &[u8]), MessageError> {
     let &[high, low, length_high, length_low, ref rest @ ..] = bytes else {
         return Err(MessageError::Attribute(0));
@@ -248,17 +250,17 @@ fn split(bytes: &[u8]) -> Result<(Attribute<'_>, &[u8]), MessageError> {
     Ok((Attribute { number, value: &value[..length] }, rest))
 }
 
-/// The fingerprint of the bytes before it, which say already that it is there.
+/// The fingerprint of the bytes before it, whose length field includes it already.
 pub(crate) fn fingerprint(message: &[u8]) -> u32 {
     crc32fast::hash(message) ^ FINGERPRINT_MASK
 }
 
-/// What the fingerprint adds to the length.
+/// The length of a message with a fingerprint added.
 pub(crate) const fn with_fingerprint(length: usize) -> usize {
     length + FINGERPRINT_LENGTH
 }
 
-/// What an address is combined with: the cookie, then the transaction.
+/// The XOR mask of an address: the magic cookie, then the transaction ID.
 pub(crate) fn pad(id: &TransactionId) -> [u8; 16] {
     let mut pad = [0; 16];
     pad[..4].copy_from_slice(&MAGIC.to_be_bytes());

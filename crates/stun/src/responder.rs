@@ -1,4 +1,4 @@
-//! The other end: who answers.
+//! The responder to binding requests.
 
 use crate::BINDING;
 use crate::message::{Class, Message, attribute_type as at};
@@ -6,7 +6,7 @@ use crate::writer::Writer;
 use alloc::vec::Vec;
 use core::net::SocketAddr;
 
-/// The attributes that mean something in a request, though an answer needs none of them.
+/// The comprehension-required attributes that a request may have. The response uses none of them.
 const KNOWN: &[u16] = &[
     at::MAPPED_ADDRESS,
     at::USERNAME,
@@ -21,15 +21,15 @@ const KNOWN: &[u16] = &[
     at::XOR_MAPPED_ADDRESS,
 ];
 
-/// How many attributes that are not known an answer names.
+/// The maximum number of unknown attributes listed in a response.
 const MAX_UNKNOWN: usize = 16;
 
-/// Answers a datagram from `from` into `out`: a binding request gets the address that it came from,
-/// one with attributes that are not known here the error 420. False where there is nothing to
-/// answer.
+/// Answers a datagram from `from`, with the response in `out`: a binding request gets its source
+/// address, one with unknown comprehension-required attributes gets error 420. Returns false if the
+/// datagram gets no response.
 ///
-/// An answer is at most 24 bytes longer than the request that had room for nothing; it carries a
-/// fingerprint where the request did.
+/// A response is at most 24 bytes longer than a request without attributes. It has a fingerprint if
+/// the request has one.
 pub fn answer(from: SocketAddr, datagram: &[u8], out: &mut Vec<u8>) -> bool {
     let Ok(request) = Message::parse(datagram) else { return false };
     if request.class != Class::Request || request.method != BINDING {
@@ -57,7 +57,7 @@ mod tests {
     const ID: TransactionId = TransactionId([3; 12]);
 
     #[test]
-    fn a_request_gets_the_address_that_it_came_from() {
+    fn a_response_has_the_source_address_of_the_request() {
         for from in ["192.0.2.7:4000", "[2001:db8::7]:65535"] {
             let from: SocketAddr = from.parse().unwrap();
             for has_fingerprint in [false, true] {
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn what_it_does_not_know_it_names() {
+    fn unknown_attributes_are_listed() {
         let from = ([192, 0, 2, 7], 4000).into();
         let (mut request, mut out) = (Vec::new(), Vec::new());
         let mut writer = Writer::new(Class::Request, BINDING, ID, &mut request);
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_else_is_answered() {
+    fn other_messages_are_not_answered() {
         let from = ([192, 0, 2, 7], 4000).into();
         let mut out = Vec::new();
         for (class, method) in

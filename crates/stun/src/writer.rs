@@ -1,4 +1,4 @@
-//! Messages as they are written.
+//! Writing of STUN messages.
 
 use crate::message::{
     Class, HEADER, MAGIC, TransactionId, attribute_type, fingerprint, pad, with_fingerprint,
@@ -14,7 +14,7 @@ pub struct Writer<'a> {
 }
 
 impl<'a> Writer<'a> {
-    /// Begins a message; what is in `out` is cleared.
+    /// Starts a message. `out` is cleared.
     pub fn new(class: Class, method: u16, id: TransactionId, out: &'a mut Vec<u8>) -> Self {
         out.clear();
         let class = match class {
@@ -31,8 +31,8 @@ impl<'a> Writer<'a> {
         Self { out, id }
     }
 
-    /// Adds an attribute. False, and nothing is added, where the message would be longer than its
-    /// length can say.
+    /// Adds an attribute. Returns false and adds nothing if the length would exceed its 16-bit
+    /// field.
     pub fn attribute(&mut self, number: u16, value: &[u8]) -> bool {
         let length = self.out.len() - HEADER + 4 + value.len().next_multiple_of(4);
         let (Ok(_), Ok(value_length)) = (u16::try_from(length), u16::try_from(value.len())) else {
@@ -65,20 +65,20 @@ impl<'a> Writer<'a> {
         self.attribute(attribute_type::XOR_MAPPED_ADDRESS, &value[..length])
     }
 
-    /// Adds ERROR-CODE, with 300 to 699.
+    /// Adds ERROR-CODE with a code from 300 to 699.
     pub fn error(&mut self, code: u16, reason: &str) -> bool {
         let mut value = Vec::from([0, 0, (code / 100) as u8, (code % 100) as u8]);
         value.extend_from_slice(reason.as_bytes());
         self.attribute(attribute_type::ERROR_CODE, &value)
     }
 
-    /// Adds FINGERPRINT, behind which nothing else may stand.
+    /// Adds FINGERPRINT, which has to be the last attribute.
     pub fn fingerprint(mut self) -> bool {
         let length = with_fingerprint(self.out.len());
         if u16::try_from(length - HEADER).is_err() {
             return false;
         }
-        // The code is of a message that says already how long it is with it.
+        // The CRC covers a length field that includes the fingerprint.
         self.set_length(length);
         let code = fingerprint(self.out).to_be_bytes();
         self.attribute(attribute_type::FINGERPRINT, &code)

@@ -1,30 +1,30 @@
-//! A jitter buffer: puts packets in order and plays them at an even pace, as late as the network
-//! makes necessary and no later.
+//! A jitter buffer: puts packets in order and plays them at an even pace, with as little delay as
+//! the network allows.
 //!
-//! The delay follows the network. Of each packet it is known how much later it came than the
-//! fastest ones of the last seconds; the delay aimed at is what all but a few need. To get there,
-//! the buffer holds playing up for a frame, or leaves a frame out, preferring those that are
-//! missing anyway.
+//! The delay adapts to the network. For each packet the buffer measures how much later it arrived
+//! than the fastest packets of the last seconds. The target delay is sufficient for all but 1 % of
+//! the packets. To approach the target, the buffer inserts a frame or skips one, preferably a frame
+//! that is missing anyway.
 
 use alloc::collections::BTreeMap;
 use core::time::Duration;
 
-/// What a buffer is to do. Begin with [`Config::new`] and change what is to be otherwise.
+/// The configuration of a jitter buffer. Start with [`Config::new`] and change single fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Config {
-    /// Units of the timestamp in a second.
+    /// Timestamp units per second.
     pub clock_rate: u32,
-    /// The time that each call of [`JitterBuffer::play`] plays, 20 ms for most audio.
+    /// The duration that each call of [`JitterBuffer::play`] plays, 20 ms for most audio.
     pub frame: Duration,
-    /// The least delay.
+    /// The minimum delay.
     pub minimum: Duration,
-    /// The most delay; packets that come later than that are lost.
+    /// The maximum delay. Packets that arrive later are lost.
     pub maximum: Duration,
 }
 
 impl Config {
-    /// Frames of 20 ms, a delay from 10 to 500 ms.
+    /// Frames of 20 ms, and a delay from 10 to 500 ms.
     #[must_use]
     pub fn new(clock_rate: u32) -> Self {
         Self {
@@ -36,57 +36,57 @@ impl Config {
     }
 }
 
-/// What became of a packet.
+/// The result of inserting a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Insertion {
-    /// It waits to be played.
+    /// The packet waits to be played.
     Kept,
-    /// Its time to be played is over.
+    /// The playout time of the packet has passed.
     Late,
-    /// One with its timestamp waits already.
+    /// A packet with the same timestamp is waiting already.
     Duplicate,
-    /// Its timestamp is far from the others': it is dropped, unless the next one is near it.
+    /// The timestamp is far from the others. The packet is dropped, unless the next one is near it.
     Far,
 }
 
-/// What to play next.
+/// The output for one frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Playout<T> {
-    /// This packet.
+    /// A packet.
     Frame(T),
-    /// What conceals a loss: the packet is lost, late, or was never sent.
+    /// A missing packet to be concealed: it was lost, is late, or was never sent.
     Missing,
-    /// What conceals a loss, though nothing is lost: the delay grows by a frame.
+    /// A concealed frame without a loss: the delay grows by a frame.
     Held,
-    /// Silence: no packet has come yet.
+    /// Silence: no packet has been received yet.
     Empty,
 }
 
-/// How many packets of each fate there were.
+/// Packet and frame counters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Played.
+    /// Packets played.
     pub played: u64,
-    /// Too late to be played.
+    /// Packets that arrived too late to be played.
     pub late: u64,
-    /// Received before.
+    /// Packets received before.
     pub duplicate: u64,
-    /// Left out to make the delay shorter.
+    /// Packets skipped to reduce the delay.
     pub discarded: u64,
-    /// Frames for which there was no packet.
+    /// Frames without a packet.
     pub missing: u64,
-    /// Frames played to make the delay longer.
+    /// Frames inserted to increase the delay.
     pub held: u64,
 }
 
-/// Packets that wait to be played. Times are spans since an epoch that the caller chooses and stays
-/// with.
+/// The packets that wait to be played. Times are durations since an epoch that the caller chooses
+/// and keeps.
 #[derive(Clone, Debug)]
 pub struct JitterBuffer<T> {
     config: Config,
-    /// By their timestamps, extended: that of the first packet is [`FIRST`].
+    /// Packets by extended timestamp. The first packet has [`FIRST`].
     packets: BTreeMap<u64, T>,
-    /// The newest timestamp, and what it is extended.
+    /// The newest timestamp and its extended value.
     newest: Option<(u32, u64)>,
     /// The last timestamp that was far from the others.
     far: Option<u32>,
@@ -94,22 +94,22 @@ pub struct JitterBuffer<T> {
     next: u64,
     is_playing: bool,
     delays: Delays,
-    /// Frames since one was held or left out.
+    /// The number of frames since one was inserted or skipped.
     since_change: u32,
     counts: Counts,
 }
 
-/// The first packet's extended timestamp, far enough from zero for those that it overtook.
+/// The extended timestamp of the first packet, large enough for packets that it overtook.
 const FIRST: u64 = 1 << 40;
 
-/// A stream whose time jumps by more than so many seconds begins anew.
+/// A stream restarts if its timestamp jumps by more than this number of seconds.
 const JUMP: i64 = 3;
 
-/// A frame may be left out only so many frames after the last change.
+/// The minimum number of frames between a change of the delay and a skipped frame.
 const CHANGE_INTERVAL: u32 = 10;
 
 impl<T> JitterBuffer<T> {
-    /// An empty buffer.
+    /// Creates an empty buffer.
     #[must_use]
     pub fn new(config: Config) -> Self {
         Self {
@@ -125,8 +125,8 @@ impl<T> JitterBuffer<T> {
         }
     }
 
-    /// Plays so much with each call from now on: what packets hold may be found out, or change,
-    /// while they come.
+    /// Sets the duration of a frame. The packet length may become known, or change, during
+    /// reception.
     pub fn set_frame(&mut self, frame: Duration) {
         self.config.frame = frame;
     }
@@ -135,12 +135,12 @@ impl<T> JitterBuffer<T> {
         u64::from(self.config.clock_rate.max(1))
     }
 
-    /// A frame in units of the timestamp.
+    /// The length of a frame in timestamp units.
     fn frame(&self) -> u64 {
         (micros(self.config.frame).saturating_mul(self.clock_rate()) / 1_000_000).max(1)
     }
 
-    /// An extended timestamp in microseconds.
+    /// Converts an extended timestamp to microseconds.
     fn time(&self, sent: u64) -> u64 {
         (u128::from(sent) * 1_000_000 / u128::from(self.clock_rate())) as u64
     }
@@ -150,14 +150,14 @@ impl<T> JitterBuffer<T> {
         ahead.abs() <= JUMP * i64::from(self.config.clock_rate.max(1))
     }
 
-    /// Extends a timestamp; `None` if it is far from the others.
+    /// Extends a timestamp. Returns `None` if it is far from the others.
     fn extend(&self, timestamp: u32) -> Option<u64> {
         let Some((newest, extended)) = self.newest else { return Some(FIRST) };
         let ahead = i64::from(timestamp.wrapping_sub(newest).cast_signed());
         self.is_near(timestamp, newest).then(|| extended.checked_add_signed(ahead))?
     }
 
-    /// Puts in a packet that came at `now`.
+    /// Inserts a packet received at `now`.
     pub fn insert(&mut self, timestamp: u32, now: Duration, packet: T) -> Insertion {
         let sent = match self.extend(timestamp) {
             Some(sent) => sent,
@@ -175,7 +175,7 @@ impl<T> JitterBuffer<T> {
             self.newest = Some((timestamp, sent));
         }
         self.delays.add(micros(now), self.time(sent));
-        // What begins within a frame that has been played is played with the next one.
+        // A packet that begins within a frame already played is played with the next frame.
         if self.is_playing && sent + self.frame() <= self.next {
             self.counts.late += 1;
             return Insertion::Late;
@@ -185,7 +185,7 @@ impl<T> JitterBuffer<T> {
             return Insertion::Duplicate;
         }
         self.packets.insert(sent, packet);
-        // More than the longest delay is of no use: the oldest ones are too late for sure.
+        // Packets beyond the maximum delay are of no use: the oldest ones are too late.
         let most = micros(self.config.maximum) / micros(self.config.frame).max(1) + 2;
         while self.packets.len() as u64 > most {
             if let Some((oldest, _)) = self.packets.pop_first() {
@@ -205,7 +205,7 @@ impl<T> JitterBuffer<T> {
         self.delays = Delays::new(&self.config);
     }
 
-    /// What to play from `now` on, for the length of a frame. Is to be called once for each.
+    /// Returns the output of the next frame, which starts at `now`. Called once per frame.
     pub fn play(&mut self, now: Duration) -> Playout<T> {
         let Some(fastest) = self.delays.fastest() else { return Playout::Empty };
         let now = micros(now);
@@ -254,8 +254,8 @@ impl<T> JitterBuffer<T> {
         }
     }
 
-    /// The packet that plays next, if it has come: after [`Playout::Missing`] it may hold a copy of
-    /// what is missing.
+    /// Returns the packet of the next frame, if it has arrived. After [`Playout::Missing`] it may
+    /// hold a redundant copy of the missing one.
     #[must_use]
     pub fn upcoming(&self) -> Option<&T> {
         let first = self.packets.first_key_value().filter(|_| self.has_next());
@@ -266,7 +266,8 @@ impl<T> JitterBuffer<T> {
         self.delays.target
     }
 
-    /// How long after its arrival by the fastest way a packet sent at `sent` would be played.
+    /// The time between the arrival of a packet sent at `sent` by the fastest path and its playout
+    /// at `now`.
     fn delay(&self, now: u64, fastest: u64, sent: u64) -> i64 {
         now.wrapping_sub(fastest.wrapping_add(self.time(sent))).cast_signed()
     }
@@ -286,31 +287,31 @@ impl<T> JitterBuffer<T> {
 
     fn take_next(&mut self) -> Option<T> {
         let packet = if self.has_next() { self.packets.pop_first() } else { None };
-        // Packets of another length than a frame set the pace by their own times.
+        // Packets longer or shorter than a frame set the pace by their timestamps.
         let at = packet.as_ref().map_or(self.next, |(sent, _)| (*sent).max(self.next));
         self.next = at + self.frame();
         packet.map(|(_, packet)| packet)
     }
 
-    /// The delay aimed at: from the arrival of the fastest packets to playing.
+    /// The target delay: from the arrival of the fastest packets to their playout.
     #[must_use]
     pub fn target(&self) -> Duration {
         Duration::from_micros(self.target_micros())
     }
 
-    /// How many packets wait.
+    /// The number of waiting packets.
     #[must_use]
     pub fn len(&self) -> usize {
         self.packets.len()
     }
 
-    /// Whether none waits.
+    /// Returns true if no packet is waiting.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.packets.is_empty()
     }
 
-    /// What became of all packets.
+    /// The packet and frame counters.
     #[must_use]
     pub fn counts(&self) -> Counts {
         self.counts
@@ -321,15 +322,15 @@ fn micros(span: Duration) -> u64 {
     u64::try_from(span.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// How much later than the fastest ones packets come.
+/// The distribution of packet delays relative to the fastest packets.
 #[derive(Clone, Debug)]
 struct Delays {
-    /// The least difference of arrival and sending, in this and in the last span of time; they may
-    /// be below zero, and wrap.
+    /// The least difference of arrival and sending time, in this time window and in the previous
+    /// one. A difference may be negative, and wraps.
     least: [Option<u64>; 2],
-    /// When this span began.
+    /// The start of the current time window.
     began: u64,
-    /// The share of packets whose delay lies in each step.
+    /// The share of packets in each step of delay.
     shares: [f32; Self::STEPS],
     step: u64,
     minimum: u64,
@@ -339,13 +340,13 @@ struct Delays {
 impl Delays {
     const STEPS: usize = 100;
 
-    /// How long a fastest packet is remembered, once or twice.
+    /// The length of a time window in microseconds. A fastest packet is remembered for one or two.
     const SPAN: u64 = 5_000_000;
 
-    /// What part of all is forgotten with each packet.
+    /// The share of the history that is forgotten with each packet.
     const FORGET: f32 = 0.004;
 
-    /// The share of packets that may come too late.
+    /// The share of packets that may arrive too late.
     const TOO_LATE: f32 = 0.01;
 
     fn new(config: &Config) -> Self {
@@ -354,7 +355,7 @@ impl Delays {
         let shares = [0.0; Self::STEPS];
         let maximum = step * Self::STEPS as u64;
         let minimum = minimum.min(maximum);
-        // A cautious beginning: two frames.
+        // The initial target: two frames.
         let target = minimum.max(2 * micros(config.frame)).min(maximum);
         Self { least: [None; 2], began: 0, shares, step, minimum, target }
     }
@@ -381,7 +382,7 @@ impl Delays {
         let delay = transit.wrapping_sub(fastest);
         let place = usize::try_from(delay / self.step).unwrap_or(usize::MAX).min(Self::STEPS - 1);
         let total: f32 = self.shares.iter().sum();
-        // Begins quickly: the first packets weigh as much as all that came before them.
+        // The first packets weigh as much as all packets before them, for a quick start.
         let forget = if total < 1.0 { 0.0 } else { Self::FORGET };
         let weight = if total < 1.0 { 0.02 } else { Self::FORGET };
         for share in &mut self.shares {
@@ -401,7 +402,7 @@ impl Delays {
             }
             place -= 1;
         }
-        // The upper end of the step in which the last packet lies that is to be played.
+        // The upper end of the step that holds the last packet to be played in time.
         let wanted = place as u64 * self.step;
         self.target = wanted.clamp(self.minimum, self.step * Self::STEPS as u64);
     }

@@ -1,4 +1,4 @@
-//! The buffer over networks that are simulated.
+//! The jitter buffer over simulated networks.
 
 use super::*;
 use proptest::prelude::*;
@@ -7,10 +7,11 @@ use test_support::Random;
 
 const FRAME: Duration = Duration::from_millis(20);
 
-/// A packet on its way: its number, and when it arrives.
+/// A packet in transit: its number and its arrival time.
 type Way = (u32, Duration);
 
-/// Packets of 20 ms, each later by what `delay` says in milliseconds; `None` is lost.
+/// A stream of 20 ms packets. `delay` returns the delay of each packet in milliseconds, or `None`
+/// for a lost one.
 fn network(count: u32, mut delay: impl FnMut(u32) -> Option<f64>) -> Vec<Way> {
     let ways = (0..count).filter_map(|number| {
         let delay = delay(number)?;
@@ -24,8 +25,8 @@ fn network(count: u32, mut delay: impl FnMut(u32) -> Option<f64>) -> Vec<Way> {
     ways
 }
 
-/// Plays a line through a buffer: its counts, and the mean time from sending to playing in
-/// milliseconds beyond the time of the fastest packet.
+/// Plays a stream through a buffer. Returns the counters and the mean time from sending to playout,
+/// less the transit time of the fastest packet, in milliseconds.
 fn simulate(ways: &[Way]) -> (Counts, f64) {
     let mut buffer = JitterBuffer::new(Config::new(8000));
     let mut ways = ways.iter().peekable();
@@ -74,7 +75,7 @@ fn jitter_makes_the_delay_longer_and_calm_shorter() {
     assert!(calm.late * 100 < 5000, "{calm:?}");
     assert!(rough.late * 100 < 3 * 5000, "{rough:?}");
     assert!(little < 40.0 && (80.0..160.0).contains(&more), "{little} {more}");
-    // Rough for a while, then calm: the delay comes down again.
+    // First rough, then calm: the delay decreases again.
     let (_, both) = simulate(&network(10_000, |number| {
         Some(random.below(if number < 2000 { 100 } else { 5 }) as f64)
     }));
@@ -83,7 +84,7 @@ fn jitter_makes_the_delay_longer_and_calm_shorter() {
 
 #[test]
 fn clocks_that_drift_are_followed() {
-    // A sender whose clock is 200 ppm slow or fast, for ten minutes: 120 ms.
+    // A sender clock that is 200 ppm slow or fast, for ten minutes: 120 ms.
     for drift in [0.004, -0.004] {
         let (counts, _) =
             simulate(&network(30_000, |number| Some(200.0 + drift * f64::from(number))));
@@ -114,7 +115,7 @@ fn a_stream_that_begins_anew_is_played() {
 }
 
 #[test]
-fn duplicates_are_told() {
+fn duplicates_are_counted() {
     let mut buffer = JitterBuffer::new(Config::new(8000));
     assert_eq!(buffer.insert(0, FRAME, 'a'), Insertion::Kept);
     assert_eq!(buffer.insert(0, FRAME, 'b'), Insertion::Duplicate);
@@ -125,7 +126,7 @@ fn duplicates_are_told() {
 
 #[test]
 fn timestamps_off_the_grid_are_played() {
-    // One step of 159 in place of 160; the listener's clock leaves little time.
+    // One step of 159 instead of 160, while the playout clock leaves little time.
     let mut buffer = JitterBuffer::new(Config::new(8000));
     let mut timestamp = 0;
     let mut played = 0;
@@ -158,7 +159,7 @@ fn a_stray_packet_flushes_nothing() {
 }
 
 #[test]
-fn limits_that_leave_no_room_are_no_fault() {
+fn limits_without_room_are_accepted() {
     for (minimum, maximum) in [(10, 5), (33, 33), (0, 0), (500, 1)] {
         let span = |millis: u64| Duration::from_micros(millis * 1000 + 333);
         let config =
@@ -174,7 +175,7 @@ fn limits_that_leave_no_room_are_no_fault() {
 
 proptest! {
     #[test]
-    fn order_holds_and_memory_is_bounded_whatever_comes(
+    fn any_input_keeps_order_and_bounded_memory(
         packets in proptest::collection::vec((any::<u32>(), 0u64..100, any::<bool>()), 0..500),
     ) {
         let mut buffer = JitterBuffer::new(Config::new(8000));
@@ -191,7 +192,7 @@ proptest! {
 }
 
 #[test]
-fn after_what_is_missing_the_packet_that_follows_can_be_looked_at() {
+fn the_packet_after_a_missing_one_can_be_inspected() {
     let mut buffer = JitterBuffer::new(Config { minimum: 3 * FRAME, ..Config::new(8000) });
     let at = |number: u32| Duration::from_secs(10) + FRAME * number;
     let mut missing = None;

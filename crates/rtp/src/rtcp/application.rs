@@ -1,18 +1,18 @@
-//! Packets that applications define (RFC 3550 section 6.7).
+//! Application-defined packets (RFC 3550 section 6.7).
 
 use super::{Frame, RtcpError, Writer, packet_type};
 use crate::packet::word;
 
-/// A packet that an application defines.
+/// An application-defined packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Application<'a> {
-    /// The application's own kind of packet, 0 to 31.
+    /// The subtype, 0 to 31, which the application defines.
     pub subtype: u8,
-    /// Whose packet it is.
+    /// The SSRC of the sender.
     pub ssrc: u32,
-    /// Four letters that name the application.
+    /// The name of the application, four ASCII characters.
     pub name: [u8; 4],
-    /// A multiple of four bytes.
+    /// The data, a multiple of four bytes.
     pub data: &'a [u8],
 }
 
@@ -25,8 +25,8 @@ impl<'a> Application<'a> {
 }
 
 impl Writer<'_> {
-    /// A packet that an application defines; `None` if the buffer is too short or the subtype is
-    /// above 31. Data that is no multiple of four bytes is filled up with zeros.
+    /// Writes an application-defined packet. Returns `None` if the buffer is too short or the
+    /// subtype exceeds 31. The data is padded with zeros to a multiple of four bytes.
     pub fn application(&mut self, packet: &Application<'_>) -> Option<()> {
         self.packet(packet_type::APP, usize::from(packet.subtype), |writer| {
             writer.put_word(packet.ssrc)?;

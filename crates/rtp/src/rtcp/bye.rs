@@ -1,12 +1,12 @@
-//! Goodbyes (RFC 3550 section 6.6).
+//! BYE packets (RFC 3550 section 6.6).
 
 use super::{Frame, RtcpError, Writer, packet_type, words};
 
-/// Sources that have ended.
+/// A BYE packet: the sources that leave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bye<'a> {
     sources: &'a [u8],
-    /// Why, if they say it.
+    /// The reason for leaving, if present.
     pub reason: Option<&'a [u8]>,
 }
 
@@ -21,15 +21,15 @@ impl<'a> Bye<'a> {
         Ok(Self { sources, reason })
     }
 
-    /// The sources.
+    /// The SSRCs of the sources.
     pub fn sources(&self) -> impl ExactSizeIterator<Item = u32> + use<'a> {
         words(self.sources)
     }
 }
 
 impl Writer<'_> {
-    /// Says goodbye for at most 31 sources; `None` if the buffer is too short, there are more, or
-    /// the reason has more than 255 bytes.
+    /// Writes a BYE for at most 31 sources. Returns `None` if the buffer is too short, if there are
+    /// more sources, or if the reason exceeds 255 bytes.
     pub fn bye(&mut self, sources: &[u32], reason: Option<&[u8]>) -> Option<()> {
         self.packet(packet_type::BYE, sources.len(), |writer| {
             sources.iter().try_for_each(|&ssrc| writer.put_word(ssrc))?;

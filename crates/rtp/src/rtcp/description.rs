@@ -1,57 +1,57 @@
-//! Source descriptions (RFC 3550 section 6.5).
+//! Source description (SDES) packets (RFC 3550 section 6.5).
 
 use super::{Frame, RtcpError, Writer, packet_type};
 use crate::packet::word;
 
-/// Descriptions of sources.
+/// An SDES packet: descriptions of sources.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Description<'a> {
     count: u8,
     body: &'a [u8],
 }
 
-/// What is said of one source.
+/// The description of one source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Chunk<'a> {
-    /// The source.
+    /// The SSRC of the source.
     pub ssrc: u32,
     items: &'a [u8],
 }
 
-/// One thing that is said of a source.
+/// One item of a description.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Item<'a> {
-    /// What it is: [`Item::CNAME`] or another one of RFC 3550 section 12.2.
+    /// The item type: [`Item::CNAME`] or another one of RFC 3550 section 12.2.
     pub kind: u8,
-    /// What is said, in UTF-8 if the source keeps to the RFC.
+    /// The text, in UTF-8 if the source conforms to the RFC.
     pub text: &'a [u8],
 }
 
 impl Item<'_> {
-    /// The canonical name, which every source has.
+    /// The canonical name, which is mandatory.
     pub const CNAME: u8 = 1;
-    /// The user's name.
+    /// The name of the user.
     pub const NAME: u8 = 2;
-    /// The program's name.
+    /// The name of the application or tool.
     pub const TOOL: u8 = 6;
-    /// For a private extension: a prefix with its length before it, then a value.
+    /// A private extension: a prefix with its length before it, then a value.
     pub const PRIV: u8 = 8;
 }
 
-/// Takes an item off the beginning of `bytes`, and gives what follows it.
+/// Splits off the first item and returns the bytes after it.
 fn split_item(bytes: &[u8]) -> Option<(Item<'_>, &[u8])> {
     let &[kind, length, ref rest @ ..] = bytes else { return None };
     let (text, rest) = rest.split_at_checked(usize::from(length))?;
     Some((Item { kind, text }, rest))
 }
 
-/// Takes a chunk off the beginning of `body`, and gives what follows it.
+/// Splits off the first chunk and returns the bytes after it.
 fn split_chunk(body: &[u8]) -> Option<(Chunk<'_>, &[u8])> {
     let mut rest = body.get(4..)?;
     while *rest.first()? != 0 {
         rest = split_item(rest)?.1;
     }
-    // The items end with a zero, and the chunk where 32 bits do.
+    // A zero byte ends the items, and the chunk ends at a 32-bit boundary.
     let items = body.len() - rest.len();
     let chunk = Chunk { ssrc: word(body, 0), items: &body[4..items] };
     Some((chunk, body.get((items + 1).next_multiple_of(4)..)?))
@@ -66,7 +66,7 @@ impl<'a> Description<'a> {
         Ok(Self { count: frame.count, body: frame.body })
     }
 
-    /// What is said of each source.
+    /// The descriptions of the sources.
     pub fn chunks(&self) -> impl Iterator<Item = Chunk<'a>> + use<'a> {
         let mut rest = self.body;
         (0..self.count).map_while(move |_| {
@@ -78,7 +78,7 @@ impl<'a> Description<'a> {
 }
 
 impl<'a> Chunk<'a> {
-    /// What is said of the source.
+    /// The items of the description.
     pub fn items(&self) -> impl Iterator<Item = Item<'a>> + use<'a> {
         let mut rest = self.items;
         core::iter::from_fn(move || {
@@ -88,7 +88,7 @@ impl<'a> Chunk<'a> {
         })
     }
 
-    /// Its canonical name.
+    /// The canonical name of the source.
     #[must_use]
     pub fn cname(&self) -> Option<&'a [u8]> {
         self.items().find(|item| item.kind == Item::CNAME).map(|item| item.text)
@@ -96,8 +96,8 @@ impl<'a> Chunk<'a> {
 }
 
 impl Writer<'_> {
-    /// Describes one source; `None` if the buffer is too short, a text has more than 255 bytes or a
-    /// kind is 0.
+    /// Writes the description of one source. Returns `None` if the buffer is too short, a text
+    /// exceeds 255 bytes or an item type is 0.
     pub fn description(&mut self, ssrc: u32, items: &[Item<'_>]) -> Option<()> {
         self.packet(packet_type::SDES, 1, |writer| {
             writer.put_word(ssrc)?;

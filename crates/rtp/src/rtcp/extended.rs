@@ -4,20 +4,20 @@ use super::{Frame, RtcpError, Writer, packet_type};
 use crate::ntp::NtpTime;
 use crate::packet::word;
 
-/// Types of blocks (RFC 3611 section 4).
+/// Block types (RFC 3611 section 4).
 pub mod block_type {
     /// Receiver reference time.
     pub const RECEIVER_REFERENCE_TIME: u8 = 4;
     /// Delay since the last receiver report.
     pub const DELAY_SINCE_LAST_RECEIVER_REPORT: u8 = 5;
-    /// Metrics of a voice call.
+    /// VoIP metrics.
     pub const VOIP_METRICS: u8 = 7;
 }
 
 /// An extended report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExtendedReport<'a> {
-    /// Whose report it is.
+    /// The SSRC of the reporter.
     pub ssrc: u32,
     blocks: &'a [u8],
 }
@@ -25,40 +25,40 @@ pub struct ExtendedReport<'a> {
 /// A block of an extended report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Block<'a> {
-    /// The time at the receiver, for a source to measure the way there and back.
+    /// The receiver reference time, from which a sender measures the round-trip time.
     ReceiverReferenceTime(NtpTime),
-    /// When such blocks came from each of some receivers.
+    /// The delays since the receiver reference times of some receivers.
     DelaySinceLastReceiverReport(ReceiverReports<'a>),
-    /// How a voice call fares.
+    /// The metrics of a voice call.
     VoipMetrics(VoipMetrics),
     /// Any other block.
     Other {
         /// See [`block_type`].
         block_type: u8,
-        /// The byte behind it, which each type uses in its own way.
+        /// The type-specific byte after the block type.
         specific: u8,
-        /// A multiple of four bytes.
+        /// The block contents, a multiple of four bytes.
         body: &'a [u8],
     },
 }
 
-/// The sub-blocks of a block that answers receiver reference times.
+/// The sub-blocks of a DLRR block, which answers receiver reference times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReceiverReports<'a>(&'a [u8]);
 
-/// When a receiver reference time came from a receiver.
+/// The answer to the receiver reference time of one receiver.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LastReceiverReport {
-    /// The receiver.
+    /// The SSRC of the receiver.
     pub ssrc: u32,
     /// The middle 32 bits of its reference time.
     pub last: u32,
-    /// The time since that was received, in 65,536ths of a second.
+    /// The time since its reception, in 65,536ths of a second.
     pub delay: u32,
 }
 
 impl<'a> ReceiverReports<'a> {
-    /// The receivers.
+    /// The sub-blocks, one per receiver.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = LastReceiverReport> + use<'a> {
         self.0.chunks_exact(12).map(|bytes| LastReceiverReport {
             ssrc: word(bytes, 0),
@@ -68,62 +68,62 @@ impl<'a> ReceiverReports<'a> {
     }
 }
 
-/// How a voice call fares (RFC 3611 section 4.7).
+/// The metrics of a voice call (RFC 3611 section 4.7).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VoipMetrics {
-    /// The source.
+    /// The SSRC of the source.
     pub ssrc: u32,
     /// The share of packets lost, in 256ths.
     pub loss_rate: u8,
-    /// The share of packets that came too late or too early to be played, in 256ths.
+    /// The share of packets that arrived too late or too early to be played, in 256ths.
     pub discard_rate: u8,
-    /// The share of packets lost or discarded in bursts, in 256ths.
+    /// The share of packets lost or discarded within bursts, in 256ths.
     pub burst_density: u8,
-    /// That share between bursts.
+    /// The share of packets lost or discarded within gaps, in 256ths.
     pub gap_density: u8,
-    /// The mean length of a burst in milliseconds.
+    /// The mean duration of a burst in milliseconds.
     pub burst_duration: u16,
-    /// The mean time between bursts in milliseconds.
+    /// The mean duration of a gap in milliseconds.
     pub gap_duration: u16,
-    /// The way there and back in milliseconds, 0 if unknown.
+    /// The round-trip time in milliseconds, 0 if unknown.
     pub round_trip_delay: u16,
     /// The delay within the end system in milliseconds, 0 if unknown.
     pub end_system_delay: u16,
-    /// In dBm0, [`VoipMetrics::UNKNOWN_LEVEL`] if unknown.
+    /// The speech level in dBm0, [`VoipMetrics::UNKNOWN_LEVEL`] if unknown.
     pub signal_level: i8,
-    /// In dBm0, [`VoipMetrics::UNKNOWN_LEVEL`] if unknown.
+    /// The noise level in dBm0, [`VoipMetrics::UNKNOWN_LEVEL`] if unknown.
     pub noise_level: i8,
     /// Residual echo return loss in dB.
     pub residual_echo_return_loss: u8,
-    /// How many packets in a row have to arrive to end a burst; 16 is recommended.
+    /// The number of consecutive packets received that ends a burst; 16 is recommended.
     pub minimum_gap: u8,
-    /// The quality by the E-model, 0 to 100, for this part of the call's way.
+    /// The R factor of this segment of the call, 0 to 100.
     pub r_factor: u8,
-    /// The same for a part of the way beyond RTP.
+    /// The R factor of a segment outside the RTP session.
     pub external_r_factor: u8,
-    /// Ten times the mean opinion score for listening.
+    /// Ten times the mean opinion score of listening quality.
     pub mos_listening: u8,
-    /// Ten times the mean opinion score for conversation, with delay and echo.
+    /// Ten times the mean opinion score of conversational quality, with delay and echo.
     pub mos_conversation: u8,
-    /// Concealment and jitter buffer, see RFC 3611 section 4.7.6.
+    /// The concealment and jitter buffer flags (RFC 3611 section 4.7.6).
     pub receiver_configuration: u8,
-    /// The jitter buffer's delay now, in milliseconds.
+    /// The current nominal delay of the jitter buffer, in milliseconds.
     pub jitter_buffer_nominal: u16,
-    /// The most it has been.
+    /// The current maximum delay of the jitter buffer, in milliseconds.
     pub jitter_buffer_maximum: u16,
-    /// The most it can be.
+    /// The absolute maximum delay of the jitter buffer, in milliseconds.
     pub jitter_buffer_absolute_maximum: u16,
 }
 
 impl VoipMetrics {
-    /// A metric that is not known, where [`VoipMetrics`] says nothing else of it.
+    /// The value of an unknown metric, unless its field documents another one.
     pub const UNKNOWN: u8 = 127;
-    /// A level that is not known.
+    /// The value of an unknown level.
     pub const UNKNOWN_LEVEL: i8 = 127;
 
     const LENGTH: usize = 32;
 
-    /// Metrics of a source of which nothing is known but what is filled in.
+    /// Creates metrics of a source with all values unknown.
     #[must_use]
     pub fn unknown(ssrc: u32) -> Self {
         Self {
@@ -209,8 +209,8 @@ impl VoipMetrics {
     }
 }
 
-/// Takes a block off the beginning of `bytes`, and gives what follows it; `None` if it is not
-/// whole.
+/// Splits off the first block and returns the bytes after it. Returns `None` if the block is
+/// truncated.
 fn split_block(bytes: &[u8]) -> Option<(Block<'_>, &[u8])> {
     let &[block_type, specific, high, low, ref rest @ ..] = bytes else { return None };
     let length = 4 * usize::from(u16::from_be_bytes([high, low]));
@@ -241,7 +241,7 @@ impl<'a> ExtendedReport<'a> {
         Ok(Self { ssrc: word(head, 0), blocks })
     }
 
-    /// Its blocks. Those whose length is not that of their type are [`Block::Other`].
+    /// The blocks. A block whose length does not match its type is [`Block::Other`].
     pub fn blocks(&self) -> impl Iterator<Item = Block<'a>> + use<'a> {
         let mut rest = self.blocks;
         core::iter::from_fn(move || {
@@ -279,14 +279,14 @@ impl BlockWriter<'_, '_> {
         written
     }
 
-    /// The time at this receiver.
+    /// Writes the receiver reference time.
     pub fn receiver_reference_time(&mut self, time: NtpTime) -> Option<()> {
         self.block(block_type::RECEIVER_REFERENCE_TIME, 0, |writer| {
             writer.put(&time.0.to_be_bytes())
         })
     }
 
-    /// When such times came from receivers.
+    /// Writes the delays since the receiver reference times of some receivers.
     pub fn delay_since_last_receiver_report(
         &mut self,
         receivers: &[LastReceiverReport],
@@ -300,14 +300,15 @@ impl BlockWriter<'_, '_> {
         })
     }
 
-    /// How a voice call fares.
+    /// Writes the metrics of a voice call.
     pub fn voip_metrics(&mut self, metrics: &VoipMetrics) -> Option<()> {
         self.block(block_type::VOIP_METRICS, 0, |writer| metrics.write(writer))
     }
 }
 
 impl Writer<'_> {
-    /// An extended report, whose blocks `write` writes; `None` if the buffer is too short.
+    /// Writes an extended report. `write` writes its blocks. Returns `None` if the buffer is too
+    /// short.
     pub fn extended_report(
         &mut self,
         ssrc: u32,

@@ -26,35 +26,35 @@ pub mod packet_type {
     pub const RR: u8 = 201;
     /// Source description.
     pub const SDES: u8 = 202;
-    /// Goodbye.
+    /// BYE.
     pub const BYE: u8 = 203;
-    /// Defined by an application.
+    /// Application-defined packet.
     pub const APP: u8 = 204;
     /// Transport layer feedback.
     pub const RTPFB: u8 = 205;
-    /// Feedback of payloads.
+    /// Payload-specific feedback.
     pub const PSFB: u8 = 206;
     /// Extended report.
     pub const XR: u8 = 207;
 }
 
-/// Why bytes are no RTCP.
+/// The reason why bytes are not RTCP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RtcpError {
-    /// There are fewer bytes than a packet's header has, or than it says.
+    /// The bytes end before the packet's header does, or before the length that it announces.
     Truncated {
-        /// How many bytes there would have to be from the packet's beginning on.
+        /// The required number of bytes from the beginning of the packet.
         needed: usize,
-        /// How many there are.
+        /// The actual number of bytes.
         length: usize,
     },
     /// The version is not 2.
     Version(u8),
-    /// Padding in a packet that is not the last one, or not a multiple of four bytes, or more than
-    /// there is.
+    /// Invalid padding: in a packet that is not the last one, not a multiple of four bytes, or
+    /// longer than the packet.
     Padding,
-    /// A packet of this type ends before what its count promises, or is otherwise not whole.
+    /// The packet body is shorter than its count announces, or is otherwise incomplete.
     Malformed {
         /// See [`packet_type`].
         packet_type: u8,
@@ -68,9 +68,9 @@ impl fmt::Display for RtcpError {
                 write!(f, "RTCP packet of {length} bytes, expected at least {needed}")
             }
             Self::Version(version) => write!(f, "RTCP version {version}, expected 2"),
-            Self::Padding => write!(f, "RTCP packet with wrong padding"),
+            Self::Padding => write!(f, "RTCP packet with invalid padding"),
             Self::Malformed { packet_type } => {
-                write!(f, "RTCP packet of type {packet_type} ends before what it announces")
+                write!(f, "RTCP packet of type {packet_type} is shorter than its count announces")
             }
         }
     }
@@ -78,7 +78,7 @@ impl fmt::Display for RtcpError {
 
 impl Error for RtcpError {}
 
-/// A packet, over borrowed bytes.
+/// An RTCP packet, over borrowed bytes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Packet<'a> {
     /// A sender report.
@@ -87,9 +87,9 @@ pub enum Packet<'a> {
     ReceiverReport(ReceiverReport<'a>),
     /// A source description.
     Description(Description<'a>),
-    /// A goodbye.
+    /// A BYE.
     Bye(Bye<'a>),
-    /// Defined by an application.
+    /// An application-defined packet.
     Application(Application<'a>),
     /// An extended report.
     ExtendedReport(ExtendedReport<'a>),
@@ -97,19 +97,19 @@ pub enum Packet<'a> {
     Other(Frame<'a>),
 }
 
-/// The header of a packet and what follows it, without padding.
+/// An RTCP header and the body after it, without padding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Frame<'a> {
     /// See [`packet_type`].
     pub packet_type: u8,
-    /// A count or a subtype, 0 to 31.
+    /// The report count, source count or subtype, 0 to 31.
     pub count: u8,
-    /// What follows the header, a multiple of four bytes.
+    /// The body, a multiple of four bytes.
     pub body: &'a [u8],
 }
 
 impl<'a> Frame<'a> {
-    /// Takes a packet off the beginning of `bytes`, and gives what follows it.
+    /// Splits off the first packet and returns the bytes after it.
     fn split(bytes: &'a [u8]) -> Result<(Self, &'a [u8]), RtcpError> {
         let truncated = |needed| RtcpError::Truncated { needed, length: bytes.len() };
         let &[first, packet_type, high, low, ..] = bytes else { return Err(truncated(4)) };
@@ -147,15 +147,15 @@ impl<'a> Frame<'a> {
     }
 }
 
-/// The packets of one datagram, found to be whole.
+/// The packets of one datagram, which are complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Compound<'a>(&'a [u8]);
 
 impl<'a> Compound<'a> {
-    /// Looks through the packets of a datagram.
+    /// Checks all packets of a datagram.
     ///
     /// # Errors
-    /// Any of them is not whole.
+    /// A packet is truncated or malformed.
     pub fn parse(datagram: &'a [u8]) -> Result<Self, RtcpError> {
         let mut rest = datagram;
         loop {
@@ -168,14 +168,14 @@ impl<'a> Compound<'a> {
         }
     }
 
-    /// Whether it begins with a report, as every compound packet has to that is not of reduced size
-    /// (RFC 3550 section 6.1, RFC 5506).
+    /// Returns true if the first packet is a report. Every compound packet starts with one, unless
+    /// it is of reduced size (RFC 3550 section 6.1, RFC 5506).
     #[must_use]
     pub fn begins_with_report(&self) -> bool {
         matches!(self.0[1], packet_type::SR | packet_type::RR)
     }
 
-    /// Its packets.
+    /// The packets.
     pub fn packets(&self) -> impl Iterator<Item = Packet<'a>> + use<'a> {
         let mut rest = self.0;
         core::iter::from_fn(move || {
@@ -186,7 +186,7 @@ impl<'a> Compound<'a> {
     }
 }
 
-/// Writes packets one behind the other into a buffer.
+/// Writes packets one after another into a buffer.
 #[derive(Debug)]
 pub struct Writer<'a> {
     buffer: &'a mut [u8],
@@ -194,20 +194,20 @@ pub struct Writer<'a> {
 }
 
 impl<'a> Writer<'a> {
-    /// Begins at the beginning of a buffer.
+    /// Creates a writer that starts at the beginning of a buffer.
     pub fn new(buffer: &'a mut [u8]) -> Self {
         Self { buffer, length: 0 }
     }
 
-    /// How many bytes have been written.
+    /// The number of bytes written.
     #[must_use]
-    #[expect(clippy::len_without_is_empty, reason = "an empty compound packet is no packet")]
+    #[expect(clippy::len_without_is_empty, reason = "a compound packet is never empty")]
     pub fn len(&self) -> usize {
         self.length
     }
 
-    /// Writes a packet whose body `write` writes; `None`, and nothing is written, if the buffer is
-    /// too short or `write` says so. The body is filled up with zeros to a multiple of four bytes.
+    /// Writes a packet, with `write` for its body. Returns `None` and writes nothing if the buffer
+    /// is too short or `write` fails. The body is padded with zeros to a multiple of four bytes.
     pub(crate) fn packet(
         &mut self,
         packet_type: u8,
@@ -238,7 +238,7 @@ impl<'a> Writer<'a> {
         Some(())
     }
 
-    /// Zeros up to the next multiple of four bytes.
+    /// Pads with zeros to the next multiple of four bytes.
     pub(crate) fn fill(&mut self) -> Option<()> {
         self.put(&[0; 3][..self.length.next_multiple_of(4) - self.length])
     }
@@ -254,18 +254,18 @@ impl<'a> Writer<'a> {
         self.put(&word.to_be_bytes())
     }
 
-    /// Forgets what was written from `length` on.
+    /// Removes the bytes written from `length` on.
     pub(crate) fn truncate(&mut self, length: usize) {
         self.length = self.length.min(length);
     }
 
-    /// Overwrites two bytes that were written before.
+    /// Overwrites two bytes written before.
     pub(crate) fn set_u16(&mut self, at: usize, value: u16) {
         self.buffer[at..at + 2].copy_from_slice(&value.to_be_bytes());
     }
 }
 
-/// The 32 bits in each four bytes.
+/// Reads the consecutive 32-bit words.
 fn words(bytes: &[u8]) -> impl ExactSizeIterator<Item = u32> + '_ {
     bytes.chunks_exact(4).map(|bytes| word(bytes, 0))
 }

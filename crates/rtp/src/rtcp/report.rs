@@ -6,37 +6,36 @@ use crate::packet::word;
 
 const BLOCK: usize = 24;
 
-/// What a sender says of itself.
+/// The sender information of a sender report.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SenderInfo {
     /// The time of the report.
     pub ntp_time: NtpTime,
-    /// The same time in units of the payload's clock, on the scale of the packets' timestamps.
+    /// The same time as an RTP timestamp, in units of the payload's clock.
     pub timestamp: u32,
-    /// Packets sent so far.
+    /// The number of packets sent.
     pub packets: u32,
-    /// Bytes of payload sent so far.
+    /// The number of payload bytes sent.
     pub bytes: u32,
 }
 
-/// What a receiver says of a source.
+/// A reception report block about one source.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReportBlock {
-    /// The source.
+    /// The SSRC of the source.
     pub ssrc: u32,
-    /// The share of packets that were lost since the last report, in 256ths.
+    /// The share of packets lost since the last report, in 256ths.
     pub fraction_lost: u8,
-    /// How many were lost so far, from -2^23 to 2^23 - 1: below zero where more came than were
-    /// sent.
+    /// The cumulative number of packets lost, from -2^23 to 2^23 - 1. Negative if duplicates
+    /// outnumber losses.
     pub lost: i32,
-    /// The highest sequence number received, with the count of its cycles above.
+    /// The extended highest sequence number received: cycles in the high 16 bits.
     pub highest_sequence_number: u32,
     /// The interarrival jitter in units of the payload's clock.
     pub jitter: u32,
-    /// The middle 32 bits of the time of the last sender report received from the source, 0 if none
-    /// was.
+    /// The middle 32 bits of the NTP time of the last sender report received from the source, or 0.
     pub last_sender_report: u32,
-    /// The time since that was received, in 65,536ths of a second.
+    /// The time since its reception, in 65,536ths of a second.
     pub delay_since_last_sender_report: u32,
 }
 
@@ -46,7 +45,7 @@ impl ReportBlock {
         Self {
             ssrc: word(bytes, 0),
             fraction_lost: bytes[4],
-            // The sign of 24 bits is carried on.
+            // Sign extension from 24 bits.
             lost: (lost << 8) as i32 >> 8,
             highest_sequence_number: word(bytes, 8),
             jitter: word(bytes, 12),
@@ -66,32 +65,32 @@ impl ReportBlock {
     }
 }
 
-/// A report of who sends.
+/// A report of a sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SenderReport<'a> {
-    /// Whose report it is.
+    /// The SSRC of the reporter.
     pub ssrc: u32,
-    /// What it has sent.
+    /// The sender information.
     pub sender: SenderInfo,
     blocks: &'a [u8],
-    /// What a profile has added.
+    /// The profile-specific extension.
     pub extension: &'a [u8],
 }
 
-/// A report of who only receives.
+/// A report of a participant that only receives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReceiverReport<'a> {
-    /// Whose report it is.
+    /// The SSRC of the reporter.
     pub ssrc: u32,
     blocks: &'a [u8],
-    /// What a profile has added.
+    /// The profile-specific extension.
     pub extension: &'a [u8],
 }
 
-/// The parts of either report.
+/// The parts of a sender or receiver report.
 struct Parts<'a> {
     ssrc: u32,
-    /// Between the reporter and the blocks.
+    /// The bytes between the reporter's SSRC and the blocks.
     info: &'a [u8],
     blocks: &'a [u8],
     extension: &'a [u8],
@@ -118,7 +117,7 @@ impl<'a> SenderReport<'a> {
         Ok(Self { ssrc, sender, blocks, extension })
     }
 
-    /// What it says of the sources that it receives.
+    /// The report blocks, one per received source.
     pub fn blocks(&self) -> impl ExactSizeIterator<Item = ReportBlock> + use<'a> {
         self.blocks.chunks_exact(BLOCK).map(ReportBlock::parse)
     }
@@ -130,14 +129,15 @@ impl<'a> ReceiverReport<'a> {
         Ok(Self { ssrc, blocks, extension })
     }
 
-    /// What it says of the sources that it receives.
+    /// The report blocks, one per received source.
     pub fn blocks(&self) -> impl ExactSizeIterator<Item = ReportBlock> + use<'a> {
         self.blocks.chunks_exact(BLOCK).map(ReportBlock::parse)
     }
 }
 
 impl Writer<'_> {
-    /// A sender report with at most 31 blocks; `None` if the buffer is too short or there are more.
+    /// Writes a sender report with at most 31 blocks. Returns `None` if the buffer is too short or
+    /// there are more blocks.
     pub fn sender_report(
         &mut self,
         ssrc: u32,
@@ -154,8 +154,8 @@ impl Writer<'_> {
         })
     }
 
-    /// A receiver report with at most 31 blocks; `None` if the buffer is too short or there are
-    /// more.
+    /// Writes a receiver report with at most 31 blocks. Returns `None` if the buffer is too short
+    /// or there are more blocks.
     pub fn receiver_report(&mut self, ssrc: u32, blocks: &[ReportBlock]) -> Option<()> {
         self.packet(packet_type::RR, blocks.len(), |writer| {
             writer.put_word(ssrc)?;

@@ -1,27 +1,28 @@
-//! When to send RTCP (RFC 3550 sections 6.2, 6.3 and A.7).
+//! The RTCP transmission interval (RFC 3550 sections 6.2, 6.3 and A.7).
 
 use core::time::Duration;
 
-/// What the interval is divided by, since reconsideration makes it longer on average: e - 3/2.
+/// The divisor that compensates for timer reconsideration, which lengthens the mean interval: e -
+/// 3/2.
 const COMPENSATION: f64 = 1.218_28;
 
-/// The share of the bandwidth that senders have to themselves, if they are no more than that share
-/// of the members.
+/// The share of the bandwidth that is reserved for senders, if at most that share of the members
+/// sends.
 const SENDER_SHARE: f64 = 0.25;
 
-/// The shortest interval.
+/// The minimum interval.
 const MINIMUM: Duration = Duration::from_secs(5);
 
-/// Decides when the next report is due. Times are spans since an epoch that the caller chooses and
-/// stays with; random numbers are from 0 up to 1.
+/// The schedule of reports. Times are durations since an epoch that the caller chooses and keeps.
+/// Random numbers are in the range 0 to 1, excluding 1.
 #[derive(Clone, Debug)]
 pub struct Schedule {
-    /// For RTCP of all members together, in bytes a second.
+    /// The RTCP bandwidth of all members together, in bytes per second.
     bandwidth: f64,
     members: u32,
     senders: u32,
     we_sent: bool,
-    /// How many members there were when the interval was last found.
+    /// The number of members when the interval was last computed.
     prior_members: u32,
     last: Duration,
     next: Duration,
@@ -31,8 +32,9 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// Begins at `now`, as the only member, with a bandwidth of the whole session in bits a second,
-    /// of which RTCP takes 5 %, and the size of the first report with the headers of UDP and IP.
+    /// Creates the schedule of the only member at `now`. `session_bandwidth` is in bits per second,
+    /// of which RTCP uses 5 %. `first_size` is the size of the first report with UDP and IP
+    /// headers, in bytes.
     #[must_use]
     pub fn new(now: Duration, session_bandwidth: f64, first_size: usize, random: f64) -> Self {
         let mut schedule = Self {
@@ -63,16 +65,16 @@ impl Schedule {
         schedule
     }
 
-    /// When to look again whether a report is due.
+    /// The time of the next call of [`Schedule::is_due`].
     #[must_use]
     pub fn next(&self) -> Duration {
         self.next
     }
 
-    /// Takes note of how many members there are, and how many of them send; each count has
-    /// ourselves in it, the second one if `we_sent`.
+    /// Records the number of members and of senders among them. `members` counts ourselves,
+    /// `senders` does so if `we_sent`.
     ///
-    /// Where members have left, the next report comes the sooner for it (reverse reconsideration).
+    /// If members have left, the next report is sent earlier (reverse reconsideration).
     pub fn set_members(&mut self, now: Duration, members: u32, senders: u32, we_sent: bool) {
         (self.members, self.senders, self.we_sent) = (members.max(1), senders, we_sent);
         if self.members < self.prior_members {
@@ -83,14 +85,13 @@ impl Schedule {
         }
     }
 
-    /// Takes note of the size of a packet that came, with the headers of UDP and IP.
+    /// Records the size of a received packet, with UDP and IP headers, in bytes.
     pub fn received(&mut self, size: usize) {
         self.average_size += (size as f64 - self.average_size) / 16.0;
     }
 
-    /// Whether a report is due at `now`, which is [`Schedule::next`] or later. If so, it is to be
-    /// sent, and its size told to [`Schedule::sent`]; if not, the time of the next look has
-    /// changed.
+    /// Returns true if a report is due at `now`, which is [`Schedule::next`] or later. The caller
+    /// then sends it and calls [`Schedule::sent`]. Otherwise [`Schedule::next`] has changed.
     #[must_use]
     pub fn is_due(&mut self, now: Duration, random: f64) -> bool {
         let next = self.last + self.interval(random);
@@ -102,7 +103,7 @@ impl Schedule {
         false
     }
 
-    /// Takes note of a report that was sent at `now`.
+    /// Records a report sent at `now`.
     pub fn sent(&mut self, now: Duration, size: usize, random: f64) {
         self.received(size);
         self.last = now;
@@ -123,7 +124,7 @@ impl Schedule {
         };
         let seconds = self.average_size * sharers / (self.bandwidth * share);
         let seconds = seconds.max(minimum.as_secs_f64()) * (random + 0.5) / COMPENSATION;
-        // Longer ones than a day come of numbers that nobody has.
+        // Intervals longer than a day result from unrealistic parameters.
         Duration::from_secs_f64(seconds.clamp(0.0, 86_400.0))
     }
 }
@@ -162,7 +163,7 @@ mod tests {
         let first = schedule.next();
         schedule.set_members(START, 1000, 1, false);
         assert!(!schedule.is_due(first, 0.5));
-        // 100 bytes of 999 receivers, at three quarters of 400 bytes a second.
+        // Reports of 100 bytes from 999 receivers, at three quarters of 400 bytes per second.
         let expected = 100.0 * 999.0 / 300.0 / COMPENSATION;
         assert!((seconds(&schedule) - expected).abs() < 1e-3, "{}", seconds(&schedule));
         assert!(schedule.is_due(schedule.next(), 0.5));

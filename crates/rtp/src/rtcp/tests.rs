@@ -1,4 +1,4 @@
-//! What is written is read; the packets of others are read, and nothing panics.
+//! Round trips, packets of other implementations, and arbitrary bytes.
 
 use super::extended::{Block, LastReceiverReport, VoipMetrics};
 use super::*;
@@ -76,13 +76,13 @@ fn every_packet_is_written_and_read() {
     assert_eq!(bye.sources().collect::<Vec<_>>(), [1, 2]);
     assert_eq!(bye.reason, Some(&b"off"[..]));
 
-    // Cut off anywhere, it is whole only where a packet ends.
+    // A datagram truncated anywhere parses only where a packet ends.
     let ends: Vec<_> = (0..length).filter(|&end| Compound::parse(&buffer[..end]).is_ok()).collect();
     assert_eq!(ends, [76, 108, 140, 156, 228]);
 }
 
 #[test]
-fn what_does_not_fit_is_not_written() {
+fn oversized_packets_are_not_written() {
     for size in 0..36 {
         let mut buffer = [7; 36];
         let mut writer = Writer::new(&mut buffer[..size]);
@@ -98,7 +98,7 @@ fn what_does_not_fit_is_not_written() {
 }
 
 #[test]
-fn losses_keep_their_sign() {
+fn negative_loss_keeps_its_sign() {
     for lost in [0, 1, -1, (1 << 23) - 1, -(1 << 23), i32::MAX, i32::MIN] {
         let mut buffer = [0; 32];
         let block = ReportBlock { lost, ..ReportBlock::default() };
@@ -114,7 +114,7 @@ fn losses_keep_their_sign() {
 }
 
 #[test]
-fn padding_is_for_the_last_packet() {
+fn only_the_last_packet_may_have_padding() {
     let padded = [0xa0, 201, 0, 2, 0, 0, 0, 1, 0, 0, 0, 4];
     let compound = Compound::parse(&padded).unwrap();
     assert!(matches!(compound.packets().next(), Some(Packet::ReceiverReport(_))));
@@ -130,7 +130,7 @@ fn padding_is_for_the_last_packet() {
 
 proptest! {
     #[test]
-    fn nothing_panics(mut bytes: Vec<u8>, packet_type in 198u8..210, whole: bool) {
+    fn arbitrary_bytes_do_not_panic(mut bytes: Vec<u8>, packet_type in 198u8..210, whole: bool) {
         if bytes.len() >= 4 && whole {
             bytes.truncate(bytes.len() / 4 * 4);
             let words = bytes.len() / 4 - 1;

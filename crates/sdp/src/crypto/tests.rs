@@ -1,4 +1,4 @@
-//! The examples of RFC 4568, and attributes as others write them.
+//! The examples of RFC 4568, and attributes of other implementations.
 
 use super::*;
 use proptest::prelude::*;
@@ -9,7 +9,7 @@ use std::vec;
 const KEY: &str = "WVNfX19zZW1jdGwgKCkgewkyMjA7fQp9CnVubGVz";
 
 #[test]
-fn the_examples_of_rfc_4568_are_read() {
+fn the_examples_of_rfc_4568_are_parsed() {
     // Section 6.1, with the keys of appendix A.
     let two = "1 AES_CM_128_HMAC_SHA1_80 \
         inline:MTIzNDU2Nzg5QUJDREUwMTIzNDU2Nzg5QUJjZGVm|2^20|1:4;\
@@ -31,7 +31,7 @@ fn the_examples_of_rfc_4568_are_read() {
 }
 
 #[test]
-fn what_is_wrong_is_refused() {
+fn invalid_attributes_are_rejected() {
     let suite = "AES_CM_128_HMAC_SHA1_80";
     for (value, error) in [
         ("".into(), CryptoError::Syntax),
@@ -68,8 +68,8 @@ fn what_is_wrong_is_refused() {
 }
 
 #[test]
-fn identifiers_may_be_long() {
-    // 2^1023, and the largest one.
+fn mkis_may_be_long() {
+    // 2^1023, and the largest MKI.
     let mut mki = vec![0; 128];
     mki[0] = 0x80;
     for mki in [mki, vec![0xff; 128], vec![0; 5], vec![0, 0, 9]] {
@@ -81,7 +81,7 @@ fn identifiers_may_be_long() {
 }
 
 #[test]
-fn names_are_taken_in_either_case_and_keys_with_what_stands_around_them() {
+fn names_are_case_insensitive_and_keys_may_have_spaces() {
     let (key, other) = (KEY, "QUJjZGVmMTIzNDU2Nzg5QUJDREUwMTIzNDU2Nzg5");
     let plain = format!("1 AES_CM_128_HMAC_SHA1_80 inline:{key}|2^20|1:4;inline:{other}|2^20|2:4");
     let weak = format!("1 AES_CM_128_HMAC_SHA1_80 inline:{key} KDR=3 UNENCRYPTED_SRTCP");
@@ -101,7 +101,7 @@ fn names_are_taken_in_either_case_and_keys_with_what_stands_around_them() {
 }
 
 #[test]
-fn optional_parameters_are_passed_over() {
+fn optional_parameters_are_ignored() {
     let value =
         format!("1 AES_CM_128_HMAC_SHA1_80 inline:{KEY} -else=1 -SRTP-PLUS=9/end -SRTP-PLUS");
     let crypto = Crypto::parse(&value).unwrap();
@@ -109,7 +109,7 @@ fn optional_parameters_are_passed_over() {
 }
 
 #[test]
-fn plus_is_read_and_written() {
+fn srtp_plus_is_parsed_and_written() {
     for (text, scheme, placement) in [
         ("1:160/end", Scheme::SEQUENCE, Placement::Trailer),
         ("2/ext:1", Scheme::Hash, Placement::Extension(1)),
@@ -138,7 +138,7 @@ fn plus_is_read_and_written() {
 }
 
 #[test]
-fn seeds_of_others_are_judged_as_they_say() {
+fn the_fuzzing_seeds_of_pjsip_are_accepted_as_expected() {
     let Some(root) = test_support::corpora() else { return };
     for (name, expected) in [
         ("aes256-32", 0),
@@ -151,7 +151,7 @@ fn seeds_of_others_are_judged_as_they_say() {
         ("short-key", 0),
         ("unsupported-suite", 0),
     ] {
-        // Their keys are a byte or two off the lengths of their suites.
+        // The key lengths differ from those of the suites by a byte or two.
         let path = root.join(format!("srtp/pjsip-sdes-seed/seed-crypto-{name}.sdp"));
         let text = std::fs::read_to_string(path).unwrap();
         let attributes = text.lines().filter_map(|line| line.strip_prefix("a=crypto:"));
@@ -161,7 +161,7 @@ fn seeds_of_others_are_judged_as_they_say() {
 }
 
 #[test]
-fn keys_are_not_shown_by_mistake() {
+fn debug_output_hides_keys() {
     let crypto = Crypto::parse(&format!("1 AES_CM_128_HMAC_SHA1_80 inline:{KEY}")).unwrap();
     let shown = format!("{crypto:?}");
     assert!(!shown.contains("89") && shown.contains("AesCm128HmacSha1_80"), "{shown}");
@@ -169,7 +169,7 @@ fn keys_are_not_shown_by_mistake() {
 
 proptest! {
     #[test]
-    fn what_is_written_is_read(
+    fn written_attributes_are_parsed(
         tag in 0u32..1_000_000_000,
         suite in proptest::sample::select(&Suite::ALL[..]),
         key: [u8; 46],
@@ -194,7 +194,7 @@ proptest! {
     }
 
     #[test]
-    fn nothing_panics(value in "[0-9]{0,10} ?(AES_CM_128_HMAC_SHA1_80)? ?(inline:)?[ -~]{0,60}") {
+    fn arbitrary_values_do_not_panic(value in "[0-9]{0,10} ?(AES_CM_128_HMAC_SHA1_80)? ?(inline:)?[ -~]{0,60}") {
         let _ = Crypto::parse(&value);
     }
 }

@@ -1,4 +1,4 @@
-//! The messages of RFC 5769, and whatever else may come.
+//! The messages of RFC 5769, malformed messages and arbitrary bytes.
 
 use super::*;
 use crate::{BINDING, Writer};
@@ -44,7 +44,7 @@ const LONG_TERM: &str = "00010060 2112a442 78ad3433 c6ad72c0 29da412e
     00080014 f6702465 6dd64a3e 02b8e071 2e85c9a2 8ca89666";
 
 #[test]
-fn the_messages_of_rfc_5769_are_read() {
+fn the_messages_of_rfc_5769_are_parsed() {
     let id = TransactionId([0xb7, 0xe7, 0xa7, 1, 0xbc, 0x34, 0xd6, 0x86, 0xfa, 0x87, 0xdf, 0xae]);
     let bytes = hex(REQUEST);
     let request = Message::parse(&bytes).unwrap();
@@ -52,7 +52,7 @@ fn the_messages_of_rfc_5769_are_read() {
     assert!(request.has_fingerprint);
     assert_eq!(request.value(attribute_type::SOFTWARE), Some(&b"STUN test client"[..]));
     assert_eq!(request.value(attribute_type::USERNAME), Some(&b"evtj:h6vY"[..]));
-    // ICE's PRIORITY is not one of ours.
+    // PRIORITY of ICE is not a known attribute.
     assert!(request.unknown(&[6, 8]).eq([0x24]));
 
     for (text, address) in [
@@ -89,13 +89,13 @@ fn addresses_are_written_as_in_rfc_5769() {
         let number = attribute_type::XOR_MAPPED_ADDRESS;
         assert_eq!(written.value(number), response.value(number));
     }
-    // The fingerprint of the first message, over its own bytes.
+    // The fingerprint of the first message, from its own bytes.
     let bytes = hex(REQUEST);
     assert_eq!(fingerprint(&bytes[..bytes.len() - 8]), 0xe57a_3bcf);
 }
 
 #[test]
-fn what_is_no_message_is_refused() {
+fn malformed_messages_are_rejected() {
     let whole = hex(RESPONSE_4);
     assert_eq!(Message::parse(&whole[..19]), Err(MessageError::NotStun));
     assert_eq!(Message::parse(b"\r\n\r\n"), Err(MessageError::NotStun));
@@ -111,19 +111,19 @@ fn what_is_no_message_is_refused() {
     assert_eq!(changed(23, 0xff), MessageError::Attribute(0x8022));
     assert_eq!(changed(30, 0), MessageError::Fingerprint);
     assert_eq!(changed(79, 0), MessageError::Fingerprint);
-    // Nothing may stand behind it.
+    // No attribute may follow the fingerprint.
     let mut longer = whole.clone();
     longer.extend_from_slice(&[0x80, 0x22, 0, 0]);
     longer[3] += 4;
     assert_eq!(Message::parse(&longer), Err(MessageError::Fingerprint));
-    // RFC 8489 appendix B.1, whose length says 20 bytes more than there are.
+    // RFC 8489 appendix B.1 announces 20 bytes more than it has.
     let b1 = hex("0001009c 2112a442 78ad3433 c6ad72c0 29da412e 001e0020 4a3cf38f ef6992bd
         a952c678 0417da0f 24819415 569e60b2 05c46e41 407f1704");
     assert!(matches!(Message::parse(&b1), Err(MessageError::Length { .. })));
 }
 
 #[test]
-fn what_stands_behind_the_integrity_is_not_looked_at() {
+fn attributes_after_the_integrity_are_ignored() {
     let mut out = Vec::new();
     let mut writer = Writer::new(Class::Success, BINDING, TransactionId([1; 12]), &mut out);
     writer.attribute(attribute_type::MESSAGE_INTEGRITY, &[0; 20]);
@@ -132,7 +132,7 @@ fn what_stands_behind_the_integrity_is_not_looked_at() {
 }
 
 #[test]
-fn classes_and_methods_stand_among_each_other() {
+fn class_and_method_bits_are_interleaved() {
     for class in [Class::Request, Class::Indication, Class::Success, Class::Error] {
         for method in [1, 0x0f, 0x10, 0x7f, 0x80, 0xfff] {
             let mut out = Vec::new();
@@ -143,8 +143,8 @@ fn classes_and_methods_stand_among_each_other() {
     }
 }
 
-/// Reads all that a message says.
-fn look_at_all(bytes: &[u8]) {
+/// Calls all accessors of a message.
+fn read_everything(bytes: &[u8]) {
     let Ok(message) = Message::parse(bytes) else { return };
     let total: usize = message.attributes().map(|attribute| attribute.value.len()).sum();
     assert!(total <= bytes.len());
@@ -152,39 +152,39 @@ fn look_at_all(bytes: &[u8]) {
 }
 
 #[test]
-fn messages_of_the_corpora_break_nothing() {
+fn the_corpora_do_not_panic() {
     let Some(root) = test_support::corpora() else { return };
     let (mut count, mut read) = (0, 0);
     for path in test_support::files(&root.join("stun")) {
         let bytes = std::fs::read(&path).unwrap();
-        // Some are behind bytes that choose what is done with them.
+        // Some messages follow bytes that select the fuzzer's action.
         for bytes in (0..3).filter_map(|skipped| bytes.get(skipped..)) {
-            look_at_all(bytes);
+            read_everything(bytes);
             read += usize::from(Message::parse(bytes).is_ok());
         }
         count += 1;
     }
     assert!(count > 30 && read > 5, "{count} files, {read} messages");
     for line in std::fs::read_to_string(root.join("stun/pion/frombrowsers.csv")).unwrap().lines() {
-        line.split([',', ' ', '"']).for_each(|word| look_at_all(word.as_bytes()));
+        line.split([',', ' ', '"']).for_each(|word| read_everything(word.as_bytes()));
     }
 }
 
 proptest! {
     #[test]
-    fn nothing_panics(bytes: Vec<u8>, head in 0_u8..0x40, numbers: Vec<(u16, Vec<u8>)>) {
-        look_at_all(&bytes);
+    fn arbitrary_bytes_do_not_panic(bytes: Vec<u8>, head in 0_u8..0x40, numbers: Vec<(u16, Vec<u8>)>) {
+        read_everything(&bytes);
         let mut out = Vec::new();
         let mut writer =
             Writer::new(Class::Success, u16::from(head), TransactionId([5; 12]), &mut out);
         for (number, value) in &numbers {
-            // One whose number is that of the fingerprint would be wrong.
+            // An attribute of the fingerprint's type would be a wrong fingerprint.
             writer.attribute(number & 0x7fff, value);
         }
         writer.fingerprint();
         let message = Message::parse(&out).unwrap();
         prop_assert!(message.has_fingerprint);
         prop_assert_eq!(message.attributes().count(), numbers.len() + 1);
-        look_at_all(&out);
+        read_everything(&out);
     }
 }
